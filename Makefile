@@ -76,13 +76,14 @@ chaos: setup-dev ## 300 jobs on the real stack while its processes are killed an
 soak: setup-dev ## the simulation and the model over many more seeds
 	@$(PY) -m pytest -q -m long --timeout 7200 tests/simulation tests/model
 
-lint: setup-dev ## ruff, mypy, import-linter, no retired word in a name, no refused phrase in a text, and the site builds
+lint: setup-dev ## ruff, mypy, import-linter, no retired word in a name, no refused phrase in a text, good summaries of operations, and the site builds
 	@$(PY) -m ruff check .
 	@$(PY) -m ruff format --check .
 	@$(PY) -m mypy
 	@.venv/bin/lint-imports
 	@$(PY) scripts/retired_words.py
 	@$(PY) scripts/plain_english.py
+	@$(PY) scripts/summaries.py
 	@$(PY) -m mkdocs build --strict
 
 clean: ## remove .venv, node_modules, .lucius and the caches

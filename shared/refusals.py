@@ -50,21 +50,21 @@ def _challenge(**parameters: str) -> dict[str, str]:
 
 
 class DependencyUnknown(Refused):
-    """A job that the request depends on is none of its tenant's."""
+    """A dependency is not a job of the tenant."""
 
     def __init__(self, names: Sequence[str]) -> None:
         super().__init__(f"no job of the tenant's: {', '.join(names)}")
 
 
 class TokenMissing(Refused, status=401):
-    """There is no token."""
+    """The request has no token."""
 
     text = "send Authorization: Bearer with a token"
     headers = _challenge()
 
 
 class TokenInvalid(Refused, status=401):
-    """The token was rejected; `detail` has why."""
+    """The token was rejected; see `detail`."""
 
     def __init__(self, why: str) -> None:
         super().__init__(why)
@@ -78,7 +78,7 @@ class CallbackTokenInvalid(Refused, status=401, code="TOKEN_INVALID"):
 
 
 class ScopeMissing(Refused, status=403):
-    """The token lacks the scope that this route needs."""
+    """The token does not have the scope that this route requires."""
 
     def __init__(self, scope: str) -> None:
         super().__init__(f"this needs the scope {scope}")
@@ -86,33 +86,33 @@ class ScopeMissing(Refused, status=403):
 
 
 class TenantMissing(Refused, status=403):
-    """The token names no tenant, or more than one; `detail` has why."""
+    """The token does not name exactly one tenant; see `detail`."""
 
     def __init__(self, why: str) -> None:
         super().__init__(f"the token names no tenant: {why}")
 
 
 class TenantForbidden(Refused, status=403):
-    """The token is for another tenant than the one meant, or may only see its jobs."""
+    """The token is for another tenant, or grants only reading of this tenant's jobs."""
 
     text = "the token is for another tenant than the request names"
 
 
 class JobNotFound(Refused, status=404):
-    """There is no such job, or it is another tenant's."""
+    """Job not found, or it belongs to another tenant."""
 
     def __init__(self, job_id: str) -> None:
         super().__init__(f"there is no job {job_id[:128]}")
 
 
 class EventsOff(Refused, status=404):
-    """The deployment keeps no events: `LUCIUS_EVENTS` is `off`."""
+    """Events are disabled: `LUCIUS_EVENTS` is `off`."""
 
     text = "this deployment keeps no events: LUCIUS_EVENTS is off"
 
 
 class CursorExpired(Refused, status=410):
-    """What follows on the cursor is not kept; `earliest` is the first that holds."""
+    """The cursor has expired, or is from another feed; restart from `earliest`."""
 
     def __init__(self, earliest: str) -> None:
         super().__init__("what follows on this cursor is not kept; `earliest` is the first cursor that still holds")
@@ -121,7 +121,7 @@ class CursorExpired(Refused, status=410):
 
 
 class HookUrlRefused(Refused):
-    """An address of a webhook must not be called; `errors` has the reason."""
+    """The URL of a webhook is not allowed. See `errors`."""
 
     def __init__(self, why: str, path: str = "url") -> None:
         """The reason repeats nothing of the address, which may hold a secret."""
@@ -131,34 +131,34 @@ class HookUrlRefused(Refused):
 
 
 class HookKeyGone(Refused, status=409):
-    """The key that the hook's secret was made of is configured no more: rotate it."""
+    """The signing key of this webhook is no longer configured. Rotate the secret."""
 
     def __init__(self, hook_id: str) -> None:
         super().__init__(f"the key that the secret of {hook_id} was made of is gone: rotate the secret")
 
 
 class WebhooksOff(Refused, status=404):
-    """The deployment sends no webhooks: no `LUCIUS_WEBHOOK_KEYS`, or no events."""
+    """Webhooks are disabled: `LUCIUS_WEBHOOK_KEYS` is empty, or events are disabled."""
 
     text = "this deployment sends no webhooks: it has no LUCIUS_WEBHOOK_KEYS, or LUCIUS_EVENTS is off"
 
 
 class HookNotFound(Refused, status=404):
-    """There is no such webhook, or it is another tenant's."""
+    """Webhook not found, or it belongs to another tenant."""
 
     def __init__(self, hook_id: str) -> None:
         super().__init__(f"there is no webhook {hook_id[:128]}")
 
 
 class DeliveryNotFound(Refused, status=404):
-    """The webhook has no such delivery, or its event is kept no more."""
+    """Delivery not found, or its event is no longer retained."""
 
     def __init__(self, hook_id: str, number: int) -> None:
         super().__init__(f"webhook {hook_id[:128]} has no delivery {number} whose event is still kept")
 
 
 class HookLimit(Refused, status=409):
-    """The tenant has as many webhooks as it may have."""
+    """The tenant has the maximum number of webhooks."""
 
     def __init__(self, limit: int) -> None:
         super().__init__(f"the tenant has {limit} webhooks; remove one first")
@@ -175,24 +175,24 @@ class HookKeyConflict(Refused, status=409, code="IDEMPOTENCY_CONFLICT"):
 
 
 class DefaultHook(Refused, status=409):
-    """The webhook `default` has no address to change, remove, test or resume."""
+    """The webhook `default` has no URL: it cannot be changed, deleted, tested or resumed."""
 
     text = "the default webhook has no address of its own: it cannot be changed, removed, tested or resumed"
 
 
 class ControlNotPossible(Refused, status=409):
-    """The job's state does not allow it."""
+    """The job's state does not allow the action."""
 
     def __init__(self, job_id: str, status: str, control: str) -> None:
         super().__init__(f"job {job_id} is {status}: it cannot be asked to {control}")
 
 
 class JobTerminal(ControlNotPossible):
-    """The job has ended and never moves again."""
+    """The job has ended; its state is final."""
 
 
 class FilterInvalid(Refused):
-    """A word of a filter of jobs is unknown, or its value is wrong."""
+    """A filter parameter is unknown or has an invalid value."""
 
     def __init__(self, word: str, detail: str) -> None:
         super().__init__(detail)
@@ -202,7 +202,7 @@ class FilterInvalid(Refused):
 
 
 class NotRedrivable(Refused, status=409):
-    """The job cannot be taken up again as a new one."""
+    """The job cannot be redriven."""
 
     def __init__(self, reason: str, detail: str) -> None:
         super().__init__(detail)
@@ -211,7 +211,7 @@ class NotRedrivable(Refused, status=409):
 
 
 class IdempotencyConflict(Refused, status=409):
-    """The idempotency key belongs to another body; `jobId` is the job it made, `detail` names a bulk or a webhook."""
+    """The idempotency key was used with another body; `jobId` is its job, `detail` names its bulk or webhook."""
 
     text = "this idempotency_key was used with another body; use a new key, or send the first body again"
 
@@ -221,7 +221,7 @@ class IdempotencyConflict(Refused, status=409):
 
 
 class ProtocolUnknown(Refused):
-    """No protocol has that `request_type`; `known` lists those there are."""
+    """`request_type` is unknown; `known` lists the job types."""
 
     def __init__(self, request_type: str, known: Sequence[str]) -> None:
         super().__init__(f"no protocol for request_type {request_type!r}; known: {', '.join(known)}")
@@ -230,7 +230,7 @@ class ProtocolUnknown(Refused):
 
 
 class RequestInvalid(Refused):
-    """The envelope does not fit its protocol or the policy; `errors` has every path."""
+    """The job request does not match its protocol or the policy. See `errors`."""
 
     text = "the request does not fit its protocol; see errors"
 
@@ -240,7 +240,7 @@ class RequestInvalid(Refused):
 
 
 class DirectiveTooLarge(Refused, status=413):
-    """A step's parameters are too large for the bus: put them into a blob and name it."""
+    """The parameters of a step are too large for the bus; put them into a blob and pass its URI."""
 
     def __init__(self, step_id: str, size: int, limit: int) -> None:
         super().__init__(
@@ -250,11 +250,11 @@ class DirectiveTooLarge(Refused, status=413):
 
 
 class BodyTooLarge(Refused, status=413):
-    """The body has more bytes than are taken."""
+    """The body is too large."""
 
 
 class LimitReached(Refused, status=429):
-    """The setting in `limit` allows no more active jobs; ask again after `Retry-After`."""
+    """The limit in `limit` is reached; retry after `Retry-After`."""
 
     def __init__(self, limit: str, detail: str, retry_after_s: int) -> None:
         super().__init__(f"{detail}, which is the limit; send the same request again later")
@@ -265,7 +265,7 @@ class LimitReached(Refused, status=429):
 
 
 class BulkNotFound(Refused, status=404):
-    """There is no such bulk, or it is another tenant's."""
+    """Bulk operation not found, or it belongs to another tenant."""
 
     def __init__(self, bulk_id: str) -> None:
         super().__init__(f"there is no bulk {bulk_id[:128]}")
@@ -281,7 +281,7 @@ class BulkLimit(Refused, status=409):
 
 
 class BulkEnded(Refused, status=409):
-    """The bulk is DONE: there is nothing left to stop."""
+    """The bulk operation is DONE and cannot be cancelled."""
 
     def __init__(self, bulk_id: str) -> None:
         super().__init__(f"bulk {bulk_id} is DONE: there is nothing left to stop")
@@ -295,41 +295,41 @@ class BulkKeyConflict(Refused, status=409, code="IDEMPOTENCY_CONFLICT"):
 
 
 class GateNotFound(Refused, status=404):
-    """There is no such gate, it has no rule to delete, or it is another tenant's."""
+    """Quota not found, it has no limits to delete, or it belongs to another tenant."""
 
     def __init__(self, named: str) -> None:
         super().__init__(f"there is no gate {named[:300]}")
 
 
 class IncidentNotFound(Refused, status=404):
-    """There is no such incident, or it is another tenant's."""
+    """Incident not found, or it belongs to another tenant."""
 
     def __init__(self, incident_id: str) -> None:
         super().__init__(f"there is no incident {incident_id[:160]}")
 
 
 class IncidentSettled(Refused, status=409):
-    """The incident was settled otherwise, and never changes again."""
+    """The incident has another final state."""
 
     def __init__(self, incident_id: str, state: str) -> None:
         super().__init__(f"incident {incident_id} is {state} already")
 
 
 class IncidentNoJob(Refused, status=409):
-    """The incident is about no job: there is nothing to take up again."""
+    """The incident has no job to redrive."""
 
     def __init__(self, incident_id: str) -> None:
         super().__init__(f"incident {incident_id} is about no job: there is nothing to retry; resolve or dismiss it")
 
 
 class GateUnclear(Refused):
-    """The request names no gate, or more than one; `detail` has the five forms."""
+    """The request does not name exactly one quota; `detail` has the five forms."""
 
     text = "name one gate: tenant; tenant and type; tenant and source; type; service"
 
 
 class QuotaInvalid(Refused):
-    """The change does not fit the gate, or has no reason; `errors` has every path."""
+    """The change is not valid for the quota, or has no reason. See `errors`."""
 
     text = "the change does not fit the gate; see errors"
 
@@ -347,20 +347,20 @@ class QuotaForbidden(Refused, status=403):
 
 
 class RuleChanged(Refused, status=412):
-    """The gate's rule, hold or throttle was changed since it was read."""
+    """The quota's limits, hold or throttle have changed since they were read; read the quota again."""
 
     text = "the rule, hold or throttle of this gate was changed since it was read; read it again"
 
 
 class NoBreaker(Refused, status=409):
-    """No rule gives the gate a breaker: there is nothing to reset."""
+    """The quota has no circuit breaker."""
 
     def __init__(self, named: str) -> None:
         super().__init__(f"no rule gives {named} a breaker")
 
 
 class TooManyRules(Refused):
-    """The tenant has the maximum of 100 gates with a rule, hold or throttle, or of 400 KiB for them."""
+    """The tenant has the maximum of 100 quotas with limits, hold or throttle, or of 400 KiB for them."""
 
     def __init__(self, limit: int | str) -> None:
         of = "gates with a rule, hold or throttle" if isinstance(limit, int) else "of rules, holds and throttles"
@@ -368,30 +368,29 @@ class TooManyRules(Refused):
 
 
 class Overloaded(Refused, status=503):
-    """More submissions, redrives or tests of webhooks are in hand than a process takes; send the request again
-    after `Retry-After`.
-    """
+    """The process has the maximum number of submissions, redrives or webhook tests in progress; retry after
+    `Retry-After`."""
 
-    text = "This process has as many such requests in hand as it takes; send the same one again."
+    text = "this process has its maximum number of such requests in progress; send the same request again"
     headers: Mapping[str, str] = {"Retry-After": "2"}
 
 
 class NotYourAttempt(Refused, status=403):
-    """The body names another job, step, attempt or lease than the token."""
+    """The body names a job, step, attempt or lease that is not the token's."""
 
     def __init__(self, field: str) -> None:
         super().__init__(f"the body's {field} is not that of the token")
 
 
 class RejectedNotFound(Refused, status=404):
-    """There is no such rejected message."""
+    """Rejected message not found."""
 
     def __init__(self, id_: str) -> None:
         super().__init__(f"there is no rejected message {id_[:128]}")
 
 
 class StillNotApplicable(Refused, status=409):
-    """No job can take the message; `reason` has why."""
+    """No job can accept the message; `reason` has the cause."""
 
     def __init__(self, reason: str, detail: str) -> None:
         super().__init__(f"no job can take this message: {detail}")

@@ -43,13 +43,13 @@ BULK_ID = Parameter(
     where="path",
     required=True,
     schema={"type": "string", "pattern": f"^{_BULK_ID.pattern}$"},
-    description="As its creation gave it.",
+    description="Bulk operation id, from the response that created it.",
 )
 TENANT = Parameter(
     name="tenant",
     where="query",
     schema={"type": "string"},
-    description="Whose bulk; without it that of the token's tenant.",
+    description="Tenant of the bulk operation. Default: the caller's tenant.",
 )
 OUTCOME = Parameter(
     name="outcome",
@@ -61,24 +61,24 @@ BULK_KEY = Parameter(
     name="Idempotency-Key",
     where="header",
     schema={"type": "string", "maxLength": MAX_KEY},
-    description="Your name for this bulk: sent again under it, the same body is the same bulk.",
+    description=f"Idempotency key, at most {MAX_KEY} characters. The same key and body return the same bulk operation.",
 )
 _TENANT_PROBLEMS = (ProblemCode.TENANT_REQUIRED, ProblemCode.NOT_STORABLE, TenantForbidden)
 _READ_PROBLEMS = (*_TENANT_PROBLEMS, BulkNotFound)
 
 
 class BulkRequest(BaseModel):
-    """What is done to which jobs of a tenant, and why."""
+    """A bulk operation: its action, filter and reason."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     action: Literal["cancel", "pause", "resume", "redrive"]
-    """A control of each job, or its redrive."""
+    """Action on each job."""
     filter: Annotated[dict[str, Any], WithJsonSchema(FILTER_SCHEMA)]
     reason: Why
-    """In words, on one line; it stands in each job's history."""
+    """Reason, one line. Recorded in each job's history."""
     dryRun: StrictBool = False
-    """Only say which jobs these are now; nothing is written."""
+    """Preview: return the jobs that match now, without changing anything."""
 
 
 @Route(
@@ -87,11 +87,12 @@ class BulkRequest(BaseModel):
     path="v1/bulk",
     scope=Scope.OPERATE,
     tag="bulks",
-    summary="Cancel, pause, resume or redrive many jobs",
-    description="Its jobs are those of the filter that were there before it. Each is asked once, as by its own route; "
-    "what is refused for now (429, 503) is tried again until it is taken or the bulk is cancelled; after "
-    f"{LASTS.days} days it is refused for good. A tenant has at most {MAX_RUNNING} running bulks. With `dryRun` the "
-    f"jobs are counted, to {MAX_COUNTED:,}, and nothing is written.",
+    summary="Create a bulk operation",
+    description="Cancels, pauses, resumes or redrives every job that matches the filter and existed before the bulk "
+    "operation. Each job gets the action once, with the effect of the job's own route. A temporary error (429, 503) "
+    f"is retried until the action succeeds or the bulk operation is cancelled; after {LASTS.days} days it is final. "
+    f"Maximum {MAX_RUNNING} running bulk operations per tenant. With `dryRun` the jobs are counted, up to "
+    f"{MAX_COUNTED:,}, and nothing is written.",
     parameters=(BULK_KEY,),
     body=BulkRequest,
     body_required=True,
@@ -132,7 +133,8 @@ async def _start(request: Request) -> func.HttpResponse:
     path="v1/bulk",
     scope=Scope.READ,
     tag="bulks",
-    summary="List the bulks of a tenant, newest first",
+    summary="List bulk operations",
+    description="Newest first.",
     parameters=(TENANT, *PAGE),
     responses={200: BulkPage},
     problems=(*_TENANT_PROBLEMS, *PAGE_PROBLEMS),
@@ -153,7 +155,8 @@ async def _list(request: Request) -> func.HttpResponse:
     path="v1/bulk/{bulkId}",
     scope=Scope.READ,
     tag="bulks",
-    summary="Read a bulk: how many jobs are done, refused and open",
+    summary="Get a bulk operation",
+    description="Includes the number of completed, refused and open items.",
     parameters=(BULK_ID, TENANT),
     responses={200: Bulk},
     problems=_READ_PROBLEMS,
@@ -169,7 +172,8 @@ async def _read(request: Request) -> func.HttpResponse:
     path="v1/bulk/{bulkId}/items",
     scope=Scope.READ,
     tag="bulks",
-    summary="List what became of each job of a bulk",
+    summary="List a bulk operation's items",
+    description="The result for each job.",
     parameters=(BULK_ID, TENANT, OUTCOME, *PAGE),
     responses={200: BulkItemPage},
     problems=(*_READ_PROBLEMS, ProblemCode.OUTCOME_INVALID, *PAGE_PROBLEMS),
@@ -195,8 +199,9 @@ async def _items(request: Request) -> func.HttpResponse:
     path="v1/bulk/{bulkId}:cancel",
     scope=Scope.OPERATE,
     tag="bulks",
-    summary="Stop the rest of a bulk",
-    description="What is done stays done. Asked for again, it changes nothing and answers the same.",
+    summary="Cancel a bulk operation",
+    description="Stops the remaining actions; completed actions are not undone. Idempotent: repeating the request "
+    "returns the same response.",
     parameters=(BULK_ID, TENANT),
     responses={200: Bulk},
     problems=(*_READ_PROBLEMS, BulkEnded),

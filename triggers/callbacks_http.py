@@ -18,7 +18,7 @@ IDEMPOTENCY_KEY = Parameter(
     name="Idempotency-Key",
     where="header",
     schema={"type": "string"},
-    description="Your name for this callback, at most 512 characters: sent again under it, it changes nothing.",
+    description="Idempotency key, at most 512 characters. Repeating the callback with the same key has no effect.",
 )
 
 #: of an Idempotency-Key; a longer one is no key
@@ -35,8 +35,9 @@ def _callback(kind: Kind) -> Handler:
         every_tenant=True,
         durable_client=True,
         tag="callbacks",
-        summary=f"Hand in {kind} of an attempt, with the token of its directive",
-        description="The same as the reply on the bus. Late and repeated ones are recorded and answered with 200.",
+        summary=f"Send an attempt's {kind}",
+        description="Same effect as the reply on the bus. Requires the token of the attempt's directive. Late and "
+        "repeated callbacks are recorded and return 200.",
         callback=True,
         parameters=(IDEMPOTENCY_KEY,),
         body_schema=callback(kind),

@@ -54,7 +54,7 @@ def _control(kind: ControlKind) -> Handler:
         durable_client=True,
         tag="jobs",
         summary=f"{kind.value.capitalize()} a job",
-        description="Asked for again, it changes nothing and answers the same.",
+        description="Idempotent: repeating the request returns the same response.",
         parameters=(JOB_ID,),
         body=ControlRequest,
         responses={200: Job},
@@ -79,13 +79,14 @@ _cancel, _pause, _resume = (_control(kind) for kind in ControlKind)
     scope=Scope.OPERATE,
     durable_client=True,
     tag="jobs",
-    summary="Take a failed or cancelled job up again, as a new one",
-    description="Steps that SUCCEEDED are not run again. Asked for again, it answers the same new job. With "
-    "`withDependants` a bulk redrives it and then every job that failed because of it.",
+    summary="Redrive a failed or cancelled job",
+    description="Creates a new job that does not run SUCCEEDED steps again. Idempotent: repeating the request returns "
+    "the same new job. With `withDependants` a bulk operation redrives the job, and then every job that failed "
+    "because of it.",
     parameters=(JOB_ID, BULK_KEY),
     body=RedriveRequest,
     responses={200: Job, 202: Bulk},
-    descriptions={200: "The new job.", 202: "The bulk, of which the job is the first item."},
+    descriptions={200: "The new job.", 202: "The bulk operation; the job is its first item."},
     headers={200: ("Location", "Idempotency-Replayed"), 202: ("Location", "Idempotency-Replayed")},
     problems=(
         *CONTROL_PROBLEMS,
@@ -131,9 +132,9 @@ async def _redrive_tree(request: Request, context: Context, job_id: str, body: R
     scope=Scope.QUOTA,
     durable_client=True,
     tag="quotas",
-    summary="Let a job that waits go past its gates, once",
-    description="For operators over all tenants. It counts as any job that is inside. The log of its tenant's gate has "
-    "an entry, and the event ADMITTED has the actor and the reason. Of a job that has begun nothing is changed.",
+    summary="Admit a waiting job",
+    description="Admits the job past its quotas, once. Operators only. The job counts as active. The log of its tenant's "
+    "quota and the event ADMITTED record the actor and the reason. A job that has started does not change.",
     parameters=(JOB_ID,),
     body=Admission,
     body_required=True,
@@ -163,9 +164,9 @@ async def _admit(request: Request) -> func.HttpResponse:
     scope=Scope.OPERATE,
     durable_client=True,
     tag="jobs",
-    summary="Change the priority of a job that waits",
-    description="It goes to the place in line that it would have had with this priority. A job that waits no more is "
-    "409. Asked for again, it changes nothing and answers the same.",
+    summary="Update a waiting job's priority",
+    description="Moves the job to the queue position that it would have had with this priority. Returns 409 if the job "
+    "no longer waits. Idempotent: repeating the request returns the same response.",
     parameters=(JOB_ID,),
     body=PriorityChange,
     body_required=True,

@@ -30,7 +30,8 @@ _MAX_NAME = 64
     path="v1/webhooks/{hookId}/deliveries",
     scope=Scope.ADMIN,
     tag="webhooks",
-    summary="List what a webhook was to deliver, and what came of it",
+    summary="List a webhook's deliveries",
+    description="Deliveries with their results.",
     parameters=(
         HOOK_ID,
         TENANT,
@@ -38,7 +39,7 @@ _MAX_NAME = 64
             name="state",
             where="query",
             schema={"enum": [state.value for state in DeliveryState]},
-            description="Only those in this state.",
+            description="Only deliveries in this state.",
         ),
         *PAGE,
     ),
@@ -68,8 +69,9 @@ async def _deliveries(request: Request) -> func.HttpResponse:
     path="v1/webhooks/{hookId}/deliveries/{number}:redeliver",
     scope=Scope.ADMIN,
     tag="webhooks",
-    summary="Deliver an event once more, now",
-    description="With the same `webhook-id`. Of one that waits the next try comes now.",
+    summary="Redeliver an event",
+    description="Sends the event again now, with the same `webhook-id`. If the delivery is waiting, its next attempt "
+    "is made now.",
     parameters=(
         HOOK_ID,
         Parameter(
@@ -77,14 +79,14 @@ async def _deliveries(request: Request) -> func.HttpResponse:
             where="path",
             required=True,
             schema={"type": "integer", "minimum": 1, "maximum": 10**18 - 1},
-            description="The delivery's `number`.",
+            description="`number` of the delivery.",
         ),
         TENANT,
         Parameter(
             name="name",
             where="query",
             schema={"type": "string", "maxLength": _MAX_NAME},
-            description=f"Of `{DEFAULT_HOOK}`: the delivery's `name`.",
+            description=f"`name` of the delivery. Only for webhook `{DEFAULT_HOOK}`.",
         ),
     ),
     responses={200: Delivery},

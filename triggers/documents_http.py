@@ -34,8 +34,8 @@ OPENAPI = Route(
     scope=None,
     caching=PUBLIC,
     tag="documents",
-    summary="This API as an OpenAPI 3.1 document",
-    description="With the protocols that rule now: the payload of each `request_type` stands in it.",
+    summary="Get the OpenAPI document",
+    description="OpenAPI 3.1, with the protocols that are in effect now: it has the payload of each `request_type`.",
     responses={200: "application/json"},
 )
 ASYNCAPI = Route(
@@ -45,7 +45,8 @@ ASYNCAPI = Route(
     scope=None,
     caching=PUBLIC,
     tag="documents",
-    summary="The messages on the bus as an AsyncAPI 3 document",
+    summary="Get the AsyncAPI document",
+    description="AsyncAPI 3: the messages on the bus.",
     responses={200: "application/json"},
 )
 SCHEMAS = Route(
@@ -55,7 +56,8 @@ SCHEMAS = Route(
     scope=None,
     caching=PUBLIC,
     tag="documents",
-    summary="List the JSON Schemas of messages, envelopes and payloads",
+    summary="List JSON Schemas",
+    description="Schemas of messages, job requests and payloads.",
     responses={200: SchemaPage},
 )
 SCHEMA = Route(
@@ -65,9 +67,16 @@ SCHEMA = Route(
     scope=None,
     caching=PUBLIC,
     tag="documents",
-    summary="Read one JSON Schema (draft 2020-12)",
+    summary="Get a JSON Schema",
+    description="JSON Schema, draft 2020-12.",
     parameters=(
-        Parameter(name="name", where="path", required=True, schema={"type": "string"}, description="As in the list."),
+        Parameter(
+            name="name",
+            where="path",
+            required=True,
+            schema={"type": "string"},
+            description="`name` from the list of schemas.",
+        ),
     ),
     responses={200: "application/schema+json"},
     problems=(ProblemCode.SCHEMA_NOT_FOUND,),
@@ -79,14 +88,15 @@ EVENT_SCHEMA = Route(
     scope=None,
     caching=PUBLIC,
     tag="documents",
-    summary="Read the JSON Schema (draft 2020-12) of one type of public events",
+    summary="Get an event's JSON Schema",
+    description="JSON Schema, draft 2020-12.",
     parameters=(
         Parameter(
             name="type",
             where="path",
             required=True,
             schema={"type": "string", "examples": [PublicType.COMPLETED.value]},
-            description="As in the event's `type`.",
+            description="`type` of the event.",
         ),
     ),
     responses={200: "application/schema+json"},
@@ -99,7 +109,7 @@ DOCS = Route(
     scope=None,
     caching=PUBLIC,
     tag="documents",
-    summary="This API as a page to read",
+    summary="Get the API reference page",
     responses={200: "text/html"},
 )
 DOCS_FILE = Route(
@@ -109,14 +119,14 @@ DOCS_FILE = Route(
     scope=None,
     caching=IMMUTABLE,
     tag="documents",
-    summary="Get a file of the docs page",
+    summary="Get a reference page file",
     parameters=(
         Parameter(
             name="file",
             where="path",
             required=True,
             schema={"type": "string", "examples": [docs_page.SCRIPT]},
-            description="As the page names it.",
+            description="File name, as in the page.",
         ),
     ),
     responses={200: "text/javascript"},
@@ -129,8 +139,8 @@ PROBLEMS = Route(
     scope=None,
     caching=PUBLIC,
     tag="documents",
-    summary="Read the meaning of each error code",
-    description="A page with an entry for each code. The `type` of a problem leads to its entry.",
+    summary="List error codes",
+    description="Page with the meaning of each error code. The `type` of an error is the URL of its entry.",
     responses={200: "text/html"},
 )
 ROUTES = (OPENAPI, ASYNCAPI, SCHEMAS, SCHEMA, EVENT_SCHEMA, DOCS, DOCS_FILE, PROBLEMS)

@@ -32,57 +32,63 @@ EVENTS = Route(
     path="v1/events",
     scope=Scope.READ,
     tag="events",
-    summary="Read what happened to a tenant's jobs, in order",
-    description="CloudEvents of the tenant's feed, of its jobs, gates and incidents: each once, those of each in their "
-    "order, numbered without gaps. `next` "
-    "is the cursor to go on from, also at the end: ask again with it, and nothing is missed. A page may be short, "
-    f"or empty, because few events match. With `Accept: {EVENT_STREAM}` the same as server-sent events: from now on, "
-    "where neither `after` nor `Last-Event-ID` says otherwise.",
+    summary="List a tenant's events",
+    description="CloudEvents of the tenant's jobs, quotas and incidents: exactly once, ordered per subject, numbered "
+    "without gaps. `next` is always set: pass it as `after` to get the events that follow. A page can be short or "
+    f"empty if few events match. With `Accept: {EVENT_STREAM}` the response is a stream of server-sent events. "
+    "Default for streams: new events only, unless `after` or `Last-Event-ID` is set.",
     streams=True,
     parameters=(
         Parameter(
             name="after",
             where="query",
             schema={"type": "string", "default": EARLIEST},
-            description=f"`next` of the page before; `{EARLIEST}`: all that is kept, `{LATEST}`: from now on.",
+            description=f"`next` of the previous page. `{EARLIEST}`: from the first retained event. `{LATEST}`: new "
+            "events only.",
         ),
         Parameter(
             name="types",
             where="query",
             schema={"type": "array", "minItems": 1, "items": {"enum": [each.value for each in PublicType]}},
-            description="One or more types, with commas between.",
+            description="One or more event types, separated by commas.",
         ),
         Parameter(
             name="jobType",
             where="query",
             schema={"type": "string"},
-            description="Of jobs, gates and incidents of this job type, written as requests write it.",
+            description="Only events of jobs, quotas and incidents of this job type, spelled as in `request_type`.",
         ),
-        Parameter(name="jobId", where="query", schema={"type": "string"}, description="Of this job and its incident."),
+        Parameter(
+            name="jobId",
+            where="query",
+            schema={"type": "string"},
+            description="Only events of this job and of its incident.",
+        ),
         Parameter(
             name="label",
             where="query",
             schema={"type": "string", "pattern": r"^[^:]+:"},
-            description="`key:value`: of jobs whose label of that name has exactly that value.",
+            description="`key:value`. Only events of jobs whose label `key` is exactly `value`.",
         ),
         Parameter(
             name="terminal",
             where="query",
             schema={"type": "boolean", "default": False},
-            description="Only what ends a job.",
+            description="Only events that end a job.",
         ),
         Parameter(
             name="tenant_id",
             where="query",
             schema={"type": "string"},
-            description="Whose feed; without it that of the token's tenant. `=platform`: what belongs to none, for "
-            "callers that see all of them.",
+            description="Tenant to read. Default: the caller's tenant. `=platform`: events that belong to no tenant, "
+            "for all-tenants callers only.",
         ),
         Parameter(
             name="wait",
             where="query",
             schema={"type": "integer", "minimum": 0, "maximum": MAX_WAIT_S},
-            description="Seconds for which an empty page is held back, in case that an event comes meanwhile.",
+            description="Long poll: maximum number of seconds to wait for an event if the page is empty. Default 0, "
+            f"maximum {MAX_WAIT_S}.",
         ),
         LIMIT,
         LAST_EVENT_ID,
@@ -108,7 +114,7 @@ EVENTS = Route(
     EVENTS,
     function="dashboard_events",
     path="v1/dashboard/events",
-    summary="The same, at the address that a dashboard uses",
+    summary="List events for a dashboard",
 )
 @EVENTS
 async def events_read(request: Request) -> func.HttpResponse:
@@ -171,9 +177,9 @@ async def _follow(request: Request, after: str, wait_s: float) -> tuple[Page, bo
     scope=Scope.READ,
     only_reads=True,
     tag="events",
-    summary="Get a ticket, with which a browser's EventSource reads one stream",
-    description="EventSource sends no `Authorization`: it opens `path` with `?ticket=` instead. The ticket reads that "
-    "path for its maker's tenant until `expires_at`, and allows nothing else. Keep it out of logs.",
+    summary="Create a stream ticket",
+    description="Lets a browser's EventSource read one stream: it cannot send `Authorization`, so it opens `path` with "
+    "`?ticket=`. The ticket reads only that path, for the caller's tenant, until `expires_at`. Keep it out of logs.",
     body=TicketRequest,
     body_required=True,
     responses={200: Ticket},

@@ -53,7 +53,7 @@ _EVENTS = root_field(
     events_http.EVENTS,
     without=("wait", "ticket"),
     model=FollowedEvent,
-    description="What happens to a tenant's jobs, in order: past `after`, else from now on.",
+    description="Events of a tenant, in order. With `after`, those that follow it. Default: new events only.",
 )
 
 
@@ -71,12 +71,12 @@ def schema() -> str:
     only_reads=True,
     streams=True,
     tag="graphql",
-    summary="Read by GraphQL, or subscribe to events",
-    description="One operation of the schema at `/v1/schema.graphql`: what it reads is what the routes of the same "
-    f"names answer with. At most {MAX_BODY_BYTES} bytes; lists have at most {MAX_LINES} lines. A document that does "
-    f"not fit, and a field that is refused, is 200 with `errors`. With `Accept: {EVENT_STREAM}` by GraphQL over SSE "
-    "(distinct connections mode), which a subscription needs; its answer ends without `complete`, so that the client "
-    "asks again.",
+    summary="Run a GraphQL operation",
+    description="Runs one query or subscription of the schema at `/v1/schema.graphql`. A field returns the same data "
+    f"as the route of the same name. Maximum {MAX_BODY_BYTES} bytes per request and {MAX_LINES} items per list. An "
+    f"invalid document and a refused field return 200 with `errors`. With `Accept: {EVENT_STREAM}` the response "
+    "follows GraphQL over SSE (distinct connections mode). Subscriptions require it; their responses end without "
+    "`complete`, so that the client reconnects.",
     body=QueryRequest,
     body_required=True,
     responses={200: QueryAnswer},
@@ -111,7 +111,7 @@ async def _graphql(request: Request) -> func.HttpResponse:
     scope=None,
     caching=PUBLIC,
     tag="documents",
-    summary="The schema of GraphQL",
+    summary="Get the GraphQL schema",
     responses={200: "text/plain"},
 )
 async def _schema(request: Request) -> func.HttpResponse:

@@ -27,7 +27,7 @@ from triggers.http.routes import Request
     path="v1/health/live",
     scope=None,
     tag="health",
-    summary="Whether this process answers",
+    summary="Check liveness",
     responses={200: Live},
 )
 async def health_live(request: Request) -> func.HttpResponse:
@@ -42,10 +42,10 @@ async def health_live(request: Request) -> func.HttpResponse:
     every_tenant=True,
     durable_client=True,
     tag="health",
-    summary="Whether what it needs answers too",
-    description="503 names what does not answer, and since when. Needs no token. `sweeper.work` and "
-    "`protocols.problems`, which count and name what belongs to tenants, are null without a token with `orch:read` "
-    "that sees all tenants.",
+    summary="Check readiness",
+    description="Returns 503 if a dependency is down; the error names each one, and since when. Requires no token. "
+    "`sweeper.work` and `protocols.problems` describe all tenants: they are null unless a token has `orch:read` for "
+    "all tenants.",
     responses={200: Ready},
     problems=(ProblemCode.NOT_READY,),
 )

@@ -33,7 +33,7 @@ INCIDENT_ID = Parameter(
     where="path",
     required=True,
     schema={"type": "string", "pattern": "^[A-Za-z0-9_-]{1,160}$"},
-    description="The incident's `incidentId`.",
+    description="`incidentId` of the incident.",
 )
 _ID = re.compile(r"[A-Za-z0-9_-]{1,160}")
 #: as `shared.ports.incidents` has them
@@ -52,10 +52,10 @@ _Act = Callable[[Context, str, Origin], Awaitable[Incident]]
     path="v1/incidents",
     scope=Scope.READ,
     tag="incidents",
-    summary="List incidents, the last that was opened first",
-    description="`state=OPEN` alone is one query, whatever tenants there are. A call reads at most "
-    f"{MAX_READ_MORE} rows more than it shows: where too few fit the filter, the page is short or empty, and has "
-    "`partial` and a `next`.",
+    summary="List incidents",
+    description="Most recently opened first. `state=OPEN` alone is one query for any number of tenants. A call reads "
+    f"at most {MAX_READ_MORE} rows more than it returns. If too few rows match by then, the page is short or empty, "
+    "with `partial` and `next`.",
     parameters=(*query_parameters(IncidentFilter), *PAGE),
     responses={200: IncidentPage},
     problems=(*filter_problems(IncidentFilter), *PAGE_PROBLEMS),
@@ -77,7 +77,8 @@ async def _list(request: Request) -> func.HttpResponse:
     path="v1/incidents/{incidentId}",
     scope=Scope.READ,
     tag="incidents",
-    summary="Read an incident, and all that happened to it",
+    summary="Get an incident",
+    description="Includes its log.",
     parameters=(INCIDENT_ID,),
     responses={200: IncidentDetail},
     problems=(refusals.IncidentNotFound,),
@@ -93,8 +94,8 @@ async def _read(request: Request) -> func.HttpResponse:
     path="v1/incidents/{incidentId}:resolve",
     scope=Scope.OPERATE,
     tag="incidents",
-    summary="Say that what was to do about an incident is done",
-    description="A job stays a dead letter. Asked for again, it changes nothing and answers the same.",
+    summary="Resolve an incident",
+    description="Its job, if any, stays a dead letter. Idempotent: repeating the request returns the same response.",
     parameters=(INCIDENT_ID,),
     body=IncidentRequest,
     body_required=True,
@@ -112,8 +113,8 @@ async def _resolve(request: Request) -> func.HttpResponse:
     scope=Scope.OPERATE,
     durable_client=True,
     tag="incidents",
-    summary="Take the job of an incident up again, as a new one",
-    description="The redrive of its job; `retried_by` is the new one, the same however often it is asked for.",
+    summary="Redrive an incident's job",
+    description="`retried_by` is the new job. Idempotent: repeating the request returns the same new job.",
     parameters=(INCIDENT_ID,),
     body=IncidentRequest,
     body_required=True,
@@ -137,8 +138,9 @@ async def _retry(request: Request) -> func.HttpResponse:
     path="v1/incidents/{incidentId}:dismiss",
     scope=Scope.OPERATE,
     tag="incidents",
-    summary="Put an incident aside",
-    description="Its job is no dead letter any more. Asked for again, it changes nothing and answers the same.",
+    summary="Dismiss an incident",
+    description="Its job, if any, is no longer a dead letter. Idempotent: repeating the request returns the same "
+    "response.",
     parameters=(INCIDENT_ID,),
     body=IncidentRequest,
     body_required=True,
@@ -155,9 +157,9 @@ async def _dismiss(request: Request) -> func.HttpResponse:
     path="v1/deadletters/{jobId}:dismiss",
     scope=Scope.OPERATE,
     tag="dead letters",
-    summary="Put a dead letter aside",
-    description="The job stays as it is, and can be redriven. An open incident of it is dismissed as well. Asked for "
-    "again, it changes nothing and answers the same.",
+    summary="Dismiss a dead letter",
+    description="Removes the job from the dead letters and dismisses its open incident. The job does not change and "
+    "can be redriven. Idempotent: repeating the request returns the same response.",
     parameters=(JOB_ID,),
     body=IncidentRequest,
     body_required=True,

@@ -25,7 +25,8 @@ AFTER = Parameter(
     name="after",
     where="query",
     schema={"type": "string"},
-    description=f"Of a stream: the `id` of an event; `{EARLIEST}`: from the first, `{LATEST}`: from now on.",
+    description=f"Streams only. `id` of an event: the events that follow it. `{EARLIEST}`: from the first event. "
+    f"`{LATEST}`: new events only.",
 )
 
 

@@ -45,12 +45,12 @@ AS_OF = Parameter(
     name="asOf",
     where="query",
     schema={"type": "integer", "minimum": 1, "maximum": 9_999_999_999},
-    description="Number of an event: the job as that event left it.",
+    description="Event number. Returns the job as of that event. Default: the job now.",
 )
 
 _PARTIAL = (
-    f"A call reads at most {MAX_READ_MORE} rows more than it shows: where too few fit the filter, the page is short or "
-    "empty, and has `partial` and a `next`."
+    f"A call reads at most {MAX_READ_MORE} rows more than it returns. If too few rows match by then, the page is short "
+    "or empty, with `partial` and `next`."
 )
 
 
@@ -60,9 +60,9 @@ _PARTIAL = (
     path="v1/jobs",
     scope=Scope.READ,
     tag="jobs",
-    summary="List jobs, newest first",
-    description=f"{_PARTIAL} A line is as of event `seq`; that of a living job may be one sweep (a minute) behind the "
-    "job itself.",
+    summary="List jobs",
+    description="Newest first. Eventually consistent: an item is as of event `seq`; that of a job that has not ended "
+    f"can be one sweep (a minute) old. {_PARTIAL}",
     parameters=(*FILTERS, *PAGE),
     responses={200: JobPage},
     problems=(*FILTER_PROBLEMS, *PAGE_PROBLEMS),
@@ -81,7 +81,8 @@ async def jobs_list(request: Request) -> func.HttpResponse:
     path="v1/jobs/{jobId}",
     scope=Scope.READ,
     tag="jobs",
-    summary="Read a job, as it is or as an event left it",
+    summary="Get a job",
+    description="The job now or, with `asOf`, as of an event.",
     parameters=(JOB_ID, AS_OF, WAIT, UNTIL),
     responses={200: Job},
     problems=(ProblemCode.AS_OF_INVALID, ProblemCode.WAIT_INVALID, JobNotFound, ProblemCode.EVENT_NOT_FOUND),
@@ -126,7 +127,7 @@ async def _job_as_of(request: Request, given: str) -> func.HttpResponse:
     path="v1/jobs/{jobId}/steps",
     scope=Scope.READ,
     tag="jobs",
-    summary="Read the steps of a job",
+    summary="List a job's steps",
     parameters=(JOB_ID,),
     responses={200: StepPage},
     problems=(JobNotFound,),
@@ -142,13 +143,14 @@ async def _job_steps(request: Request) -> func.HttpResponse:
     path="v1/jobs/{jobId}/events",
     scope=Scope.READ,
     tag="jobs",
-    summary="Read what happened to a job, in order",
-    description=f"With `Accept: {EVENT_STREAM}` the same as server-sent events: from now on, where neither `after` nor "
-    "`Last-Event-ID` says otherwise, and 204 when the job has ended and everything was read.",
+    summary="List a job's events",
+    description=f"In order. With `Accept: {EVENT_STREAM}` the response is a stream of server-sent events. Default for "
+    "streams: new events only, unless `after` or `Last-Event-ID` is set. 204 if the job has ended and no event "
+    "follows.",
     streams=True,
     parameters=(JOB_ID, *PAGE, AFTER, LAST_EVENT_ID, TICKET),
     responses={200: EventPage, 204: None},
-    descriptions={204: "Of a stream: the job has ended, and nothing follows on the cursor."},
+    descriptions={204: "Streams only. The job has ended, and no event follows the cursor."},
     problems=(JobNotFound, *PAGE_PROBLEMS),
 )
 async def _job_events(request: Request) -> func.HttpResponse:
@@ -170,7 +172,8 @@ async def _job_events(request: Request) -> func.HttpResponse:
     path="v1/jobs/{jobId}/explain",
     scope=Scope.READ,
     tag="jobs",
-    summary="Say why a job is where it is, and what comes next",
+    summary="Explain a job's state",
+    description="Why the job is in its state, and what happens next.",
     parameters=(JOB_ID,),
     responses={200: Explanation},
     problems=(JobNotFound,),
@@ -191,8 +194,9 @@ async def _job_explain(request: Request) -> func.HttpResponse:
     path="v1/jobs/{jobId}/dependencies",
     scope=Scope.READ,
     tag="jobs",
-    summary="List the jobs that a job depends on, and those that depend on it",
-    description="The dependants come in pages. Of a job that SUCCEEDED those that waited for it are not known.",
+    summary="List a job's dependencies",
+    description="Returns the jobs that the job depends on, and pages of the jobs that depend on it. If the job "
+    "SUCCEEDED, the jobs that waited for it are not known.",
     parameters=(JOB_ID, *PAGE),
     responses={200: DependencyPage},
     problems=(JobNotFound, *PAGE_PROBLEMS),
@@ -219,8 +223,9 @@ async def _job_dependencies(request: Request) -> func.HttpResponse:
     path="v1/jobs/{jobId}/audit",
     scope=Scope.READ,
     tag="jobs",
-    summary="Read everything that proves what happened to a job",
-    description="Keep it byte for byte: `lucius audit verify` proves it offline.",
+    summary="Get a job's audit bundle",
+    description="Evidence of every transition of the job. Store it byte for byte: `lucius audit verify` verifies it "
+    "offline.",
     parameters=(JOB_ID,),
     responses={200: AuditBundle},
     problems=(JobNotFound,),
@@ -237,7 +242,8 @@ async def _job_audit(request: Request) -> func.HttpResponse:
     path="v1/jobs/{jobId}/receipt",
     scope=Scope.READ,
     tag="jobs",
-    summary="Read what a job cost",
+    summary="Get a job's receipt",
+    description="Time and operations breakdown of the job.",
     parameters=(JOB_ID,),
     responses={200: Receipt},
     problems=(JobNotFound,),
@@ -254,9 +260,9 @@ async def _job_receipt(request: Request) -> func.HttpResponse:
     path="v1/deadletters",
     scope=Scope.READ,
     tag="dead letters",
-    summary="List the jobs that failed for good",
-    description="The last that failed first. Take one up again with `POST /v1/jobs/{jobId}:redrive`: it is no dead "
-    f"letter then. {_PARTIAL}",
+    summary="List dead letters",
+    description="Failed jobs that are neither redriven nor dismissed, most recent first. Redrive one with `POST "
+    f"/v1/jobs/{{jobId}}:redrive`. {_PARTIAL}",
     parameters=(*FILTERS, *PAGE),
     responses={200: DeadLetterPage},
     problems=(*FILTER_PROBLEMS, *PAGE_PROBLEMS),

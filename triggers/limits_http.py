@@ -34,8 +34,8 @@ _PROBLEMS = (
     GateNotFound,
 )
 _WHOSE = (
-    "Exactly one gate is named: that of a tenant, of one of its job types or of one of its sources; or, for operators, "
-    "by `name`, `service`, or `job_type` without a tenant, one over all tenants. "
+    "Name exactly one quota: that of a tenant, of one of its job types, or of one of its sources. Operators can also "
+    "name one over all tenants: by `name`, by `service`, or by `job_type` without a tenant."
 )
 
 
@@ -54,7 +54,7 @@ def _route(action: str, body: type[Resume], summary: str, description: str) -> C
             durable_client=True,
             tag="quotas",
             summary=summary,
-            description=_WHOSE + description,
+            description=f"{description} {_WHOSE}",
             body=body,
             body_required=True,
             responses={200: QuotaChange},
@@ -74,19 +74,30 @@ def _route(action: str, body: type[Resume], summary: str, description: str) -> C
     return declare
 
 
-@_route("pause", Pause, "Hold a gate: nobody goes in", "What runs goes on; the answer says how much runs and waits.")
+@_route(
+    "pause",
+    Pause,
+    "Hold a quota",
+    "Stops starting jobs; running jobs continue. The response has the number of running and of waiting jobs.",
+)
 async def _pause(context: Context, orchestrations: Orchestrations, gate: Gate, by: By, body: Resume) -> Changed:
     assert isinstance(body, Pause)
     return await quotas.hold(context, orchestrations, gate, by, until=body.until)
 
 
-@_route("throttle", Slowdown, "Give a gate a rate for a time", "The smaller of it and the rule's counts.")
+@_route(
+    "throttle",
+    Slowdown,
+    "Throttle a quota",
+    "Limits starts per hour until `until`, or until a resume. The lower "
+    "of this rate and that of the quota's limits is in effect.",
+)
 async def _throttle(context: Context, orchestrations: Orchestrations, gate: Gate, by: By, body: Resume) -> Changed:
     assert isinstance(body, Slowdown)
     return await quotas.throttle(context, orchestrations, gate, by, max_per_hour=body.max_per_hour, until=body.until)
 
 
-@_route("resume", Resume, "End the hold and the throttle of a gate", "Those who wait go in, in their order.")
+@_route("resume", Resume, "Resume a quota", "Ends the hold and the throttle. Waiting jobs are admitted in order.")
 async def _resume(context: Context, orchestrations: Orchestrations, gate: Gate, by: By, body: Resume) -> Changed:
     return await quotas.resume(context, orchestrations, gate, by)
 

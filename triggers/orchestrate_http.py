@@ -37,11 +37,12 @@ ORCHESTRATE = Route(
     scope=Scope.OPERATE,
     durable_client=True,
     tag="jobs",
-    summary="Submit a job, or many as NDJSON",
+    summary="Submit jobs",
     description=(
-        "The same request again is the same job: by `idempotency_key`, else by the body. With `dryRun` nothing is "
-        "written. NDJSON is an envelope a line, each with an outcome of its own. With `Prefer: wait=N` the response is "
-        "200 with the job if it ends within N seconds, else 202; at once where too many requests wait already."
+        "Submitting is idempotent: the same request returns the same job, by `idempotency_key`, or by the body if it "
+        "has no key. With `dryRun` nothing is written. An NDJSON body has one job request per line, each with its own "
+        "outcome. With `Prefer: wait=N` the response is 200 with the job if it ends within N seconds, otherwise 202. "
+        "It is immediate if too many requests wait already."
     ),
     parameters=(DRY_RUN, PREFER),
     body=Envelope,

@@ -19,7 +19,7 @@ from triggers.http.routes import Request
     path="v1/protocols",
     scope=Scope.READ,
     tag="protocols",
-    summary="List what can be asked for",
+    summary="List protocols",
     responses={200: ProtocolPage},
 )
 async def _protocols_list(request: Request) -> func.HttpResponse:
@@ -33,10 +33,14 @@ async def _protocols_list(request: Request) -> func.HttpResponse:
     path="v1/protocols/{protocolId}",
     scope=Scope.READ,
     tag="protocols",
-    summary="Read a protocol, by its id or request type",
+    summary="Get a protocol",
     parameters=(
         Parameter(
-            name="protocolId", where="path", required=True, schema={"type": "string"}, description="Or a request type."
+            name="protocolId",
+            where="path",
+            required=True,
+            schema={"type": "string"},
+            description="Id of the protocol, or its job type.",
         ),
     ),
     responses={200: Protocol},

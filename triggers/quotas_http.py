@@ -52,21 +52,21 @@ GATE = Parameter(
     where="path",
     required=True,
     schema={"type": "string", "pattern": "^[0-9a-f]{16}$"},
-    description="The gate's `id`.",
+    description="`id` of the quota.",
 )
 NAMES = (
     Parameter(
         name="tenant",
         where="query",
         schema={"type": "string"},
-        description="Whose gate; without it that of the token's tenant. `*`: the rules for every tenant.",
+        description="Tenant of the quota. Default: the caller's tenant. `*`: limits for every tenant.",
     ),
     *(
         Parameter(
             name=kind.label,
             where="query",
             schema={"type": "string"},
-            description=f"The gate of one of its {kind.key.replace('_', ' ')}s.",
+            description=f"Quota of one {kind.key.replace('_', ' ')} of the tenant.",
         )
         for kind in PARTS
     ),
@@ -76,21 +76,21 @@ NAME = Parameter(
     name="name",
     where="query",
     schema={"type": "string"},
-    description=f"A gate over all tenants: {', '.join(_EXAMPLES[:-1])} or {_EXAMPLES[-1]}.",
+    description=f"Quota over all tenants: {', '.join(_EXAMPLES[:-1])} or {_EXAMPLES[-1]}.",
 )
 IF_MATCH = Parameter(
     name="If-Match",
     where="header",
     required=True,
     schema={"type": "string"},
-    description="The gate's `etag`; `*`: whatever it is now.",
+    description="`etag` of the quota, or `*` for any.",
 )
 REASON = Parameter(
     name="reason",
     where="query",
     required=True,
     schema=_WHY.json_schema(),
-    description="In words, on one line; it stands in the gate's log.",
+    description="Reason, one line. Recorded in the quota's log.",
 )
 NAME_PROBLEMS = (
     refusals.GateUnclear,
@@ -120,10 +120,10 @@ _MAX_TENANTS = 100
     path="v1/quotas",
     scope=Scope.READ,
     tag="quotas",
-    summary="List the gates of a tenant",
-    description="The tenant's own gate first, then those of types and sources for which something is set. With `type` "
-    "or `source` that gate alone, also where nothing is set for it: so a gate's `id` and `etag` are found. An operator "
-    "who names no tenant gets the gates of all tenants, and `limit` counts tenants.",
+    summary="List quotas",
+    description="The tenant's own quota first, then the quotas of job types and sources that have settings. With "
+    "`type` or `source`: only that quota, even if it has no settings; use it to get `id` and `etag`. Operators that "
+    "name no tenant get the quotas of all tenants; `limit` then counts tenants.",
     parameters=(*NAMES, NAME, *PAGE),
     responses={200: QuotaPage},
     problems=(*NAME_PROBLEMS, *PAGE_PROBLEMS),
@@ -153,7 +153,8 @@ async def quotas_list(request: Request) -> func.HttpResponse:
     path="v1/quotas/{gate}",
     scope=Scope.READ,
     tag="quotas",
-    summary="Read a gate: its rule, who is inside, who waits",
+    summary="Get a quota",
+    description="Its limits, the number of active jobs and the number of waiting jobs.",
     parameters=(GATE, *NAMES, NAME),
     responses={200: Quota},
     problems=NAME_PROBLEMS,
@@ -171,9 +172,10 @@ async def _read(request: Request) -> func.HttpResponse:
     scope=Scope.QUOTA,
     durable_client=True,
     tag="quotas",
-    summary="Set or change the rule of a gate",
-    description="A JSON merge patch (RFC 7396), for operators over all tenants. Jobs that may start by the new rule "
-    "start at once; none that runs is stopped. With `dryRun` it tells how many would go in or go on waiting.",
+    summary="Update a quota's limits",
+    description="Applies a JSON merge patch (RFC 7396). Operators only. Jobs that fit the new limits start at once; "
+    "running jobs are not stopped. With `dryRun`: the number of jobs that would be admitted, or would continue to "
+    "wait.",
     parameters=(GATE, *NAMES, NAME, IF_MATCH, DRY_RUN),
     body=RuleChange,
     body_required=True,
@@ -199,8 +201,9 @@ async def _set(request: Request) -> func.HttpResponse:
     scope=Scope.QUOTA,
     durable_client=True,
     tag="quotas",
-    summary="Delete the rule of a gate",
-    description="A rule for every tenant, or a limit of the settings, then counts for it. A hold or throttle stays.",
+    summary="Delete a quota's limits",
+    description="Limits for every tenant, or those of the settings, are then in effect for the quota. A hold or "
+    "throttle stays. Operators only.",
     parameters=(GATE, *NAMES, NAME, IF_MATCH, REASON, DRY_RUN),
     responses={200: QuotaChange},
     headers={200: ("ETag",)},
@@ -225,7 +228,8 @@ async def _delete(request: Request) -> func.HttpResponse:
     path="v1/quotas/{gate}/waiting",
     scope=Scope.READ,
     tag="quotas",
-    summary="List who waits for a gate, in order",
+    summary="List jobs waiting for a quota",
+    description="In the order of admission.",
     parameters=(GATE, *NAMES, NAME, *PAGE),
     responses={200: WaitingPage},
     problems=(*NAME_PROBLEMS, *PAGE_PROBLEMS),
@@ -254,10 +258,10 @@ async def _waiting(request: Request) -> func.HttpResponse:
     path="v1/quotas/{gate}/log",
     scope=Scope.READ,
     tag="quotas",
-    summary="Read what was changed at a gate, in order",
-    description="The log of a quota over all tenants is for callers who see all tenants. Entries older than "
-    "`LUCIUS_CHANGE_LOG_DAYS` are removed, but the last of them is retained, so the first entry of a log can have a "
-    "number above 1.",
+    summary="List a quota's changes",
+    description="In order. Only callers who see all tenants can read the log of a quota over all tenants. Entries "
+    "older than `LUCIUS_CHANGE_LOG_DAYS` are removed, but the last of them is retained, so the first entry of a log "
+    "can have a number above 1.",
     parameters=(GATE, *NAMES, NAME, *PAGE),
     responses={200: QuotaLogPage},
     problems=(*NAME_PROBLEMS, *PAGE_PROBLEMS, refusals.QuotaForbidden),

@@ -20,7 +20,7 @@ BY = Parameter(
     name="by",
     where="query",
     schema={"enum": [each.value for each in Grouping]},
-    description="Also sums for each type, source or priority.",
+    description="Adds sums per job type, source or priority.",
 )
 
 
@@ -30,8 +30,9 @@ BY = Parameter(
     path="v1/receipts",
     scope=Scope.READ,
     tag="jobs",
-    summary="Sum up what a tenant's jobs spent and cost",
-    description=f"Over the jobs of the filter, newest first, at most {MAX_JOBS} a page: add the pages up.",
+    summary="Sum receipts of jobs",
+    description=f"Sums time and operations of the jobs that match the filter, newest first. Maximum {MAX_JOBS} jobs "
+    "per page: add up the pages.",
     parameters=(*FILTERS, BY, *PAGE),
     responses={200: ReceiptSums},
     problems=(ProblemCode.TENANT_REQUIRED, ProblemCode.BY_INVALID, *FILTER_PROBLEMS, *PAGE_PROBLEMS),

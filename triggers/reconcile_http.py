@@ -29,9 +29,9 @@ RECONCILE = Route(
     every_tenant=True,
     durable_client=True,
     tag="admin",
-    summary="Sweep now",
-    description="What the sweeper does every minute: finish what was left half done. Safe at any time, one at a time "
-    "in a process.",
+    summary="Run a sweep",
+    description="Finishes interrupted work, as the sweeper does every minute. Safe at any time. Maximum one sweep at a "
+    "time per process.",
     parameters=(DRY_RUN,),
     body=ReconcileRequest,
     responses={200: Reconciled},

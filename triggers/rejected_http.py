@@ -28,7 +28,7 @@ DATE = Parameter(
     name="date",
     where="query",
     schema={"type": "string", "format": "date"},
-    description="Only messages of this day of the UTC calendar.",
+    description="Only messages of this UTC day.",
 )
 
 
@@ -38,8 +38,8 @@ DATE = Parameter(
     path="v1/rejected",
     scope=Scope.ADMIN,
     tag="rejected messages",
-    summary="List messages that no job could take",
-    description="Of the last 90 days, newest first.",
+    summary="List rejected messages",
+    description="Messages that no job could accept in the last 90 days, newest first.",
     parameters=(DATE, *PAGE),
     responses={200: RejectedPage},
     problems=(ProblemCode.DATE_INVALID, *PAGE_PROBLEMS),
@@ -62,7 +62,8 @@ async def _rejected_list(request: Request) -> func.HttpResponse:
     path="v1/rejected/{rejectedId}",
     scope=Scope.ADMIN,
     tag="rejected messages",
-    summary="Read one whole, with what a redrive would do",
+    summary="Get a rejected message",
+    description="Includes its body as received, and the result that a redrive would have.",
     parameters=(REJECTED_ID,),
     responses={200: RejectedMessage},
     # its body is as it came, with whatever its sender put there
@@ -83,8 +84,8 @@ async def _rejected_read(request: Request) -> func.HttpResponse:
     scope=Scope.ADMIN,
     durable_client=True,
     tag="rejected messages",
-    summary="Hand a message in again",
-    description="Once a job took it, asking again changes nothing.",
+    summary="Redrive a rejected message",
+    description="Processes the message again. After a job has accepted it, repeating the request changes nothing.",
     parameters=(REJECTED_ID,),
     responses={200: RejectedMessage},
     # its body is as it came, with whatever its sender put there

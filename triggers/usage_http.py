@@ -23,20 +23,19 @@ TENANT = Parameter(
     name="tenant",
     where="query",
     schema={"type": "string"},
-    description="Whose; without it that of the token's tenant.",
+    description="Tenant to read. Default: the caller's tenant.",
 )
 SINCE = Parameter(
     name="since",
     where="query",
     schema={"type": "string", "format": "date-time"},
-    description=f"From this hour on, at most {FARTHEST.days} days ago; without it the last {DEFAULT_SINCE.days * 24} "
-    "hours.",
+    description=f"First hour. Default: the last {DEFAULT_SINCE.days * 24} hours. Maximum {FARTHEST.days} days ago.",
 )
 BY = Parameter(
     name="by",
     where="query",
     schema={"enum": [each.value for each in Axis]},
-    description="Also sums for each type, source or hour.",
+    description="Adds sums per job type, source or hour.",
 )
 _TENANT_PROBLEMS = (ProblemCode.TENANT_REQUIRED, TenantForbidden)
 
@@ -47,9 +46,9 @@ _TENANT_PROBLEMS = (ProblemCode.TENANT_REQUIRED, TenantForbidden)
     path="v1/usage",
     scope=Scope.READ,
     tag="quotas",
-    summary="Sum up what a tenant's jobs used of its gates",
-    description=f"Past hours are read from their sums, the last ones from the list, at most {MAX_ROWS:,} jobs: more "
-    "make the answer `partial`.",
+    summary="Sum a tenant's quota usage",
+    description="Past hours are read from hourly rollups, the most recent ones from the job list. If those have more "
+    f"than {MAX_ROWS:,} jobs, the response is `partial`.",
     parameters=(TENANT, SINCE, BY),
     responses={200: UsageReport},
     problems=(*_TENANT_PROBLEMS, ProblemCode.SINCE_INVALID, ProblemCode.BY_INVALID),
@@ -81,8 +80,9 @@ async def _usage(request: Request) -> func.HttpResponse:
     path="v1/sources",
     scope=Scope.READ,
     tag="quotas",
-    summary="List the sources that a tenant's jobs named",
-    description="At most 1,000 of a tenant. The last use of a source is known to the hour.",
+    summary="List a tenant's sources",
+    description="Sources that the tenant's jobs named, with the first job of each and the hour of its last use. Maximum "
+    "1,000 per tenant.",
     parameters=(TENANT, *PAGE),
     responses={200: SourcePage},
     problems=(*_TENANT_PROBLEMS, *PAGE_PROBLEMS),

@@ -44,14 +44,14 @@ HOOK_ID = Parameter(
     where="path",
     required=True,
     schema={"type": "string", "pattern": f"^({_ID.pattern})$"},
-    description=f"The webhook's `hookId`; `{DEFAULT_HOOK}`: the callback URLs of the tenant's jobs.",
+    description=f"`hookId` of the webhook. `{DEFAULT_HOOK}`: the callback URLs of the tenant's jobs.",
 )
 TENANT = Parameter(
     name="tenant_id",
     where="query",
     schema={"type": "string"},
-    description="Whose; without it the token's tenant. `=platform`: what belongs to none, for callers that see all of "
-    "them.",
+    description="Tenant of the webhook. Default: the caller's tenant. `=platform`: webhooks that belong to no tenant, "
+    "for all-tenants callers only.",
 )
 _TENANT_PROBLEMS = (
     # a tenant whose name is too long for a key
@@ -68,8 +68,8 @@ HOOK_KEY = Parameter(
     name="Idempotency-Key",
     where="header",
     schema={"type": "string", "maxLength": MAX_KEY},
-    description="Your name for this webhook: sent again under it, the same body is the same webhook with its secret, "
-    "until somebody changes, rotates or removes it.",
+    description=f"Idempotency key, at most {MAX_KEY} characters. The same key and body return the same webhook with "
+    "its secret, until it is changed, rotated or deleted.",
 )
 
 
@@ -79,9 +79,9 @@ HOOK_KEY = Parameter(
     path="v1/webhooks",
     scope=Scope.ADMIN,
     tag="webhooks",
-    summary="Have a tenant's events posted to an address",
-    description="By Standard Webhooks: each event at least once, signed with a secret that this answer shows, and no "
-    "other but one to the same request under its `Idempotency-Key`.",
+    summary="Create a webhook",
+    description="Sends each event of the tenant to a URL at least once, signed by Standard Webhooks. Only this "
+    "response shows the signing secret; repeating the request with its `Idempotency-Key` shows it again.",
     parameters=(TENANT, HOOK_KEY),
     body=NewHook,
     body_required=True,
@@ -135,7 +135,8 @@ async def _list(request: Request) -> func.HttpResponse:
     path="v1/webhooks/{hookId}",
     scope=Scope.ADMIN,
     tag="webhooks",
-    summary="Read a webhook, and how its deliveries go",
+    summary="Get a webhook",
+    description="Includes the state of its deliveries.",
     parameters=(HOOK_ID, TENANT),
     responses={200: HookDetail},
     problems=HOOK_PROBLEMS,
@@ -151,8 +152,9 @@ async def _read(request: Request) -> func.HttpResponse:
     path="v1/webhooks/{hookId}",
     scope=Scope.ADMIN,
     tag="webhooks",
-    summary="Change a webhook, or switch it off and on",
-    description="What waits goes to the new address, too. Its secret stays; `:rotate` makes another.",
+    summary="Update a webhook",
+    description="Also enables or disables it. Waiting deliveries go to the new URL, too. The secret stays; `:rotate` "
+    "creates another.",
     parameters=(HOOK_ID, TENANT),
     body=HookChange,
     body_required=True,
@@ -176,11 +178,11 @@ async def _change(request: Request) -> func.HttpResponse:
     path="v1/webhooks/{hookId}",
     scope=Scope.ADMIN,
     tag="webhooks",
-    summary="Remove a webhook, and what waits for it",
-    description="Its log stays as long as jobs do.",
+    summary="Delete a webhook",
+    description="Also deletes its waiting deliveries. Its log is retained as long as jobs are.",
     parameters=(HOOK_ID, TENANT),
     responses={204: None},
-    descriptions={204: "It is removed."},
+    descriptions={204: "The webhook is deleted."},
     problems=_OWN_PROBLEMS,
 )
 async def _remove(request: Request) -> func.HttpResponse:
@@ -195,8 +197,9 @@ async def _remove(request: Request) -> func.HttpResponse:
     path="v1/webhooks/{hookId}:test",
     scope=Scope.ADMIN,
     tag="webhooks",
-    summary="Post a test event to a webhook now",
-    description="Its type is `webhook.test`; it stands in no feed and counts for nothing.",
+    summary="Send a test event",
+    description="Sends an event of type `webhook.test` now. It is in no feed and does not affect the state of the "
+    "webhook.",
     parameters=(HOOK_ID, TENANT),
     responses={200: HookTest},
     problems=(*_OWN_PROBLEMS, refusals.Overloaded),
@@ -212,9 +215,9 @@ async def _test(request: Request) -> func.HttpResponse:
     path="v1/webhooks/{hookId}:rotate",
     scope=Scope.ADMIN,
     tag="webhooks",
-    summary="Make a new secret",
-    description="Both sign for a day, so that a receiver may take the new one at any time of it. Of three in a day the "
-    "oldest ends at once.",
+    summary="Rotate a webhook's secret",
+    description="The old and the new secret both sign for a day, so that the endpoint can change over at any time. If "
+    "a day has three secrets, the oldest ends at once.",
     parameters=(HOOK_ID, TENANT),
     responses={200: HookSecret},
     caching=NO_STORE,
@@ -232,8 +235,9 @@ async def _rotate(request: Request) -> func.HttpResponse:
     path="v1/webhooks/{hookId}:resume",
     scope=Scope.ADMIN,
     tag="webhooks",
-    summary="Let a suspended webhook go on",
-    description="From the oldest delivery that waits; also one that waits for its next probe, or is switched off.",
+    summary="Resume a webhook",
+    description="Continues at the oldest waiting delivery. Also for a webhook that is disabled, or that waits for its "
+    "next probe.",
     parameters=(HOOK_ID, TENANT),
     responses={200: HookDetail},
     problems=_OWN_PROBLEMS,
@@ -251,7 +255,8 @@ async def _resume(request: Request) -> func.HttpResponse:
     path=f"v1/webhooks/{DEFAULT_HOOK}/secret",
     scope=Scope.ADMIN,
     tag="webhooks",
-    summary="Read the secret that signs the callback URLs of a tenant's jobs",
+    summary="Get the default webhook's secret",
+    description="Secret that signs the callback URLs of the tenant's jobs.",
     parameters=(TENANT,),
     responses={200: DefaultSecret},
     caching=NO_STORE,
@@ -278,8 +283,8 @@ def _secrets_of(context: Context, hook: Hook) -> list[bytes]:
     path="v1/webhooks/{hookId}/log",
     scope=Scope.ADMIN,
     tag="webhooks",
-    summary="Read what was done to a webhook, in order",
-    description="Also of one that was removed.",
+    summary="List a webhook's changes",
+    description="In order. Also for a deleted webhook.",
     parameters=(HOOK_ID, TENANT),
     responses={200: HookLog},
     problems=HOOK_PROBLEMS,

@@ -20,10 +20,8 @@ from shared.core.jobs.job import Event, JsonValue, Record
 
 
 class AuditBundle(Response):
-    """The rows of a job and all its events, with a digest over them; to be checked offline, byte for byte as it came.
-
-    Rows have the ledger's own columns, which may grow; a column that has the value of every new row is left out.
-    """
+    """Rows and events of a job with a digest over them. Verify it offline, byte for byte as received. The columns are
+    those of the ledger, and columns can be added. A column that has the value of every new row is left out."""
 
     format: Literal["lucius-audit/2"]
     taken_at: Instant
@@ -34,7 +32,7 @@ class AuditBundle(Response):
     events: list[dict[str, Any]]
     """The EVENT rows, from the first."""
     digest: Annotated[str, Field(pattern=r"^sha256:[0-9a-f]{64}$")]
-    """SHA-256 over the canonical JSON (RFC 8785) of all of the above."""
+    """SHA-256 over the canonical JSON (RFC 8785) of all other fields."""
 
 
 FORMAT = "lucius-audit/2"

@@ -25,7 +25,7 @@ OutcomeName = Literal["OPEN", "DONE", "REFUSED"]
 
 
 class BulkLinks(Response):
-    """Paths of this API about the bulk."""
+    """Paths of the bulk operation."""
 
     self: str
     items: str
@@ -34,54 +34,55 @@ class BulkLinks(Response):
 
 
 class Bulk(Response):
-    """One control or redrive of many jobs: `done`, `refused` and `open` add up to `matched` at every read."""
+    """A bulk operation. `done`, `refused` and `open` always add up to `matched`."""
 
     bulkId: BulkId
     tenant: str
     action: BulkActionName
     filter: dict[str, Any]
-    """As it was asked for; its jobs are those that were there before the bulk."""
+    """Filter as requested. Matches jobs that existed before the bulk operation."""
     root: JobId | None
-    """The job whose tree of dependants is redriven, itself first; null: the jobs of the filter."""
+    """Job that is redriven first, then its failed dependants. Null: the jobs of the filter."""
     reason: str | None
     actor: str
     state: BulkStateName
-    """CANCELLED: nothing more is begun, and what is open stays so."""
+    """CANCELLED: no further action starts; open items stay open."""
     listed: bool
-    """Every job of the filter has been found; until then `matched` grows. Jobs below a root are found as it goes on."""
+    """`true` if all jobs of the filter are found. Until then `matched` grows. Jobs below `root` are found as the
+    operation proceeds."""
     matched: int
     done: int
     refused: int
-    """Refused for good, or still refused for now 7 days after `created_at`; the item has the problem's code."""
+    """Items refused permanently, or still refused temporarily 7 days after `created_at`. Items have the error code."""
     open: int
-    """Not tried yet, or refused for now and tried again until 7 days after `created_at`."""
+    """Items not tried yet, or refused temporarily and retried until 7 days after `created_at`."""
     created_at: Instant
     ended_at: Instant | None
     links: BulkLinks
 
 
 class BulkPage(Response):
-    """Bulks of a tenant, newest first."""
+    """Bulk operations of a tenant, newest first."""
 
     bulks: list[Bulk]
     next: Cursor
 
 
 class BulkItem(Response):
-    """What became of one job of a bulk."""
+    """Result for one job of a bulk operation."""
 
     jobId: JobId
     outcome: OutcomeName
     code: Annotated[str | None, Field(examples=["JOB_TERMINAL"])]
-    """The code of the problem with which it was refused, for good or, where it is OPEN, the last time."""
+    """Error code of a refused item; of an OPEN item, that of the last attempt."""
     newJobId: JobId | None
-    """Of a redrive: the job that takes it up."""
+    """Redrives only. The new job."""
     tried_at: Instant | None
-    """When it was tried last."""
+    """Time of the last attempt."""
 
 
 class BulkItemPage(Response):
-    """Items of a bulk, in the order of their jobs' ids."""
+    """Items of a bulk operation, in the order of their job ids."""
 
     items: list[BulkItem]
     next: Cursor
@@ -89,17 +90,17 @@ class BulkItemPage(Response):
 
 
 class BulkPreview(Response):
-    """A bulk that nobody made: the jobs that it would meet now."""
+    """Preview of a bulk operation: the jobs that match now."""
 
     dryRun: Literal[True] = True
     tenant: str
     action: BulkActionName
     matched: int
-    """Counted to 1,000."""
+    """Number of matching jobs, at most 1,000."""
     more: bool
-    """There may be more than that."""
+    """`true` if more jobs may match."""
     first: list[JobId]
-    """The first of them, newest first."""
+    """First matching jobs, newest first."""
 
 
 class RelatedJob(Response):
@@ -107,19 +108,19 @@ class RelatedJob(Response):
 
     jobId: JobId
     status: JobStatusName | None
-    """Null: it is not there any more."""
+    """Null if the job no longer exists."""
     error_code: ErrorCode
     redriven_by: JobId | None
-    """The job that took it up again."""
+    """New job that redrives it."""
 
 
 class DependencyPage(Response):
-    """The jobs that a job depends on, all of them on each page, and those that depend on it, in pages."""
+    """All dependencies of a job, and a page of the jobs that depend on it."""
 
     jobId: JobId
     dependencies: list[RelatedJob]
     dependants: list[RelatedJob]
-    """Those that wait for it; where it did not succeed, those that waited for it."""
+    """Jobs that wait for it. If it did not succeed, jobs that waited for it."""
     next: Cursor
 
 

@@ -26,18 +26,18 @@ from shared.core.jobs.transitions import JOB_TABLE, STEP_TABLE, JobTrigger, Step
 
 
 class TableRow(Response):
-    """A row of a transition table: in `state`, `event` leads to `to`."""
+    """Row of a transition table: in `state`, `event` leads to `to`."""
 
     machine: Literal["job", "step"]
     state: str
     event: str
     to: str
     source: str
-    """The rule that the row comes from."""
+    """Rule of the row."""
 
 
 class Move(Response):
-    """The last move of a job, by its EVENT row."""
+    """Last transition of a job, from its EVENT row."""
 
     seq: int
     type: str
@@ -47,37 +47,38 @@ class Move(Response):
     source: str
     reason: str | None
     rows: list[TableRow]
-    """What decided it; empty for the creation."""
+    """Rows of the transition tables that decided it. Empty for the creation."""
 
 
 class Explanation(Response):
-    """What a job waits for, until when, and what each possible next occurrence would do."""
+    """Why a job is in its state: the condition it waits for, the time limit, and the effect of each possible next
+    event."""
 
     jobId: JobId
     status: JobStatusName
     text: str
-    """All of it in one paragraph."""
+    """Summary in one paragraph."""
     waits_for: str | None
     gate: Literal["PAUSED", "LANE_BACKLOG", "THROTTLED", "GATED"] | None
-    """What holds the job back though nothing has failed; THROTTLED: a gate, or others before it; GATED: a guard of the
-    step's service or lane."""
+    """Reason for the delay of a job that has not failed. THROTTLED: a quota, or jobs before it in the queue. GATED: a
+    dispatch limit of the step's service or lane."""
     stopped_by: str | None = None
-    """THROTTLED: the gate, in words; GATED: the guard."""
+    """THROTTLED: the quota, in words. GATED: the dispatch limit."""
     position: int | None = None
-    """THROTTLED: its place in its line, counted to 1,000; null: further back, or not in line yet."""
+    """THROTTLED: position in the waiting queue, counted to 1,000. Null if further back, or not in the queue yet."""
     nextEligibleAt: Instant | None = None
     """THROTTLED: estimated start. Null: time alone does not start it; `waits_for` has what does."""
     since: Instant | None
     until: Instant | None
-    """Null: there is no time limit, or the job has ended."""
+    """End of the time limit. Null if there is no time limit, or the job has ended."""
     then: str
-    """What happens if nothing comes by then."""
+    """Effect if no event arrives by then."""
     brought_here: Move | None
-    """Which move brought the job to where it is."""
+    """Transition that led to the current state."""
     what_if: dict[str, str]
-    """Possible next occurrences, by name, and what each would do now."""
+    """Possible next events, by name, each with its effect now."""
     rows_if: dict[str, list[TableRow]]
-    """Of those that would move the job, the rows of the transition tables that they would use."""
+    """For events that would change the state: the rows of the transition tables that apply."""
 
 
 def cite(event: Event) -> tuple[TableRow, ...]:

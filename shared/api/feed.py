@@ -10,7 +10,7 @@ from shared.api.response import Instant, Response
 
 
 class TicketRequest(BaseModel):
-    """Which stream a ticket is for."""
+    """Stream that the ticket opens."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
@@ -18,9 +18,9 @@ class TicketRequest(BaseModel):
         str,
         Field(pattern=r"^/v1/(events|dashboard/events|jobs/[A-Za-z0-9_-]{1,128}/events)$", examples=["/v1/events"]),
     ]
-    """Of the stream, from the root of the API, without a query."""
+    """Path of the stream, from the root of the API, without a query."""
     tenant_id: str | None = None
-    """Whose feed; without it that of the token's tenant. A job's stream is its tenant's."""
+    """Tenant of the feed. Default: the caller's tenant. For a job's stream: the job's tenant."""
 
     @property
     def job_id(self) -> str | None:
@@ -37,11 +37,11 @@ class QueryRequest(BaseModel):
     query: Annotated[str, Field(examples=["{ jobs { jobs { jobId status } next } }"])]
     """The document."""
     variables: dict[str, Any] | None = None
-    """By name, without the dollar."""
+    """Values by name, without the dollar."""
     operationName: str | None = None
-    """Of a document with more than one operation."""
+    """Operation to run. Required if the document has more than one."""
     extensions: dict[str, Any] | None = None
-    """Nothing of it is read."""
+    """Ignored."""
 
 
 class PublicEvent(Response):
@@ -49,57 +49,57 @@ class PublicEvent(Response):
 
     specversion: Annotated[str, Field(examples=["1.0"])]
     id: Annotated[str, Field(examples=["job_6f1c0d3a9b5e4f7c8a2d1e0f9b8c7a65:7:0"])]
-    """The same however often the event comes."""
+    """Same for every delivery of the event."""
     source: Annotated[str, Field(examples=["/lucius/prod/acme"])]
     type: Annotated[str, Field(examples=["job.completed"])]
     subject: Annotated[str, Field(examples=["job_6f1c0d3a9b5e4f7c8a2d1e0f9b8c7a65"])]
-    """The id of the job, the gate, the incident or the webhook."""
+    """Id of the job, quota, incident or webhook."""
     time: Instant
     datacontenttype: str
     dataschema: str | None = None
     tenant: str
     sequence: Annotated[str, Field(examples=["00000000000000001042"])]
-    """Its number in the tenant's feed: 20 digits, without gaps."""
+    """Number in the tenant's feed: 20 digits, without gaps."""
     jobseq: Annotated[int, Field(ge=1)]
-    """The row of its subject that it comes from: of the job's own events, or of the log of what else it is of."""
+    """Number of the source row: in the job's events, or in the log of the subject."""
     traceparent: str | None = None
     data: dict[str, Any]
 
 
 class Ticket(Response):
-    """What opens one stream without a token."""
+    """Ticket that opens one stream without a token."""
 
     ticket: Annotated[str, Field(examples=["lt1.k1.eyJhY3RvciI6InVzZXI6MSJ9.c2lnbmF0dXJl"])]
-    """For `?ticket=` of the path."""
+    """Value for `?ticket=` of the path."""
     expires_at: Instant
-    """After it the stream answers 401; get another one."""
+    """After this time the stream returns 401; get another ticket."""
 
 
 class FeedPage(Response):
-    """Events of a tenant, in the order of their feed."""
+    """Events of a tenant, in feed order."""
 
     events: list[PublicEvent]
     next: str
-    """The cursor to go on from: also at the feed's end, where more will come."""
+    """Cursor of the next page. Always set: more events follow at the end of the feed."""
 
 
 class QueryError(Response):
-    """What is wrong with a request, or with one field of it (GraphQL 7.1.2)."""
+    """Error of a request, or of one field of it (GraphQL 7.1.2)."""
 
     message: str
     locations: list[dict[str, int]] | None = None
     """`line` and `column` in the document, from 1."""
     path: list[str | int] | None = None
-    """Of the field that is null because of it."""
+    """Path of the field that is null because of the error."""
     extensions: dict[str, Any]
-    """`code` and other members, as a problem has them; `QUERY_INVALID`: the document or its variables do not fit."""
+    """`code` and other fields, as in a problem. `QUERY_INVALID`: document or variables do not match the schema."""
 
 
 class QueryAnswer(Response):
-    """An answer of GraphQL. A field that was refused is null, and `errors` says why."""
+    """GraphQL response. A refused field is null, with an entry in `errors`."""
 
     data: dict[str, Any] | None = None
-    """Not there where nothing was read, since the document or its variables do not fit the schema."""
+    """Absent if document or variables do not match the schema."""
     errors: list[QueryError] | None = None
 
 
@@ -107,8 +107,8 @@ class FollowedEvent(Response):
     """A message of a subscription."""
 
     cursor: Annotated[str, Field(examples=["MGI3ZjJjNmQxZTRhNGYwYzoxMDQy"])]
-    """For `after` of the next request: nothing is missed then, and nothing comes twice."""
+    """Value for `after` of the next request. No event is then missed or repeated."""
     event: PublicEvent | None
-    """Null: nothing that fits up to `cursor`."""
+    """Null if no event up to `cursor` matches."""
     gap: bool
-    """True: what followed on `after` is not kept; `cursor` is the earliest that is."""
+    """`true` if events after `after` are no longer retained; `cursor` is the earliest that is."""

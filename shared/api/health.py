@@ -10,91 +10,91 @@ from shared.api.response import Instant, Response
 
 
 class Build(Response):
-    """Which build serves."""
+    """Build that serves the request."""
 
     version: str
     commit: str | None
-    """As it was written down when the app was packaged; null: it was not."""
+    """Commit recorded when the app was packaged. Null if none was recorded."""
     envelope: str
-    """Versions of the envelope that it takes."""
+    """Accepted versions of the job request."""
 
 
 class Live(Response):
-    """This process answers."""
+    """The process responds."""
 
     status: Literal["live"]
     build: Build
 
 
 class ProtocolSource(Response):
-    """Where the protocols come from."""
+    """Source of the protocols."""
 
     source: Literal["files", "app-configuration"]
     read_at: Instant | None = None
-    """When the store was last read; null: never yet."""
+    """Time of the last read of the store. Null: not read yet."""
     problems: list[str] | None = None
-    """What is wrong there; the last good values stay in effect. Null for callers who do not see all tenants."""
+    """Problems of the source; the last good values stay in effect. Null for callers who do not see all tenants."""
     versions: dict[str, int]
-    """The version that a new job gets, by request type."""
+    """Version for new jobs, by job type."""
 
 
 class DependencyState(Response):
-    """One thing that the app needs, as this process sees it."""
+    """Dependency of the app, as this process sees it."""
 
     status: Literal["ok", "down"]
     since: Instant
-    """Since when it is so."""
+    """Time of the last change of `status`."""
     reason: str | None = None
-    """Why it is down."""
+    """Reason why it is down."""
 
 
 class WorkInProgress(Response):
-    """What the sweeper counted in its last pass: the gauges, also where no metrics are exported."""
+    """Counts of the last sweep: the values of the gauges, even if no metrics are exported."""
 
     active: dict[str, int]
-    """Jobs that have not ended, by status; one without a job is left out."""
+    """Number of jobs that have not ended, by status. A status without jobs is absent."""
     queued_oldest_seconds: float
-    """Age of the oldest QUEUED job since its POST; 0: none is QUEUED."""
+    """Seconds since the POST of the oldest QUEUED job. 0 if none is QUEUED."""
     unacked: int
-    """Attempts INITIATED and not yet ACKed."""
+    """Number of attempts that are INITIATED and not yet ACKed."""
     unacked_oldest_seconds: float
-    """Age of the oldest of them."""
+    """Age of the oldest such attempt."""
 
 
 class SweeperState(Response):
-    """The last pass of the sweeper, wherever it ran; of several sweepers, that of the one that is behind."""
+    """The last sweep in any process. With several sweepers: that of the one that is behind."""
 
     last_pass_at: Instant | None
-    """null: none yet."""
+    """Null: no sweep yet."""
     looked_at: int | None
     actions: int | None
     more: bool | None
-    """The pass ran out of time before all that was due was done."""
+    """`true` if the sweep ran out of time before it did all due work."""
     late: bool
-    """The last pass was over five minutes ago; jobs go on, but what is lost is not found."""
+    """`true` if the last sweep was over five minutes ago. Jobs continue, but lost messages are not detected."""
     work: WorkInProgress | None
     """Null: no sweep yet, or the caller does not see all tenants."""
 
 
 class SettingNotRead(Response):
-    """A setting of an earlier design of LUCIUS that is set here and changes nothing."""
+    """Setting of an earlier version that is set and has no effect."""
 
     name: Annotated[str, Field(examples=["LUCIUS_JOBS_TABLE"])]
     instead: str
-    """What replaces it."""
+    """Its replacement."""
 
 
 class Ready(Response):
-    """What the app needs answers."""
+    """The dependencies of the app respond."""
 
     status: Literal["ready"]
     ledger: Literal["tables", "memory"]
     auth: Literal["jwt", "none"]
-    """`none`: no token is looked at, and every caller may do everything."""
+    """`none`: tokens are not checked, and every caller has full access."""
     protocols: ProtocolSource
     build: Build
     dependencies: dict[str, DependencyState]
     """`tables`, `blob`, `servicebus`, `durable`."""
     sweeper: SweeperState
     settings_not_read: list[SettingNotRead]
-    """Empty where nothing is set in vain."""
+    """Empty if every setting that is set has an effect."""

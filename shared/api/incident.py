@@ -12,12 +12,12 @@ from shared.core import incidents as core
 
 
 class IncidentRequest(BaseModel):
-    """Why an incident is resolved, retried or dismissed, or a dead letter dismissed."""
+    """Reason for resolving, redriving or dismissing an incident, or for dismissing a dead letter."""
 
     model_config = ConfigDict(frozen=True, extra="ignore", use_attribute_docstrings=True)
 
     reason: Why
-    """In words, on one line; it stands in the incident's log."""
+    """Reason, one line. Recorded in the incident's log."""
 
 
 IncidentId = Annotated[str, Field(examples=["inc_job_6f1c0d3a9b5e4f7c8a2d1e0f9b8c7a65"])]
@@ -30,48 +30,48 @@ IncidentStateName = Literal["OPEN", "RESOLVED", "RETRIED", "DISMISSED"]
 
 
 class IncidentLinks(Response):
-    """Paths of this API about the incident; all but `self` and `job` are for POST."""
+    """Paths of the incident. All but `self` and `job` are for POST."""
 
     self: str
     resolve: str
     retry: str | None
-    """Null: it is about no job."""
+    """Null if the incident has no job."""
     dismiss: str
     job: str | None
-    """The job that failed."""
+    """The failed job."""
     retried_by: str | None
-    """The job that took its place."""
+    """The new job of the redrive."""
 
 
 class Incident(Response):
-    """A job that failed for a reason that escalates, a breaker that opened, or a service of which nobody answers."""
+    """A condition that needs an operator: an escalated job failure, an open breaker, a silent service."""
 
     incidentId: IncidentId
     kind: IncidentKindName
     subject: str
-    """The job's id, the gate's id or the service's name."""
+    """Id of the job, id of the quota, or name of the service."""
     tenant: str | None
-    """Whose it is, trimmed and lower-cased; null: no tenant's own."""
+    """Tenant, trimmed and lower-cased. Null if it belongs to no tenant."""
     request_type: str | None
     state: IncidentStateName
-    """OPEN until somebody acts on it, or it is over by itself; then it stays as it is."""
+    """OPEN until an operator acts on it, or its cause ends. Then the state is final."""
     code: Annotated[str, Field(examples=["ATTEMPTS_EXHAUSTED"])]
-    """Why: of a job its `error_code`."""
+    """Cause. For a job: its `error_code`."""
     detail: str | None
-    """In words, at most 1,000 characters of them."""
+    """Cause in words, at most 1,000 characters."""
     opened_at: Instant
     settled_at: Instant | None
     settled_by: str | None
-    """Who acted; `system`: it was over by itself."""
+    """Actor. `system`: the cause ended."""
     reason: str | None
-    """What that one said."""
+    """Reason that the actor gave."""
     retried_by: JobId | None
-    """RETRIED: the job that took the place of the failed one."""
+    """RETRIED: the new job that redrives the failed one."""
     links: IncidentLinks
 
 
 class IncidentLogEntry(Response):
-    """What happened to an incident: numbered without gaps, chained to the one before by its hash."""
+    """Entry of an incident's log: numbered without gaps, chained to the previous entry by its hash."""
 
     incident_id: IncidentId
     seq: Annotated[int, Field(ge=1)]
@@ -86,13 +86,13 @@ class IncidentLogEntry(Response):
 
 
 class IncidentDetail(Incident):
-    """An incident with all that happened to it."""
+    """An incident with its log."""
 
     log: list[IncidentLogEntry]
 
 
 class IncidentPage(Response):
-    """Incidents, the last that was opened first."""
+    """Incidents, most recently opened first."""
 
     incidents: list[Incident]
     next: Cursor

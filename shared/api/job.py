@@ -33,7 +33,7 @@ from shared.ports.index import ListRow
 
 
 class Event(Response):
-    """One event of a job's history: gapless, in order, each chained to the one before by its hash."""
+    """Event of a job's history: in order, without gaps, chained to the previous event by its hash."""
 
     eventId: str
     """`{jobId}:{seq}`."""
@@ -44,28 +44,28 @@ class Event(Response):
     attempt_no: int | None
     lease_digest: LeaseDigest
     from_status: str | None
-    """The step's status before; null where no step moved."""
+    """Status of the step before. Null if no step changed."""
     to_status: str | None
     job_from: str | None
-    """The job's status before; null for the first event."""
+    """Status of the job before. Null for the first event."""
     job_to: str
     actor: Annotated[str, Field(examples=["service:ocr"])]
-    """Who did it."""
+    """Actor of the event."""
     source: Annotated[str, Field(examples=["bus"])]
-    """By what way: http, bus, callback, dispatch, settle, sweeper, redrive, dead-letter."""
+    """Channel: http, bus, callback, dispatch, settle, sweeper, redrive, dead-letter."""
     reason: str | None
     at: Instant
     data: Any
-    """More of it, by type; `changes` are the columns that the move changed."""
+    """Details, by type. `changes` has the columns that changed."""
     salt: str
-    """Random, so that nobody can guess `data` by its digest where it is withheld."""
+    """Random, so that `data` cannot be guessed from its digest if it is withheld."""
     cause_id: str
-    """The occurrence that made it: a message, a request, an activity."""
+    """Cause: a message, a request or an activity."""
     rules: int
-    """Which rules decided it."""
+    """Version of the rules that decided it."""
     prev_hash: str
     hash: str
-    """SHA-256 over the event's row, where a digest of salt and data stands for both."""
+    """SHA-256 over the event's row, in which a digest of salt and data replaces both."""
 
 
 class EventPage(Response):
@@ -76,12 +76,12 @@ class EventPage(Response):
 
 
 class StepResult(Response):
-    """What a RESULT carried beside its status, its error and its `result_ref`, as the service sent it."""
+    """Content of a RESULT besides status, error and `result_ref`, as the service sent it."""
 
     output_ref: Reference | None = None
-    """What the service wrote at the caller's place."""
+    """Output that the service wrote to the caller's `output_ref`."""
     artifacts: list[Artifact] | None = None
-    """What else it made."""
+    """Other outputs of the step."""
     input_digests: Any = None
     digests: Any = None
     metrics: dict[str, Any] | None = None
@@ -89,70 +89,70 @@ class StepResult(Response):
 
 
 class Step(Response):
-    """One step of a job, as its row in the ledger has it."""
+    """A step of a job, from its row in the ledger."""
 
     stepId: Annotated[str, Field(examples=["ocr"])]
     step_index: Annotated[int, Field(ge=0)]
-    """Its place in the protocol, from 0."""
+    """Index in the protocol, from 0."""
     step_type: Annotated[str, Field(examples=["OCR"])]
     service: Annotated[str, Field(examples=["ocr"])]
-    """The platform service that executes it."""
+    """Platform service that executes the step."""
     status: StepStatusName
     payload: Any
     """The step's part of the job's payload."""
     group: int | None
-    """Number of its parallel group; null: it runs alone."""
+    """Number of the parallel group. Null if the step runs alone."""
     lane: Annotated[int, Field(ge=0)]
-    """The lane of its directives, pinned when the job was created."""
+    """Lane of its directives, fixed when the job was created."""
     routing_key_used: str
     resolved_mode: Literal["DEFAULT", "BURST"]
     decision_source: Annotated[str, Field(examples=["REQUEST"])]
-    """Where the mode came from: REQUEST, TENANT_CONFIG or GLOBAL_CONFIG."""
+    """Source of the mode: REQUEST, TENANT_CONFIG or GLOBAL_CONFIG."""
     decision_reason: str
     attempt_no: Annotated[int, Field(ge=0)]
-    """The current attempt, from 1; 0: never dispatched."""
+    """Number of the current attempt, from 1. 0: never dispatched."""
     max_attempts: Annotated[int, Field(ge=1)]
     lease_digest: LeaseDigest
     lease_expires_at: Instant | None
-    """Until when the service may be silent."""
+    """Time by which the service must send its next sign of life."""
     initiated_at: Instant | None
-    """When the current attempt was recorded."""
+    """Time when the current attempt was recorded."""
     backlog_since: Instant | None
-    """Since when LUCIUS's own backlog explains the silence; such an attempt does not time out."""
+    """Time when the backlog of LUCIUS began to explain the silence. Such an attempt does not time out."""
     gated_since: Instant | None = None
-    """Since when a guard of its service or lane keeps the next attempt back."""
+    """Time when a dispatch limit of the service or lane began to delay the next attempt."""
     gated_by: str | None = None
-    """That guard, as `service:ocr` or `lane:3`."""
+    """That dispatch limit, as `service:ocr` or `lane:3`."""
     gated_until: Instant | None = None
-    """When it is asked again."""
+    """Time of the next check of the dispatch limit."""
     attempt_deadline_at: Instant | None
-    """When the current attempt is over whatever its service says; null: no service has taken it up."""
+    """Time limit of the current attempt. Null if no service has ACKed it."""
     deadline_at: Instant | None
-    """The step's total time limit; null: it has none."""
+    """Total time limit of the step. Null: no limit."""
     due_at: Instant | None
-    """When the next try may begin."""
+    """Earliest start of the next attempt."""
     retry_cause: FailureCauseName | None
-    """What ended the last attempt, where another follows."""
+    """Failure of the last attempt. Set if another attempt follows."""
     input_ref: Reference | None
     workspace_ref: Reference | None
     output_ref: Reference | None
     result_ref: Reference | None
-    """Where the service put what the step made."""
+    """URI of the step's output."""
     result: StepResult | None
-    """What else the current attempt's RESULT carried; null: nothing, or there was none yet."""
+    """Other content of the current attempt's RESULT. Null if there is none."""
     carried: bool
-    """Done in the job that this one took up again, and not run here."""
+    """`true` if the result comes from the job that this job redrives; the step does not run here."""
     last_error_code: str | None
     last_error_message: str | None
     progress: Any
-    """The progress that the service reported last."""
+    """Last progress that the service reported."""
     created_at: Instant
     updated_at: Instant
     completed_at: Instant | None
 
 
 class StepPage(Response):
-    """The steps of a job, in the order of its protocol."""
+    """Steps of a job, in protocol order."""
 
     steps: list[Step]
     next: Cursor
@@ -163,7 +163,7 @@ ModeName = Literal["DEFAULT", "BURST", ""]
 
 
 class JobLinks(Response):
-    """Paths of this API about the job."""
+    """Paths of the job."""
 
     self: Annotated[str, Field(examples=["/v1/jobs/job_6f1c0d3a9b5e4f7c8a2d1e0f9b8c7a65"])]
     steps: str
@@ -179,19 +179,19 @@ class Job(Response):
     tenant_id: Annotated[str, Field(examples=["tenant_a"])]
     protocol_id: Annotated[str, Field(examples=["ocr_embedding_sis"])]
     protocol_version: int
-    """The version that the job began with and keeps."""
+    """Protocol version of the job. It never changes."""
     protocol_digest: str
-    """SHA-256 of that version."""
+    """SHA-256 of the protocol version."""
     request_type: Annotated[str, Field(examples=["OCR_EMBEDDING_SIS"])]
     schema_version: Annotated[str, Field(examples=["1.0"])]
     mode: ModeName
-    """How its directives are spread over the lanes."""
+    """Distribution of directives over the lanes."""
     status: JobStatusName
     instance_id: str
-    """The orchestration that moves it."""
+    """Id of the orchestration of the job."""
     idempotency_key: str | None
     idempotency_hash: str
-    """What makes a request the same: of the key, else of the body."""
+    """Hash that identifies the request: of the idempotency key, or of the body if there is no key."""
     payload_digest: str
     input_ref: Reference
     output_ref: Reference
@@ -201,45 +201,46 @@ class Job(Response):
     priority: str
     labels: dict[str, str]
     callback_urls: dict[str, str]
-    """By name, scheme and host of each: what follows may be a credential."""
+    """Scheme and host of each URL, by name. The rest is hidden, because it may be a credential."""
     requested_by: str | None
     requested_at: Instant
     source: str | None
     current_step_id: str
     current_step_index: int
     attempts_total: int
-    """Attempts of all steps together."""
+    """Number of attempts of all steps."""
     error_code: ErrorCode
     error_message: str | None
     final_output: Reference | None
-    """Where the result is, once it SUCCEEDED."""
+    """URI of the result. Set if the job SUCCEEDED."""
     final_output_expires_at: Instant | None
-    """From when on it may be gone, since its service left it in the workspace; null: the caller's place keeps it."""
+    """Time after which the result may be deleted, because its service left it in the workspace. Null if it is at the
+    caller's `output_ref`."""
     deadline_at: Instant | None
-    """The job's total time limit; null: it has none."""
+    """Total time limit of the job. Null: no limit."""
     first_ack_at: Instant | None
     paused_at: Instant | None
     drained_at: Instant | None
-    """PAUSED only: since when nothing has been in flight."""
+    """PAUSED only. Time when the job had no attempt in flight any more."""
     redrive_of: str | None
-    """The job that this one took up again."""
+    """Job that this job redrives."""
     redriven_by: str | None
-    """The job that took this one up again."""
+    """Job that redrives this job."""
     incident: str | None
-    """The `incidentId` that its failure has, if it is one."""
+    """`incidentId` of its failure, if any."""
     event_seq: int
-    """Number of its last event."""
+    """Number of the last event."""
     created_at: Instant
     updated_at: Instant
     completed_at: Instant | None
     staged_at: Instant | None
-    """Since when it waited at its gates; null: it did not."""
+    """Time when it started waiting for its quotas. Null if it did not wait."""
     admitted_at: Instant | None
-    """When they let it in."""
+    """Time of admission."""
     steps: list[Step]
     links: JobLinks
     as_of: Event | None = None
-    """Only with `asOf`: the event after which the job was like this."""
+    """Only with `asOf`. The job is as of this event."""
 
 
 class JobLine(Response):
@@ -250,16 +251,17 @@ class JobLine(Response):
     request_type: str
     status: JobStatusName
     current_step_id: str | None
-    """Null once the job has ended."""
+    """Null if the job has ended."""
     seq: int
-    """The event that `status` and `current_step_id` are as of; a living job's line may be one sweep behind the job."""
+    """Number of the event that `status` and `current_step_id` are as of. For a job that has not ended, the item can be
+    one sweep old."""
     labels: dict[str, str]
     created_at: Instant
     links: JobLinks
 
 
 class JobPage(Response):
-    """Jobs, newest first. A page that is `partial` is short, or empty, and has a `next`."""
+    """Jobs, newest first. A `partial` page is short or empty, and has a `next`."""
 
     jobs: list[JobLine]
     next: Cursor
@@ -267,14 +269,14 @@ class JobPage(Response):
 
 
 class DeadLetterLinks(JobLinks):
-    """Paths of this API about the job that failed."""
+    """Paths of the failed job."""
 
     redrive: str
     """For POST."""
 
 
 class DeadLetter(Response):
-    """A job that failed for good: where and why."""
+    """A dead letter: the failed step and its error."""
 
     jobId: JobId
     tenant_id: str
@@ -284,11 +286,11 @@ class DeadLetter(Response):
     error_message: str | None
     failed_step_id: str
     last_error_code: str | None
-    """The code that the service gave last."""
+    """Last error code of the service."""
     attempts_total: int
     redrive_of: str | None
     redriven_by: str | None
-    """Null: a job that was taken up again is no dead letter."""
+    """Always null: a redriven job is not a dead letter."""
     labels: dict[str, str]
     created_at: Instant
     completed_at: Instant | None
@@ -296,7 +298,7 @@ class DeadLetter(Response):
 
 
 class DeadLetterPage(Response):
-    """Jobs that are FAILED_FINAL and that nobody has taken up or put aside, the last that failed first."""
+    """Failed jobs that are neither redriven nor dismissed, most recent first."""
 
     deadletters: list[DeadLetter]
     next: Cursor
@@ -304,14 +306,14 @@ class DeadLetterPage(Response):
 
 
 class CallbackOutcome(Response):
-    """What came of a reply by HTTP, and whether its job goes on."""
+    """Result of a callback, and the state of its job."""
 
     outcome: Literal["APPLIED", "IGNORED"]
     why: str | None
     """IGNORED: for example STALE_ATTEMPT, LATE, DUPLICATE, JOB_TERMINAL."""
     job_status: JobStatusName
     token: str | None = None
-    """A fresh one, as long as the attempt goes on; for the next callback."""
+    """New token for the next callback, while the attempt is in progress."""
     token_expires_at: Instant | None = None
 
 
@@ -367,7 +369,7 @@ def job_line(row: ListRow, *, status: JobStatus, current_step_id: str | None, se
 
 
 def dead_letter(record: Record) -> DeadLetter:
-    """A job that failed for good: where and why."""
+    """A dead letter: the failed step and its error."""
     job = record.job
     failed = next((step for step in record.steps if step.status is StepStatus.FAILED_FINAL), None)
     return DeadLetter.of(

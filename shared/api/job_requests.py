@@ -19,16 +19,16 @@ from shared.contracts.envelope import Line
 
 
 class Accepted(Response):
-    """A job that is there now, or was there already."""
+    """The job, newly created or already existing."""
 
     jobId: JobId
     status: JobStatusName
     links: JobLinks
     created_at: Instant
     gate: str | None = None
-    """Of a job that waits: the gate that keeps it, in words."""
+    """Waiting jobs only. The quota that the job waits for, in words."""
     position: int | None = None
-    """Of a job that waits: its place in its line when it came."""
+    """Waiting jobs only. Queue position at submission."""
     nextEligibleAt: Instant | None = None
     """Set while the job waits: estimated start. Null: time alone does not start it; `waits_for` has what does."""
     waits_for: str | None = None
@@ -36,7 +36,7 @@ class Accepted(Response):
 
 
 class DryRoute(Response):
-    """Where its directives would go."""
+    """Destination of its directives."""
 
     lane: int
     topic: str
@@ -46,111 +46,111 @@ class DryRoute(Response):
 
 
 class DryIdempotency(Response):
-    """Whether the request is a job already."""
+    """Result of the idempotency check."""
 
     claim: str
     verdict: Literal["NEW", "DUPLICATE", "CONFLICT"]
     jobId: str | None = None
-    """The job that it is, or that has its key."""
+    """Job with the same request, or with the same key."""
 
 
 class DryQuota(Response):
-    """Whether a limit would refuse the job now; for a quota over all tenants an estimate by its last allocation."""
+    """Result of the limits check. For a quota over all tenants: an estimate by its last allocation."""
 
     verdict: Literal["ADMITTED", "STAGED", "REFUSED"]
-    """A duplicate is always admitted."""
+    """A duplicate is always ADMITTED."""
     limit: str | None
-    """The limit that would refuse it."""
+    """Limit that would refuse the job."""
     tenant_limit: int | None
-    """How many active jobs the tenant may have; null: as many as it wants."""
+    """Maximum active jobs of the tenant. Null: no limit."""
     tenant_active: int | None
-    """How many it has, where there is a limit."""
+    """Active jobs of the tenant. Set if there is a limit."""
 
 
 class DryRun(Response):
-    """All that a POST would decide; nothing was written."""
+    """Result of a dry run: every decision of a POST. Nothing is written."""
 
     dryRun: Literal[True]
     tenant: str
-    """As it is compared: trimmed and lower-cased."""
+    """Tenant, trimmed and lower-cased."""
     protocol_id: str
     protocol_version: int
     route: DryRoute
     idempotency: DryIdempotency
     quota: DryQuota
     directives: list[dict[str, Any]]
-    """The directive of each step, without what only an attempt has."""
+    """Directive of each step, without the fields of an attempt."""
 
 
 class LineOutcome(Response):
-    """What came of one line: a job, a dry run or a problem."""
+    """Result of one line: a job, a dry run or a problem."""
 
     line: Annotated[int, Field(ge=1)]
-    """Its number in the body, blank lines counted too."""
+    """Line number in the body. Blank lines count."""
     status: int
-    """What a request of its own would have been answered with: 202, 200 (dry run), 4xx or 5xx."""
+    """HTTP status of the same request sent alone: 202, 200 (dry run), 4xx or 5xx."""
     jobId: JobId | None = None
     links: JobLinks | None = None
     replayed: bool | None = None
-    """The job was there already."""
+    """`true` if the job existed already."""
     dryRun: DryRun | None = None
     problem: Problem | None = None
 
 
 class BatchCounts(Response):
-    """Sums; all but `lines` add up to `lines`."""
+    """Counts. All but `lines` add up to `lines`."""
 
     lines: int
     created: int
     replayed: int
     checked: int
-    """Dry runs that would do."""
+    """Dry runs without an error."""
     refused: int
-    """4xx: will be refused again."""
+    """Lines with status 4xx. A retry fails again."""
     failed: int
-    """5xx: may go through when sent again."""
+    """Lines with status 5xx. A retry can succeed."""
 
 
 class BatchOutcome(Response):
-    """The outcomes in the order of the lines."""
+    """Outcomes, in the order of the lines."""
 
     results: list[LineOutcome]
     counts: BatchCounts
 
 
 class ControlRequest(BaseModel):
-    """Why a job is cancelled, paused, resumed or redriven; it stands in the job's history."""
+    """Reason for cancelling, pausing, resuming or redriving a job. Recorded in the job's history."""
 
     model_config = ConfigDict(frozen=True, extra="ignore", use_attribute_docstrings=True)
 
     reason: Annotated[Line, Field(max_length=1024, examples=["wrong document"])] | None = None
-    """In words, on one line."""
+    """Reason, one line."""
 
 
 class PriorityChange(BaseModel):
-    """The priority with which a job is to wait, and why."""
+    """New priority of a waiting job, with the reason."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     priority: Annotated[Literal["low", "normal", "high", "emergency"], Field(examples=["high"])]
-    """As in the envelope."""
+    """Priority, as in a job request."""
     reason: Why
-    """In words, on one line; it stands in the job's history."""
+    """Reason, one line. Recorded in the job's history."""
 
 
 class RedriveRequest(ControlRequest):
-    """Why a job is taken up again, and whether it waits for other jobs again."""
+    """Reason for a redrive, and its options."""
 
     ignoreDependencies: StrictBool = False
-    """Begin at once, whatever became of the jobs that it depends on."""
+    """Start at once, without waiting for the job's dependencies."""
     withDependants: StrictBool = False
-    """Then also take up every job that failed because of it: the answer is the bulk that does so (202)."""
+    """Also redrive every job that failed because of it. Returns 202 with a bulk operation."""
 
 
 class Admission(BaseModel):
-    """Why a job goes past its gates."""
+    """Reason for admitting a job past its quotas."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     reason: Why
-    """In words, on one line; it is in the log of the tenant's gate and in the job's history."""
+    """Reason, one line. Recorded in the log of the tenant's quota and in the job's history."""

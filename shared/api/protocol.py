@@ -11,7 +11,7 @@ from shared.core import registry
 
 
 class Backoffs(Response):
-    """Seconds before the next try, per cause; the last entry repeats."""
+    """Seconds before the next attempt, per cause. The last entry repeats."""
 
     dispatch: list[float] | None = None
     ack: list[float] | None = None
@@ -19,13 +19,13 @@ class Backoffs(Response):
 
 
 class ProtocolStep(Response):
-    """A step of a protocol; a timing that is absent is the app's default."""
+    """Step of a protocol. An absent timing has the app's default."""
 
     step_id: str
     step_type: str
     service: str
     payload_schema: dict[str, Any] | None = None
-    """JSON Schema of the step's part of the payload; absent: any object."""
+    """JSON Schema of the step's part of the payload. Absent: any object."""
     ack_timeout_s: float | None = None
     lease_s: float | None = None
     heartbeat_cadence_s: float | None = None
@@ -36,32 +36,32 @@ class ProtocolStep(Response):
 
 
 class Protocol(Response):
-    """The ordered steps of a request type."""
+    """Protocol: the ordered steps of a job type."""
 
     protocol_id: str
     version: int
     request_type: str
-    """What an envelope names."""
+    """Job type, as in `request_type` of a job request."""
     description: str | None = None
     total_timeout_s: float | None = None
     steps: list[ProtocolStep]
     parallel: list[list[str]] | None = None
-    """Groups of neighbouring steps that run at the same time."""
+    """Groups of neighbouring steps that run in parallel."""
     escalate: list[str] | None = None
-    """Codes that make a failure an incident; absent: ATTEMPTS_EXHAUSTED and ORCHESTRATION_FAILED."""
+    """Error codes that open an incident. Default: ATTEMPTS_EXHAUSTED and ORCHESTRATION_FAILED."""
     digest: str
     """SHA-256 of the definition and its schemas."""
 
 
 class ProtocolPage(Response):
-    """Every protocol there is."""
+    """All protocols."""
 
     protocols: list[Protocol]
     next: Cursor
 
 
 class SchemaLine(Response):
-    """A JSON Schema in the list of them."""
+    """JSON Schema, as a list item."""
 
     name: Annotated[str, Field(examples=["result"])]
     title: str
@@ -69,7 +69,7 @@ class SchemaLine(Response):
 
 
 class SchemaPage(Response):
-    """Every JSON Schema there is."""
+    """All JSON Schemas."""
 
     schemas: list[SchemaLine]
     next: Cursor

@@ -26,83 +26,84 @@ ShutName = Literal["HELD", "FULL", "RATE", "BREAKER", "LINE"]
 
 
 class QuotaBreakerRule(Response):
-    """When a breaker opens."""
+    """Condition that opens a circuit breaker."""
 
     failure_rate: float
-    """Bad ends in all that count."""
+    """Share of bad ends among the ends that count."""
     min_calls: int
-    """Ends that have to count."""
+    """Minimum number of ends that count."""
     cooldown_s: int
     """Seconds that it is open the first time."""
     min_tenants: int | None = None
-    """Of a gate over all tenants: tenants that the bad ends have to be of."""
+    """Quotas over all tenants only. Minimum number of tenants with bad ends."""
 
 
 class QuotaRule(Response):
-    """Numbers of a gate; one that is not there limits nothing."""
+    """Limits of a quota. Null: no limit."""
 
     max_active: int | None = None
-    """Jobs that are inside at once."""
+    """Maximum active jobs."""
     max_per_hour: int | None = None
-    """Starts in an hour."""
+    """Maximum starts per hour."""
     burst: int | None = None
-    """Starts that may come at once."""
+    """Maximum starts at once."""
     max_staged: int | None = None
-    """Jobs of the tenant that may wait."""
+    """Maximum waiting jobs of the tenant."""
     emergency_max_active: int | None = None
-    """Emergencies that pass every number and rate."""
+    """Maximum active jobs of priority `emergency` that are exempt from every limit and rate."""
     weight: int | None = None
-    """The tenant's share of what is divided among tenants, beside others'; 1 where none is set."""
+    """Weight of the tenant in allocations among tenants. Default 1."""
     breaker: QuotaBreakerRule | None = None
-    """While too many of its jobs end badly nobody goes in, then few."""
+    """Circuit breaker: stops admission while too many jobs end badly, then admits a few."""
 
 
 class QuotaHold(Response):
-    """Nobody passes the gate."""
+    """A hold: no job is admitted."""
 
     reason: str | None
-    """First 200 characters; the log of the quota has the whole reason. Null: the quota is over all tenants, and the
-    caller does not see all tenants."""
+    """First 200 characters of the reason; the quota's log has the whole reason. Null if the quota is over all tenants,
+    and the caller does not see all tenants."""
     actor: str | None
-    """Null in the same case."""
+    """Actor. Null in the same case as `reason`."""
     at: Instant
     until: Instant | None
-    """Null: until somebody resumes."""
+    """End of the hold. Null: until a resume."""
 
 
 class QuotaThrottle(QuotaHold):
-    """A rate for a time, beside the rule's."""
+    """A throttle: a temporary rate, in addition to the limits."""
 
     max_per_hour: int
 
 
 class QuotaShare(Response):
-    """What a tenant has of a limit over all tenants."""
+    """A tenant's share of a limit over all tenants."""
 
     tenant: str
     keep: int
-    """It lets in while fewer of its jobs are inside; what others do not need is lent to it too."""
+    """Number of active jobs up to which the tenant's jobs are admitted. The tenant can also use shares that other
+    tenants do not need."""
     active: int
     waiting: int
 
 
 class QuotaBreaker(Response):
-    """Where the breaker of a job type stands."""
+    """State of a circuit breaker."""
 
     state: Literal["CLOSED", "OPEN", "HALF_OPEN"]
-    """CLOSED: it limits nothing; OPEN: nobody goes in; HALF_OPEN: few do."""
+    """CLOSED: no limit. OPEN: no job is admitted. HALF_OPEN: a few jobs are admitted."""
     until: Instant | None
-    """Of an open one: half-open from then on."""
+    """OPEN only. Time when it becomes half-open."""
     allow: int | None
-    """Of a half-open one: so many jobs at once."""
+    """HALF_OPEN only. Maximum active jobs."""
     bad: int
-    """Bad ends that count; of an open one those by which it opened."""
+    """Bad ends that count. If OPEN: those that opened it."""
     calls: int
-    """All ends that count, likewise."""
+    """All ends that count. If OPEN: those that opened it."""
 
 
 class QuotaLinks(Response):
-    """Paths of this API about the gate."""
+    """Paths of the quota."""
 
     self: str
     waiting: str
@@ -110,86 +111,87 @@ class QuotaLinks(Response):
 
 
 class Quota(Response):
-    """A gate: what is set for it, and its own numbers now."""
+    """A quota: its settings, and its numbers now."""
 
     id: GateId
     kind: GateKindName
     tenant: str
-    """As it is compared: trimmed and lower-cased; `*`: every tenant."""
+    """Tenant, trimmed and lower-cased. `*`: every tenant."""
     name: str | None
-    """Of a gate over all tenants: `platform`, `mode:BURST`, `type:OCR`, `service:ocr`, `lane:3`."""
+    """Quotas over all tenants only: `platform`, `mode:BURST`, `type:OCR`, `service:ocr`, `lane:3`."""
     type: str | None
-    """Of a gate of a job type; of tenant `*` also `*`: each type."""
+    """Job type of the quota. `*`, for tenant `*` only: each job type."""
     source: str | None
-    """Of a gate of a source, trimmed and lower-cased."""
+    """Source of the quota, trimmed and lower-cased."""
     etag: str
-    """For `If-Match`: of rule, hold and throttle, not of the counts."""
+    """Value for `If-Match`: of limits, hold and throttle, not of the counts."""
     rule: QuotaRule | None
-    """What somebody set for this very gate."""
+    """Limits set for this quota."""
     in_force: QuotaRule | None
-    """The rule that counts; null: none does."""
+    """Limits in effect. Null: none."""
     ruled_by: str | None
-    """Where that comes from: `own`, `*` (the rule for every tenant) or the name of a setting."""
+    """Source of the limits in effect: `own`, `*` (limits for every tenant) or the name of a setting."""
     hold: QuotaHold | None
     throttle: QuotaThrottle | None
     breaker: QuotaBreaker | None
-    """Null: the rule in force has none."""
+    """Null: the limits in effect have no breaker."""
     active: int | None
-    """Jobs inside; null for tenant `*`."""
+    """Number of active jobs. Null for tenant `*`."""
     staged: int | None
-    """Jobs that wait: of a tenant's gate all that were accepted and have not begun, else those in its lines."""
+    """Number of waiting jobs. For a tenant's quota: all accepted jobs that have not started. Otherwise: jobs in its
+    waiting queues."""
     tokens: int | None
-    """Starts that its rate allows at once now; null: no rate is on."""
+    """Starts that the rate allows now. Null: no rate is in effect."""
     next_start_at: Instant | None
-    """When its rate allows the next one; null: now, or no rate is on."""
+    """Time when the rate allows the next start. Null: now, or no rate is in effect."""
     shares: list[QuotaShare] | None
-    """Of a limit over all tenants, what each of them has of it; a caller of one tenant sees that one."""
+    """Limits over all tenants only. Share of each tenant; for a caller of one tenant, only that tenant's."""
     oldest_wait_at: Instant | None
-    """Since when the first in line has been there."""
+    """Time when the first job of the waiting queue started to wait."""
     links: QuotaLinks
 
 
 class QuotaPage(Response):
-    """Gates, a tenant's own first."""
+    """Quotas, a tenant's own first."""
 
     quotas: list[Quota]
     next: Cursor
 
 
 class QuotaChange(Response):
-    """A gate before and after a change; the numbers are those of now."""
+    """A quota before and after a change. The counts are those of now."""
 
     changed: bool
-    """False: it was so already, and nothing was written."""
+    """`false` if the quota had these settings already; nothing was written."""
     before: dict[str, Any]
-    """`rule`, `hold` and `throttle`; null where there was none."""
+    """`rule`, `hold` and `throttle` before. Null if there was none."""
     after: dict[str, Any]
-    """The same now."""
+    """`rule`, `hold` and `throttle` now."""
     quota: Quota
     dryRun: bool = False
     released: int | None = None
-    """Dry run: jobs in line that would go in at once, counted to 1,000."""
+    """Dry run: number of waiting jobs that would be admitted at once, counted to 1,000."""
     held_back: int | None = None
-    """Dry run: jobs in line for this gate that would go on waiting, counted to 1,000."""
+    """Dry run: number of jobs that would continue to wait for this quota, counted to 1,000."""
 
 
 class WaitingJob(Response):
-    """A job in line."""
+    """A waiting job."""
 
     jobId: JobId
     position: Annotated[int, Field(ge=1)]
-    """Among those that wait for the gate."""
+    """Position among the jobs that wait for the quota."""
     request_type: str
     source: str | None
     priority: str
     created_at: Instant
     stopped_by: GateId
-    """The gate that keeps it."""
+    """Id of the quota that it waits for."""
     gate: str
-    """The same in words."""
+    """That quota, in words."""
     why: ShutName
-    """HELD: held; FULL: as many inside as may be; RATE: its rate; BREAKER: too many of its jobs ended badly; LINE:
-    others are before it."""
+    """HELD: the quota is held. FULL: the limit of active jobs is reached. RATE: the rate is reached. BREAKER: too many
+    of its jobs ended badly. LINE: other jobs are before it."""
     nextEligibleAt: Instant | None
     """Estimated start. Null: time alone does not start it. HELD: it starts after the quota is resumed; FULL: after a
     job of this quota ends, or, over all tenants, after an allocation; RATE: as the rate allows; BREAKER: after enough
@@ -199,16 +201,16 @@ class WaitingJob(Response):
 
 
 class WaitingPage(Response):
-    """Who waits for a gate, in order: the first thousand."""
+    """Jobs waiting for a quota, in order: the first 1,000."""
 
     waiting: list[WaitingJob]
     total: int
-    """How many wait, by the counts of the lines."""
+    """Number of waiting jobs, by the counts of the waiting queues."""
     next: Cursor
 
 
 class QuotaLogEntry(Response):
-    """One change of a gate: numbered without gaps, chained to the one before by its hash."""
+    """Entry of a quota's log: numbered without gaps, chained to the previous entry by its hash."""
 
     gate_id: GateId
     seq: Annotated[int, Field(ge=1)]
@@ -223,7 +225,7 @@ class QuotaLogEntry(Response):
 
 
 class QuotaLogPage(Response):
-    """The changes of a gate, in order."""
+    """Changes of a quota, in order."""
 
     entries: list[QuotaLogEntry]
     next: Cursor

@@ -46,41 +46,43 @@ _Name = Annotated[Word, Field(min_length=1, max_length=256)]
 
 
 class BreakerChange(BaseModel):
-    """A JSON merge patch of a breaker; a member that was never set, or is set to null, is that of a new one."""
+    """JSON merge patch of a breaker. A field that was never set, or is null, has its default."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     failure_rate: Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)] | None = None
-    """It opens where as many of the ends that count were bad; without it 0.5."""
+    """Share of bad ends among the ends that count at which the breaker opens. Default 0.5."""
     min_calls: Annotated[int, Field(ge=1, le=RING), BeforeValidator(whole)] | None = None
-    """Ends that have to count before it opens; without it 10."""
+    """Minimum number of ends that count before it opens. Default 10."""
     cooldown_s: Annotated[int, Field(ge=1, le=MAX_COOLDOWN_S), BeforeValidator(whole)] | None = None
-    """Seconds that it is open the first time; without it 60."""
+    """Seconds that it is open the first time. Default 60."""
     min_tenants: Annotated[int, Field(ge=1, le=1000), BeforeValidator(whole)] | None = None
-    """Of a gate over all tenants: tenants that the bad ends have to be of; without it 2."""
+    """Quotas over all tenants only. Minimum number of tenants with bad ends. Default 2."""
 
 
 class RuleChange(BaseModel):
-    """A JSON merge patch (RFC 7396) of a gate's rule: a number sets, null takes out, what is left out stays."""
+    """JSON merge patch (RFC 7396) of a quota's limits: a number sets a limit, null removes it, omitted fields keep
+    their values."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     reason: Why
-    """In words, on one line; it stands in the gate's log."""
+    """Reason, one line. Recorded in the quota's log."""
     max_active: _Number | None = None
-    """Jobs that are inside at once."""
+    """Maximum active jobs."""
     max_per_hour: _Number | None = None
-    """Starts in an hour."""
+    """Maximum starts per hour."""
     burst: _Number | None = None
-    """Starts that may come at once; without it those of a minute. With `max_per_hour` only."""
+    """Maximum starts at once. Default: the starts of one minute. Only with `max_per_hour`."""
     max_staged: Annotated[int, Field(ge=0, le=_MOST), BeforeValidator(whole)] | None = None
-    """Of a tenant's gate: jobs that may wait; past it a request is refused. Without it 1,000."""
+    """Tenant quotas only. Maximum waiting jobs; above it requests are refused. Default 1,000."""
     emergency_max_active: _Number | None = None
-    """Of a tenant's gate: jobs of priority `emergency` that pass every number and rate."""
+    """Tenant quotas only. Maximum active jobs of priority `emergency` that are exempt from every limit and rate."""
     weight: Annotated[int, Field(ge=1, le=1000), BeforeValidator(whole)] | None = None
-    """Of a tenant's gate: its share of what is divided among tenants, beside the weights of others; without it 1."""
+    """Tenant quotas only. Weight of the tenant in allocations among tenants. Default 1."""
     breaker: BreakerChange | None = None
-    """Of a job type's gate: while too many of its jobs end badly nobody goes in, then few; `{}`: one as it comes."""
+    """Job type quotas only. Circuit breaker: stops admission while too many jobs end badly, then admits a few. `{}`:
+    one with defaults."""
 
     def patch(self) -> dict[str, Any]:
         """The members of the rule that were sent."""
@@ -91,44 +93,44 @@ class RuleChange(BaseModel):
 
 
 class BreakerReset(BaseModel):
-    """Why a breaker is closed."""
+    """Reason for resetting a circuit breaker."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     reason: Why
-    """In words, on one line; it stands in the gate's log."""
+    """Reason, one line. Recorded in the quota's log."""
 
 
 class Resume(BaseModel):
-    """Which gate, and why: its hold and its throttle end."""
+    """Quota whose hold and throttle end, and the reason."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     tenant: _Name | None = None
-    """Whose gate; without it that of the token's tenant."""
+    """Tenant of the quota. Default: the caller's tenant."""
     job_type: _Name | None = None
-    """One job type of the tenant."""
+    """Job type of the tenant."""
     source: _Name | None = None
-    """One source of the tenant, as its jobs name it."""
+    """Source of the tenant, as its jobs name it."""
     service: _Name | None = None
-    """A platform service; not together with others."""
+    """Platform service. Not with other names."""
     name: _Name | None = None
-    """A gate over all tenants: `platform`, `mode:BURST`, `type:OCR`, `service:ocr` or `lane:3`; not with others."""
+    """Quota over all tenants: `platform`, `mode:BURST`, `type:OCR`, `service:ocr` or `lane:3`. Not with other names."""
     reason: Why
-    """In words, on one line; it stands in the gate's log."""
+    """Reason, one line. Recorded in the quota's log."""
 
 
 class Pause(Resume):
-    """Which gate is held, and why."""
+    """Quota to hold, and the reason."""
 
     until: _Until | None = None
-    """When the hold ends by itself, at most 2200-01-01; without it at a resume."""
+    """End of the hold, at most 2200-01-01. Default: until a resume."""
 
 
 class Slowdown(Resume):
-    """Which gate is throttled, and why."""
+    """Quota to throttle, and the reason."""
 
     max_per_hour: _Number
-    """Starts in an hour, beside the rule's: the smaller counts."""
+    """Maximum starts per hour. The lower of it and the rate of the quota's limits is in effect."""
     until: _Until | None = None
-    """When the throttle ends by itself, at most 2200-01-01; without it at a resume."""
+    """End of the throttle, at most 2200-01-01. Default: until a resume."""

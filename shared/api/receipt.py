@@ -16,54 +16,56 @@ from shared.core.jobs.states import JobStatus, StepStatus
 
 
 class Spent(Response):
-    """Seconds, by what they were spent on."""
+    """Seconds, by use."""
 
     queue_s: float
-    """Nothing stood in the way but LUCIUS's own dispatch."""
+    """Seconds in which only LUCIUS's own dispatch was outstanding."""
     ack_s: float
-    """A directive was out and no service had taken it up."""
+    """Seconds in which a directive was sent and no service had ACKed it."""
     service_s: float
-    """A service was at work, by its own word."""
+    """Seconds between a service's ACK and its RESULT."""
     backoff_s: float
-    """LUCIUS waited on purpose, before another try."""
+    """Seconds of backoff before a retry."""
     gated_s: float = 0.0
-    """Before its first attempt it waited at its gates, or before any for a guard of its service or lane."""
+    """Seconds waiting for quotas before the first attempt, or for a dispatch limit of a service or lane before any
+    attempt."""
     dependent_s: float = 0.0
-    """Before that: jobs that it depends on had not ended."""
+    """Seconds waiting for the jobs that it depends on."""
     paused_s: float
-    """A gate: an operator had the job stand still."""
+    """Seconds that the job was paused by an operator."""
     backlog_s: float
-    """A gate: a lease was over while replies or directives still waited on the lane."""
+    """Seconds after the end of a lease while replies or directives still waited on the lane."""
 
 
 class Operation(Response):
-    """How often, as counted from the rows."""
+    """Number of operations, counted from the rows."""
 
     count: int
     bound: int
-    """Of jobs of as many steps without faults, limits or heartbeats."""
+    """Upper bound for jobs with the same number of steps and without faults, limits or heartbeats."""
 
 
 class Operations(Response):
-    """What the work cost."""
+    """Operations of a job."""
 
     directives: Operation
-    """Sent to the bus."""
+    """Directives sent to the bus."""
     replies: Operation
-    """Taken from the bus, or called back."""
+    """Replies received from the bus or by callback."""
     table_writes: Operation
-    """Transactions committed, each one request."""
+    """Committed transactions; each is one request."""
     table_reads: Operation
-    """That those transactions needed where HTTP, durable functions and each lane are processes apart; in one process
-    they are fewer. A RESULT over a minute after its ACK needs one more. What moved nothing is not counted."""
+    """Reads that these transactions need if HTTP, Durable Functions and each lane are separate processes; in one
+    process there are fewer. A RESULT over a minute after its ACK needs one more. Events without a change are not
+    counted."""
     episodes: Operation
-    """Of its orchestrations: their starts, and what they heard. A timer that found nothing to do is not counted."""
+    """Orchestration episodes: starts and received events. A timer without work is not counted."""
     beyond: dict[str, int]
-    """Events that a job without faults has not, by type: why a count is past its bound."""
+    """Number of events that a job without faults does not have, by type. They explain a count above its bound."""
 
 
 class StepReceipt(Spent):
-    """What one step spent."""
+    """Time of one step."""
 
     stepId: str
     attempts: int
@@ -71,24 +73,24 @@ class StepReceipt(Spent):
 
 
 class Receipt(Response):
-    """Where a job's time went, step by step; steps of a parallel group spend the same hours each."""
+    """Time and operations breakdown of a job. Steps of a parallel group count the same time each."""
 
     jobId: JobId
     status: JobStatusName
     until: Instant
-    """The job's end, or now."""
+    """End of the job, or now."""
     elapsed_s: float
     total: Spent
     attempts_total: int
     events: int
     replies_ignored: int
-    """Late, stale and repeated replies."""
+    """Number of late, stale and repeated replies."""
     operations: Operations
     steps: list[StepReceipt]
 
 
 class ReceiptGroup(Response):
-    """The same for the jobs that have one value in common."""
+    """Sums for the jobs that have one value in common."""
 
     jobs: int
     elapsed_s: float
@@ -97,13 +99,13 @@ class ReceiptGroup(Response):
 
 
 class ReceiptSums(Response):
-    """What a tenant's jobs spent and cost, over one page of them."""
+    """Sums of time and operations of a tenant's jobs, over one page of them."""
 
     tenant_id: str
     since: Instant | None
     until: Instant | None
     jobs: int
-    """Jobs of this page, which all numbers are sums over."""
+    """Number of jobs in this page. All sums are over these jobs."""
     by_status: dict[JobStatusName, int]
     elapsed_s: float
     total: Spent
@@ -111,7 +113,7 @@ class ReceiptSums(Response):
     replies_ignored: int
     operations: Operations
     groups: dict[str, ReceiptGroup] | None = None
-    """With `by`: the same sums for each type, source or priority; "" for jobs without a source."""
+    """With `by`: the same sums per job type, source or priority. "": jobs without a source."""
     next: Cursor
     partial: Partial
 

@@ -10,19 +10,19 @@ from shared.api.response import Cursor, Instant, JobId, Response
 
 
 class ReconcileRequest(BaseModel):
-    """What the sweeper is to do."""
+    """Options of a sweep."""
 
     model_config = ConfigDict(frozen=True, extra="ignore", use_attribute_docstrings=True)
 
     dryRun: StrictBool = False
-    """Only say what would be done."""
+    """Preview: return the result without changing anything."""
 
 
 class RejectedLine(Response):
     """A rejected message in a list, without its body."""
 
     id: Annotated[str, Field(examples=["rej_1769508120000_0123456789abcdef01234567"])]
-    """The same for every delivery of the message."""
+    """Same for every delivery of the message."""
     received_at: Instant
     reason: Annotated[str, Field(examples=["UNKNOWN_JOB"])]
     detail: str
@@ -31,9 +31,9 @@ class RejectedLine(Response):
     sequence_number: int
     delivery_count: int
     redriven_at: Instant | None
-    """When a job took it after all."""
+    """Time when a job accepted it after a redrive."""
     redriven_outcome: str | None
-    """What came of that: APPLIED, or IGNORED and why."""
+    """Result of the redrive: APPLIED, or IGNORED with the reason."""
 
 
 class RejectedPage(Response):
@@ -44,7 +44,7 @@ class RejectedPage(Response):
 
 
 class WhatIf(Response):
-    """What a redrive would do now."""
+    """Result that a redrive would have now."""
 
     outcome: str
     """MOVED, IGNORED, REFUSED or REJECTED."""
@@ -52,30 +52,30 @@ class WhatIf(Response):
 
 
 class RejectedMessage(RejectedLine):
-    """A rejected message, whole."""
+    """A rejected message with its body."""
 
     body: str
-    """The message's text; for bytes that are no UTF-8 it has U+FFFD, or escapes if it was dead-lettered."""
+    """Text of the message. Invalid UTF-8 bytes are replaced by U+FFFD, or by escapes if it was dead-lettered."""
     what_if: WhatIf | None = None
-    """Only where the message is read."""
+    """Only in the response of `GET`."""
 
 
 class SweepAction(Response):
-    """One repair."""
+    """Action of a sweep."""
 
     jobId: JobId
     action: str
 
 
 class Reconciled(Response):
-    """What the sweeper did, or with `dryRun` would do."""
+    """Actions that the sweep did, or with `dryRun` would do."""
 
     dryRun: bool
     looked_at: int
-    """Jobs whose time to be looked at had come."""
+    """Number of due jobs that were checked."""
     dead_replies: int
-    """Replies taken from the dead-letter queues."""
+    """Number of replies received from the dead-letter queues."""
     actions: list[SweepAction]
-    """The first 1,000 of the pass."""
+    """First 1,000 actions of the sweep."""
     more: bool
-    """The pass ran out of time before all that was due was done: ask again for the rest."""
+    """`true` if the sweep ran out of time before it did all due work. Repeat the request for the rest."""

@@ -45,7 +45,8 @@ _CAUSES = "; ".join(f"`{reason}`: {reason.cause}" for reason in Reason)
 ErrorCode = Annotated[
     str | None,
     Field(
-        description=f"Why it ended without success: a code of a service, or one of LUCIUS ({_CAUSES}).",
+        description="Error code of a job that ended without success: a code of a service, or one of LUCIUS "
+        f"({_CAUSES}).",
         examples=["ATTEMPTS_EXHAUSTED"],
     ),
 ]
@@ -64,7 +65,7 @@ FailureCauseName = Annotated[FailureCause, _one_of(FailureCause)]
 LeaseDigest = Annotated[
     str | None,
     Field(
-        description="`sha256:{hex}` of the attempt's lease, which only its service knows.",
+        description="`sha256:{hex}` of the attempt's lease. Only its service knows the lease.",
         examples=["sha256:2c26b46b68ffc68ff99b453c1d30413413422d706483bfa0f98a5e886266e7ae"],
     ),
 ]
@@ -73,27 +74,27 @@ LeaseDigest = Annotated[
 #: `next` of every page
 Cursor = Annotated[
     str | None,
-    Field(description="Pass it as `cursor` to read on; null: this is the last page."),
+    Field(description="Value for `cursor` to get the next page. Null: last page."),
 ]
 
 
 #: `partial` of a page of a list that takes a filter
 Partial = Annotated[
     bool,
-    Field(description="The page is short, perhaps empty, because too few rows fit the filter: `next` goes on."),
+    Field(description="`true` if too few rows match: the page is short or empty, and `next` continues."),
 ]
 
 
 class FieldError(Response):
-    """One thing that is wrong with a request."""
+    """Error in one field of a request."""
 
     path: Annotated[str, Field(max_length=MAX_REQUEST_ERROR, examples=["payload.sis.prompt_set"])]
-    """Where, with points between the names."""
+    """Path of the field, separated by dots."""
     message: Annotated[str, Field(max_length=MAX_REQUEST_ERROR)]
 
 
 class Problem(Response):
-    """`application/problem+json`: why a request was not served. Programs go by `code`, people read `detail`."""
+    """Error (`application/problem+json`). Programs use `code`; `detail` is for people."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -102,23 +103,23 @@ class Problem(Response):
     title: str
     status: Annotated[int, Field(ge=400, le=599)]
     code: Annotated[str, Field(examples=["REQUEST_INVALID"])]
-    """Stable, for programs."""
+    """Stable error code, for programs."""
     detail: str
-    """What to do, for people."""
+    """Error and next step, for people."""
     errors: Annotated[list[FieldError], Field(max_length=MAX_REQUEST_ERRORS)]
-    """What is wrong with the request's content; empty for other problems. `detail` says where there is more."""
+    """Errors in the request's content. Empty for other errors. `detail` says if there are more."""
     correlation_id: str
-    """The answer's `X-Correlation-Id`; the logs have it too."""
+    """`X-Correlation-Id` of the response, also in the logs."""
     earliest: str | None = None
-    """CURSOR_EXPIRED: the first cursor that holds."""
+    """CURSOR_EXPIRED: earliest valid cursor."""
     jobId: JobId | None = None
-    """IDEMPOTENCY_CONFLICT: the job that the key belongs to."""
+    """IDEMPOTENCY_CONFLICT: job that the key belongs to."""
     known: list[str] | None = None
-    """PROTOCOL_UNKNOWN: the request types there are."""
+    """PROTOCOL_UNKNOWN: available job types."""
     limit: str | None = None
-    """LIMIT_REACHED: the setting that holds the limit."""
+    """LIMIT_REACHED: setting of the limit."""
     reason: str | None = None
-    """STILL_NOT_APPLICABLE: why no job takes the message."""
+    """STILL_NOT_APPLICABLE: reason why no job accepts the message."""
 
 
 def whole(value: Any) -> Any:

@@ -14,42 +14,42 @@ from shared.ports.usage import SeenSource as SourceRow
 
 
 class UsageSum(Response):
-    """Jobs by their hour of creation."""
+    """Jobs, by hour of creation."""
 
     created: int
     admitted: int
-    """Let in, at once or after a wait."""
+    """Number of jobs admitted, at once or after waiting."""
     staged: int
-    """That had to wait, at their gates or for other jobs."""
+    """Number of jobs that waited for quotas or for other jobs."""
     ended: int
     rejected: int
-    """Requests refused with 429. Approximate: each instance adds its own once a minute."""
+    """Number of requests refused with 429. Approximate: each instance reports once a minute."""
     wait_p50_s: int | None
-    """Half of those let in waited for no longer: the end of a bucket; null: nobody was let in."""
+    """Median wait in seconds of admitted jobs, rounded up to a bucket. Null: none was admitted."""
     wait_p95_s: int | None
-    """The same for 95 of 100."""
+    """95th percentile of the same."""
     active_peak: int
-    """The most jobs that were inside at a look of the sweeper's, once a minute."""
+    """Maximum number of active jobs, sampled by the sweeper once a minute."""
 
 
 class UsageReport(Response):
-    """Whole hours, from that of `since` to now; each is counted when it is over, and once more a day later."""
+    """Usage in whole hours from `since` to now. Each hour is counted after it ends, and again a day later."""
 
     tenant: str
     since: Instant
     until: Instant
     total: UsageSum
     groups: dict[str, UsageSum] | None = None
-    """With `by`: the same for each type, source ("" for jobs without one) or hour."""
+    """With `by`: the same per job type, source ("" for jobs without one) or hour."""
     partial: bool
-    """Of the last hours, which are not counted yet, too many jobs would have to be read: some are left out."""
+    """`true` if the most recent hours, which are not counted yet, have too many jobs to read; some are left out."""
 
 
 class SeenSource(Response):
-    """A source that jobs of the tenant named, and how it stands at its gate."""
+    """Source that the tenant's jobs named, with the state of its quota."""
 
     name: str
-    """Trimmed and lower-cased, as it is compared."""
+    """Name, trimmed and lower-cased."""
     first_job: JobId
     first_at: Instant
     last_job: JobId
@@ -57,11 +57,11 @@ class SeenSource(Response):
     last_at: Instant
     """Start of the last hour in which the source was used; `first_at` if that is later."""
     active: int | None
-    """Its jobs inside; null: it has no gate of its own, and nobody counts them."""
+    """Number of its active jobs. Null: it has no quota of its own, and is not counted."""
     staged: int | None
-    """Its jobs in line; null as above."""
+    """Number of its waiting jobs. Null as for `active`."""
     held: bool | None
-    """Nobody passes its gate; null as above."""
+    """`true` if its quota is held. Null as for `active`."""
 
 
 class SourcePage(Response):

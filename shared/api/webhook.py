@@ -55,7 +55,7 @@ _Labels = Annotated[
 
 
 class HookFilterBody(BaseModel):
-    """Which events a webhook gets: those that fit every member which is there."""
+    """Filter of a webhook's events. Every field that is set must match."""
 
     model_config = ConfigDict(
         frozen=True, extra="forbid", use_attribute_docstrings=True, json_schema_extra={"minProperties": 1}
@@ -63,11 +63,11 @@ class HookFilterBody(BaseModel):
 
     # a default that the schema does not show: null would name nothing
     types: _Names = Field(default_factory=list)
-    """Types of events: one of these."""
+    """Event types: the event has one of these."""
     job_types: _Names = Field(default_factory=list)
-    """Request types: the event's job is of one of these."""
+    """Job types: the event's job has one of these."""
     labels: _Labels = Field(default_factory=dict)
-    """The event's job has each of them, with this very value."""
+    """Labels: the event's job has each of these with exactly this value."""
 
     @model_validator(mode="after")
     def _not_empty(self) -> HookFilterBody:
@@ -77,25 +77,25 @@ class HookFilterBody(BaseModel):
 
 
 class NewHook(BaseModel):
-    """Where a tenant's events are posted to, which of them, and how they look."""
+    """A new webhook: URL, filter and format."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     url: _Url
-    """An https address at port 443 of a host with a name, or a listed one. It is never shown again."""
+    """HTTPS URL at port 443 of a named host, or a listed URL. No response shows it in full."""
     format: _Format = "cloudevents"
-    """The event itself; or a message for an incoming webhook of Slack, or for a workflow of Teams."""
+    """`cloudevents`: the event itself. Otherwise a message for an incoming webhook of Slack, or for a workflow of
+    Teams."""
     filter: HookFilterBody | None = None
-    """Null: every event of the tenant but those of webhooks."""
+    """Null: every event of the tenant, except those of webhooks."""
     description: _Description = ""
-    """In words, on one line."""
+    """Description, one line."""
     after: Annotated[int, Field(ge=0, le=10**18), BeforeValidator(whole)] | None = None
-    """The `sequence` of an event, as a number: those after it are delivered too, as far as they are kept; null: those
-    from now on."""
+    """`sequence` of an event, as a number: retained events after it are delivered, too. Null: new events only."""
 
 
 class HookChange(BaseModel):
-    """What is to be another; what is left out stays as it is."""
+    """Fields to change. Omitted fields keep their values."""
 
     model_config = ConfigDict(
         frozen=True, extra="forbid", use_attribute_docstrings=True, json_schema_extra={"minProperties": 1}
@@ -103,15 +103,15 @@ class HookChange(BaseModel):
 
     # a default that the schema does not show: what is left out has none
     url: _Url = Field(default_factory=str)
-    """The new address."""
+    """The new URL."""
     format: _Format = Field(default_factory=lambda: "cloudevents")
     """The new format."""
     filter: HookFilterBody | None = None
-    """The new filter, in the place of the whole old one; null: every event."""
+    """The new filter; replaces the old one. Null: every event."""
     description: _Description = Field(default_factory=str)
-    """In words, on one line."""
+    """Description, one line."""
     enabled: StrictBool = Field(default_factory=lambda: True)
-    """False: it gets no events, and those of this time never; true ends that."""
+    """`false`: it receives no events, and events of this time are never delivered. `true` ends that."""
 
     @model_validator(mode="after")
     def _not_empty(self) -> HookChange:
@@ -139,9 +139,10 @@ DeliveryStateName = Literal["PENDING", "DELIVERED", "DEAD"]
 DeliveryError = Annotated[
     str | None,
     Field(
-        description="Why there was no answer: `TIMEOUT`, `CONNECT`, `TLS`, `RESET`, `NOT_HTTP`, `ADDRESS_REFUSED`, "
-        "`NO_ADDRESS`, `KEY_GONE`: the secret has no key any more, `JOB_GONE`: the job of the callback URL is archived "
-        "or erased, or `EXPIRED`: the event is kept no more; null: there was one.",
+        description="Reason for a missing response: `TIMEOUT`, `CONNECT`, `TLS`, `RESET`, `NOT_HTTP`, "
+        "`ADDRESS_REFUSED`, `NO_ADDRESS`, `KEY_GONE`: the key of the secret no longer exists, `JOB_GONE`: the job of "
+        "the callback URL is archived or erased, or `EXPIRED`: the event is no longer retained. Null: the endpoint "
+        "responded.",
         examples=["TIMEOUT"],
     ),
 ]
@@ -152,7 +153,7 @@ Secret = Annotated[str, Field(pattern="^whsec_", examples=["whsec_MfKQ9r8GKYqrTw
 
 
 class HookFilter(Response):
-    """Which events a webhook gets: those that fit every member which is not empty."""
+    """Filter of a webhook's events. Every field that is not empty must match."""
 
     types: list[str]
     job_types: list[str]
@@ -160,124 +161,126 @@ class HookFilter(Response):
 
 
 class HookLinks(Response):
-    """Paths of this API about the webhook; `test`, `rotate` and `resume` are for POST."""
+    """Paths of the webhook. `test`, `rotate` and `resume` are for POST."""
 
     self: str
     deliveries: str
     log: str
     test: str | None
-    """Null: it has no address of its own."""
+    """Null if it has no URL of its own."""
     rotate: str
     resume: str | None
-    """Null: it is on, and waits for no probe."""
+    """Null if it is enabled and waits for no probe."""
 
 
 class Hook(Response):
-    """Where a tenant's events are posted to, and how that goes."""
+    """A webhook and its delivery state."""
 
     hookId: HookId
     """`default`: the callback URLs of the tenant's jobs."""
     tenant: str
-    """Whose it is, trimmed and lower-cased."""
+    """Tenant, trimmed and lower-cased."""
     url: str | None
-    """Scheme and host: the rest may be a secret. Null: of `default`, whose addresses the jobs name."""
+    """Scheme and host of the URL; the rest is hidden, because it may be a secret. Null for `default`, whose URLs are
+    in the jobs."""
     format: HookFormatName
     filter: HookFilter
     description: str
     state: HookStateName
-    """ENABLED: it gets events; DISABLED: none; SUSPENDED: nothing was delivered for a day, its deliveries wait."""
+    """ENABLED: it receives events. DISABLED: it does not. SUSPENDED: no delivery succeeded for a day; its deliveries
+    wait."""
     state_reason: str | None
     created_at: Instant
     created_by: str
     updated_at: Instant
     first: int
-    """It gets events from this number of the feed on."""
+    """Feed number from which on it receives events."""
     secret_version: int
     previous_until: Instant | None
-    """The secret before the last rotation signs too, until then."""
+    """Time until which the previous secret signs, too."""
     failures: int
-    """Tries that failed since the last that succeeded."""
+    """Number of failed attempts since the last success."""
     failing_since: Instant | None
     succeeded_at: Instant | None
-    """The last delivery that its receiver took."""
+    """Time of the last successful delivery."""
     waits_until: Instant | None
-    """It failed too often: one delivery is tried then, and the others wait for that."""
+    """Time of the next probe after too many failures: one delivery is attempted, the others wait for its result."""
     links: HookLinks
 
 
 class HookDetail(Hook):
-    """A webhook with the oldest of what waits."""
+    """A webhook with the time of its oldest waiting delivery."""
 
     oldest_pending_at: Instant | None
-    """When the event came that has waited longest; null: nothing waits."""
+    """Time of the event that waits longest. Null: none waits."""
 
 
 class HookPage(Response):
-    """All webhooks of a tenant that have an address, the oldest first."""
+    """Webhooks of a tenant that have a URL, oldest first."""
 
     webhooks: list[Hook]
 
 
 class HookSecret(Hook):
-    """A webhook with its new secret, which is not shown again."""
+    """A webhook with its new secret, which is shown only once."""
 
     secret: Secret
-    """Verify `webhook-signature` by it, with a library of Standard Webhooks."""
+    """Secret to verify `webhook-signature`, with a library of Standard Webhooks."""
 
 
 class DefaultSecret(Response):
-    """What signs the callback URLs of the tenant's jobs."""
+    """Secrets that sign the callback URLs of the tenant's jobs."""
 
     secret: Secret
     previous_secret: Secret | None
-    """It signs too, until `previous_until`."""
+    """Previous secret. Signs, too, until `previous_until`."""
     previous_until: Instant | None
 
 
 class Delivery(Response):
-    """One event for one webhook."""
+    """Delivery of one event to one webhook."""
 
     number: int
-    """Of the event in the tenant's feed."""
+    """Number of the event in the tenant's feed."""
     name: str | None
-    """Of the callback URL; null: of a webhook."""
+    """Name of the callback URL. Null for a webhook."""
     event_id: Annotated[str, Field(examples=["job_6f1c0d3a9b5e4f7c8a2d1e0f9b8c7a65:7:0"])]
     event_type: Annotated[str, Field(examples=["job.completed"])]
     jobId: JobId | None
-    """Null: the event is of no job."""
+    """Null if the event belongs to no job."""
     created_at: Instant
     state: DeliveryStateName
-    """PENDING: it is tried or waits; DELIVERED: its receiver answered 2xx; DEAD: it was given up."""
+    """PENDING: it is attempted or waits. DELIVERED: the endpoint returned 2xx. DEAD: delivery was given up."""
     tries: int
     due_at: Instant | None
-    """The next try; null: it waits for its webhook, or has ended."""
+    """Time of the next attempt. Null: it waits for its webhook, or has ended."""
     ended_at: Instant | None
     tried_at: Instant | None
     status: int | None
-    """What the last try was answered with; null: nothing."""
+    """HTTP status of the last attempt. Null: no response."""
     error: DeliveryError
     took_ms: int | None
 
 
 class DeliveryPage(Response):
-    """Deliveries of a webhook: what waits, the oldest event first; then what has ended, the newest event first."""
+    """Deliveries of a webhook: waiting ones, oldest event first, then ended ones, newest event first."""
 
     deliveries: list[Delivery]
     next: Cursor
 
 
 class HookTest(Response):
-    """What the receiver answered to a test event."""
+    """Response of the endpoint to a test event."""
 
     delivered: bool
-    """It answered 2xx."""
+    """`true` if the endpoint returned 2xx."""
     status: int | None
     error: DeliveryError
     took_ms: int
 
 
 class HookLogEntry(Response):
-    """What happened to a webhook: numbered without gaps, chained to the one before by its hash."""
+    """Entry of a webhook's log: numbered without gaps, chained to the previous entry by its hash."""
 
     hook_id: HookId
     seq: Annotated[int, Field(ge=1)]
@@ -291,7 +294,7 @@ class HookLogEntry(Response):
 
 
 class HookLog(Response):
-    """The log of a webhook, in order: the last thousand entries."""
+    """Log of a webhook, in order: the last 1,000 entries."""
 
     entries: list[HookLogEntry]
 

@@ -104,7 +104,7 @@ def document(names: BusNames) -> JsonObject:
             "api": {
                 "host": "{app}.azurewebsites.net",
                 "protocol": "https",
-                "description": "The API, where a tenant reads its feed of public events.",
+                "description": "The API, which serves a tenant's feed of public events.",
                 "variables": {"app": {"description": "Name of the app.", "default": "lucius"}},
             },
         },
@@ -133,17 +133,17 @@ def document(names: BusNames) -> JsonObject:
             "events": {
                 "address": "/v1/events",
                 "title": "Public events",
-                "description": "The feed of a tenant, unless `LUCIUS_EVENTS` is `off`: each event once, those of a "
-                "job, a gate or an incident in their order, numbered without gaps. It is read in pages (OpenAPI), "
-                "whose `events` are these.",
+                "description": "Feed of a tenant, unless `LUCIUS_EVENTS` is `off`: exactly once, ordered per job, "
+                "quota or incident, numbered without gaps. It is read in pages (OpenAPI); their `events` are these "
+                "messages.",
                 "servers": [{"$ref": "#/servers/api"}],
                 "messages": {type_: {"$ref": f"#/components/messages/{type_}"} for type_ in PublicType},
             },
             "eventsTopic": {
                 "address": EVENTS_TOPIC,
                 "title": EVENTS_TOPIC,
-                "description": "With `LUCIUS_EVENTS=topic`, the feeds of all tenants: each event at least once, none "
-                "before the one in front of it in its feed. A team has a subscription of its own.",
+                "description": "With `LUCIUS_EVENTS=topic`: the feeds of all tenants, at least once, ordered per feed. "
+                "Each team has its own subscription.",
                 "servers": [{"$ref": "#/servers/servicebus"}, {"$ref": "#/servers/laptop"}],
                 "messages": {type_: {"$ref": f"#/components/messages/{type_}"} for type_ in PublicType},
                 "bindings": {"amqp1": {}},
@@ -264,11 +264,11 @@ def _components() -> JsonObject:
         "schemas": found,
         "correlationIds": {
             "job": {
-                "description": "The job's correlation id, the same in every message about it.",
+                "description": "Correlation id of the job, the same in every message about it.",
                 "location": "$message.payload#/correlation_id",
             },
             "event": {
-                "description": "The same, in an event about the job.",
+                "description": "Correlation id of the job, in an event about it.",
                 "location": "$message.payload#/data/correlationId",
             },
         },

@@ -64,8 +64,8 @@ def _reference(schemes: Collection[str]) -> JsonObject:
     uri = {"type": "string", "maxLength": MAX_URI, "pattern": uri_pattern(schemes)}
     return {
         "title": "DocumentReference",
-        "description": "Where a document is. A bare string is taken as its `uri`; other members are passed on, "
-        "and shown to every reader of the job: one that holds a credential is refused.",
+        "description": "Reference to a document. A bare string is its `uri`. Other fields are forwarded, and are "
+        "visible to every reader of the job: one that holds a credential is refused.",
         "anyOf": [{"type": "object", "required": ["uri"], "properties": {"uri": uri}}, uri],
         "examples": [{"uri": "https://account.blob.core.windows.net/documents/lease.pdf"}],
     }
@@ -74,7 +74,7 @@ def _reference(schemes: Collection[str]) -> JsonObject:
 def _rules(registry: Registry, at: str) -> JsonObject:
     return {
         "title": "EnvelopeRules",
-        "description": "BURST needs `doc_id`; the payload is that of the protocol which `request_type` names.",
+        "description": "BURST requires `doc_id`. The payload is that of the protocol of `request_type`.",
         "allOf": [
             {
                 "anyOf": [

@@ -17,7 +17,7 @@ _ISSUER = Issuer("prod", "https://lucius.example.com")
 _TEXT: JsonObject = {"type": "string"}
 _NUMBER: JsonObject = {"type": "integer", "minimum": 1}
 _INSTANT = inlined(Instant)
-_JOB_TYPE: JsonObject = {"jobType": {**_TEXT, "description": "Where it concerns one."}}
+_JOB_TYPE: JsonObject = {"jobType": {**_TEXT, "description": "Job type, if the event concerns one."}}
 
 #: of `data`, by what the event is about: the members beside those that each event has
 _ABOUT: dict[str, JsonObject] = {
@@ -30,20 +30,20 @@ _ABOUT: dict[str, JsonObject] = {
         "stepId": _TEXT,
         "attemptNo": _NUMBER,
     },
-    "incident": {"jobId": {**_TEXT, "description": "Of an incident of a job."}, **_JOB_TYPE},
+    "incident": {"jobId": {**_TEXT, "description": "Job of the incident, if any."}, **_JOB_TYPE},
     "quota": _JOB_TYPE,
     "breaker": _JOB_TYPE,
-    "webhook": {"hookId": {**_TEXT, "description": "`default`: of the tenant's `callback_urls`."}},
+    "webhook": {"hookId": {**_TEXT, "description": "Id of the webhook. `default`: the tenant's `callback_urls`."}},
 }
 _PROVENANCE: JsonObject = {
     "type": "object",
-    "properties": {"actor": {**_TEXT, "description": "`system`, or who asked."}},
+    "properties": {"actor": {**_TEXT, "description": "Actor: `system`, or the caller."}},
     "required": ["actor"],
 }
 _JOB_PROVENANCE: JsonObject = {
     "type": "object",
     "properties": {
-        "actor": {**_TEXT, "description": "`system`, `service:{name}`, or who asked."},
+        "actor": {**_TEXT, "description": "Actor: `system`, `service:{name}`, or the caller."},
         "source": _TEXT,
         "workerId": _TEXT,
         "leaseId": {**_TEXT, "description": "`sha256:` and the digest of the attempt's lease."},
@@ -109,10 +109,10 @@ def _subject(type_: PublicType) -> str:
 def _attributes(type_: PublicType) -> JsonObject:
     return {
         "specversion": {"const": "1.0"},
-        "id": {**_TEXT, "description": "`{subject}:{jobseq}:{n}`, the same however often the event comes."},
+        "id": {**_TEXT, "description": "`{subject}:{jobseq}:{n}`, the same for every delivery of the event."},
         "source": {**_TEXT, "format": "uri-reference", "description": "`/lucius/{environment}/{tenant}`."},
         "type": {"const": type_.value},
-        "subject": {**_TEXT, "description": "The id of the job, the gate, the incident or the webhook."},
+        "subject": {**_TEXT, "description": "Id of the job, quota, incident or webhook."},
         "time": _INSTANT,
         "datacontenttype": {"const": "application/json"},
         "dataschema": {**_TEXT, "format": "uri"},
@@ -120,9 +120,9 @@ def _attributes(type_: PublicType) -> JsonObject:
         "sequence": {
             **_TEXT,
             "pattern": "^[0-9]{20}$",
-            "description": "The event's number in its tenant's feed: 20 digits, without gaps.",
+            "description": "Number in the tenant's feed: 20 digits, without gaps.",
         },
-        "jobseq": {**_NUMBER, "description": "The row of its subject that means this event."},
+        "jobseq": {**_NUMBER, "description": "Number of the row of its subject that produced the event."},
         **({"traceparent": _TEXT} if _subject(type_) == "job" else {}),
     }
 
@@ -132,7 +132,9 @@ def _data(type_: PublicType) -> JsonObject:
         "eventId": _TEXT,
         "eventType": {"const": type_.value},
         "timestamp": _INSTANT,
-        "tenant": {**_TEXT, "description": "`=platform`: it belongs to no tenant."} if type_ in OF_LOGS else _TEXT,
+        "tenant": {**_TEXT, "description": "Tenant of the event. `=platform`: no tenant."}
+        if type_ in OF_LOGS
+        else _TEXT,
         **_ABOUT[_subject(type_)],
         "payload": inlined(PAYLOADS[type_][0]),
         "provenance": _JOB_PROVENANCE if _subject(type_) == "job" else _PROVENANCE,

@@ -18,9 +18,9 @@ from shared.apidocs.route import Parameter, Route
 
 _INT_MAX = 2**31 - 1
 _SCALARS = {
-    "DateTime": "An instant of RFC 3339, in UTC.",
-    "JSON": "Any JSON value, as it is.",
-    "Long": "A whole number of up to 53 bits.",
+    "DateTime": "Timestamp (RFC 3339), in UTC.",
+    "JSON": "Any JSON value.",
+    "Long": "Integer of up to 53 bits.",
 }
 _NAMED = {"string": "String", "boolean": "Boolean", "integer": "Int", "number": "Float"}
 _REF = "#/"

@@ -14,8 +14,8 @@ PARAMETERS: JsonObject = {
         "required": False,
         "schema": {"type": "string"},
         "description": (
-            "Your name for this request: at most 128 printable ASCII characters; anything else is replaced. It stands "
-            "in the answer, in the logs and, where the envelope names none, in the job."
+            "Correlation id of this request: at most 128 printable ASCII characters; any other value is replaced. It "
+            "is in the response, in the logs and, if the job request has none, in the job."
         ),
     },
     "IfNoneMatch": {
@@ -23,7 +23,7 @@ PARAMETERS: JsonObject = {
         "in": "header",
         "required": False,
         "schema": {"type": "string"},
-        "description": "ETags of an earlier answer, with commas between; 304 if one of them still holds.",
+        "description": "ETags of earlier responses, separated by commas. Returns 304 if one of them is current.",
     },
 }
 
@@ -33,31 +33,34 @@ def _header(description: str, *, required: bool = True, **schema: Any) -> JsonOb
 
 
 HEADERS: JsonObject = {
-    "X-Correlation-Id": _header("The request's, or a new one.", minLength=1, maxLength=128),
+    "X-Correlation-Id": _header("Correlation id of the request, or a new one.", minLength=1, maxLength=128),
     "ETag": _header(
-        "Of the body; for `If-None-Match`. Of a gate: of its rule; for `If-Match`.", pattern='^"[0-9a-f]{32}"$'
+        "ETag of the body, for `If-None-Match`. For a quota: ETag of its limits, for `If-Match`.",
+        pattern='^"[0-9a-f]{32}"$',
     ),
-    "PageETag": _header("Of a page; a stream has none.", required=False, pattern='^"[0-9a-f]{32}"$'),
+    "PageETag": _header("ETag of a page. Absent for streams.", required=False, pattern='^"[0-9a-f]{32}"$'),
     "Location": _header(
-        "Path of the job, the bulk or the webhook.",
+        "Path of the job, bulk operation or webhook.",
         pattern=r"^/v1/(jobs/[A-Za-z0-9_-]+|bulk/bulk_[0-9a-f]+\?tenant=[^&]+|webhooks/hook_[0-9a-f]+\?tenant_id=[^&]+)$",
     ),
-    "Idempotency-Replayed": _header("The job, bulk or webhook was there already.", required=False, enum=["true"]),
+    "Idempotency-Replayed": _header(
+        "The job, bulk operation or webhook existed already.", required=False, enum=["true"]
+    ),
     "JobLocation": _header(
         "Path of the job, if the body is one.", required=False, pattern=r"^/v1/jobs/[A-Za-z0-9_-]+$"
     ),
     "Preference-Applied": _header(
-        "Seconds that the server waits at most for the end of the job (RFC 7240); absent: it did not wait.",
+        "Maximum number of seconds that the server waits for the job to end (RFC 7240). Absent if it did not wait.",
         required=False,
         pattern="^wait=([0-9]|1[0-9]|20)$",
     ),
-    "Retry-After": _header("Seconds to wait before the same request is sent again.", pattern="^[0-9]+$"),
-    "WWW-Authenticate": _header("What is missing or wrong, as RFC 6750 has it.", pattern="^Bearer"),
-    "Vary": _header("An answer to one `Accept` is none to another.", enum=["Accept"]),
-    "Deprecation": _header("Since when this is an older name (RFC 9745).", pattern="^@[0-9]+$"),
-    "Link": _header("The newer name, as `successor-version`."),
+    "Retry-After": _header("Seconds to wait before repeating the request.", pattern="^[0-9]+$"),
+    "WWW-Authenticate": _header("Missing or wrong credentials (RFC 6750).", pattern="^Bearer"),
+    "Vary": _header("The response depends on `Accept`.", enum=["Accept"]),
+    "Deprecation": _header("Time when this path was deprecated (RFC 9745).", pattern="^@[0-9]+$"),
+    "Link": _header("Path that replaces this one, as `successor-version`."),
     "Cache-Control": _header(
-        "Whether it may be kept: never where a secret may stand in it, and no refusal.",
+        "Cache policy. Errors, and responses that can contain a secret, must not be cached.",
         enum=[OWN, PUBLIC, IMMUTABLE, NO_STORE],
     ),
 }

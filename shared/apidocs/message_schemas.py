@@ -18,9 +18,9 @@ _WORK_ONLY = ("progress", "note")
 IDENTITY = ("jobId", "stepId", "tenant_id", "attempt_no", "lease_id")
 
 _TITLES = {
-    "ACK": "The service has the directive, and works on it or will.",
+    "ACK": "The service has received the directive and works on it, or will.",
     "HEARTBEAT": "The service still works on it.",
-    "RESULT": "The attempt is over.",
+    "RESULT": "The attempt has ended.",
 }
 
 
@@ -52,7 +52,7 @@ def legacy_ack() -> JsonObject:
     del document["properties"]["type"]
     document["properties"]["status"] = {"const": "ACKED"}
     document["required"] = [*IDENTITY, "status"]
-    return document | {"title": "LegacyAck", "description": "An ACK in its older form."}
+    return document | {"title": "LegacyAck", "description": "Older form of an ACK."}
 
 
 def legacy_result() -> JsonObject:
@@ -60,12 +60,12 @@ def legacy_result() -> JsonObject:
     document = reply("RESULT")
     document["properties"]["status"] = {"const": "FAILED"}
     document["properties"]["failure_class"] = {
-        "description": "NON_RETRYABLE ends the job; anything else lets another attempt follow.",
+        "description": "NON_RETRYABLE ends the job. With any other value another attempt can follow.",
         "examples": ["RETRYABLE", "NON_RETRYABLE"],
     }
     del document["properties"]["type"]
     document["required"] = [*IDENTITY, "status"]
-    return document | {"title": "LegacyResult", "description": "A failure in its older form."}
+    return document | {"title": "LegacyResult", "description": "Older form of a failure."}
 
 
 def callback(kind: ReplyType) -> JsonObject:
@@ -78,7 +78,7 @@ def callback(kind: ReplyType) -> JsonObject:
     for name in (*IDENTITY, "type"):
         document["properties"][name] = _or_null(document["properties"][name])
     document["title"] = f"{kind.capitalize()}Callback"
-    document["description"] = f"{_TITLES[kind]} The token gives what is left out of the attempt's identity."
+    document["description"] = f"{_TITLES[kind]} Fields of the attempt's identity are optional: the token has them."
     return document
 
 

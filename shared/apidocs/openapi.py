@@ -24,34 +24,33 @@ VERSION = "1.0.0"
 _SCHEMAS = "#/components/schemas/"
 
 _TAGS = {
-    "jobs": "A job is one document on its way through the steps of a protocol.",
-    "dead letters": "Jobs that failed for good.",
-    "incidents": "What a person has to look at: jobs that failed for reasons that escalate, breakers, silent services.",
-    "events": "What happened to a tenant's jobs, in order.",
-    "graphql": "Jobs, events and quotas in the shape that you ask for.",
-    "webhooks": "Addresses that a tenant's events are posted to, signed, and what became of each event.",
-    "quotas": "How many jobs of a tenant may run or start, and who waits for that.",
-    "bulks": "One control or redrive of many jobs, with what became of each.",
-    "protocols": "What can be asked for, as data.",
-    "rejected messages": "Messages from services that no job could take.",
+    "jobs": "A job processes one document in the steps of a protocol.",
+    "dead letters": "Failed jobs that are neither redriven nor dismissed.",
+    "incidents": "Conditions that need an operator: escalated job failures, open circuit breakers, silent services.",
+    "events": "Events of a tenant, in order.",
+    "graphql": "Jobs, events and quotas, with the fields that the query selects.",
+    "webhooks": "URLs that receive a tenant's events, signed, and the deliveries to them.",
+    "quotas": "Limits on running and starting jobs, and the waiting queues.",
+    "bulks": "Bulk operations: one control or redrive of many jobs, with the result for each job.",
+    "protocols": "Definitions of job types.",
+    "rejected messages": "Messages from services that no job could accept.",
     "admin": "For operators.",
-    "callbacks": "Replies of platform services that are not on the bus, with the token that their directive brought.",
+    "callbacks": "Replies of platform services that are not on the bus. They require the token of the directive.",
     "health": "For probes.",
     "documents": (
-        "What you are reading, for people and for programs. "
-        "[/v1/problems](/v1/problems) has the meaning of each error code."
+        "API documents, for people and for programs. [/v1/problems](/v1/problems) has the meaning of each error code."
     ),
 }
 #: titles of tags that differ from the capitalized name
 _TITLES = {"graphql": "GraphQL"}
 
 _DESCRIPTION = (
-    "A control plane for document jobs: submit an envelope, follow its job, act on it.\n\n"
-    "Bodies are JSON in UTF-8, at most 1 MiB, nested at most 64 deep, without duplicate keys, NaN or lone surrogates. "
-    "Members may be added to answers, so ignore those you do not know. Every refusal is a problem of RFC 9457 with a "
-    "stable `code`. Lists come in pages: pass `next` as `cursor` to read on. Reads have an `ETag`; with "
-    "`If-None-Match` an unchanged one is 304. `HEAD` is answered wherever `GET` is. `Retry-After` is in "
-    "seconds. Every request may name its `X-Correlation-Id`, and every answer has one."
+    "A control plane for document jobs: submit a job request, follow its job, act on it.\n\nBodies are JSON in UTF-8, "
+    "at most 1 MiB, nested at most 64 deep, without duplicate keys, NaN or lone surrogates. Fields can be added to "
+    "responses: ignore those that you do not know. Every error is a problem of RFC 9457 with a stable `code`. Lists "
+    "are paged: pass `next` as `cursor` to get the next page. Reads have an `ETag`; with `If-None-Match` an unchanged "
+    "response is 304. Every `GET` route supports `HEAD`. `Retry-After` is in seconds. A request can set "
+    "`X-Correlation-Id`; every response has one."
 )
 
 _AUTHENTICATION = {
@@ -60,13 +59,13 @@ _AUTHENTICATION = {
         "scheme": "bearer",
         "bearerFormat": "JWT",
         "description": (
-            "An access token of the configured issuer, whose scopes (`scp`, `scope`) or roles (`roles`) say what it "
-            "allows: `orch:read` reads; `orch:operate` submits, controls and redrives; `orch:quota` sets limits; "
-            "`orch:admin`, as a role only, is for admin routes and rejected messages. Another tenant's jobs do not "
-            "exist for it (404); a request that names another tenant is refused (403). The roles "
-            "`orch:all-tenants:read` and `orch:all-tenants:operate` lift that, for reading and for changing jobs. On a "
-            "laptop: `make up AUTH=1`, then `lucius login`. With `LUCIUS_AUTH_MODE=none`, which Azure refuses, no "
-            "token is looked at."
+            "An access token of the configured issuer. Its scopes (`scp`, `scope`) or roles (`roles`) grant access: "
+            "`orch:read` reads; `orch:operate` submits, controls and redrives; `orch:quota` sets limits; "
+            "`orch:admin`, as a role only, is for admin routes and rejected messages. Jobs of other tenants are not "
+            "found (404); a request for another tenant returns 403. The roles `orch:all-tenants:read` and "
+            "`orch:all-tenants:operate` remove this restriction, for reading and for changing jobs. On a laptop: "
+            "`make up AUTH=1`, then `lucius login`. With `LUCIUS_AUTH_MODE=none`, which Azure refuses, tokens are not "
+            "checked."
         ),
     },
     "callback": {
@@ -74,8 +73,8 @@ _AUTHENTICATION = {
         "scheme": "bearer",
         "bearerFormat": "lc1",
         "description": (
-            "`callback_urls.token` of a directive: good for one attempt of one step, and short-lived; each answer "
-            "brings a fresh one as long as the attempt goes on."
+            "`callback_urls.token` of a directive. It is valid for one attempt of one step, for a short time; each "
+            "response has a new one while the attempt is in progress."
         ),
     },
 }

@@ -48,7 +48,7 @@ def operation(route: Route, routes: Iterable[Route], examples: JsonObject) -> Js
         described["requestBody"] = body
     if route.deprecated:
         described["deprecated"] = True
-        described["description"] = f"An older name of `{route.successor}`."
+        described["description"] = f"Deprecated alias of `{route.successor}`."
     return described
 
 
@@ -103,7 +103,7 @@ def _body(route: Route) -> JsonObject | None:
 #: without a type: to a tool that knows JSON only, lines of it are no string
 _LINES = {
     "pattern": r"[^ \t\n\r\v\f]",
-    "description": "An envelope a line, at most 1,000; blank lines are skipped.",
+    "description": "One job request per line, at most 1,000. Blank lines are skipped.",
 }
 _NDJSON_EXAMPLE = "".join(
     json.dumps(
@@ -131,7 +131,7 @@ def _responses(route: Route, routes: Iterable[Route], examples: JsonObject) -> J
             responses[str(status)]["links"] = _links(routes)
     if route.method == "GET" and 200 in route.responses:
         responses["304"] = {
-            "description": "It is still what `If-None-Match` names.",
+            "description": "Not modified: an ETag of `If-None-Match` is current.",
             "headers": headers.of(route, 304),
         }
     meanings: dict[int, dict[str, str]] = {}
@@ -170,7 +170,7 @@ def _response(route: Route, status: int, answer: Any, examples: JsonObject) -> J
 def _description(route: Route, status: int, models: tuple[type[BaseModel], ...]) -> str:
     if status in route.descriptions:
         return route.descriptions[status]
-    return " Or: ".join((model.__doc__ or "").split("\n\n")[0].strip() for model in models) or "As asked."
+    return " Or: ".join((model.__doc__ or "").split("\n\n")[0].strip() for model in models) or "The requested document."
 
 
 def _refused(route: Route, status: int, meanings: dict[str, str]) -> JsonObject:

@@ -113,12 +113,8 @@ def _instant(value: Any) -> Any:
 
 
 class CallbackUrls(BaseModel):
-    """Where the job's end is posted to, by names of the caller's: https addresses that webhooks may go to.
-
-    At most two of them are at one host.
-
-    Each gets the event that ends the job, signed with the tenant's default secret (docs/reference/webhooks.md).
-    """
+    """URLs that receive the event that ends the job, by names of the caller's. They must be https URLs that webhooks
+    may use, at most two per host."""
 
     model_config = ConfigDict(
         frozen=True,
@@ -145,20 +141,20 @@ class CallbackUrls(BaseModel):
 
 
 class Envelope(BaseModel):
-    """One job as the caller asks for it. Unknown fields are kept out, not fatal: the envelope grows by addition."""
+    """A job request. Unknown fields are ignored, so that fields can be added."""
 
     model_config = ConfigDict(frozen=True, extra="ignore", use_attribute_docstrings=True)
 
     tenant_id: Annotated[_Tenant, Field(min_length=1, max_length=128, examples=["tenant_a"])]
-    """Who the job belongs to; compared after trim and lower-casing."""
+    """Tenant of the job; compared after trim and lower-casing."""
     request_type: Annotated[str, Field(min_length=1, max_length=128, examples=["OCR_EMBEDDING_SIS"])]
-    """Names the protocol."""
+    """Job type: selects the protocol."""
     input_ref: LooseReference
-    """The document to start from."""
+    """Input document."""
     output_ref: LooseReference
-    """Where the caller wants the last step's output."""
+    """Destination of the last step's output."""
     payload: dict[str, Any]
-    """Parameters of the steps: one key a step, or flat for a protocol of one step."""
+    """Parameters of the steps: one key per step, or flat for a protocol of one step."""
     schema_version: Annotated[
         str,
         Field(
@@ -168,36 +164,36 @@ class Envelope(BaseModel):
             json_schema_extra={"pattern": rf"^{SCHEMA_MAJOR}\.[0-9]+$"},
         ),
     ]
-    """`1.0`; any 1.x is taken."""
+    """`1.0`. Any 1.x is accepted."""
 
     mode: Annotated[
         Literal["DEFAULT", "BURST"] | None,
         BeforeValidator(_mode_from_older_name, json_schema_input_type=Literal["DEFAULT", "BURST", "SAFE"] | None),
     ] = None
-    """BURST spreads one tenant's documents over the lanes and needs `doc_id`; SAFE is an older name of DEFAULT; null:
+    """BURST spreads one tenant's documents over the lanes and needs `doc_id`. SAFE is an older name of DEFAULT. Null:
     the configured default."""
     idempotency_key: Annotated[Line, Field(min_length=1, max_length=512)] | None = None
-    """Two requests with the same key are one job; null: the body's own hash is the key."""
+    """Idempotency key: requests with the same key return the same job. Null: the hash of the body is the key."""
     doc_id: Annotated[Word, Field(min_length=1, max_length=512)] | None = None
-    """Which document of the tenant's it is."""
+    """Document id that the tenant uses."""
     callback_urls: CallbackUrls | None = None
-    """Who is told of the job's end; null: nobody but the tenant's webhooks and feed."""
+    """URLs to notify when the job ends. Null: only the tenant's webhooks and feed."""
     correlation_id: Annotated[Line, Field(min_length=1, max_length=128)] | None = None
-    """Stands in every log line, message and answer about the job; null: the request's `X-Correlation-Id`."""
+    """Correlation id in log records, messages and responses about the job. Null: the request's `X-Correlation-Id`."""
     traceparent: Annotated[str, Field(pattern=r"^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$")] | None = None
-    """W3C Trace Context, passed through to the services."""
+    """W3C Trace Context, forwarded to the services."""
     priority: Literal["low", "normal", "high", "emergency"] = "normal"
     dependencies: Annotated[list[Annotated[Line, Field(min_length=1, max_length=516)]], Field(max_length=50)] = Field(
         default_factory=list
     )
-    """Jobs of the same tenant that must have ended first: their ids, or `key:` and their idempotency key."""
+    """Jobs of the same tenant that must end first: their ids, or `key:` and their idempotency key. Maximum 50."""
     on_dependency_failure: Literal["fail", "run"] = "fail"
-    """What becomes of the job where one of them fails or is cancelled: it fails too, or runs all the same."""
+    """Action if a dependency fails or is cancelled. `fail`: the job fails, too. `run`: the job runs."""
     expires_at: Annotated[
         AwareDatetime | None,
         BeforeValidator(_instant, json_schema_input_type=Annotated[datetime | None, Field(json_schema_extra=_ZONE)]),
     ] = None
-    """When the job fails if it has not begun; at most 2200-01-01."""
+    """Time when the job fails if it has not started; at most 2200-01-01."""
     labels: Annotated[
         dict[_LabelName, Annotated[Line, Field(max_length=512)]],
         BeforeValidator(_few_labels),
@@ -208,10 +204,10 @@ class Envelope(BaseModel):
             }
         ),
     ] = Field(default_factory=dict)
-    """For filters of lists."""
+    """Labels, for list filters."""
     requested_by: Annotated[Line, Field(max_length=256)] | None = None
     source: Annotated[Line, Field(max_length=256)] | None = None
-    """Where the request came from, in the caller's words."""
+    """Source of the request, in the caller's words."""
 
     @field_validator("schema_version")
     @classmethod

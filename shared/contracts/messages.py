@@ -48,7 +48,7 @@ _MAX_SIZE = 2**53 - 1
 
 
 class Callbacks(BaseModel):
-    """Where a service off the bus replies, and with what."""
+    """URLs and token for replies of a service that is not on the bus."""
 
     model_config = ConfigDict(frozen=True, use_attribute_docstrings=True)
 
@@ -56,7 +56,7 @@ class Callbacks(BaseModel):
     result: str
     heartbeat: str
     token: str = Field(repr=False)
-    """For `Authorization: Bearer`; bound to this attempt, and a secret of the service's."""
+    """Value for `Authorization: Bearer`. Valid for this attempt only; keep it secret."""
 
 
 class Directive(BaseModel):
@@ -71,37 +71,37 @@ class Directive(BaseModel):
     protocol_id: str
     step_type: str
     attempt_no: int
-    """From 1."""
+    """Attempt number, from 1."""
     lease_id: str
-    """The right to this attempt; every reply names it."""
+    """Lease of this attempt; every reply must have it."""
     input_ref: Reference
-    """What to work on: the job's document, or what the step before made; after a group, what its last step made."""
+    """Input: the job's document, or the result of the previous step; after a group, the result of its last step."""
     input_refs: dict[str, Reference] | None = None
-    """Only after a group: what each of its steps made, by step id."""
+    """After a group only. Result of each of its steps, by step id."""
     workspace_ref: Reference
-    """This attempt's own folder."""
+    """Folder of this attempt."""
     output_ref: Reference
-    """Where the caller wants the job's output."""
+    """Destination of the job's output."""
     final: bool
-    """Whether this step's result is the job's: of the last step, and of each step of a last group."""
+    """`true` if this step's result is the job's: for the last step, and for each step of a last group."""
     final_index: int | None = None
-    """Only in a last group: the step's place in it, from 0. Where `output_ref` names a blob, the first writes it."""
+    """Last group only. Index in the group, from 0. If `output_ref` names a blob, the first step writes it."""
     first_job_id: str | None = None
-    """Only of a redrive: the first job of the chain of redrives, whose results this job may replace."""
+    """Redrives only. First job of the chain of redrives; this job may replace results of that chain."""
     payload: Any
     """The step's part of the job's payload."""
     mode: str
     lane: int
-    """Replies go to the reply topic of the same lane."""
+    """Lane. Replies go to the reply topic of the same lane."""
     routing_key_used: str
     correlation_id: str | None = None
     traceparent: str | None = None
     callback_urls: Callbacks | None = None
-    """Only where callbacks are on."""
+    """Only if callbacks are enabled."""
 
 
 class ReplyError(BaseModel):
-    """Why a step failed, in the service's words."""
+    """Error of a failed step, in the service's words."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
@@ -119,19 +119,19 @@ _Size = Annotated[int, Field(ge=0, le=_MAX_SIZE), BeforeValidator(_number)]
 
 
 class Artifact(BaseModel):
-    """Something that a step made beside its result."""
+    """Additional output of a step."""
 
     model_config = ConfigDict(frozen=True, extra="ignore", use_attribute_docstrings=True)
 
     name: Annotated[str, Field(min_length=1, max_length=512, examples=["pages.json"])]
-    """The service's own name for it."""
+    """Name that the service gives."""
     uri: Annotated[str, Field(min_length=1, max_length=MAX_URI)]
-    """Where it is; subject to the allow lists, as every reference."""
+    """URI, subject to the allow lists as every reference."""
     media_type: Annotated[str, Field(max_length=256, examples=["application/json"])] | None = None
     size: _Size | None = None
-    """In bytes."""
+    """Size in bytes."""
     sha256: Annotated[str, Field(pattern=r"^(sha256:)?[0-9A-Fa-f]{64}$")] | None = None
-    """In hex."""
+    """SHA-256 in hex."""
 
 
 def _or_none(value: Any) -> Any:
@@ -171,7 +171,7 @@ _AboutSender = Annotated[str | None, BeforeValidator(_or_none, json_schema_input
 
 
 class Reply(BaseModel):
-    """ACK, HEARTBEAT or RESULT. Only the JSON body counts."""
+    """Reply: ACK, HEARTBEAT or RESULT. Only the JSON body counts."""
 
     model_config = ConfigDict(frozen=True, extra="ignore", use_attribute_docstrings=True)
 
@@ -182,39 +182,39 @@ class Reply(BaseModel):
     attempt_no: Annotated[int, Field(ge=1, le=_MAX_ATTEMPT_NO)]
     lease_id: _Id
     timestamp: _SentAt = None
-    """When it was sent, by the service's clock; what is no instant is ignored."""
+    """Time when it was sent, by the service's clock. An invalid timestamp is ignored."""
     correlation_id: _AboutSender = None
     traceparent: _AboutSender = None
-    """W3C Trace Context of the span that sent it; what is none is ignored."""
+    """W3C Trace Context of the span that sent it. An invalid value is ignored."""
     worker_id: _AboutSender = Field(default=None, validation_alias=AliasChoices("worker_id", "workerId"))
-    """Which process of the service has the attempt. The first 256 characters are kept."""
+    """Process of the service that works on the attempt. The first 256 characters are retained."""
     task_runner_id: _AboutSender = Field(default=None, validation_alias=AliasChoices("task_runner_id", "taskRunnerId"))
-    """Which runner has it, where the service hands work on. The first 256 characters are kept."""
+    """Runner that works on the attempt, if the service delegates work. The first 256 characters are retained."""
 
     status: ResultStatus | None = None
     """RESULT only."""
     error: ReplyError | None = None
-    """RESULT only: why it failed."""
+    """RESULT only. Error of the failure."""
     result_ref: LooseReference | None = None
-    """RESULT only: what the step made; the next step's `input_ref`. Without it, `output_ref` counts as both."""
+    """RESULT only. Result of the step: the next step's `input_ref`. Default: `output_ref`."""
     output_ref: LooseReference | None = None
-    """RESULT only: what the step wrote at the caller's place; of the last step, the job's `final_output` (of a last
-    group: its first step's)."""
+    """RESULT only. Output that the step wrote to the caller's `output_ref`. For the last step: the job's
+    `final_output` (for a last group: that of its first step)."""
     artifacts: Annotated[list[Artifact], Field(max_length=MAX_ARTIFACTS)] | None = None
-    """RESULT only: what else the step made."""
+    """RESULT only. Additional outputs of the step."""
     input_digests: Any = None
-    """RESULT only: digests of what the step read, in the service's own form."""
+    """RESULT only. Digests of the step's input, in the service's own form."""
     digests: Any = None
-    """RESULT only: digests of what the step wrote, in the service's own form."""
+    """RESULT only. Digests of the step's output, in the service's own form."""
     metrics: dict[str, Any] | None = None
     """RESULT only."""
     reason: str | None = None
-    """RESULT only: why it failed, in words; the older form of `error.message`."""
+    """RESULT only. Reason of the failure, in words; older form of `error.message`."""
 
     progress: Annotated[Any, BeforeValidator(_small_progress)] = None
-    """ACK and HEARTBEAT only. At most 4,096 bytes of JSON; a larger one is ignored, and the reply counts without it."""
+    """ACK and HEARTBEAT only. Maximum 4,096 bytes of JSON. A larger value is ignored; the reply is valid without it."""
     note: Annotated[str | None, BeforeValidator(_short_note)] = None
-    """ACK and HEARTBEAT only. The first 1,000 characters are kept."""
+    """ACK and HEARTBEAT only. The first 1,000 characters are retained."""
 
     @model_validator(mode="before")
     @classmethod

@@ -27,7 +27,7 @@ def uri_pattern(schemes: Iterable[str]) -> str:
 
 
 class Reference(BaseModel):
-    """`{"uri": ...}`; other members are passed on unchanged, and none may hold a credential."""
+    """`{"uri": ...}`. Other fields are forwarded unchanged; none may hold a credential."""
 
     model_config = ConfigDict(frozen=True, extra="allow", use_attribute_docstrings=True)
 
@@ -39,7 +39,7 @@ class Reference(BaseModel):
             examples=["https://account.blob.core.windows.net/documents/lease.pdf"],
         ),
     ]
-    """An absolute URI; which schemes and hosts are allowed is policy."""
+    """Absolute URI. The policy defines the allowed schemes and hosts."""
 
 
 def _from_string(value: Any) -> Any:

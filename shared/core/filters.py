@@ -83,7 +83,7 @@ def _some_of(names: type[StrEnum], plural: str) -> Kind:
     one = "|".join(names)
     in_json = {
         "anyOf": [a_list, {"type": "string", "pattern": f"^({one})(,({one}))*$"}],
-        "description": f"One or more {plural}, as a list or with commas between.",
+        "description": f"One or more {plural}, as a list or separated by commas.",
     }
     return Kind(parse, a_list, in_json)
 
@@ -107,18 +107,16 @@ class JobFilter:
     """What is None does not matter."""
 
     tenant_id: str | None = _parameter(
-        TEXT, "Whose jobs; without it those of the token's tenant, or of all where it may see all."
+        TEXT, "Tenant to list. Default: the caller's tenant; for all-tenants callers, all tenants."
     )
     statuses: frozenset[JobStatus] | None = _parameter(
-        _some_of(JobStatus, "states"), "One or more states, with commas between.", name="status"
+        _some_of(JobStatus, "states"), "One or more states, separated by commas.", name="status"
     )
     request_type: str | None = _parameter(TEXT)
-    since: datetime | None = _parameter(_INSTANT, "Created at or after this instant.")
-    until: datetime | None = _parameter(_INSTANT, "Created before this instant.")
+    since: datetime | None = _parameter(_INSTANT, "Created at or after this timestamp.")
+    until: datetime | None = _parameter(_INSTANT, "Created before this timestamp.")
     #: a label and its value
-    label: tuple[str, str] | None = _parameter(
-        _LABEL, "`key:value`: jobs whose label of that name has exactly that value."
-    )
+    label: tuple[str, str] | None = _parameter(_LABEL, "`key:value`. Jobs whose label `key` is exactly `value`.")
 
     @property
     def matches_every_row(self) -> bool:
@@ -151,17 +149,19 @@ class IncidentFilter:
     """What is None does not matter."""
 
     tenant_id: str | None = _parameter(
-        TEXT, "Whose; without it those of the token's tenant, or of all and of nobody where it may see all."
+        TEXT,
+        "Tenant to list. Default: the caller's tenant; for all-tenants callers, all tenants and incidents that "
+        "belong to none.",
     )
     states: frozenset[IncidentState] | None = _parameter(
-        _some_of(IncidentState, "states"), "One or more states, with commas between.", name="state"
+        _some_of(IncidentState, "states"), "One or more states, separated by commas.", name="state"
     )
     kinds: frozenset[IncidentKind] | None = _parameter(
-        _some_of(IncidentKind, "kinds"), "One or more kinds, with commas between.", name="kind"
+        _some_of(IncidentKind, "kinds"), "One or more kinds, separated by commas.", name="kind"
     )
     request_type: str | None = _parameter(TEXT)
-    since: datetime | None = _parameter(_INSTANT, "Opened at or after this instant.")
-    until: datetime | None = _parameter(_INSTANT, "Opened before this instant.")
+    since: datetime | None = _parameter(_INSTANT, "Opened at or after this timestamp.")
+    until: datetime | None = _parameter(_INSTANT, "Opened before this timestamp.")
 
     def matches(self, incident: Incident) -> bool:
         """But for tenant and time, by which rows are found."""

@@ -32,8 +32,8 @@ FILTER_PROBLEMS = filter_problems(JobFilter)
 #: the same parameters in a JSON object
 FILTER_SCHEMA = {
     "type": "object",
-    "description": "Words of the filter of `GET /v1/jobs` with their values. `tenant_id` names the tenant; without it "
-    "that of the token.",
+    "description": "Parameters of the filter of `GET /v1/jobs` with their values. `tenant_id`: tenant of the jobs. "
+    "Default: the caller's tenant.",
     "properties": {
         each.name: each.kind.in_json or {**each.kind.schema, "description": each.description}
         for each in parameters_of(JobFilter)

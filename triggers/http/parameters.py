@@ -21,7 +21,7 @@ JOB_ID = Parameter(
     where="path",
     required=True,
     schema={"type": "string", "pattern": "^[A-Za-z0-9_-]{1,128}$"},
-    description="As the submission gave it.",
+    description="Job id, from the response to the submission.",
 )
 
 
@@ -68,7 +68,7 @@ DRY_RUN = Parameter(
     name="dryRun",
     where="query",
     schema={"type": "boolean", "default": False},
-    description="Only say what would be done; nothing is written.",
+    description="Preview: return the result without changing anything.",
 )
 
 
@@ -88,13 +88,13 @@ LIMIT = Parameter(
     name="limit",
     where="query",
     schema={"type": "integer", "minimum": 1, "maximum": MAX_PAGE, "default": DEFAULT_PAGE},
-    description="How many lines a page has at most.",
+    description="Maximum items per page.",
 )
 CURSOR = Parameter(
     name="cursor",
     where="query",
     schema={"type": "string"},
-    description="`next` of the page before; opaque.",
+    description="`next` of the previous page. Opaque.",
 )
 PAGE = (LIMIT, CURSOR)
 #: what `page` refuses

@@ -26,13 +26,13 @@ LAST_EVENT_ID = Parameter(
     name="Last-Event-ID",
     where="header",
     schema={"type": "string"},
-    description="Of a stream: the last `id` that came; it wins over `after`. EventSource sends it by itself.",
+    description="Streams only. `id` of the last event received; overrides `after`. EventSource sends it automatically.",
 )
 TICKET = Parameter(
     name="ticket",
     where="query",
     schema={"type": "string"},
-    description="Of a stream, in the place of a token: what `POST /v1/events:ticket` gave for this path.",
+    description="Streams only. Replaces the token: ticket from `POST /v1/events:ticket` for this path.",
 )
 
 

@@ -11,29 +11,29 @@ class JobFilter(TypedDict, total=False):
     """The parameters of `GET /v1/jobs`."""
 
     tenant_id: str | None
-    """Whose jobs; without it those of the token's tenant, or of all where it may see all."""
+    """Tenant to list. Default: the caller's tenant; for all-tenants callers, all tenants."""
     status: str | Iterable[str] | None
-    """One or more states, with commas between."""
+    """One or more states, separated by commas."""
     request_type: str | None
     since: datetime | None
-    """Created at or after this instant."""
+    """Created at or after this timestamp."""
     until: datetime | None
-    """Created before this instant."""
+    """Created before this timestamp."""
     label: str | None
-    """`key:value`: jobs whose label of that name has exactly that value."""
+    """`key:value`. Jobs whose label `key` is exactly `value`."""
 
 
 class IncidentFilter(TypedDict, total=False):
     """The parameters of `GET /v1/incidents`."""
 
     tenant_id: str | None
-    """Whose; without it those of the token's tenant, or of all and of nobody where it may see all."""
+    """Tenant to list. Default: the caller's tenant; for all-tenants callers, all tenants and incidents that belong to none."""
     state: str | Iterable[str] | None
-    """One or more states, with commas between."""
+    """One or more states, separated by commas."""
     kind: str | Iterable[str] | None
-    """One or more kinds, with commas between."""
+    """One or more kinds, separated by commas."""
     request_type: str | None
     since: datetime | None
-    """Opened at or after this instant."""
+    """Opened at or after this timestamp."""
     until: datetime | None
-    """Opened before this instant."""
+    """Opened before this timestamp."""

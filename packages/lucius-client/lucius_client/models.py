@@ -11,21 +11,20 @@ from lucius_client.message import Message
 
 class Artifact(Message):
     """
-    Something that a step made beside its result.
+    Additional output of a step.
     """
 
-    name: Annotated[str, Field(description="The service's own name for it.")]
-    uri: Annotated[str, Field(description="Where it is; subject to the allow lists, as every reference.")]
+    name: Annotated[str, Field(description="Name that the service gives.")]
+    uri: Annotated[str, Field(description="URI, subject to the allow lists as every reference.")]
     media_type: str | None = None
-    size: Annotated[int | None, Field(description="In bytes.")] = None
-    sha256: Annotated[str | None, Field(description="In hex.")] = None
+    size: Annotated[int | None, Field(description="Size in bytes.")] = None
+    sha256: Annotated[str | None, Field(description="SHA-256 in hex.")] = None
 
 
 class AuditBundle(Message):
     """
-    The rows of a job and all its events, with a digest over them; to be checked offline, byte for byte as it came.
-
-    Rows have the ledger's own columns, which may grow; a column that has the value of every new row is left out.
+    Rows and events of a job with a digest over them. Verify it offline, byte for byte as received. The columns are
+    those of the ledger, and columns can be added. A column that has the value of every new row is left out.
     """
 
     format: Literal["lucius-audit/2"]
@@ -33,12 +32,12 @@ class AuditBundle(Message):
     job: Annotated[dict[str, Any], Field(description="The JOB row.")]
     steps: Annotated[list[dict[str, Any]], Field(description="The STEP rows.")]
     events: Annotated[list[dict[str, Any]], Field(description="The EVENT rows, from the first.")]
-    digest: Annotated[str, Field(description="SHA-256 over the canonical JSON (RFC 8785) of all of the above.")]
+    digest: Annotated[str, Field(description="SHA-256 over the canonical JSON (RFC 8785) of all other fields.")]
 
 
 class Backoffs(Message):
     """
-    Seconds before the next try, per cause; the last entry repeats.
+    Seconds before the next attempt, per cause. The last entry repeats.
     """
 
     dispatch: list[float] | None = None
@@ -48,62 +47,58 @@ class Backoffs(Message):
 
 class BatchCounts(Message):
     """
-    Sums; all but `lines` add up to `lines`.
+    Counts. All but `lines` add up to `lines`.
     """
 
     lines: int
     created: int
     replayed: int
-    checked: Annotated[int, Field(description="Dry runs that would do.")]
-    refused: Annotated[int, Field(description="4xx: will be refused again.")]
-    failed: Annotated[int, Field(description="5xx: may go through when sent again.")]
+    checked: Annotated[int, Field(description="Dry runs without an error.")]
+    refused: Annotated[int, Field(description="Lines with status 4xx. A retry fails again.")]
+    failed: Annotated[int, Field(description="Lines with status 5xx. A retry can succeed.")]
 
 
 class Build(Message):
     """
-    Which build serves.
+    Build that serves the request.
     """
 
     version: str
     commit: Annotated[
-        str | None, Field(description="As it was written down when the app was packaged; null: it was not.")
+        str | None, Field(description="Commit recorded when the app was packaged. Null if none was recorded.")
     ]
-    envelope: Annotated[str, Field(description="Versions of the envelope that it takes.")]
+    envelope: Annotated[str, Field(description="Accepted versions of the job request.")]
 
 
 class BulkItem(Message):
     """
-    What became of one job of a bulk.
+    Result for one job of a bulk operation.
     """
 
     jobId: str
     outcome: Literal["OPEN", "DONE", "REFUSED"]
     code: Annotated[
-        str | None,
-        Field(
-            description="The code of the problem with which it was refused, for good or, where it is OPEN, the last time."
-        ),
+        str | None, Field(description="Error code of a refused item; of an OPEN item, that of the last attempt.")
     ]
-    newJobId: Annotated[str | None, Field(description="Of a redrive: the job that takes it up.")]
-    tried_at: Annotated[AwareDatetime | None, Field(description="When it was tried last.")]
+    newJobId: Annotated[str | None, Field(description="Redrives only. The new job.")]
+    tried_at: Annotated[AwareDatetime | None, Field(description="Time of the last attempt.")]
 
 
 class BulkItemPage(Message):
     """
-    Items of a bulk, in the order of their jobs' ids.
+    Items of a bulk operation, in the order of their job ids.
     """
 
     items: list[BulkItem]
-    next: Annotated[str | None, Field(description="Pass it as `cursor` to read on; null: this is the last page.")]
+    next: Annotated[str | None, Field(description="Value for `cursor` to get the next page. Null: last page.")]
     partial: Annotated[
-        bool,
-        Field(description="The page is short, perhaps empty, because too few rows fit the filter: `next` goes on."),
+        bool, Field(description="`true` if too few rows match: the page is short or empty, and `next` continues.")
     ]
 
 
 class BulkLinks(Message):
     """
-    Paths of this API about the bulk.
+    Paths of the bulk operation.
     """
 
     self: str
@@ -113,20 +108,20 @@ class BulkLinks(Message):
 
 class BulkPreview(Message):
     """
-    A bulk that nobody made: the jobs that it would meet now.
+    Preview of a bulk operation: the jobs that match now.
     """
 
     dryRun: Literal[True] = True
     tenant: str
     action: Literal["cancel", "pause", "resume", "redrive"]
-    matched: Annotated[int, Field(description="Counted to 1,000.")]
-    more: Annotated[bool, Field(description="There may be more than that.")]
-    first: Annotated[list[str], Field(description="The first of them, newest first.")]
+    matched: Annotated[int, Field(description="Number of matching jobs, at most 1,000.")]
+    more: Annotated[bool, Field(description="`true` if more jobs may match.")]
+    first: Annotated[list[str], Field(description="First matching jobs, newest first.")]
 
 
 class CallbackOutcome(Message):
     """
-    What came of a reply by HTTP, and whether its job goes on.
+    Result of a callback, and the state of its job.
     """
 
     outcome: Literal["APPLIED", "IGNORED"]
@@ -144,14 +139,14 @@ class CallbackOutcome(Message):
         "CANCELLED",
     ]
     token: Annotated[
-        str | None, Field(description="A fresh one, as long as the attempt goes on; for the next callback.")
+        str | None, Field(description="New token for the next callback, while the attempt is in progress.")
     ] = None
     token_expires_at: AwareDatetime | None = None
 
 
 class DeadLetterLinks(Message):
     """
-    Paths of this API about the job that failed.
+    Paths of the failed job.
     """
 
     self: str
@@ -163,42 +158,43 @@ class DeadLetterLinks(Message):
 
 class DefaultSecret(Message):
     """
-    What signs the callback URLs of the tenant's jobs.
+    Secrets that sign the callback URLs of the tenant's jobs.
     """
 
     secret: str
-    previous_secret: Annotated[str | None, Field(description="It signs too, until `previous_until`.")]
+    previous_secret: Annotated[str | None, Field(description="Previous secret. Signs, too, until `previous_until`.")]
     previous_until: AwareDatetime | None
 
 
 class Delivery(Message):
     """
-    One event for one webhook.
+    Delivery of one event to one webhook.
     """
 
-    number: Annotated[int, Field(description="Of the event in the tenant's feed.")]
-    name: Annotated[str | None, Field(description="Of the callback URL; null: of a webhook.")]
+    number: Annotated[int, Field(description="Number of the event in the tenant's feed.")]
+    name: Annotated[str | None, Field(description="Name of the callback URL. Null for a webhook.")]
     event_id: str
     event_type: str
-    jobId: Annotated[str | None, Field(description="Null: the event is of no job.")]
+    jobId: Annotated[str | None, Field(description="Null if the event belongs to no job.")]
     created_at: AwareDatetime
     state: Annotated[
         Literal["PENDING", "DELIVERED", "DEAD"],
         Field(
-            description="PENDING: it is tried or waits; DELIVERED: its receiver answered 2xx; DEAD: it was given up."
+            description="PENDING: it is attempted or waits. DELIVERED: the endpoint returned 2xx. DEAD: delivery was given up."
         ),
     ]
     tries: int
     due_at: Annotated[
-        AwareDatetime | None, Field(description="The next try; null: it waits for its webhook, or has ended.")
+        AwareDatetime | None,
+        Field(description="Time of the next attempt. Null: it waits for its webhook, or has ended."),
     ]
     ended_at: AwareDatetime | None
     tried_at: AwareDatetime | None
-    status: Annotated[int | None, Field(description="What the last try was answered with; null: nothing.")]
+    status: Annotated[int | None, Field(description="HTTP status of the last attempt. Null: no response.")]
     error: Annotated[
         str | None,
         Field(
-            description="Why there was no answer: `TIMEOUT`, `CONNECT`, `TLS`, `RESET`, `NOT_HTTP`, `ADDRESS_REFUSED`, `NO_ADDRESS`, `KEY_GONE`: the secret has no key any more, `JOB_GONE`: the job of the callback URL is archived or erased, or `EXPIRED`: the event is kept no more; null: there was one."
+            description="Reason for a missing response: `TIMEOUT`, `CONNECT`, `TLS`, `RESET`, `NOT_HTTP`, `ADDRESS_REFUSED`, `NO_ADDRESS`, `KEY_GONE`: the key of the secret no longer exists, `JOB_GONE`: the job of the callback URL is archived or erased, or `EXPIRED`: the event is no longer retained. Null: the endpoint responded."
         ),
     ]
     took_ms: int | None
@@ -206,26 +202,26 @@ class Delivery(Message):
 
 class DeliveryPage(Message):
     """
-    Deliveries of a webhook: what waits, the oldest event first; then what has ended, the newest event first.
+    Deliveries of a webhook: waiting ones, oldest event first, then ended ones, newest event first.
     """
 
     deliveries: list[Delivery]
-    next: Annotated[str | None, Field(description="Pass it as `cursor` to read on; null: this is the last page.")]
+    next: Annotated[str | None, Field(description="Value for `cursor` to get the next page. Null: last page.")]
 
 
 class DependencyState(Message):
     """
-    One thing that the app needs, as this process sees it.
+    Dependency of the app, as this process sees it.
     """
 
     status: Literal["ok", "down"]
-    since: Annotated[AwareDatetime, Field(description="Since when it is so.")]
-    reason: Annotated[str | None, Field(description="Why it is down.")] = None
+    since: Annotated[AwareDatetime, Field(description="Time of the last change of `status`.")]
+    reason: Annotated[str | None, Field(description="Reason why it is down.")] = None
 
 
 class DocumentReference1(Message):
     """
-    Where a document is. A bare string is taken as its `uri`; other members are passed on, and shown to every reader of the job: one that holds a credential is refused.
+    Reference to a document. A bare string is its `uri`. Other fields are forwarded, and are visible to every reader of the job: one that holds a credential is refused.
     """
 
     uri: str
@@ -233,30 +229,28 @@ class DocumentReference1(Message):
 
 class DryIdempotency(Message):
     """
-    Whether the request is a job already.
+    Result of the idempotency check.
     """
 
     claim: str
     verdict: Literal["NEW", "DUPLICATE", "CONFLICT"]
-    jobId: Annotated[str | None, Field(description="The job that it is, or that has its key.")] = None
+    jobId: Annotated[str | None, Field(description="Job with the same request, or with the same key.")] = None
 
 
 class DryQuota(Message):
     """
-    Whether a limit would refuse the job now; for a quota over all tenants an estimate by its last allocation.
+    Result of the limits check. For a quota over all tenants: an estimate by its last allocation.
     """
 
-    verdict: Annotated[Literal["ADMITTED", "STAGED", "REFUSED"], Field(description="A duplicate is always admitted.")]
-    limit: Annotated[str | None, Field(description="The limit that would refuse it.")]
-    tenant_limit: Annotated[
-        int | None, Field(description="How many active jobs the tenant may have; null: as many as it wants.")
-    ]
-    tenant_active: Annotated[int | None, Field(description="How many it has, where there is a limit.")]
+    verdict: Annotated[Literal["ADMITTED", "STAGED", "REFUSED"], Field(description="A duplicate is always ADMITTED.")]
+    limit: Annotated[str | None, Field(description="Limit that would refuse the job.")]
+    tenant_limit: Annotated[int | None, Field(description="Maximum active jobs of the tenant. Null: no limit.")]
+    tenant_active: Annotated[int | None, Field(description="Active jobs of the tenant. Set if there is a limit.")]
 
 
 class DryRoute(Message):
     """
-    Where its directives would go.
+    Destination of its directives.
     """
 
     lane: int
@@ -268,86 +262,85 @@ class DryRoute(Message):
 
 class DryRun(Message):
     """
-    All that a POST would decide; nothing was written.
+    Result of a dry run: every decision of a POST. Nothing is written.
     """
 
     dryRun: Literal[True]
-    tenant: Annotated[str, Field(description="As it is compared: trimmed and lower-cased.")]
+    tenant: Annotated[str, Field(description="Tenant, trimmed and lower-cased.")]
     protocol_id: str
     protocol_version: int
     route: DryRoute
     idempotency: DryIdempotency
     quota: DryQuota
     directives: Annotated[
-        list[dict[str, Any]], Field(description="The directive of each step, without what only an attempt has.")
+        list[dict[str, Any]], Field(description="Directive of each step, without the fields of an attempt.")
     ]
 
 
 class Envelope(Message):
     """
-    One job as the caller asks for it. Unknown fields are kept out, not fatal: the envelope grows by addition.
+    A job request. Unknown fields are ignored, so that fields can be added.
     """
 
-    tenant_id: Annotated[str, Field(description="Who the job belongs to; compared after trim and lower-casing.")]
-    request_type: Annotated[str, Field(description="Names the protocol.")]
-    input_ref: Annotated[
-        DocumentReference1 | str, Field(description="The document to start from.", title="DocumentReference")
-    ]
+    tenant_id: Annotated[str, Field(description="Tenant of the job; compared after trim and lower-casing.")]
+    request_type: Annotated[str, Field(description="Job type: selects the protocol.")]
+    input_ref: Annotated[DocumentReference1 | str, Field(description="Input document.", title="DocumentReference")]
     output_ref: Annotated[
-        DocumentReference1 | str,
-        Field(description="Where the caller wants the last step's output.", title="DocumentReference"),
+        DocumentReference1 | str, Field(description="Destination of the last step's output.", title="DocumentReference")
     ]
     payload: Annotated[
         dict[str, Any],
-        Field(description="Parameters of the steps: one key a step, or flat for a protocol of one step."),
+        Field(description="Parameters of the steps: one key per step, or flat for a protocol of one step."),
     ]
-    schema_version: Annotated[str, Field(description="`1.0`; any 1.x is taken.")]
+    schema_version: Annotated[str, Field(description="`1.0`. Any 1.x is accepted.")]
     mode: Annotated[
         Literal["DEFAULT", "BURST", "SAFE"] | None,
         Field(
-            description="BURST spreads one tenant's documents over the lanes and needs `doc_id`; SAFE is an older name of DEFAULT; null:\nthe configured default."
+            description="BURST spreads one tenant's documents over the lanes and needs `doc_id`. SAFE is an older name of DEFAULT. Null:\nthe configured default."
         ),
     ] = None
     idempotency_key: Annotated[
         str | None,
-        Field(description="Two requests with the same key are one job; null: the body's own hash is the key."),
+        Field(
+            description="Idempotency key: requests with the same key return the same job. Null: the hash of the body is the key."
+        ),
     ] = None
-    doc_id: Annotated[str | None, Field(description="Which document of the tenant's it is.")] = None
+    doc_id: Annotated[str | None, Field(description="Document id that the tenant uses.")] = None
     callback_urls: Annotated[
         dict[str, str] | None,
-        Field(description="Who is told of the job's end; null: nobody but the tenant's webhooks and feed."),
+        Field(description="URLs to notify when the job ends. Null: only the tenant's webhooks and feed."),
     ] = None
     correlation_id: Annotated[
         str | None,
         Field(
-            description="Stands in every log line, message and answer about the job; null: the request's `X-Correlation-Id`."
+            description="Correlation id in log records, messages and responses about the job. Null: the request's `X-Correlation-Id`."
         ),
     ] = None
-    traceparent: Annotated[str | None, Field(description="W3C Trace Context, passed through to the services.")] = None
+    traceparent: Annotated[str | None, Field(description="W3C Trace Context, forwarded to the services.")] = None
     priority: Literal["low", "normal", "high", "emergency"] = "normal"
     dependencies: Annotated[
         list[str] | None,
         Field(
-            description="Jobs of the same tenant that must have ended first: their ids, or `key:` and their idempotency key."
+            description="Jobs of the same tenant that must end first: their ids, or `key:` and their idempotency key. Maximum 50."
         ),
     ] = None
     on_dependency_failure: Annotated[
         Literal["fail", "run"],
         Field(
-            description="What becomes of the job where one of them fails or is cancelled: it fails too, or runs all the same."
+            description="Action if a dependency fails or is cancelled. `fail`: the job fails, too. `run`: the job runs."
         ),
     ] = "fail"
     expires_at: Annotated[
-        AwareDatetime | None, Field(description="When the job fails if it has not begun; at most 2200-01-01.")
+        AwareDatetime | None, Field(description="Time when the job fails if it has not started; at most 2200-01-01.")
     ] = None
-    labels: Annotated[dict[str, str] | None, Field(description="For filters of lists.")] = None
+    labels: Annotated[dict[str, str] | None, Field(description="Labels, for list filters.")] = None
     requested_by: str | None = None
-    source: Annotated[str | None, Field(description="Where the request came from, in the caller's words.")] = None
+    source: Annotated[str | None, Field(description="Source of the request, in the caller's words.")] = None
 
 
 class Event(Message):
     """
-    One event of a job's history: gapless, in order, each chained to the one before by its hash.
+    Event of a job's history: in order, without gaps, chained to the previous event by its hash.
     """
 
     eventId: Annotated[str, Field(description="`{jobId}:{seq}`.")]
@@ -357,27 +350,27 @@ class Event(Message):
     type: str
     attempt_no: int | None
     lease_digest: Annotated[
-        str | None, Field(description="`sha256:{hex}` of the attempt's lease, which only its service knows.")
+        str | None, Field(description="`sha256:{hex}` of the attempt's lease. Only its service knows the lease.")
     ]
-    from_status: Annotated[str | None, Field(description="The step's status before; null where no step moved.")]
+    from_status: Annotated[str | None, Field(description="Status of the step before. Null if no step changed.")]
     to_status: str | None
-    job_from: Annotated[str | None, Field(description="The job's status before; null for the first event.")]
+    job_from: Annotated[str | None, Field(description="Status of the job before. Null for the first event.")]
     job_to: str
-    actor: Annotated[str, Field(description="Who did it.")]
+    actor: Annotated[str, Field(description="Actor of the event.")]
     source: Annotated[
-        str, Field(description="By what way: http, bus, callback, dispatch, settle, sweeper, redrive, dead-letter.")
+        str, Field(description="Channel: http, bus, callback, dispatch, settle, sweeper, redrive, dead-letter.")
     ]
     reason: str | None
     at: AwareDatetime
-    data: Annotated[Any, Field(description="More of it, by type; `changes` are the columns that the move changed.")]
+    data: Annotated[Any, Field(description="Details, by type. `changes` has the columns that changed.")]
     salt: Annotated[
-        str, Field(description="Random, so that nobody can guess `data` by its digest where it is withheld.")
+        str, Field(description="Random, so that `data` cannot be guessed from its digest if it is withheld.")
     ]
-    cause_id: Annotated[str, Field(description="The occurrence that made it: a message, a request, an activity.")]
-    rules: Annotated[int, Field(description="Which rules decided it.")]
+    cause_id: Annotated[str, Field(description="Cause: a message, a request or an activity.")]
+    rules: Annotated[int, Field(description="Version of the rules that decided it.")]
     prev_hash: str
     hash: Annotated[
-        str, Field(description="SHA-256 over the event's row, where a digest of salt and data stands for both.")
+        str, Field(description="SHA-256 over the event's row, in which a digest of salt and data replaces both.")
     ]
 
 
@@ -387,21 +380,21 @@ class EventPage(Message):
     """
 
     events: list[Event]
-    next: Annotated[str | None, Field(description="Pass it as `cursor` to read on; null: this is the last page.")]
+    next: Annotated[str | None, Field(description="Value for `cursor` to get the next page. Null: last page.")]
 
 
 class FieldError(Message):
     """
-    One thing that is wrong with a request.
+    Error in one field of a request.
     """
 
-    path: Annotated[str, Field(description="Where, with points between the names.")]
+    path: Annotated[str, Field(description="Path of the field, separated by dots.")]
     message: str
 
 
 class HookFilter(Message):
     """
-    Which events a webhook gets: those that fit every member which is not empty.
+    Filter of a webhook's events. Every field that is not empty must match.
     """
 
     types: list[str]
@@ -411,20 +404,20 @@ class HookFilter(Message):
 
 class HookLinks(Message):
     """
-    Paths of this API about the webhook; `test`, `rotate` and `resume` are for POST.
+    Paths of the webhook. `test`, `rotate` and `resume` are for POST.
     """
 
     self: str
     deliveries: str
     log: str
-    test: Annotated[str | None, Field(description="Null: it has no address of its own.")]
+    test: Annotated[str | None, Field(description="Null if it has no URL of its own.")]
     rotate: str
-    resume: Annotated[str | None, Field(description="Null: it is on, and waits for no probe.")]
+    resume: Annotated[str | None, Field(description="Null if it is enabled and waits for no probe.")]
 
 
 class HookLogEntry(Message):
     """
-    What happened to a webhook: numbered without gaps, chained to the one before by its hash.
+    Entry of a webhook's log: numbered without gaps, chained to the previous entry by its hash.
     """
 
     hook_id: str
@@ -440,15 +433,15 @@ class HookLogEntry(Message):
 
 class HookSecret(Message):
     """
-    A webhook with its new secret, which is not shown again.
+    A webhook with its new secret, which is shown only once.
     """
 
     hookId: Annotated[str, Field(description="`default`: the callback URLs of the tenant's jobs.")]
-    tenant: Annotated[str, Field(description="Whose it is, trimmed and lower-cased.")]
+    tenant: Annotated[str, Field(description="Tenant, trimmed and lower-cased.")]
     url: Annotated[
         str | None,
         Field(
-            description="Scheme and host: the rest may be a secret. Null: of `default`, whose addresses the jobs name."
+            description="Scheme and host of the URL; the rest is hidden, because it may be a secret. Null for `default`, whose URLs are\nin the jobs."
         ),
     ]
     format: Literal["cloudevents", "slack", "teams"]
@@ -457,40 +450,44 @@ class HookSecret(Message):
     state: Annotated[
         Literal["ENABLED", "DISABLED", "SUSPENDED"],
         Field(
-            description="ENABLED: it gets events; DISABLED: none; SUSPENDED: nothing was delivered for a day, its deliveries wait."
+            description="ENABLED: it receives events. DISABLED: it does not. SUSPENDED: no delivery succeeded for a day; its deliveries\nwait."
         ),
     ]
     state_reason: str | None
     created_at: AwareDatetime
     created_by: str
     updated_at: AwareDatetime
-    first: Annotated[int, Field(description="It gets events from this number of the feed on.")]
+    first: Annotated[int, Field(description="Feed number from which on it receives events.")]
     secret_version: int
     previous_until: Annotated[
-        AwareDatetime | None, Field(description="The secret before the last rotation signs too, until then.")
+        AwareDatetime | None, Field(description="Time until which the previous secret signs, too.")
     ]
-    failures: Annotated[int, Field(description="Tries that failed since the last that succeeded.")]
+    failures: Annotated[int, Field(description="Number of failed attempts since the last success.")]
     failing_since: AwareDatetime | None
-    succeeded_at: Annotated[AwareDatetime | None, Field(description="The last delivery that its receiver took.")]
+    succeeded_at: Annotated[AwareDatetime | None, Field(description="Time of the last successful delivery.")]
     waits_until: Annotated[
         AwareDatetime | None,
-        Field(description="It failed too often: one delivery is tried then, and the others wait for that."),
+        Field(
+            description="Time of the next probe after too many failures: one delivery is attempted, the others wait for its result."
+        ),
     ]
     links: HookLinks
-    secret: Annotated[str, Field(description="Verify `webhook-signature` by it, with a library of Standard Webhooks.")]
+    secret: Annotated[
+        str, Field(description="Secret to verify `webhook-signature`, with a library of Standard Webhooks.")
+    ]
 
 
 class HookTest(Message):
     """
-    What the receiver answered to a test event.
+    Response of the endpoint to a test event.
     """
 
-    delivered: Annotated[bool, Field(description="It answered 2xx.")]
+    delivered: Annotated[bool, Field(description="`true` if the endpoint returned 2xx.")]
     status: int | None
     error: Annotated[
         str | None,
         Field(
-            description="Why there was no answer: `TIMEOUT`, `CONNECT`, `TLS`, `RESET`, `NOT_HTTP`, `ADDRESS_REFUSED`, `NO_ADDRESS`, `KEY_GONE`: the secret has no key any more, `JOB_GONE`: the job of the callback URL is archived or erased, or `EXPIRED`: the event is kept no more; null: there was one."
+            description="Reason for a missing response: `TIMEOUT`, `CONNECT`, `TLS`, `RESET`, `NOT_HTTP`, `ADDRESS_REFUSED`, `NO_ADDRESS`, `KEY_GONE`: the key of the secret no longer exists, `JOB_GONE`: the job of the callback URL is archived or erased, or `EXPIRED`: the event is no longer retained. Null: the endpoint responded."
         ),
     ]
     took_ms: int
@@ -498,20 +495,20 @@ class HookTest(Message):
 
 class IncidentLinks(Message):
     """
-    Paths of this API about the incident; all but `self` and `job` are for POST.
+    Paths of the incident. All but `self` and `job` are for POST.
     """
 
     self: str
     resolve: str
-    retry: Annotated[str | None, Field(description="Null: it is about no job.")]
+    retry: Annotated[str | None, Field(description="Null if the incident has no job.")]
     dismiss: str
-    job: Annotated[str | None, Field(description="The job that failed.")]
-    retried_by: Annotated[str | None, Field(description="The job that took its place.")]
+    job: Annotated[str | None, Field(description="The failed job.")]
+    retried_by: Annotated[str | None, Field(description="The new job of the redrive.")]
 
 
 class IncidentLogEntry(Message):
     """
-    What happened to an incident: numbered without gaps, chained to the one before by its hash.
+    Entry of an incident's log: numbered without gaps, chained to the previous entry by its hash.
     """
 
     incident_id: str
@@ -527,7 +524,7 @@ class IncidentLogEntry(Message):
 
 class JobLinks(Message):
     """
-    Paths of this API about the job.
+    Paths of the job.
     """
 
     self: str
@@ -538,7 +535,7 @@ class JobLinks(Message):
 
 class Live(Message):
     """
-    This process answers.
+    The process responds.
     """
 
     status: Literal["live"]
@@ -547,42 +544,47 @@ class Live(Message):
 
 class Operation(Message):
     """
-    How often, as counted from the rows.
+    Number of operations, counted from the rows.
     """
 
     count: int
-    bound: Annotated[int, Field(description="Of jobs of as many steps without faults, limits or heartbeats.")]
+    bound: Annotated[
+        int,
+        Field(
+            description="Upper bound for jobs with the same number of steps and without faults, limits or heartbeats."
+        ),
+    ]
 
 
 class Operations(Message):
     """
-    What the work cost.
+    Operations of a job.
     """
 
-    directives: Annotated[Operation, Field(description="Sent to the bus.")]
-    replies: Annotated[Operation, Field(description="Taken from the bus, or called back.")]
-    table_writes: Annotated[Operation, Field(description="Transactions committed, each one request.")]
+    directives: Annotated[Operation, Field(description="Directives sent to the bus.")]
+    replies: Annotated[Operation, Field(description="Replies received from the bus or by callback.")]
+    table_writes: Annotated[Operation, Field(description="Committed transactions; each is one request.")]
     table_reads: Annotated[
         Operation,
         Field(
-            description="That those transactions needed where HTTP, durable functions and each lane are processes apart; in one process\nthey are fewer. A RESULT over a minute after its ACK needs one more. What moved nothing is not counted."
+            description="Reads that these transactions need if HTTP, Durable Functions and each lane are separate processes; in one\nprocess there are fewer. A RESULT over a minute after its ACK needs one more. Events without a change are not\ncounted."
         ),
     ]
     episodes: Annotated[
         Operation,
-        Field(
-            description="Of its orchestrations: their starts, and what they heard. A timer that found nothing to do is not counted."
-        ),
+        Field(description="Orchestration episodes: starts and received events. A timer without work is not counted."),
     ]
     beyond: Annotated[
         dict[str, int],
-        Field(description="Events that a job without faults has not, by type: why a count is past its bound."),
+        Field(
+            description="Number of events that a job without faults does not have, by type. They explain a count above its bound."
+        ),
     ]
 
 
 class Problem(Message):
     """
-    `application/problem+json`: why a request was not served. Programs go by `code`, people read `detail`.
+    Error (`application/problem+json`). Programs use `code`; `detail` is for people.
     """
 
     model_config = ConfigDict(
@@ -591,48 +593,50 @@ class Problem(Message):
     type: Annotated[str, Field(description="Path of the page with the meaning of `code`.")]
     title: str
     status: int
-    code: Annotated[str, Field(description="Stable, for programs.")]
-    detail: Annotated[str, Field(description="What to do, for people.")]
+    code: Annotated[str, Field(description="Stable error code, for programs.")]
+    detail: Annotated[str, Field(description="Error and next step, for people.")]
     errors: Annotated[
         list[FieldError],
-        Field(
-            description="What is wrong with the request's content; empty for other problems. `detail` says where there is more."
-        ),
+        Field(description="Errors in the request's content. Empty for other errors. `detail` says if there are more."),
     ]
-    correlation_id: Annotated[str, Field(description="The answer's `X-Correlation-Id`; the logs have it too.")]
-    earliest: Annotated[str | None, Field(description="CURSOR_EXPIRED: the first cursor that holds.")] = None
-    jobId: Annotated[str | None, Field(description="IDEMPOTENCY_CONFLICT: the job that the key belongs to.")] = None
-    known: Annotated[list[str] | None, Field(description="PROTOCOL_UNKNOWN: the request types there are.")] = None
-    limit: Annotated[str | None, Field(description="LIMIT_REACHED: the setting that holds the limit.")] = None
-    reason: Annotated[str | None, Field(description="STILL_NOT_APPLICABLE: why no job takes the message.")] = None
+    correlation_id: Annotated[str, Field(description="`X-Correlation-Id` of the response, also in the logs.")]
+    earliest: Annotated[str | None, Field(description="CURSOR_EXPIRED: earliest valid cursor.")] = None
+    jobId: Annotated[str | None, Field(description="IDEMPOTENCY_CONFLICT: job that the key belongs to.")] = None
+    known: Annotated[list[str] | None, Field(description="PROTOCOL_UNKNOWN: available job types.")] = None
+    limit: Annotated[str | None, Field(description="LIMIT_REACHED: setting of the limit.")] = None
+    reason: Annotated[str | None, Field(description="STILL_NOT_APPLICABLE: reason why no job accepts the message.")] = (
+        None
+    )
 
 
 class ProtocolSource(Message):
     """
-    Where the protocols come from.
+    Source of the protocols.
     """
 
     source: Literal["files", "app-configuration"]
-    read_at: Annotated[AwareDatetime | None, Field(description="When the store was last read; null: never yet.")] = None
+    read_at: Annotated[
+        AwareDatetime | None, Field(description="Time of the last read of the store. Null: not read yet.")
+    ] = None
     problems: Annotated[
         list[str] | None,
         Field(
-            description="What is wrong there; the last good values stay in effect. Null for callers who do not see all tenants."
+            description="Problems of the source; the last good values stay in effect. Null for callers who do not see all tenants."
         ),
     ] = None
-    versions: Annotated[dict[str, int], Field(description="The version that a new job gets, by request type.")]
+    versions: Annotated[dict[str, int], Field(description="Version for new jobs, by job type.")]
 
 
 class ProtocolStep(Message):
     """
-    A step of a protocol; a timing that is absent is the app's default.
+    Step of a protocol. An absent timing has the app's default.
     """
 
     step_id: str
     step_type: str
     service: str
     payload_schema: Annotated[
-        dict[str, Any] | None, Field(description="JSON Schema of the step's part of the payload; absent: any object.")
+        dict[str, Any] | None, Field(description="JSON Schema of the step's part of the payload. Absent: any object.")
     ] = None
     ack_timeout_s: float | None = None
     lease_s: float | None = None
@@ -649,20 +653,17 @@ class PublicEvent(Message):
     """
 
     specversion: str
-    id: Annotated[str, Field(description="The same however often the event comes.")]
+    id: Annotated[str, Field(description="Same for every delivery of the event.")]
     source: str
     type: str
-    subject: Annotated[str, Field(description="The id of the job, the gate, the incident or the webhook.")]
+    subject: Annotated[str, Field(description="Id of the job, quota, incident or webhook.")]
     time: AwareDatetime
     datacontenttype: str
     dataschema: str | None = None
     tenant: str
-    sequence: Annotated[str, Field(description="Its number in the tenant's feed: 20 digits, without gaps.")]
+    sequence: Annotated[str, Field(description="Number in the tenant's feed: 20 digits, without gaps.")]
     jobseq: Annotated[
-        int,
-        Field(
-            description="The row of its subject that it comes from: of the job's own events, or of the log of what else it is of."
-        ),
+        int, Field(description="Number of the source row: in the job's events, or in the log of the subject.")
     ]
     traceparent: str | None = None
     data: dict[str, Any]
@@ -670,69 +671,71 @@ class PublicEvent(Message):
 
 class QueryError(Message):
     """
-    What is wrong with a request, or with one field of it (GraphQL 7.1.2).
+    Error of a request, or of one field of it (GraphQL 7.1.2).
     """
 
     message: str
     locations: Annotated[
         list[dict[str, int]] | None, Field(description="`line` and `column` in the document, from 1.")
     ] = None
-    path: Annotated[list[str | int] | None, Field(description="Of the field that is null because of it.")] = None
+    path: Annotated[
+        list[str | int] | None, Field(description="Path of the field that is null because of the error.")
+    ] = None
     extensions: Annotated[
         dict[str, Any],
         Field(
-            description="`code` and other members, as a problem has them; `QUERY_INVALID`: the document or its variables do not fit."
+            description="`code` and other fields, as in a problem. `QUERY_INVALID`: document or variables do not match the schema."
         ),
     ]
 
 
 class QuotaBreaker(Message):
     """
-    Where the breaker of a job type stands.
+    State of a circuit breaker.
     """
 
     state: Annotated[
         Literal["CLOSED", "OPEN", "HALF_OPEN"],
-        Field(description="CLOSED: it limits nothing; OPEN: nobody goes in; HALF_OPEN: few do."),
+        Field(description="CLOSED: no limit. OPEN: no job is admitted. HALF_OPEN: a few jobs are admitted."),
     ]
-    until: Annotated[AwareDatetime | None, Field(description="Of an open one: half-open from then on.")]
-    allow: Annotated[int | None, Field(description="Of a half-open one: so many jobs at once.")]
-    bad: Annotated[int, Field(description="Bad ends that count; of an open one those by which it opened.")]
-    calls: Annotated[int, Field(description="All ends that count, likewise.")]
+    until: Annotated[AwareDatetime | None, Field(description="OPEN only. Time when it becomes half-open.")]
+    allow: Annotated[int | None, Field(description="HALF_OPEN only. Maximum active jobs.")]
+    bad: Annotated[int, Field(description="Bad ends that count. If OPEN: those that opened it.")]
+    calls: Annotated[int, Field(description="All ends that count. If OPEN: those that opened it.")]
 
 
 class QuotaBreakerRule(Message):
     """
-    When a breaker opens.
+    Condition that opens a circuit breaker.
     """
 
-    failure_rate: Annotated[float, Field(description="Bad ends in all that count.")]
-    min_calls: Annotated[int, Field(description="Ends that have to count.")]
+    failure_rate: Annotated[float, Field(description="Share of bad ends among the ends that count.")]
+    min_calls: Annotated[int, Field(description="Minimum number of ends that count.")]
     cooldown_s: Annotated[int, Field(description="Seconds that it is open the first time.")]
     min_tenants: Annotated[
-        int | None, Field(description="Of a gate over all tenants: tenants that the bad ends have to be of.")
+        int | None, Field(description="Quotas over all tenants only. Minimum number of tenants with bad ends.")
     ] = None
 
 
 class QuotaHold(Message):
     """
-    Nobody passes the gate.
+    A hold: no job is admitted.
     """
 
     reason: Annotated[
         str | None,
         Field(
-            description="First 200 characters; the log of the quota has the whole reason. Null: the quota is over all tenants, and the\ncaller does not see all tenants."
+            description="First 200 characters of the reason; the quota's log has the whole reason. Null if the quota is over all tenants,\nand the caller does not see all tenants."
         ),
     ]
-    actor: Annotated[str | None, Field(description="Null in the same case.")]
+    actor: Annotated[str | None, Field(description="Actor. Null in the same case as `reason`.")]
     at: AwareDatetime
-    until: Annotated[AwareDatetime | None, Field(description="Null: until somebody resumes.")]
+    until: Annotated[AwareDatetime | None, Field(description="End of the hold. Null: until a resume.")]
 
 
 class QuotaLinks(Message):
     """
-    Paths of this API about the gate.
+    Paths of the quota.
     """
 
     self: str
@@ -742,7 +745,7 @@ class QuotaLinks(Message):
 
 class QuotaLogEntry(Message):
     """
-    One change of a gate: numbered without gaps, chained to the one before by its hash.
+    Entry of a quota's log: numbered without gaps, chained to the previous entry by its hash.
     """
 
     gate_id: str
@@ -763,43 +766,46 @@ class QuotaLogEntry(Message):
 
 class QuotaLogPage(Message):
     """
-    The changes of a gate, in order.
+    Changes of a quota, in order.
     """
 
     entries: list[QuotaLogEntry]
-    next: Annotated[str | None, Field(description="Pass it as `cursor` to read on; null: this is the last page.")]
+    next: Annotated[str | None, Field(description="Value for `cursor` to get the next page. Null: last page.")]
 
 
 class QuotaRule(Message):
     """
-    Numbers of a gate; one that is not there limits nothing.
+    Limits of a quota. Null: no limit.
     """
 
-    max_active: Annotated[int | None, Field(description="Jobs that are inside at once.")] = None
-    max_per_hour: Annotated[int | None, Field(description="Starts in an hour.")] = None
-    burst: Annotated[int | None, Field(description="Starts that may come at once.")] = None
-    max_staged: Annotated[int | None, Field(description="Jobs of the tenant that may wait.")] = None
-    emergency_max_active: Annotated[int | None, Field(description="Emergencies that pass every number and rate.")] = (
-        None
-    )
-    weight: Annotated[
+    max_active: Annotated[int | None, Field(description="Maximum active jobs.")] = None
+    max_per_hour: Annotated[int | None, Field(description="Maximum starts per hour.")] = None
+    burst: Annotated[int | None, Field(description="Maximum starts at once.")] = None
+    max_staged: Annotated[int | None, Field(description="Maximum waiting jobs of the tenant.")] = None
+    emergency_max_active: Annotated[
         int | None,
-        Field(description="The tenant's share of what is divided among tenants, beside others'; 1 where none is set."),
+        Field(description="Maximum active jobs of priority `emergency` that are exempt from every limit and rate."),
+    ] = None
+    weight: Annotated[
+        int | None, Field(description="Weight of the tenant in allocations among tenants. Default 1.")
     ] = None
     breaker: Annotated[
-        QuotaBreakerRule | None, Field(description="While too many of its jobs end badly nobody goes in, then few.")
+        QuotaBreakerRule | None,
+        Field(description="Circuit breaker: stops admission while too many jobs end badly, then admits a few."),
     ] = None
 
 
 class QuotaShare(Message):
     """
-    What a tenant has of a limit over all tenants.
+    A tenant's share of a limit over all tenants.
     """
 
     tenant: str
     keep: Annotated[
         int,
-        Field(description="It lets in while fewer of its jobs are inside; what others do not need is lent to it too."),
+        Field(
+            description="Number of active jobs up to which the tenant's jobs are admitted. The tenant can also use shares that other\ntenants do not need."
+        ),
     ]
     active: int
     waiting: int
@@ -807,30 +813,30 @@ class QuotaShare(Message):
 
 class QuotaThrottle(Message):
     """
-    A rate for a time, beside the rule's.
+    A throttle: a temporary rate, in addition to the limits.
     """
 
     reason: Annotated[
         str | None,
         Field(
-            description="First 200 characters; the log of the quota has the whole reason. Null: the quota is over all tenants, and the\ncaller does not see all tenants."
+            description="First 200 characters of the reason; the quota's log has the whole reason. Null if the quota is over all tenants,\nand the caller does not see all tenants."
         ),
     ]
-    actor: Annotated[str | None, Field(description="Null in the same case.")]
+    actor: Annotated[str | None, Field(description="Actor. Null in the same case as `reason`.")]
     at: AwareDatetime
-    until: Annotated[AwareDatetime | None, Field(description="Null: until somebody resumes.")]
+    until: Annotated[AwareDatetime | None, Field(description="End of the hold. Null: until a resume.")]
     max_per_hour: int
 
 
 class Reference(Message):
     """
-    `{"uri": ...}`; other members are passed on unchanged, and none may hold a credential.
+    `{"uri": ...}`. Other fields are forwarded unchanged; none may hold a credential.
     """
 
     model_config = ConfigDict(
         extra="allow",
     )
-    uri: Annotated[str, Field(description="An absolute URI; which schemes and hosts are allowed is policy.")]
+    uri: Annotated[str, Field(description="Absolute URI. The policy defines the allowed schemes and hosts.")]
 
 
 class RejectedLine(Message):
@@ -838,7 +844,7 @@ class RejectedLine(Message):
     A rejected message in a list, without its body.
     """
 
-    id: Annotated[str, Field(description="The same for every delivery of the message.")]
+    id: Annotated[str, Field(description="Same for every delivery of the message.")]
     received_at: AwareDatetime
     reason: str
     detail: str
@@ -846,8 +852,10 @@ class RejectedLine(Message):
     message_id: str
     sequence_number: int
     delivery_count: int
-    redriven_at: Annotated[AwareDatetime | None, Field(description="When a job took it after all.")]
-    redriven_outcome: Annotated[str | None, Field(description="What came of that: APPLIED, or IGNORED and why.")]
+    redriven_at: Annotated[AwareDatetime | None, Field(description="Time when a job accepted it after a redrive.")]
+    redriven_outcome: Annotated[
+        str | None, Field(description="Result of the redrive: APPLIED, or IGNORED with the reason.")
+    ]
 
 
 class RejectedPage(Message):
@@ -856,7 +864,7 @@ class RejectedPage(Message):
     """
 
     rejected: list[RejectedLine]
-    next: Annotated[str | None, Field(description="Pass it as `cursor` to read on; null: this is the last page.")]
+    next: Annotated[str | None, Field(description="Value for `cursor` to get the next page. Null: last page.")]
 
 
 class RelatedJob(Message):
@@ -879,20 +887,20 @@ class RelatedJob(Message):
             "CANCELLED",
         ]
         | None,
-        Field(description="Null: it is not there any more."),
+        Field(description="Null if the job no longer exists."),
     ]
     error_code: Annotated[
         str | None,
         Field(
-            description="Why it ended without success: a code of a service, or one of LUCIUS (`ATTEMPTS_EXHAUSTED`: every attempt failed or timed out; `DISPATCH_FAILED`: the bus refused the directive at every try; `TIME_EXCEEDED`: the longest time of the job or of a step ran out; `ORCHESTRATION_FAILED`: its orchestration ended six times before the job did; `FAILED_FINAL`: a service gave up and named no code; `RESULT_REF_REFUSED`: a service's result leads where no reference of the tenant may; `DEPENDENCY_FAILED`: a job that it depends on did not succeed; `WITHDRAWN`: its creation was begun and never finished)."
+            description="Error code of a job that ended without success: a code of a service, or one of LUCIUS (`ATTEMPTS_EXHAUSTED`: every attempt failed or timed out; `DISPATCH_FAILED`: the bus refused the directive at every try; `TIME_EXCEEDED`: the longest time of the job or of a step ran out; `ORCHESTRATION_FAILED`: its orchestration ended six times before the job did; `FAILED_FINAL`: a service gave up and named no code; `RESULT_REF_REFUSED`: a service's result leads where no reference of the tenant may; `DEPENDENCY_FAILED`: a job that it depends on did not succeed; `WITHDRAWN`: its creation was begun and never finished)."
         ),
     ]
-    redriven_by: Annotated[str | None, Field(description="The job that took it up again.")]
+    redriven_by: Annotated[str | None, Field(description="New job that redrives it.")]
 
 
 class SchemaLine(Message):
     """
-    A JSON Schema in the list of them.
+    JSON Schema, as a list item.
     """
 
     name: str
@@ -902,19 +910,19 @@ class SchemaLine(Message):
 
 class SchemaPage(Message):
     """
-    Every JSON Schema there is.
+    All JSON Schemas.
     """
 
     schemas: list[SchemaLine]
-    next: Annotated[str | None, Field(description="Pass it as `cursor` to read on; null: this is the last page.")]
+    next: Annotated[str | None, Field(description="Value for `cursor` to get the next page. Null: last page.")]
 
 
 class SeenSource(Message):
     """
-    A source that jobs of the tenant named, and how it stands at its gate.
+    Source that the tenant's jobs named, with the state of its quota.
     """
 
-    name: Annotated[str, Field(description="Trimmed and lower-cased, as it is compared.")]
+    name: Annotated[str, Field(description="Name, trimmed and lower-cased.")]
     first_job: str
     first_at: AwareDatetime
     last_job: Annotated[
@@ -928,19 +936,20 @@ class SeenSource(Message):
         Field(description="Start of the last hour in which the source was used; `first_at` if that is later."),
     ]
     active: Annotated[
-        int | None, Field(description="Its jobs inside; null: it has no gate of its own, and nobody counts them.")
+        int | None,
+        Field(description="Number of its active jobs. Null: it has no quota of its own, and is not counted."),
     ]
-    staged: Annotated[int | None, Field(description="Its jobs in line; null as above.")]
-    held: Annotated[bool | None, Field(description="Nobody passes its gate; null as above.")]
+    staged: Annotated[int | None, Field(description="Number of its waiting jobs. Null as for `active`.")]
+    held: Annotated[bool | None, Field(description="`true` if its quota is held. Null as for `active`.")]
 
 
 class SettingNotRead(Message):
     """
-    A setting of an earlier design of LUCIUS that is set here and changes nothing.
+    Setting of an earlier version that is set and has no effect.
     """
 
     name: str
-    instead: Annotated[str, Field(description="What replaces it.")]
+    instead: Annotated[str, Field(description="Its replacement.")]
 
 
 class SourcePage(Message):
@@ -949,50 +958,52 @@ class SourcePage(Message):
     """
 
     sources: list[SeenSource]
-    next: Annotated[str | None, Field(description="Pass it as `cursor` to read on; null: this is the last page.")]
+    next: Annotated[str | None, Field(description="Value for `cursor` to get the next page. Null: last page.")]
 
 
 class Spent(Message):
     """
-    Seconds, by what they were spent on.
+    Seconds, by use.
     """
 
-    queue_s: Annotated[float, Field(description="Nothing stood in the way but LUCIUS's own dispatch.")]
-    ack_s: Annotated[float, Field(description="A directive was out and no service had taken it up.")]
-    service_s: Annotated[float, Field(description="A service was at work, by its own word.")]
-    backoff_s: Annotated[float, Field(description="LUCIUS waited on purpose, before another try.")]
+    queue_s: Annotated[float, Field(description="Seconds in which only LUCIUS's own dispatch was outstanding.")]
+    ack_s: Annotated[float, Field(description="Seconds in which a directive was sent and no service had ACKed it.")]
+    service_s: Annotated[float, Field(description="Seconds between a service's ACK and its RESULT.")]
+    backoff_s: Annotated[float, Field(description="Seconds of backoff before a retry.")]
     gated_s: Annotated[
         float,
         Field(
-            description="Before its first attempt it waited at its gates, or before any for a guard of its service or lane."
+            description="Seconds waiting for quotas before the first attempt, or for a dispatch limit of a service or lane before any\nattempt."
         ),
     ] = 0.0
-    dependent_s: Annotated[float, Field(description="Before that: jobs that it depends on had not ended.")] = 0.0
-    paused_s: Annotated[float, Field(description="A gate: an operator had the job stand still.")]
+    dependent_s: Annotated[float, Field(description="Seconds waiting for the jobs that it depends on.")] = 0.0
+    paused_s: Annotated[float, Field(description="Seconds that the job was paused by an operator.")]
     backlog_s: Annotated[
-        float, Field(description="A gate: a lease was over while replies or directives still waited on the lane.")
+        float,
+        Field(description="Seconds after the end of a lease while replies or directives still waited on the lane."),
     ]
 
 
 class StepReceipt(Message):
     """
-    What one step spent.
+    Time of one step.
     """
 
-    queue_s: Annotated[float, Field(description="Nothing stood in the way but LUCIUS's own dispatch.")]
-    ack_s: Annotated[float, Field(description="A directive was out and no service had taken it up.")]
-    service_s: Annotated[float, Field(description="A service was at work, by its own word.")]
-    backoff_s: Annotated[float, Field(description="LUCIUS waited on purpose, before another try.")]
+    queue_s: Annotated[float, Field(description="Seconds in which only LUCIUS's own dispatch was outstanding.")]
+    ack_s: Annotated[float, Field(description="Seconds in which a directive was sent and no service had ACKed it.")]
+    service_s: Annotated[float, Field(description="Seconds between a service's ACK and its RESULT.")]
+    backoff_s: Annotated[float, Field(description="Seconds of backoff before a retry.")]
     gated_s: Annotated[
         float,
         Field(
-            description="Before its first attempt it waited at its gates, or before any for a guard of its service or lane."
+            description="Seconds waiting for quotas before the first attempt, or for a dispatch limit of a service or lane before any\nattempt."
         ),
     ] = 0.0
-    dependent_s: Annotated[float, Field(description="Before that: jobs that it depends on had not ended.")] = 0.0
-    paused_s: Annotated[float, Field(description="A gate: an operator had the job stand still.")]
+    dependent_s: Annotated[float, Field(description="Seconds waiting for the jobs that it depends on.")] = 0.0
+    paused_s: Annotated[float, Field(description="Seconds that the job was paused by an operator.")]
     backlog_s: Annotated[
-        float, Field(description="A gate: a lease was over while replies or directives still waited on the lane.")
+        float,
+        Field(description="Seconds after the end of a lease while replies or directives still waited on the lane."),
     ]
     stepId: str
     attempts: int
@@ -1001,11 +1012,13 @@ class StepReceipt(Message):
 
 class StepResult(Message):
     """
-    What a RESULT carried beside its status, its error and its `result_ref`, as the service sent it.
+    Content of a RESULT besides status, error and `result_ref`, as the service sent it.
     """
 
-    output_ref: Annotated[Reference | None, Field(description="What the service wrote at the caller's place.")] = None
-    artifacts: Annotated[list[Artifact] | None, Field(description="What else it made.")] = None
+    output_ref: Annotated[
+        Reference | None, Field(description="Output that the service wrote to the caller's `output_ref`.")
+    ] = None
+    artifacts: Annotated[list[Artifact] | None, Field(description="Other outputs of the step.")] = None
     input_digests: Any | None = None
     digests: Any | None = None
     metrics: dict[str, Any] | None = None
@@ -1014,7 +1027,7 @@ class StepResult(Message):
 
 class SweepAction(Message):
     """
-    One repair.
+    Action of a sweep.
     """
 
     jobId: str
@@ -1023,64 +1036,66 @@ class SweepAction(Message):
 
 class TableRow(Message):
     """
-    A row of a transition table: in `state`, `event` leads to `to`.
+    Row of a transition table: in `state`, `event` leads to `to`.
     """
 
     machine: Literal["job", "step"]
     state: str
     event: str
     to: str
-    source: Annotated[str, Field(description="The rule that the row comes from.")]
+    source: Annotated[str, Field(description="Rule of the row.")]
 
 
 class Ticket(Message):
     """
-    What opens one stream without a token.
+    Ticket that opens one stream without a token.
     """
 
-    ticket: Annotated[str, Field(description="For `?ticket=` of the path.")]
-    expires_at: Annotated[AwareDatetime, Field(description="After it the stream answers 401; get another one.")]
+    ticket: Annotated[str, Field(description="Value for `?ticket=` of the path.")]
+    expires_at: Annotated[
+        AwareDatetime, Field(description="After this time the stream returns 401; get another ticket.")
+    ]
 
 
 class UsageSum(Message):
     """
-    Jobs by their hour of creation.
+    Jobs, by hour of creation.
     """
 
     created: int
-    admitted: Annotated[int, Field(description="Let in, at once or after a wait.")]
-    staged: Annotated[int, Field(description="That had to wait, at their gates or for other jobs.")]
+    admitted: Annotated[int, Field(description="Number of jobs admitted, at once or after waiting.")]
+    staged: Annotated[int, Field(description="Number of jobs that waited for quotas or for other jobs.")]
     ended: int
     rejected: Annotated[
-        int, Field(description="Requests refused with 429. Approximate: each instance adds its own once a minute.")
+        int, Field(description="Number of requests refused with 429. Approximate: each instance reports once a minute.")
     ]
     wait_p50_s: Annotated[
         int | None,
-        Field(description="Half of those let in waited for no longer: the end of a bucket; null: nobody was let in."),
+        Field(description="Median wait in seconds of admitted jobs, rounded up to a bucket. Null: none was admitted."),
     ]
-    wait_p95_s: Annotated[int | None, Field(description="The same for 95 of 100.")]
+    wait_p95_s: Annotated[int | None, Field(description="95th percentile of the same.")]
     active_peak: Annotated[
-        int, Field(description="The most jobs that were inside at a look of the sweeper's, once a minute.")
+        int, Field(description="Maximum number of active jobs, sampled by the sweeper once a minute.")
     ]
 
 
 class WaitingJob(Message):
     """
-    A job in line.
+    A waiting job.
     """
 
     jobId: str
-    position: Annotated[int, Field(description="Among those that wait for the gate.")]
+    position: Annotated[int, Field(description="Position among the jobs that wait for the quota.")]
     request_type: str
     source: str | None
     priority: str
     created_at: AwareDatetime
-    stopped_by: Annotated[str, Field(description="The gate that keeps it.")]
-    gate: Annotated[str, Field(description="The same in words.")]
+    stopped_by: Annotated[str, Field(description="Id of the quota that it waits for.")]
+    gate: Annotated[str, Field(description="That quota, in words.")]
     why: Annotated[
         Literal["HELD", "FULL", "RATE", "BREAKER", "LINE"],
         Field(
-            description="HELD: held; FULL: as many inside as may be; RATE: its rate; BREAKER: too many of its jobs ended badly; LINE:\nothers are before it."
+            description="HELD: the quota is held. FULL: the limit of active jobs is reached. RATE: the rate is reached. BREAKER: too many\nof its jobs ended badly. LINE: other jobs are before it."
         ),
     ]
     nextEligibleAt: Annotated[
@@ -1097,17 +1112,17 @@ class WaitingJob(Message):
 
 class WaitingPage(Message):
     """
-    Who waits for a gate, in order: the first thousand.
+    Jobs waiting for a quota, in order: the first 1,000.
     """
 
     waiting: list[WaitingJob]
-    total: Annotated[int, Field(description="How many wait, by the counts of the lines.")]
-    next: Annotated[str | None, Field(description="Pass it as `cursor` to read on; null: this is the last page.")]
+    total: Annotated[int, Field(description="Number of waiting jobs, by the counts of the waiting queues.")]
+    next: Annotated[str | None, Field(description="Value for `cursor` to get the next page. Null: last page.")]
 
 
 class WhatIf(Message):
     """
-    What a redrive would do now.
+    Result that a redrive would have now.
     """
 
     outcome: Annotated[str, Field(description="MOVED, IGNORED, REFUSED or REJECTED.")]
@@ -1116,22 +1131,23 @@ class WhatIf(Message):
 
 class WorkInProgress(Message):
     """
-    What the sweeper counted in its last pass: the gauges, also where no metrics are exported.
+    Counts of the last sweep: the values of the gauges, even if no metrics are exported.
     """
 
     active: Annotated[
-        dict[str, int], Field(description="Jobs that have not ended, by status; one without a job is left out.")
+        dict[str, int],
+        Field(description="Number of jobs that have not ended, by status. A status without jobs is absent."),
     ]
     queued_oldest_seconds: Annotated[
-        float, Field(description="Age of the oldest QUEUED job since its POST; 0: none is QUEUED.")
+        float, Field(description="Seconds since the POST of the oldest QUEUED job. 0 if none is QUEUED.")
     ]
-    unacked: Annotated[int, Field(description="Attempts INITIATED and not yet ACKed.")]
-    unacked_oldest_seconds: Annotated[float, Field(description="Age of the oldest of them.")]
+    unacked: Annotated[int, Field(description="Number of attempts that are INITIATED and not yet ACKed.")]
+    unacked_oldest_seconds: Annotated[float, Field(description="Age of the oldest such attempt.")]
 
 
 class Accepted(Message):
     """
-    A job that is there now, or was there already.
+    The job, newly created or already existing.
     """
 
     jobId: str
@@ -1149,10 +1165,10 @@ class Accepted(Message):
     ]
     links: JobLinks
     created_at: AwareDatetime
-    gate: Annotated[str | None, Field(description="Of a job that waits: the gate that keeps it, in words.")] = None
-    position: Annotated[int | None, Field(description="Of a job that waits: its place in its line when it came.")] = (
+    gate: Annotated[str | None, Field(description="Waiting jobs only. The quota that the job waits for, in words.")] = (
         None
     )
+    position: Annotated[int | None, Field(description="Waiting jobs only. Queue position at submission.")] = None
     nextEligibleAt: Annotated[
         AwareDatetime | None,
         Field(
@@ -1169,29 +1185,29 @@ class Accepted(Message):
 
 class Bulk(Message):
     """
-    One control or redrive of many jobs: `done`, `refused` and `open` add up to `matched` at every read.
+    A bulk operation. `done`, `refused` and `open` always add up to `matched`.
     """
 
     bulkId: str
     tenant: str
     action: Literal["cancel", "pause", "resume", "redrive"]
     filter: Annotated[
-        dict[str, Any], Field(description="As it was asked for; its jobs are those that were there before the bulk.")
+        dict[str, Any], Field(description="Filter as requested. Matches jobs that existed before the bulk operation.")
     ]
     root: Annotated[
         str | None,
-        Field(description="The job whose tree of dependants is redriven, itself first; null: the jobs of the filter."),
+        Field(description="Job that is redriven first, then its failed dependants. Null: the jobs of the filter."),
     ]
     reason: str | None
     actor: str
     state: Annotated[
         Literal["RUNNING", "DONE", "CANCELLED"],
-        Field(description="CANCELLED: nothing more is begun, and what is open stays so."),
+        Field(description="CANCELLED: no further action starts; open items stay open."),
     ]
     listed: Annotated[
         bool,
         Field(
-            description="Every job of the filter has been found; until then `matched` grows. Jobs below a root are found as it goes on."
+            description="`true` if all jobs of the filter are found. Until then `matched` grows. Jobs below `root` are found as the\noperation proceeds."
         ),
     ]
     matched: int
@@ -1199,11 +1215,12 @@ class Bulk(Message):
     refused: Annotated[
         int,
         Field(
-            description="Refused for good, or still refused for now 7 days after `created_at`; the item has the problem's code."
+            description="Items refused permanently, or still refused temporarily 7 days after `created_at`. Items have the error code."
         ),
     ]
     open: Annotated[
-        int, Field(description="Not tried yet, or refused for now and tried again until 7 days after `created_at`.")
+        int,
+        Field(description="Items not tried yet, or refused temporarily and retried until 7 days after `created_at`."),
     ]
     created_at: AwareDatetime
     ended_at: AwareDatetime | None
@@ -1212,16 +1229,16 @@ class Bulk(Message):
 
 class BulkPage(Message):
     """
-    Bulks of a tenant, newest first.
+    Bulk operations of a tenant, newest first.
     """
 
     bulks: list[Bulk]
-    next: Annotated[str | None, Field(description="Pass it as `cursor` to read on; null: this is the last page.")]
+    next: Annotated[str | None, Field(description="Value for `cursor` to get the next page. Null: last page.")]
 
 
 class DeadLetter(Message):
     """
-    A job that failed for good: where and why.
+    A dead letter: the failed step and its error.
     """
 
     jobId: str
@@ -1242,15 +1259,15 @@ class DeadLetter(Message):
     error_code: Annotated[
         str | None,
         Field(
-            description="Why it ended without success: a code of a service, or one of LUCIUS (`ATTEMPTS_EXHAUSTED`: every attempt failed or timed out; `DISPATCH_FAILED`: the bus refused the directive at every try; `TIME_EXCEEDED`: the longest time of the job or of a step ran out; `ORCHESTRATION_FAILED`: its orchestration ended six times before the job did; `FAILED_FINAL`: a service gave up and named no code; `RESULT_REF_REFUSED`: a service's result leads where no reference of the tenant may; `DEPENDENCY_FAILED`: a job that it depends on did not succeed; `WITHDRAWN`: its creation was begun and never finished)."
+            description="Error code of a job that ended without success: a code of a service, or one of LUCIUS (`ATTEMPTS_EXHAUSTED`: every attempt failed or timed out; `DISPATCH_FAILED`: the bus refused the directive at every try; `TIME_EXCEEDED`: the longest time of the job or of a step ran out; `ORCHESTRATION_FAILED`: its orchestration ended six times before the job did; `FAILED_FINAL`: a service gave up and named no code; `RESULT_REF_REFUSED`: a service's result leads where no reference of the tenant may; `DEPENDENCY_FAILED`: a job that it depends on did not succeed; `WITHDRAWN`: its creation was begun and never finished)."
         ),
     ]
     error_message: str | None
     failed_step_id: str
-    last_error_code: Annotated[str | None, Field(description="The code that the service gave last.")]
+    last_error_code: Annotated[str | None, Field(description="Last error code of the service.")]
     attempts_total: int
     redrive_of: str | None
-    redriven_by: Annotated[str | None, Field(description="Null: a job that was taken up again is no dead letter.")]
+    redriven_by: Annotated[str | None, Field(description="Always null: a redriven job is not a dead letter.")]
     labels: dict[str, str]
     created_at: AwareDatetime
     completed_at: AwareDatetime | None
@@ -1259,51 +1276,51 @@ class DeadLetter(Message):
 
 class DeadLetterPage(Message):
     """
-    Jobs that are FAILED_FINAL and that nobody has taken up or put aside, the last that failed first.
+    Failed jobs that are neither redriven nor dismissed, most recent first.
     """
 
     deadletters: list[DeadLetter]
-    next: Annotated[str | None, Field(description="Pass it as `cursor` to read on; null: this is the last page.")]
+    next: Annotated[str | None, Field(description="Value for `cursor` to get the next page. Null: last page.")]
     partial: Annotated[
-        bool,
-        Field(description="The page is short, perhaps empty, because too few rows fit the filter: `next` goes on."),
+        bool, Field(description="`true` if too few rows match: the page is short or empty, and `next` continues.")
     ]
 
 
 class DependencyPage(Message):
     """
-    The jobs that a job depends on, all of them on each page, and those that depend on it, in pages.
+    All dependencies of a job, and a page of the jobs that depend on it.
     """
 
     jobId: str
     dependencies: list[RelatedJob]
     dependants: Annotated[
-        list[RelatedJob],
-        Field(description="Those that wait for it; where it did not succeed, those that waited for it."),
+        list[RelatedJob], Field(description="Jobs that wait for it. If it did not succeed, jobs that waited for it.")
     ]
-    next: Annotated[str | None, Field(description="Pass it as `cursor` to read on; null: this is the last page.")]
+    next: Annotated[str | None, Field(description="Value for `cursor` to get the next page. Null: last page.")]
 
 
 class FeedPage(Message):
     """
-    Events of a tenant, in the order of their feed.
+    Events of a tenant, in feed order.
     """
 
     events: list[PublicEvent]
-    next: Annotated[str, Field(description="The cursor to go on from: also at the feed's end, where more will come.")]
+    next: Annotated[
+        str, Field(description="Cursor of the next page. Always set: more events follow at the end of the feed.")
+    ]
 
 
 class Hook(Message):
     """
-    Where a tenant's events are posted to, and how that goes.
+    A webhook and its delivery state.
     """
 
     hookId: Annotated[str, Field(description="`default`: the callback URLs of the tenant's jobs.")]
-    tenant: Annotated[str, Field(description="Whose it is, trimmed and lower-cased.")]
+    tenant: Annotated[str, Field(description="Tenant, trimmed and lower-cased.")]
     url: Annotated[
         str | None,
         Field(
-            description="Scheme and host: the rest may be a secret. Null: of `default`, whose addresses the jobs name."
+            description="Scheme and host of the URL; the rest is hidden, because it may be a secret. Null for `default`, whose URLs are\nin the jobs."
         ),
     ]
     format: Literal["cloudevents", "slack", "teams"]
@@ -1312,39 +1329,41 @@ class Hook(Message):
     state: Annotated[
         Literal["ENABLED", "DISABLED", "SUSPENDED"],
         Field(
-            description="ENABLED: it gets events; DISABLED: none; SUSPENDED: nothing was delivered for a day, its deliveries wait."
+            description="ENABLED: it receives events. DISABLED: it does not. SUSPENDED: no delivery succeeded for a day; its deliveries\nwait."
         ),
     ]
     state_reason: str | None
     created_at: AwareDatetime
     created_by: str
     updated_at: AwareDatetime
-    first: Annotated[int, Field(description="It gets events from this number of the feed on.")]
+    first: Annotated[int, Field(description="Feed number from which on it receives events.")]
     secret_version: int
     previous_until: Annotated[
-        AwareDatetime | None, Field(description="The secret before the last rotation signs too, until then.")
+        AwareDatetime | None, Field(description="Time until which the previous secret signs, too.")
     ]
-    failures: Annotated[int, Field(description="Tries that failed since the last that succeeded.")]
+    failures: Annotated[int, Field(description="Number of failed attempts since the last success.")]
     failing_since: AwareDatetime | None
-    succeeded_at: Annotated[AwareDatetime | None, Field(description="The last delivery that its receiver took.")]
+    succeeded_at: Annotated[AwareDatetime | None, Field(description="Time of the last successful delivery.")]
     waits_until: Annotated[
         AwareDatetime | None,
-        Field(description="It failed too often: one delivery is tried then, and the others wait for that."),
+        Field(
+            description="Time of the next probe after too many failures: one delivery is attempted, the others wait for its result."
+        ),
     ]
     links: HookLinks
 
 
 class HookDetail(Message):
     """
-    A webhook with the oldest of what waits.
+    A webhook with the time of its oldest waiting delivery.
     """
 
     hookId: Annotated[str, Field(description="`default`: the callback URLs of the tenant's jobs.")]
-    tenant: Annotated[str, Field(description="Whose it is, trimmed and lower-cased.")]
+    tenant: Annotated[str, Field(description="Tenant, trimmed and lower-cased.")]
     url: Annotated[
         str | None,
         Field(
-            description="Scheme and host: the rest may be a secret. Null: of `default`, whose addresses the jobs name."
+            description="Scheme and host of the URL; the rest is hidden, because it may be a secret. Null for `default`, whose URLs are\nin the jobs."
         ),
     ]
     format: Literal["cloudevents", "slack", "teams"]
@@ -1353,34 +1372,36 @@ class HookDetail(Message):
     state: Annotated[
         Literal["ENABLED", "DISABLED", "SUSPENDED"],
         Field(
-            description="ENABLED: it gets events; DISABLED: none; SUSPENDED: nothing was delivered for a day, its deliveries wait."
+            description="ENABLED: it receives events. DISABLED: it does not. SUSPENDED: no delivery succeeded for a day; its deliveries\nwait."
         ),
     ]
     state_reason: str | None
     created_at: AwareDatetime
     created_by: str
     updated_at: AwareDatetime
-    first: Annotated[int, Field(description="It gets events from this number of the feed on.")]
+    first: Annotated[int, Field(description="Feed number from which on it receives events.")]
     secret_version: int
     previous_until: Annotated[
-        AwareDatetime | None, Field(description="The secret before the last rotation signs too, until then.")
+        AwareDatetime | None, Field(description="Time until which the previous secret signs, too.")
     ]
-    failures: Annotated[int, Field(description="Tries that failed since the last that succeeded.")]
+    failures: Annotated[int, Field(description="Number of failed attempts since the last success.")]
     failing_since: AwareDatetime | None
-    succeeded_at: Annotated[AwareDatetime | None, Field(description="The last delivery that its receiver took.")]
+    succeeded_at: Annotated[AwareDatetime | None, Field(description="Time of the last successful delivery.")]
     waits_until: Annotated[
         AwareDatetime | None,
-        Field(description="It failed too often: one delivery is tried then, and the others wait for that."),
+        Field(
+            description="Time of the next probe after too many failures: one delivery is attempted, the others wait for its result."
+        ),
     ]
     links: HookLinks
     oldest_pending_at: Annotated[
-        AwareDatetime | None, Field(description="When the event came that has waited longest; null: nothing waits.")
+        AwareDatetime | None, Field(description="Time of the event that waits longest. Null: none waits.")
     ]
 
 
 class HookLog(Message):
     """
-    The log of a webhook, in order: the last thousand entries.
+    Log of a webhook, in order: the last 1,000 entries.
     """
 
     entries: list[HookLogEntry]
@@ -1388,7 +1409,7 @@ class HookLog(Message):
 
 class HookPage(Message):
     """
-    All webhooks of a tenant that have an address, the oldest first.
+    Webhooks of a tenant that have a URL, oldest first.
     """
 
     webhooks: list[Hook]
@@ -1396,63 +1417,66 @@ class HookPage(Message):
 
 class Incident(Message):
     """
-    A job that failed for a reason that escalates, a breaker that opened, or a service of which nobody answers.
+    A condition that needs an operator: an escalated job failure, an open breaker, a silent service.
     """
 
     incidentId: str
     kind: Literal["JOB", "BREAKER", "SERVICE", "ROW"]
-    subject: Annotated[str, Field(description="The job's id, the gate's id or the service's name.")]
-    tenant: Annotated[str | None, Field(description="Whose it is, trimmed and lower-cased; null: no tenant's own.")]
+    subject: Annotated[str, Field(description="Id of the job, id of the quota, or name of the service.")]
+    tenant: Annotated[
+        str | None, Field(description="Tenant, trimmed and lower-cased. Null if it belongs to no tenant.")
+    ]
     request_type: str | None
     state: Annotated[
         Literal["OPEN", "RESOLVED", "RETRIED", "DISMISSED"],
-        Field(description="OPEN until somebody acts on it, or it is over by itself; then it stays as it is."),
+        Field(description="OPEN until an operator acts on it, or its cause ends. Then the state is final."),
     ]
-    code: Annotated[str, Field(description="Why: of a job its `error_code`.")]
-    detail: Annotated[str | None, Field(description="In words, at most 1,000 characters of them.")]
+    code: Annotated[str, Field(description="Cause. For a job: its `error_code`.")]
+    detail: Annotated[str | None, Field(description="Cause in words, at most 1,000 characters.")]
     opened_at: AwareDatetime
     settled_at: AwareDatetime | None
-    settled_by: Annotated[str | None, Field(description="Who acted; `system`: it was over by itself.")]
-    reason: Annotated[str | None, Field(description="What that one said.")]
-    retried_by: Annotated[str | None, Field(description="RETRIED: the job that took the place of the failed one.")]
+    settled_by: Annotated[str | None, Field(description="Actor. `system`: the cause ended.")]
+    reason: Annotated[str | None, Field(description="Reason that the actor gave.")]
+    retried_by: Annotated[str | None, Field(description="RETRIED: the new job that redrives the failed one.")]
     links: IncidentLinks
 
 
 class IncidentDetail(Message):
     """
-    An incident with all that happened to it.
+    An incident with its log.
     """
 
     incidentId: str
     kind: Literal["JOB", "BREAKER", "SERVICE", "ROW"]
-    subject: Annotated[str, Field(description="The job's id, the gate's id or the service's name.")]
-    tenant: Annotated[str | None, Field(description="Whose it is, trimmed and lower-cased; null: no tenant's own.")]
+    subject: Annotated[str, Field(description="Id of the job, id of the quota, or name of the service.")]
+    tenant: Annotated[
+        str | None, Field(description="Tenant, trimmed and lower-cased. Null if it belongs to no tenant.")
+    ]
     request_type: str | None
     state: Annotated[
         Literal["OPEN", "RESOLVED", "RETRIED", "DISMISSED"],
-        Field(description="OPEN until somebody acts on it, or it is over by itself; then it stays as it is."),
+        Field(description="OPEN until an operator acts on it, or its cause ends. Then the state is final."),
     ]
-    code: Annotated[str, Field(description="Why: of a job its `error_code`.")]
-    detail: Annotated[str | None, Field(description="In words, at most 1,000 characters of them.")]
+    code: Annotated[str, Field(description="Cause. For a job: its `error_code`.")]
+    detail: Annotated[str | None, Field(description="Cause in words, at most 1,000 characters.")]
     opened_at: AwareDatetime
     settled_at: AwareDatetime | None
-    settled_by: Annotated[str | None, Field(description="Who acted; `system`: it was over by itself.")]
-    reason: Annotated[str | None, Field(description="What that one said.")]
-    retried_by: Annotated[str | None, Field(description="RETRIED: the job that took the place of the failed one.")]
+    settled_by: Annotated[str | None, Field(description="Actor. `system`: the cause ended.")]
+    reason: Annotated[str | None, Field(description="Reason that the actor gave.")]
+    retried_by: Annotated[str | None, Field(description="RETRIED: the new job that redrives the failed one.")]
     links: IncidentLinks
     log: list[IncidentLogEntry]
 
 
 class IncidentPage(Message):
     """
-    Incidents, the last that was opened first.
+    Incidents, most recently opened first.
     """
 
     incidents: list[Incident]
-    next: Annotated[str | None, Field(description="Pass it as `cursor` to read on; null: this is the last page.")]
+    next: Annotated[str | None, Field(description="Value for `cursor` to get the next page. Null: last page.")]
     partial: Annotated[
-        bool,
-        Field(description="The page is short, perhaps empty, because too few rows fit the filter: `next` goes on."),
+        bool, Field(description="`true` if too few rows match: the page is short or empty, and `next` continues.")
     ]
 
 
@@ -1476,11 +1500,11 @@ class JobLine(Message):
         "FAILED_FINAL",
         "CANCELLED",
     ]
-    current_step_id: Annotated[str | None, Field(description="Null once the job has ended.")]
+    current_step_id: Annotated[str | None, Field(description="Null if the job has ended.")]
     seq: Annotated[
         int,
         Field(
-            description="The event that `status` and `current_step_id` are as of; a living job's line may be one sweep behind the job."
+            description="Number of the event that `status` and `current_step_id` are as of. For a job that has not ended, the item can be\none sweep old."
         ),
     ]
     labels: dict[str, str]
@@ -1490,37 +1514,35 @@ class JobLine(Message):
 
 class JobPage(Message):
     """
-    Jobs, newest first. A page that is `partial` is short, or empty, and has a `next`.
+    Jobs, newest first. A `partial` page is short or empty, and has a `next`.
     """
 
     jobs: list[JobLine]
-    next: Annotated[str | None, Field(description="Pass it as `cursor` to read on; null: this is the last page.")]
+    next: Annotated[str | None, Field(description="Value for `cursor` to get the next page. Null: last page.")]
     partial: Annotated[
-        bool,
-        Field(description="The page is short, perhaps empty, because too few rows fit the filter: `next` goes on."),
+        bool, Field(description="`true` if too few rows match: the page is short or empty, and `next` continues.")
     ]
 
 
 class LineOutcome(Message):
     """
-    What came of one line: a job, a dry run or a problem.
+    Result of one line: a job, a dry run or a problem.
     """
 
-    line: Annotated[int, Field(description="Its number in the body, blank lines counted too.")]
+    line: Annotated[int, Field(description="Line number in the body. Blank lines count.")]
     status: Annotated[
-        int,
-        Field(description="What a request of its own would have been answered with: 202, 200 (dry run), 4xx or 5xx."),
+        int, Field(description="HTTP status of the same request sent alone: 202, 200 (dry run), 4xx or 5xx.")
     ]
     jobId: str | None = None
     links: JobLinks | None = None
-    replayed: Annotated[bool | None, Field(description="The job was there already.")] = None
+    replayed: Annotated[bool | None, Field(description="`true` if the job existed already.")] = None
     dryRun: DryRun | None = None
     problem: Problem | None = None
 
 
 class Move(Message):
     """
-    The last move of a job, by its EVENT row.
+    Last transition of a job, from its EVENT row.
     """
 
     seq: int
@@ -1530,130 +1552,138 @@ class Move(Message):
     actor: str
     source: str
     reason: str | None
-    rows: Annotated[list[TableRow], Field(description="What decided it; empty for the creation.")]
+    rows: Annotated[
+        list[TableRow], Field(description="Rows of the transition tables that decided it. Empty for the creation.")
+    ]
 
 
 class Protocol(Message):
     """
-    The ordered steps of a request type.
+    Protocol: the ordered steps of a job type.
     """
 
     protocol_id: str
     version: int
-    request_type: Annotated[str, Field(description="What an envelope names.")]
+    request_type: Annotated[str, Field(description="Job type, as in `request_type` of a job request.")]
     description: str | None = None
     total_timeout_s: float | None = None
     steps: list[ProtocolStep]
     parallel: Annotated[
-        list[list[str]] | None, Field(description="Groups of neighbouring steps that run at the same time.")
+        list[list[str]] | None, Field(description="Groups of neighbouring steps that run in parallel.")
     ] = None
     escalate: Annotated[
         list[str] | None,
-        Field(
-            description="Codes that make a failure an incident; absent: ATTEMPTS_EXHAUSTED and ORCHESTRATION_FAILED."
-        ),
+        Field(description="Error codes that open an incident. Default: ATTEMPTS_EXHAUSTED and ORCHESTRATION_FAILED."),
     ] = None
     digest: Annotated[str, Field(description="SHA-256 of the definition and its schemas.")]
 
 
 class ProtocolPage(Message):
     """
-    Every protocol there is.
+    All protocols.
     """
 
     protocols: list[Protocol]
-    next: Annotated[str | None, Field(description="Pass it as `cursor` to read on; null: this is the last page.")]
+    next: Annotated[str | None, Field(description="Value for `cursor` to get the next page. Null: last page.")]
 
 
 class QueryAnswer(Message):
     """
-    An answer of GraphQL. A field that was refused is null, and `errors` says why.
+    GraphQL response. A refused field is null, with an entry in `errors`.
     """
 
     data: Annotated[
-        dict[str, Any] | None,
-        Field(
-            description="Not there where nothing was read, since the document or its variables do not fit the schema."
-        ),
+        dict[str, Any] | None, Field(description="Absent if document or variables do not match the schema.")
     ] = None
     errors: list[QueryError] | None = None
 
 
 class Quota(Message):
     """
-    A gate: what is set for it, and its own numbers now.
+    A quota: its settings, and its numbers now.
     """
 
     id: str
     kind: Literal["tenant", "tenant/type", "tenant/source", "platform", "mode", "type", "service", "lane"]
-    tenant: Annotated[str, Field(description="As it is compared: trimmed and lower-cased; `*`: every tenant.")]
+    tenant: Annotated[str, Field(description="Tenant, trimmed and lower-cased. `*`: every tenant.")]
     name: Annotated[
         str | None,
-        Field(description="Of a gate over all tenants: `platform`, `mode:BURST`, `type:OCR`, `service:ocr`, `lane:3`."),
+        Field(
+            description="Quotas over all tenants only: `platform`, `mode:BURST`, `type:OCR`, `service:ocr`, `lane:3`."
+        ),
     ]
-    type: Annotated[str | None, Field(description="Of a gate of a job type; of tenant `*` also `*`: each type.")]
-    source: Annotated[str | None, Field(description="Of a gate of a source, trimmed and lower-cased.")]
-    etag: Annotated[str, Field(description="For `If-Match`: of rule, hold and throttle, not of the counts.")]
-    rule: Annotated[QuotaRule | None, Field(description="What somebody set for this very gate.")]
-    in_force: Annotated[QuotaRule | None, Field(description="The rule that counts; null: none does.")]
+    type: Annotated[str | None, Field(description="Job type of the quota. `*`, for tenant `*` only: each job type.")]
+    source: Annotated[str | None, Field(description="Source of the quota, trimmed and lower-cased.")]
+    etag: Annotated[str, Field(description="Value for `If-Match`: of limits, hold and throttle, not of the counts.")]
+    rule: Annotated[QuotaRule | None, Field(description="Limits set for this quota.")]
+    in_force: Annotated[QuotaRule | None, Field(description="Limits in effect. Null: none.")]
     ruled_by: Annotated[
         str | None,
-        Field(description="Where that comes from: `own`, `*` (the rule for every tenant) or the name of a setting."),
+        Field(
+            description="Source of the limits in effect: `own`, `*` (limits for every tenant) or the name of a setting."
+        ),
     ]
     hold: QuotaHold | None
     throttle: QuotaThrottle | None
-    breaker: Annotated[QuotaBreaker | None, Field(description="Null: the rule in force has none.")]
-    active: Annotated[int | None, Field(description="Jobs inside; null for tenant `*`.")]
+    breaker: Annotated[QuotaBreaker | None, Field(description="Null: the limits in effect have no breaker.")]
+    active: Annotated[int | None, Field(description="Number of active jobs. Null for tenant `*`.")]
     staged: Annotated[
         int | None,
         Field(
-            description="Jobs that wait: of a tenant's gate all that were accepted and have not begun, else those in its lines."
+            description="Number of waiting jobs. For a tenant's quota: all accepted jobs that have not started. Otherwise: jobs in its\nwaiting queues."
         ),
     ]
-    tokens: Annotated[int | None, Field(description="Starts that its rate allows at once now; null: no rate is on.")]
+    tokens: Annotated[int | None, Field(description="Starts that the rate allows now. Null: no rate is in effect.")]
     next_start_at: Annotated[
-        AwareDatetime | None, Field(description="When its rate allows the next one; null: now, or no rate is on.")
+        AwareDatetime | None,
+        Field(description="Time when the rate allows the next start. Null: now, or no rate is in effect."),
     ]
     shares: Annotated[
         list[QuotaShare] | None,
         Field(
-            description="Of a limit over all tenants, what each of them has of it; a caller of one tenant sees that one."
+            description="Limits over all tenants only. Share of each tenant; for a caller of one tenant, only that tenant's."
         ),
     ]
-    oldest_wait_at: Annotated[AwareDatetime | None, Field(description="Since when the first in line has been there.")]
+    oldest_wait_at: Annotated[
+        AwareDatetime | None, Field(description="Time when the first job of the waiting queue started to wait.")
+    ]
     links: QuotaLinks
 
 
 class QuotaChange(Message):
     """
-    A gate before and after a change; the numbers are those of now.
+    A quota before and after a change. The counts are those of now.
     """
 
-    changed: Annotated[bool, Field(description="False: it was so already, and nothing was written.")]
-    before: Annotated[dict[str, Any], Field(description="`rule`, `hold` and `throttle`; null where there was none.")]
-    after: Annotated[dict[str, Any], Field(description="The same now.")]
+    changed: Annotated[bool, Field(description="`false` if the quota had these settings already; nothing was written.")]
+    before: Annotated[
+        dict[str, Any], Field(description="`rule`, `hold` and `throttle` before. Null if there was none.")
+    ]
+    after: Annotated[dict[str, Any], Field(description="`rule`, `hold` and `throttle` now.")]
     quota: Quota
     dryRun: bool = False
     released: Annotated[
-        int | None, Field(description="Dry run: jobs in line that would go in at once, counted to 1,000.")
+        int | None,
+        Field(description="Dry run: number of waiting jobs that would be admitted at once, counted to 1,000."),
     ] = None
     held_back: Annotated[
-        int | None, Field(description="Dry run: jobs in line for this gate that would go on waiting, counted to 1,000.")
+        int | None,
+        Field(description="Dry run: number of jobs that would continue to wait for this quota, counted to 1,000."),
     ] = None
 
 
 class QuotaPage(Message):
     """
-    Gates, a tenant's own first.
+    Quotas, a tenant's own first.
     """
 
     quotas: list[Quota]
-    next: Annotated[str | None, Field(description="Pass it as `cursor` to read on; null: this is the last page.")]
+    next: Annotated[str | None, Field(description="Value for `cursor` to get the next page. Null: last page.")]
 
 
 class Receipt(Message):
     """
-    Where a job's time went, step by step; steps of a parallel group spend the same hours each.
+    Time and operations breakdown of a job. Steps of a parallel group count the same time each.
     """
 
     jobId: str
@@ -1669,19 +1699,19 @@ class Receipt(Message):
         "FAILED_FINAL",
         "CANCELLED",
     ]
-    until: Annotated[AwareDatetime, Field(description="The job's end, or now.")]
+    until: Annotated[AwareDatetime, Field(description="End of the job, or now.")]
     elapsed_s: float
     total: Spent
     attempts_total: int
     events: int
-    replies_ignored: Annotated[int, Field(description="Late, stale and repeated replies.")]
+    replies_ignored: Annotated[int, Field(description="Number of late, stale and repeated replies.")]
     operations: Operations
     steps: list[StepReceipt]
 
 
 class ReceiptGroup(Message):
     """
-    The same for the jobs that have one value in common.
+    Sums for the jobs that have one value in common.
     """
 
     jobs: int
@@ -1692,13 +1722,13 @@ class ReceiptGroup(Message):
 
 class ReceiptSums(Message):
     """
-    What a tenant's jobs spent and cost, over one page of them.
+    Sums of time and operations of a tenant's jobs, over one page of them.
     """
 
     tenant_id: str
     since: AwareDatetime | None
     until: AwareDatetime | None
-    jobs: Annotated[int, Field(description="Jobs of this page, which all numbers are sums over.")]
+    jobs: Annotated[int, Field(description="Number of jobs in this page. All sums are over these jobs.")]
     by_status: dict[str, int]
     elapsed_s: float
     total: Spent
@@ -1707,35 +1737,37 @@ class ReceiptSums(Message):
     operations: Operations
     groups: Annotated[
         dict[str, ReceiptGroup] | None,
-        Field(description='With `by`: the same sums for each type, source or priority; "" for jobs without a source.'),
+        Field(description='With `by`: the same sums per job type, source or priority. "": jobs without a source.'),
     ] = None
-    next: Annotated[str | None, Field(description="Pass it as `cursor` to read on; null: this is the last page.")]
+    next: Annotated[str | None, Field(description="Value for `cursor` to get the next page. Null: last page.")]
     partial: Annotated[
-        bool,
-        Field(description="The page is short, perhaps empty, because too few rows fit the filter: `next` goes on."),
+        bool, Field(description="`true` if too few rows match: the page is short or empty, and `next` continues.")
     ]
 
 
 class Reconciled(Message):
     """
-    What the sweeper did, or with `dryRun` would do.
+    Actions that the sweep did, or with `dryRun` would do.
     """
 
     dryRun: bool
-    looked_at: Annotated[int, Field(description="Jobs whose time to be looked at had come.")]
-    dead_replies: Annotated[int, Field(description="Replies taken from the dead-letter queues.")]
-    actions: Annotated[list[SweepAction], Field(description="The first 1,000 of the pass.")]
+    looked_at: Annotated[int, Field(description="Number of due jobs that were checked.")]
+    dead_replies: Annotated[int, Field(description="Number of replies received from the dead-letter queues.")]
+    actions: Annotated[list[SweepAction], Field(description="First 1,000 actions of the sweep.")]
     more: Annotated[
-        bool, Field(description="The pass ran out of time before all that was due was done: ask again for the rest.")
+        bool,
+        Field(
+            description="`true` if the sweep ran out of time before it did all due work. Repeat the request for the rest."
+        ),
     ]
 
 
 class RejectedMessage(Message):
     """
-    A rejected message, whole.
+    A rejected message with its body.
     """
 
-    id: Annotated[str, Field(description="The same for every delivery of the message.")]
+    id: Annotated[str, Field(description="Same for every delivery of the message.")]
     received_at: AwareDatetime
     reason: str
     detail: str
@@ -1743,77 +1775,84 @@ class RejectedMessage(Message):
     message_id: str
     sequence_number: int
     delivery_count: int
-    redriven_at: Annotated[AwareDatetime | None, Field(description="When a job took it after all.")]
-    redriven_outcome: Annotated[str | None, Field(description="What came of that: APPLIED, or IGNORED and why.")]
+    redriven_at: Annotated[AwareDatetime | None, Field(description="Time when a job accepted it after a redrive.")]
+    redriven_outcome: Annotated[
+        str | None, Field(description="Result of the redrive: APPLIED, or IGNORED with the reason.")
+    ]
     body: Annotated[
         str,
         Field(
-            description="The message's text; for bytes that are no UTF-8 it has U+FFFD, or escapes if it was dead-lettered."
+            description="Text of the message. Invalid UTF-8 bytes are replaced by U+FFFD, or by escapes if it was dead-lettered."
         ),
     ]
-    what_if: Annotated[WhatIf | None, Field(description="Only where the message is read.")] = None
+    what_if: Annotated[WhatIf | None, Field(description="Only in the response of `GET`.")] = None
 
 
 class Step(Message):
     """
-    One step of a job, as its row in the ledger has it.
+    A step of a job, from its row in the ledger.
     """
 
     stepId: str
-    step_index: Annotated[int, Field(description="Its place in the protocol, from 0.")]
+    step_index: Annotated[int, Field(description="Index in the protocol, from 0.")]
     step_type: str
-    service: Annotated[str, Field(description="The platform service that executes it.")]
+    service: Annotated[str, Field(description="Platform service that executes the step.")]
     status: Literal["PENDING", "INITIATED", "PROCESSING", "FAILED_RETRY", "SUCCEEDED", "FAILED_FINAL", "CANCELLED"]
     payload: Annotated[Any, Field(description="The step's part of the job's payload.")]
-    group: Annotated[int | None, Field(description="Number of its parallel group; null: it runs alone.")]
-    lane: Annotated[int, Field(description="The lane of its directives, pinned when the job was created.")]
+    group: Annotated[int | None, Field(description="Number of the parallel group. Null if the step runs alone.")]
+    lane: Annotated[int, Field(description="Lane of its directives, fixed when the job was created.")]
     routing_key_used: str
     resolved_mode: Literal["DEFAULT", "BURST"]
-    decision_source: Annotated[
-        str, Field(description="Where the mode came from: REQUEST, TENANT_CONFIG or GLOBAL_CONFIG.")
-    ]
+    decision_source: Annotated[str, Field(description="Source of the mode: REQUEST, TENANT_CONFIG or GLOBAL_CONFIG.")]
     decision_reason: str
-    attempt_no: Annotated[int, Field(description="The current attempt, from 1; 0: never dispatched.")]
+    attempt_no: Annotated[int, Field(description="Number of the current attempt, from 1. 0: never dispatched.")]
     max_attempts: int
     lease_digest: Annotated[
-        str | None, Field(description="`sha256:{hex}` of the attempt's lease, which only its service knows.")
+        str | None, Field(description="`sha256:{hex}` of the attempt's lease. Only its service knows the lease.")
     ]
-    lease_expires_at: Annotated[AwareDatetime | None, Field(description="Until when the service may be silent.")]
-    initiated_at: Annotated[AwareDatetime | None, Field(description="When the current attempt was recorded.")]
+    lease_expires_at: Annotated[
+        AwareDatetime | None, Field(description="Time by which the service must send its next sign of life.")
+    ]
+    initiated_at: Annotated[AwareDatetime | None, Field(description="Time when the current attempt was recorded.")]
     backlog_since: Annotated[
         AwareDatetime | None,
-        Field(description="Since when LUCIUS's own backlog explains the silence; such an attempt does not time out."),
+        Field(
+            description="Time when the backlog of LUCIUS began to explain the silence. Such an attempt does not time out."
+        ),
     ]
     gated_since: Annotated[
         AwareDatetime | None,
-        Field(description="Since when a guard of its service or lane keeps the next attempt back."),
+        Field(description="Time when a dispatch limit of the service or lane began to delay the next attempt."),
     ] = None
-    gated_by: Annotated[str | None, Field(description="That guard, as `service:ocr` or `lane:3`.")] = None
-    gated_until: Annotated[AwareDatetime | None, Field(description="When it is asked again.")] = None
+    gated_by: Annotated[str | None, Field(description="That dispatch limit, as `service:ocr` or `lane:3`.")] = None
+    gated_until: Annotated[AwareDatetime | None, Field(description="Time of the next check of the dispatch limit.")] = (
+        None
+    )
     attempt_deadline_at: Annotated[
-        AwareDatetime | None,
-        Field(
-            description="When the current attempt is over whatever its service says; null: no service has taken it up."
-        ),
+        AwareDatetime | None, Field(description="Time limit of the current attempt. Null if no service has ACKed it.")
     ]
-    deadline_at: Annotated[AwareDatetime | None, Field(description="The step's total time limit; null: it has none.")]
-    due_at: Annotated[AwareDatetime | None, Field(description="When the next try may begin.")]
+    deadline_at: Annotated[AwareDatetime | None, Field(description="Total time limit of the step. Null: no limit.")]
+    due_at: Annotated[AwareDatetime | None, Field(description="Earliest start of the next attempt.")]
     retry_cause: Annotated[
         Literal["ACK_TIMEOUT", "LEASE_EXPIRED", "RESULT"] | None,
-        Field(description="What ended the last attempt, where another follows."),
+        Field(description="Failure of the last attempt. Set if another attempt follows."),
     ]
     input_ref: Reference | None
     workspace_ref: Reference | None
     output_ref: Reference | None
-    result_ref: Annotated[Reference | None, Field(description="Where the service put what the step made.")]
+    result_ref: Annotated[Reference | None, Field(description="URI of the step's output.")]
     result: Annotated[
-        StepResult | None,
-        Field(description="What else the current attempt's RESULT carried; null: nothing, or there was none yet."),
+        StepResult | None, Field(description="Other content of the current attempt's RESULT. Null if there is none.")
     ]
-    carried: Annotated[bool, Field(description="Done in the job that this one took up again, and not run here.")]
+    carried: Annotated[
+        bool,
+        Field(
+            description="`true` if the result comes from the job that this job redrives; the step does not run here."
+        ),
+    ]
     last_error_code: str | None
     last_error_message: str | None
-    progress: Annotated[Any, Field(description="The progress that the service reported last.")]
+    progress: Annotated[Any, Field(description="Last progress that the service reported.")]
     created_at: AwareDatetime
     updated_at: AwareDatetime
     completed_at: AwareDatetime | None
@@ -1821,24 +1860,27 @@ class Step(Message):
 
 class StepPage(Message):
     """
-    The steps of a job, in the order of its protocol.
+    Steps of a job, in protocol order.
     """
 
     steps: list[Step]
-    next: Annotated[str | None, Field(description="Pass it as `cursor` to read on; null: this is the last page.")]
+    next: Annotated[str | None, Field(description="Value for `cursor` to get the next page. Null: last page.")]
 
 
 class SweeperState(Message):
     """
-    The last pass of the sweeper, wherever it ran; of several sweepers, that of the one that is behind.
+    The last sweep in any process. With several sweepers: that of the one that is behind.
     """
 
-    last_pass_at: Annotated[AwareDatetime | None, Field(description="null: none yet.")]
+    last_pass_at: Annotated[AwareDatetime | None, Field(description="Null: no sweep yet.")]
     looked_at: int | None
     actions: int | None
-    more: Annotated[bool | None, Field(description="The pass ran out of time before all that was due was done.")]
+    more: Annotated[bool | None, Field(description="`true` if the sweep ran out of time before it did all due work.")]
     late: Annotated[
-        bool, Field(description="The last pass was over five minutes ago; jobs go on, but what is lost is not found.")
+        bool,
+        Field(
+            description="`true` if the last sweep was over five minutes ago. Jobs continue, but lost messages are not detected."
+        ),
     ]
     work: Annotated[
         WorkInProgress | None, Field(description="Null: no sweep yet, or the caller does not see all tenants.")
@@ -1847,7 +1889,7 @@ class SweeperState(Message):
 
 class UsageReport(Message):
     """
-    Whole hours, from that of `since` to now; each is counted when it is over, and once more a day later.
+    Usage in whole hours from `since` to now. Each hour is counted after it ends, and again a day later.
     """
 
     tenant: str
@@ -1856,19 +1898,19 @@ class UsageReport(Message):
     total: UsageSum
     groups: Annotated[
         dict[str, UsageSum] | None,
-        Field(description='With `by`: the same for each type, source ("" for jobs without one) or hour.'),
+        Field(description='With `by`: the same per job type, source ("" for jobs without one) or hour.'),
     ] = None
     partial: Annotated[
         bool,
         Field(
-            description="Of the last hours, which are not counted yet, too many jobs would have to be read: some are left out."
+            description="`true` if the most recent hours, which are not counted yet, have too many jobs to read; some are left out."
         ),
     ]
 
 
 class BatchOutcome(Message):
     """
-    The outcomes in the order of the lines.
+    Outcomes, in the order of the lines.
     """
 
     results: list[LineOutcome]
@@ -1877,7 +1919,8 @@ class BatchOutcome(Message):
 
 class Explanation(Message):
     """
-    What a job waits for, until when, and what each possible next occurrence would do.
+    Why a job is in its state: the condition it waits for, the time limit, and the effect of each possible next
+    event.
     """
 
     jobId: str
@@ -1893,19 +1936,21 @@ class Explanation(Message):
         "FAILED_FINAL",
         "CANCELLED",
     ]
-    text: Annotated[str, Field(description="All of it in one paragraph.")]
+    text: Annotated[str, Field(description="Summary in one paragraph.")]
     waits_for: str | None
     gate: Annotated[
         Literal["PAUSED", "LANE_BACKLOG", "THROTTLED", "GATED"] | None,
         Field(
-            description="What holds the job back though nothing has failed; THROTTLED: a gate, or others before it; GATED: a guard of the\nstep's service or lane."
+            description="Reason for the delay of a job that has not failed. THROTTLED: a quota, or jobs before it in the queue. GATED: a\ndispatch limit of the step's service or lane."
         ),
     ]
-    stopped_by: Annotated[str | None, Field(description="THROTTLED: the gate, in words; GATED: the guard.")] = None
+    stopped_by: Annotated[
+        str | None, Field(description="THROTTLED: the quota, in words. GATED: the dispatch limit.")
+    ] = None
     position: Annotated[
         int | None,
         Field(
-            description="THROTTLED: its place in its line, counted to 1,000; null: further back, or not in line yet."
+            description="THROTTLED: position in the waiting queue, counted to 1,000. Null if further back, or not in the queue yet."
         ),
     ] = None
     nextEligibleAt: Annotated[
@@ -1913,15 +1958,16 @@ class Explanation(Message):
         Field(description="THROTTLED: estimated start. Null: time alone does not start it; `waits_for` has what does."),
     ] = None
     since: AwareDatetime | None
-    until: Annotated[AwareDatetime | None, Field(description="Null: there is no time limit, or the job has ended.")]
-    then: Annotated[str, Field(description="What happens if nothing comes by then.")]
-    brought_here: Annotated[Move | None, Field(description="Which move brought the job to where it is.")]
-    what_if: Annotated[
-        dict[str, str], Field(description="Possible next occurrences, by name, and what each would do now.")
+    until: Annotated[
+        AwareDatetime | None,
+        Field(description="End of the time limit. Null if there is no time limit, or the job has ended."),
     ]
+    then: Annotated[str, Field(description="Effect if no event arrives by then.")]
+    brought_here: Annotated[Move | None, Field(description="Transition that led to the current state.")]
+    what_if: Annotated[dict[str, str], Field(description="Possible next events, by name, each with its effect now.")]
     rows_if: Annotated[
         dict[str, list[TableRow]],
-        Field(description="Of those that would move the job, the rows of the transition tables that they would use."),
+        Field(description="For events that would change the state: the rows of the transition tables that apply."),
     ]
 
 
@@ -1933,11 +1979,11 @@ class Job(Message):
     jobId: str
     tenant_id: str
     protocol_id: str
-    protocol_version: Annotated[int, Field(description="The version that the job began with and keeps.")]
-    protocol_digest: Annotated[str, Field(description="SHA-256 of that version.")]
+    protocol_version: Annotated[int, Field(description="Protocol version of the job. It never changes.")]
+    protocol_digest: Annotated[str, Field(description="SHA-256 of the protocol version.")]
     request_type: str
     schema_version: str
-    mode: Annotated[Literal["DEFAULT", "BURST", ""], Field(description="How its directives are spread over the lanes.")]
+    mode: Annotated[Literal["DEFAULT", "BURST", ""], Field(description="Distribution of directives over the lanes.")]
     status: Literal[
         "WAITING_FOR_JOBS",
         "THROTTLED",
@@ -1950,9 +1996,14 @@ class Job(Message):
         "FAILED_FINAL",
         "CANCELLED",
     ]
-    instance_id: Annotated[str, Field(description="The orchestration that moves it.")]
+    instance_id: Annotated[str, Field(description="Id of the orchestration of the job.")]
     idempotency_key: str | None
-    idempotency_hash: Annotated[str, Field(description="What makes a request the same: of the key, else of the body.")]
+    idempotency_hash: Annotated[
+        str,
+        Field(
+            description="Hash that identifies the request: of the idempotency key, or of the body if there is no key."
+        ),
+    ]
     payload_digest: str
     input_ref: Reference
     output_ref: Reference
@@ -1962,64 +2013,65 @@ class Job(Message):
     priority: str
     labels: dict[str, str]
     callback_urls: Annotated[
-        dict[str, str], Field(description="By name, scheme and host of each: what follows may be a credential.")
+        dict[str, str],
+        Field(description="Scheme and host of each URL, by name. The rest is hidden, because it may be a credential."),
     ]
     requested_by: str | None
     requested_at: AwareDatetime
     source: str | None
     current_step_id: str
     current_step_index: int
-    attempts_total: Annotated[int, Field(description="Attempts of all steps together.")]
+    attempts_total: Annotated[int, Field(description="Number of attempts of all steps.")]
     error_code: Annotated[
         str | None,
         Field(
-            description="Why it ended without success: a code of a service, or one of LUCIUS (`ATTEMPTS_EXHAUSTED`: every attempt failed or timed out; `DISPATCH_FAILED`: the bus refused the directive at every try; `TIME_EXCEEDED`: the longest time of the job or of a step ran out; `ORCHESTRATION_FAILED`: its orchestration ended six times before the job did; `FAILED_FINAL`: a service gave up and named no code; `RESULT_REF_REFUSED`: a service's result leads where no reference of the tenant may; `DEPENDENCY_FAILED`: a job that it depends on did not succeed; `WITHDRAWN`: its creation was begun and never finished)."
+            description="Error code of a job that ended without success: a code of a service, or one of LUCIUS (`ATTEMPTS_EXHAUSTED`: every attempt failed or timed out; `DISPATCH_FAILED`: the bus refused the directive at every try; `TIME_EXCEEDED`: the longest time of the job or of a step ran out; `ORCHESTRATION_FAILED`: its orchestration ended six times before the job did; `FAILED_FINAL`: a service gave up and named no code; `RESULT_REF_REFUSED`: a service's result leads where no reference of the tenant may; `DEPENDENCY_FAILED`: a job that it depends on did not succeed; `WITHDRAWN`: its creation was begun and never finished)."
         ),
     ]
     error_message: str | None
-    final_output: Annotated[Reference | None, Field(description="Where the result is, once it SUCCEEDED.")]
+    final_output: Annotated[Reference | None, Field(description="URI of the result. Set if the job SUCCEEDED.")]
     final_output_expires_at: Annotated[
         AwareDatetime | None,
         Field(
-            description="From when on it may be gone, since its service left it in the workspace; null: the caller's place keeps it."
+            description="Time after which the result may be deleted, because its service left it in the workspace. Null if it is at the\ncaller's `output_ref`."
         ),
     ]
-    deadline_at: Annotated[AwareDatetime | None, Field(description="The job's total time limit; null: it has none.")]
+    deadline_at: Annotated[AwareDatetime | None, Field(description="Total time limit of the job. Null: no limit.")]
     first_ack_at: AwareDatetime | None
     paused_at: AwareDatetime | None
     drained_at: Annotated[
-        AwareDatetime | None, Field(description="PAUSED only: since when nothing has been in flight.")
+        AwareDatetime | None, Field(description="PAUSED only. Time when the job had no attempt in flight any more.")
     ]
-    redrive_of: Annotated[str | None, Field(description="The job that this one took up again.")]
-    redriven_by: Annotated[str | None, Field(description="The job that took this one up again.")]
-    incident: Annotated[str | None, Field(description="The `incidentId` that its failure has, if it is one.")]
-    event_seq: Annotated[int, Field(description="Number of its last event.")]
+    redrive_of: Annotated[str | None, Field(description="Job that this job redrives.")]
+    redriven_by: Annotated[str | None, Field(description="Job that redrives this job.")]
+    incident: Annotated[str | None, Field(description="`incidentId` of its failure, if any.")]
+    event_seq: Annotated[int, Field(description="Number of the last event.")]
     created_at: AwareDatetime
     updated_at: AwareDatetime
     completed_at: AwareDatetime | None
     staged_at: Annotated[
-        AwareDatetime | None, Field(description="Since when it waited at its gates; null: it did not.")
+        AwareDatetime | None, Field(description="Time when it started waiting for its quotas. Null if it did not wait.")
     ]
-    admitted_at: Annotated[AwareDatetime | None, Field(description="When they let it in.")]
+    admitted_at: Annotated[AwareDatetime | None, Field(description="Time of admission.")]
     steps: list[Step]
     links: JobLinks
-    as_of: Annotated[
-        Event | None, Field(description="Only with `asOf`: the event after which the job was like this.")
-    ] = None
+    as_of: Annotated[Event | None, Field(description="Only with `asOf`. The job is as of this event.")] = None
 
 
 class Ready(Message):
     """
-    What the app needs answers.
+    The dependencies of the app respond.
     """
 
     status: Literal["ready"]
     ledger: Literal["tables", "memory"]
     auth: Annotated[
-        Literal["jwt", "none"], Field(description="`none`: no token is looked at, and every caller may do everything.")
+        Literal["jwt", "none"], Field(description="`none`: tokens are not checked, and every caller has full access.")
     ]
     protocols: ProtocolSource
     build: Build
     dependencies: Annotated[dict[str, DependencyState], Field(description="`tables`, `blob`, `servicebus`, `durable`.")]
     sweeper: SweeperState
-    settings_not_read: Annotated[list[SettingNotRead], Field(description="Empty where nothing is set in vain.")]
+    settings_not_read: Annotated[
+        list[SettingNotRead], Field(description="Empty if every setting that is set has an effect.")
+    ]

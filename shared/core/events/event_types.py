@@ -35,34 +35,40 @@ class PublicType(StrEnum):
         return member
 
     WAITING = ("job.waiting", "The job was created and waits for other jobs.")
-    THROTTLED = ("job.throttled", "The job waits in line for its gates.")
-    ADMITTED = ("job.admitted", "Its gates let the job in.")
-    QUEUED = ("job.queued", "The job was created, and its first directive follows.")
-    LEASED = ("job.leased", "An attempt of a step was recorded; its directive is published.")
-    STARTED = ("job.started", "A service took the job up: the first ACK, or what overtook it.")
-    PROGRESS = ("job.progress", "A heartbeat that was written: it renews the lease, or its `progress` is new.")
+    THROTTLED = ("job.throttled", "The job waits for its quotas.")
+    ADMITTED = ("job.admitted", "The job was admitted.")
+    QUEUED = ("job.queued", "The job was created; its first directive follows.")
+    LEASED = ("job.leased", "An attempt of a step was recorded; its directive follows.")
+    STARTED = (
+        "job.started",
+        "A service started work on the job: its first ACK, or a later reply that arrived before it.",
+    )
+    PROGRESS = ("job.progress", "A recorded heartbeat: it renews the lease, or has new `progress`.")
     STEP_COMPLETED = ("job.step.completed", "A step succeeded.")
-    RETRYING = ("job.retrying", "An attempt failed, and another one follows at `nextEligibleAt`.")
-    PAUSED = ("job.paused", "The job is paused: nothing of it is in flight.")
-    RESUMED = ("job.resumed", "A pause was taken back, also one that still waited for running steps.")
+    RETRYING = ("job.retrying", "An attempt failed; another attempt follows at `nextEligibleAt`.")
+    PAUSED = ("job.paused", "The job is paused and has no attempt in flight.")
+    RESUMED = ("job.resumed", "The job was resumed, possibly before its attempts in flight had ended.")
     COMPLETED = ("job.completed", "The job succeeded.")
-    FAILED = ("job.failed", "The job failed for good.")
+    FAILED = ("job.failed", "The job failed; no retry follows.")
     CANCELED = ("job.canceled", "The job was cancelled.")
-    REDRIVEN = ("job.redriven", "Another job takes this one up again.")
-    INCIDENT_OPENED = ("incident.opened", "A problem that an operator must look at.")
-    INCIDENT_RESOLVED = ("incident.resolved", "It was resolved, retried or dismissed: `status` says which.")
+    REDRIVEN = ("job.redriven", "Another job redrives this one.")
+    INCIDENT_OPENED = ("incident.opened", "A condition that needs an operator.")
+    INCIDENT_RESOLVED = ("incident.resolved", "The incident was resolved, retried or dismissed; `status` has which.")
     QUOTA_CHANGED = ("quota.changed", "A caller set or removed the limits, a hold or a throttle of a quota.")
-    BREAKER_OPENED = ("breaker.opened", "Too many jobs failed, so the quota starts no more jobs.")
-    BREAKER_CLOSED = ("breaker.closed", "The breaker of the gate limits nothing any more.")
+    BREAKER_OPENED = (
+        "breaker.opened",
+        "The breaker opened because too many jobs ended badly: the quota admits no job.",
+    )
+    BREAKER_CLOSED = ("breaker.closed", "The breaker closed: it limits nothing.")
     WEBHOOK_DISABLED = (
         "webhook.disabled",
-        "A webhook was disabled, by a caller or by its receiver, which answered 410.",
+        "A webhook was disabled, by a caller or because its endpoint returned 410.",
     )
     WEBHOOK_SUSPENDED = (
         "webhook.suspended",
-        "A webhook's receiver took nothing for a day; deliveries wait until a resume.",
+        "No delivery to a webhook succeeded for a day; deliveries wait until a resume.",
     )
-    WEBHOOK_RESUMED = ("webhook.resumed", "A webhook that was switched off, suspended or waiting goes on.")
+    WEBHOOK_RESUMED = ("webhook.resumed", "A disabled, suspended or waiting webhook was resumed.")
     WEBHOOK_DEAD = ("webhook.dead", "Deliveries of a webhook, or of `callback_urls`, were given up.")
 
 
@@ -191,7 +197,7 @@ class QuotaChanged(TypedDict):
         Literal[
             ChangeType.HELD, ChangeType.RESUMED, ChangeType.RULE_DELETED, ChangeType.RULE_SET, ChangeType.THROTTLED
         ],
-        Field(description="The change."),
+        Field(description="What somebody did."),
     ]
     gate: Annotated[Gate[GateKind], _GATE]
     before: Bounded[Setting]
