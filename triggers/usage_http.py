@@ -81,8 +81,8 @@ async def _usage(request: Request) -> func.HttpResponse:
     scope=Scope.READ,
     tag="quotas",
     summary="List a tenant's sources",
-    description="Sources that the tenant's jobs named, with the first job of each and the hour of its last use. Maximum "
-    "1,000 per tenant.",
+    description="Sources that the tenant's jobs named, with the first job of each and the hour of its last use. "
+    "Maximum 1,000 per tenant.",
     parameters=(TENANT, *PAGE),
     responses={200: SourcePage},
     problems=(*_TENANT_PROBLEMS, *PAGE_PROBLEMS),
