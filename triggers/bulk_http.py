@@ -200,8 +200,8 @@ async def _items(request: Request) -> func.HttpResponse:
     scope=Scope.OPERATE,
     tag="bulks",
     summary="Cancel a bulk operation",
-    description="Stops the remaining actions; completed actions are not undone. Idempotent: repeating the request "
-    "returns the same response.",
+    description="Stops the remaining actions; completed actions are not undone. Idempotent: a repeated request "
+    "changes nothing.",
     parameters=(BULK_ID, TENANT),
     responses={200: Bulk},
     problems=(*_READ_PROBLEMS, BulkEnded),

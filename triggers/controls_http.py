@@ -54,7 +54,7 @@ def _control(kind: ControlKind) -> Handler:
         durable_client=True,
         tag="jobs",
         summary=f"{kind.value.capitalize()} a job",
-        description="Idempotent: repeating the request returns the same response.",
+        description="Idempotent: a repeated request changes nothing.",
         parameters=(JOB_ID,),
         body=ControlRequest,
         responses={200: Job},
@@ -166,7 +166,7 @@ async def _admit(request: Request) -> func.HttpResponse:
     tag="jobs",
     summary="Update a waiting job's priority",
     description="Moves the job to the queue position that it would have had with this priority. Returns 409 if the job "
-    "no longer waits. Idempotent: repeating the request returns the same response.",
+    "no longer waits. Idempotent: a repeated request changes nothing.",
     parameters=(JOB_ID,),
     body=PriorityChange,
     body_required=True,

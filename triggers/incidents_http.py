@@ -95,7 +95,7 @@ async def _read(request: Request) -> func.HttpResponse:
     scope=Scope.OPERATE,
     tag="incidents",
     summary="Resolve an incident",
-    description="Its job, if any, stays a dead letter. Idempotent: repeating the request returns the same response.",
+    description="Its job, if any, stays a dead letter. Idempotent: a repeated request changes nothing.",
     parameters=(INCIDENT_ID,),
     body=IncidentRequest,
     body_required=True,
@@ -139,8 +139,8 @@ async def _retry(request: Request) -> func.HttpResponse:
     scope=Scope.OPERATE,
     tag="incidents",
     summary="Dismiss an incident",
-    description="Its job, if any, is no longer a dead letter. Idempotent: repeating the request returns the same "
-    "response.",
+    description="Its job, if any, is no longer a dead letter. Idempotent: a repeated request changes "
+    "nothing.",
     parameters=(INCIDENT_ID,),
     body=IncidentRequest,
     body_required=True,
@@ -159,7 +159,7 @@ async def _dismiss(request: Request) -> func.HttpResponse:
     tag="dead letters",
     summary="Dismiss a dead letter",
     description="Removes the job from the dead letters and dismisses its open incident. The job does not change and "
-    "can be redriven. Idempotent: repeating the request returns the same response.",
+    "can be redriven. Idempotent: a repeated request changes nothing.",
     parameters=(JOB_ID,),
     body=IncidentRequest,
     body_required=True,
