@@ -139,8 +139,7 @@ async def _retry(request: Request) -> func.HttpResponse:
     scope=Scope.OPERATE,
     tag="incidents",
     summary="Dismiss an incident",
-    description="Its job, if any, is no longer a dead letter. Idempotent: a repeated request changes "
-    "nothing.",
+    description="Its job, if any, is no longer a dead letter. Idempotent: a repeated request changes nothing.",
     parameters=(INCIDENT_ID,),
     body=IncidentRequest,
     body_required=True,
