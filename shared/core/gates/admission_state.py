@@ -1,8 +1,7 @@
-"""A tenant's admission state: who is inside, who waits in which line, and what each gate says to the next one (R48,
-R49).
+"""A tenant's admission state: its active jobs, its waiting queues, and the verdict of each quota (R48, R49).
 
-Pure: every function takes an admission state as it was read and gives the admission state as it shall be written, under
-the ETag of the one that was read. A job passes all its gates at once or none; a job that waits holds nothing.
+Pure: every function takes an admission state as it was read and returns the one to write under its ETag. A job passes
+all its quotas at once or none; a waiting job holds nothing.
 """
 
 from __future__ import annotations

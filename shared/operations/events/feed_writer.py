@@ -262,9 +262,9 @@ async def _entries_after(
     Raises LedgerUnavailable.
     """
     rows = await _log_rows(context, hint, seen, limit)
-    if context.events is None or not rows:
+    if not rows:
         return []
-    since = (await context.events.feed.identity()).since
+    since = (await context.require_events().feed.identity()).since
     if opened_of(hint.incident_id) is not None:
         since = max(since, context.clock.now() - FORGETTABLE_AFTER)
     return [(entry.seq, events if entry.at >= since else ()) for entry, events in rows]

@@ -52,11 +52,10 @@ async def shut_guard(context: Context, step: Step) -> ShutGuard | None:
     counts = [await _count(context, gate, step.lane) for gate, _ in limits]
     # from here on nobody else of this process comes in between
     for (gate, limit), count in zip(limits, counts, strict=True):
-        if count is not None and count.known is not None and count.known >= limit:
+        if count.known is not None and count.known >= limit:
             return ShutGuard(gate, f"{gate.words} is full")
     for count in counts:
-        if count is not None:
-            count.passed += 1
+        count.passed += 1
     return None
 
 

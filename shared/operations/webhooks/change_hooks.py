@@ -40,9 +40,8 @@ class HookChange:
 
 def hooks_of(context: Context) -> Hooks:
     """Raises WebhooksOff."""
-    if context.events is None or context.webhooks is None:
-        raise WebhooksOff
-    return context.events.hooks
+    context.require_webhooks()
+    return context.require_events().hooks
 
 
 async def write_change(context: Context, tenant: str, found: HookChange) -> Hook:

@@ -36,20 +36,18 @@ def targets_of(
     context: Context, known: KnownFeed, events: Sequence[PublicEvent], callbacks: tuple[str, ...]
 ) -> list[Targets]:
     """Of each event, to whom it goes."""
-    if context.events is None:
-        return [()] * len(events)
-    # nobody signs them without keys
+    # without keys no call can be signed
     called = callbacks if context.webhooks is not None else ()
     return [targets(known.hooks or (), event, called if event["type"] in TERMINAL else ()) for event in events]
 
 
 async def note_callbacks(context: Context, tenant: str, known: KnownFeed, pending: Sequence[Delivery]) -> None:
     """Before they are written: else nobody would make up for a message that is lost. Raises LedgerUnavailable."""
-    if context.events is None or not any(each.hook_id == DEFAULT_HOOK for each in pending):
+    if not any(each.hook_id == DEFAULT_HOOK for each in pending):
         return
     now = context.clock.now()
     if known.noted_at is None or now - known.noted_at >= NOTED_EVERY:
-        await context.events.hooks.note(tenant, now)
+        await context.require_events().hooks.note(tenant, now)
         known.noted_at = now
 
 
