@@ -12,7 +12,7 @@ from shared.access.caller import Scope
 from shared.api.bulk import Bulk, BulkItemPage, BulkPage, BulkPreview, bulk_response, item_response, preview
 from shared.api.response import Why
 from shared.apidocs.problem_codes import ProblemCode
-from shared.apidocs.route import Parameter, Route
+from shared.apidocs.route import Parameter, Route, in_path
 from shared.core.bulks import LASTS, MAX_RUNNING, BulkAction, ItemState
 from shared.core.filters import JobFilter, parse_filter
 from shared.core.jobs.routing import normalise
@@ -38,12 +38,10 @@ _BULK_ID = re.compile(r"bulk_[0-9]{13}[0-9a-f]{16}")
 #: of an Idempotency-Key
 MAX_KEY = 512
 
-BULK_ID = Parameter(
-    name="bulkId",
-    where="path",
-    required=True,
-    schema={"type": "string", "pattern": f"^{_BULK_ID.pattern}$"},
-    description="Bulk operation id, from the response that created it.",
+BULK_ID = in_path(
+    "bulkId",
+    {"type": "string", "pattern": f"^{_BULK_ID.pattern}$"},
+    "Bulk operation id, from the response that created it.",
 )
 TENANT = Parameter(
     name="tenant",

@@ -10,7 +10,7 @@ from shared.access.caller import Scope
 from shared.api import webhook as views
 from shared.api.webhook import Delivery, DeliveryPage
 from shared.apidocs.problem_codes import ProblemCode
-from shared.apidocs.route import Parameter, Route
+from shared.apidocs.route import Parameter, Route, in_path
 from shared.core.webhooks.webhooks import DEFAULT_HOOK, DeliveryState
 from shared.operations.webhooks import webhooks
 from shared.refusals import DeliveryNotFound
@@ -74,13 +74,7 @@ async def _deliveries(request: Request) -> func.HttpResponse:
     "is made now.",
     parameters=(
         HOOK_ID,
-        Parameter(
-            name="number",
-            where="path",
-            required=True,
-            schema={"type": "integer", "minimum": 1, "maximum": 10**18 - 1},
-            description="`number` of the delivery.",
-        ),
+        in_path("number", {"type": "integer", "minimum": 1, "maximum": 10**18 - 1}, "`number` of the delivery."),
         TENANT,
         Parameter(
             name="name",

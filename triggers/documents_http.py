@@ -18,7 +18,7 @@ from shared.apidocs import asyncapi, docs_page, envelope_schema, event_schemas, 
 from shared.apidocs.json_schema import JsonObject
 from shared.apidocs.openapi import document
 from shared.apidocs.problem_codes import ProblemCode
-from shared.apidocs.route import IMMUTABLE, PUBLIC, Parameter, Route
+from shared.apidocs.route import IMMUTABLE, PUBLIC, Route, in_path
 from shared.core.events.event_types import PublicType
 from shared.core.registry import Registry
 from shared.settings import Settings
@@ -69,15 +69,7 @@ SCHEMA = Route(
     tag="documents",
     summary="Get a JSON Schema",
     description="JSON Schema, draft 2020-12.",
-    parameters=(
-        Parameter(
-            name="name",
-            where="path",
-            required=True,
-            schema={"type": "string"},
-            description="`name` from the list of schemas.",
-        ),
-    ),
+    parameters=(in_path("name", {"type": "string"}, "`name` from the list of schemas."),),
     responses={200: "application/schema+json"},
     problems=(ProblemCode.SCHEMA_NOT_FOUND,),
 )
@@ -90,15 +82,7 @@ EVENT_SCHEMA = Route(
     tag="documents",
     summary="Get an event's JSON Schema",
     description="JSON Schema, draft 2020-12.",
-    parameters=(
-        Parameter(
-            name="type",
-            where="path",
-            required=True,
-            schema={"type": "string", "examples": [PublicType.COMPLETED.value]},
-            description="`type` of the event.",
-        ),
-    ),
+    parameters=(in_path("type", {"type": "string", "examples": [PublicType.COMPLETED.value]}, "`type` of the event."),),
     responses={200: "application/schema+json"},
     problems=(ProblemCode.SCHEMA_NOT_FOUND,),
 )
@@ -120,15 +104,7 @@ DOCS_FILE = Route(
     caching=IMMUTABLE,
     tag="documents",
     summary="Get a reference page file",
-    parameters=(
-        Parameter(
-            name="file",
-            where="path",
-            required=True,
-            schema={"type": "string", "examples": [docs_page.SCRIPT]},
-            description="File name, as in the page.",
-        ),
-    ),
+    parameters=(in_path("file", {"type": "string", "examples": [docs_page.SCRIPT]}, "File name, as in the page."),),
     responses={200: "text/javascript"},
     problems=(ProblemCode.ROUTE_NOT_FOUND,),
 )

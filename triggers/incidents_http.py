@@ -13,7 +13,7 @@ from shared.access.caller import Scope
 from shared.api.incident import IncidentDetail, IncidentPage, IncidentRequest, incident, incident_detail
 from shared.api.job import Job, job_response
 from shared.apidocs.problem_codes import ProblemCode
-from shared.apidocs.route import Parameter, Route
+from shared.apidocs.route import Route, in_path
 from shared.core.filters import IncidentFilter
 from shared.core.incidents import Incident
 from shared.core.jobs.history import Origin
@@ -28,12 +28,8 @@ from triggers.http.parameters import JOB_ID, PAGE, PAGE_PROBLEMS, bad_cursor, cu
 from triggers.http.responses import respond
 from triggers.http.routes import Request
 
-INCIDENT_ID = Parameter(
-    name="incidentId",
-    where="path",
-    required=True,
-    schema={"type": "string", "pattern": "^[A-Za-z0-9_-]{1,160}$"},
-    description="`incidentId` of the incident.",
+INCIDENT_ID = in_path(
+    "incidentId", {"type": "string", "pattern": "^[A-Za-z0-9_-]{1,160}$"}, "`incidentId` of the incident."
 )
 _ID = re.compile(r"[A-Za-z0-9_-]{1,160}")
 #: as `shared.ports.incidents` has them

@@ -7,7 +7,7 @@ import azure.functions as func
 from shared.access.caller import Scope
 from shared.api.protocol import Protocol, ProtocolPage, protocol_response
 from shared.apidocs.problem_codes import ProblemCode
-from shared.apidocs.route import Parameter, Route
+from shared.apidocs.route import Route, in_path
 from triggers.http.problems import RequestError
 from triggers.http.responses import respond
 from triggers.http.routes import Request
@@ -34,15 +34,7 @@ async def _protocols_list(request: Request) -> func.HttpResponse:
     scope=Scope.READ,
     tag="protocols",
     summary="Get a protocol",
-    parameters=(
-        Parameter(
-            name="protocolId",
-            where="path",
-            required=True,
-            schema={"type": "string"},
-            description="Id of the protocol, or its job type.",
-        ),
-    ),
+    parameters=(in_path("protocolId", {"type": "string"}, "Id of the protocol, or its job type."),),
     responses={200: Protocol},
     problems=(ProblemCode.PROTOCOL_NOT_FOUND,),
 )

@@ -24,7 +24,7 @@ from shared.api.quota import (
 from shared.api.quota_changes import RuleChange
 from shared.api.response import Why
 from shared.apidocs.problem_codes import ProblemCode
-from shared.apidocs.route import Parameter, Route
+from shared.apidocs.route import Parameter, Route, in_path
 from shared.core.gates import changes
 from shared.core.gates.admission_state import AdmissionState
 from shared.core.gates.changes import Patch
@@ -47,13 +47,7 @@ from triggers.http.routes import Request
 
 _WHY: TypeAdapter[str] = TypeAdapter(Why)
 
-GATE = Parameter(
-    name="gate",
-    where="path",
-    required=True,
-    schema={"type": "string", "pattern": "^[0-9a-f]{16}$"},
-    description="`id` of the quota.",
-)
+GATE = in_path("gate", {"type": "string", "pattern": "^[0-9a-f]{16}$"}, "`id` of the quota.")
 NAMES = (
     Parameter(
         name="tenant",

@@ -9,7 +9,7 @@ import azure.functions as func
 from shared.access.caller import Scope
 from shared.api.rejected import RejectedLine, RejectedMessage, RejectedPage, WhatIf
 from shared.apidocs.problem_codes import ProblemCode
-from shared.apidocs.route import NO_STORE, Parameter, Route
+from shared.apidocs.route import NO_STORE, Parameter, Route, in_path
 from shared.operations.jobs.rejected_messages import list_rejected, read_rejected, redrive_rejected, what_if
 from shared.ports.rejected import day_partition
 from shared.refusals import RejectedNotFound, StillNotApplicable
@@ -18,12 +18,7 @@ from triggers.http.problems import RequestError
 from triggers.http.responses import respond
 from triggers.http.routes import Request
 
-REJECTED_ID = Parameter(
-    name="rejectedId",
-    where="path",
-    required=True,
-    schema={"type": "string", "pattern": "^rej_[0-9]{13}_[0-9a-f]{24}$"},
-)
+REJECTED_ID = in_path("rejectedId", {"type": "string", "pattern": "^rej_[0-9]{13}_[0-9a-f]{24}$"})
 DATE = Parameter(
     name="date",
     where="query",

@@ -23,7 +23,7 @@ from shared.api.webhook import (
     NewHook,
 )
 from shared.apidocs.problem_codes import ProblemCode
-from shared.apidocs.route import NO_STORE, Parameter, Route
+from shared.apidocs.route import NO_STORE, Parameter, Route, in_path
 from shared.core.events.event_types import OF_HOOKS, PublicType
 from shared.core.events.public_events import MAX_VALUE_BYTES, encoded
 from shared.core.gates.rules import EVERY
@@ -39,12 +39,10 @@ from triggers.http.routes import Request
 
 _ID = re.compile(rf"{DEFAULT_HOOK}|hook_[0-9a-f]{{32}}")
 
-HOOK_ID = Parameter(
-    name="hookId",
-    where="path",
-    required=True,
-    schema={"type": "string", "pattern": f"^({_ID.pattern})$"},
-    description=f"`hookId` of the webhook. `{DEFAULT_HOOK}`: the callback URLs of the tenant's jobs.",
+HOOK_ID = in_path(
+    "hookId",
+    {"type": "string", "pattern": f"^({_ID.pattern})$"},
+    f"`hookId` of the webhook. `{DEFAULT_HOOK}`: the callback URLs of the tenant's jobs.",
 )
 TENANT = Parameter(
     name="tenant_id",

@@ -43,6 +43,11 @@ class Parameter:
     description: str = ""
 
 
+def in_path(name: str, schema: Mapping[str, Any], description: str = "") -> Parameter:
+    """Returns a parameter of a path, which OpenAPI requires."""
+    return Parameter(name=name, where="path", required=True, schema=schema, description=description)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Route:
     """One method of one path, declared by `@Route(...)` on its handler.

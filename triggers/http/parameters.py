@@ -10,18 +10,14 @@ import re
 import azure.functions as func
 
 from shared.apidocs.problem_codes import ProblemCode
-from shared.apidocs.route import Parameter, Route
+from shared.apidocs.route import Parameter, Route, in_path
 from shared.refusals import JobNotFound
 from triggers.http.problems import RequestError
 
 _JOB_ID = re.compile(r"[A-Za-z0-9_-]{1,128}")
 
-JOB_ID = Parameter(
-    name="jobId",
-    where="path",
-    required=True,
-    schema={"type": "string", "pattern": "^[A-Za-z0-9_-]{1,128}$"},
-    description="Job id, from the response to the submission.",
+JOB_ID = in_path(
+    "jobId", {"type": "string", "pattern": "^[A-Za-z0-9_-]{1,128}$"}, "Job id, from the response to the submission."
 )
 
 
