@@ -174,11 +174,7 @@ def test_a_held_type_stops_no_other() -> None:
     )
     assert [tenant.posts(f"a{number}", job_type="A") for number in range(3)] == [PlaceState.WAITING] * 3
     assert [tenant.posts(f"b{number}", job_type="B") for number in range(3)][:2] == [PlaceState.ADMITTED] * 2
-    assert (
-        tenant.admission.active,
-        tenant.admission.staged,
-        tenant.admission.waiting,
-    ) == (2, 4, 4)
+    assert (tenant.admission.active, tenant.admission.staged, tenant.admission.waiting) == (2, 4, 4)
     tenant.sets(GateState(gate=type_gate("A"), rule_seq=2))
     tenant.ends("b0")
     assert sorted(tenant.inside) == ["a0", "b1"]
@@ -234,11 +230,7 @@ def test_jobs_of_a_source_that_gets_a_gate_move_to_a_line_of_their_own() -> None
         tenant.ends(tenant.inside[0])
         assert tenant.inside == [expected]
     tenant.ends("mail-4")
-    assert (tenant.inside, tenant.admission.waiting, tenant.admission.staged) == (
-        [],
-        2,
-        2,
-    )
+    assert (tenant.inside, tenant.admission.waiting, tenant.admission.staged) == ([], 2, 2)
     assert {line.source for line in tenant.admission.lines.values()} == {"scanner"}
     tenant.sets(GateState(gate=source_gate("scanner"), rule_seq=2))
     tenant.lets_in()
@@ -279,11 +271,7 @@ def test_more_kinds_than_lines_are_refused_and_break_nothing(monkeypatch: pytest
     assert (len(let.admitted) + len(let.relined), let.more) == (20, True)
     while tenant.lets_in().more:
         pass
-    assert (
-        tenant.admission.waiting,
-        tenant.admission.staged,
-        tenant.admission.active,
-    ) == (0, 0, most + 1)
+    assert (tenant.admission.waiting, tenant.admission.staged, tenant.admission.active) == (0, 0, most + 1)
 
 
 def test_the_end_of_every_line() -> None:
@@ -316,12 +304,7 @@ def test_a_limit_of_the_settings_refuses_and_a_line_alone_does_not() -> None:
         # full, and its own line is not empty: the tenant's limit stops it as well
         tenant.posts("a3", job_type="A")
     tenant.admission = give_back(give_back(tenant.admission, tenant.places.pop("a1")), tenant.places.pop("b1"))
-    decision = arrive(
-        tenant.admission,
-        tenant.directory,
-        tenant.candidate("a3", job_type="A"),
-        tenant.now,
-    )
+    decision = arrive(tenant.admission, tenant.directory, tenant.candidate("a3", job_type="A"), tenant.now)
     assert decision.stopped_by is not None
     assert (decision.stopped_by.blocked_by, decision.place.state) == (BlockReason.LINE, PlaceState.ARRIVING)
 
@@ -399,8 +382,7 @@ def test_a_line_that_the_admission_forgot_is_found_by_its_rows() -> None:
     forgot = recounted(replace(tenant.admission, lines={}), list(tenant.places.values()), tenant.now)
     assert forgot.lines == {number: line}
     tenant.admission = replace(
-        tenant.admission,
-        lines={**tenant.admission.lines, 7: replace(line, job_type="gone", count=3)},
+        tenant.admission, lines={**tenant.admission.lines, 7: replace(line, job_type="gone", count=3)}
     )
     tenant.ends("inside")
     tenant.ends("waits")
