@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shlex
-import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -28,16 +27,9 @@ from tests.lucius_service.fixtures import LANES
 from tests.lucius_service.service_process import ROOT, launch
 from tests.servicebus_emulator.process import Bus
 
-MODULES = ROOT / "tests" / "servicebus_emulator" / "js"
 NODE = Path(__file__).with_name("node_service.mjs")
 FAST = {each.__name__ for each in checks.FAST}
 ALL = [each.__name__ for each in (*checks.FAST, *checks.SLOW, *checks.LISTENING, *checks.STOPPED, *checks.LAST)]
-
-
-@pytest.fixture(scope="module")
-def node_modules() -> None:
-    if not (MODULES / "node_modules" / "@azure" / "service-bus").exists():
-        subprocess.run(["npm", "ci"], cwd=MODULES, check=True, timeout=150)
 
 
 @pytest.fixture
@@ -62,7 +54,7 @@ def settings(quiet_bus: Bus, account: BlobAccount, **more: str) -> dict[str, str
         "LUCIUS_SERVICEBUS_LANES": str(LANES),
         "LUCIUS_SERVICE_HEARTBEAT_SECONDS": "0.3",
         "LUCIUS_SERVICE_WORKERS": "4",
-        "NODE_SERVICE_MODULES": f"{MODULES}/",
+        "NODE_SERVICE_MODULES": f"{ROOT}/",
         **more,
     }
 
@@ -138,7 +130,6 @@ async def test_a_wrong_service_is_caught_in_little_time(
 
 
 @pytest.mark.long
-@pytest.mark.usefixtures("node_modules")
 @pytest.mark.parametrize("fault", ["", *ALL])
 async def test_services_in_node(fault: str, options: dict[str, Any], quiet_bus: Bus, account: BlobAccount) -> None:
     """A service without the kit is right; one that breaks a rule is caught by the check of that rule alone."""

@@ -130,7 +130,9 @@ def test_a_new_service_does_a_job(tmp_path: Path) -> None:
     checkout = CheckoutCopy(tmp_path)
     checkout.lucius("service", "new", "words", "--step-type", "WORDS")
     with checkout.up():
-        assert '{"words": {' in checkout.lucius("submit", "README.md", "--protocol", "WORDS", "--wait")
+        assert '{"words": {' in checkout.lucius(
+            "submit", "README.md", "--protocol", "WORDS", "--tenant", "demo", "--wait"
+        )
         (job_id,) = checkout.lucius("jobs", "-o", "ids").split()
         job = json.loads(checkout.lucius("job", "show", job_id, "-o", "json"))
         assert job["status"] == "SUCCEEDED"
