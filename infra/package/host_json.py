@@ -21,8 +21,14 @@ _PROVIDERS = {
     },
     "AzureStorage": {"type": "AzureStorage", "connectionName": "AzureWebJobsStorage"},
 }
-#: an idle hub is looked at this often; the default of 30 s is the latency of every timer and event
-_POLL_S = (1, 2)
+#: of Azure Storage, in seconds: at least, at most
+_PROVIDER_S = {
+    # how often an idle hub is read; the default of 30 s is the latency of every timer and event
+    "maxQueuePollingInterval": (1, 2),
+    # how long the work of a killed instance stays hidden: docs/decisions/0057-a-killed-instance-costs-a-minute.md
+    "controlQueueVisibilityTimeout": (60, 60),
+    "workItemQueueVisibilityTimeout": (60, 60),
+}
 
 _LOG_LEVEL = ("logging", "logLevel")
 #: of Microsoft.Extensions.Logging, in the order of what they let through
@@ -92,7 +98,7 @@ _KEYS: dict[str, _Kind] = {
         f"extensions.durableTask.{name}": kind
         for kind, names in (
             (_number(1, 16), ("storageProvider.partitionCount",)),
-            (_SPAN, ("storageProvider.maxQueuePollingInterval",)),
+            (_SPAN, tuple(f"storageProvider.{key}" for key in _PROVIDER_S)),
             (_ANY, ("hubName", "defaultVersion", "versionFailureStrategy", "storageProvider.*", "tracing.*")),
             (_one_of("None", "Strict", "CurrentOrOlder"), ("versionMatchStrategy",)),
             (_number(), ("maxConcurrentActivityFunctions", "maxConcurrentOrchestratorFunctions")),
@@ -145,11 +151,12 @@ def check_backends(root: Path) -> list[Finding]:
         ]
         if durable.get("hubName") != "%TASKHUB_NAME%":
             wrong.append("hubName is not %TASKHUB_NAME%, the setting of the template")
-        if (
-            backend == "AzureStorage"
-            and not _POLL_S[0] <= _seconds(provider.get("maxQueuePollingInterval")) <= _POLL_S[1]
-        ):
-            wrong.append("storageProvider.maxQueuePollingInterval is not 1 to 2 s")
+        if backend == "AzureStorage":
+            wrong += [
+                f"storageProvider.{key} is not {least if least == most else f'{least} to {most}'} s"
+                for key, (least, most) in _PROVIDER_S.items()
+                if not least <= _seconds(provider.get(key)) <= most
+            ]
         shown = content.get(_LOG_LEVEL[0], {}).get(_LOG_LEVEL[1], {})
         wrong += [
             f"logging.logLevel.{category} is not {level}: its lines would flood the log"

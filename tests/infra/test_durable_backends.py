@@ -59,6 +59,18 @@ def change(path: Path, key: str, value: Any) -> None:
             None,
             "maxQueuePollingInterval is not 1 to 2 s",
         ),
+        (
+            "host.AzureStorage.json",
+            "extensions.durableTask.storageProvider.controlQueueVisibilityTimeout",
+            None,
+            "controlQueueVisibilityTimeout is not 60 s",
+        ),
+        (
+            "host.AzureStorage.json",
+            "extensions.durableTask.storageProvider.workItemQueueVisibilityTimeout",
+            "00:00:30",
+            "workItemQueueVisibilityTimeout is not 60 s",
+        ),
     ],
 )
 def test_a_wrong_host_json_is_found(copy: Path, file: str, key: str, value: Any, text: str) -> None:
