@@ -35,7 +35,6 @@ PARTS = {
     **api_tables.PARTS,
     **error_classes.PARTS,
     **comparisons.PARTS,
-    **template_checks.PARTS,
     **performance.PARTS,
 }
 

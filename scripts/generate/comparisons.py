@@ -66,11 +66,6 @@ def judges() -> str:
     return markdown_table(("what", "held against", "when, at commit", "checks", "agreed"), rows)
 
 
-def repaired() -> str:
-    rows = ((one.subject, one.what, one.azure, f"`{one.test}`") for one in _in(State.REPAIRED))
-    return markdown_table(("", "what", "Azure, and the stand-in since then", "test"), rows)
-
-
 def staying() -> str:
     rows = ((one.subject, one.what, one.azure, one.why) for one in _in(State.STAYS))
     return markdown_table(("", "what", "Azure", "why it stays"), rows)
@@ -86,4 +81,4 @@ def _in(state: State) -> Iterable[Difference]:
 
 
 #: for `scripts.generate`
-PARTS = {"compared": judges, "repaired": repaired, "staying": staying, "not-known": not_known}
+PARTS = {"compared": judges, "staying": staying, "not-known": not_known}

@@ -68,11 +68,6 @@ def _host(figures: Figures) -> str:
     return markdown_table(("whose code ran in the host", "CPU-ms a 3-step job", "share"), rows)
 
 
-def _steps(figures: Figures) -> str:
-    rows = ((f"`{name}`", f"{share:.1%}") for name, share in figures["host_steps"].items())
-    return markdown_table(("function, with what it calls of Python's own library", "share of the host's CPU"), rows)
-
-
 def _groups(figures: Figures) -> str:
     rows = (
         (name, *map(_number, (one["executions_per_job"], one["wall_ms_per_job"], *_shares(one["wall_ms"]))))
@@ -131,14 +126,6 @@ def _growth(figures: Figures) -> str:
     )
     delays = ("submit p50, ms", "p99", "whole job p50, ms", "p99")
     return markdown_table(("jobs that wait", *delays, "CPU-ms a job", "MB: host", "Azurite", "bus"), waiting)
-
-
-def _age(figures: Figures) -> str:
-    rows = (
-        (f"{one['events']:,}", *(_number(one[key][share]) for key in ("read_ms", "end_ms") for share in ("p50", "p99")))
-        for one in figures["age"]
-    )
-    return markdown_table(("events of the job", "read p50, ms", "p99", "RESULT to its end read p50, ms", "p99"), rows)
 
 
 def _events(figures: Figures) -> str:
@@ -293,13 +280,11 @@ def _number(value: float) -> str:
 PARTS = {
     "performance-counts": _table("counts", _counts),
     "performance-host": _table("counts", _host),
-    "performance-steps": _table("counts", _steps),
     "performance-groups": _table("counts", _groups),
     "performance-floor": _table("floor", _floor),
     "performance-latency": _table("latency", _latency),
     "performance-backlog": _table("backlog", _backlog),
     "performance-growth": _table("growth", _growth),
-    "performance-age": _table("growth", _age),
     "performance-events": _table("events", _events),
     "performance-gates-memory": _table("gates", _gates("memory")),
     "performance-gates-azurite": _table("gates", _gates("azurite")),

@@ -1,4 +1,4 @@
-"""Diagrams and tables of docs/contributing/rules.md, from the tables of transitions."""
+"""Diagrams of docs/contributing/rules.md, from the tables of transitions."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections import defaultdict
 from collections.abc import Mapping
 from typing import Any
 
-from scripts.generate.tables import markdown_table
 from shared.core.jobs.states import StepStatus
 from shared.core.jobs.transitions import JOB_CREATION, JOB_TABLE, STEP_TABLE, Row
 
@@ -33,19 +32,8 @@ def diagram(table: Table, beginnings: Mapping[str, str]) -> str:
     return "\n".join([*lines, "```"])
 
 
-def rules(table: Table, creation: Mapping[str, Row]) -> str:
-    """Every row with its rule; a row of `creation` leads from no state."""
-    rows = [("", trigger, row.to, row.source) for trigger, row in creation.items()]
-    rows += [
-        (str(state), trigger, row.to, row.source) for state, leads in table.items() for trigger, row in leads.items()
-    ]
-    return markdown_table(("from", "trigger", "to", "rule"), rows)
-
-
 #: for `scripts.generate`
 PARTS = {
     "job-diagram": lambda: diagram(JOB_TABLE, {row.to: name for name, row in JOB_CREATION.items()}),
-    "job-rules": lambda: rules(JOB_TABLE, JOB_CREATION),
     "step-diagram": lambda: diagram(STEP_TABLE, {StepStatus.PENDING: ""}),
-    "step-rules": lambda: rules(STEP_TABLE, {}),
 }
