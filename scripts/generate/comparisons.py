@@ -62,13 +62,13 @@ def read() -> tuple[list[Judge], list[Difference]]:
 
 
 def judges() -> str:
-    rows = ((one.subject, one.judge, f"{one.date}, {one.commit}", one.checks, one.agreed) for one in read()[0])
-    return markdown_table(("what", "held against", "when, at commit", "checks", "agreed"), rows)
+    rows = ((one.subject, one.judge, f"{one.date}, {one.commit}", one.checks) for one in read()[0])
+    return markdown_table(("what", "compared with", "when, at commit", "checks"), rows)
 
 
 def staying() -> str:
-    rows = ((one.subject, one.what, one.azure, one.why) for one in _in(State.STAYS))
-    return markdown_table(("", "what", "Azure", "why it stays"), rows)
+    rows = ((one.subject, one.what, one.azure) for one in _in(State.STAYS))
+    return markdown_table(("", "what", "Azure"), rows)
 
 
 def not_known() -> str:

@@ -62,12 +62,6 @@ def _counts(figures: Figures) -> str:
     return markdown_table(head, lines)
 
 
-def _host(figures: Figures) -> str:
-    used = figures["host_cpu_ms_per_job"]
-    rows = ((name, _number(ms), f"{ms / sum(used.values()):.0%}") for name, ms in used.items())
-    return markdown_table(("whose code ran in the host", "CPU-ms a 3-step job", "share"), rows)
-
-
 def _groups(figures: Figures) -> str:
     rows = (
         (name, *map(_number, (one["executions_per_job"], one["wall_ms_per_job"], *_shares(one["wall_ms"]))))
@@ -279,14 +273,12 @@ def _number(value: float) -> str:
 #: for `scripts.generate`
 PARTS = {
     "performance-counts": _table("counts", _counts),
-    "performance-host": _table("counts", _host),
     "performance-groups": _table("counts", _groups),
     "performance-floor": _table("floor", _floor),
     "performance-latency": _table("latency", _latency),
     "performance-backlog": _table("backlog", _backlog),
     "performance-growth": _table("growth", _growth),
     "performance-events": _table("events", _events),
-    "performance-gates-memory": _table("gates", _gates("memory")),
     "performance-gates-azurite": _table("gates", _gates("azurite")),
     "performance-handwritten": _table("handwritten", _handwritten),
     "performance-microsoft": _table("cpu", _microsoft, "microsoft.json"),
