@@ -184,6 +184,7 @@ def log_lines() -> str:
     return "\n\n".join(
         [
             "### Warnings",
+            "LUCIUS repairs a warning without an action by itself: act only if it repeats.",
             markdown_table(("`event`", "meaning", "action"), warnings),
             "### Information",
             markdown_table(("`event`", "meaning"), others),
@@ -192,7 +193,7 @@ def log_lines() -> str:
 
 
 def _action(event: str) -> str:
-    action = _ACTIONS.get(event, "none, unless it repeats")
+    action = _ACTIONS.get(event, "")
     return _section(action[1:], "../guides/operations.md") if action.startswith("#") else action
 
 
