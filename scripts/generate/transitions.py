@@ -1,4 +1,4 @@
-"""Diagrams of docs/contributing/rules.md, from the tables of transitions."""
+"""The diagram of a step in docs/contributing/rules.md, from the table of transitions."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from shared.core.jobs.states import StepStatus
-from shared.core.jobs.transitions import JOB_CREATION, JOB_TABLE, STEP_TABLE, Row
+from shared.core.jobs.transitions import STEP_TABLE, Row
 
 #: a table of transitions: rows by state and trigger
 Table = Mapping[Any, Mapping[Any, Row]]
@@ -23,17 +23,13 @@ def arrows(table: Table) -> dict[tuple[str, str], list[str]]:
     return dict(found)
 
 
-def diagram(table: Table, beginnings: Mapping[str, str]) -> str:
-    """A Mermaid state diagram. `beginnings` has the first states, each with what leads there, or nothing."""
-    lines = ["```mermaid", "stateDiagram-v2"]
-    lines += [f"    [*] --> {state}" + (f": {trigger}" if trigger else "") for state, trigger in beginnings.items()]
-    lines += [f"    {start} --> {end}: {', '.join(triggers)}" for (start, end), triggers in arrows(table).items()]
-    lines += [f"    {state} --> [*]" for state in table if state.terminal]
+def step_diagram() -> str:
+    """A Mermaid state diagram of a step."""
+    lines = ["```mermaid", "stateDiagram-v2", f"    [*] --> {StepStatus.PENDING}"]
+    lines += [f"    {start} --> {end}: {', '.join(triggers)}" for (start, end), triggers in arrows(STEP_TABLE).items()]
+    lines += [f"    {state} --> [*]" for state in STEP_TABLE if state.terminal]
     return "\n".join([*lines, "```"])
 
 
 #: for `scripts.generate`
-PARTS = {
-    "job-diagram": lambda: diagram(JOB_TABLE, {row.to: name for name, row in JOB_CREATION.items()}),
-    "step-diagram": lambda: diagram(STEP_TABLE, {StepStatus.PENDING: ""}),
-}
+PARTS = {"step-diagram": step_diagram}
