@@ -48,7 +48,6 @@ from shared.adapters.servicebus.senders import (
 from shared.adapters.tables.account import TablesAccount
 from shared.adapters.tables.admissions import TablesAdmissions
 from shared.adapters.tables.allocations import TablesAllocations
-from shared.adapters.tables.answers import TablesAnswers
 from shared.adapters.tables.bulks import TablesBulks
 from shared.adapters.tables.claim_check import TextStore
 from shared.adapters.tables.feed import TablesFeed
@@ -57,7 +56,7 @@ from shared.adapters.tables.incidents import TablesIncidents
 from shared.adapters.tables.index import TablesIndex
 from shared.adapters.tables.ledger import TablesLedger
 from shared.adapters.tables.rejected import TablesRejected
-from shared.adapters.tables.sweep_mark import TablesSweepMark
+from shared.adapters.tables.sweep_mark import TablesAnswers, TablesSweepMark
 from shared.adapters.tables.table import Tables
 from shared.adapters.tables.usage import TablesUsage
 from shared.core.jobs import durable_names

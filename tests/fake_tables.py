@@ -9,10 +9,11 @@ from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
-from azure.data.tables import UpdateMode
+import pytest
 
 from shared.adapters.memory_tables import MemoryAccount, MemoryTable, Partition, Row, Values, columns_of
-from shared.adapters.tables.table import Entity, Operation, naming
+from shared.adapters.tables.table import Entity, Operation, naming, put_row
+from shared.adapters.tables.table_rows import TableRows
 from shared.errors import LedgerRefused
 
 __all__ = ["FakeAccount", "FakeTable", "Row"]
@@ -124,11 +125,11 @@ class FakeTable(MemoryTable):
         self.account.committed(self.name, operations)
         return metadata
 
-    async def _one(self, operation: Operation) -> None:
+    async def write(self, operation: Operation) -> None:
         self._note_call(operation[1]["PartitionKey"])
         with naming([operation]):
             await self._watched(operation)
-        await super()._one(operation)
+        await super().write(operation)
         self.account.committed(self.name, [operation])
 
     def _write(self, part: Partition, verb: str, row: Values, *rest: Any) -> dict[str, Any]:
@@ -153,8 +154,13 @@ class FakeTable(MemoryTable):
             self.account.calls[partition] += 1
 
 
-async def unconditional(table: FakeTable, operations: Sequence[Operation]) -> list[dict[str, Any]]:
-    """`shared.adapters.tables.account.transact` of an adapter that compares no ETag: a planted fault."""
-    replace = {"mode": UpdateMode.REPLACE}
-    writes = [(verb, row) if verb == "delete" else ("upsert", row, replace) for verb, row, *_ in operations]
-    return await table.submit_transaction(writes)
+def compare_no_etag(monkeypatch: pytest.MonkeyPatch, table: str) -> None:
+    """Makes each transaction of a table overwrite what others wrote: a planted fault."""
+    real = TableRows.transact
+
+    async def transact(rows: TableRows, operations: Sequence[Operation]) -> list[dict[str, Any]]:
+        if rows.name == table:
+            operations = [(verb, row) if verb == "delete" else put_row(row) for verb, row, *_ in operations]
+        return await real(rows, operations)
+
+    monkeypatch.setattr(TableRows, "transact", transact)

@@ -15,10 +15,8 @@ from shared.adapters.memory_tables import MemoryTexts
 from shared.adapters.tables.active import active_of
 from shared.adapters.tables.admissions import TablesAdmissions, _admission_of, _waiting_of
 from shared.adapters.tables.allocations import TablesAllocations
-from shared.adapters.tables.answers import TablesAnswers
 from shared.adapters.tables.bulks import TablesBulks
-from shared.adapters.tables.creating import decode_claim
-from shared.adapters.tables.ending import ended_of
+from shared.adapters.tables.ending import decode_claim, ended_of
 from shared.adapters.tables.feed import TablesFeed, _event_of, _head_of, event_entity
 from shared.adapters.tables.hook_rows import delivery_of, hook_of
 from shared.adapters.tables.hooks import TablesHooks
@@ -39,7 +37,7 @@ from shared.adapters.tables.log_rows import entry_entity
 from shared.adapters.tables.places import freed_of
 from shared.adapters.tables.rejected import TablesRejected
 from shared.adapters.tables.rows import job_entity, step_entity
-from shared.adapters.tables.sweep_mark import TablesSweepMark
+from shared.adapters.tables.sweep_mark import TablesAnswers, TablesSweepMark
 from shared.adapters.tables.table import Entity
 from shared.adapters.tables.usage import TablesUsage
 from shared.core.canonical import encode_key
@@ -379,11 +377,11 @@ class MemoryRejected(TablesRejected):
     def __init__(self) -> None:
         account = FakeAccount()
         super().__init__(account, "rejected", MemoryTexts())
-        self._rows = account.of("rejected")
-        self._messages = View(self._rows, "", _of_a_day, self._message_of)
+        self.rows = account.of("rejected")
+        self._messages = View(self.rows, "", _of_a_day, self._message_of)
 
     def _message_of(self, key: tuple[str, str]) -> RejectedMessage | None:
-        row = self._rows.row(*key)
+        row = self.rows.row(*key)
         return at_once(TablesRejected.read(self, row["id"])) if row is not None else None
 
     @property
@@ -393,7 +391,7 @@ class MemoryRejected(TablesRejected):
 
     def unmark(self, id_: str) -> None:
         """Makes the message one that was never redriven."""
-        self._rows.amend(day_partition(id_), row_key(id_), {"redriven_at": None, "redriven_outcome": None})
+        self.rows.amend(day_partition(id_), row_key(id_), {"redriven_at": None, "redriven_outcome": None})
 
 
 def _of_a_day(partition: str, row: str) -> tuple[str, str] | None:

@@ -13,7 +13,6 @@ from shared.adapters.servicebus.publisher import ServiceBusPublisher
 from shared.adapters.tables import rows
 from shared.adapters.tables.admissions import TablesAdmissions
 from shared.adapters.tables.allocations import TablesAllocations
-from shared.adapters.tables.answers import TablesAnswers
 from shared.adapters.tables.bulks import TablesBulks
 from shared.adapters.tables.ending import ending_owed
 from shared.adapters.tables.feed import TablesFeed
@@ -23,7 +22,7 @@ from shared.adapters.tables.index import TablesIndex
 from shared.adapters.tables.keys import list_row
 from shared.adapters.tables.ledger import TablesLedger
 from shared.adapters.tables.rejected import TablesRejected
-from shared.adapters.tables.sweep_mark import TablesSweepMark
+from shared.adapters.tables.sweep_mark import TablesAnswers, TablesSweepMark
 from shared.adapters.tables.table import Entity, NotThere
 from shared.adapters.tables.usage import TablesUsage
 from shared.api.audit import bundle
@@ -77,10 +76,8 @@ class _Table:
             self._take(row, is_there=verb != "delete")
         return [{"etag": "1"} for _ in operations]
 
-    async def upsert_entity(self, row: dict[str, Any], **_: Any) -> None:
-        self._take(row)
-
-    update_entity = upsert_entity
+    async def write(self, operation: Any) -> None:
+        self._take(operation[1])
 
     async def query_entities(self, query: str, **_: Any) -> AsyncIterator[Entity]:
         return

@@ -152,31 +152,7 @@ class MemoryTable:
             _check(part, verb, row["RowKey"], etag)
         return [self._write(part, verb, row, longs, mode) for verb, row, longs, mode, _ in given]
 
-    async def upsert_entity(self, entity: Mapping[str, Any], mode: UpdateMode = UpdateMode.MERGE) -> None:
-        await self._one(("upsert", entity, {"mode": mode}))
-
-    async def update_entity(
-        self,
-        entity: Mapping[str, Any],
-        mode: UpdateMode = UpdateMode.MERGE,
-        *,
-        etag: str | None = None,
-        match_condition: MatchConditions | None = None,
-    ) -> None:
-        await self._one(("update", entity, {"mode": mode, "etag": etag, "match_condition": match_condition}))
-
-    async def delete_entity(
-        self,
-        partition_key: str,
-        row_key: str,
-        *,
-        etag: str | None = None,
-        match_condition: MatchConditions | None = None,
-    ) -> None:
-        row = {_PARTITION: partition_key, "RowKey": row_key}
-        await self._one(("delete", row, {"etag": etag, "match_condition": match_condition}))
-
-    async def _one(self, operation: Operation) -> None:
+    async def write(self, operation: Operation) -> None:
         with naming([operation]):
             verb, row, longs, mode, etag = _given(operation)
         part = self.partitions[row[_PARTITION]]

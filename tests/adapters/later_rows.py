@@ -10,7 +10,6 @@ from typing import Any
 
 from shared.adapters.tables.admissions import TablesAdmissions
 from shared.adapters.tables.allocations import TablesAllocations
-from shared.adapters.tables.answers import TablesAnswers
 from shared.adapters.tables.bulks import TablesBulks
 from shared.adapters.tables.columns import text_of
 from shared.adapters.tables.feed import TablesFeed
@@ -19,7 +18,7 @@ from shared.adapters.tables.incidents import TablesIncidents
 from shared.adapters.tables.index import TablesIndex
 from shared.adapters.tables.ledger import TablesLedger
 from shared.adapters.tables.rejected import TablesRejected
-from shared.adapters.tables.sweep_mark import TablesSweepMark
+from shared.adapters.tables.sweep_mark import TablesAnswers, TablesSweepMark
 from shared.adapters.tables.table import INT64, Entity
 from shared.adapters.tables.usage import TablesUsage
 from shared.core.gates.admission_state import AdmissionState, WaitingQueue

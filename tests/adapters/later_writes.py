@@ -8,6 +8,8 @@ from datetime import date, timedelta
 from typing import Any
 
 from shared.adapters.tables.feed import list_tenant
+from shared.adapters.tables.table import upsert_row
+from shared.adapters.tables.table_rows import TableRows
 from shared.adapters.tables.tenants import TenantRows
 from shared.core.incidents import IncidentState, Settlement
 from shared.core.jobs.states import JobStatus
@@ -68,7 +70,7 @@ async def failing(made: Stores) -> None:
 
 
 async def failing_dependency(made: Stores) -> None:
-    await made.account.of("index").upsert_entity({"PartitionKey": TENANT, "RowKey": f"DEP:{JOB}:job_2"})
+    await made.account.of("index").write(upsert_row({"PartitionKey": TENANT, "RowKey": f"DEP:{JOB}:job_2"}))
     await made.index.drop_dependant(TENANT, JOB, "job_2", succeeded=False)
 
 
@@ -94,7 +96,9 @@ async def look(made: Stores) -> None:
     assert active is not None
     made.remove("DUE")
     table = made.account.of("index")
-    await table.upsert_entity({"PartitionKey": TENANT, "RowKey": f"DUE:{active.check_at.timestamp() * 1000:.0f}:{JOB}"})
+    await table.write(
+        upsert_row({"PartitionKey": TENANT, "RowKey": f"DUE:{active.check_at.timestamp() * 1000:.0f}:{JOB}"})
+    )
     await made.index.reschedule_check(active, LATER, looks={"ocr": (1, 1)})
 
 
@@ -213,7 +217,7 @@ WRITES_AGAIN: dict[str, Callable[[Stores], Awaitable[Any]]] = {
     "DEPFAILED": failing_dependency,
     "HEAD": feeding,
     "SEEN": feeding,
-    "=feeds": lambda made: list_tenant(made.account.of("feed"), TENANT, Head()),
+    "=feeds": lambda made: list_tenant(TableRows(made.account, "feed"), TENANT, Head()),
     "=hooks": lambda made: made.hooks.note(TENANT, LATER),
     "HOOK": hooking,
     "PENDING": delivering,

@@ -12,6 +12,7 @@ import pytest
 
 from shared.adapters.tables.admissions import TablesAdmissions
 from shared.adapters.tables.keys import wait_row
+from shared.adapters.tables.table import delete_row, merge_row, upsert_row
 from shared.core.gates.admission_state import Candidate, WaitingQueue, stand, step_away
 from shared.core.gates.breaker import Breaker
 from shared.core.gates.places import Place, PlaceState
@@ -328,8 +329,8 @@ async def test_a_lost_row_of_the_waiting_queue_is_restored(storage: Storage) -> 
     [first, second] = [await in_line(storage, number) for number in range(2)]
     row = await active(storage, 0)
     assert not await storage.index.restore_waiting(row)
-    index = await storage.admissions._account.table(storage.admissions._index_table)
-    await index.delete_entity("tenant_a", wait_row(0, first.candidate.rank, row.job_id))
+    index = await storage.admissions._index.account.table(storage.admissions._index.name)
+    await index.write(delete_row("tenant_a", wait_row(0, first.candidate.rank, row.job_id)))
     assert not await storage.index.restore_waiting(replace(row, etag=(await active(storage, 1)).etag))
     assert await storage.admissions.first_waiting("tenant_a", 0, 5) == [second]
     assert await storage.index.restore_waiting(row)
@@ -347,12 +348,12 @@ async def test_rows_of_a_later_release(storage: Storage) -> None:
     await opened(storage)
     type_one = Gate(GateKind.TYPE, EVERY, "OCR")
     await storage.admissions.put_default(type_one, Rule(max_active=3), START)
-    account, own = storage.admissions._account, storage.admissions
-    gates, index = await account.table(own._gates_table), await account.table(own._index_table)
+    account, own = storage.admissions._index.account, storage.admissions
+    gates, index = await account.table(own._gates.name), await account.table(own._index.name)
     row = await gates.get_entity("directory", f"DEFAULT:{type_one.id}")
     later = json.dumps({**json.loads(row["rule"]), "max_pages": 7})
-    await gates.update_entity({**row, "rule": later})
-    await gates.upsert_entity({**row, "RowKey": "DEFAULT:later", "kind": "REGION"})
+    await gates.write(merge_row({**row, "rule": later}))
+    await gates.write(upsert_row({**row, "RowKey": "DEFAULT:later", "kind": "REGION"}))
     rows = await own.directory()
     assert (rows.defaults[GateKind.TYPE, "OCR"][0], rows.unread) == (Rule(max_active=3), ("DEFAULT:later",))
     admission = await stored(storage)
@@ -362,8 +363,8 @@ async def test_rows_of_a_later_release(storage: Storage) -> None:
     column = f"gate_{state.gate.id}"
     values = json.loads(row[column])
     values["rule"]["max_pages"] = 7
-    await index.update_entity({**row, column: json.dumps(values)})
-    await index.update_entity({"PartitionKey": "tenant_a", "RowKey": "GATES", "later": (2**40, "Edm.Int64")})
+    await index.write(merge_row({**row, column: json.dumps(values)}))
+    await index.write(merge_row({"PartitionKey": "tenant_a", "RowKey": "GATES", "later": (2**40, "Edm.Int64")}))
     before = await stored(storage)
     assert before.admission.state(state.gate).rule == Rule(max_active=1)
     after = before.admission.with_state(replace(before.admission.state(state.gate), credit=1))
@@ -372,8 +373,8 @@ async def test_rows_of_a_later_release(storage: Storage) -> None:
     assert (json.loads(kept[column])["rule"]["max_pages"], json.loads(kept[column])["credit"]) == (7, 1)
     assert (kept["later"], list(kept.int64)) == (2**40, ["later"])
     values["gate"]["kind"] = "REGION"
-    await index.update_entity({**row, column: json.dumps(values)})
+    await index.write(merge_row({**row, column: json.dumps(values)}))
     assert (await stored(storage)).admission.gates == {}
-    await index.update_entity({**row, column: "{"})
+    await index.write(merge_row({**row, column: "{"}))
     with pytest.raises(Undecodable, match="tenant_a GATES"):
         await stored(storage)

@@ -14,7 +14,7 @@ from azure.servicebus import ServiceBusClient, ServiceBusMessage, ServiceBusRece
 
 from shared.adapters.servicebus.counts import ServiceBusCounts
 from shared.adapters.tables.account import TablesAccount
-from shared.adapters.tables.answers import TablesAnswers
+from shared.adapters.tables.sweep_mark import TablesAnswers
 from shared.errors import BusUnavailable, CountsForbidden
 from shared.ports.sweeps import Answers, Heard
 from tests.jobs import START

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from shared.adapters.tables import listing
 from shared.core.jobs.job import Job
 from shared.core.jobs.states import JobStatus
 from shared.errors import Contended
@@ -126,7 +125,8 @@ async def test_of_two_that_change_the_row_at_once_one_decides_again(
 ) -> None:
     """Race letter: a dismissal and a redrive read the same row; the slower one finds what the other wrote."""
     index, job = storage.index, await ended(storage.index)
-    real = listing.transact
+    rows: Any = index._rows  # type: ignore[attr-defined]
+    real = rows.transact
     meets: list[Any] = []
 
     async def transact(*args: Any) -> Any:
@@ -134,7 +134,7 @@ async def test_of_two_that_change_the_row_at_once_one_decides_again(
             await meets.pop()
         return await real(*args)
 
-    monkeypatch.setattr(listing, "transact", transact)
+    monkeypatch.setattr(rows, "transact", transact)
     meets.append(index.end_dead_letter(job, LetterState.DISMISSED))
     assert await index.end_dead_letter(job, LetterState.REDRIVEN) is LetterState.DISMISSED
     assert await states(index) == ["DISMISSED"]
@@ -146,7 +146,8 @@ async def test_a_row_that_changes_at_every_try_is_left_for_later(
 ) -> None:
     """The caller gets 503 and tries again; nothing was half done."""
     job = await ended(storage.index)
-    real = listing.read_row
+    rows: Any = storage.index._rows  # type: ignore[attr-defined]
+    real = rows.read
 
     async def stale(*args: Any) -> Any:
         row = await real(*args)
@@ -155,7 +156,7 @@ async def test_a_row_that_changes_at_every_try_is_left_for_later(
         return row
 
     with monkeypatch.context() as patched:
-        patched.setattr(listing, "read_row", stale)
+        patched.setattr(rows, "read", stale)
         with pytest.raises(Contended):
             await storage.index.end_dead_letter(job, LetterState.REDRIVEN)
         assert await dead(storage.index) == ["job_1"]

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-import shared.adapters.tables.feed as tables_feed
 from shared.adapters.tables.feed import TablesFeed
 from shared.core.events.public_events import MAX_EVENT_BYTES
 from shared.errors import Conflict
@@ -146,14 +145,15 @@ async def test_a_row_that_is_written_while_it_is_looked_at_stays(
 ) -> None:
     """An incident that was open for long is settled in that moment."""
     feed, head = storage.feed, await with_incidents(storage.feed)
-    real, later = tables_feed.transact, START + timedelta(days=40)
+    rows: Any = feed._rows
+    real, later = rows.transact, START + timedelta(days=40)
 
     async def meanwhile(*args: Any) -> Any:
-        monkeypatch.setattr(tables_feed, "transact", real)
+        monkeypatch.setattr(rows, "transact", real)
         await feed.write(replace(write(head, [], {INCIDENT: 3}), at=later))
         return await real(*args)
 
-    monkeypatch.setattr(tables_feed, "transact", meanwhile)
+    monkeypatch.setattr(rows, "transact", meanwhile)
     assert await feed.forget_incidents(TENANT, before=later, limit=100) == 2
     # together or not at all; the next look has the other one
     assert [await feed.seen(TENANT, key) for key in (INCIDENT, YOUNG)] == [3, 1]
@@ -166,7 +166,7 @@ async def test_the_table_has_an_id_of_its_own(storage: Storage) -> None:
     assert isinstance(storage.feed, TablesFeed)
     first = await storage.feed.identity()
     assert (len(first.feed_id), first.since) == (16, START)
-    again = TablesFeed(storage.feed._account, storage.feed._table, lambda: START.replace(year=2030))
+    again = TablesFeed(storage.feed._rows.account, storage.feed._rows.name, lambda: START.replace(year=2030))
     assert await again.identity() == first
-    other = TablesFeed(storage.feed._account, f"{storage.feed._table}b", lambda: START)
+    other = TablesFeed(storage.feed._rows.account, f"{storage.feed._rows.name}b", lambda: START)
     assert (await other.identity()).feed_id != first.feed_id

@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from shared.adapters.tables import incidents as tables_incidents
+from shared.adapters.tables.table import upsert_row
+from shared.adapters.tables.table_rows import TableRows, between
 from shared.core.chained_log import entry_hash
 from shared.core.events.public_log_events import incident_events
 from shared.core.incidents import (
@@ -245,7 +247,7 @@ async def test_of_two_that_settle_at_once_one_finds_it_done(storage: Storage, mo
     incident, (service, entry) = await found(storage, job), of_no_job()
     assert incident is not None
     await storage.incidents.open(service, entry)
-    real = tables_incidents.transact
+    real = TableRows.transact
     meets: list[Any] = []
 
     async def transact(*args: Any) -> Any:
@@ -253,7 +255,7 @@ async def test_of_two_that_settle_at_once_one_finds_it_done(storage: Storage, mo
             await meets.pop()
         return await real(*args)
 
-    monkeypatch.setattr(tables_incidents, "transact", transact)
+    monkeypatch.setattr(TableRows, "transact", transact)
     for each in (incident, service):
         meets.append(storage.incidents.settle(each, RESOLVED))
         assert (await storage.incidents.settle(each, RETRIED)).state is IncidentState.RESOLVED
@@ -289,8 +291,8 @@ async def test_an_undecodable_incident_is_left_out(storage: Storage, caplog: pyt
     await storage.incidents.open(incident, entry)
     await storage.incidents.settle(incident, RESOLVED)
     assert isinstance(storage.incidents, tables_incidents.TablesIncidents)
-    table, partition = await storage.incidents._place(None)
-    [row] = [each async for each in table.query_entities("RowKey ge @first", parameters={"first": "INCIDENT:"})][:1]
-    await table.upsert_entity({**row, "kind": "DISK"})
+    rows, partition = storage.incidents._place(None)
+    [row] = await rows.first(between(partition, "INCIDENT:", "INCIDENT;"), 1)
+    await rows.write(upsert_row({**row, "kind": "DISK"}))
     assert await storage.incidents.settled_before(START + timedelta(days=9), after=None, limit=9) == []
     assert f"{partition} {row['RowKey']}" in caplog.text

@@ -11,6 +11,7 @@ from shared.access.caller import Caller
 from shared.adapters.scoped.stores import TenantLedger
 from shared.adapters.tables.index import TablesIndex
 from shared.adapters.tables.ledger import TablesLedger
+from shared.adapters.tables.table import merge_row
 from shared.core.filters import JobFilter
 from shared.core.jobs.states import JobStatus
 from shared.errors import UnknownStatus
@@ -36,11 +37,11 @@ async def one_later_of_two(storage: Storage) -> tuple[World, str, str, bytes]:
     later, ours = [await submitted(world, request_type="OCR", payload={}, doc_id=name) for name in ("later", "ours")]
     await dispatch(world, later)
     ack = reply(await world.job(later), "ACK").model_dump_json(exclude_none=True).encode()
-    ledger = await storage.ledger._account.table(storage.ledger._table)
-    await ledger.update_entity({"PartitionKey": later, "RowKey": "JOB", "status": LATER})
-    index = await storage.index._account.table(storage.index._table)
+    ledger = await storage.ledger._rows.account.table(storage.ledger._rows.name)
+    await ledger.write(merge_row({"PartitionKey": later, "RowKey": "JOB", "status": LATER}))
+    index = await storage.index._rows.account.table(storage.index._rows.name)
     async for row in index.query_entities(f"job_id eq '{later}' and status eq 'QUEUED'"):
-        await index.update_entity({"PartitionKey": row["PartitionKey"], "RowKey": row["RowKey"], "status": LATER})
+        await index.write(merge_row({"PartitionKey": row["PartitionKey"], "RowKey": row["RowKey"], "status": LATER}))
     return world, later, ours, ack
 
 

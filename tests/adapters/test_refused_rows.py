@@ -8,6 +8,7 @@ import pytest
 
 from shared.adapters.tables.active import settle
 from shared.adapters.tables.table import naming
+from shared.adapters.tables.table_rows import TableRows
 from shared.errors import LedgerRefused
 from tests.fake_tables import FakeAccount
 
@@ -35,6 +36,6 @@ async def test_a_dependency_ends_without_its_list(caplog: pytest.LogCaptureFixtu
             raise LedgerRefused("EntityTooLarge")
 
     account.watch = refuse
-    await settle(table, [], "tenant_a", "job_1", "job_2", succeeded=False)
+    await settle(TableRows(account, "index"), [], "tenant_a", "job_1", "job_2", succeeded=False)
     assert [key for _, _, key, _ in account.rows()] == []
     assert "DEPFAILED:job_1:job_2" in caplog.text

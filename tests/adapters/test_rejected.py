@@ -97,7 +97,7 @@ async def test_a_list_reads_no_body_and_no_row_of_another_tenant(
     for number in range(3):
         await storage.rejected.quarantine(message(number, body="b" * 100_000, tenant=f"tenant_{number}"))
     monkeypatch.setattr(storage.rejected, "_texts", None)
-    table = await storage.rejected._account.table(storage.rejected._table)
+    table = await storage.rejected._rows.account.table(storage.rejected._rows.name)
     asked: list[dict[str, object]] = []
     query = table.query_entities
 

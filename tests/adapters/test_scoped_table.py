@@ -18,7 +18,7 @@ from shared.adapters.tables.account import read_row, transact
 from shared.adapters.tables.feed import TablesFeed
 from shared.adapters.tables.hooks import TablesHooks
 from shared.adapters.tables.index import TablesIndex
-from shared.adapters.tables.table import NotThere, Table
+from shared.adapters.tables.table import NotThere, Table, delete_row, merge_row, upsert_row
 from shared.core.canonical import encode_key
 from shared.core.jobs.routing import PLATFORM
 from shared.core.webhooks.webhooks import Hook, SecretVersion
@@ -47,7 +47,7 @@ def row(partition: str, key: str = "r", **columns: Any) -> dict[str, Any]:
 async def filled(*partitions: str, table: str = "index", **columns: Any) -> MemoryAccount:
     account = MemoryAccount()
     for partition in partitions:
-        await account.of(table).upsert_entity(row(partition, **columns))
+        await account.of(table).write(upsert_row(row(partition, **columns)))
     return account
 
 
@@ -65,9 +65,9 @@ READS: dict[str, Callable[[Table, str], Awaitable[object]]] = {
 }
 WRITES: dict[str, Callable[[Table, str], Awaitable[object]]] = {
     "transaction": lambda table, partition: transact(table, [("upsert", row(partition))]),
-    "upsert": lambda table, partition: table.upsert_entity(row(partition)),
-    "update": lambda table, partition: table.update_entity(row(partition)),
-    "delete": lambda table, partition: table.delete_entity(partition, "r"),
+    "upsert": lambda table, partition: table.write(upsert_row(row(partition))),
+    "update": lambda table, partition: table.write(merge_row(row(partition))),
+    "delete": lambda table, partition: table.write(delete_row(partition, "r")),
 }
 
 
@@ -114,7 +114,7 @@ async def test_to_see_all_is_not_to_move_all(name: str) -> None:
         table = await scoped(account, caller, moving=moving)
         if not is_refused:
             await call(table, "bob")
-            await account.of("index").upsert_entity(row("bob"))
+            await account.of("index").write(upsert_row(row("bob")))
             continue
         with pytest.raises(is_refused):
             await call(table, "bob")
@@ -186,7 +186,7 @@ async def test_rows_of_a_shared_partition_are_their_tenants(partition: str) -> N
     """Each names its tenant; one that names none is for callers of all tenants."""
     account = MemoryAccount()
     for key, columns in {"1": {"tenant": "acme"}, "2": {"tenant": "acme2"}, "3": {}}.items():
-        await account.of(GATES).upsert_entity(row(partition, key, **columns))
+        await account.of(GATES).write(upsert_row(row(partition, key, **columns)))
 
     async def seen(caller: Caller, *, moving: bool = False) -> list[str]:
         rows = (await scoped(account, caller, GATES, moving=moving)).query_entities(
@@ -200,16 +200,16 @@ async def test_rows_of_a_shared_partition_are_their_tenants(partition: str) -> N
     assert (await table.get_entity(partition, "1"))["tenant"] == "acme"
     with pytest.raises(NotThere):
         await table.get_entity(partition, "2")
-    await table.upsert_entity(row(partition, "1", tenant="acme", more=1))
+    await table.write(upsert_row(row(partition, "1", tenant="acme", more=1)))
     for refused in (
-        table.upsert_entity(row(partition, "2", tenant="acme2")),
-        table.upsert_entity(row(partition, "9")),
-        table.delete_entity(partition, "1"),
+        table.write(upsert_row(row(partition, "2", tenant="acme2"))),
+        table.write(upsert_row(row(partition, "9"))),
+        table.write(delete_row(partition, "1")),
     ):
         with pytest.raises(PermissionError):
             await refused
     with pytest.raises(TenantForbidden):
-        await (await scoped(account, READER, GATES)).upsert_entity(row(partition, "2", tenant="acme2"))
+        await (await scoped(account, READER, GATES)).write(upsert_row(row(partition, "2", tenant="acme2")))
 
 
 async def test_a_table_without_tenants_has_the_listed_partitions_only() -> None:
@@ -285,7 +285,7 @@ async def test_which_feed_it_is_is_read_once_a_process() -> None:
 
 def test_every_method_of_a_table_is_checked() -> None:
     """A method that is added to the protocol must ask for the partition, and be tested here."""
-    names = {"get_entity", "query_entities", "submit_transaction", "upsert_entity", "update_entity", "delete_entity"}
+    names = {"get_entity", "query_entities", "submit_transaction", "write"}
     for kind in (Table, ScopedTable):
         assert {name for name in vars(kind) if not name.startswith("_")} == names
 

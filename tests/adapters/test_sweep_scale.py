@@ -76,7 +76,7 @@ async def insert(index: TablesIndex, count: int) -> None:
         for number in range(count)
     ]
     await index._tenants.wake(_JOB.tenant, START)
-    table = await index._account.table(index._table)
+    table = await index._rows.account.table(index._rows.name)
     for first in range(0, count, _BATCH):
         operations = [inserts(encode_key(job.tenant), job, None) for job in jobs[first : first + _BATCH]]
         await transact(table, [each for both in operations for each in both])

@@ -17,7 +17,7 @@ from azure.data.tables.aio import TableServiceClient
 
 from shared.adapters.tables.account import SdkTable, TablesAccount, read_row, transact
 from shared.adapters.tables.direct import DirectTable
-from shared.adapters.tables.table import Table
+from shared.adapters.tables.table import Table, delete_row, merge_row, put_row, replace_row, upsert_row
 from shared.errors import AlreadyExists, Conflict, LedgerRefused, LuciusError
 from tests.adapters.transports import TRANSPORTS, found
 
@@ -96,7 +96,7 @@ async def test_rows_come_back_as_they_were_written(tables: dict[str, Table], wri
     """Every type, by a point read and a query, of a transaction and of single writes, with the ETag of the write."""
     keys = {"PartitionKey": "types", "RowKey": "transaction"}
     [new] = await transact(tables[writer], [("create", {**keys, **WRITTEN})])
-    await tables[writer].upsert_entity({**keys, **WRITTEN, "RowKey": "upsert"}, mode=UpdateMode.REPLACE)
+    await tables[writer].write(put_row({**keys, **WRITTEN, "RowKey": "upsert"}))
     row = await tables[reader].get_entity("types", "transaction")
     assert (dict(row), row.metadata) == ({**keys, **READ}, new)
     rows = await found(tables[reader], "PartitionKey eq @p", p="types")
@@ -120,14 +120,14 @@ async def test_any_text_is_a_key(tables: dict[str, Table], writer: str, reader: 
         assert [dict(each) for each in await found(tables[reader], query, p=text, r=text[::-1], t=text)] == [row]
         under = {"etag": new["etag"], "match_condition": MatchConditions.IfNotModified}
         await transact(tables[reader], [("update", {**keys, "more": text}, under)])
-        await tables[writer].update_entity({**keys, "most": text})
+        await tables[writer].write(merge_row({**keys, "most": text}))
         assert dict(await tables[reader].get_entity(**_named(keys))) == {
             **keys,
             "text": text,
             "more": text,
             "most": text,
         }
-        await tables[writer].delete_entity(**_named(keys))
+        await tables[writer].write(("delete", keys))
         assert await read_row(tables[reader], text, text[::-1]) is None
 
 
@@ -211,7 +211,7 @@ async def test_a_transaction_of_nearly_four_mib_is_taken(tables: dict[str, Table
 async def test_a_read_has_the_type_of_long_numbers(tables: dict[str, Table], name: str) -> None:
     """So that a column is written again with its type, whatever its value."""
     key = {"PartitionKey": "p", "RowKey": "long"}
-    await tables[name].upsert_entity({**key, "short": 7, "long": (7, "Edm.Int64"), "text": "7"})
+    await tables[name].write(upsert_row({**key, "short": 7, "long": (7, "Edm.Int64"), "text": "7"}))
     [queried] = [row async for row in tables[name].query_entities("RowKey eq @row", parameters={"row": "long"})]
     for row in (await tables[name].get_entity("p", "long"), queried):
         assert list(row.int64) == ["long"]
@@ -222,23 +222,22 @@ async def test_single_writes(tables: dict[str, Table], name: str) -> None:
     """A merge keeps columns and a replacement does not; a condition that fails is a conflict; no row is no error."""
     table, keys = tables[name], {"PartitionKey": "p", "RowKey": "r"}
     with pytest.raises(Conflict):
-        await table.update_entity(keys)
-    await table.upsert_entity({**keys, "a": 1})
-    await table.upsert_entity({**keys, "b": 2})
-    await table.update_entity({**keys, "c": 3})
+        await table.write(merge_row(keys))
+    await table.write(upsert_row({**keys, "a": 1}))
+    await table.write(upsert_row({**keys, "b": 2}))
+    await table.write(merge_row({**keys, "c": 3}))
     row = await table.get_entity("p", "r")
     assert row == {**keys, "a": 1, "b": 2, "c": 3}
-    for stale in (table.update_entity(keys, **UNDER_STALE), table.delete_entity("p", "r", **UNDER_STALE)):
+    for stale in (merge_row(keys, STALE), delete_row("p", "r", STALE)):
         with pytest.raises(Conflict):
-            await stale
-    etag = {"etag": row.metadata["etag"], "match_condition": MatchConditions.IfNotModified}
-    await table.update_entity({**keys, "d": 4}, UpdateMode.REPLACE, **etag)
+            await table.write(stale)
+    await table.write(replace_row({**keys, "d": 4}, row.etag))
     assert await table.get_entity("p", "r") == {**keys, "d": 4}
-    for refused in (table.upsert_entity({**keys, "n": 2**31}), table.update_entity(keys, etag=STALE)):
+    for refused in (upsert_row({**keys, "n": 2**31}), ("update", keys, {"etag": STALE})):
         with pytest.raises(LedgerRefused):
-            await refused
-    await table.delete_entity("p", "r")
-    await table.delete_entity("p", "r")
+            await table.write(refused)
+    await table.write(delete_row("p", "r"))
+    await table.write(delete_row("p", "r"))
     assert await read_row(table, "p", "r") is None
 
 
@@ -260,7 +259,11 @@ async def test_a_table_that_is_gone(tables: dict[str, Table], name: str, own: st
         await service.delete_table(own)
     table, keys = tables[name], {"PartitionKey": "p", "RowKey": "r"}
     assert await read_row(table, "p", "r") is None
-    calls = (transact(table, [("create", keys)]), table.upsert_entity(keys), found(table, "PartitionKey eq @p", p="p"))
+    calls = (
+        transact(table, [("create", keys)]),
+        table.write(upsert_row(keys)),
+        found(table, "PartitionKey eq @p", p="p"),
+    )
     for call in calls:
         with pytest.raises(Conflict):
             await call

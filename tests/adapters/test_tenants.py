@@ -34,7 +34,7 @@ async def awake(index: Index, now: datetime) -> list[str]:
 def another_process(index: Index) -> Index:
     """The same rows, and nothing remembered."""
     assert isinstance(index, TablesIndex)
-    return TablesIndex(index._account, index._table, index._tenants._table)
+    return TablesIndex(index._rows.account, index._rows.name, index._tenants._rows.name)
 
 
 async def test_a_tenant_sleeps_until_something_is_owed(storage: Storage) -> None:

@@ -13,12 +13,11 @@ from typing import Any
 import pytest
 from azure.core.credentials import AccessToken
 from azure.core.exceptions import ClientAuthenticationError
-from azure.data.tables import UpdateMode
 
 from servicebus_emulator.tls import make_certificate
 from shared.adapters.tables.account import read_row, transact
 from shared.adapters.tables.direct import DirectAccount, DirectTable
-from shared.adapters.tables.table import Table
+from shared.adapters.tables.table import Table, delete_row, replace_row, upsert_row
 from shared.errors import AlreadyExists, Conflict, LedgerRefused, LedgerUnavailable, LuciusError
 from tests.adapters.transports import CODE, JSON, LIMITS, SILENT, TRANSPORTS, Store, answer, found, outcome, table_at
 
@@ -27,9 +26,9 @@ CALLS: dict[str, Callable[[Table], Awaitable[object]]] = {
     "a point": lambda table: read_row(table, "p", "r"),
     "a query": lambda table: found(table, "PartitionKey eq @p", p="p"),
     "a transaction": lambda table: transact(table, [("create", KEYS), ("delete", {**KEYS, "RowKey": "s"})]),
-    "a merge": lambda table: table.upsert_entity(KEYS),
-    "a replacement": lambda table: table.update_entity(KEYS, UpdateMode.REPLACE),
-    "a removal": lambda table: table.delete_entity("p", "r"),
+    "a merge": lambda table: table.write(upsert_row(KEYS)),
+    "a replacement": lambda table: table.write(replace_row(KEYS)),
+    "a removal": lambda table: table.write(delete_row("p", "r")),
 }
 
 

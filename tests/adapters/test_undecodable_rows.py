@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from shared.adapters.tables.decoding import MAX_LEFT_OUT
+from shared.adapters.tables.table_rows import MAX_LEFT_OUT
 from shared.core.incidents import IncidentKind
 from shared.errors import LuciusError, Undecodable
 from tests.adapters.later_rows import BOOK, JOB, TENANT, Stores, kind_of, stores

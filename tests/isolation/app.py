@@ -17,7 +17,6 @@ from typing import Any
 from shared.adapters.memory_tables import MemoryTexts
 from shared.adapters.tables.admissions import TablesAdmissions
 from shared.adapters.tables.allocations import TablesAllocations
-from shared.adapters.tables.answers import TablesAnswers
 from shared.adapters.tables.bulks import TablesBulks
 from shared.adapters.tables.feed import TablesFeed
 from shared.adapters.tables.hooks import TablesHooks
@@ -25,7 +24,7 @@ from shared.adapters.tables.incidents import TablesIncidents
 from shared.adapters.tables.index import TablesIndex
 from shared.adapters.tables.ledger import TablesLedger
 from shared.adapters.tables.rejected import TablesRejected
-from shared.adapters.tables.sweep_mark import TablesSweepMark
+from shared.adapters.tables.sweep_mark import TablesAnswers, TablesSweepMark
 from shared.adapters.tables.usage import TablesUsage
 from shared.contracts.messages import Directive
 from shared.core.events.hints import Hint, decode_hint, encode_hint

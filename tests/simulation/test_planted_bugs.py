@@ -12,7 +12,7 @@ import pytest
 from shared.adapters.tables.keys import active_row
 from shared.core.canonical import encode_key
 from shared.operations.sweeper.report import SweepReport
-from tests.fake_tables import unconditional
+from tests.fake_tables import compare_no_etag
 from tests.simulation.plans import HOSTILE, LIVES, plan_of
 from tests.simulation.world import simulate
 
@@ -57,7 +57,7 @@ def test_nobody_sweeps(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_stale_writes_accepted(monkeypatch: pytest.MonkeyPatch) -> None:
     """A ledger that takes writes from stale reads loses events."""
-    monkeypatch.setattr("shared.adapters.tables.ledger.transact", unconditional)
+    compare_no_etag(monkeypatch, "ledger")
     assert any(simulate(seed, plan_of(seed)).violations for seed in range(30))
 
 
@@ -100,7 +100,7 @@ def test_a_feed_that_forgets_how_far_a_job_is(monkeypatch: pytest.MonkeyPatch) -
 
 def test_a_feed_that_anybody_writes_into_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without HEAD's ETag two that write at once take the same numbers."""
-    monkeypatch.setattr("shared.adapters.tables.feed.transact", unconditional)
+    compare_no_etag(monkeypatch, "feed")
     assert _feed_is_wrong(range(10))
 
 

@@ -23,7 +23,7 @@ from shared.adapters.tables.feed import TablesFeed
 from shared.adapters.tables.hooks import TablesHooks
 from shared.adapters.tables.incidents import TablesIncidents
 from shared.adapters.tables.index import TablesIndex
-from shared.adapters.tables.table import Tables
+from shared.adapters.tables.table_rows import TableRows
 from shared.adapters.tables.usage import TablesUsage
 from shared.core.gates.rules import EVERY, Gate, GateState, Rule
 from shared.core.incidents import SYSTEM, Incident, IncidentEntry, Settlement
@@ -155,14 +155,14 @@ class _OverScopedTables:
     A class with this base has the class of the store as its second base.
     """
 
-    _account: Tables
-
     def __init__(self, store: object, caller: Caller, *, moving: bool = False) -> None:
         assert isinstance(store, type(self).__bases__[1]), f"no table checks the calls of {type(store)}"
-        vars(self).update(values := vars(store))
+        vars(self).update(vars(store))
         self._reach = Reach(caller, moving)
-        shared_tables = (values.get("_gates_table"), values.get("_tenants_table"))
-        self._account = ScopedTables(self._account, self._reach, shared_tables)
+        for name, rows in vars(store).items():
+            if isinstance(rows, TableRows):
+                shared_tables = (rows.name,) if name == "_gates" else ()
+                setattr(self, name, TableRows(ScopedTables(rows.account, self._reach, shared_tables), rows.name))
 
 
 @sweeper_only(
@@ -175,7 +175,7 @@ class TenantIndex(_OverScopedTables, TablesIndex):
 
     def __init__(self, store: object, caller: Caller, *, moving: bool = False) -> None:
         super().__init__(store, caller, moving=moving)
-        self._tenants = self._tenants.over(self._account)
+        self._tenants = self._tenants.over(lambda rows: ScopedTables(rows.account, self._reach, (rows.name,)))
 
 
 @sweeper_only("log_places", "drop_log")

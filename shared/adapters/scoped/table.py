@@ -11,8 +11,6 @@ from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from enum import Enum
 from typing import Any
 
-from azure.data.tables import UpdateMode
-
 from shared.adapters.scoped.reach import Reach
 from shared.adapters.tables.keys import (
     BULKS_PARTITION,
@@ -98,19 +96,9 @@ class ScopedTable:
             self._check_write(row)
         return await self._table.submit_transaction(operations)
 
-    async def upsert_entity(self, entity: Mapping[str, Any], mode: UpdateMode = UpdateMode.MERGE) -> None:
-        self._check_write(entity)
-        await self._table.upsert_entity(entity, mode)
-
-    async def update_entity(
-        self, entity: Mapping[str, Any], mode: UpdateMode = UpdateMode.MERGE, **condition: Any
-    ) -> None:
-        self._check_write(entity)
-        await self._table.update_entity(entity, mode, **condition)
-
-    async def delete_entity(self, partition_key: str, row_key: str, **condition: Any) -> None:
-        self._check_write({"PartitionKey": partition_key})
-        await self._table.delete_entity(partition_key, row_key, **condition)
+    async def write(self, operation: Operation) -> None:
+        self._check_write(operation[1])
+        await self._table.write(operation)
 
     def _check_read(self, partition: str) -> Sharing | None:
         sharing = self._sharing(partition)

@@ -9,10 +9,9 @@ from contextlib import asynccontextmanager
 from datetime import datetime
 from typing import Any
 
-from azure.core import MatchConditions
 from azure.core.credentials_async import AsyncTokenCredential
 from azure.core.exceptions import AzureError, HttpResponseError
-from azure.data.tables import EntityProperty, RequestTooLargeError, TableEntity, UpdateMode
+from azure.data.tables import EntityProperty, RequestTooLargeError, TableEntity
 from azure.data.tables.aio import TableClient, TableServiceClient
 
 from shared.adapters.tables.direct import DirectAccount, DirectTable
@@ -145,16 +144,6 @@ async def read_row(table: Table, partition: str, row: str) -> Entity | None:
         return None
 
 
-async def first_rows(table: Table, query: str, parameters: dict[str, Any], limit: int) -> list[Entity]:
-    """At most `limit` entities, in the order of their keys. Raises LedgerUnavailable."""
-    found: list[Entity] = []
-    async for entity in table.query_entities(query, parameters=parameters, results_per_page=min(limit, 1000)):
-        found.append(entity)
-        if len(found) == limit:
-            break
-    return found
-
-
 async def transact(table: Table, operations: Sequence[Operation]) -> list[dict[str, Any]]:
     """One entity-group transaction; gives each row's metadata, in order. Raises as `Table.submit_transaction` does."""
     if len(operations) > MAX_OPERATIONS:
@@ -207,37 +196,12 @@ class SdkTable:
             async with translate_errors() as hook:
                 return [dict(each) for each in await self._client.submit_transaction(operations, raw_request_hook=hook)]
 
-    async def upsert_entity(self, entity: Mapping[str, Any], mode: UpdateMode = UpdateMode.MERGE) -> None:
-        with naming([("upsert", entity)]):
+    async def write(self, operation: Operation) -> None:
+        verb, row, *options = operation
+        given = (row["PartitionKey"], row["RowKey"]) if verb == "delete" else (row,)
+        with naming([operation]):
             async with translate_errors() as hook:
-                await self._client.upsert_entity(entity, mode, raw_request_hook=hook)
-
-    async def update_entity(
-        self,
-        entity: Mapping[str, Any],
-        mode: UpdateMode = UpdateMode.MERGE,
-        *,
-        etag: str | None = None,
-        match_condition: MatchConditions | None = None,
-    ) -> None:
-        with naming([("update", entity)]):
-            async with translate_errors() as hook:
-                await self._client.update_entity(
-                    entity, mode, etag=etag, match_condition=match_condition, raw_request_hook=hook
-                )
-
-    async def delete_entity(
-        self,
-        partition_key: str,
-        row_key: str,
-        *,
-        etag: str | None = None,
-        match_condition: MatchConditions | None = None,
-    ) -> None:
-        async with translate_errors() as hook:
-            await self._client.delete_entity(
-                partition_key, row_key, etag=etag, match_condition=match_condition, raw_request_hook=hook
-            )
+                await getattr(self._client, f"{verb}_entity")(*given, **dict(*options), raw_request_hook=hook)
 
 
 def _plain(entity: TableEntity) -> Entity:

@@ -9,17 +9,14 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any
-
-from azure.core import MatchConditions
-from azure.data.tables import UpdateMode
 
 from shared import telemetry
-from shared.adapters.tables.account import transact
 from shared.adapters.tables.admissions import wait_entity
+from shared.adapters.tables.decoding import row_as
 from shared.adapters.tables.keys import active_row, dependant_row, due_row, failed_dependant_row, wait_row
 from shared.adapters.tables.places import place_columns, place_of
-from shared.adapters.tables.table import Operation, Table
+from shared.adapters.tables.table import Entity, Operation, delete_row, merge_row, replace_row, row_at, upsert_row
+from shared.adapters.tables.table_rows import TableRows
 from shared.adapters.tables.unknown_members import keep
 from shared.core.canonical import encode_key
 from shared.core.gates.admission import Waiting
@@ -46,8 +43,7 @@ def inserts(partition: str, job: Job, place: Place | None) -> list[Operation]:
         "check_at": first_check(job),
     }
     active = {
-        "PartitionKey": partition,
-        "RowKey": active_row(job.job_id),
+        **row_at(partition, active_row(job.job_id)),
         **looked_at,
         "mode": job.mode,
         "request_type": job.request_type,
@@ -56,7 +52,7 @@ def inserts(partition: str, job: Job, place: Place | None) -> list[Operation]:
         **_for_gates(Candidate.of(job)),
         **(place_columns(place) if place is not None else {}),
     }
-    due = {"PartitionKey": partition, "RowKey": due_row(first_check(job), job.job_id), **looked_at}
+    due = {**row_at(partition, due_row(first_check(job), job.job_id)), **looked_at}
     return [("create", active), ("create", due)]
 
 
@@ -68,11 +64,7 @@ def _for_gates(candidate: Candidate) -> dict[str, str]:
 
 def deletes(partition: str, job_id: str, check_at: datetime, *, etag: str | None = None) -> list[Operation]:
     """Both rows; the transaction fails where DUE stands elsewhere by now, or with `etag` where ACTIVE has moved."""
-    active, due = (
-        {"PartitionKey": partition, "RowKey": key} for key in (active_row(job_id), due_row(check_at, job_id))
-    )
-    unmoved = {"etag": etag, "match_condition": MatchConditions.IfNotModified} if etag is not None else {}
-    return [("delete", active, unmoved), ("delete", due)]
+    return [delete_row(partition, active_row(job_id), etag), delete_row(partition, due_row(check_at, job_id))]
 
 
 def moves(partition: str, active: ActiveRow, check_at: datetime, looks: Looks) -> list[Operation]:
@@ -80,8 +72,7 @@ def moves(partition: str, active: ActiveRow, check_at: datetime, looks: Looks) -
     changed = {"check_at": check_at, "looks": json.dumps(looks)}
     old, new = due_row(active.check_at, active.job_id), due_row(check_at, active.job_id)
     due = {
-        "PartitionKey": partition,
-        "RowKey": new,
+        **row_at(partition, new),
         "job_id": active.job_id,
         "claim": active.claim,
         "created_at": active.created_at,
@@ -89,12 +80,12 @@ def moves(partition: str, active: ActiveRow, check_at: datetime, looks: Looks) -
     }
     if active.row is not None and active.row["RowKey"] == old:
         due = keep(active.row, _DUE_COLUMNS, due)
-    merged = {"PartitionKey": partition, "RowKey": active_row(active.job_id), **changed}
-    merge = ("update", merged, {"mode": UpdateMode.MERGE})
+    merged = {**row_at(partition, active_row(active.job_id)), **changed}
+    merge = merge_row(merged)
     if new == old:
         # a transaction may name a row once
-        return [merge, ("update", due, {"mode": UpdateMode.REPLACE})]
-    return [merge, ("delete", {"PartitionKey": partition, "RowKey": old}), ("create", due)]
+        return [merge, replace_row(due)]
+    return [merge, delete_row(partition, old), ("create", due)]
 
 
 def moves_place(active: ActiveRow, place: Place, check_at: datetime, *, under_etag: bool) -> list[Operation]:
@@ -105,8 +96,7 @@ def moves_place(active: ActiveRow, place: Place, check_at: datetime, *, under_et
     if old is not None and old.uncounted:
         # a merge takes no column out
         merged["uncounted"] = place.uncounted
-    unmoved = {"etag": active.etag, "match_condition": MatchConditions.IfNotModified} if under_etag else {}
-    operations[0] = ("update", merged, {"mode": UpdateMode.MERGE, **unmoved})
+    operations[0] = merge_row(merged, active.etag if under_etag else None)
     left, waiting = leaves_line(partition, old), []
     if place.state is PlaceState.WAITING and place.line is not None:
         row = wait_entity(
@@ -114,17 +104,15 @@ def moves_place(active: ActiveRow, place: Place, check_at: datetime, *, under_et
         )
         if left and left[0][1]["RowKey"] == row["RowKey"]:
             # high to emergency, without a line for those; a transaction may name a row once
-            return [*operations, ("update", row, {"mode": UpdateMode.REPLACE})]
+            return [*operations, replace_row(row)]
         waiting = [("create", row)]
     return [*operations, *left, *waiting]
 
 
 def due_in_line(partition: str, place: Place | None, check_at: datetime) -> list[Operation]:
     """The WAIT row of a job that has one says where its DUE row stands: whoever lets it in deletes that."""
-    if place is None or place.state is not PlaceState.WAITING or place.line is None:
-        return []
-    row = wait_row(place.line, place.candidate.rank, place.candidate.job_id)
-    return [("update", {"PartitionKey": partition, "RowKey": row, "due_at": check_at}, {"mode": UpdateMode.MERGE})]
+    row = _wait_row_of(place)
+    return [merge_row({**row_at(partition, row), "due_at": check_at})] if row is not None else []
 
 
 def back_in_line(active: ActiveRow) -> list[Operation]:
@@ -132,47 +120,43 @@ def back_in_line(active: ActiveRow) -> list[Operation]:
     place, partition = active.place, encode_key(active.tenant)
     if place is None or place.state is not PlaceState.WAITING or place.line is None:
         return []
-    here = {"PartitionKey": partition, "RowKey": active_row(active.job_id), "line": place.line}
-    unmoved = {"mode": UpdateMode.MERGE, "etag": active.etag, "match_condition": MatchConditions.IfNotModified}
+    here = {**row_at(partition, active_row(active.job_id)), "line": place.line}
     waiting = Waiting(place.candidate, place.line, active.claim, active.created_at, active.check_at)
-    return [("update", here, unmoved), ("create", wait_entity(partition, waiting, place.line))]
+    return [merge_row(here, active.etag), ("create", wait_entity(partition, waiting, place.line))]
 
 
 def leaves_line(partition: str, place: Place | None) -> list[Operation]:
     """The WAIT row out, of a job that has one."""
+    row = _wait_row_of(place)
+    return [delete_row(partition, row)] if row is not None else []
+
+
+def _wait_row_of(place: Place | None) -> str | None:
+    """Returns the key of the WAIT row of a job in a waiting queue."""
     if place is None or place.state is not PlaceState.WAITING or place.line is None:
-        return []
-    row = wait_row(place.line, place.candidate.rank, place.candidate.job_id)
-    return [("delete", {"PartitionKey": partition, "RowKey": row})]
+        return None
+    return wait_row(place.line, place.candidate.rank, place.candidate.job_id)
 
 
-def active_of(tenant: str, entity: Any) -> ActiveRow:
+def active_of(tenant: str, entity: Entity) -> ActiveRow:
     """Of an ACTIVE or a DUE row."""
     unacked = int(entity.get("unacked", 0))
-    return ActiveRow(
-        job_id=entity["job_id"],
+    return row_as(
+        ActiveRow,
+        entity,
         tenant=tenant,
-        claim=entity["claim"],
-        created_at=entity["created_at"],
-        check_at=entity["check_at"],
         looks={step: (look_no, count) for step, (look_no, count, *_) in json.loads(entity.get("looks", "{}")).items()},
-        request_type=entity.get("request_type", ""),
-        mode=entity.get("mode", ""),
-        status=entity.get("status", ""),
         unacked=unacked,
         # a merge leaves the column where it was when the last of them was ACKed
         unacked_since=entity["unacked_since"] if unacked else None,
-        listed_seq=int(entity.get("listed_seq", 0)),
-        source=entity.get("source"),
-        priority=entity.get("priority", "normal"),
         place=place_of(entity),
-        etag=entity.metadata["etag"] or "",
+        etag=entity.etag,
         row=entity,
     )
 
 
 async def settle(
-    table: Table, operations: Sequence[Operation], tenant: str, awaited: str, job_id: str, *, succeeded: bool
+    rows: TableRows, operations: Sequence[Operation], tenant: str, awaited: str, job_id: str, *, succeeded: bool
 ) -> None:
     """One transaction: `operations`, and the DEP row of `job_id` goes. If `awaited` did not succeed, a DEPFAILED row
     lists `job_id`; if the store refuses that row, the transaction is written without it.
@@ -180,13 +164,13 @@ async def settle(
     Raises Conflict, AlreadyExists, LedgerRefused, LedgerUnavailable.
     """
     partition = encode_key(tenant)
-    gone = ("delete", {"PartitionKey": partition, "RowKey": dependant_row(awaited, job_id)})
+    gone = delete_row(partition, dependant_row(awaited, job_id))
     if succeeded:
-        await transact(table, [*operations, gone])
+        await rows.transact([*operations, gone])
         return
-    row = {"PartitionKey": partition, "RowKey": failed_dependant_row(awaited, job_id), "job_id": job_id}
+    row = {**row_at(partition, failed_dependant_row(awaited, job_id)), "job_id": job_id}
     try:
-        await transact(table, [*operations, gone, ("upsert", row, {"mode": UpdateMode.MERGE})])
+        await rows.transact([*operations, gone, upsert_row(row)])
     except LedgerRefused:
-        await transact(table, [*operations, gone])
+        await rows.transact([*operations, gone])
         telemetry.warn("ROW_REFUSED", jobId=job_id, tenant_id=tenant, row=row["RowKey"])

@@ -12,13 +12,9 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from azure.core import MatchConditions
-from azure.data.tables import UpdateMode
-
-from shared.adapters.tables.account import first_rows, read_row, transact
 from shared.adapters.tables.breakers import admission_breaker_json, admission_breaker_of
 from shared.adapters.tables.columns import json_text, parts, whole
-from shared.adapters.tables.decoding import decoded, first_decoded
+from shared.adapters.tables.decoding import decoded, row_as
 from shared.adapters.tables.directory import TablesDirectory
 from shared.adapters.tables.gates import SET_AS_A_WHOLE, gate_json, gate_of, instant, is_known
 from shared.adapters.tables.keys import (
@@ -32,7 +28,8 @@ from shared.adapters.tables.keys import (
 )
 from shared.adapters.tables.log_rows import entry_entity, entry_of
 from shared.adapters.tables.places import candidate_columns, candidate_of, freed_delete, freed_of
-from shared.adapters.tables.table import Entity, Operation, Tables
+from shared.adapters.tables.table import Entity, Operation, Tables, delete_row, merge_row, replace_row, row_at
+from shared.adapters.tables.table_rows import TableRows, between, from_key
 from shared.adapters.tables.unknown_members import keep
 from shared.core.canonical import encode_key
 from shared.core.gates.admission import Waiting
@@ -45,6 +42,7 @@ from shared.ports.admissions import AdmissionWrite, LogPlace, StoredAdmission
 
 _GATE = "gate_"
 _PARTS = ("inside", "inside_by_source", "lines", "shares")
+_JSON = (*_PARTS, "gates")
 
 
 class TablesAdmissions(TablesDirectory):
@@ -52,102 +50,76 @@ class TablesAdmissions(TablesDirectory):
 
     def __init__(self, account: Tables, index_table: str, gates_table: str) -> None:
         super().__init__(account, gates_table)
-        self._index_table = index_table
+        self._index = TableRows(account, index_table)
 
     async def read(self, tenant: str) -> StoredAdmission | None:
-        entity = await read_row(await self._account.table(self._index_table), encode_key(tenant), GATES_ROW)
-        if entity is None:
-            return None
-        return StoredAdmission(decoded(_admission_of, entity), entity.metadata["etag"] or "", entity)
+        return await self._index.find(encode_key(tenant), GATES_ROW, _stored_of)
 
     async def first_waiting(self, tenant: str, line: int, limit: int) -> list[Waiting]:
-        table = await self._account.table(self._index_table)
-        query = "PartitionKey eq @tenant and RowKey ge @first and RowKey lt @end"
-        parameters = {"tenant": encode_key(tenant), "first": wait_row(line, 0, ""), "end": after_line(line)}
-        return await first_decoded(table, query, parameters, limit, _waiting_of)
+        query = from_key(encode_key(tenant), wait_row(line, 0, ""), after_line(line))
+        return await self._index.first_decoded(query, limit, _waiting_of)
 
     async def freed(
         self, tenant: str, *, after: Freed | None = None, limit: int, unread: list[str] | None = None
     ) -> list[Freed]:
-        table = await self._account.table(self._index_table)
-        query = "PartitionKey eq @tenant and RowKey gt @first and RowKey lt @end"
         first = freed_row(after.job_id) if after is not None else "FREED:"
-        parameters = {"tenant": encode_key(tenant), "first": first, "end": "FREED;"}
+        query = between(encode_key(tenant), first, "FREED;")
         if unread is None:
-            return [decoded(freed_of, entity) for entity in await first_rows(table, query, parameters, limit)]
-        return await first_decoded(table, query, parameters, limit, freed_of, unread)
+            return [decoded(freed_of, entity) for entity in await self._index.first(query, limit)]
+        return await self._index.first_decoded(query, limit, freed_of, unread)
 
     async def drop_freed(self, tenant: str, job_id: str) -> None:
-        table = await self._account.table(self._index_table)
-        await table.delete_entity(encode_key(tenant), freed_row(job_id))
+        await self._index.delete(encode_key(tenant), freed_row(job_id))
 
     async def log(self, tenant: str, gate_id: str, *, after: int, limit: int) -> list[LogEntry]:
-        table = await self._account.table(self._index_table)
-        query = "PartitionKey eq @tenant and RowKey gt @first and RowKey lt @end"
-        parameters = {
-            "tenant": encode_key(tenant),
-            "first": gate_log_row(gate_id, after),
-            "end": f"GATELOG:{gate_id};",
-        }
-        return await first_decoded(table, query, parameters, limit, entry_of(LogEntry))
+        query = between(encode_key(tenant), gate_log_row(gate_id, after), f"GATELOG:{gate_id};")
+        return await self._index.first_decoded(query, limit, entry_of(LogEntry))
 
     async def log_places(self, tenant: str, *, first: LogPlace, limit: int) -> list[LogPlace]:
-        table = await self._account.table(self._index_table)
-        query = "PartitionKey eq @tenant and RowKey ge @first and RowKey lt @end"
         key = gate_log_row(first.gate_id, first.seq) if first.gate_id else "GATELOG:"
-        parameters = {"tenant": encode_key(tenant), "first": key, "end": "GATELOG;"}
-        return await first_decoded(table, query, parameters, limit, _log_place)
+        return await self._index.first_decoded(from_key(encode_key(tenant), key, "GATELOG;"), limit, _log_place)
 
     async def drop_log(self, tenant: str, places: Sequence[LogPlace]) -> None:
-        keys = [gate_log_row(each.gate_id, each.seq) for each in places]
-        deletes: list[Operation] = [("delete", {"PartitionKey": encode_key(tenant), "RowKey": key}) for key in keys]
-        await transact(await self._account.table(self._index_table), deletes)
+        partition = encode_key(tenant)
+        await self._index.transact([delete_row(partition, gate_log_row(each.gate_id, each.seq)) for each in places])
 
 
 def operations_of(write: AdmissionWrite) -> list[Operation]:
     """The rows of the change, for a transaction of the tenant's partition."""
     partition = encode_key(write.after.tenant)
-    admission = {"PartitionKey": partition, "RowKey": GATES_ROW, **_columns_after(write)}
-    operations: list[Operation] = []
-    if write.before is None:
-        operations.append(("create", admission))
-    else:
-        under_etag = {
-            "mode": UpdateMode.REPLACE,
-            "etag": write.before.etag,
-            "match_condition": MatchConditions.IfNotModified,
-        }
-        operations.append(("update", admission, under_etag))
+    admission = {**row_at(partition, GATES_ROW), **_columns_after(write)}
+    operations: list[Operation] = [
+        ("create", admission) if write.before is None else replace_row(admission, write.before.etag)
+    ]
     looked_at: dict[str, Any] = {"check_at": write.check_at}
     for waiting in write.let_in:
         job_id = waiting.candidate.job_id
         due = {
-            "PartitionKey": partition,
-            "RowKey": due_row(write.check_at, job_id),
+            **row_at(partition, due_row(write.check_at, job_id)),
             "job_id": job_id,
             "claim": waiting.claim,
             "created_at": waiting.created_at,
             **looked_at,
         }
-        active: dict[str, Any] = {"PartitionKey": partition, "RowKey": active_row(job_id)}
+        active: dict[str, Any] = row_at(partition, active_row(job_id))
         active["state"] = PlaceState.ADMITTED.value
         if epoch := epoch_of(write.after, waiting.candidate.job_type):
             active["breaker_epoch"] = epoch
         operations += [
-            ("delete", _wait_key(partition, waiting)),
-            ("update", {**active, **looked_at}, {"mode": UpdateMode.MERGE}),
+            _wait_delete(partition, waiting),
+            merge_row({**active, **looked_at}),
         ]
         if (old := due_row(waiting.due_at, job_id)) == due["RowKey"]:
             # a transaction may name a row once
-            operations.append(("update", due, {"mode": UpdateMode.REPLACE}))
+            operations.append(replace_row(due))
         else:
-            operations += [("delete", {"PartitionKey": partition, "RowKey": old}), ("create", due)]
+            operations += [delete_row(partition, old), ("create", due)]
     for waiting, line in write.relined:
-        in_line = {"PartitionKey": partition, "RowKey": active_row(waiting.candidate.job_id), "line": line}
+        in_line = {**row_at(partition, active_row(waiting.candidate.job_id)), "line": line}
         operations += [
-            ("delete", _wait_key(partition, waiting)),
+            _wait_delete(partition, waiting),
             ("create", wait_entity(partition, waiting, line)),
-            ("update", in_line, {"mode": UpdateMode.MERGE}),
+            merge_row(in_line),
         ]
     operations += [freed_delete(partition, each) for each in write.freed]
     operations += [
@@ -169,17 +141,15 @@ def _columns_after(write: AdmissionWrite) -> dict[str, Any]:
     return keep(row, _admission_columns(before), _admission_columns(after), parts=_PARTS, whole=SET_AS_A_WHOLE)
 
 
-def _wait_key(partition: str, waiting: Waiting) -> dict[str, Any]:
-    row = wait_row(waiting.line, waiting.candidate.rank, waiting.candidate.job_id)
-    return {"PartitionKey": partition, "RowKey": row}
+def _wait_delete(partition: str, waiting: Waiting) -> Operation:
+    return delete_row(partition, wait_row(waiting.line, waiting.candidate.rank, waiting.candidate.job_id))
 
 
 def wait_entity(partition: str, waiting: Waiting, line: int) -> dict[str, Any]:
     """The WAIT row of a job in `line`."""
     candidate = waiting.candidate
     return {
-        "PartitionKey": partition,
-        "RowKey": wait_row(line, candidate.rank, candidate.job_id),
+        **row_at(partition, wait_row(line, candidate.rank, candidate.job_id)),
         "line": line,
         "claim": waiting.claim,
         "created_at": waiting.created_at,
@@ -207,19 +177,19 @@ def _admission_columns(admission: AdmissionState) -> dict[str, Any]:
     inside: dict[str, dict[str, int]] = {}
     for (job_type, mode), count in admission.inside.items():
         inside.setdefault(job_type, {})[mode] = count
-    columns: dict[str, Any] = {
-        "tenant": admission.tenant,
+    plain = {name: value for name, value in vars(admission).items() if name not in _JSON and value is not None}
+    return {
+        **plain,
         **parts("inside", inside),
         **parts("inside_by_source", dict(admission.inside_by_source)),
-        "emergencies": admission.emergencies,
-        "staged": admission.staged,
         **parts("lines", lines),
         **parts("shares", {id_: _share_json(share) for id_, share in admission.shares.items()}),
-        "counted_at": admission.counted_at,
         **{f"{_GATE}{id_}": json_text(gate_json(state)) for id_, state in admission.gates.items()},
     }
-    instants = {"counting_until": admission.counting_until, "wake_at": admission.wake_at}
-    return {**columns, **{name: instant for name, instant in instants.items() if instant is not None}}
+
+
+def _stored_of(entity: Entity) -> StoredAdmission:
+    return StoredAdmission(_admission_of(entity), entity.etag, entity)
 
 
 def _admission_of(entity: Entity) -> AdmissionState:
@@ -231,8 +201,9 @@ def _admission_of(entity: Entity) -> AdmissionState:
     }
     gates = [json.loads(entity[name]) for name in entity if name.startswith(_GATE)]
     states = [gate_of(values) for values in gates if is_known(values)]
-    return AdmissionState(
-        tenant=entity["tenant"],
+    return row_as(
+        AdmissionState,
+        entity,
         gates={state.gate.id: state for state in states},
         inside={
             (job_type, mode): count
@@ -244,9 +215,6 @@ def _admission_of(entity: Entity) -> AdmissionState:
         staged=entity["staged"],
         lines=lines,
         shares={share.gate.id: share for share in _shares_of(entity)},
-        counted_at=entity["counted_at"],
-        counting_until=entity.get("counting_until"),
-        wake_at=entity.get("wake_at"),
     )
 
 

@@ -6,18 +6,17 @@ out and logs it (`ROW_UNDECODABLE`): the other jobs continue.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import MISSING, fields
+from functools import cache
 from typing import Any, TypeVar
 
 from shared import telemetry
 from shared.adapters.tables.columns import UNDECODABLE
-from shared.adapters.tables.table import Entity, Table, key_of
+from shared.adapters.tables.table import Entity, key_of
 from shared.errors import Undecodable
 
 T = TypeVar("T")
-
-#: maximum of rows that one query leaves out, so that it ends in a store of another release
-MAX_LEFT_OUT = 1000
 
 
 def decoded(decode: Callable[[Entity], T], entity: Entity) -> T:
@@ -41,36 +40,23 @@ def all_decoded(decode: Callable[[Entity], T], entities: Iterable[Entity], unrea
     return found
 
 
-async def first_decoded(
-    table: Table,
-    query: str,
-    parameters: dict[str, Any],
-    limit: int | None,
-    decode: Callable[[Entity], T | None],
-    unread: list[str] | None = None,
-    **options: Any,
-) -> list[T]:
-    """Returns the objects of the first rows that can be decoded, at most `limit`, in the order of their keys.
+def row_as(kind: Callable[..., T], row: Mapping[str, Any], /, **given: Any) -> T:
+    """Returns the dataclass of a row that has a column for each field; `given` are fields that it has in another form.
 
-    `decode` returns None for a row that is not of the list. The query continues past such a row, and past one that
-    cannot be decoded: a page is shorter than its limit only at the end of its range. Raises LedgerUnavailable;
-    Undecodable after `MAX_LEFT_OUT` rows that cannot be decoded.
+    A column may be absent if its field has a default. Raises Undecodable for any other.
     """
-    found: list[T] = []
-    left_out = 0
-    page = min(limit, 1000) if limit is not None else None
-    async for entity in table.query_entities(query, parameters=parameters, results_per_page=page, **options):
-        try:
-            if (one := decoded(decode, entity)) is not None:
-                found.append(one)
-        except Undecodable as row:
-            left_out += 1
-            if left_out > MAX_LEFT_OUT:
-                raise
-            leave_out(row, unread)
-        if len(found) == limit:
-            break
-    return found
+    values = {
+        name: row[name]
+        for name, is_required in _fields_of(kind)
+        if name not in given and (is_required or row.get(name) is not None)
+    }
+    return kind(**values, **given)
+
+
+@cache
+def _fields_of(kind: Any) -> tuple[tuple[str, bool], ...]:
+    """Returns the name of each field, and whether it has no default."""
+    return tuple((each.name, each.default is each.default_factory is MISSING) for each in fields(kind) if each.init)
 
 
 def leave_out(row: Undecodable, unread: list[str] | None = None) -> None:

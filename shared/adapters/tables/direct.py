@@ -20,11 +20,9 @@ from urllib.parse import quote, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
-from azure.core import MatchConditions
 from azure.core.credentials import AccessToken, AzureNamedKeyCredential
 from azure.core.credentials_async import AsyncTokenCredential
 from azure.core.exceptions import AzureError
-from azure.data.tables import UpdateMode
 from yarl import URL
 
 from shared.adapters.tables import wire
@@ -261,44 +259,19 @@ class DirectTable:
             _expect(202, answer)
             return wire.metadata_of(answer.headers.get("Content-Type", ""), answer.body)
 
-    async def upsert_entity(self, entity: Mapping[str, Any], mode: UpdateMode = UpdateMode.MERGE) -> None:
-        await self._write(entity, mode, {})
-
-    async def update_entity(
-        self,
-        entity: Mapping[str, Any],
-        mode: UpdateMode = UpdateMode.MERGE,
-        *,
-        etag: str | None = None,
-        match_condition: MatchConditions | None = None,
-    ) -> None:
+    async def write(self, operation: Operation) -> None:
+        verb, row, *options = operation
+        headers, body = dict(_WRITE), None
         with _encoding():
-            condition = {"If-Match": wire.if_match(etag, match_condition)}
-        await self._write(entity, mode, condition)
-
-    async def _write(self, entity: Mapping[str, Any], mode: UpdateMode, condition: Mapping[str, str]) -> None:
-        with _encoding():
-            path = wire.path_of(self._name, entity["PartitionKey"], entity["RowKey"])
-            body = wire.json_of(entity).encode("ascii")
-        headers = {**_WRITE, **condition, "Content-Type": "application/json"}
-        answer = await self._account.send(wire.method_of(mode), path, headers, body=body)
-        with _understood(), naming([("upsert", entity)]):
-            _expect(204, answer)
-
-    async def delete_entity(
-        self,
-        partition_key: str,
-        row_key: str,
-        *,
-        etag: str | None = None,
-        match_condition: MatchConditions | None = None,
-    ) -> None:
-        with _encoding():
-            path = wire.path_of(self._name, partition_key, row_key)
-            condition = {"If-Match": wire.if_match(etag, match_condition)}
-        answer = await self._account.send("DELETE", path, {**_WRITE, **condition})
-        if answer.status != 404:
-            with _understood():
+            method = wire.method_of(verb, *options)
+            path = wire.path_of(self._name, row["PartitionKey"], row["RowKey"])
+            if verb != "upsert":
+                headers["If-Match"] = wire.if_match(*options)
+            if verb != "delete":
+                headers["Content-Type"], body = "application/json", wire.json_of(row).encode("ascii")
+        answer = await self._account.send(method, path, headers, body=body)
+        if verb != "delete" or answer.status != 404:
+            with _understood(), naming([operation]):
                 _expect(204, answer)
 
 

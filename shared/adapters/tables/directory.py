@@ -15,6 +15,7 @@ and each process reads a row after a change of it. For a thousand tenants 32 row
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import random
 from collections import defaultdict
@@ -23,14 +24,11 @@ from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 
-from azure.core import MatchConditions
-from azure.data.tables import UpdateMode
-
-from shared.adapters.tables.account import read_row, transact
 from shared.adapters.tables.columns import UNDECODABLE, json_text, parts, whole
 from shared.adapters.tables.gates import SET_AS_A_WHOLE, gate_json, gate_of, rule_of
 from shared.adapters.tables.keys import DIRECTORY_PARTITION
-from shared.adapters.tables.table import Entity, NotThere, Operation, Table, Tables
+from shared.adapters.tables.table import Entity, NotThere, Operation, Tables, delete_row, merge_row, row_at, upsert_row
+from shared.adapters.tables.table_rows import TableRows, all_of, from_key
 from shared.adapters.tables.unknown_members import keep
 from shared.core.canonical import digest
 from shared.core.gates.rules import Gate, GateKind, GateState, Rule
@@ -54,11 +52,10 @@ class TablesDirectory:
     """See `shared.ports.admissions.QuotaDirectory`."""
 
     def __init__(self, account: Tables, gates_table: str) -> None:
-        self._account = account
-        self._gates_table = gates_table
+        self._gates = TableRows(account, gates_table)
 
     async def versions(self) -> dict[str, int]:
-        entity = await read_row(await self._table(), DIRECTORY_PARTITION, _VERSION)
+        entity = await self._gates.read(DIRECTORY_PARTITION, _VERSION)
         return {
             name.replace("_", ":", 1): number
             for name, number in (entity or {}).items()
@@ -66,12 +63,11 @@ class TablesDirectory:
         }
 
     async def group(self, name: str) -> DirectoryRows:
-        query = "PartitionKey eq @directory and RowKey ge @first and RowKey lt @end"
-        return _rows_of(await self._entities(query, first=name, end=f"{name}~"))
+        return _rows_of([row async for row in self._gates.query(from_key(DIRECTORY_PARTITION, name, f"{name}~"))])
 
     async def groups(self) -> dict[str, DirectoryRows]:
         found: dict[str, list[Entity]] = defaultdict(list)
-        for entity in await self._entities("PartitionKey eq @directory"):
+        async for entity in self._gates.query(all_of(DIRECTORY_PARTITION)):
             found[_group_of(entity["RowKey"])].append(entity)
         return {name: _rows_of(entities) for name, entities in found.items() if name != _VERSION}
 
@@ -106,7 +102,7 @@ class TablesDirectory:
         """Returns the columns, whose column `name` keeps the members that a later release wrote; `known` gives those
         that this release knows.
         """
-        entity = await read_row(await self._table(), DIRECTORY_PARTITION, row)
+        entity = await self._gates.read(DIRECTORY_PARTITION, row)
         try:
             before = {name: json_text(known(json.loads(entity[name])))} if entity is not None else {}
         except UNDECODABLE:
@@ -118,9 +114,9 @@ class TablesDirectory:
 
     async def _change_tenants(self, change: Callable[[_Entries], _Entries], tenant: str) -> None:
         """Changes the row of the tenant under its ETag; writes nothing if `change` changes nothing."""
-        table, row = await self._table(), row_of_tenant(tenant)
+        row = row_of_tenant(tenant)
         for race in range(_MAX_RACES):
-            entity = await read_row(table, DIRECTORY_PARTITION, row)
+            entity = await self._gates.read(DIRECTORY_PARTITION, row)
             try:
                 before = _entries(entity) if entity is not None else {}
             except UNDECODABLE as error:
@@ -129,15 +125,14 @@ class TablesDirectory:
             after = change(before)
             if after == before:
                 return
-            columns = {"PartitionKey": DIRECTORY_PARTITION, "RowKey": row, **parts(_COLUMN, after)}
+            columns = {**row_at(DIRECTORY_PARTITION, row), **parts(_COLUMN, after)}
             operation: Operation = ("create", columns)
             if entity is not None:
                 emptied = {name: "" for name in entity if name.startswith(_COLUMN)}
-                unmoved = {"etag": entity.metadata["etag"], "match_condition": MatchConditions.IfNotModified}
                 # merged: a later release may have more columns
-                operation = ("update", {**emptied, **columns}, {"mode": UpdateMode.MERGE, **unmoved})
+                operation = merge_row({**emptied, **columns}, entity.etag)
             try:
-                await _change(table, row, operation)
+                await self._change(row, operation)
             except (Conflict, AlreadyExists):
                 await asyncio.sleep(_FIRST_WAIT_S * 2**race * random.random())
             else:
@@ -145,30 +140,18 @@ class TablesDirectory:
         raise Contended("others changed the directory of quotas at every try")
 
     async def _put(self, row: str, columns: Mapping[str, Any] | None) -> None:
-        key = {"PartitionKey": DIRECTORY_PARTITION, "RowKey": row}
-        table = await self._table()
         if columns is not None:
-            await _change(table, row, ("upsert", {**key, **columns}, {"mode": UpdateMode.MERGE}))
+            await self._change(row, upsert_row({**row_at(DIRECTORY_PARTITION, row), **columns}))
             return
-        try:
-            await _change(table, row, ("delete", key))
-        except NotThere:
-            return
+        with contextlib.suppress(NotThere):
+            await self._change(row, delete_row(DIRECTORY_PARTITION, row))
 
-    async def _entities(self, query: str, **parameters: str) -> list[Entity]:
-        found = (await self._table()).query_entities(query, parameters={"directory": DIRECTORY_PARTITION, **parameters})
-        return [entity async for entity in found]
-
-    async def _table(self) -> Table:
-        return await self._account.table(self._gates_table)
-
-
-async def _change(table: Table, row: str, operation: Operation) -> None:
-    """One change and the new version of its group, both or neither."""
-    # a random number and no count: what is restored from a backup never meets a number of today
-    version = {_group_of(row).replace(":", "_"): random.getrandbits(31)}
-    key = {"PartitionKey": DIRECTORY_PARTITION, "RowKey": _VERSION}
-    await transact(table, [operation, ("upsert", {**key, **version}, {"mode": UpdateMode.MERGE})])
+    async def _change(self, row: str, operation: Operation) -> None:
+        """One change and the new version of its group, both or neither."""
+        # a random number and no count: what is restored from a backup never meets a number of today
+        version = {_group_of(row).replace(":", "_"): random.getrandbits(31)}
+        versions = {**row_at(DIRECTORY_PARTITION, _VERSION), **version}
+        await self._gates.transact([operation, upsert_row(versions)])
 
 
 def row_of_tenant(tenant: str) -> str:

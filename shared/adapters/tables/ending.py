@@ -1,4 +1,6 @@
-"""The rows with which a job ends in its tenant's partition: LIST, CLAIM, DEAD, INCIDENT, and ENDED."""
+"""The rows with which a job begins in its tenant's partition (CLAIM, LIST, ACTIVE, DUE, WAIT, and DEP), and those with
+which it ends (LIST, CLAIM, DEAD, INCIDENT, and ENDED).
+"""
 
 from __future__ import annotations
 
@@ -6,33 +8,56 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from azure.data.tables import UpdateMode
-
+from shared.adapters.tables.active import inserts
+from shared.adapters.tables.decoding import row_as
 from shared.adapters.tables.incidents import incident_inserts
-from shared.adapters.tables.keys import claim_row, ended_row, list_row
+from shared.adapters.tables.keys import claim_row, dependant_row, ended_row, list_row
 from shared.adapters.tables.listing import changing_columns, dead_inserts, letter_column, list_columns
-from shared.adapters.tables.table import Entity, Operation
+from shared.adapters.tables.table import Entity, Operation, delete_row, merge_row, replace_row, row_at, upsert_row
 from shared.adapters.tables.unknown_members import keep
 from shared.core.canonical import encode_key
 from shared.core.jobs.job import Job
-from shared.ports.index import Clearing, EndedRow, first_clearing
+from shared.ports.index import Claim, Clearing, EndedRow, Reservation, first_clearing
 
 _ENDED_COLUMNS = dict.fromkeys(("job_id", "clear_at", "purged", "owed"))
+
+
+def decode_claim(entity: Entity) -> Claim:
+    """Returns the claim of a CLAIM row."""
+    return row_as(Claim, entity, expires_at=entity.get("expires_at") or None, etag=entity.etag)
+
+
+def claim_entity(partition: str, job: Job) -> dict[str, Any]:
+    """Returns the CLAIM row of a living job."""
+    key = row_at(partition, claim_row(job.idempotency_hash))
+    return {**key, "job_id": job.job_id, "body_hash": job.body_hash, "created_at": job.created_at}
+
+
+def rows_of(reservation: Reservation) -> list[Operation]:
+    """Returns the rows of a new job, without those of its tenant's quotas."""
+    job, replacing, partition = reservation.job, reservation.replacing, encode_key(reservation.job.tenant)
+    claim = claim_entity(partition, job)
+    listed = {**row_at(partition, list_row(job.created_at, job.job_id)), **list_columns(job)}
+    claiming = ("create", claim) if replacing is None else replace_row(claim, replacing.etag)
+    return [
+        claiming,
+        ("create", listed),
+        *inserts(partition, job, reservation.place),
+        *(
+            ("create", {**row_at(partition, dependant_row(each, job.job_id)), "job_id": job.job_id})
+            for each in job.dependencies or ()
+        ),
+    ]
 
 
 def ending(job: Job, claim_expires_at: datetime) -> list[Operation]:
     """LIST and CLAIM of a job that ended, its ENDED row, and where it failed its DEAD row and its incident."""
     partition = encode_key(job.tenant)
-    listed = {
-        "PartitionKey": partition,
-        "RowKey": list_row(job.created_at, job.job_id),
-        **changing_columns(job),
-        **letter_column(job),
-    }
-    claim = {"PartitionKey": partition, "RowKey": claim_row(job.idempotency_hash), "expires_at": claim_expires_at}
+    listed = {**row_at(partition, list_row(job.created_at, job.job_id)), **changing_columns(job), **letter_column(job)}
+    claim = {**row_at(partition, claim_row(job.idempotency_hash)), "expires_at": claim_expires_at}
     return [
-        ("update", listed, {"mode": UpdateMode.MERGE}),
-        ("update", claim, {"mode": UpdateMode.MERGE}),
+        merge_row(listed),
+        merge_row(claim),
         ("create", ended_entity(partition, job.job_id, first_clearing(job).clear_at, purged=False)),
         *dead_inserts(partition, job),
         *incident_inserts(partition, job),
@@ -48,28 +73,19 @@ def ending_owed(job: Job) -> list[Operation]:
 def owed_rows(job: Job, claim_expires_at: datetime) -> list[Operation]:
     """The rows of `ending` but ENDED, each whole, so that one that is gone comes back; LIST is the last one."""
     partition = encode_key(job.tenant)
-    claim = {
-        "PartitionKey": partition,
-        "RowKey": claim_row(job.idempotency_hash),
-        "job_id": job.job_id,
-        "body_hash": job.body_hash,
-        "created_at": job.created_at,
-        "expires_at": claim_expires_at,
-    }
+    claim = {**claim_entity(partition, job), "expires_at": claim_expires_at}
     listed = {
-        "PartitionKey": partition,
-        "RowKey": list_row(job.created_at, job.job_id),
+        **row_at(partition, list_row(job.created_at, job.job_id)),
         **list_columns(job),
         **changing_columns(job),
         **letter_column(job),
     }
     # merged: columns of a later release stay
-    merged = {"mode": UpdateMode.MERGE}
     return [
-        ("upsert", claim, merged),
+        upsert_row(claim),
         *dead_inserts(partition, job),
         *incident_inserts(partition, job),
-        ("upsert", listed, merged),
+        upsert_row(listed),
     ]
 
 
@@ -85,8 +101,8 @@ def rescheduled(partition: str, ended: EndedRow, clear_at: datetime, *, purged: 
     old, new = ended_row(ended.clear_at, ended.job_id), ended_entity(partition, ended.job_id, clear_at, purged=purged)
     new = keep(ended.row, _ENDED_COLUMNS, new)
     if old == new["RowKey"]:
-        return [("update", new, {"mode": UpdateMode.REPLACE})]
-    return [("delete", {"PartitionKey": partition, "RowKey": old}), ("create", new)]
+        return [replace_row(new)]
+    return [delete_row(partition, old), ("create", new)]
 
 
 def ended_entity(
@@ -94,17 +110,10 @@ def ended_entity(
 ) -> dict[str, Any]:
     """An ENDED row."""
     row = ended_row(clear_at, job_id)
-    entity = {"PartitionKey": partition, "RowKey": row, "job_id": job_id, "clear_at": clear_at, "purged": purged}
+    entity = {**row_at(partition, row), "job_id": job_id, "clear_at": clear_at, "purged": purged}
     return {**entity, "owed": True} if owed else entity
 
 
 def ended_of(tenant: str, entity: Entity) -> EndedRow:
     """Returns the ENDED row of a tenant's job."""
-    return EndedRow(
-        job_id=entity["job_id"],
-        tenant=tenant,
-        clear_at=entity["clear_at"],
-        purged=bool(entity["purged"]),
-        owed=bool(entity.get("owed", False)),
-        row=entity,
-    )
+    return row_as(EndedRow, entity, tenant=tenant, purged=bool(entity["purged"]), row=entity)

@@ -9,6 +9,7 @@ from typing import Any
 
 from shared.adapters.tables.columns import json_text
 from shared.adapters.tables.keys import delivery_row, hook_row, pending_row
+from shared.adapters.tables.table import row_at
 from shared.core.webhooks.webhooks import (
     Delivery,
     DeliveryState,
@@ -41,7 +42,7 @@ def hook_entity(partition: str, hook: Hook) -> dict[str, Any]:
     }
     if hook.previous is not None:
         row |= _of_secret("previous", hook.previous)
-    return {"PartitionKey": partition, "RowKey": hook_row(hook.id), **row}
+    return {**row_at(partition, hook_row(hook.id)), **row}
 
 
 def _of_secret(name: str, secret: SecretVersion) -> dict[str, Any]:
@@ -79,7 +80,7 @@ def delivery_key(delivery: Delivery) -> str:
 
 def delivery_entity(partition: str, delivery: Delivery) -> dict[str, Any]:
     row = {**_columns(vars(delivery)), "state": delivery.state.value}
-    return {"PartitionKey": partition, "RowKey": delivery_key(delivery), **row}
+    return {**row_at(partition, delivery_key(delivery)), **row}
 
 
 def delivery_of(row: Mapping[str, Any]) -> Delivery:

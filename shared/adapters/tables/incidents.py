@@ -7,19 +7,15 @@ same subject out while one is open. All are written in the transaction of the IN
 from __future__ import annotations
 
 import contextlib
-from dataclasses import fields
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
 
-from azure.core import MatchConditions
-from azure.data.tables import UpdateMode
-
-from shared.adapters.tables.account import read_row, transact
-from shared.adapters.tables.decoding import decoded, first_decoded
+from shared.adapters.tables.decoding import decoded, row_as
 from shared.adapters.tables.keys import INCIDENTS_PARTITION, incident_log_row, newest_first
 from shared.adapters.tables.log_rows import entry_entity, entry_of
-from shared.adapters.tables.table import Entity, Operation, Table, Tables
+from shared.adapters.tables.table import Entity, Operation, Tables, delete_row, merge_row, row_at, upsert_row
+from shared.adapters.tables.table_rows import TableRows, between
 from shared.core.canonical import digest, encode_key
 from shared.core.incidents import (
     Incident,
@@ -38,7 +34,6 @@ from shared.ports.dead_letters import ended_at
 from shared.ports.incidents import IncidentRow
 
 _ROW, _OPEN = "INCIDENT", "OPEN"
-_RANGE = "PartitionKey eq @partition and RowKey gt @first and RowKey lt @end"
 _MILLISECOND = timedelta(milliseconds=1)
 #: Race incident: few settle one at once
 _MAX_RACES = 5
@@ -48,12 +43,12 @@ class TablesIncidents:
     """See `shared.ports.incidents.Incidents`."""
 
     def __init__(self, account: Tables, index_table: str, gates_table: str) -> None:
-        self._account = account
-        self._index_table = index_table
-        self._gates_table = gates_table
+        self._index = TableRows(account, index_table)
+        self._gates = TableRows(account, gates_table)
 
     async def read(self, home: str | None, incident_id: str, opened_at: datetime) -> Incident | None:
-        return await self._read(home, incident_id, opened_at)
+        rows, partition = self._place(home)
+        return await rows.find(partition, newest_first(_ROW, opened_at, incident_id), _incident_of)
 
     async def list_at(
         self,
@@ -64,7 +59,7 @@ class TablesIncidents:
         since: datetime | None = None,
         until: datetime | None = None,
     ) -> list[IncidentRow]:
-        return await _rows(*await self._place(home), _ROW, after, limit, since, until)
+        return await _rows(*self._place(home), _ROW, after, limit, since, until)
 
     async def list_of_tenant(
         self,
@@ -75,27 +70,25 @@ class TablesIncidents:
         since: datetime | None = None,
         until: datetime | None = None,
     ) -> list[IncidentRow]:
-        return await _rows(*await self._place(None), _of(tenant), after, limit, since, until)
+        return await _rows(*self._place(None), _of(tenant), after, limit, since, until)
 
     async def list_open(
         self, *, after: str | None, limit: int, since: datetime | None = None, until: datetime | None = None
     ) -> list[IncidentRow]:
-        return await _rows(*await self._place(None), _OPEN, after, limit, since, until)
+        return await _rows(*self._place(None), _OPEN, after, limit, since, until)
 
     async def enter_open(self, incident: Incident, now: datetime) -> None:
-        table, partition = await self._place(None)
-        await table.upsert_entity({**_entity(partition, _OPEN, incident), "entered_at": now}, mode=UpdateMode.MERGE)
+        listed = {**_entity(INCIDENTS_PARTITION, _OPEN, incident), "entered_at": now}
+        await self._gates.write(upsert_row(listed))
 
     async def leave_open(self, incident: Incident, *, etag: str | None = None) -> None:
-        table, partition = await self._place(None)
-        condition: dict[str, Any] = {"etag": etag, "match_condition": MatchConditions.IfNotModified} if etag else {}
-        with contextlib.suppress(Conflict):
-            await table.delete_entity(partition, newest_first(_OPEN, incident.opened_at, incident.id), **condition)
+        row = newest_first(_OPEN, incident.opened_at, incident.id)
+        await self._gates.delete(INCIDENTS_PARTITION, row, etag or None)
 
     async def open(self, incident: Incident, entry: IncidentEntry, *, now: datetime | None = None) -> bool:
-        table, partition = await self._place(None)
+        partition = INCIDENTS_PARTITION
         subject = _subject_row(incident.kind, incident.subject)
-        pointer = {"PartitionKey": partition, "RowKey": subject, "incident_id": incident.id}
+        pointer = {**row_at(partition, subject), "incident_id": incident.id}
         operations: list[Operation] = [
             ("create", {**pointer, "opened_at": incident.opened_at}),
             ("create", _entity(partition, _ROW, incident)),
@@ -104,20 +97,23 @@ class TablesIncidents:
             ("create", _log_entity(partition, entry)),
         ]
         try:
-            await transact(table, operations)
+            await self._gates.transact(operations)
         except (AlreadyExists, Conflict):
             return False
         return True
 
     async def find_open(self, kind: IncidentKind, subject: str) -> Incident | None:
-        pointer = await read_row(*await self._place(None), _subject_row(kind, subject))
-        return await self._read(None, pointer["incident_id"], pointer["opened_at"]) if pointer is not None else None
+        pointer = await self._gates.read(INCIDENTS_PARTITION, _subject_row(kind, subject))
+        if pointer is None:
+            return None
+        # each caller finds it, whose job's end may settle it
+        return await TablesIncidents.read(self, None, pointer["incident_id"], pointer["opened_at"])
 
     async def settle(self, incident: Incident, settlement: Settlement, *, stays: bool = False) -> Incident:
-        table, partition = await self._place(incident.home)
+        rows, partition = self._place(incident.home)
         row = newest_first(_ROW, incident.opened_at, incident.id)
         for _ in range(_MAX_RACES):
-            entity = await read_row(table, partition, row)
+            entity = await rows.read(partition, row)
             if entity is None:
                 raise Contended("the incident was archived meanwhile")
             operations = settles(entity, settlement)
@@ -126,44 +122,30 @@ class TablesIncidents:
             if incident.home is None:
                 operations += _leaves(partition, decoded(_incident_of, entity), settlement, stays=stays)
             with contextlib.suppress(Conflict):
-                await transact(table, operations)
+                await rows.transact(operations)
         raise Contended("the incident was changed by others at every try")
 
     async def settled_before(self, before: datetime, *, after: str | None, limit: int) -> list[IncidentRow]:
-        table, partition = await self._place(None)
         # none was opened after it was settled
         first = max(newest_first(_ROW, before, ""), f"{_ROW}:{after or ''}")
-        parameters = {"partition": partition, "first": first, "end": f"{_ROW};", "before": before}
-        query = f"{_RANGE} and settled_at lt @before"
-        return await first_decoded(table, query, parameters, limit, partial(_row_of, _ROW))
+        query = between(INCIDENTS_PARTITION, first, f"{_ROW};").having("settled_at lt @before", before=before)
+        return await self._gates.first_decoded(query, limit, partial(_row_of, _ROW))
 
     async def remove(self, incident: Incident) -> None:
-        table, partition = await self._place(None)
         rows = [incident_log_row(incident.id, seq) for seq in range(1, incident.log_seq + 1)]
         if incident.tenant is not None:
             rows.append(newest_first(_of(incident.tenant), incident.opened_at, incident.id))
         # last, since it leads to the others
         for row in [*rows, newest_first(_ROW, incident.opened_at, incident.id)]:
-            await table.delete_entity(partition, row)
+            await self._gates.delete(INCIDENTS_PARTITION, row)
 
     async def log(self, incident: Incident, *, after: int, limit: int) -> list[IncidentEntry]:
-        table, partition = await self._place(incident.home)
-        parameters = {
-            "partition": partition,
-            "first": incident_log_row(incident.id, after),
-            "end": f"INCIDENTLOG:{incident.id};",
-        }
-        return await first_decoded(table, _RANGE, parameters, limit, entry_of(IncidentEntry))
+        rows, partition = self._place(incident.home)
+        query = between(partition, incident_log_row(incident.id, after), f"INCIDENTLOG:{incident.id};")
+        return await rows.first_decoded(query, limit, entry_of(IncidentEntry))
 
-    async def _read(self, home: str | None, incident_id: str, opened_at: datetime) -> Incident | None:
-        table, partition = await self._place(home)
-        entity = await read_row(table, partition, newest_first(_ROW, opened_at, incident_id))
-        return decoded(_incident_of, entity) if entity is not None else None
-
-    async def _place(self, home: str | None) -> tuple[Table, str]:
-        if home is None:
-            return await self._account.table(self._gates_table), INCIDENTS_PARTITION
-        return await self._account.table(self._index_table), encode_key(home)
+    def _place(self, home: str | None) -> tuple[TableRows, str]:
+        return (self._gates, INCIDENTS_PARTITION) if home is None else (self._index, encode_key(home))
 
 
 def incident_inserts(partition: str, job: Job) -> list[Operation]:
@@ -173,16 +155,16 @@ def incident_inserts(partition: str, job: Job) -> list[Operation]:
         return []
     incident, entry = found
     return [
-        ("upsert", _entity(partition, _ROW, incident), {"mode": UpdateMode.MERGE}),
-        ("upsert", _log_entity(partition, entry), {"mode": UpdateMode.MERGE}),
+        upsert_row(_entity(partition, _ROW, incident)),
+        upsert_row(_log_entity(partition, entry)),
     ]
 
 
-async def job_incident(table: Table, partition: str, job: Job) -> Entity | None:
+async def job_incident(rows: TableRows, job: Job) -> Entity | None:
     """The INCIDENT row of a job that failed for good. Raises LedgerUnavailable."""
     if not escalates(job):
         return None
-    return await read_row(table, partition, newest_first(_ROW, ended_at(job), job_incident_id(job.job_id)))
+    return await rows.read(encode_key(job.tenant), newest_first(_ROW, ended_at(job), job_incident_id(job.job_id)))
 
 
 def settles(entity: Entity, settlement: Settlement) -> list[Operation]:
@@ -192,21 +174,13 @@ def settles(entity: Entity, settlement: Settlement) -> list[Operation]:
         return []
     incident, entry = after
     partition = entity["PartitionKey"]
-    under_etag = {
-        "mode": UpdateMode.MERGE,
-        "etag": entity.metadata["etag"],
-        "match_condition": MatchConditions.IfNotModified,
-    }
-    return [
-        ("update", _entity(partition, _ROW, incident), under_etag),
-        ("create", _log_entity(partition, entry)),
-    ]
+    return [merge_row(_entity(partition, _ROW, incident), entity.etag), ("create", _log_entity(partition, entry))]
 
 
 def removes(entity: Entity) -> list[Operation]:
     """An INCIDENT row and its log, which go with their job."""
     rows = (entity["RowKey"], *(incident_log_row(entity["id"], seq) for seq in range(1, entity["log_seq"] + 1)))
-    return [("delete", {"PartitionKey": entity["PartitionKey"], "RowKey": row}) for row in rows]
+    return [delete_row(entity["PartitionKey"], row) for row in rows]
 
 
 def _leaves(partition: str, incident: Incident, settlement: Settlement, *, stays: bool) -> list[Operation]:
@@ -218,11 +192,11 @@ def _leaves(partition: str, incident: Incident, settlement: Settlement, *, stays
         gone.append(newest_first(_OPEN, incident.opened_at, incident.id))
     else:
         listed = {**_entity(partition, _OPEN, found[0]), "entered_at": settlement.at}
-        settles.append(("upsert", listed, {"mode": UpdateMode.MERGE}))
+        settles.append(upsert_row(listed))
     if found is not None and incident.tenant is not None:
         row = _entity(partition, _of(incident.tenant), found[0])
-        settles.append(("update", row, {"mode": UpdateMode.MERGE}))
-    return [*(("delete", {"PartitionKey": partition, "RowKey": row}) for row in gone), *settles]
+        settles.append(merge_row(row))
+    return [*(delete_row(partition, row) for row in gone), *settles]
 
 
 def _of(tenant: str) -> str:
@@ -234,7 +208,7 @@ def _subject_row(kind: IncidentKind, subject: str) -> str:
 
 
 async def _rows(
-    table: Table,
+    rows: TableRows,
     partition: str,
     prefix: str,
     after: str | None,
@@ -243,16 +217,17 @@ async def _rows(
     until: datetime | None,
 ) -> list[IncidentRow]:
     """The instants bound the range of keys too, which holds milliseconds."""
-    first, end, query = f"{prefix}:{after or ''}", f"{prefix};", _RANGE
-    parameters: dict[str, Any] = {"partition": partition}
+    first, end = f"{prefix}:{after or ''}", f"{prefix};"
     if until is not None:
         first = max(first, newest_first(prefix, until + _MILLISECOND, ""))
-        query, parameters = f"{query} and opened_at lt @until", {**parameters, "until": until}
     if since is not None:
         end = newest_first(prefix, since - _MILLISECOND, "")
-        query, parameters = f"{query} and opened_at ge @since", {**parameters, "since": since}
-    parameters |= {"first": first, "end": end}
-    return await first_decoded(table, query, parameters, limit, partial(_row_of, prefix))
+    query = between(partition, first, end)
+    if until is not None:
+        query = query.having("opened_at lt @until", until=until)
+    if since is not None:
+        query = query.having("opened_at ge @since", since=since)
+    return await rows.first_decoded(query, limit, partial(_row_of, prefix))
 
 
 def _row_of(prefix: str, entity: Entity) -> IncidentRow:
@@ -260,20 +235,14 @@ def _row_of(prefix: str, entity: Entity) -> IncidentRow:
         incident=_incident_of(entity),
         cursor=entity["RowKey"].removeprefix(f"{prefix}:"),
         entered_at=entity.get("entered_at"),
-        etag=entity.metadata["etag"] or "",
+        etag=entity.etag,
     )
 
 
 def _entity(partition: str, prefix: str, incident: Incident) -> dict[str, Any]:
     values = {name: value for name, value in vars(incident).items() if value is not None}
     row = newest_first(prefix, incident.opened_at, incident.id)
-    return {
-        "PartitionKey": partition,
-        "RowKey": row,
-        **values,
-        "kind": incident.kind.value,
-        "state": incident.state.value,
-    }
+    return {**row_at(partition, row), **values, "kind": incident.kind.value, "state": incident.state.value}
 
 
 def _log_entity(partition: str, entry: IncidentEntry) -> dict[str, Any]:
@@ -281,6 +250,6 @@ def _log_entity(partition: str, entry: IncidentEntry) -> dict[str, Any]:
 
 
 def _incident_of(entity: Entity) -> Incident:
-    values: dict[str, Any] = {field.name: entity.get(field.name) for field in fields(Incident)}
-    values |= {name: entity[name] for name in ("id", "subject", "code", "opened_at", "log_seq", "log_hash")}
-    return Incident(**{**values, "kind": IncidentKind(entity["kind"]), "state": IncidentState(entity["state"])})
+    values = {name: entity.get(name) for name in ("tenant", "request_type", "detail")}
+    values |= {name: entity[name] for name in ("log_seq", "log_hash")}
+    return row_as(Incident, entity, kind=IncidentKind(entity["kind"]), state=IncidentState(entity["state"]), **values)

@@ -11,10 +11,6 @@ from datetime import datetime
 from functools import partial
 from typing import Any
 
-from azure.core import MatchConditions
-from azure.data.tables import UpdateMode
-
-from shared.adapters.tables.account import read_row, transact
 from shared.adapters.tables.active import (
     active_of,
     back_in_line,
@@ -27,9 +23,9 @@ from shared.adapters.tables.active import (
     settle,
 )
 from shared.adapters.tables.admissions import operations_of
-from shared.adapters.tables.creating import decode_claim, rows_of
 from shared.adapters.tables.decoding import all_decoded, decoded
 from shared.adapters.tables.ending import (
+    decode_claim,
     ended_entity,
     ended_of,
     ending,
@@ -37,6 +33,7 @@ from shared.adapters.tables.ending import (
     owed_rows,
     put_off,
     rescheduled,
+    rows_of,
 )
 from shared.adapters.tables.keys import (
     GUARD_PARTITION,
@@ -52,13 +49,10 @@ from shared.adapters.tables.keys import (
     list_row,
     share_row,
 )
-from shared.adapters.tables.listing import (
-    TablesLists,
-    changing_columns,
-)
+from shared.adapters.tables.listing import TablesLists, changing_columns
 from shared.adapters.tables.places import freed_insert
 from shared.adapters.tables.sweep_position import position_entity, position_of
-from shared.adapters.tables.table import Operation, Tables
+from shared.adapters.tables.table import Operation, Tables, delete_row, merge_row, row_at, upsert_row
 from shared.adapters.tables.tenants import TenantRows
 from shared.core.canonical import encode_key
 from shared.core.gates.ends import Freed, is_good
@@ -120,14 +114,12 @@ class TablesIndex(TablesLists):
     ) -> None:
         """`jitter` gives a number from 0 to 1."""
         super().__init__(account, table)
-        self._tenants_table = tenants_table
         self._tenants = TenantRows(account, tenants_table)
         self._sleep = sleep
         self._jitter = jitter
 
     async def read_claim(self, tenant: str, claim: str) -> Claim | None:
-        entity = await read_row(await self._account.table(self._table), encode_key(tenant), claim_row(claim))
-        return decoded(decode_claim, entity) if entity is not None else None
+        return await self._rows.find(encode_key(tenant), claim_row(claim), decode_claim)
 
     async def reserve(
         self, job: Job, *, replacing: Claim | None, place: Place | None = None, admission: AdmissionWrite | None = None
@@ -140,13 +132,10 @@ class TablesIndex(TablesLists):
         first = reservations[0].job
         await self._tenants.wake(first.tenant, first.created_at)
         operations = [operation for each in reservations for operation in rows_of(each)]
-        await transact(
-            await self._account.table(self._table), [*operations, *(operations_of(admission) if admission else [])]
-        )
+        await self._rows.transact([*operations, *(operations_of(admission) if admission else [])])
 
     async def read_active(self, tenant: str, job_id: str) -> ActiveRow | None:
-        entity = await read_row(await self._account.table(self._table), encode_key(tenant), active_row(job_id))
-        return decoded(partial(active_of, tenant), entity) if entity is not None else None
+        return await self._rows.find(encode_key(tenant), active_row(job_id), partial(active_of, tenant))
 
     async def move_place(
         self,
@@ -164,17 +153,16 @@ class TablesIndex(TablesLists):
             operations.append(freed_insert(encode_key(active.tenant), freed))
         if admission is not None:
             operations += operations_of(admission)
-        table = await self._account.table(self._table)
         if settled is None:
-            await transact(table, operations)
+            await self._rows.transact(operations)
         else:
-            await settle(table, operations, active.tenant, settled, active.job_id, succeeded=succeeded)
+            await settle(self._rows, operations, active.tenant, settled, active.job_id, succeeded=succeeded)
 
     async def move_places(self, moves: Sequence[PlaceMove], admission: AdmissionWrite) -> None:
         operations: list[Operation] = []
         for each in moves:
             operations += moves_place(each.active, each.place, each.check_at, under_etag=False)
-        await transact(await self._account.table(self._table), [*operations, *operations_of(admission)])
+        await self._rows.transact([*operations, *operations_of(admission)])
 
     async def dependants(self, tenant: str, job_id: str, *, limit: int, after: str = "") -> list[str]:
         found = await self._range(tenant, dependant_row(job_id, after), f"DEP:{job_id};", limit)
@@ -185,16 +173,15 @@ class TablesIndex(TablesLists):
         return [entity["RowKey"].removeprefix(failed_dependant_row(job_id, "")) for entity in found]
 
     async def is_dependant(self, tenant: str, job_id: str, dependant: str) -> bool:
-        table = await self._account.table(self._table)
-        return await read_row(table, encode_key(tenant), dependant_row(job_id, dependant)) is not None
+        return await self._rows.read(encode_key(tenant), dependant_row(job_id, dependant)) is not None
 
     async def drop_dependant(self, tenant: str, job_id: str, dependant: str, *, succeeded: bool = True) -> None:
         # another one took the row
         with contextlib.suppress(Conflict):
-            await settle(await self._account.table(self._table), [], tenant, job_id, dependant, succeeded=succeeded)
+            await settle(self._rows, [], tenant, job_id, dependant, succeeded=succeeded)
 
     async def write_admission(self, admission: AdmissionWrite) -> None:
-        await transact(await self._account.table(self._table), operations_of(admission))
+        await self._rows.transact(operations_of(admission))
 
     async def close(
         self, job: Job, *, claim_expires_at: datetime, purged: Sequence[Clearing] = (), counted: bool = False
@@ -215,8 +202,8 @@ class TablesIndex(TablesLists):
         return ended.freed
 
     async def write_owed(self, job: Job, *, claim_expires_at: datetime) -> list[str]:
-        table, refused = await self._account.table(self._table), []
-        listed = await read_row(table, encode_key(job.tenant), list_row(job.created_at, job.job_id))
+        refused = []
+        listed = await self._rows.read(encode_key(job.tenant), list_row(job.created_at, job.job_id))
         if listed is not None and listed.get("status") == job.status.value:
             # LIST is the last row, and others may have changed it since
             return []
@@ -224,7 +211,7 @@ class TablesIndex(TablesLists):
         is_anothers = claim is not None and claim.job_id != job.job_id
         for operation in owed_rows(job, claim_expires_at)[1 if is_anothers else 0 :]:
             try:
-                await transact(table, [operation])
+                await self._rows.transact([operation])
             except AlreadyExists:
                 continue
             except LedgerRefused:
@@ -236,7 +223,7 @@ class TablesIndex(TablesLists):
 
         `check_at`: where its DUE row is thought to stand; None: ACTIVE is asked.
         """
-        table, partition = await self._account.table(self._table), encode_key(tenant)
+        partition = encode_key(tenant)
         rows, extra = end.rows, end.extra
         tried: ActiveRow | None = None
         is_in_line = True
@@ -245,10 +232,9 @@ class TablesIndex(TablesLists):
             if check_at is not None:
                 leaving = deletes(partition, job_id, check_at)
             else:
-                entity = await read_row(table, partition, active_row(job_id))
-                if entity is None:
+                active = await self.read_active(tenant, job_id)
+                if active is None:
                     return _Ended()
-                active = decoded(partial(active_of, tenant), entity)
                 if tried is not None and tried.etag == active.etag and end.owed:
                     # it did not move, so a row that the end changes is gone; if that was no row of `rows`, its WAIT row
                     is_in_line = rows is not end.owed
@@ -262,7 +248,7 @@ class TablesIndex(TablesLists):
                 freed = active.freed(end.freed_at, good=end.good) if end.freed_at is not None else None
             operations = [*leaving, *([freed_insert(partition, freed)] if freed is not None else []), *rows, *extra]
             try:
-                await transact(table, operations)
+                await self._rows.transact(operations)
             except (Conflict, AlreadyExists):
                 # ACTIVE is gone with all the rest; or it moved, or a sweeper moved DUE (Race sweeps)
                 check_at, extra = None, ()
@@ -297,24 +283,18 @@ class TablesIndex(TablesLists):
     ) -> None:
         partition = encode_key(active.tenant)
         mark: dict[str, Any] = {
-            "PartitionKey": partition,
-            "RowKey": active_row(active.job_id),
+            **row_at(partition, active_row(active.job_id)),
             "status": job.status.value,
             "unacked": unacked,
             "listed_seq": job.event_seq,
         }
         if unacked_since is not None:
             mark["unacked_since"] = unacked_since
-        listed = {
-            "PartitionKey": partition,
-            "RowKey": list_row(active.created_at, active.job_id),
-            **changing_columns(job),
-        }
+        listed = {**row_at(partition, list_row(active.created_at, active.job_id)), **changing_columns(job)}
         # ACTIVE is gone once the job's end is written, and changes with every relisting: so LIST never goes backwards
-        unmoved = {"mode": UpdateMode.MERGE, "etag": active.etag, "match_condition": MatchConditions.IfNotModified}
-        operations = [("update", mark, unmoved), ("update", listed, {"mode": UpdateMode.MERGE})]
+        operations = [merge_row(mark, active.etag), merge_row(listed)]
         with contextlib.suppress(Conflict):
-            await transact(await self._account.table(self._table), operations)
+            await self._rows.transact(operations)
 
     async def awake_tenants(self, *, now: datetime) -> list[AwakeTenant]:
         return await self._tenants.awake(now)
@@ -324,28 +304,27 @@ class TablesIndex(TablesLists):
         await self._tenants.sleep(awake, ended[0].clear_at if ended else None)
 
     async def read_position(self, share: int) -> SweepPosition:
-        entity = await read_row(await self._account.table(self._table), GUARD_PARTITION, share_row(POSITION_ROW, share))
+        entity = await self._rows.read(GUARD_PARTITION, share_row(POSITION_ROW, share))
         # without a position a pass starts from the beginning
         found = all_decoded(position_of, [entity] if entity is not None else [])
         return found[0] if found else SweepPosition()
 
     async def write_position(self, share: int, position: SweepPosition) -> None:
-        table = await self._account.table(self._table)
-        await table.upsert_entity(position_entity(share, position), mode=UpdateMode.MERGE)
+        await self._rows.write(upsert_row(position_entity(share, position)))
 
     async def reschedule_check(self, active: ActiveRow, check_at: datetime, *, looks: Looks = NO_LOOKS) -> None:
         partition = encode_key(active.tenant)
         operations = [*moves(partition, active, check_at, looks), *due_in_line(partition, active.place, check_at)]
         # Race sweeps: gone, or moved by another one
         with contextlib.suppress(Conflict, AlreadyExists):
-            await transact(await self._account.table(self._table), operations)
+            await self._rows.transact(operations)
 
     async def restore_waiting(self, active: ActiveRow) -> bool:
-        table, operations = await self._account.table(self._table), back_in_line(active)
-        if not operations or await read_row(table, encode_key(active.tenant), operations[-1][1]["RowKey"]) is not None:
+        operations, partition = back_in_line(active), encode_key(active.tenant)
+        if not operations or await self._rows.read(partition, operations[-1][1]["RowKey"]) is not None:
             return False
         try:
-            await transact(table, operations)
+            await self._rows.transact(operations)
         except (Conflict, AlreadyExists):
             # admitted, moved or ended between the two reads
             return False
@@ -355,7 +334,7 @@ class TablesIndex(TablesLists):
         partition = encode_key(active.tenant)
         keys = (claim_row(active.claim), list_row(active.created_at, active.job_id))
         rows: list[Operation] = [
-            *(("delete", {"PartitionKey": partition, "RowKey": key}) for key in keys),
+            *(delete_row(partition, key) for key in keys),
             ("create", ended_entity(partition, active.job_id, active.created_at + FIRST_CLEARING, purged=False)),
         ]
         # where LIST or CLAIM is gone already
@@ -374,27 +353,27 @@ class TablesIndex(TablesLists):
         operations = rescheduled(encode_key(ended.tenant), ended, clear_at, purged=purged)
         # Race sweeps: gone, or moved by another one to the same instant
         with contextlib.suppress(Conflict, AlreadyExists):
-            await transact(await self._account.table(self._table), operations)
+            await self._rows.transact(operations)
 
     async def clear_again(self, tenant: str, late: Sequence[tuple[ListRow, datetime]], now: datetime) -> None:
         await self._tenants.wake(tenant, now)
         partition, operations = encode_key(tenant), list[Operation]()
         for row, clear_at in late:
-            listed = {"PartitionKey": partition, "RowKey": row.cursor, "cleared_again": True}
+            listed = {**row_at(partition, row.cursor), "cleared_again": True}
             ended = ended_entity(partition, row.job_id, clear_at, purged=True)
             operations += [
-                ("update", listed, {"mode": UpdateMode.MERGE}),
-                ("upsert", ended, {"mode": UpdateMode.MERGE}),
+                merge_row(listed),
+                upsert_row(ended),
             ]
         # Race archived: one of the jobs has just been cleared
         with contextlib.suppress(Conflict):
-            await transact(await self._account.table(self._table), operations)
+            await self._rows.transact(operations)
 
     async def finish_clearing(self, ended: EndedRow) -> None:
         await self._delete(ended.tenant, ended_row(ended.clear_at, ended.job_id))
 
     async def delete_claim(self, tenant: str, claim: str, held: Claim) -> None:
-        await self._delete(tenant, claim_row(claim), etag=held.etag, match_condition=MatchConditions.IfNotModified)
+        await self._delete(tenant, claim_row(claim), held.etag)
 
     async def tenants(self) -> list[str]:
         return await self._tenants.all()

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import AsyncIterator, Sequence
-from typing import Any
-
-from azure.core import MatchConditions
-from azure.data.tables import UpdateMode
+from collections.abc import Sequence
 
 from shared.adapters.tables import rows
-from shared.adapters.tables.account import transact
 from shared.adapters.tables.claim_check import TextStore, offload_all, restore
 from shared.adapters.tables.decoding import decoded
 from shared.adapters.tables.keys import JOB_ROW, event_row, step_row
-from shared.adapters.tables.table import MAX_OPERATIONS, Entity, Operation, Tables
+from shared.adapters.tables.table import MAX_OPERATIONS, Entity, Operation, Tables, delete_row, replace_row
+from shared.adapters.tables.table_rows import TableRows, all_of, between
 from shared.adapters.tables.unknown_members import keep
 from shared.core.jobs.job import Event, Record
 from shared.core.jobs.states import JobStatus
@@ -31,8 +26,7 @@ class TablesLedger:
     """See `shared.ports.ledger.Ledger`."""
 
     def __init__(self, account: Tables, table: str, texts: TextStore) -> None:
-        self._account = account
-        self._table = table
+        self._rows = TableRows(account, table)
         self._texts = texts
 
     async def read(self, job_id: str) -> Stored | None:
@@ -46,9 +40,9 @@ class TablesLedger:
         found: list[Entity] = []
         etag, tenant_id = "", None
         # EVENT sorts before JOB, and STEP after it: one range holds the job without its history
-        async for entity in self._query("PartitionKey eq @job and RowKey ge @first", {"job": job_id, "first": JOB_ROW}):
+        async for entity in self._rows.query(all_of(job_id).having("RowKey ge @first", first=JOB_ROW)):
             if entity["RowKey"] == JOB_ROW:
-                etag, tenant_id = entity.metadata["etag"] or "", entity.get("tenant_id")
+                etag, tenant_id = entity.etag, entity.get("tenant_id")
             try:
                 found.append(await restore(entity, self._texts))
             except DataLost as lost:
@@ -64,10 +58,8 @@ class TablesLedger:
         return Stored(record, etag, {each["RowKey"]: each for each in found if _has_unknown(each)})
 
     async def end_of(self, job_id: str) -> tuple[int, bool] | None:
-        query = "PartitionKey eq @job and RowKey eq @row"
-        async for entity in self._query(
-            query, {"job": job_id, "row": JOB_ROW}, select=["PartitionKey", "RowKey", "event_seq", "status"]
-        ):
+        query = all_of(job_id).having("RowKey eq @row", row=JOB_ROW)
+        async for entity in self._rows.query(query, select=["PartitionKey", "RowKey", "event_seq", "status"]):
             # a status that only a later release knows is raised by the read
             return decoded(lambda row: (int(row["event_seq"]), row["status"] in _TERMINAL), entity)
         return None
@@ -79,7 +71,7 @@ class TablesLedger:
             rows.event_entity(event),
         ]
         operations = [("create", entity) for entity in await offload_all(entities, self._texts)]
-        meta = await transact(await self._account.table(self._table), operations)
+        meta = await self._rows.transact(operations)
         return Stored(record, meta[0]["etag"])
 
     async def commit(self, before: Stored, after: Record, events: Sequence[Event]) -> Stored:
@@ -96,16 +88,11 @@ class TablesLedger:
             )
         ]
         job, *others = await offload_all(entities, self._texts)
-        under_etag = {
-            "mode": UpdateMode.REPLACE,
-            "etag": before.etag,
-            "match_condition": MatchConditions.IfNotModified,
-        }
-        operations: list[Operation] = [("update", job, under_etag)]
-        operations += [("update", entity, {"mode": UpdateMode.REPLACE}) for entity in others[: len(changed)]]
+        operations: list[Operation] = [replace_row(job, before.etag)]
+        operations += [replace_row(entity) for entity in others[: len(changed)]]
         operations += [("create", entity) for entity in others[len(changed) :]]
         try:
-            meta = await transact(await self._account.table(self._table), operations)
+            meta = await self._rows.transact(operations)
         except AlreadyExists as taken:
             # Race conflict: the EVENT's number is taken by another commit
             raise Conflict from taken
@@ -114,45 +101,31 @@ class TablesLedger:
     async def remove(self, stored: Stored) -> None:
         job = stored.record.job
         keys = [step_row(step.step_index, step.step_id) for step in stored.record.steps]
-        fence = {"etag": stored.etag, "match_condition": MatchConditions.IfNotModified}
-        operations: list[Operation] = [("delete", {"PartitionKey": job.job_id, "RowKey": JOB_ROW}, fence)]
-        operations += [("delete", {"PartitionKey": job.job_id, "RowKey": key}) for key in keys]
-        await transact(await self._account.table(self._table), operations)
+        operations = [delete_row(job.job_id, JOB_ROW, stored.etag)]
+        operations += [delete_row(job.job_id, key) for key in keys]
+        await self._rows.transact(operations)
         await self.delete_remainder(job.job_id)
 
     async def delete_remainder(self, job_id: str) -> None:
-        table = await self._account.table(self._table)
-        keys = [
-            entity["RowKey"] async for entity in self._query("PartitionKey eq @job", {"job": job_id}, select=["RowKey"])
-        ]
-        for start in range(0, len(keys), MAX_OPERATIONS):
-            chunk = keys[start : start + MAX_OPERATIONS]
+        rows = [row async for row in self._rows.query(all_of(job_id), select=["PartitionKey", "RowKey"])]
+        for start in range(0, len(rows), MAX_OPERATIONS):
             # Race sweeps: another one may be at it
-            with contextlib.suppress(Conflict):
-                await transact(table, [("delete", {"PartitionKey": job_id, "RowKey": key}) for key in chunk])
+            await self._rows.delete_all(rows[start : start + MAX_OPERATIONS])
         await self._texts.remove(f"{job_id}/")
 
     async def find_event(self, job_id: str, cause_id: str) -> Event | None:
-        query = "PartitionKey eq @job and RowKey lt @end and cause_id eq @cause"
-        async for entity in self._query(query, {"job": job_id, "end": JOB_ROW, "cause": cause_id}):
+        query = all_of(job_id).having("RowKey lt @end and cause_id eq @cause", end=JOB_ROW, cause=cause_id)
+        async for entity in self._rows.query(query):
             return decoded(rows.event_of, await restore(entity, self._texts))
         return None
 
     async def events(self, job_id: str, *, after_seq: int = 0, limit: int = 1000) -> list[Event]:
-        query = "PartitionKey eq @job and RowKey gt @after and RowKey lt @end"
-        found: list[Event] = []
-        parameters = {"job": job_id, "after": event_row(after_seq), "end": JOB_ROW}
-        async for entity in self._query(query, parameters, results_per_page=min(limit, 1000)):
-            # strict: a history with a gap is none
-            found.append(decoded(rows.event_of, await restore(entity, self._texts)))
-            if len(found) == limit:
-                break
-        return found
-
-    async def _query(self, query: str, parameters: dict[str, Any], **options: Any) -> AsyncIterator[Entity]:
-        table = await self._account.table(self._table)
-        async for entity in table.query_entities(query, parameters=parameters, **options):
-            yield entity
+        query = between(job_id, event_row(after_seq), JOB_ROW)
+        # strict: a history with a gap is none
+        return [
+            decoded(rows.event_of, await restore(entity, self._texts))
+            for entity in await self._rows.first(query, limit)
+        ]
 
 
 def _has_unknown(row: Entity) -> bool:

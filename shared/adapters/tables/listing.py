@@ -12,18 +12,15 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
-from azure.core import MatchConditions
-from azure.data.tables import UpdateMode
-
-from shared.adapters.tables.account import first_rows, read_row, transact
-from shared.adapters.tables.decoding import decoded, first_decoded
+from shared.adapters.tables.decoding import decoded, row_as
 from shared.adapters.tables.incidents import job_incident, removes, settles
 from shared.adapters.tables.keys import (
     dead_row,
     failed_dependant_row,
     list_row,
 )
-from shared.adapters.tables.table import Entity, Operation, Tables
+from shared.adapters.tables.table import Entity, Operation, Tables, delete_row, merge_row, row_at, upsert_row
+from shared.adapters.tables.table_rows import Query, TableRows, between
 from shared.core.canonical import encode_key
 from shared.core.incidents import Settlement
 from shared.core.jobs.job import Job
@@ -36,7 +33,6 @@ from shared.ports.index import ListRow
 _MILLISECOND = timedelta(milliseconds=1)
 #: Race letter: a redrive, a dismissal and a sweep change the row once each
 _MAX_RACES = 5
-_BETWEEN = "PartitionKey eq @tenant and RowKey gt @first and RowKey lt @end"
 T = TypeVar("T")
 
 
@@ -44,8 +40,7 @@ class TablesLists:
     """The part of `shared.ports.index.Index` that lists."""
 
     def __init__(self, account: Tables, table: str) -> None:
-        self._account = account
-        self._table = table
+        self._rows = TableRows(account, table)
 
     async def list_jobs(
         self,
@@ -56,17 +51,14 @@ class TablesLists:
         since: datetime | None = None,
         until: datetime | None = None,
     ) -> list[ListRow]:
-        table = await self._account.table(self._table)
-        query, parameters = _list_query(encode_key(tenant), after, since, until)
-        return await first_decoded(table, query, parameters, limit, _listed_of)
+        return await self._rows.first_decoded(_list_query(encode_key(tenant), after, since, until), limit, _listed_of)
 
     async def delete_listing(self, job: Job) -> None:
         await self._delete(job.tenant, list_row(job.created_at, job.job_id))
         if letter_at_end(job) is not None:
             await self._delete(job.tenant, dead_row(ended_at(job), job.job_id))
-            table, partition = await self._account.table(self._table), encode_key(job.tenant)
-            if (incident := await job_incident(table, partition, job)) is not None:
-                await transact(table, removes(incident))
+            if (incident := await job_incident(self._rows, job)) is not None:
+                await self._rows.transact(removes(incident))
         for awaited in job.dependencies or ():
             await self._delete(job.tenant, failed_dependant_row(awaited, job.job_id))
 
@@ -80,26 +72,27 @@ class TablesLists:
     async def end_dead_letter(
         self, job: Job, state: LetterState, settlement: Settlement | None = None
     ) -> LetterState | None:
-        table, partition = await self._account.table(self._table), encode_key(job.tenant)
+        partition = encode_key(job.tenant)
         for _ in range(_MAX_RACES):
-            listed = await read_row(table, partition, list_row(job.created_at, job.job_id))
+            listed = await self._rows.read(partition, list_row(job.created_at, job.job_id))
             if listed is None or listed["status"] != JobStatus.FAILED_FINAL:
                 return None
             known = listed.get("dead_letter")
             if known is not None and known != LetterState.LISTED:
                 return decoded(lambda row: LetterState(row["dead_letter"]), listed)
-            operations = [_describes(listed, state), *([_delete_dead(partition, job)] if known else [])]
-            if settlement is not None and (incident := await job_incident(table, partition, job)) is not None:
+            operations = [
+                _describes(listed, state),
+                *([delete_row(partition, dead_row(ended_at(job), job.job_id))] if known else []),
+            ]
+            if settlement is not None and (incident := await job_incident(self._rows, job)) is not None:
                 operations += settles(incident, settlement)
             with contextlib.suppress(Conflict):
-                await transact(table, operations)
+                await self._rows.transact(operations)
                 return state
         raise Contended("the job's LIST row was changed by others at every try")
 
-    async def _range(self, tenant: str, first: str, end: str, limit: int) -> list[Any]:
-        """Rows of a tenant between two keys, both left out; `;` is the character after `:`."""
-        parameters = {"tenant": encode_key(tenant), "first": first, "end": end}
-        return await first_rows(await self._account.table(self._table), _BETWEEN, parameters, limit)
+    async def _range(self, tenant: str, first: str, end: str, limit: int) -> list[Entity]:
+        return await self._rows.first(between(encode_key(tenant), first, end), limit)
 
     async def _first(
         self,
@@ -110,14 +103,11 @@ class TablesLists:
         decode: Callable[[Entity], T],
         unread: list[str] | None = None,
     ) -> list[T]:
-        """The same, without rows that cannot be decoded (`first_decoded`)."""
-        parameters = {"tenant": encode_key(tenant), "first": first, "end": end}
-        return await first_decoded(await self._account.table(self._table), _BETWEEN, parameters, limit, decode, unread)
+        """Returns the same rows decoded, without those that cannot be decoded (`TableRows.first_decoded`)."""
+        return await self._rows.first_decoded(between(encode_key(tenant), first, end), limit, decode, unread)
 
-    async def _delete(self, tenant: str, row: str, **condition: Any) -> None:
-        table = await self._account.table(self._table)
-        with contextlib.suppress(Conflict):
-            await table.delete_entity(encode_key(tenant), row, **condition)
+    async def _delete(self, tenant: str, row: str, etag: str | None = None) -> None:
+        await self._rows.delete(encode_key(tenant), row, etag)
 
 
 def list_columns(job: Job) -> dict[str, Any]:
@@ -159,77 +149,46 @@ def dead_inserts(partition: str, job: Job) -> list[Operation]:
     if letter_at_end(job) is not LetterState.LISTED:
         return []
     row = {
-        "PartitionKey": partition,
-        "RowKey": dead_row(ended_at(job), job.job_id),
+        **row_at(partition, dead_row(ended_at(job), job.job_id)),
         **_lasting_columns(job),
         "error_code": job.error_code or "",
         "ended_at": ended_at(job),
     }
-    return [("upsert", row, {"mode": UpdateMode.MERGE})]
-
-
-def _delete_dead(partition: str, job: Job) -> Operation:
-    return ("delete", {"PartitionKey": partition, "RowKey": dead_row(ended_at(job), job.job_id)})
+    return [upsert_row(row)]
 
 
 def _describes(listed: Entity, state: LetterState) -> Operation:
     """LIST's column, unless the row has changed since it was read."""
-    row = {"PartitionKey": listed["PartitionKey"], "RowKey": listed["RowKey"], "dead_letter": state.value}
-    unmoved = {
-        "mode": UpdateMode.MERGE,
-        "etag": listed.metadata["etag"],
-        "match_condition": MatchConditions.IfNotModified,
-    }
-    return ("update", row, unmoved)
+    row = {**row_at(listed["PartitionKey"], listed["RowKey"]), "dead_letter": state.value}
+    return merge_row(row, listed.etag)
 
 
-def _listed_of(entity: Any) -> ListRow:
-    return ListRow(
-        job_id=entity["job_id"],
-        tenant_id=entity["tenant_id"],
-        request_type=entity["request_type"],
-        status=entity["status"],
+def _listed_of(entity: Entity) -> ListRow:
+    return row_as(
+        ListRow,
+        entity,
         current_step_id=entity.get("current_step_id"),
         labels=json.loads(entity["labels"]),
-        seq=entity["seq"],
-        created_at=entity["created_at"],
-        dead_letter=entity.get("dead_letter"),
-        source=entity.get("source"),
-        staged_at=entity.get("staged_at"),
-        admitted_at=entity.get("admitted_at"),
-        ended_at=entity.get("ended_at"),
-        cleared_again=bool(entity.get("cleared_again", False)),
         cursor=entity["RowKey"],
     )
 
 
-def _dead_of(entity: Any) -> DeadRow:
-    return DeadRow(
-        job_id=entity["job_id"],
-        tenant_id=entity["tenant_id"],
-        request_type=entity["request_type"],
+def _dead_of(entity: Entity) -> DeadRow:
+    return row_as(
+        DeadRow,
+        entity,
         labels=json.loads(entity["labels"]),
         error_code=entity["error_code"] or None,
-        created_at=entity["created_at"],
-        ended_at=entity["ended_at"],
         cursor=entity["RowKey"],
     )
 
 
-def _list_query(
-    partition: str, after: str | None, since: datetime | None, until: datetime | None
-) -> tuple[str, dict[str, Any]]:
-    """OData text and its parameters. The instants bound the key range, so that a late page reads late rows only."""
-    first, end = "LIST:", "LIST;"
-    clauses = ["PartitionKey eq @partition", "RowKey gt @first", "RowKey lt @end"]
-    parameters: dict[str, Any] = {"partition": partition}
+def _list_query(partition: str, after: str | None, since: datetime | None, until: datetime | None) -> Query:
+    """Returns the query of a page. The instants bound the key range, so that a late page reads late rows only."""
+    # rows sort newest first; the key holds milliseconds, the column all there is
+    first = list_row(until + _MILLISECOND, "") if until is not None else "LIST:"
+    end = list_row(since - _MILLISECOND, "") if since is not None else "LIST;"
+    query = between(partition, max(after or "", first), end)
     if until is not None:
-        # rows sort newest first; the key holds milliseconds, the column all there is
-        first = list_row(until + _MILLISECOND, "")
-        clauses.append("created_at lt @until")
-        parameters["until"] = until
-    if since is not None:
-        end = list_row(since - _MILLISECOND, "")
-        clauses.append("created_at ge @since")
-        parameters["since"] = since
-    return " and ".join(clauses), {**parameters, "first": max(after or "", first), "end": end}
+        query = query.having("created_at lt @until", until=until)
+    return query.having("created_at ge @since", since=since) if since is not None else query

@@ -8,7 +8,7 @@ from dataclasses import asdict, fields
 from typing import Any, TypeVar
 
 from shared.adapters.tables.columns import json_text
-from shared.adapters.tables.table import Entity
+from shared.adapters.tables.table import Entity, row_at
 from shared.core.chained_log import Entry
 
 E = TypeVar("E", bound=Entry)
@@ -16,7 +16,7 @@ E = TypeVar("E", bound=Entry)
 
 def entry_entity(partition: str, row: str, entry: Entry) -> dict[str, Any]:
     """The row of an entry."""
-    return {"PartitionKey": partition, "RowKey": row, **asdict(entry), "data": json_text(entry.data)}
+    return {**row_at(partition, row), **asdict(entry), "data": json_text(entry.data)}
 
 
 def entry_of(kind: type[E]) -> Callable[[Entity], E]:

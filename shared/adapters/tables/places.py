@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from shared.adapters.tables.decoding import row_as
 from shared.adapters.tables.keys import freed_row
-from shared.adapters.tables.table import Entity, Operation
+from shared.adapters.tables.table import Entity, Operation, row_at
 from shared.core.gates.admission_state import Candidate
 from shared.core.gates.ends import Freed
 from shared.core.gates.places import Place, PlaceState
@@ -24,13 +25,8 @@ def candidate_columns(candidate: Candidate) -> dict[str, Any]:
 
 
 def candidate_of(entity: Mapping[str, Any]) -> Candidate:
-    return Candidate(
-        job_id=entity["job_id"],
-        job_type=entity["request_type"],
-        mode=entity["mode"],
-        source=entity.get("source"),
-        priority=entity["priority"],
-        rank=int(entity["rank"]),
+    return row_as(
+        Candidate, entity, job_type=entity["request_type"], source=entity.get("source"), rank=int(entity["rank"])
     )
 
 
@@ -57,15 +53,12 @@ def place_of(entity: Mapping[str, Any]) -> Place | None:
     if "state" not in entity:
         return None
     state = PlaceState(entity["state"])
-    return Place(
+    return row_as(
+        Place,
+        entity,
         state=state,
         initial_status=JobStatus(entity["initial_status"]),
         line=entity["line"] if state is PlaceState.WAITING else None,
-        dependencies_left=entity.get("dependencies_left", 0),
-        failed_dependency=entity.get("failed_dependency"),
-        marked=entity.get("marked", False),
-        breaker_epoch=entity.get("breaker_epoch", 0),
-        uncounted=entity.get("uncounted", False),
         candidate=candidate_of(entity),
     )
 
@@ -91,14 +84,8 @@ def freed_of(entity: Entity) -> Freed:
     place = place_of(entity)
     if place is None:
         raise ValueError("a FREED row without a place")
-    return Freed(
-        place=place,
-        created_at=entity["created_at"],
-        freed_at=entity["freed_at"],
-        is_placed=entity["is_placed"],
-        good=entity.get("good"),
-    )
+    return row_as(Freed, entity, place=place, is_placed=entity["is_placed"])
 
 
 def _key(partition: str, freed: Freed) -> dict[str, Any]:
-    return {"PartitionKey": partition, "RowKey": freed_row(freed.job_id)}
+    return row_at(partition, freed_row(freed.job_id))

@@ -14,6 +14,7 @@ from enum import StrEnum
 from typing import Any, TypeVar
 
 from shared.adapters.tables.keys import JOB_ROW, event_row, step_row
+from shared.adapters.tables.table import row_at
 from shared.core.jobs.job import Event, Job, Step, Timings
 from shared.core.jobs.states import FailureCause, JobStatus, StepStatus
 from shared.errors import UnknownStatus
@@ -41,19 +42,13 @@ STEP_COLUMNS = dict.fromkeys((*_NAMES[Step], *_NAMES[Timings], "job_id"))
 def job_entity(job: Job) -> Entity:
     # the app does not read it; exports and archives go by it
     bucket = f"{job.tenant}#{job.created_at:%Y%m}"
-    return {
-        "PartitionKey": job.job_id,
-        "RowKey": JOB_ROW,
-        "tenant_bucket": bucket,
-        **_columns(vars(job), _JOB_JSON),
-    }
+    return {**row_at(job.job_id, JOB_ROW), "tenant_bucket": bucket, **_columns(vars(job), _JOB_JSON)}
 
 
 def step_entity(job_id: str, step: Step) -> Entity:
     values = {name: value for name, value in vars(step).items() if name != "timings"}
     return {
-        "PartitionKey": job_id,
-        "RowKey": step_row(step.step_index, step.step_id),
+        **row_at(job_id, step_row(step.step_index, step.step_id)),
         "job_id": job_id,
         **_columns(values, _STEP_JSON),
         **_columns(vars(step.timings), _TIMING_JSON),
@@ -61,11 +56,7 @@ def step_entity(job_id: str, step: Step) -> Entity:
 
 
 def event_entity(event: Event) -> Entity:
-    return {
-        "PartitionKey": event.job_id,
-        "RowKey": event_row(event.seq),
-        **_columns(vars(event), _EVENT_JSON),
-    }
+    return {**row_at(event.job_id, event_row(event.seq)), **_columns(vars(event), _EVENT_JSON)}
 
 
 def job_of(entity: Mapping[str, Any]) -> Job:

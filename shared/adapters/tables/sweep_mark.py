@@ -1,70 +1,75 @@
-"""`SweepMarks` over Azure Tables: one row of the index table for each share of the tenants."""
+"""What sweeps leave: their marks, one row for each share of the tenants, and when platform services last answered."""
 
 from __future__ import annotations
 
 import json
 from collections import Counter
+from datetime import UTC, datetime
+from typing import Any
 
-from azure.data.tables import UpdateMode
+from shared.adapters.tables.decoding import row_as
+from shared.adapters.tables.keys import GUARD_PARTITION, SERVICES_PARTITION, SWEEP_ROW, share_row
+from shared.adapters.tables.table import Entity, Tables, put_row, row_at, upsert_row
+from shared.adapters.tables.table_rows import TableRows, all_of, from_key
+from shared.core.canonical import encode_key
+from shared.ports.sweeps import Heard, SweepMark, WorkCounts
 
-from shared.adapters.tables.decoding import first_decoded
-from shared.adapters.tables.keys import GUARD_PARTITION, SWEEP_ROW, share_row
-from shared.adapters.tables.table import Entity, Tables
-from shared.ports.sweeps import SweepMark, WorkCounts
+#: stands for "not silent": a merge takes no column out
+_NEVER = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class TablesAnswers:
+    """See `shared.ports.sweeps.Answers`."""
+
+    def __init__(self, account: Tables, gates_table: str) -> None:
+        self._gates = TableRows(account, gates_table)
+
+    async def note(self, service: str, at: datetime) -> None:
+        await self._merge(service, answered_at=at)
+
+    async def mark(self, service: str, silent_since: datetime | None) -> None:
+        await self._merge(service, silent_since=silent_since or _NEVER)
+
+    async def read(self) -> dict[str, Heard]:
+        return dict(await self._gates.first_decoded(all_of(SERVICES_PARTITION), None, _heard_of))
+
+    async def _merge(self, service: str, **columns: Any) -> None:
+        row = {**row_at(SERVICES_PARTITION, f"SERVICE:{encode_key(service)}"), "service": service}
+        await self._gates.write(upsert_row({**row, **columns}))
+
+
+def _heard_of(row: Entity) -> tuple[str, Heard]:
+    since = row.get("silent_since")
+    return row["service"], Heard(row.get("answered_at"), None if since == _NEVER else since)
 
 
 class TablesSweepMark:
     """See `shared.ports.sweeps.SweepMarks`."""
 
     def __init__(self, account: Tables, table: str) -> None:
-        self._account = account
-        self._table = table
+        self._rows = TableRows(account, table)
 
     async def write(self, share: int, mark: SweepMark) -> None:
-        counts = mark.counts
         row = {
-            "PartitionKey": GUARD_PARTITION,
-            "RowKey": share_row(SWEEP_ROW, share),
+            **row_at(GUARD_PARTITION, share_row(SWEEP_ROW, share)),
             "share": share,
-            "ended_at": mark.ended_at,
-            "looked_at": mark.looked_at,
-            "actions": mark.actions,
-            "more": mark.more,
-            "active": json.dumps(counts.active),
-            "modes": json.dumps(counts.modes),
-            "queued_since": counts.queued_since,
-            "waiting_since": counts.waiting_since,
-            "unacked": counts.unacked,
-            "unacked_since": counts.unacked_since,
+            **{name: value for name, value in vars(mark).items() if name != "counts"},
+            **vars(mark.counts),
+            "active": json.dumps(mark.counts.active),
+            "modes": json.dumps(mark.counts.modes),
         }
-        table = await self._account.table(self._table)
         # replaced as a whole: the counts of a later release belong to its own pass
-        await table.upsert_entity(
-            {name: value for name, value in row.items() if value is not None}, mode=UpdateMode.REPLACE
-        )
+        await self._rows.write(put_row({name: value for name, value in row.items() if value is not None}))
 
     async def read(self, shares: int) -> dict[int, SweepMark]:
-        table = await self._account.table(self._table)
-        query = "PartitionKey eq @guards and RowKey ge @first and RowKey lt @end"
-        parameters = {"guards": GUARD_PARTITION, "first": SWEEP_ROW, "end": f"{SWEEP_ROW};"}
-        found = dict(await first_decoded(table, query, parameters, None, _mark))
+        query = from_key(GUARD_PARTITION, SWEEP_ROW, f"{SWEEP_ROW};")
+        found = dict(await self._rows.first_decoded(query, None, _mark))
         # of a time with more sweepers others may lie there
         return {share: mark for share, mark in found.items() if share < shares}
 
 
 def _mark(entity: Entity) -> tuple[int, SweepMark]:
-    queued_since, unacked_since = entity.get("queued_since"), entity.get("unacked_since")
-    return int(entity["share"]), SweepMark(
-        ended_at=entity["ended_at"],
-        looked_at=int(entity["looked_at"]),
-        actions=int(entity["actions"]),
-        more=bool(entity["more"]),
-        counts=WorkCounts(
-            active=Counter(json.loads(entity["active"])),
-            modes=Counter(json.loads(entity["modes"])),
-            queued_since=queued_since,
-            waiting_since=entity.get("waiting_since"),
-            unacked=int(entity["unacked"]),
-            unacked_since=unacked_since,
-        ),
+    counters = {name: Counter(json.loads(entity[name])) for name in ("active", "modes")}
+    return int(entity["share"]), row_as(
+        SweepMark, entity, counts=row_as(WorkCounts, entity, unacked=entity["unacked"], **counters)
     )

@@ -8,15 +8,17 @@ from datetime import datetime
 from typing import Any
 
 from shared.adapters.tables.keys import GUARD_PARTITION, POSITION_ROW, share_row
+from shared.adapters.tables.table import row_at
 from shared.ports.sweeps import Survey, SweepPosition, TenantCounts, WorkCounts
+
+_SINCE = ("queued_since", "waiting_since", "unacked_since")
 
 
 def position_entity(share: int, position: SweepPosition) -> dict[str, Any]:
     """Returns the row of a share."""
     tenant, job_id = position.survey.after or ("", "")
     return {
-        "PartitionKey": GUARD_PARTITION,
-        "RowKey": share_row(POSITION_ROW, share),
+        **row_at(GUARD_PARTITION, share_row(POSITION_ROW, share)),
         "look": position.look or "",
         "clear": position.clear or "",
         "admit": position.admit or "",
@@ -45,12 +47,8 @@ def _survey_json(survey: Survey) -> dict[str, Any]:
     return {
         "is_whole": survey.is_whole,
         "whole_at": _text(survey.whole_at),
-        "active": counts.active,
-        "modes": counts.modes,
-        "queued_since": _text(counts.queued_since),
-        "waiting_since": _text(counts.waiting_since),
-        "unacked": counts.unacked,
-        "unacked_since": _text(counts.unacked_since),
+        **{name: value for name, value in vars(counts).items() if name not in _SINCE},
+        **{name: _text(getattr(counts, name)) for name in _SINCE},
         "of_tenant": vars(tenant),
     }
 
@@ -64,17 +62,12 @@ def _survey_of(found: dict[str, Any], after: tuple[str, str] | None) -> Survey:
         counts=WorkCounts(
             active=Counter(found["active"]),
             modes=Counter(found["modes"]),
-            queued_since=_instant(found["queued_since"]),
-            waiting_since=_instant(found["waiting_since"]),
             unacked=int(found["unacked"]),
-            unacked_since=_instant(found["unacked_since"]),
+            **{name: _instant(found[name]) for name in _SINCE},
         ),
         of_tenant=TenantCounts(
-            rows=int(tenant["rows"]),
-            inside=int(tenant["inside"]),
-            staged=int(tenant["staged"]),
-            waiting=int(tenant["waiting"]),
             queued=Counter(tenant["queued"]),
+            **{name: int(tenant[name]) for name in ("rows", "inside", "staged", "waiting")},
         ),
     )
 

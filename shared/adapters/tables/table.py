@@ -25,7 +25,6 @@ MAX_OPERATIONS = 100
 #: what is raised, before anything is sent, for a value that no column holds
 UNSTORABLE = (TypeError, ValueError, OverflowError)
 
-
 #: type of a whole number past 32 bits; `(number, INT64)` writes one
 INT64 = "Edm.Int64"
 
@@ -40,8 +39,47 @@ class Entity(dict[str, Any]):
         #: names of columns of the type `INT64`
         self.int64 = int64
 
+    @property
+    def etag(self) -> str:
+        """Returns the ETag; "" if the store gave none."""
+        return self.metadata["etag"] or ""
+
     def __missing__(self, name: str) -> Any:
         raise Undecodable(key_of(self), f"it has no column {name}")
+
+
+def row_at(partition: str, row: str) -> dict[str, Any]:
+    """Returns the key columns of a row."""
+    return {"PartitionKey": partition, "RowKey": row}
+
+
+def merge_row(row: Mapping[str, Any], etag: str | None = None) -> Operation:
+    """Returns the operation that changes these columns of a row, which is there; with `etag` only if it is as read."""
+    return ("update", row, {"mode": UpdateMode.MERGE, **_unmoved(etag)})
+
+
+def replace_row(row: Mapping[str, Any], etag: str | None = None) -> Operation:
+    """Returns the operation that replaces a row, which is there, as a whole; with `etag` only if it is as read."""
+    return ("update", row, {"mode": UpdateMode.REPLACE, **_unmoved(etag)})
+
+
+def upsert_row(row: Mapping[str, Any]) -> Operation:
+    """Returns the operation that changes these columns of a row, or creates the row."""
+    return ("upsert", row, {"mode": UpdateMode.MERGE})
+
+
+def put_row(row: Mapping[str, Any]) -> Operation:
+    """Returns the operation that creates the row, or replaces it as a whole."""
+    return ("upsert", row, {"mode": UpdateMode.REPLACE})
+
+
+def delete_row(partition: str, row: str, etag: str | None = None) -> Operation:
+    """Returns the operation that deletes a row; with `etag` only if it is as read."""
+    return ("delete", row_at(partition, row), _unmoved(etag))
+
+
+def _unmoved(etag: str | None) -> dict[str, Any]:
+    return {} if etag is None else {"etag": etag, "match_condition": MatchConditions.IfNotModified}
 
 
 def key_of(row: Mapping[str, Any]) -> str:
@@ -76,28 +114,11 @@ class Table(Protocol):
         AlreadyExists, LedgerRefused.
         """
 
-    async def upsert_entity(self, entity: Mapping[str, Any], mode: UpdateMode = UpdateMode.MERGE) -> None:
-        """Raises LedgerRefused."""
+    async def write(self, operation: Operation) -> None:
+        """An update, an upsert or a delete outside of a transaction, which is sent again when its answer is lost.
 
-    async def update_entity(
-        self,
-        entity: Mapping[str, Any],
-        mode: UpdateMode = UpdateMode.MERGE,
-        *,
-        etag: str | None = None,
-        match_condition: MatchConditions | None = None,
-    ) -> None:
-        """Raises Conflict, LedgerRefused."""
-
-    async def delete_entity(
-        self,
-        partition_key: str,
-        row_key: str,
-        *,
-        etag: str | None = None,
-        match_condition: MatchConditions | None = None,
-    ) -> None:
-        """No row is harmless. Raises Conflict."""
+        A delete of a row that is not there does nothing. Raises Conflict, LedgerRefused.
+        """
 
 
 class Tables(Protocol):

@@ -9,19 +9,14 @@ goes.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import random
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from azure.core import MatchConditions
-from azure.data.tables import UpdateMode
-
-from shared.adapters.tables.account import first_rows, read_row, transact
 from shared.adapters.tables.columns import parts, whole
-from shared.adapters.tables.decoding import all_decoded, decoded, first_decoded
+from shared.adapters.tables.decoding import all_decoded, decoded, row_as
 from shared.adapters.tables.keys import (
     FOLD_ROW,
     GUARD_PARTITION,
@@ -31,7 +26,8 @@ from shared.adapters.tables.keys import (
     usage_before,
     usage_row,
 )
-from shared.adapters.tables.table import Entity, Table, Tables
+from shared.adapters.tables.table import Entity, Tables, put_row, replace_row, row_at, upsert_row
+from shared.adapters.tables.table_rows import TableRows, between
 from shared.adapters.tables.unknown_members import keep
 from shared.core.canonical import encode_key
 from shared.core.usage import Counted, Group, HourUsage, group_in
@@ -39,7 +35,6 @@ from shared.errors import AlreadyExists, Conflict, Contended
 from shared.ports.usage import MAX_SOURCES, Folding, FoldPosition, SeenSource
 
 _JOBS, _FOLDING, _PEAK, _REJECTED = "JOBS", "FOLDING", "PEAK", "REJECTED"
-_BETWEEN = "PartitionKey eq @partition and RowKey gt @first and RowKey lt @end"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 #: rows of a month of hours
 _MAX_ROWS = 4 * 24 * 32
@@ -53,8 +48,7 @@ class TablesUsage:
     def __init__(
         self, account: Tables, table: str, *, sleep: Callable[[float], Awaitable[object]] = asyncio.sleep
     ) -> None:
-        self._account = account
-        self._table = table
+        self._rows = TableRows(account, table)
         self._sleep = sleep
 
     async def hours(self, tenant: str, first: datetime, end: datetime) -> list[HourUsage]:
@@ -71,23 +65,16 @@ class TablesUsage:
         await self._put(tenant, hour, _PEAK, _counts_json(peaks))
 
     async def add_refused(self, tenant: str, hour: datetime, refused: Mapping[Group, int]) -> None:
-        table = await self._account.table(self._table)
         for race in range(_MAX_RACES):
-            entity = await read_row(table, encode_key(tenant), usage_row(hour, _REJECTED))
+            entity = await self._rows.read(encode_key(tenant), usage_row(hour, _REJECTED))
             known = decoded(lambda row: _counts_of(_content(row)), entity) if entity is not None else {}
             before = _row(tenant, hour, _REJECTED, _counts_json(known))
             for group, count in refused.items():
                 key = group_in(known, group)
                 known[key] = known.get(key, 0) + count
             row = keep(entity, before, _row(tenant, hour, _REJECTED, _counts_json(known)), parts=["content"])
-            unmoved = (
-                {"etag": entity.metadata["etag"], "match_condition": MatchConditions.IfNotModified} if entity else {}
-            )
             try:
-                await transact(
-                    table,
-                    [("update", row, {"mode": UpdateMode.REPLACE, **unmoved})] if entity else [("create", row)],
-                )
+                await self._rows.transact([replace_row(row, entity.etag) if entity is not None else ("create", row)])
             except (Conflict, AlreadyExists):
                 await self._sleep(_FIRST_WAIT_S * 2**race * random.random())
             else:
@@ -95,99 +82,70 @@ class TablesUsage:
         raise Contended("the tenant's refused requests were counted by others at every try")
 
     async def read_folding(self, tenant: str, hour: datetime) -> Folding:
-        table = await self._account.table(self._table)
-        entity = await read_row(table, encode_key(tenant), usage_row(hour, _FOLDING))
+        entity = await self._rows.read(encode_key(tenant), usage_row(hour, _FOLDING))
         # one that cannot be decoded starts from the beginning
         found = all_decoded(_folding_of, [entity] if entity is not None else [])
         return found[0] if found else Folding()
 
     async def write_folding(self, tenant: str, hour: datetime, folding: Folding | None) -> None:
         if folding is None:
-            await self._delete(encode_key(tenant), usage_row(hour, _FOLDING))
+            await self._rows.delete(encode_key(tenant), usage_row(hour, _FOLDING))
             return
         await self._put(tenant, hour, _FOLDING, _jobs_json(folding.jobs), cursor=folding.cursor)
 
     async def remove_before(self, tenant: str, hour: datetime, *, limit: int) -> None:
         for entity in await self._range(encode_key(tenant), "USAGE:", usage_before(hour), limit):
-            await self._delete(entity["PartitionKey"], entity["RowKey"])
+            await self._rows.delete(entity["PartitionKey"], entity["RowKey"])
 
     async def fold_again(self, tenant: str, hour: datetime) -> None:
-        row = {"PartitionKey": GUARD_PARTITION, "RowKey": fold_again_row(hour, tenant), "tenant": tenant, "hour": hour}
-        await (await self._account.table(self._table)).upsert_entity(row, mode=UpdateMode.MERGE)
+        row = {**row_at(GUARD_PARTITION, fold_again_row(hour, tenant)), "tenant": tenant, "hour": hour}
+        await self._rows.write(upsert_row(row))
 
     async def to_fold_again(self, before: datetime, *, after: str, limit: int) -> list[tuple[datetime, str, str]]:
         first, end = after or fold_again_row(None, ""), fold_again_row(before, "")
-        parameters = {"partition": GUARD_PARTITION, "first": first, "end": end}
-        table = await self._account.table(self._table)
-        return await first_decoded(table, _BETWEEN, parameters, limit, _refold_of)
+        return await self._rows.first_decoded(between(GUARD_PARTITION, first, end), limit, _refold_of)
 
     async def folded_again(self, tenant: str, hour: datetime) -> None:
-        await self._delete(GUARD_PARTITION, fold_again_row(hour, tenant))
+        await self._rows.delete(GUARD_PARTITION, fold_again_row(hour, tenant))
 
     async def read_position(self, share: int) -> FoldPosition:
-        entity = await read_row(await self._account.table(self._table), GUARD_PARTITION, share_row(FOLD_ROW, share))
-        return decoded(_fold_position_of, entity) if entity is not None else FoldPosition()
+        row = share_row(FOLD_ROW, share)
+        return await self._rows.find(GUARD_PARTITION, row, _fold_position_of) or FoldPosition()
 
     async def write_position(self, share: int, position: FoldPosition) -> None:
-        row = {
-            "PartitionKey": GUARD_PARTITION,
-            "RowKey": share_row(FOLD_ROW, share),
-            "hour": position.next,
-            "tenant": position.tenant,
-        }
-        await (await self._account.table(self._table)).upsert_entity(row, mode=UpdateMode.MERGE)
+        row = {**row_at(GUARD_PARTITION, share_row(FOLD_ROW, share)), "hour": position.next, "tenant": position.tenant}
+        await self._rows.write(upsert_row(row))
 
     async def see_source(self, tenant: str, source: SeenSource) -> bool:
-        table, partition, key = await self._account.table(self._table), encode_key(tenant), source_row(source.name)
-        last = {
-            "PartitionKey": partition,
-            "RowKey": key,
-            "name": source.name,
-            "last_job": source.last_job,
-            "last_at": source.last_at,
-        }
-        if await read_row(table, partition, key) is None:
+        partition, key = encode_key(tenant), source_row(source.name)
+        last = {**row_at(partition, key), "name": source.name, "last_job": source.last_job, "last_at": source.last_at}
+        if await self._rows.read(partition, key) is None:
             known = await self._range(partition, "SOURCE:", "SOURCE;", MAX_SOURCES)
             if len(known) >= MAX_SOURCES:
                 oldest = min(known, key=lambda row: (row.get("last_at", _EPOCH), row["RowKey"]))
                 if oldest.get("last_at", _EPOCH) >= source.last_at:
                     return False
-                await self._delete(partition, oldest["RowKey"])
+                await self._rows.delete(partition, oldest["RowKey"])
             last |= {"first_job": source.first_job, "first_at": source.first_at}
-        await table.upsert_entity(last, mode=UpdateMode.MERGE)
+        await self._rows.write(upsert_row(last))
         return True
 
     async def sources(self, tenant: str, *, after: str, limit: int) -> list[SeenSource]:
-        parameters = {"partition": encode_key(tenant), "first": after or "SOURCE:", "end": "SOURCE;"}
-        return await first_decoded(await self._account.table(self._table), _BETWEEN, parameters, limit, _source_of)
+        query = between(encode_key(tenant), after or "SOURCE:", "SOURCE;")
+        return await self._rows.first_decoded(query, limit, _source_of)
 
     async def _put(self, tenant: str, hour: datetime, part: str, content: Any, **columns: Any) -> None:
-        row = {**_row(tenant, hour, part, content), **columns}
-        await (await self._account.table(self._table)).upsert_entity(row, mode=UpdateMode.REPLACE)
+        await self._rows.write(put_row({**_row(tenant, hour, part, content), **columns}))
 
     async def _range(self, partition: str, first: str, end: str, limit: int) -> list[Entity]:
-        """Rows between two keys, both left out."""
-        parameters = {"partition": partition, "first": first, "end": end}
-        return await first_rows(await self._account.table(self._table), _BETWEEN, parameters, limit)
-
-    async def _delete(self, partition: str, row: str) -> None:
-        table: Table = await self._account.table(self._table)
-        with contextlib.suppress(Conflict):
-            await table.delete_entity(partition, row)
+        return await self._rows.first(between(partition, first, end), limit)
 
 
 def _source_of(row: Entity) -> SeenSource | None:
     """Returns None for a source that gave way while it was seen again."""
     if "first_at" not in row:
         return None
-    return SeenSource(
-        name=row["name"],
-        first_job=row["first_job"],
-        first_at=row["first_at"],
-        last_job=row["last_job"],
-        last_at=row["last_at"],
-        cursor=row["RowKey"],
-    )
+    return row_as(SeenSource, row, cursor=row["RowKey"])
 
 
 def _refold_of(row: Entity) -> tuple[datetime, str, str]:
@@ -217,8 +175,7 @@ def _fold_position_of(row: Entity) -> FoldPosition:
 
 def _row(tenant: str, hour: datetime, part: str, content: Any) -> dict[str, Any]:
     return {
-        "PartitionKey": encode_key(tenant),
-        "RowKey": usage_row(hour, part),
+        **row_at(encode_key(tenant), usage_row(hour, part)),
         "hour": hour.astimezone(UTC),
         "part": part,
         **parts("content", content),

@@ -117,10 +117,11 @@ def _literal(value: Any) -> str:
     raise TypeError(f"no literal of a {type(value).__name__}")
 
 
-def if_match(etag: str | None, condition: MatchConditions | None) -> str:
+def if_match(options: Mapping[str, Any] = {}) -> str:
     """The header of that name, of an update or a removal. Raises ValueError."""
+    etag, condition = options.get("etag"), options.get("match_condition")
     if condition is MatchConditions.IfNotModified and etag:
-        return etag
+        return str(etag)
     if condition in (None, MatchConditions.Unconditionally) and not etag:
         return "*"
     raise ValueError("a condition needs its etag, and an etag its condition")
@@ -138,18 +139,20 @@ def _part(account: str, table: str, verb: str, entity: Mapping[str, Any], option
         # without its row in the answer
         return f"POST {account}/{table} HTTP/1.1\r\n{_WRITE_ROW}Prefer: return-no-content\r\n\r\n{json_of(entity)}"
     url = account + path_of(table, entity["PartitionKey"], entity["RowKey"])
-    match = "" if verb == "upsert" else f"If-Match: {if_match(options.get('etag'), options.get('match_condition'))}\r\n"
+    method = method_of(verb, options)
+    match = "" if verb == "upsert" else f"If-Match: {if_match(options)}\r\n"
     if verb == "delete":
-        return f"DELETE {url} HTTP/1.1\r\n{_WRITE}{match}\r\n"
-    if verb in ("update", "upsert"):
-        method = method_of(options.get("mode", UpdateMode.MERGE))
-        return f"{method} {url} HTTP/1.1\r\n{_WRITE_ROW}{match}\r\n{json_of(entity)}"
-    raise ValueError("no such operation")
+        return f"{method} {url} HTTP/1.1\r\n{_WRITE}{match}\r\n"
+    return f"{method} {url} HTTP/1.1\r\n{_WRITE_ROW}{match}\r\n{json_of(entity)}"
 
 
-def method_of(mode: UpdateMode) -> str:
-    """Raises KeyError."""
-    return {UpdateMode.MERGE: "PATCH", UpdateMode.REPLACE: "PUT"}[mode]
+def method_of(verb: str, options: Mapping[str, Any] = {}) -> str:
+    """The HTTP method of an operation on a row by its key. Raises ValueError, KeyError."""
+    if verb == "delete":
+        return "DELETE"
+    if verb not in ("update", "upsert"):
+        raise ValueError("no such operation")
+    return {UpdateMode.MERGE: "PATCH", UpdateMode.REPLACE: "PUT"}[options.get("mode", UpdateMode.MERGE)]
 
 
 def metadata_of(content_type: str, body: bytes) -> list[dict[str, Any]]:

@@ -94,7 +94,7 @@ async def test_its_reads_do_not_grow_with_the_tenants(world: World) -> None:
     world = limited(world)
     for gate in (PLATFORM, Gate.over_all(GateKind.MODE, "BURST"), OCR_OF_ALL):
         await ruled(world, gate, max_active=1000)
-    context, accounts = world.context, [world.index._account, world.context.allocations._account]  # type: ignore[attr-defined]
+    context, accounts = world.context, [world.index._rows.account, world.context.allocations._gates.account]  # type: ignore[attr-defined]
     request = envelope(tenant_id="asking", request_type="OCR", payload={}, mode="BURST", doc_id="d")
     costs: list[Counter[str]] = []
     for tenants in (range(1), range(1, 50)):

@@ -20,7 +20,7 @@ from shared.operations.process.gate_directory import GateDirectory
 from shared.operations.sweeper.sweep import sweep
 from shared.refusals import LimitReached
 from tests.contexts import changed
-from tests.fake_tables import unconditional
+from tests.fake_tables import compare_no_etag
 from tests.jobs import envelope, reply
 from tests.model.invariants import rows_of
 from tests.operations.conftest import World
@@ -265,6 +265,6 @@ def test_siblings_end_at_once() -> None:
 
 def test_a_ledger_that_takes_stale_writes_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without the ETag some order of a control and a RESULT leaves what neither order would."""
-    monkeypatch.setattr("shared.adapters.tables.ledger.transact", unconditional)
+    compare_no_etag(monkeypatch, "ledger")
     with pytest.raises(AssertionError):
         serializable(in_service, asks(ControlKind.CANCEL), sends("RESULT"))

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from shared.adapters.tables import tenants
+from shared.adapters.tables.table import Operation
 from shared.adapters.tables.tenants import TenantRows
 from shared.operations.process import recent_ends, usage_buffer
 from shared.operations.process.recent_ends import RecentEnds
@@ -28,8 +29,8 @@ class Upserts:
     async def table(self, _name: str) -> Upserts:
         return self
 
-    async def upsert_entity(self, row: dict[str, Any], **_: Any) -> None:
-        self.rows[row["RowKey"]] += 1
+    async def write(self, operation: Operation) -> None:
+        self.rows[operation[1]["RowKey"]] += 1
 
 
 async def test_a_tenant_that_was_woken_long_ago_is_woken_again(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,129 @@
+"""The rows of one table, as the stores read and write them; the table is created on first use."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, TypeVar
+
+from shared.adapters.tables.account import read_row, transact
+from shared.adapters.tables.decoding import decoded, leave_out
+from shared.adapters.tables.table import Entity, Operation, Tables, delete_row
+from shared.errors import Conflict, Undecodable
+
+T = TypeVar("T")
+
+#: maximum of rows that one query leaves out, so that it ends in a store of another release
+MAX_LEFT_OUT = 1000
+
+
+class Query(NamedTuple):
+    """An OData filter and its parameters."""
+
+    text: str
+    parameters: dict[str, Any]
+
+    def having(self, clause: str, **parameter: Any) -> Query:
+        """Returns the query of those rows that also match the clause."""
+        return Query(f"{self.text} and {clause}", {**self.parameters, **parameter})
+
+
+def all_of(partition: str) -> Query:
+    """Returns the query of a partition."""
+    return Query("PartitionKey eq @partition", {"partition": partition})
+
+
+def between(partition: str, first: str, end: str) -> Query:
+    """Returns the query of the rows between two keys, both left out; `;` is the character after `:`."""
+    return all_of(partition).having("RowKey gt @first and RowKey lt @end", first=first, end=end)
+
+
+def from_key(partition: str, first: str, end: str) -> Query:
+    """Returns the query of the rows from the key `first` on and before the key `end`."""
+    return all_of(partition).having("RowKey ge @first and RowKey lt @end", first=first, end=end)
+
+
+class TableRows:
+    """See the module. Each method raises LedgerUnavailable, and a write as `Table` does."""
+
+    def __init__(self, account: Tables, name: str) -> None:
+        self.account = account
+        self.name = name
+
+    async def read(self, partition: str, row: str) -> Entity | None:
+        """Returns None if there is no such row."""
+        return await read_row(await self.account.table(self.name), partition, row)
+
+    async def find(self, partition: str, row: str, decode: Callable[[Entity], T]) -> T | None:
+        """Returns the object of a row; None if there is no such row. Raises Undecodable."""
+        entity = await self.read(partition, row)
+        return decoded(decode, entity) if entity is not None else None
+
+    async def query(self, query: Query, **options: Any) -> AsyncIterator[Entity]:
+        """Yields the rows in the order of their keys."""
+        table = await self.account.table(self.name)
+        async for entity in table.query_entities(query.text, parameters=query.parameters, **options):
+            yield entity
+
+    async def first(self, query: Query, limit: int) -> list[Entity]:
+        """Returns at most `limit` rows, in the order of their keys."""
+        found: list[Entity] = []
+        async for entity in self.query(query, results_per_page=min(limit, 1000)):
+            found.append(entity)
+            if len(found) == limit:
+                break
+        return found
+
+    async def first_decoded(
+        self,
+        query: Query,
+        limit: int | None,
+        decode: Callable[[Entity], T | None],
+        unread: list[str] | None = None,
+        **options: Any,
+    ) -> list[T]:
+        """Returns the objects of the first rows that can be decoded, at most `limit`, in the order of their keys.
+
+        `decode` returns None for a row that is not of the list. The query continues past such a row, and past one that
+        cannot be decoded: a page is shorter than its limit only at the end of its range. `unread` gets the keys of rows
+        that cannot be decoded. Raises Undecodable after `MAX_LEFT_OUT` of these.
+        """
+        found: list[T] = []
+        left_out = 0
+        page = min(limit, 1000) if limit is not None else None
+        async for entity in self.query(query, results_per_page=page, **options):
+            try:
+                if (one := decoded(decode, entity)) is not None:
+                    found.append(one)
+            except Undecodable as row:
+                left_out += 1
+                if left_out > MAX_LEFT_OUT:
+                    raise
+                leave_out(row, unread)
+            if len(found) == limit:
+                break
+        return found
+
+    async def transact(self, operations: Sequence[Operation]) -> list[dict[str, Any]]:
+        """Commits one transaction; returns the metadata of each row, in order."""
+        return await transact(await self.account.table(self.name), operations)
+
+    async def write(self, operation: Operation) -> None:
+        """Writes one row outside of a transaction."""
+        await (await self.account.table(self.name)).write(operation)
+
+    async def delete(self, partition: str, row: str, etag: str | None = None) -> None:
+        """Deletes a row; does nothing if it is gone, or with `etag` if it has changed."""
+        with contextlib.suppress(Conflict):
+            await self.write(delete_row(partition, row, etag))
+
+    async def delete_all(self, rows: Iterable[Mapping[str, Any]]) -> int:
+        """Deletes at most 100 rows of one partition, by their keys; returns their number.
+
+        It deletes none of them if another process has deleted one.
+        """
+        deletes = [delete_row(row["PartitionKey"], row["RowKey"]) for row in rows]
+        if deletes:
+            with contextlib.suppress(Conflict):
+                await self.transact(deletes)
+        return len(deletes)
