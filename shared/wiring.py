@@ -8,7 +8,7 @@ import secrets
 import time
 import uuid
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +17,7 @@ from azure.servicebus.aio import ServiceBusClient
 
 from shared.access.caller import Caller
 from shared.access.tenants import TenantRules
-from shared.adapters.blobs import ARCHIVE, CONTAINER, BlobProbe, BlobTexts
+from shared.adapters.blobs import ARCHIVE, CONTAINER, BlobTexts
 from shared.adapters.callers import AnonymousCallers, JwtCallers
 from shared.adapters.durable_orchestrations import DurableOrchestrations
 from shared.adapters.jwt_keys import JwtKeys
@@ -60,7 +60,7 @@ from shared.adapters.tables.sweep_mark import TablesAnswers, TablesSweepMark
 from shared.adapters.tables.table import Tables
 from shared.adapters.tables.usage import TablesUsage
 from shared.core.jobs import durable_names
-from shared.operations.context import Context
+from shared.operations.context import Context, Stores
 from shared.operations.jobs.ending import follow_end
 from shared.operations.process.hinting import Hinting
 from shared.operations.process.known_feeds import KnownFeeds
@@ -69,21 +69,13 @@ from shared.operations.process.topic_relay import TopicRelay
 from shared.operations.protocols.catalog import Catalog
 from shared.operations.protocols.overrides import CatalogState
 from shared.operations.readiness import Dependency, Readiness
-from shared.ports.admissions import AdmissionStates
-from shared.ports.allocations import Allocations
-from shared.ports.bulks import Bulks
 from shared.ports.durable import Orchestrations
 from shared.ports.environment import Callers, Clock
 from shared.ports.feed import EventTopic, Feed
 from shared.ports.hooks import Hooks
-from shared.ports.incidents import Incidents
-from shared.ports.index import Index
-from shared.ports.ledger import Archive, Ledger
-from shared.ports.rejected import RejectedMessages
-from shared.ports.sweeps import Answers, SweepMarks
-from shared.ports.usage import Usage
+from shared.ports.ledger import Archive
 from shared.settings import Settings
-from shared.time_limits import STORE
+from shared.time_limits import PROBE, STORE, StoreLimits
 
 if TYPE_CHECKING:
     from shared.adapters.app_configuration import AppConfigurationStore
@@ -105,7 +97,7 @@ class Wiring:
         self._packaged = CatalogState(load_registry(settings.protocols_path, settings.topology_path))
         self._context: Context | None = None
         self._catalog: Catalog | None = None
-        self._blob_probe: BlobProbe | None = None
+        self._blob_probe: BlobTexts | None = None
         self._callers = _callers(settings)
         #: this process's view of what it needs
         self.readiness = Readiness(SystemClock())
@@ -150,15 +142,11 @@ class Wiring:
         """What identifies the caller of a request."""
         return self._callers
 
-    def blob_probe(self) -> BlobProbe | None:
+    def blob_probe(self) -> BlobTexts | None:
         """None: no blobs are used. Must be called on the loop that the functions run on."""
         settings = self.settings
         if self._blob_probe is None and settings.storage_backend != "memory":
-            self._blob_probe = BlobProbe.connect(
-                connection=settings.blob_connection,
-                endpoint=settings.blob_endpoint,
-                credential=_credential(settings.blob_connection),
-            )
+            self._blob_probe = _blobs(settings, CONTAINER, PROBE)
         return self._blob_probe
 
     async def look(self, orchestrations: Orchestrations) -> list[Dependency]:
@@ -187,17 +175,7 @@ class Wiring:
         return Context(
             settings=settings,
             registry=self._packaged.registry,
-            ledger=stores.ledger,
-            index=stores.index,
-            admissions=stores.admissions,
-            bulks=stores.bulks,
-            incidents=stores.incidents,
-            rejected=stores.rejected,
-            archive=stores.archive,
-            usage=stores.usage,
-            answers=stores.answers,
-            sweep_marks=stores.sweep_marks,
-            allocations=stores.allocations,
+            **{each.name: getattr(stores, each.name) for each in fields(Stores)},
             bus=Bus(
                 publisher=publisher,
                 lanes=lanes,
@@ -241,7 +219,7 @@ def seen_by(caller: Caller, context: Context, *, moving: bool) -> Context:
     )
 
 
-def _events(settings: Settings, stores: Stores, bus: ServiceBusClient, clock: Clock) -> Events | None:
+def _events(settings: Settings, stores: EveryStore, bus: ServiceBusClient, clock: Clock) -> Events | None:
     if settings.events == "off":
         return None
     known_feeds = KnownFeeds()
@@ -292,26 +270,15 @@ def _configuration_store(settings: Settings) -> AppConfigurationStore | None:
     )
 
 
-@dataclass(frozen=True)
-class Stores:
-    """What keeps the app's rows, by their fields of the context."""
+@dataclass(frozen=True, kw_only=True)
+class EveryStore(Stores):
+    """The stores of the context, and those of its feeds."""
 
-    ledger: Ledger
-    index: Index
-    admissions: AdmissionStates
-    allocations: Allocations
-    bulks: Bulks
-    incidents: Incidents
-    rejected: RejectedMessages
-    archive: Archive
-    sweep_marks: SweepMarks
     feed: Feed
     hooks: Hooks
-    answers: Answers
-    usage: Usage
 
 
-def _storage(settings: Settings) -> Stores:
+def _storage(settings: Settings) -> EveryStore:
     if settings.storage_backend == "memory":
         return stores_over(MemoryAccount(), MemoryTexts(), MemoryTexts(), settings, SystemClock().now)
     account = TablesAccount.connect(
@@ -325,27 +292,29 @@ def _storage(settings: Settings) -> Stores:
         ),
         transport=settings.table_transport,
     )
-    texts, archive = (
-        BlobTexts.connect(
-            connection=settings.blob_connection,
-            endpoint=settings.blob_endpoint,
-            credential=_credential(settings.blob_connection),
-            container=container,
-        )
-        for container in (CONTAINER, ARCHIVE)
-    )
+    texts, archive = (_blobs(settings, container, STORE) for container in (CONTAINER, ARCHIVE))
     return stores_over(account, texts, archive, settings, SystemClock().now)
+
+
+def _blobs(settings: Settings, container: str, limits: StoreLimits) -> BlobTexts:
+    return BlobTexts.connect(
+        connection=settings.blob_connection,
+        endpoint=settings.blob_endpoint,
+        credential=_credential(settings.blob_connection),
+        container=container,
+        limits=limits,
+    )
 
 
 def stores_over(
     account: Tables, texts: TextStore, archive: Archive, settings: Settings, now: Callable[[], datetime]
-) -> Stores:
+) -> EveryStore:
     """Returns the stores over the tables of `account`, with their names in `settings`.
 
     `texts` keeps the long texts of rows, `archive` ended jobs. A new feed has events since `now`.
     """
     index, gates = settings.index_table, settings.gates_table
-    return Stores(
+    return EveryStore(
         ledger=TablesLedger(account, settings.ledger_table, texts),
         index=TablesIndex(account, index, settings.tenants_table),
         admissions=TablesAdmissions(account, index, gates),

@@ -10,7 +10,7 @@ from azure.core.exceptions import AzureError, ResourceExistsError, ResourceNotFo
 from azure.storage.blob.aio import BlobServiceClient
 
 from shared.errors import DataLost, LedgerUnavailable
-from shared.time_limits import PROBE, STORE, StoreLimits
+from shared.time_limits import STORE, StoreLimits
 
 CONTAINER = "lucius-ledger"
 ARCHIVE = "lucius-archive"
@@ -68,6 +68,16 @@ class BlobTexts:
         except AzureError as error:
             raise LedgerUnavailable(f"the claim-check blobs do not answer: {type(error).__name__}") from error
 
+    async def check(self) -> None:
+        """Looks at the container, which a data role allows, unlike the account's own properties.
+
+        Raises LedgerUnavailable; a container that was not needed yet is no fault.
+        """
+        try:
+            await self._service.get_container_client(self._container).exists()
+        except AzureError as error:
+            raise LedgerUnavailable(f"the blobs do not answer: {type(error).__name__}") from error
+
     async def close(self) -> None:
         await self._service.close()
 
@@ -77,32 +87,3 @@ class BlobTexts:
                 with contextlib.suppress(ResourceExistsError):
                     await self._service.create_container(self._container)
                 self._created = True
-
-
-class BlobProbe:
-    """One look at one container: what a data role allows, unlike the account's own properties."""
-
-    def __init__(self, service: BlobServiceClient) -> None:
-        self._service = service
-
-    @classmethod
-    def connect(
-        cls,
-        *,
-        connection: str | None,
-        endpoint: str | None,
-        credential: AsyncTokenCredential | None,
-        limits: StoreLimits = PROBE,
-    ) -> BlobProbe:
-        if connection is not None:
-            return cls(BlobServiceClient.from_connection_string(connection, **limits.blob_options))
-        if endpoint is None or credential is None:
-            raise ValueError("needs a connection string, or an endpoint and a credential")
-        return cls(BlobServiceClient(endpoint, credential=credential, **limits.blob_options))
-
-    async def check(self) -> None:
-        """Raises LedgerUnavailable; a container that was not needed yet is no fault."""
-        try:
-            await self._service.get_container_client(CONTAINER).exists()
-        except AzureError as error:
-            raise LedgerUnavailable(f"the blobs do not answer: {type(error).__name__}") from error

@@ -43,7 +43,6 @@ _SECONDS = re.compile(r"[0-9]{1,9}")
 #: the addresses of a name, as text; raises OSError where it has none
 Lookup = Callable[[str, int], Awaitable[list[str]]]
 
-
 #: A name whose servers never answer holds a thread for longer than a try; the loop's own threads resolve the stores.
 _LOOKUPS = ThreadPoolExecutor(64, thread_name_prefix="webhook-lookup")
 #: of them, for the names of one tenant

@@ -39,15 +39,9 @@ FollowEnd = Callable[["Context", Orchestrations, Stored, Sequence[Event]], Await
 
 
 @dataclass(frozen=True, kw_only=True)
-class Context:
-    """Built once in `shared.wiring`; tests build their own."""
+class Stores:
+    """What keeps the app's rows."""
 
-    settings: Settings
-    registry: Registry
-    modes: Modes = field(default_factory=Modes)
-    #: by normalised tenant, within the setting's (`shared.operations.protocols.overrides`); None: the store that has
-    #: them was never read
-    ref_hosts: Mapping[str, frozenset[str]] | None = field(default_factory=dict)
     ledger: Ledger
     index: Index
     admissions: AdmissionStates
@@ -59,6 +53,18 @@ class Context:
     usage: Usage
     answers: Answers
     sweep_marks: SweepMarks
+
+
+@dataclass(frozen=True, kw_only=True)
+class Context(Stores):
+    """Built once in `shared.wiring`; tests build their own."""
+
+    settings: Settings
+    registry: Registry
+    modes: Modes = field(default_factory=Modes)
+    #: by normalised tenant, within the setting's (`shared.operations.protocols.overrides`); None: the store that has
+    #: them was never read
+    ref_hosts: Mapping[str, frozenset[str]] | None = field(default_factory=dict)
     bus: Bus
     #: None: `LUCIUS_EVENTS=off`
     events: Events | None = None

@@ -11,7 +11,7 @@ import pytest
 
 from shared.adapters import durable_orchestrations, jwt_keys
 from shared.adapters.app_configuration import AppConfigurationStore
-from shared.adapters.blobs import BlobProbe, BlobTexts
+from shared.adapters.blobs import BlobTexts
 from shared.adapters.durable_orchestrations import DurableOrchestrations
 from shared.adapters.jwt_keys import JwtKeys
 from shared.adapters.tables.account import TablesAccount
@@ -92,7 +92,7 @@ CALLS: dict[str, tuple[type[Transient], Call]] = {
     "blobs removed": (LedgerUnavailable, lambda port: _texts(port, lambda texts: texts.remove("a"))),
     "a probe": (
         LedgerUnavailable,
-        lambda port: BlobProbe.connect(connection=_store(port), endpoint=None, credential=None, limits=SHORT).check(),
+        lambda port: BlobTexts.connect(connection=_store(port), endpoint=None, credential=None, limits=SHORT).check(),
     ),
     "a version": (ConfigurationUnavailable, lambda port: _configuration(port, lambda store: store.version())),
     "settings": (ConfigurationUnavailable, lambda port: _configuration(port, lambda store: store.read())),
