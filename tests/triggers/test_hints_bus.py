@@ -84,8 +84,8 @@ async def test_events_may_have_a_namespace_of_their_own(identity: bool, monkeypa
     context = Wiring(load({**environment, **named, "LUCIUS_EVENTS": "topic"})).context()
     events: Any = context.events
     passing, hinting = events.relay, events.hinting
-    assert passing._topic._sender._opened.__self__.fully_qualified_namespace == "events.example.com"
-    assert hinting._queue._sender._opened.__self__.fully_qualified_namespace == "127.0.0.1"
+    assert passing._topic._opened.__self__.fully_qualified_namespace == "events.example.com"
+    assert hinting._queue._opened.__self__.fully_qualified_namespace == "127.0.0.1"
 
 
 async def test_a_message_that_is_no_hint_harms_no_batch(world: World) -> None:

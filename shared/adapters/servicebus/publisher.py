@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-import asyncio
 from datetime import timedelta
 from typing import Any
 
 from azure.core.credentials_async import AsyncTokenCredential
 from azure.servicebus import ServiceBusMessage
-from azure.servicebus.aio import ServiceBusClient, ServiceBusSender
-from azure.servicebus.exceptions import MessageSizeExceededError
+from azure.servicebus.aio import ServiceBusClient
 
-from shared.adapters.servicebus.links import BUS_FAULTS, bus_client, close_link
+from shared.adapters.servicebus.links import bus_client
+from shared.adapters.servicebus.senders import BusSender
 from shared.contracts.messages import Directive
 from shared.core.jobs.directive import encode_directive, message_id
 from shared.core.jobs.routing import DIRECTIVE_TOPIC_PREFIX
-from shared.errors import Interrupted, PublishUnavailable
+from shared.errors import BusUnavailable, Interrupted, PublishUnavailable
 from shared.time_limits import time_limit
 
-_SEND_TIMEOUT_S = 20.0
-#: of a publish, with its wait for the lane's sender (R43); longer than the SDK's own time-out
-_PUBLISH_S = 45.0
+#: of one send, and of a publish with its wait for the lane's sender and the opening of its link (R43)
+_SEND_S, _PUBLISH_S = 20.0, 45.0
 
 #: Service Bus takes partition keys of up to 128 characters
 _MAX_PARTITION_KEY = 128
@@ -37,9 +35,7 @@ class ServiceBusPublisher:
 
     def __init__(self, client: ServiceBusClient) -> None:
         self.client = client
-        self._senders: dict[int, ServiceBusSender] = {}
-        #: Race sender: an aio sender must not be used by two coroutines at once
-        self._locks: dict[int, asyncio.Lock] = {}
+        self._senders: dict[int, BusSender] = {}
 
     @classmethod
     def connect(
@@ -71,38 +67,17 @@ class ServiceBusPublisher:
             message.partition_key = directive.routing_key_used
         try:
             async with time_limit(_PUBLISH_S):
-                await self._send(directive.lane, message)
-        except Interrupted as error:
-            raise PublishUnavailable("the bus did not take the directive in time") from error
-
-    async def _send(self, lane: int, message: ServiceBusMessage) -> None:
-        async with self._locks.setdefault(lane, asyncio.Lock()):
-            try:
-                sender = await self._sender(lane)
-                await sender.send_messages(message, timeout=_SEND_TIMEOUT_S)
-            except MessageSizeExceededError as error:
-                raise PublishUnavailable("the directive is too large for the bus") from error
-            except BUS_FAULTS as error:
-                await self._drop(lane)
-                raise PublishUnavailable(f"the bus did not take the directive: {type(error).__name__}") from error
-            except asyncio.CancelledError:
-                # the time is up, or the SDK gave up: the sender may be in the middle of a frame
-                # an SDK's sender that is not closed keeps its connection for good
-                await self._drop(lane)
-                raise
+                await self._sender(directive.lane).send_messages(message)
+        except (BusUnavailable, Interrupted) as error:
+            raise PublishUnavailable(f"the bus did not take the directive: {error}") from error
 
     async def close(self) -> None:
-        for lane in list(self._senders):
-            await self._drop(lane)
+        for sender in self._senders.values():
+            await sender.close()
         await self.client.close()
 
-    async def _sender(self, lane: int) -> ServiceBusSender:
+    def _sender(self, lane: int) -> BusSender:
         if lane not in self._senders:
-            self._senders[lane] = self.client.get_topic_sender(f"{DIRECTIVE_TOPIC_PREFIX}{lane}")
+            topic = f"{DIRECTIVE_TOPIC_PREFIX}{lane}"
+            self._senders[lane] = BusSender(topic, self.client.get_topic_sender, send_s=_SEND_S, open_s=_PUBLISH_S)
         return self._senders[lane]
-
-    async def _drop(self, lane: int) -> None:
-        """A sender that failed may be broken for good: the next publish opens a new one."""
-        sender = self._senders.pop(lane, None)
-        if sender is not None:
-            await close_link(sender)

@@ -31,7 +31,7 @@ _SEND_S, _OPEN_S = 2.0, 6.0
 _CLOUDEVENT = "application/cloudevents+json"
 
 
-class _Sender:
+class BusSender:
     """Sends to one queue or topic; its link is opened on first use, and one that failed again at the next send."""
 
     def __init__(
@@ -45,14 +45,14 @@ class _Sender:
         #: Race sender: an aio sender must not be used by two coroutines at once
         self._lock = asyncio.Lock()
 
-    async def send(self, messages: Sequence[ServiceBusMessage]) -> None:
-        """Together. Raises BusUnavailable."""
+    async def send_messages(self, messages: ServiceBusMessage | list[ServiceBusMessage]) -> None:
+        """Sends one message, or several together. Raises BusUnavailable."""
         async with self._lock:
             try:
                 async with time_limit(self._send_s if self._sender is not None else self._open_s):
                     if self._sender is None:
                         self._sender = self._opened(self._name)
-                    await self._sender.send_messages(list(messages))
+                    await self._sender.send_messages(messages)
             except MessageSizeExceededError as error:
                 raise BusUnavailable(f"messages for {self._name} are too large for the bus") from error
             except BUS_FAULTS as error:
@@ -68,11 +68,11 @@ class _Sender:
             await close_link(sender)
 
 
-class ServiceBusAdmissionCalls:
+class ServiceBusAdmissionCalls(BusSender):
     """See `shared.ports.bus.AdmissionCalls`."""
 
     def __init__(self, client: ServiceBusClient) -> None:
-        self._sender = _Sender(ADMISSION_QUEUE, client.get_queue_sender, send_s=_CALL_S)
+        super().__init__(ADMISSION_QUEUE, client.get_queue_sender, send_s=_CALL_S)
 
     async def call(
         self,
@@ -91,51 +91,37 @@ class ServiceBusAdmissionCalls:
         await self._send({"gate": gate_id, "since": (since or at).isoformat()}, at if at > datetime.now(UTC) else None)
 
     async def _send(self, called: dict[str, str], at: datetime | None) -> None:
-        options: dict[str, Any] = {} if at is None else {"scheduled_enqueue_time_utc": at}
-        message = ServiceBusMessage(json.dumps(called), content_type="application/json", subject="CALL", **options)
-        await self._sender.send([message])
-
-    async def close(self) -> None:
-        await self._sender.close()
+        await self.send_messages(_messages([json.dumps(called).encode()], "CALL", at))
 
 
-class ServiceBusHints:
+class ServiceBusHints(BusSender):
     """See `shared.ports.feed.HintQueue`."""
 
     def __init__(self, client: ServiceBusClient) -> None:
-        self._sender = _Sender(HINTS_QUEUE, client.get_queue_sender, send_s=_SEND_S, open_s=_OPEN_S)
+        super().__init__(HINTS_QUEUE, client.get_queue_sender, send_s=_SEND_S, open_s=_OPEN_S)
 
     async def send(self, hints: Sequence[Hint], *, at: datetime | None = None) -> None:
-        await self._sender.send(_messages([encode_hint(hint) for hint in hints], "HINT", at))
-
-    async def close(self) -> None:
-        await self._sender.close()
+        await self.send_messages(_messages([encode_hint(hint) for hint in hints], "HINT", at))
 
 
-class ServiceBusDeliveries:
+class ServiceBusDeliveries(BusSender):
     """See `shared.ports.webhooks.DeliveryQueue`."""
 
     def __init__(self, client: ServiceBusClient) -> None:
-        self._sender = _Sender(WEBHOOKS_QUEUE, client.get_queue_sender, send_s=_SEND_S, open_s=_OPEN_S)
+        super().__init__(WEBHOOKS_QUEUE, client.get_queue_sender, send_s=_SEND_S, open_s=_OPEN_S)
 
     async def send(self, calls: Sequence[DeliveryCall], *, at: datetime | None = None) -> None:
-        await self._sender.send(_messages([encode_call(call) for call in calls], "DELIVERY", at))
-
-    async def close(self) -> None:
-        await self._sender.close()
+        await self.send_messages(_messages([encode_call(call) for call in calls], "DELIVERY", at))
 
 
-class ServiceBusEvents:
+class ServiceBusEvents(BusSender):
     """See `shared.ports.feed.EventTopic`."""
 
     def __init__(self, client: ServiceBusClient) -> None:
-        self._sender = _Sender(EVENTS_TOPIC, client.get_topic_sender, send_s=_SEND_S, open_s=_OPEN_S)
+        super().__init__(EVENTS_TOPIC, client.get_topic_sender, send_s=_SEND_S, open_s=_OPEN_S)
 
     async def send(self, events: Sequence[FeedEvent]) -> None:
-        await self._sender.send([_message(event) for event in events])
-
-    async def close(self) -> None:
-        await self._sender.close()
+        await self.send_messages([_message(event) for event in events])
 
 
 def _message(event: FeedEvent) -> ServiceBusMessage:
