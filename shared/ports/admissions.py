@@ -85,71 +85,68 @@ class QuotaDirectory(Protocol):
 
     The rows are in groups, and each group has a version. A change of a row moves the version of its group in the same
     transaction, so that a process reads a group again only if its version has moved.
+
+    Each method raises LedgerUnavailable.
     """
 
     async def versions(self) -> dict[str, int]:
-        """Returns the version of each group by the group's name; only equality means something.
-
-        Raises LedgerUnavailable.
-        """
+        """Returns the version of each group by the group's name; only equality means something."""
 
     async def group(self, name: str) -> DirectoryRows:
-        """Returns the rows of one group; empty if it has none. Raises LedgerUnavailable."""
+        """Returns the rows of one group; empty if it has none."""
 
     async def groups(self) -> dict[str, DirectoryRows]:
-        """Returns all rows, by the names of their groups. Raises LedgerUnavailable."""
+        """Returns all rows, by the names of their groups."""
 
     async def directory(self) -> DirectoryRows:
-        """Returns all rows. Raises LedgerUnavailable."""
+        """Returns all rows."""
 
     async def enter_tenant(self, tenant: str, since: datetime) -> None:
         """Enters a tenant that has quotas of its own from now on; one that is there already writes nothing.
 
-        Raises Contended, Undecodable, LedgerUnavailable.
+        Raises Contended, Undecodable.
         """
 
     async def remove_tenant(self, tenant: str) -> None:
-        """Removes a tenant; one that is not there writes nothing. Raises Contended, Undecodable, LedgerUnavailable."""
+        """Removes a tenant; one that is not there writes nothing. Raises Contended, Undecodable."""
 
     async def put_default(self, gate: Gate, rule: Rule | None, since: datetime) -> None:
-        """A rule for every tenant; None: none any more. Raises LedgerUnavailable."""
+        """A rule for every tenant; None: none any more."""
 
     async def put_over_all(self, gate: Gate, state: GateState | None, since: datetime) -> None:
-        """What is set for a gate over all tenants; None: nothing any more. Raises LedgerUnavailable."""
+        """What is set for a gate over all tenants; None: nothing any more."""
 
     async def note_settings(self, since: datetime | None) -> None:
-        """A limit of the settings concerns every tenant since then; None: none does. Raises LedgerUnavailable."""
+        """A limit of the settings concerns every tenant since then; None: none does."""
 
 
 class AdmissionStates(QuotaDirectory, Protocol):
-    """The admission state and the lines of a tenant, in the partition of its index; and the directory."""
+    """The admission state and the lines of a tenant, in the partition of its index; and the directory. Each method
+    raises LedgerUnavailable.
+    """
 
     async def read(self, tenant: str) -> StoredAdmission | None:
-        """None: the tenant has none yet. Raises LedgerUnavailable."""
+        """None: the tenant has none yet."""
 
     async def first_waiting(self, tenant: str, line: int, limit: int) -> list[Waiting]:
-        """The first of a line, in its order. Raises LedgerUnavailable."""
+        """The first of a line, in its order."""
 
     async def freed(
         self, tenant: str, *, after: Freed | None = None, limit: int, unread: list[str] | None = None
     ) -> list[Freed]:
         """FREED rows of the tenant, by job id, from `after` on, exclusive.
 
-        `unread` gets the keys of rows that cannot be decoded; None: such a row raises Undecodable. Raises
-        LedgerUnavailable.
+        `unread` gets the keys of rows that cannot be decoded; None: such a row raises Undecodable.
         """
 
     async def drop_freed(self, tenant: str, job_id: str) -> None:
-        """Removes the FREED row of a tenant without counts; again is harmless. Raises LedgerUnavailable."""
+        """Removes the FREED row of a tenant without counts; again is harmless."""
 
     async def log(self, tenant: str, gate_id: str, *, after: int, limit: int) -> list[LogEntry]:
-        """Entries from number `after`, exclusive, in order. Raises LedgerUnavailable."""
+        """Entries from number `after`, exclusive, in order."""
 
     async def log_places(self, tenant: str, *, first: LogPlace, limit: int) -> list[LogPlace]:
-        """Entries of all quotas of the tenant, by quota and number, from `first` on, inclusive.
-
-        Raises LedgerUnavailable.
-        """
+        """Entries of all quotas of the tenant, by quota and number, from `first` on, inclusive."""
 
     async def drop_log(self, tenant: str, places: Sequence[LogPlace]) -> None:
-        """Removes these entries, at most 100, all or none. Raises Conflict if one is gone, LedgerUnavailable."""
+        """Removes these entries, at most 100, all or none. Raises Conflict if one is gone."""

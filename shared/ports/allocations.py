@@ -28,19 +28,18 @@ class Ask:
 
 
 class Allocations(Protocol):
-    """Of all tenants, and of no job."""
+    """Of all tenants, and of no job. Each method raises LedgerUnavailable."""
 
     async def read(self, gate_id: str) -> StoredAllocationRecord | None:
-        """None: the gate was never divided. Raises LedgerUnavailable."""
+        """None: the gate was never divided."""
 
     async def write(self, record: AllocationRecord, *, before: StoredAllocationRecord | None) -> None:
-        """Raises Conflict, AlreadyExists, LedgerUnavailable."""
+        """Raises Conflict, AlreadyExists."""
 
     async def ask(self, gate_id: str, tenant: str) -> None:
-        """The next division takes the tenant in; again is harmless. Raises LedgerUnavailable."""
+        """The next division takes the tenant in; again is harmless."""
 
-    async def asks(self, gate_id: str) -> list[Ask]:
-        """Raises LedgerUnavailable."""
+    async def asks(self, gate_id: str) -> list[Ask]: ...
 
     async def answer(self, gate_id: str, asks: Sequence[Ask]) -> None:
-        """They were taken in; who asked again meanwhile stays. Raises LedgerUnavailable."""
+        """They were taken in; who asked again meanwhile stays."""

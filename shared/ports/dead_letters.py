@@ -52,15 +52,14 @@ class DeadRow:
 
 
 class DeadLetters(Protocol):
-    """A part of `shared.ports.index.Index`, whose `close` writes the DEAD row."""
+    """A part of `shared.ports.index.Index`, whose `close` writes the DEAD row. Each method raises LedgerUnavailable."""
 
     async def dead_letters(
         self, tenant: str, *, after: str | None, limit: int, since: datetime | None = None
     ) -> list[DeadRow]:
         """A tenant's DEAD rows, the last that failed first, past the cursor `after`: one query of at most 1,000 rows.
 
-        `since`: none that ended before it, and so none that was created after it is left out. Raises
-        LedgerUnavailable.
+        `since`: none that ended before it, and so none that was created after it is left out.
         """
 
     async def end_dead_letter(
@@ -70,6 +69,6 @@ class DeadLetters(Protocol):
 
         With `settlement`, the job's incident, where it has an open one, is settled in the same transaction.
 
-        None: LIST does not know yet that the job failed, or does not know the job any more, and nothing happens.
-        Raises Contended where others changed the rows at every try, LedgerUnavailable.
+        None: LIST does not know yet that the job failed, or does not know the job any more, and nothing happens. Raises
+        Contended where others changed the rows at every try.
         """

@@ -73,43 +73,38 @@ class FeedWrite:
 
 
 class Feed(Protocol):
-    """Written by `shared.operations.events.feed_writer` alone."""
+    """Written by `shared.operations.events.feed_writer` alone. Each method raises LedgerUnavailable."""
 
-    async def identity(self) -> FeedIdentity:
-        """Raises LedgerUnavailable."""
+    async def identity(self) -> FeedIdentity: ...
 
-    async def head(self, tenant: str) -> Head:
-        """Raises LedgerUnavailable."""
+    async def head(self, tenant: str) -> Head: ...
 
     async def seen(self, tenant: str, job_id: str) -> int:
-        """The last EVENT row of the job that the feed has; 0: none. Raises LedgerUnavailable."""
+        """The last EVENT row of the job that the feed has; 0: none."""
 
     async def write(self, write: FeedWrite) -> Head:
         """All of it or nothing, under HEAD's ETag.
 
-        Raises Conflict where HEAD moved, or a job of `new` has a row; LedgerRefused, LedgerUnavailable.
+        Raises Conflict where HEAD moved, or a job of `new` has a row; LedgerRefused.
         """
 
     async def forget(self, tenant: str, job_id: str) -> None:
-        """The job's SEEN row goes with the job; again is harmless. Raises LedgerUnavailable."""
+        """The job's SEEN row goes with the job; again is harmless."""
 
     async def forget_incidents(self, tenant: str, *, before: datetime, limit: int) -> int:
         """SEEN rows of incidents that are no job's (R88), last written before an instant, at most `limit` (up to 100).
 
-        One that is written meanwhile stays. Gives how many were found. Raises LedgerUnavailable.
+        One that is written meanwhile stays. Gives how many were found.
         """
 
     async def tenants(self) -> list[str]:
-        """Whoever has a feed, and perhaps some who were about to. Raises LedgerUnavailable."""
+        """Whoever has a feed, and perhaps some who were about to."""
 
     async def remove(self, tenant: str, *, before: datetime, limit: int) -> int:
-        """The first events that were written before an instant, at most `limit` (up to 100); gives how many went.
-
-        Raises LedgerUnavailable.
-        """
+        """The first events that were written before an instant, at most `limit` (up to 100); gives how many went."""
 
     async def events(self, tenant: str, *, after: int, limit: int) -> list[FeedEvent]:
-        """In the order of their numbers, from `after` exclusive. Raises LedgerUnavailable."""
+        """In the order of their numbers, from `after` exclusive."""
 
 
 class HintQueue(Protocol):

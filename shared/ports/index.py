@@ -29,7 +29,6 @@ WAKE_LASTS = timedelta(minutes=5)
 #: nobody who posted within it is put to sleep: far longer than `WAKE_LASTS` and a creation together
 AWAKE_AFTER_POST = timedelta(hours=1)
 
-
 #: step id to (number of a look, looks in a row)
 Looks = Mapping[str, tuple[int, int]]
 NO_LOOKS: Looks = {}
@@ -188,10 +187,9 @@ class ListRow:
 
 
 class Index(DeadLetters, Protocol):
-    """A tenant's claims, active jobs, list and dead letters, in one partition."""
+    """A tenant's claims, active jobs, list and dead letters, in one partition. Each method raises LedgerUnavailable."""
 
-    async def read_claim(self, tenant: str, claim: str) -> Claim | None:
-        """Raises LedgerUnavailable."""
+    async def read_claim(self, tenant: str, claim: str) -> Claim | None: ...
 
     async def reserve(
         self, job: Job, *, replacing: Claim | None, place: Place | None = None, admission: AdmissionWrite | None = None
@@ -200,8 +198,7 @@ class Index(DeadLetters, Protocol):
         gives way. Where gates concern the job, its `place` and the change of the `admission` are part of it; so is a
         DEP row for each job that it depends on.
 
-        Raises AlreadyExists or Conflict where the claim is taken, or the admission state moved (look again),
-        LedgerUnavailable.
+        Raises AlreadyExists or Conflict where the claim is taken, or the admission state moved (look again).
         """
 
     async def reserve_together(
@@ -218,17 +215,16 @@ class Index(DeadLetters, Protocol):
         `counted`: its tenant counts jobs, so a FREED row comes in; whether one did. `purged`, of earlier ends of the
         tenant, are moved as by `reschedule_clearing`, in the same transaction. Where the store refuses a row for good,
         or one is gone, the job is closed without it, and its ENDED row says `owed`. Again is harmless. Raises Contended
-        where others changed the rows at every try, LedgerUnavailable.
+        where others changed the rows at every try.
         """
 
     async def write_owed(self, job: Job, *, claim_expires_at: datetime) -> list[str]:
         """The rows of a job's end that `close` left out, each by itself; keys of those that are still refused.
 
-        Again is harmless. Raises LedgerUnavailable.
+        Again is harmless.
         """
 
-    async def read_active(self, tenant: str, job_id: str) -> ActiveRow | None:
-        """Raises LedgerUnavailable."""
+    async def read_active(self, tenant: str, job_id: str) -> ActiveRow | None: ...
 
     async def move_place(
         self,
@@ -245,7 +241,7 @@ class Index(DeadLetters, Protocol):
 
         `settled`: the job whose DEP row of this one goes; unless it `succeeded`, a DEPFAILED row comes instead. Without
         an admission state it is under ACTIVE's ETag. `freed`: the FREED row of a job that has ended. Raises Conflict or
-        AlreadyExists where a row moved or is gone, LedgerUnavailable.
+        AlreadyExists where a row moved or is gone.
         """
 
     async def move_places(self, moves: Sequence[PlaceMove], admission: AdmissionWrite) -> None:
@@ -256,37 +252,30 @@ class Index(DeadLetters, Protocol):
         """
 
     async def dependants(self, tenant: str, job_id: str, *, limit: int, after: str = "") -> list[str]:
-        """Ids of jobs that wait for the end of this one, in order, past `after`. Raises LedgerUnavailable."""
+        """Ids of jobs that wait for the end of this one, in order, past `after`."""
 
     async def failed_dependants(self, tenant: str, job_id: str, *, limit: int, after: str = "") -> list[str]:
-        """Ids of jobs that waited for this one, which did not succeed; in order, past `after`, some may be gone.
-
-        Raises LedgerUnavailable.
-        """
+        """Ids of jobs that waited for this one, which did not succeed; in order, past `after`, some may be gone."""
 
     async def is_dependant(self, tenant: str, job_id: str, dependant: str) -> bool:
-        """Whether `dependant` waits for the end of `job_id`. Raises LedgerUnavailable."""
+        """Whether `dependant` waits for the end of `job_id`."""
 
     async def drop_dependant(self, tenant: str, job_id: str, dependant: str, *, succeeded: bool = True) -> None:
-        """The DEP row of a job that waits no more, with a DEPFAILED row unless `job_id` `succeeded`; again is harmless.
-
-        Raises LedgerUnavailable.
-        """
+        """The DEP row of a job that waits no more, with a DEPFAILED row unless `job_id` `succeeded`. Idempotent."""
 
     async def due(self, tenant: str, *, now: datetime, limit: int, after: ActiveRow | None = None) -> list[ActiveRow]:
-        """Active jobs whose `check_at` has come, the longest due first, past `after`. Raises LedgerUnavailable."""
+        """Active jobs whose `check_at` has come, the longest due first, past `after`."""
 
     async def reschedule_check(self, active: ActiveRow, check_at: datetime, *, looks: Looks = NO_LOOKS) -> None:
         """Moves the sweeper's next look, with ACTIVE and DUE in one transaction.
 
         Nothing happens where the row is gone, or `check_at` is not as in `active`: another sweep moved it.
-        Raises LedgerUnavailable.
         """
 
     async def restore_waiting(self, active: ActiveRow) -> bool:
         """Writes the lost row of a job in its waiting queue again; returns whether it was lost.
 
-        Nothing happens if the job moved since `active` was read. Raises LedgerUnavailable.
+        Nothing happens if the job moved since `active` was read.
         """
 
     async def list_active(
@@ -294,8 +283,7 @@ class Index(DeadLetters, Protocol):
     ) -> list[ActiveRow]:
         """Active jobs in the order of their ids, past the id `after`.
 
-        `unread` gets the keys of rows that cannot be decoded; None: such a row raises Undecodable. Raises
-        LedgerUnavailable.
+        `unread` gets the keys of rows that cannot be decoded; None: such a row raises Undecodable.
         """
 
     async def refresh_listing(
@@ -303,57 +291,56 @@ class Index(DeadLetters, Protocol):
     ) -> None:
         """Brings LIST, and what ACTIVE says of the job, to where a living job stands.
 
-        Nothing happens if the row moved since `active` was read. Raises LedgerUnavailable.
+        Nothing happens if the row moved since `active` was read.
         """
 
     async def awake_tenants(self, *, now: datetime) -> list[AwakeTenant]:
-        """Those that have active jobs, or to which something is owed by now. Raises LedgerUnavailable."""
+        """Those that have active jobs, or to which something is owed by now."""
 
     async def put_to_sleep(self, awake: AwakeTenant) -> None:
         """Until the next of its ENDED rows is due, or its next POST; its caller has seen that it has no active job.
 
-        Race sleep: nothing happens where it posted since `awake` was read. Raises LedgerUnavailable.
+        Race sleep: nothing happens where it posted since `awake` was read.
         """
 
     async def read_position(self, share: int) -> SweepPosition:
-        """Where the last pass over this share of the tenants stopped. Raises LedgerUnavailable."""
+        """Where the last pass over this share of the tenants stopped."""
 
-    async def write_position(self, share: int, position: SweepPosition) -> None:
-        """Raises LedgerUnavailable."""
+    async def write_position(self, share: int, position: SweepPosition) -> None: ...
 
     async def write_admission(self, admission: AdmissionWrite) -> None:
         """A change of the admission state alone, with those that it lets in. Raises Conflict or AlreadyExists if it
-        moved, LedgerUnavailable.
+        moved.
         """
 
     async def withdraw(self, active: ActiveRow, *, counted: bool = False) -> bool:
         """CLAIM, ACTIVE, DUE, WAIT and LIST of a job that never came to be, in one transaction; again is harmless.
 
-        ENDED comes in with it: the tombstone is cleared away like every other job. `counted`: FREED too, as by
-        `close`; whether it did. Raises Contended, LedgerUnavailable.
+        ENDED comes in with it: the tombstone is cleared away like every other job. `counted`: FREED too, as by `close`;
+        whether it did. Raises Contended.
         """
 
     async def due_for_clearing(
         self, tenant: str, *, now: datetime, limit: int, after: EndedRow | None = None
     ) -> list[EndedRow]:
-        """ENDED rows whose `clear_at` has come, the earliest first, past `after`. Raises LedgerUnavailable."""
+        """ENDED rows whose `clear_at` has come, the earliest first, past `after`."""
 
     async def reschedule_clearing(self, ended: EndedRow, clear_at: datetime, *, purged: bool = False) -> None:
-        """Moves the row; nothing happens if it is gone. Raises LedgerUnavailable."""
+        """Moves the row; nothing happens if it is gone."""
 
     async def clear_again(self, tenant: str, late: Sequence[tuple[ListRow, datetime]], now: datetime) -> None:
         """Wakes the tenant, and writes ENDED rows of these ended jobs, at most 50, each due at its instant; their LIST
-        rows say so. Nothing happens if one of these is gone. Raises LedgerUnavailable.
+        rows say so. Nothing happens if one of these is gone.
         """
 
     async def finish_clearing(self, ended: EndedRow) -> None:
-        """Nothing is left to clear away: the row goes; again is harmless. Raises LedgerUnavailable."""
+        """Nothing is left to clear away: the row goes; again is harmless."""
 
     async def delete_claim(self, tenant: str, claim: str, held: Claim) -> None:
-        """Under its ETag, so that a request that replaces it wins. Raises LedgerUnavailable."""
+        """Under its ETag, so that a request that replaces it wins."""
 
     async def delete_listing(self, job: Job) -> None:
-        """LIST, DEAD, DEPFAILED and INCIDENT with its log go; again is harmless. Raises LedgerUnavailable."""
+        """LIST, DEAD, DEPFAILED and INCIDENT with its log go; again is harmless."""
 
     async def list_jobs(
         self,
@@ -366,8 +353,8 @@ class Index(DeadLetters, Protocol):
     ) -> list[ListRow]:
         """A tenant's jobs, newest first, created from `since` on and before `until`: one query of at most 1,000 rows.
 
-        No other filter: the store would look at any number of rows to fill a page. Raises LedgerUnavailable.
+        No other filter: the store would look at any number of rows to fill a page.
         """
 
     async def tenants(self) -> list[str]:
-        """Every tenant (normalised) that ever posted, asleep or awake. Raises LedgerUnavailable."""
+        """Every tenant (normalised) that ever posted, asleep or awake."""

@@ -20,44 +20,44 @@ class Stored:
 
 
 class Ledger(Protocol):
-    """One partition a job: JOB, STEP and EVENT rows, moved in one transaction."""
+    """One partition a job: JOB, STEP and EVENT rows, moved in one transaction. Each method raises LedgerUnavailable."""
 
     async def read(self, job_id: str) -> Stored | None:
         """JOB and STEPs in one query; None if there is no such job.
 
-        Raises DataLost where a part of it is gone for good, and LedgerUnavailable.
+        Raises DataLost where a part of it is gone for good.
         """
 
     async def end_of(self, job_id: str) -> tuple[int, bool] | None:
         """Returns the number of the job's last event, and whether the job has ended; None if there is no such job.
 
-        It reads two columns of one row. Raises LedgerUnavailable.
+        It reads two columns of one row.
         """
 
     async def create(self, record: Record, event: Event) -> Stored:
-        """Inserts all rows of a new job. Raises AlreadyExists, LedgerRefused, LedgerUnavailable."""
+        """Inserts all rows of a new job. Raises AlreadyExists, LedgerRefused."""
 
     async def commit(self, before: Stored, after: Record, events: Sequence[Event]) -> Stored:
         """Writes JOB, the steps that changed, and the events, under JOB's ETag.
 
-        Raises Conflict if the job moved since `before`, LedgerRefused, LedgerUnavailable.
+        Raises Conflict if the job moved since `before`, LedgerRefused.
         """
 
     async def remove(self, stored: Stored) -> None:
-        """JOB and STEPs, under JOB's ETag, then all else of the partition. Raises Conflict, LedgerUnavailable."""
+        """JOB and STEPs, under JOB's ETag, then all else of the partition. Raises Conflict."""
 
     async def delete_remainder(self, job_id: str) -> None:
-        """What a removal that died left of a job whose JOB row is gone. Raises LedgerUnavailable."""
+        """What a removal that died left of a job whose JOB row is gone."""
 
     async def find_event(self, job_id: str, cause_id: str) -> Event | None:
-        """The event that `cause_id` made, if it committed. Raises LedgerUnavailable."""
+        """The event that `cause_id` made, if it committed."""
 
     async def events(self, job_id: str, *, after_seq: int = 0, limit: int = 1000) -> list[Event]:
-        """Events in order, from `after_seq` exclusive. Raises LedgerUnavailable."""
+        """Events in order, from `after_seq` exclusive."""
 
 
 class Archive(Protocol):
-    """Where jobs go whose time in the ledger is over."""
+    """Where jobs go whose time in the ledger is over. Each method raises LedgerUnavailable."""
 
     async def put(self, name: str, text: str) -> None:
-        """Writing the same name again replaces it. Raises LedgerUnavailable."""
+        """Writing the same name again replaces it."""

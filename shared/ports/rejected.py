@@ -53,29 +53,29 @@ class RejectedMessage(Rejection):
 
 
 class RejectedMessages(Protocol):
-    """Where messages are parked that would otherwise block their lane."""
+    """Where messages are parked that would otherwise block their lane. Each method raises LedgerUnavailable."""
 
     async def quarantine(self, message: RejectedMessage) -> None:
-        """Again is harmless, and keeps the mark of a redrive. Raises LedgerUnavailable."""
+        """Again is harmless, and keeps the mark of a redrive."""
 
     async def read(self, id_: str) -> RejectedMessage | None:
-        """None if there is no such message. Raises DataLost where its body is gone, and LedgerUnavailable."""
+        """None if there is no such message. Raises DataLost where its body is gone."""
 
     async def list_days(
         self, first: date, last: date, *, tenant: str | None, after: str | None, limit: int
     ) -> list[Rejection]:
         """Those received on these days (UTC) and between them, newest first, past the id `after`.
 
-        With `tenant` that tenant's, for which nothing of another's is read; None: all. Raises LedgerUnavailable.
+        With `tenant` that tenant's, for which nothing of another's is read; None: all.
         """
 
     async def mark(self, message: Rejection, *, redriven_at: datetime, outcome: str) -> None:
-        """Says that a job took the message. Raises LedgerUnavailable."""
+        """Says that a job took the message."""
 
     async def delete_before(self, day: date, *, limit: int) -> int:
         """Removes what was received before that day, with its bodies, at most `limit` of it; how many it was.
 
-        Again is harmless. Raises LedgerUnavailable.
+        Again is harmless.
         """
 
 

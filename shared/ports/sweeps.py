@@ -128,16 +128,16 @@ class Heard:
 
 
 class Answers(Protocol):
-    """One row a platform service: when somebody last answered for it (R57)."""
+    """One row a platform service: when somebody last answered for it (R57). Each method raises LedgerUnavailable."""
 
     async def note(self, service: str, at: datetime) -> None:
-        """It answered. Raises LedgerUnavailable."""
+        """It answered."""
 
     async def mark(self, service: str, silent_since: datetime | None) -> None:
-        """It is silent since then; None: no more. Raises LedgerUnavailable."""
+        """It is silent since then; None: no more."""
 
     async def read(self) -> dict[str, Heard]:
-        """By service. Raises LedgerUnavailable."""
+        """By service."""
 
 
 def merged(marks: Iterable[SweepMark]) -> SweepMark | None:
@@ -155,10 +155,9 @@ def merged(marks: Iterable[SweepMark]) -> SweepMark | None:
 
 
 class SweepMarks(Protocol):
-    """Where the sweepers leave their marks, for health on any instance."""
+    """Where the sweepers leave their marks, for health on any instance. Each method raises LedgerUnavailable."""
 
-    async def write(self, share: int, mark: SweepMark) -> None:
-        """Raises LedgerUnavailable."""
+    async def write(self, share: int, mark: SweepMark) -> None: ...
 
     async def read(self, shares: int) -> dict[int, SweepMark]:
-        """The marks of the first `shares` shares, without those that were never swept. Raises LedgerUnavailable."""
+        """The marks of the first `shares` shares, without those that were never swept."""

@@ -48,52 +48,45 @@ class SeenSource:
 
 
 class Usage(Protocol):
-    """USAGE and SOURCE rows of the tenants, and how far the sweeper's folds are."""
+    """USAGE and SOURCE rows, and how far the sweeper's folds are. Each method raises LedgerUnavailable."""
 
     async def hours(self, tenant: str, first: datetime, end: datetime) -> list[HourUsage]:
-        """What is kept of the hours from `first` on and before `end`, in order. Raises LedgerUnavailable."""
+        """What is kept of the hours from `first` on and before `end`, in order."""
 
     async def put_jobs(self, tenant: str, hour: datetime, jobs: Mapping[Group, Counted]) -> None:
-        """The fold of a whole hour, in place of an earlier one. Raises LedgerUnavailable."""
+        """The fold of a whole hour, in place of an earlier one."""
 
     async def put_peaks(self, tenant: str, hour: datetime, peaks: Mapping[tuple[str, str], int]) -> None:
-        """In place of what was there. Raises LedgerUnavailable."""
+        """In place of what was there."""
 
     async def add_refused(self, tenant: str, hour: datetime, refused: Mapping[Group, int]) -> None:
-        """On top of what others added. Raises Contended where others were faster at every try, LedgerUnavailable."""
+        """On top of what others added. Raises Contended where others were faster at every try."""
 
-    async def read_folding(self, tenant: str, hour: datetime) -> Folding:
-        """Raises LedgerUnavailable."""
+    async def read_folding(self, tenant: str, hour: datetime) -> Folding: ...
 
     async def write_folding(self, tenant: str, hour: datetime, folding: Folding | None) -> None:
-        """None: the fold came to its end; again is harmless. Raises LedgerUnavailable."""
+        """None: the fold came to its end; again is harmless."""
 
     async def remove_before(self, tenant: str, hour: datetime, *, limit: int) -> None:
-        """Rows of older hours, the oldest first. Raises LedgerUnavailable."""
+        """Rows of older hours, the oldest first."""
 
     async def fold_again(self, tenant: str, hour: datetime) -> None:
-        """The hour is to be folded once more, a day later; again is harmless. Raises LedgerUnavailable."""
+        """The hour is to be folded once more, a day later; again is harmless."""
 
     async def to_fold_again(self, before: datetime, *, after: str, limit: int) -> list[tuple[datetime, str, str]]:
-        """Hours before that instant which are, in order: hour, tenant, and the position of the row. Raises
-        LedgerUnavailable.
-        """
+        """Hours before that instant which are, in order: hour, tenant, and the position of the row."""
 
     async def folded_again(self, tenant: str, hour: datetime) -> None:
-        """Again is harmless. Raises LedgerUnavailable."""
+        """Again is harmless."""
 
-    async def read_position(self, share: int) -> FoldPosition:
-        """Raises LedgerUnavailable."""
+    async def read_position(self, share: int) -> FoldPosition: ...
 
-    async def write_position(self, share: int, position: FoldPosition) -> None:
-        """Raises LedgerUnavailable."""
+    async def write_position(self, share: int, position: FoldPosition) -> None: ...
 
     async def see_source(self, tenant: str, source: SeenSource) -> bool:
         """Notes that a job named it: first and last job, or the last of one that is known. Where `MAX_SOURCES` are
         kept, the one that was not seen for longest gives way, if that is hours ago; else nothing is kept: False.
-
-        Raises LedgerUnavailable.
         """
 
     async def sources(self, tenant: str, *, after: str, limit: int) -> list[SeenSource]:
-        """In the order of their keys, past `after`. Raises LedgerUnavailable."""
+        """In the order of their keys, past `after`."""
