@@ -7,18 +7,17 @@ import azure.functions as func
 from shared.api.job import CallbackOutcome, callback_outcome
 from shared.apidocs.message_schemas import callback
 from shared.apidocs.problem_codes import ProblemCode
-from shared.apidocs.route import NO_STORE, Parameter, Route
+from shared.apidocs.route import NO_STORE, Route, in_header
 from shared.operations.jobs.replies.callbacks import Kind, receive_callback
 from shared.refusals import NotYourAttempt, TokenInvalid
 from triggers.http.bodies import BODY_PROBLEMS, json_body, sent_body
 from triggers.http.responses import respond
 from triggers.http.routes import Handler, Request
 
-IDEMPOTENCY_KEY = Parameter(
-    name="Idempotency-Key",
-    where="header",
-    schema={"type": "string"},
-    description="Idempotency key, at most 512 characters. Repeating the callback with the same key has no effect.",
+IDEMPOTENCY_KEY = in_header(
+    "Idempotency-Key",
+    {"type": "string"},
+    "Idempotency key, at most 512 characters. Repeating the callback with the same key has no effect.",
 )
 
 #: of an Idempotency-Key; a longer one is no key

@@ -10,7 +10,7 @@ from shared.access.caller import Scope
 from shared.api import webhook as views
 from shared.api.webhook import Delivery, DeliveryPage
 from shared.apidocs.problem_codes import ProblemCode
-from shared.apidocs.route import Parameter, Route, in_path
+from shared.apidocs.route import Route, in_path, in_query
 from shared.core.webhooks.webhooks import DEFAULT_HOOK, DeliveryState
 from shared.operations.webhooks import webhooks
 from shared.refusals import DeliveryNotFound
@@ -35,12 +35,7 @@ _MAX_NAME = 64
     parameters=(
         HOOK_ID,
         TENANT,
-        Parameter(
-            name="state",
-            where="query",
-            schema={"enum": [state.value for state in DeliveryState]},
-            description="Only deliveries in this state.",
-        ),
+        in_query("state", {"enum": [state.value for state in DeliveryState]}, "Only deliveries in this state."),
         *PAGE,
     ),
     responses={200: DeliveryPage},
@@ -76,11 +71,10 @@ async def _deliveries(request: Request) -> func.HttpResponse:
         HOOK_ID,
         in_path("number", {"type": "integer", "minimum": 1, "maximum": 10**18 - 1}, "`number` of the delivery."),
         TENANT,
-        Parameter(
-            name="name",
-            where="query",
-            schema={"type": "string", "maxLength": _MAX_NAME},
-            description=f"`name` of the delivery. Only for webhook `{DEFAULT_HOOK}`.",
+        in_query(
+            "name",
+            {"type": "string", "maxLength": _MAX_NAME},
+            f"`name` of the delivery. Only for webhook `{DEFAULT_HOOK}`.",
         ),
     ),
     responses={200: Delivery},

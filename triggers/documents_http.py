@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import gzip
 from collections.abc import Callable
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 
 import azure.durable_functions as df
 import azure.functions as func
@@ -27,94 +27,72 @@ from triggers.http.problems import RequestError
 from triggers.http.responses import Content, content_of, respond, weights_of
 from triggers.http.routes import Request, add
 
-OPENAPI = Route(
+route = partial(Route, scope=None, caching=PUBLIC, tag="documents")
+OPENAPI = route(
     function="documents_openapi",
     method="GET",
     path="v1/openapi.json",
-    scope=None,
-    caching=PUBLIC,
-    tag="documents",
     summary="Get the OpenAPI document",
     description="OpenAPI 3.1, with the protocols that are in effect now: it has the payload of each `request_type`.",
     responses={200: "application/json"},
 )
-ASYNCAPI = Route(
+ASYNCAPI = route(
     function="documents_asyncapi",
     method="GET",
     path="v1/asyncapi.json",
-    scope=None,
-    caching=PUBLIC,
-    tag="documents",
     summary="Get the AsyncAPI document",
     description="AsyncAPI 3: the messages on the bus.",
     responses={200: "application/json"},
 )
-SCHEMAS = Route(
+SCHEMAS = route(
     function="documents_schemas",
     method="GET",
     path="v1/schemas",
-    scope=None,
-    caching=PUBLIC,
-    tag="documents",
     summary="List JSON Schemas",
     description="Schemas of messages, job requests and payloads.",
     responses={200: SchemaPage},
 )
-SCHEMA = Route(
+SCHEMA = route(
     function="documents_schema",
     method="GET",
     path="v1/schemas/{name}",
-    scope=None,
-    caching=PUBLIC,
-    tag="documents",
     summary="Get a JSON Schema",
     description="JSON Schema, draft 2020-12.",
     parameters=(in_path("name", {"type": "string"}, "`name` from the list of schemas."),),
     responses={200: "application/schema+json"},
     problems=(ProblemCode.SCHEMA_NOT_FOUND,),
 )
-EVENT_SCHEMA = Route(
+EVENT_SCHEMA = route(
     function="documents_event_schema",
     method="GET",
     path="v1/schemas/events/{type}",
-    scope=None,
-    caching=PUBLIC,
-    tag="documents",
     summary="Get an event's JSON Schema",
     description="JSON Schema, draft 2020-12.",
     parameters=(in_path("type", {"type": "string", "examples": [PublicType.COMPLETED.value]}, "`type` of the event."),),
     responses={200: "application/schema+json"},
     problems=(ProblemCode.SCHEMA_NOT_FOUND,),
 )
-DOCS = Route(
+DOCS = route(
     function="documents_page",
     method="GET",
     path="v1/docs",
-    scope=None,
-    caching=PUBLIC,
-    tag="documents",
     summary="Get the API reference page",
     responses={200: "text/html"},
 )
-DOCS_FILE = Route(
+DOCS_FILE = route(
     function="documents_page_file",
     method="GET",
     path="v1/docs/{file}",
-    scope=None,
     caching=IMMUTABLE,
-    tag="documents",
     summary="Get a reference page file",
     parameters=(in_path("file", {"type": "string", "examples": [docs_page.SCRIPT]}, "File name, as in the page."),),
     responses={200: "text/javascript"},
     problems=(ProblemCode.ROUTE_NOT_FOUND,),
 )
-PROBLEMS = Route(
+PROBLEMS = route(
     function="documents_problems",
     method="GET",
     path="v1/problems",
-    scope=None,
-    caching=PUBLIC,
-    tag="documents",
     summary="List error codes",
     description="Page with the meaning of each error code. The `type` of an error is the URL of its entry.",
     responses={200: "text/html"},

@@ -11,7 +11,7 @@ from shared.access.caller import Scope
 from shared.access.stream_ticket import sign_ticket, ticket_for
 from shared.api.feed import FeedPage, Ticket, TicketRequest
 from shared.apidocs.problem_codes import ProblemCode
-from shared.apidocs.route import NO_STORE, Parameter, Route
+from shared.apidocs.route import NO_STORE, Route, in_query
 from shared.core.events.event_types import PublicType
 from shared.core.filters import parse_label
 from shared.core.jobs.routing import normalise
@@ -39,55 +39,38 @@ EVENTS = Route(
     "Default for streams: new events only, unless `after` or `Last-Event-ID` is set.",
     streams=True,
     parameters=(
-        Parameter(
-            name="after",
-            where="query",
-            schema={"type": "string", "default": EARLIEST},
-            description=f"`next` of the previous page. `{EARLIEST}`: from the first retained event. `{LATEST}`: new "
-            "events only.",
+        in_query(
+            "after",
+            {"type": "string", "default": EARLIEST},
+            f"`next` of the previous page. `{EARLIEST}`: from the first retained event. `{LATEST}`: new events only.",
         ),
-        Parameter(
-            name="types",
-            where="query",
-            schema={"type": "array", "minItems": 1, "items": {"enum": [each.value for each in PublicType]}},
-            description="One or more event types, separated by commas.",
+        in_query(
+            "types",
+            {"type": "array", "minItems": 1, "items": {"enum": [each.value for each in PublicType]}},
+            "One or more event types, separated by commas.",
         ),
-        Parameter(
-            name="jobType",
-            where="query",
-            schema={"type": "string"},
-            description="Only events of jobs, quotas and incidents of this job type, spelled as in `request_type`.",
+        in_query(
+            "jobType",
+            {"type": "string"},
+            "Only events of jobs, quotas and incidents of this job type, spelled as in `request_type`.",
         ),
-        Parameter(
-            name="jobId",
-            where="query",
-            schema={"type": "string"},
-            description="Only events of this job and of its incident.",
+        in_query("jobId", {"type": "string"}, "Only events of this job and of its incident."),
+        in_query(
+            "label",
+            {"type": "string", "pattern": r"^[^:]+:"},
+            "`key:value`. Only events of jobs whose label `key` is exactly `value`.",
         ),
-        Parameter(
-            name="label",
-            where="query",
-            schema={"type": "string", "pattern": r"^[^:]+:"},
-            description="`key:value`. Only events of jobs whose label `key` is exactly `value`.",
-        ),
-        Parameter(
-            name="terminal",
-            where="query",
-            schema={"type": "boolean", "default": False},
-            description="Only events that end a job.",
-        ),
-        Parameter(
-            name="tenant_id",
-            where="query",
-            schema={"type": "string"},
-            description="Tenant to read. Default: the caller's tenant. `=platform`: events that belong to no tenant, "
+        in_query("terminal", {"type": "boolean", "default": False}, "Only events that end a job."),
+        in_query(
+            "tenant_id",
+            {"type": "string"},
+            "Tenant to read. Default: the caller's tenant. `=platform`: events that belong to no tenant, "
             "for all-tenants callers only.",
         ),
-        Parameter(
-            name="wait",
-            where="query",
-            schema={"type": "integer", "minimum": 0, "maximum": MAX_WAIT_S},
-            description="Long poll: maximum number of seconds to wait for an event if the page is empty. Default 0, "
+        in_query(
+            "wait",
+            {"type": "integer", "minimum": 0, "maximum": MAX_WAIT_S},
+            "Long poll: maximum number of seconds to wait for an event if the page is empty. Default 0, "
             f"maximum {MAX_WAIT_S}.",
         ),
         LIMIT,

@@ -8,7 +8,7 @@ import binascii
 import azure.functions as func
 
 from shared.api.job import event_response
-from shared.apidocs.route import Parameter
+from shared.apidocs.route import in_query
 from shared.core.jobs.job import Job
 from shared.operations.events.read_feed import EARLIEST, LATEST
 from shared.refusals import JobNotFound
@@ -21,11 +21,10 @@ from triggers.http.sse import HOLD_S, ended, position, stream
 #: of an event's number, as its RowKey has it
 MAX_SEQ_DIGITS = 10
 
-AFTER = Parameter(
-    name="after",
-    where="query",
-    schema={"type": "string"},
-    description=f"Streams only. `id` of an event: the events that follow it. `{EARLIEST}`: from the first event. "
+AFTER = in_query(
+    "after",
+    {"type": "string"},
+    f"Streams only. `id` of an event: the events that follow it. `{EARLIEST}`: from the first event. "
     f"`{LATEST}`: new events only.",
 )
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import azure.functions as func
 
 from shared.access.caller import Scope
@@ -20,7 +22,7 @@ from shared.api.job import (
 )
 from shared.api.receipt import Receipt, receipt
 from shared.apidocs.problem_codes import ProblemCode
-from shared.apidocs.route import Parameter, Route
+from shared.apidocs.route import Route, in_query
 from shared.core.filters import JobFilter
 from shared.core.jobs.as_of import as_of
 from shared.core.jobs.states import JobStatus
@@ -41,11 +43,10 @@ from triggers.http.routes import Request
 from triggers.http.sse import EVENT_STREAM, LAST_EVENT_ID, TICKET, wants_stream
 from triggers.job_stream import AFTER, MAX_SEQ_DIGITS, job_stream
 
-AS_OF = Parameter(
-    name="asOf",
-    where="query",
-    schema={"type": "integer", "minimum": 1, "maximum": 9_999_999_999},
-    description="Event number. Returns the job as of that event. Default: the job now.",
+AS_OF = in_query(
+    "asOf",
+    {"type": "integer", "minimum": 1, "maximum": 9_999_999_999},
+    "Event number. Returns the job as of that event. Default: the job now.",
 )
 
 _PARTIAL = (
@@ -53,13 +54,13 @@ _PARTIAL = (
     "or empty, with `partial` and `next`."
 )
 
+route = partial(Route, scope=Scope.READ, tag="jobs")
 
-@Route(
+
+@route(
     function="jobs_list",
     method="GET",
     path="v1/jobs",
-    scope=Scope.READ,
-    tag="jobs",
     summary="List jobs",
     description="Newest first. Eventually consistent: an item is as of event `seq`; that of a job that has not ended "
     f"can be one sweep (a minute) old. {_PARTIAL}",
@@ -75,12 +76,10 @@ async def jobs_list(request: Request) -> func.HttpResponse:
     return respond(request.http, JobPage(jobs=found.lines, next=cursor(found.after), partial=found.partial))
 
 
-@Route(
+@route(
     function="job_read",
     method="GET",
     path="v1/jobs/{jobId}",
-    scope=Scope.READ,
-    tag="jobs",
     summary="Get a job",
     description="The job now or, with `asOf`, as of an event.",
     parameters=(JOB_ID, AS_OF, WAIT, UNTIL),
@@ -121,12 +120,10 @@ async def _job_as_of(request: Request, given: str) -> func.HttpResponse:
     return respond(request.http, job_response(at, retention, as_of=events[int(given) - 1]))
 
 
-@Route(
+@route(
     function="job_steps",
     method="GET",
     path="v1/jobs/{jobId}/steps",
-    scope=Scope.READ,
-    tag="jobs",
     summary="List a job's steps",
     parameters=(JOB_ID,),
     responses={200: StepPage},
@@ -137,12 +134,10 @@ async def _job_steps(request: Request) -> func.HttpResponse:
     return respond(request.http, StepPage(steps=[step_response(step) for step in stored.record.steps], next=None))
 
 
-@Route(
+@route(
     function="job_events",
     method="GET",
     path="v1/jobs/{jobId}/events",
-    scope=Scope.READ,
-    tag="jobs",
     summary="List a job's events",
     description=f"In order. With `Accept: {EVENT_STREAM}` the response is a stream of server-sent events. Default for "
     "streams: new events only, unless `after` or `Last-Event-ID` is set. 204 if the job has ended and no event "
@@ -166,12 +161,10 @@ async def _job_events(request: Request) -> func.HttpResponse:
     return respond(request.http, EventPage(events=[event_response(event) for event in events], next=following))
 
 
-@Route(
+@route(
     function="job_explain",
     method="GET",
     path="v1/jobs/{jobId}/explain",
-    scope=Scope.READ,
-    tag="jobs",
     summary="Explain a job's state",
     description="Why the job is in its state, and what happens next.",
     parameters=(JOB_ID,),
@@ -188,12 +181,10 @@ async def _job_explain(request: Request) -> func.HttpResponse:
     return respond(request.http, explained)
 
 
-@Route(
+@route(
     function="job_dependencies",
     method="GET",
     path="v1/jobs/{jobId}/dependencies",
-    scope=Scope.READ,
-    tag="jobs",
     summary="List a job's dependencies",
     description="Returns the jobs that the job depends on, and pages of the jobs that depend on it. If the job "
     "SUCCEEDED, the jobs that waited for it are not known.",
@@ -217,12 +208,10 @@ async def _job_dependencies(request: Request) -> func.HttpResponse:
     return respond(request.http, answer)
 
 
-@Route(
+@route(
     function="job_audit",
     method="GET",
     path="v1/jobs/{jobId}/audit",
-    scope=Scope.READ,
-    tag="jobs",
     summary="Get a job's audit bundle",
     description="Evidence of every transition of the job. Store it byte for byte: `lucius audit verify` verifies it "
     "offline.",
@@ -236,12 +225,10 @@ async def _job_audit(request: Request) -> func.HttpResponse:
     return respond(request.http, bundle(record, events, context.clock.now()))
 
 
-@Route(
+@route(
     function="job_receipt",
     method="GET",
     path="v1/jobs/{jobId}/receipt",
-    scope=Scope.READ,
-    tag="jobs",
     summary="Get a job's receipt",
     description="Time and operations breakdown of the job.",
     parameters=(JOB_ID,),

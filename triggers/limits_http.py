@@ -38,7 +38,6 @@ _WHOSE = (
     "name one over all tenants: by `name`, by `service`, or by `job_type` without a tenant."
 )
 
-
 _Act = Callable[[Context, Orchestrations, Gate, By, Resume], Awaitable[Changed]]
 
 

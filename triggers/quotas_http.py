@@ -12,10 +12,10 @@ from shared.access.caller import Caller, Scope
 from shared.api.quota import (
     Quota,
     QuotaChange,
+    QuotaLogEntry,
     QuotaLogPage,
     QuotaPage,
     WaitingPage,
-    log_entry,
     quota,
     quota_change,
     quota_over_all,
@@ -24,7 +24,7 @@ from shared.api.quota import (
 from shared.api.quota_changes import RuleChange
 from shared.api.response import Why
 from shared.apidocs.problem_codes import ProblemCode
-from shared.apidocs.route import Parameter, Route, in_path
+from shared.apidocs.route import Route, in_header, in_path, in_query
 from shared.core.gates import changes
 from shared.core.gates.admission_state import AdmissionState
 from shared.core.gates.changes import Patch
@@ -49,43 +49,18 @@ _WHY: TypeAdapter[str] = TypeAdapter(Why)
 
 GATE = in_path("gate", {"type": "string", "pattern": "^[0-9a-f]{16}$"}, "`id` of the quota.")
 NAMES = (
-    Parameter(
-        name="tenant",
-        where="query",
-        schema={"type": "string"},
-        description="Tenant of the quota. Default: the caller's tenant. `*`: limits for every tenant.",
+    in_query(
+        "tenant", {"type": "string"}, "Tenant of the quota. Default: the caller's tenant. `*`: limits for every tenant."
     ),
     *(
-        Parameter(
-            name=kind.label,
-            where="query",
-            schema={"type": "string"},
-            description=f"Quota of one {kind.key.replace('_', ' ')} of the tenant.",
-        )
+        in_query(kind.label, {"type": "string"}, f"Quota of one {kind.key.replace('_', ' ')} of the tenant.")
         for kind in PARTS
     ),
 )
 _EXAMPLES = [f"`{each}`" for each in OVER_ALL_EXAMPLES]
-NAME = Parameter(
-    name="name",
-    where="query",
-    schema={"type": "string"},
-    description=f"Quota over all tenants: {', '.join(_EXAMPLES[:-1])} or {_EXAMPLES[-1]}.",
-)
-IF_MATCH = Parameter(
-    name="If-Match",
-    where="header",
-    required=True,
-    schema={"type": "string"},
-    description="`etag` of the quota, or `*` for any.",
-)
-REASON = Parameter(
-    name="reason",
-    where="query",
-    required=True,
-    schema=_WHY.json_schema(),
-    description="Reason, one line. Recorded in the quota's log.",
-)
+NAME = in_query("name", {"type": "string"}, f"Quota over all tenants: {', '.join(_EXAMPLES[:-1])} or {_EXAMPLES[-1]}.")
+IF_MATCH = in_header("If-Match", {"type": "string"}, "`etag` of the quota, or `*` for any.", required=True)
+REASON = in_query("reason", _WHY.json_schema(), "Reason, one line. Recorded in the quota's log.", required=True)
 NAME_PROBLEMS = (
     refusals.GateUnclear,
     refusals.QuotaInvalid,
@@ -102,7 +77,6 @@ _RULE_PROBLEMS = (
     refusals.RuleChanged,
     ProblemCode.IF_MATCH_REQUIRED,
 )
-
 
 _MAX_DIGITS = 10
 _MAX_TENANTS = 100
@@ -268,7 +242,7 @@ async def _log(request: Request) -> func.HttpResponse:
         raise refusals.QuotaForbidden("only callers who see all tenants can read the log of a quota over all tenants")
     entries = await context.admissions.log(gate.tenant, gate.id, after=_number(position), limit=limit)
     following = cursor(str(entries[-1].seq)) if len(entries) == limit else None
-    return respond(request.http, QuotaLogPage(entries=[log_entry(each) for each in entries], next=following))
+    return respond(request.http, QuotaLogPage(entries=[QuotaLogEntry.of(each) for each in entries], next=following))
 
 
 def _number(position: str) -> int:

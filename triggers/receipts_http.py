@@ -7,7 +7,7 @@ import azure.functions as func
 from shared.access.caller import Scope
 from shared.api.receipt import ReceiptSums
 from shared.apidocs.problem_codes import ProblemCode
-from shared.apidocs.route import Parameter, Route
+from shared.apidocs.route import Route, in_query
 from shared.core.filters import JobFilter
 from shared.operations.usage.sum_receipts import MAX_JOBS, Grouping, sum_receipts
 from triggers.http.filters import FILTER_PROBLEMS, FILTERS, filter_of
@@ -16,12 +16,7 @@ from triggers.http.problems import RequestError
 from triggers.http.responses import respond
 from triggers.http.routes import Request
 
-BY = Parameter(
-    name="by",
-    where="query",
-    schema={"enum": [each.value for each in Grouping]},
-    description="Adds sums per job type, source or priority.",
-)
+BY = in_query("by", {"enum": [each.value for each in Grouping]}, "Adds sums per job type, source or priority.")
 
 
 @Route(

@@ -9,7 +9,7 @@ import azure.functions as func
 from shared.access.caller import Scope
 from shared.api.rejected import RejectedLine, RejectedMessage, RejectedPage, WhatIf
 from shared.apidocs.problem_codes import ProblemCode
-from shared.apidocs.route import NO_STORE, Parameter, Route, in_path
+from shared.apidocs.route import NO_STORE, Route, in_path, in_query
 from shared.operations.jobs.rejected_messages import list_rejected, read_rejected, redrive_rejected, what_if
 from shared.ports.rejected import day_partition
 from shared.refusals import RejectedNotFound, StillNotApplicable
@@ -19,12 +19,7 @@ from triggers.http.responses import respond
 from triggers.http.routes import Request
 
 REJECTED_ID = in_path("rejectedId", {"type": "string", "pattern": "^rej_[0-9]{13}_[0-9a-f]{24}$"})
-DATE = Parameter(
-    name="date",
-    where="query",
-    schema={"type": "string", "format": "date"},
-    description="Only messages of this UTC day.",
-)
+DATE = in_query("date", {"type": "string", "format": "date"}, "Only messages of this UTC day.")
 
 
 @Route(

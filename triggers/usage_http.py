@@ -7,7 +7,7 @@ import azure.functions as func
 from shared.access.caller import Scope
 from shared.api.usage import SourcePage, UsageReport, seen_source, usage_sum
 from shared.apidocs.problem_codes import ProblemCode
-from shared.apidocs.route import Parameter, Route
+from shared.apidocs.route import Route, in_query
 from shared.core.filters import parse_instant
 from shared.core.jobs.routing import normalise
 from shared.core.usage import Axis
@@ -19,24 +19,13 @@ from triggers.http.problems import RequestError
 from triggers.http.responses import respond
 from triggers.http.routes import Request
 
-TENANT = Parameter(
-    name="tenant",
-    where="query",
-    schema={"type": "string"},
-    description="Tenant to read. Default: the caller's tenant.",
+TENANT = in_query("tenant", {"type": "string"}, "Tenant to read. Default: the caller's tenant.")
+SINCE = in_query(
+    "since",
+    {"type": "string", "format": "date-time"},
+    f"First hour. Default: the last {DEFAULT_SINCE.days * 24} hours. Maximum {FARTHEST.days} days ago.",
 )
-SINCE = Parameter(
-    name="since",
-    where="query",
-    schema={"type": "string", "format": "date-time"},
-    description=f"First hour. Default: the last {DEFAULT_SINCE.days * 24} hours. Maximum {FARTHEST.days} days ago.",
-)
-BY = Parameter(
-    name="by",
-    where="query",
-    schema={"enum": [each.value for each in Axis]},
-    description="Adds sums per job type, source or hour.",
-)
+BY = in_query("by", {"enum": [each.value for each in Axis]}, "Adds sums per job type, source or hour.")
 _TENANT_PROBLEMS = (ProblemCode.TENANT_REQUIRED, TenantForbidden)
 
 

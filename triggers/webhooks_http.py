@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 from typing import Any
 
 import azure.functions as func
@@ -23,7 +24,7 @@ from shared.api.webhook import (
     NewHook,
 )
 from shared.apidocs.problem_codes import ProblemCode
-from shared.apidocs.route import NO_STORE, Parameter, Route, in_path
+from shared.apidocs.route import NO_STORE, Route, in_header, in_path, in_query
 from shared.core.events.event_types import OF_HOOKS, PublicType
 from shared.core.events.public_events import MAX_VALUE_BYTES, encoded
 from shared.core.gates.rules import EVERY
@@ -44,11 +45,10 @@ HOOK_ID = in_path(
     {"type": "string", "pattern": f"^({_ID.pattern})$"},
     f"`hookId` of the webhook. `{DEFAULT_HOOK}`: the callback URLs of the tenant's jobs.",
 )
-TENANT = Parameter(
-    name="tenant_id",
-    where="query",
-    schema={"type": "string"},
-    description="Tenant of the webhook. Default: the caller's tenant. `=platform`: webhooks that belong to no tenant, "
+TENANT = in_query(
+    "tenant_id",
+    {"type": "string"},
+    "Tenant of the webhook. Default: the caller's tenant. `=platform`: webhooks that belong to no tenant, "
     "for all-tenants callers only.",
 )
 _TENANT_PROBLEMS = (
@@ -62,21 +62,20 @@ HOOK_PROBLEMS = (*_TENANT_PROBLEMS, refusals.HookNotFound)
 _OWN_PROBLEMS = (*HOOK_PROBLEMS, refusals.DefaultHook)
 _BODY_PROBLEMS = (ProblemCode.HOOK_INVALID, refusals.HookUrlRefused, *BODY_PROBLEMS)
 
-HOOK_KEY = Parameter(
-    name="Idempotency-Key",
-    where="header",
-    schema={"type": "string", "maxLength": MAX_KEY},
-    description=f"Idempotency key, at most {MAX_KEY} characters. The same key and body return the same webhook with "
+HOOK_KEY = in_header(
+    "Idempotency-Key",
+    {"type": "string", "maxLength": MAX_KEY},
+    f"Idempotency key, at most {MAX_KEY} characters. The same key and body return the same webhook with "
     "its secret, until it is changed, rotated or deleted.",
 )
 
+route = partial(Route, scope=Scope.ADMIN, tag="webhooks")
 
-@Route(
+
+@route(
     function="webhooks_create",
     method="POST",
     path="v1/webhooks",
-    scope=Scope.ADMIN,
-    tag="webhooks",
     summary="Create a webhook",
     description="Sends each event of the tenant to a URL at least once, signed by Standard Webhooks. Only this "
     "response shows the signing secret; repeating the request with its `Idempotency-Key` shows it again.",
@@ -111,12 +110,10 @@ async def _create(request: Request) -> func.HttpResponse:
     return respond(request.http, shown, status=201, headers=headers)
 
 
-@Route(
+@route(
     function="webhooks_list",
     method="GET",
     path="v1/webhooks",
-    scope=Scope.ADMIN,
-    tag="webhooks",
     summary="List a tenant's webhooks",
     parameters=(TENANT,),
     responses={200: HookPage},
@@ -127,12 +124,10 @@ async def _list(request: Request) -> func.HttpResponse:
     return respond(request.http, HookPage(webhooks=[views.hook(each) for each in found]))
 
 
-@Route(
+@route(
     function="webhooks_read",
     method="GET",
     path="v1/webhooks/{hookId}",
-    scope=Scope.ADMIN,
-    tag="webhooks",
     summary="Get a webhook",
     description="Includes the state of its deliveries.",
     parameters=(HOOK_ID, TENANT),
@@ -144,12 +139,10 @@ async def _read(request: Request) -> func.HttpResponse:
     return await _shown(request, context, await webhooks.read_hook(context, tenant, hook_id))
 
 
-@Route(
+@route(
     function="webhooks_change",
     method="PATCH",
     path="v1/webhooks/{hookId}",
-    scope=Scope.ADMIN,
-    tag="webhooks",
     summary="Update a webhook",
     description="Also enables or disables it. Waiting deliveries go to the new URL, too. The secret stays; `:rotate` "
     "creates another.",
@@ -170,12 +163,10 @@ async def _change(request: Request) -> func.HttpResponse:
     return await _shown(request, context, changed)
 
 
-@Route(
+@route(
     function="webhooks_remove",
     method="DELETE",
     path="v1/webhooks/{hookId}",
-    scope=Scope.ADMIN,
-    tag="webhooks",
     summary="Delete a webhook",
     description="Also deletes its waiting deliveries. Its log is retained as long as jobs are.",
     parameters=(HOOK_ID, TENANT),
@@ -189,12 +180,10 @@ async def _remove(request: Request) -> func.HttpResponse:
     return func.HttpResponse(status_code=204, headers={"X-Correlation-Id": correlation_id(request.http)})
 
 
-@Route(
+@route(
     function="webhooks_test",
     method="POST",
     path="v1/webhooks/{hookId}:test",
-    scope=Scope.ADMIN,
-    tag="webhooks",
     summary="Send a test event",
     description="Sends an event of type `webhook.test` now. It is in no feed and does not affect the state of the "
     "webhook.",
@@ -207,12 +196,10 @@ async def _test(request: Request) -> func.HttpResponse:
     return respond(request.http, views.hook_test(await webhooks.send_test_event(context, tenant, hook_id)))
 
 
-@Route(
+@route(
     function="webhooks_rotate",
     method="POST",
     path="v1/webhooks/{hookId}:rotate",
-    scope=Scope.ADMIN,
-    tag="webhooks",
     summary="Rotate a webhook's secret",
     description="The old and the new secret both sign for a day, so that the endpoint can change over at any time. If "
     "a day has three secrets, the oldest ends at once.",
@@ -227,12 +214,10 @@ async def _rotate(request: Request) -> func.HttpResponse:
     return respond(request.http, views.hook_secret(rotated, _secrets_of(context, rotated)[0]))
 
 
-@Route(
+@route(
     function="webhooks_resume",
     method="POST",
     path="v1/webhooks/{hookId}:resume",
-    scope=Scope.ADMIN,
-    tag="webhooks",
     summary="Resume a webhook",
     description="Continues at the oldest waiting delivery. Also for a webhook that is disabled, or that waits for its "
     "next probe.",
@@ -246,13 +231,11 @@ async def _resume(request: Request) -> func.HttpResponse:
     return await _shown(request, context, resumed)
 
 
-@Route(
+@route(
     function="webhooks_default_secret",
     method="GET",
     # not `default:secret`: the host would take `default:secret` for a `hookId`
     path=f"v1/webhooks/{DEFAULT_HOOK}/secret",
-    scope=Scope.ADMIN,
-    tag="webhooks",
     summary="Get the default webhook's secret",
     description="Secret that signs the callback URLs of the tenant's jobs.",
     parameters=(TENANT,),
@@ -275,12 +258,10 @@ def _secrets_of(context: Context, hook: Hook) -> list[bytes]:
     return secrets_of(settings.webhook_keys, hook, context.clock.now(), deployment=settings.environment)
 
 
-@Route(
+@route(
     function="webhooks_log",
     method="GET",
     path="v1/webhooks/{hookId}/log",
-    scope=Scope.ADMIN,
-    tag="webhooks",
     summary="List a webhook's changes",
     description="In order. Also for a deleted webhook.",
     parameters=(HOOK_ID, TENANT),
@@ -290,7 +271,7 @@ def _secrets_of(context: Context, hook: Hook) -> list[bytes]:
 async def _log(request: Request) -> func.HttpResponse:
     context, tenant, hook_id = request.context(), tenant_of(request), hook_id_of(request)
     entries = await webhooks.hook_log(context, tenant, hook_id)
-    return respond(request.http, HookLog(entries=[views.log_entry(each) for each in entries]))
+    return respond(request.http, HookLog(entries=[views.HookLogEntry.of(each) for each in entries]))
 
 
 async def _shown(request: Request, context: Context, found: Any) -> func.HttpResponse:

@@ -48,6 +48,16 @@ def in_path(name: str, schema: Mapping[str, Any], description: str = "") -> Para
     return Parameter(name=name, where="path", required=True, schema=schema, description=description)
 
 
+def in_query(name: str, schema: Mapping[str, Any], description: str, *, required: bool = False) -> Parameter:
+    """Returns a parameter of a query."""
+    return Parameter(name=name, where="query", required=required, schema=schema, description=description)
+
+
+def in_header(name: str, schema: Mapping[str, Any], description: str, *, required: bool = False) -> Parameter:
+    """Returns a header."""
+    return Parameter(name=name, where="header", required=required, schema=schema, description=description)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Route:
     """One method of one path, declared by `@Route(...)` on its handler.

@@ -9,16 +9,13 @@ import azure.functions as func
 
 from shared.access.caller import Caller
 from shared.apidocs.problem_codes import ProblemCode, Refusal
-from shared.apidocs.route import Parameter
+from shared.apidocs.route import Parameter, in_query
 from shared.core.filters import TEXT, Filter, JobFilter, parameters_of, parse_filter
 from shared.refusals import TenantForbidden
 
 
 def query_parameters(filter_: type[Any]) -> tuple[Parameter, ...]:
-    return tuple(
-        Parameter(name=each.name, where="query", schema=each.kind.schema, description=each.description)
-        for each in parameters_of(filter_)
-    )
+    return tuple(in_query(each.name, each.kind.schema, each.description) for each in parameters_of(filter_))
 
 
 def filter_problems(filter_: type[Any]) -> tuple[Refusal, ...]:

@@ -18,7 +18,7 @@ import azure.functions as func
 from shared import telemetry
 from shared.access.caller import Caller
 from shared.apidocs.problem_codes import ProblemCode
-from shared.apidocs.route import Parameter
+from shared.apidocs.route import in_header, in_query
 from shared.core.jobs.job import Record
 from shared.operations.context import Context
 from shared.operations.process.waiters import End, Tail, Waiters
@@ -29,11 +29,10 @@ from triggers.http.problems import RequestError
 #: below what proxies and load balancers cut off (230 s in Azure), and short enough that a shutdown need not wait long
 MAX_WAIT_S = 20
 
-WAIT = Parameter(
-    name="wait",
-    where="query",
-    schema={"type": "integer", "minimum": 0, "maximum": MAX_WAIT_S},
-    description="Long poll: maximum number of seconds to hold the response, until the event that `until` names. "
+WAIT = in_query(
+    "wait",
+    {"type": "integer", "minimum": 0, "maximum": MAX_WAIT_S},
+    "Long poll: maximum number of seconds to hold the response, until the event that `until` names. "
     f"Default 0, maximum {MAX_WAIT_S}.",
 )
 
@@ -49,20 +48,18 @@ class Until(StrEnum):
     ENDED = "ended"
 
 
-UNTIL = Parameter(
-    name="until",
-    where="query",
-    schema={"enum": [each.value for each in Until], "default": Until.CHANGED.value},
-    description="Event that ends the `wait`. `changed`: the job differs from If-None-Match; without that header the "
+UNTIL = in_query(
+    "until",
+    {"enum": [each.value for each in Until], "default": Until.CHANGED.value},
+    "Event that ends the `wait`. `changed`: the job differs from If-None-Match; without that header the "
     "response is immediate. `admitted`: the job no longer waits for quotas or for other jobs. `ended`: the job is in a "
     "terminal state. `admitted` and `ended` need no If-None-Match, and have no effect without `wait`.",
 )
 
-PREFER = Parameter(
-    name="Prefer",
-    where="header",
-    schema={"type": "string", "examples": [f"wait={MAX_WAIT_S}"]},
-    description=f"`wait=N` (RFC 7240): wait up to N seconds, at most {MAX_WAIT_S}, until the job has ended. Other "
+PREFER = in_header(
+    "Prefer",
+    {"type": "string", "examples": [f"wait={MAX_WAIT_S}"]},
+    f"`wait=N` (RFC 7240): wait up to N seconds, at most {MAX_WAIT_S}, until the job has ended. Other "
     "preferences and invalid values are ignored, and so is the header of an NDJSON body or a dry run.",
 )
 

@@ -10,7 +10,7 @@ import re
 import azure.functions as func
 
 from shared.apidocs.problem_codes import ProblemCode
-from shared.apidocs.route import Parameter, Route, in_path
+from shared.apidocs.route import Route, in_path, in_query
 from shared.refusals import JobNotFound
 from triggers.http.problems import RequestError
 
@@ -60,11 +60,8 @@ def refuse_unknown_parameters(req: func.HttpRequest, route: Route) -> None:
     raise RequestError(ProblemCode.PARAMETER_UNKNOWN, detail, errors=tuple(errors))
 
 
-DRY_RUN = Parameter(
-    name="dryRun",
-    where="query",
-    schema={"type": "boolean", "default": False},
-    description="Preview: return the result without changing anything.",
+DRY_RUN = in_query(
+    "dryRun", {"type": "boolean", "default": False}, "Preview: return the result without changing anything."
 )
 
 
@@ -80,18 +77,10 @@ MAX_PAGE = 1000
 DEFAULT_PAGE = 100
 _MAX_DIGITS = 10
 
-LIMIT = Parameter(
-    name="limit",
-    where="query",
-    schema={"type": "integer", "minimum": 1, "maximum": MAX_PAGE, "default": DEFAULT_PAGE},
-    description="Maximum items per page.",
+LIMIT = in_query(
+    "limit", {"type": "integer", "minimum": 1, "maximum": MAX_PAGE, "default": DEFAULT_PAGE}, "Maximum items per page."
 )
-CURSOR = Parameter(
-    name="cursor",
-    where="query",
-    schema={"type": "string"},
-    description="`next` of the previous page. Opaque.",
-)
+CURSOR = in_query("cursor", {"type": "string"}, "`next` of the previous page. Opaque.")
 PAGE = (LIMIT, CURSOR)
 #: what `page` refuses
 PAGE_PROBLEMS = (ProblemCode.LIMIT_INVALID, ProblemCode.CURSOR_INVALID)

@@ -13,7 +13,7 @@ from typing import Any
 
 import azure.functions as func
 
-from shared.apidocs.route import NO_STORE, Parameter
+from shared.apidocs.route import NO_STORE, in_header, in_query
 from triggers.http.responses import correlation_id, weights_of
 
 EVENT_STREAM = "text/event-stream"
@@ -22,17 +22,15 @@ HOLD_S = 20
 #: when a reader comes back: at once; and where it would only be in the way, with as much again by its name
 _AT_ONCE_MS, _LATER_MS = 250, 5_000
 
-LAST_EVENT_ID = Parameter(
-    name="Last-Event-ID",
-    where="header",
-    schema={"type": "string"},
-    description="Streams only. `id` of the last event received; overrides `after`. EventSource sends it automatically.",
+LAST_EVENT_ID = in_header(
+    "Last-Event-ID",
+    {"type": "string"},
+    "Streams only. `id` of the last event received; overrides `after`. EventSource sends it automatically.",
 )
-TICKET = Parameter(
-    name="ticket",
-    where="query",
-    schema={"type": "string"},
-    description="Streams only. Replaces the token: ticket from `POST /v1/events:ticket` for this path.",
+TICKET = in_query(
+    "ticket",
+    {"type": "string"},
+    "Streams only. Replaces the token: ticket from `POST /v1/events:ticket` for this path.",
 )
 
 
