@@ -6,13 +6,13 @@ import re
 from typing import Annotated, Any, Literal
 
 import azure.functions as func
-from pydantic import BaseModel, ConfigDict, StrictBool, WithJsonSchema
+from pydantic import StrictBool, WithJsonSchema
 
 from shared.access.caller import Scope
 from shared.api.bulk import Bulk, BulkItemPage, BulkPage, BulkPreview, bulk_response, item_response, preview
-from shared.api.response import Why
+from shared.api.response import RequestBody, Why
 from shared.apidocs.problem_codes import ProblemCode
-from shared.apidocs.route import Parameter, Route, in_path
+from shared.apidocs.route import Route, in_header, in_path, in_query
 from shared.core.bulks import LASTS, MAX_RUNNING, BulkAction, ItemState
 from shared.core.filters import JobFilter, parse_filter
 from shared.core.jobs.routing import normalise
@@ -43,32 +43,19 @@ BULK_ID = in_path(
     {"type": "string", "pattern": f"^{_BULK_ID.pattern}$"},
     "Bulk operation id, from the response that created it.",
 )
-TENANT = Parameter(
-    name="tenant",
-    where="query",
-    schema={"type": "string"},
-    description="Tenant of the bulk operation. Default: the caller's tenant.",
-)
-OUTCOME = Parameter(
-    name="outcome",
-    where="query",
-    schema={"enum": [each.value for each in ItemState]},
-    description="Only items with this outcome.",
-)
-BULK_KEY = Parameter(
-    name="Idempotency-Key",
-    where="header",
-    schema={"type": "string", "maxLength": MAX_KEY},
-    description=f"Idempotency key, at most {MAX_KEY} characters. The same key and body return the same bulk operation.",
+TENANT = in_query("tenant", {"type": "string"}, "Tenant of the bulk operation. Default: the caller's tenant.")
+OUTCOME = in_query("outcome", {"enum": [each.value for each in ItemState]}, "Only items with this outcome.")
+BULK_KEY = in_header(
+    "Idempotency-Key",
+    {"type": "string", "maxLength": MAX_KEY},
+    f"Idempotency key, at most {MAX_KEY} characters. The same key and body return the same bulk operation.",
 )
 _TENANT_PROBLEMS = (ProblemCode.TENANT_REQUIRED, ProblemCode.NOT_STORABLE, TenantForbidden)
 _READ_PROBLEMS = (*_TENANT_PROBLEMS, BulkNotFound)
 
 
-class BulkRequest(BaseModel):
+class BulkRequest(RequestBody):
     """A bulk operation: its action, filter and reason."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     action: Literal["cancel", "pause", "resume", "redrive"]
     """Action on each job."""

@@ -14,12 +14,9 @@ from shared.core.jobs.job import Job
 
 BulkId = Annotated[str, Field(pattern="^bulk_[0-9]{13}[0-9a-f]{16}$", examples=["bulk_82304918799990f3a5b7c9d1e2f40"])]
 
-
 BulkActionName = Literal["cancel", "pause", "resume", "redrive"]
 
-
 BulkStateName = Literal["RUNNING", "DONE", "CANCELLED"]
-
 
 OutcomeName = Literal["OPEN", "DONE", "REFUSED"]
 

@@ -107,7 +107,6 @@ def _row(machine: str, state: str, trigger: str) -> TableRow:
 #: stands for the lease of the attempt, which is not shown
 _LEASE = "what-if"
 
-
 #: jobs that a text names
 _NAMED = 5
 

@@ -6,13 +6,11 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from shared.api.response import Instant, Response
+from shared.api.response import Instant, RequestBody, Response
 
 
-class TicketRequest(BaseModel):
+class TicketRequest(RequestBody):
     """Stream that the ticket opens."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     path: Annotated[
         str,

@@ -22,9 +22,7 @@ class IncidentRequest(BaseModel):
 
 IncidentId = Annotated[str, Field(examples=["inc_job_6f1c0d3a9b5e4f7c8a2d1e0f9b8c7a65"])]
 
-
 IncidentKindName = Literal["JOB", "BREAKER", "SERVICE", "ROW"]
-
 
 IncidentStateName = Literal["OPEN", "RESOLVED", "RETRIED", "DISMISSED"]
 

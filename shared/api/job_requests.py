@@ -7,14 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, StrictBool
 
 from shared.api.job import JobLinks
-from shared.api.response import (
-    Instant,
-    JobId,
-    JobStatusName,
-    Problem,
-    Response,
-    Why,
-)
+from shared.api.response import Instant, JobId, JobStatusName, Problem, RequestBody, Response, Why
 from shared.contracts.envelope import Line
 
 
@@ -127,10 +120,8 @@ class ControlRequest(BaseModel):
     """Reason, one line."""
 
 
-class PriorityChange(BaseModel):
+class PriorityChange(RequestBody):
     """New priority of a waiting job, with the reason."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     priority: Annotated[Literal["low", "normal", "high", "emergency"], Field(examples=["high"])]
     """Priority, as in a job request."""
@@ -147,10 +138,8 @@ class RedriveRequest(ControlRequest):
     """Also redrive every job that failed because of it. Returns 202 with a bulk operation."""
 
 
-class Admission(BaseModel):
+class Admission(RequestBody):
     """Reason for admitting a job past its quotas."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     reason: Why
     """Reason, one line. Recorded in the log of the tenant's quota and in the job's history."""

@@ -16,7 +16,6 @@ from shared.core.gates.admission import Waiting
 from shared.core.gates.admission_state import AdmissionState
 from shared.core.gates.breaker import Breaker, BreakerState, at
 from shared.core.gates.changes import NUMBERS, plain
-from shared.core.gates.log import LogEntry
 from shared.core.gates.queue_position import QueuePosition, TenantPart, waiting_of
 from shared.core.gates.rules import DIVIDED, EVERY, OVER_ALL, PARTS, Directory, GateKind, GateState, Rule
 
@@ -276,9 +275,7 @@ def quota_over_all(
     whole = quota(AdmissionState(tenant=EVERY, counted_at=now), directory, state, now, None)
     unsaid = {} if shows_reasons else {"reason": None, "actor": None}
     oldest = [part.oldest.created_at for part in parts if part.oldest is not None]
-    shares = [
-        QuotaShare(tenant=each.tenant, keep=each.keep, active=each.active, waiting=each.waiting) for each in parts
-    ]
+    shares = [QuotaShare.of(each) for each in parts]
     return whole.model_copy(
         update={
             "hold": whole.hold.model_copy(update=unsaid) if whole.hold is not None else None,
@@ -303,12 +300,11 @@ def quota_change(before: GateState, after: GateState, now: Quota) -> QuotaChange
 def waiting_job(standing: QueuePosition, position: int) -> WaitingJob:
     candidate, verdict = standing.waiting.candidate, standing.stopped_by
     assert verdict.blocked_by is not None
-    return WaitingJob(
+    return WaitingJob.of(
+        candidate,
         jobId=candidate.job_id,
         position=position,
         request_type=candidate.job_type,
-        source=candidate.source,
-        priority=candidate.priority,
         created_at=standing.waiting.created_at,
         stopped_by=verdict.gate.id,
         gate=verdict.gate.words,
@@ -316,10 +312,6 @@ def waiting_job(standing: QueuePosition, position: int) -> WaitingJob:
         nextEligibleAt=standing.expected_at,
         waits_for=wait_reason(verdict, position, standing.expected_at),
     )
-
-
-def log_entry(entry: LogEntry) -> QuotaLogEntry:
-    return QuotaLogEntry.of(entry)
 
 
 def _rule(rule: Rule | None) -> QuotaRule | None:
@@ -333,13 +325,8 @@ def _breaker(breaker: Breaker | None, rule: Rule | None, now: datetime) -> Quota
     if rule is None or rule.breaker is None:
         return None
     found = at(breaker or Breaker(), now)
-    return QuotaBreaker(
-        state=found.state.value,
-        until=found.until,
-        allow=found.allow if found.state is BreakerState.HALF_OPEN else None,
-        bad=found.bad,
-        calls=found.calls,
-    )
+    allow = found.allow if found.state is BreakerState.HALF_OPEN else None
+    return QuotaBreaker.of(found, state=found.state.value, allow=allow)
 
 
 def _ruled_by(state: GateState, rule: Rule | None) -> str | None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import AfterValidator, AwareDatetime, BeforeValidator, Field
 
-from shared.api.response import Why, whole
+from shared.api.response import RequestBody, Why, whole
 from shared.contracts.envelope import Word
 from shared.contracts.instants import within_bounds
 from shared.core.gates.breaker import MAX_COOLDOWN_S, RING
@@ -38,17 +38,13 @@ _Number = Annotated[
     AfterValidator(_not_nobody),
 ]
 
-
 _Until = Annotated[AwareDatetime, BeforeValidator(_instant), Field(examples=["2126-01-27T10:00:00Z"])]
-
 
 _Name = Annotated[Word, Field(min_length=1, max_length=256)]
 
 
-class BreakerChange(BaseModel):
+class BreakerChange(RequestBody):
     """JSON merge patch of a breaker. A field that was never set, or is null, has its default."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     failure_rate: Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)] | None = None
     """Share of bad ends among the ends that count at which the breaker opens. Default 0.5."""
@@ -60,11 +56,9 @@ class BreakerChange(BaseModel):
     """Quotas over all tenants only. Minimum number of tenants with bad ends. Default 2."""
 
 
-class RuleChange(BaseModel):
+class RuleChange(RequestBody):
     """JSON merge patch (RFC 7396) of a quota's limits: a number sets a limit, null removes it, omitted fields keep
     their values."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     reason: Why
     """Reason, one line. Recorded in the quota's log."""
@@ -92,19 +86,15 @@ class RuleChange(BaseModel):
         return found
 
 
-class BreakerReset(BaseModel):
+class BreakerReset(RequestBody):
     """Reason for resetting a circuit breaker."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     reason: Why
     """Reason, one line. Recorded in the quota's log."""
 
 
-class Resume(BaseModel):
+class Resume(RequestBody):
     """Quota whose hold and throttle end, and the reason."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     tenant: _Name | None = None
     """Tenant of the quota. Default: the caller's tenant."""

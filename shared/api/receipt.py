@@ -121,43 +121,33 @@ class ReceiptSums(Response):
 #: nothing stood in its way but our own dispatch
 QUEUE = "queue_s"
 
-
 #: a directive was out and no service had taken it up
 ACK = "ack_s"
-
 
 #: a service was at work, by its own word
 SERVICE = "service_s"
 
-
 #: we waited on purpose, before a new attempt or a new publish
 BACKOFF = "backoff_s"
-
 
 #: its gates kept it, before its first attempt; or a guard of its service or lane, before any
 GATED = "gated_s"
 
-
 #: jobs that it depends on had not ended
 DEPENDENT = "dependent_s"
-
 
 #: an operator had it stand still
 PAUSED = "paused_s"
 
-
 #: a lease was over, and what would have renewed it may still have lain on our lane
 BACKLOG = "backlog_s"
-
 
 #: the last four are gates: nothing had failed, and the job was held back
 PARTS = (QUEUE, ACK, SERVICE, BACKOFF, GATED, DEPENDENT, PAUSED, BACKLOG)
 
-
 #: how many reads stand before the event where HTTP, durable and each lane are processes apart; of any other it is one.
 #: A fault of the bus comes in the activity whose attempt was recorded, and a late reply is looked for among the events
 _READS = {EventType.JOB_CREATED: 0, EventType.PUBLISH_FAILED: 0, EventType.REPLY_IGNORED: 2}
-
 
 #: how often an orchestration runs for the event, with the timer that led to it or follows it
 _EPISODES = {
@@ -172,13 +162,10 @@ _EPISODES = {
     EventType.TIME_EXCEEDED: 2,
 }
 
-
 #: a process decides again on what it committed within this time (`shared.operations.process.recent_jobs`)
 _RECENT = timedelta(seconds=60)
 
-
 _REPLIES = REPLY_EVENTS | {EventType.REPLY_IGNORED}
-
 
 #: the events of a job without faults, by how many of them a step has
 _PLAIN = (EventType.ATTEMPT_RECORDED, EventType.ACK, EventType.RESULT)
@@ -283,11 +270,7 @@ def add_up(receipts: Sequence[Receipt]) -> dict[str, Any]:
         "attempts_total": sum(each.attempts_total for each in receipts),
         "replies_ignored": sum(each.replies_ignored for each in receipts),
         "operations": Operations(
-            directives=operation("directives"),
-            replies=operation("replies"),
-            table_writes=operation("table_writes"),
-            table_reads=operation("table_reads"),
-            episodes=operation("episodes"),
+            **{name: operation(name) for name in Operations.model_fields if name != "beyond"},
             beyond=dict(sorted(beyond.items())),
         ),
     }

@@ -1,4 +1,4 @@
-"""The base of every body, and the types that bodies share."""
+"""The bases of bodies, and the types that bodies share."""
 
 from __future__ import annotations
 
@@ -26,9 +26,14 @@ class Response(BaseModel):
         return cls(**named, **members)
 
 
+class RequestBody(BaseModel):
+    """A body that a caller sends; a member that is not declared is an error."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+
 #: RFC 3339, in UTC
 Instant = Annotated[AwareDatetime, Field(examples=["2026-01-27T10:02:00Z"])]
-
 
 JobId = Annotated[str, Field(examples=["job_6f1c0d3a9b5e4f7c8a2d1e0f9b8c7a65"])]
 
@@ -40,7 +45,6 @@ def _one_of(enum: type[StrEnum]) -> WithJsonSchema:
 
 _CAUSES = "; ".join(f"`{reason}`: {reason.cause}" for reason in Reason)
 
-
 #: `JOB.error_code`
 ErrorCode = Annotated[
     str | None,
@@ -51,15 +55,11 @@ ErrorCode = Annotated[
     ),
 ]
 
-
 JobStatusName = Annotated[JobStatus, _one_of(JobStatus)]
-
 
 StepStatusName = Annotated[StepStatus, _one_of(StepStatus)]
 
-
 FailureCauseName = Annotated[FailureCause, _one_of(FailureCause)]
-
 
 #: of an attempt
 LeaseDigest = Annotated[
@@ -70,13 +70,11 @@ LeaseDigest = Annotated[
     ),
 ]
 
-
 #: `next` of every page
 Cursor = Annotated[
     str | None,
     Field(description="Value for `cursor` to get the next page. Null: last page."),
 ]
-
 
 #: `partial` of a page of a list that takes a filter
 Partial = Annotated[

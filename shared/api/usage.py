@@ -73,11 +73,8 @@ class SourcePage(Response):
 
 def usage_sum(used: Sum) -> UsageSum:
     counted = used.counted
-    return UsageSum(
-        created=counted.created,
-        admitted=counted.admitted,
-        staged=counted.staged,
-        ended=counted.ended,
+    return UsageSum.of(
+        counted,
         rejected=used.rejected,
         wait_p50_s=counted.wait_s(0.5),
         wait_p95_s=counted.wait_s(0.95),

@@ -9,10 +9,10 @@ from datetime import datetime
 from typing import Annotated, Any, Literal
 from urllib.parse import quote
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StrictBool, model_validator
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, StrictBool, model_validator
 
 from shared.access.webhook_signature import shown
-from shared.api.response import Cursor, Instant, JobId, Response, whole
+from shared.api.response import Cursor, Instant, JobId, RequestBody, Response, whole
 from shared.contracts.envelope import MAX_LABELS, Line, Word
 from shared.core.jobs.plan import origin
 from shared.core.webhooks import webhooks as core
@@ -20,22 +20,16 @@ from shared.core.webhooks import webhooks as core
 #: of one list of a filter
 MAX_NAMES = 50
 
-
 #: characters of an address, as `shared.access.webhook_addresses` has it
 _MAX_URL = 2048
 
-
 _Format = Literal["cloudevents", "slack", "teams"]
-
 
 _Url = Annotated[str, Field(min_length=1, max_length=_MAX_URL, examples=["https://hooks.example.com/lucius"])]
 
-
 _Description = Annotated[Line, Field(max_length=256, examples=["billing"])]
 
-
 _Name = Annotated[Word, Field(min_length=1, max_length=128)]
-
 
 _Names = Annotated[list[_Name], Field(min_length=1, max_length=MAX_NAMES)]
 
@@ -54,12 +48,10 @@ _Labels = Annotated[
 ]
 
 
-class HookFilterBody(BaseModel):
+class HookFilterBody(RequestBody):
     """Filter of a webhook's events. Every field that is set must match."""
 
-    model_config = ConfigDict(
-        frozen=True, extra="forbid", use_attribute_docstrings=True, json_schema_extra={"minProperties": 1}
-    )
+    model_config = ConfigDict(json_schema_extra={"minProperties": 1})
 
     # a default that the schema does not show: null would name nothing
     types: _Names = Field(default_factory=list)
@@ -76,10 +68,8 @@ class HookFilterBody(BaseModel):
         return self
 
 
-class NewHook(BaseModel):
+class NewHook(RequestBody):
     """A new webhook: URL, filter and format."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     url: _Url
     """HTTPS URL at port 443 of a named host, or a listed URL. No response shows it in full."""
@@ -94,12 +84,10 @@ class NewHook(BaseModel):
     """`sequence` of an event, as a number: retained events after it are delivered, too. Null: new events only."""
 
 
-class HookChange(BaseModel):
+class HookChange(RequestBody):
     """Fields to change. Omitted fields keep their values."""
 
-    model_config = ConfigDict(
-        frozen=True, extra="forbid", use_attribute_docstrings=True, json_schema_extra={"minProperties": 1}
-    )
+    model_config = ConfigDict(json_schema_extra={"minProperties": 1})
 
     # a default that the schema does not show: what is left out has none
     url: _Url = Field(default_factory=str)
@@ -126,15 +114,11 @@ class HookChange(BaseModel):
 
 HookId = Annotated[str, Field(examples=["hook_6f1c0d3a9b5e4f7c8a2d1e0f9b8c7a65"])]
 
-
 HookFormatName = Literal["cloudevents", "slack", "teams"]
-
 
 HookStateName = Literal["ENABLED", "DISABLED", "SUSPENDED"]
 
-
 DeliveryStateName = Literal["PENDING", "DELIVERED", "DEAD"]
-
 
 DeliveryError = Annotated[
     str | None,
@@ -146,7 +130,6 @@ DeliveryError = Annotated[
         examples=["TIMEOUT"],
     ),
 ]
-
 
 #: as receivers' libraries take it
 Secret = Annotated[str, Field(pattern="^whsec_", examples=["whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"])]
@@ -330,10 +313,6 @@ def delivery(row: core.Delivery) -> Delivery:
 
 def hook_test(answer: core.Answer) -> HookTest:
     return HookTest(delivered=answer.is_success, status=answer.status, error=answer.error, took_ms=answer.took_ms)
-
-
-def log_entry(entry: core.HookEntry) -> HookLogEntry:
-    return HookLogEntry.of(entry)
 
 
 def _members(row: core.Hook) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 from pydantic import BaseModel
 
-from shared.api.quota import log_entry, quota, quota_change, waiting_job
+from shared.api.quota import QuotaLogEntry, quota, quota_change, waiting_job
 from shared.api.usage import UsageReport, seen_source, usage_sum
 from shared.apidocs.json_schema import JsonObject
 from shared.core.gates.admission import Waiting
@@ -57,7 +57,7 @@ def by_model(job_id: str) -> JsonObject:
         "WaitingPage": {"waiting": [_body(stands)], "total": 1, "next": None},
         "UsageReport": _usage(now),
         "SourcePage": {"sources": [_source(job_id, gate.tenant, now)], "next": None},
-        "QuotaLogPage": {"entries": [_body(log_entry(entry))], "next": None},
+        "QuotaLogPage": {"entries": [_body(QuotaLogEntry.of(entry))], "next": None},
     }
 
 

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from pydantic import BaseModel
 
 from shared.access.webhook_signature import secrets_of
-from shared.api.webhook import default_secret, delivery, hook, hook_detail, hook_secret, hook_test, log_entry
+from shared.api.webhook import HookLogEntry, default_secret, delivery, hook, hook_detail, hook_secret, hook_test
 from shared.apidocs.json_schema import JsonObject
 from shared.core.webhooks.hook_log import logged
 from shared.core.webhooks.webhooks import (
@@ -77,7 +77,7 @@ def by_model(job_id: str) -> JsonObject:
         "HookTest": _body(hook_test(Answer(status=204, took_ms=38))),
         "Delivery": _body(delivery(waiting)),
         "DeliveryPage": {"deliveries": [_body(delivery(waiting))], "next": None},
-        "HookLog": {"entries": [_body(log_entry(entry))]},
+        "HookLog": {"entries": [_body(HookLogEntry.of(entry))]},
     }
 
 

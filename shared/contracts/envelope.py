@@ -78,7 +78,6 @@ _Tenant = Annotated[
     ),
 ]
 
-
 _MAX_LABEL_NAME = 128
 _LabelName = Annotated[str, AfterValidator(_one_line), Field(max_length=_MAX_LABEL_NAME)]
 

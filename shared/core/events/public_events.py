@@ -30,7 +30,6 @@ _MAX_NAME = 256
 #: a CloudEvent without its `source`, `sequence` and `dataschema`
 PublicEvent = Mapping[str, JsonValue]
 
-
 _E, _P, _J = EventType, PublicType, JobStatus
 
 #: which public events a row of this type may mean before the job's own move, in order; None: the row means nothing
