@@ -41,7 +41,7 @@ from shared.adapters.tables.sweep_mark import TablesAnswers, TablesSweepMark
 from shared.adapters.tables.table import Entity
 from shared.adapters.tables.usage import TablesUsage
 from shared.core.canonical import encode_key
-from shared.core.gates.admission import Waiting
+from shared.core.gates.admission import QueuedJob
 from shared.core.gates.ends import Freed
 from shared.core.gates.log import LogEntry
 from shared.core.incidents import Incident
@@ -323,7 +323,7 @@ class MemoryAdmissions(TablesAdmissions):
         return {tenant: stored for (tenant, _), stored in self._admissions.objects.items()}
 
     @property
-    def waiting(self) -> list[tuple[str, Waiting]]:
+    def waiting(self) -> list[tuple[str, QueuedJob]]:
         """WAIT rows, each with its tenant."""
         return [(tenant, each) for (tenant, _), each in self._waiting.objects.items()]
 

@@ -27,10 +27,10 @@ from shared.adapters.tables.table import Entity, NotThere
 from shared.adapters.tables.usage import TablesUsage
 from shared.api.audit import bundle
 from shared.core.bulks import Bulk, BulkAction, BulkItem, Work
-from shared.core.gates.admission import Waiting
+from shared.core.gates.admission import QueuedJob
 from shared.core.gates.admission_state import AdmissionState, Candidate
 from shared.core.gates.allocation import Account, AllocationRecord
-from shared.core.gates.log import logged
+from shared.core.gates.log import append_entry
 from shared.core.gates.places import Place, PlaceState
 from shared.core.gates.rules import Gate, GateKind, GateState, Hold, Rule, Throttle
 from shared.core.incidents import IncidentKind, incident_of, opened
@@ -263,12 +263,12 @@ async def _at_a_admission(index: TablesIndex, admissions: TablesAdmissions, job:
     throttle = Throttle(max_per_hour=1, reason="r", actor="a", at=START, until=START)
     gate = Gate(GateKind.SOURCE, job.tenant, "s")
     state = GateState(gate=gate, rule=Rule(), hold=hold, throttle=throttle, credit=1, credit_at=START)
-    state, entry = logged(state, "HELD", actor="a", reason="r", at=START, data={})
+    state, entry = append_entry(state, "HELD", actor="a", reason="r", at=START, data={})
     admission = AdmissionState(
         tenant=job.tenant, gates={gate.id: state}, counted_at=START, counting_until=START, wake_at=START
     )
     candidate = replace(Candidate.of(job), source="s")
-    waiting = Waiting(candidate, 0, job.idempotency_hash, START)
+    waiting = QueuedJob(candidate, 0, job.idempotency_hash, START)
     write = AdmissionWrite(
         before=None, after=admission, let_in=(waiting,), relined=((waiting, 1),), check_at=START, log=(entry,)
     )

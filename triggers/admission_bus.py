@@ -18,9 +18,9 @@ from shared import telemetry
 from shared.core.jobs.routing import ADMISSION_QUEUE
 from shared.core.strict_json import parse_json
 from shared.operations.bulks.work_bulk import work_bulk
-from shared.operations.gates.allocations import divide_called
-from shared.operations.gates.find_gate import over_all_of_id
-from shared.operations.gates.freed import let_in
+from shared.operations.gates.allocations import allocate_on_call
+from shared.operations.gates.find_gate import find_platform_gate_by_id
+from shared.operations.gates.freed import take_turn
 from shared.operations.jobs.admission import notify
 from shared.operations.jobs.places import reconcile_place
 from shared.operations.quotas.breaker_incidents import answer_call
@@ -49,8 +49,8 @@ def blueprint(wiring: Wiring) -> df.Blueprint:
         context, orchestrations = await wiring.fresh_context(), wiring.orchestrations(client)
         if call.tenant is not None and call.gate_id is not None:
             await answer_call(context, call.tenant, call.gate_id)
-        elif call.gate_id is not None and (gate := over_all_of_id(context, call.gate_id)) is not None:
-            admissions = await divide_called(context, gate, call.since or context.clock.now())
+        elif call.gate_id is not None and (gate := find_platform_gate_by_id(context, call.gate_id)) is not None:
+            admissions = await allocate_on_call(context, gate, call.since or context.clock.now())
             await asyncio.gather(*(notify(context, orchestrations, *each) for each in admissions.items()))
         elif call.tenant is None:
             # of a later release, or of nobody: the sweeper looks at every admission state
@@ -58,7 +58,9 @@ def blueprint(wiring: Wiring) -> df.Blueprint:
         elif call.bulk_id is not None:
             await work_bulk(context, orchestrations, call.tenant, call.bulk_id)
         elif call.job_id is None:
-            await notify(context, orchestrations, call.tenant, await let_in(context, call.tenant, due_at=call.due_at))
+            await notify(
+                context, orchestrations, call.tenant, await take_turn(context, call.tenant, due_at=call.due_at)
+            )
         elif (stored := await context.ledger.read(call.job_id)) is not None:
             await reconcile_place(context, orchestrations, stored)
 

@@ -26,7 +26,7 @@ from shared.apidocs.route import Route, in_query
 from shared.core.filters import JobFilter
 from shared.core.jobs.as_of import as_of
 from shared.core.jobs.states import JobStatus
-from shared.operations.gates.waiting import queue_position_of
+from shared.operations.gates.waiting import read_position
 from shared.operations.jobs.backlog import directives_ahead
 from shared.operations.jobs.dead_letters import list_dead_letters
 from shared.operations.jobs.list_jobs import MAX_READ_MORE, list_jobs
@@ -174,7 +174,7 @@ async def _job_events(request: Request) -> func.HttpResponse:
 async def _job_explain(request: Request) -> func.HttpResponse:
     context, record = request.context(), (await _job(request)).record
     last, ahead = await last_transition(context, record), await directives_ahead(context, record)
-    standing = await queue_position_of(context, record.job) if record.job.is_staged else None
+    standing = await read_position(context, record.job) if record.job.is_staged else None
     waits = record.job.status is JobStatus.WAITING_FOR_JOBS
     missing = await missing_of(context, record.job) if waits else None
     explained = explain(record, context.clock.now(), last, directives_ahead=ahead, standing=standing, missing=missing)

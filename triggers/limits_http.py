@@ -14,7 +14,7 @@ from shared.apidocs.route import Route
 from shared.core.gates.rules import EVERY, PARTS, Gate
 from shared.core.jobs.routing import normalise
 from shared.operations.context import Context
-from shared.operations.gates.find_gate import find_gate, over_all
+from shared.operations.gates.find_gate import find_gate, find_platform_gate
 from shared.operations.quotas import quotas
 from shared.operations.quotas.quotas import By, Changed
 from shared.ports.durable import Orchestrations
@@ -105,7 +105,7 @@ def _over_all(request: Request, context: Context, name: str) -> Gate:
     """Raises QuotaForbidden, GateNotFound."""
     if not request.caller.moves_all:
         raise QuotaForbidden
-    return over_all(context, name)
+    return find_platform_gate(context, name)
 
 
 async def _gate(request: Request, context: Context, body: Resume) -> Gate:

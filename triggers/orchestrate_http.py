@@ -17,7 +17,7 @@ from shared.api.wait_reason import wait_reason
 from shared.apidocs.problem_codes import ProblemCode
 from shared.apidocs.route import Route
 from shared.contracts.envelope import Envelope
-from shared.core.gates.queue_position import expected
+from shared.core.gates.queue_position import estimate_start
 from shared.core.jobs.states import JobStatus
 from shared.operations.jobs.create_job import create_job
 from shared.operations.jobs.creation import Created
@@ -117,7 +117,7 @@ def accepted(created: Created) -> Accepted:
     job, decision = created.stored.record.job, created.decision
     if decision is None or decision.stopped_by is None or job.status is not JobStatus.THROTTLED:
         return Accepted.of(job, jobId=job.job_id, links=job_links(job.job_id))
-    expected_at = expected(decision.admission, decision.words, decision.position, job.created_at)
+    expected_at = estimate_start(decision.admission, decision.words, decision.position, job.created_at)
     return Accepted.of(
         job,
         jobId=job.job_id,

@@ -28,15 +28,15 @@ from shared.apidocs.route import Route, in_header, in_path, in_query
 from shared.core.gates import changes
 from shared.core.gates.admission_state import AdmissionState
 from shared.core.gates.changes import Patch
-from shared.core.gates.queue_position import waiting_of
+from shared.core.gates.queue_position import count_waiting
 from shared.core.gates.rules import EVERY, OVER_ALL, OVER_ALL_EXAMPLES, PARTS, Directory, Gate, GateKind, GateState
 from shared.core.jobs.routing import normalise
 from shared.operations.context import Context
-from shared.operations.gates.admission_turns import directory
-from shared.operations.gates.find_gate import find_gate, over_all, over_all_of_id
-from shared.operations.gates.gate_logs import state_of
-from shared.operations.gates.platform_gates import parts, state_over_all, waiting_over_all
-from shared.operations.gates.waiting import first_waiting, oldest, read_admission
+from shared.operations.gates.admission_turns import read_directory
+from shared.operations.gates.find_gate import find_gate, find_platform_gate, find_platform_gate_by_id
+from shared.operations.gates.gate_logs import read_state
+from shared.operations.gates.platform_gates import list_waiting_of_all, read_parts, read_platform_state
+from shared.operations.gates.waiting import list_waiting, read_admission, read_oldest
 from shared.operations.quotas import quotas
 from shared.operations.quotas.quotas import By, Changed
 from triggers.http.bodies import BODY_PROBLEMS, optional_body
@@ -108,7 +108,7 @@ async def quotas_list(request: Request) -> func.HttpResponse:
         return respond(req, QuotaPage(quotas=await _of_tenant(context, normalise(tenant)), next=None))
     known = sorted({EVERY, *(await context.admissions.directory()).tenants})
     following = [each for each in known if each > position][: min(limit, _MAX_TENANTS)]
-    gates = [state.gate for state in (await directory(context)).over_all.values()] if not position else []
+    gates = [state.gate for state in (await read_directory(context)).over_all.values()] if not position else []
     found = [await shown(context, gate, request.caller) for gate in gates]
     found += [each for tenant in following for each in await _of_tenant(context, tenant)]
     is_last = not following or following[-1] == known[-1]
@@ -208,13 +208,13 @@ async def _waiting(request: Request) -> func.HttpResponse:
     after = _number(position)
     gate = await _gate(request, context)
     if gate.kind in OVER_ALL:
-        found = await parts(context, gate, request.caller.may_see)
-        standings = await waiting_over_all(context, gate, (part.tenant for part in found if part.waiting))
+        found = await read_parts(context, gate, request.caller.may_see)
+        standings = await list_waiting_of_all(context, gate, (part.tenant for part in found if part.waiting))
         total = sum(part.waiting for part in found)
     else:
         admission, known = await read_admission(context, gate.tenant)
-        standings = await first_waiting(context, admission, gate, known)
-        total = waiting_of(admission, gate)
+        standings = await list_waiting(context, admission, gate, known)
+        total = count_waiting(admission, gate)
     chosen = [waiting_job(each, number) for number, each in enumerate(standings, start=1) if number > after][:limit]
     following = cursor(str(after + limit)) if after + limit < len(standings) else None
     return respond(request.http, WaitingPage(waiting=chosen, total=total, next=following))
@@ -259,8 +259,8 @@ async def _gate(request: Request, context: Context, *, with_id: bool = True) -> 
     if (name := req.params.get("name")) is not None:
         if any(kind.label in req.params for kind in PARTS):
             raise refusals.GateUnclear
-        return over_all(context, name)
-    if with_id and (found := over_all_of_id(context, req.route_params["gate"])) is not None:
+        return find_platform_gate(context, name)
+    if with_id and (found := find_platform_gate_by_id(context, req.route_params["gate"])) is not None:
         return found
     tenant = request.caller.tenant_for(req.params.get("tenant"), moving=moving) or request.caller.tenant
     if tenant is None:
@@ -324,25 +324,25 @@ async def _after(context: Context, changed: Changed, caller: Caller) -> Quota:
 async def shown(context: Context, gate: Gate, caller: Caller) -> Quota:
     """Raises LedgerUnavailable."""
     if gate.kind in OVER_ALL:
-        state = await state_over_all(context, gate, by_operator=caller.sees_all or caller.moves_all)
-        return await _over_all(context, state, await directory(context), caller, shows_reasons=caller.sees_all)
+        state = await read_platform_state(context, gate, by_operator=caller.sees_all or caller.moves_all)
+        return await _over_all(context, state, await read_directory(context), caller, shows_reasons=caller.sees_all)
     admission, known = await read_admission(context, gate.tenant, also=gate)
     return await _quota(context, gate, admission, known)
 
 
 async def _quota(context: Context, gate: Gate, admission: AdmissionState, known: Directory) -> Quota:
-    return await _shown(context, admission, known, await state_of(context, admission, gate))
+    return await _shown(context, admission, known, await read_state(context, admission, gate))
 
 
 async def _shown(context: Context, admission: AdmissionState, known: Directory, state: GateState) -> Quota:
-    return quota(admission, known, state, context.clock.now(), await oldest(context, admission, state.gate))
+    return quota(admission, known, state, context.clock.now(), await read_oldest(context, admission, state.gate))
 
 
 async def _over_all(
     context: Context, state: GateState, known: Directory, caller: Caller, *, shows_reasons: bool
 ) -> Quota:
     """Returns the quota; for a caller of one tenant with that tenant's part only."""
-    found = await parts(context, state.gate, caller.may_see)
+    found = await read_parts(context, state.gate, caller.may_see)
     return quota_over_all(known, state, context.clock.now(), found, shows_reasons=shows_reasons)
 
 

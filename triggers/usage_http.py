@@ -82,7 +82,7 @@ async def _sources(request: Request) -> func.HttpResponse:
     if position and not position.startswith("SOURCE:"):
         raise bad_cursor()
     rows = await context.usage.sources(tenant, after=position, limit=limit)
-    counted = (await admission_turns.directory(context)).concerns(tenant)
+    counted = (await admission_turns.read_directory(context)).concerns(tenant)
     stored = await context.admissions.read(tenant) if counted else None
     admission, now = stored.admission if stored is not None else None, context.clock.now()
     following = cursor(rows[-1].cursor) if len(rows) == limit else None

@@ -12,12 +12,12 @@ from pydantic import Field, WithJsonSchema
 from shared.api.response import Cursor, Instant, JobId, Response
 from shared.api.wait_reason import wait_reason
 from shared.core.gates import rate
-from shared.core.gates.admission import Waiting
+from shared.core.gates.admission import QueuedJob
 from shared.core.gates.admission_state import AdmissionState
-from shared.core.gates.breaker import Breaker, BreakerState, at
-from shared.core.gates.changes import NUMBERS, plain
-from shared.core.gates.queue_position import QueuePosition, TenantPart, waiting_of
-from shared.core.gates.rules import DIVIDED, EVERY, OVER_ALL, PARTS, Directory, GateKind, GateState, Rule
+from shared.core.gates.breaker import Breaker, BreakerState, advance
+from shared.core.gates.changes import NUMBERS, to_json
+from shared.core.gates.queue_position import QueuePosition, TenantPart, count_waiting
+from shared.core.gates.rules import ALLOCATED, EVERY, OVER_ALL, PARTS, Directory, GateKind, GateState, Rule
 
 GateId = Annotated[str, Field(pattern="^[0-9a-f]{16}$", examples=["0f3a5b7c9d1e2f40"])]
 GateKindName = Annotated[str, WithJsonSchema({"enum": list(GateKind), "type": "string"})]
@@ -231,14 +231,14 @@ class QuotaLogPage(Response):
 
 
 def quota(
-    admission: AdmissionState, directory: Directory, state: GateState, now: datetime, oldest: Waiting | None
+    admission: AdmissionState, directory: Directory, state: GateState, now: datetime, oldest: QueuedJob | None
 ) -> Quota:
     """A gate as it stands; `oldest` is the first in its lines."""
     gate, of_all = state.gate, state.gate.tenant == EVERY
     rule = directory.rule_of(state)
-    credit = rate.settled(state, rule, now).credit if rate.rate_of(state, rule, now) is not None else None
+    credit = rate.accrue(state, rule, now).credit if rate.find_rate(state, rule, now) is not None else None
     path = f"/v1/quotas/{gate.id}"
-    staged = admission.staged if gate.kind is GateKind.TENANT else waiting_of(admission, gate)
+    staged = admission.staged if gate.kind is GateKind.TENANT else count_waiting(admission, gate)
     hold = state.hold if state.hold is not None and state.hold.is_on(now) else None
     throttle = state.throttle if state.throttle is not None and state.throttle.is_on(now) else None
     return Quota(
@@ -256,7 +256,7 @@ def quota(
         active=None if of_all else admission.inside_of(gate),
         staged=None if of_all else staged,
         tokens=max(0, credit // rate.START) if credit is not None and not of_all else None,
-        next_start_at=None if of_all else rate.next_start(state, rule, now),
+        next_start_at=None if of_all else rate.find_next_start(state, rule, now),
         shares=None,
         oldest_wait_at=oldest.created_at if oldest is not None else None,
         links=QuotaLinks(self=path, waiting=f"{path}/waiting", log=f"{path}/log"),
@@ -271,7 +271,7 @@ def quota_over_all(
 
     `shows_reasons`: whether a hold and a throttle have their reason and their actor, which may concern other tenants.
     """
-    divided = state.gate.kind in DIVIDED
+    divided = state.gate.kind in ALLOCATED
     whole = quota(AdmissionState(tenant=EVERY, counted_at=now), directory, state, now, None)
     unsaid = {} if shows_reasons else {"reason": None, "actor": None}
     oldest = [part.oldest.created_at for part in parts if part.oldest is not None]
@@ -294,7 +294,7 @@ def etag_of(state: GateState) -> str:
 
 
 def quota_change(before: GateState, after: GateState, now: Quota) -> QuotaChange:
-    return QuotaChange(changed=before is not after, before=plain(before), after=plain(after), quota=now)
+    return QuotaChange(changed=before is not after, before=to_json(before), after=to_json(after), quota=now)
 
 
 def waiting_job(standing: QueuePosition, position: int) -> WaitingJob:
@@ -324,7 +324,7 @@ def _rule(rule: Rule | None) -> QuotaRule | None:
 def _breaker(breaker: Breaker | None, rule: Rule | None, now: datetime) -> QuotaBreaker | None:
     if rule is None or rule.breaker is None:
         return None
-    found = at(breaker or Breaker(), now)
+    found = advance(breaker or Breaker(), now)
     allow = found.allow if found.state is BreakerState.HALF_OPEN else None
     return QuotaBreaker.of(found, state=found.state.value, allow=allow)
 

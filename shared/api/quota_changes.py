@@ -10,7 +10,7 @@ from pydantic import AfterValidator, AwareDatetime, BeforeValidator, Field
 from shared.api.response import RequestBody, Why, whole
 from shared.contracts.envelope import Word
 from shared.contracts.instants import within_bounds
-from shared.core.gates.breaker import MAX_COOLDOWN_S, RING
+from shared.core.gates.breaker import MAX_COOLDOWN_S, MAX_ENDS
 
 #: far above every number that means something, and below those that JSON readers round
 _MOST = 10_000_000
@@ -48,7 +48,7 @@ class BreakerChange(RequestBody):
 
     failure_rate: Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)] | None = None
     """Share of bad ends among the ends that count at which the breaker opens. Default 0.5."""
-    min_calls: Annotated[int, Field(ge=1, le=RING), BeforeValidator(whole)] | None = None
+    min_calls: Annotated[int, Field(ge=1, le=MAX_ENDS), BeforeValidator(whole)] | None = None
     """Minimum number of ends that count before it opens. Default 10."""
     cooldown_s: Annotated[int, Field(ge=1, le=MAX_COOLDOWN_S), BeforeValidator(whole)] | None = None
     """Seconds that it is open the first time. Default 60."""

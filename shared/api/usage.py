@@ -7,7 +7,7 @@ from datetime import datetime
 
 from shared.api.response import Cursor, Instant, JobId, Response
 from shared.core.gates.admission_state import AdmissionState
-from shared.core.gates.queue_position import waiting_of
+from shared.core.gates.queue_position import count_waiting
 from shared.core.gates.rules import Gate, GateKind
 from shared.core.usage import Sum
 from shared.ports.usage import SeenSource as SourceRow
@@ -90,4 +90,4 @@ def seen_source(row: SourceRow, tenant: str, admission: AdmissionState | None, n
     if admission is None or state is None:
         return SeenSource.of(row, active=None, staged=None, held=None)
     held = state.hold is not None and state.hold.is_on(now)
-    return SeenSource.of(row, active=admission.inside_of(gate), staged=waiting_of(admission, gate), held=held)
+    return SeenSource.of(row, active=admission.inside_of(gate), staged=count_waiting(admission, gate), held=held)

@@ -10,10 +10,10 @@ from pydantic import BaseModel
 from shared.api.quota import QuotaLogEntry, quota, quota_change, waiting_job
 from shared.api.usage import UsageReport, seen_source, usage_sum
 from shared.apidocs.json_schema import JsonObject
-from shared.core.gates.admission import Waiting
+from shared.core.gates.admission import QueuedJob
 from shared.core.gates.admission_state import AdmissionState, Candidate, WaitingQueue
-from shared.core.gates.changes import ChangeType, changed
-from shared.core.gates.queue_position import queue_position
+from shared.core.gates.changes import ChangeType, record_change
+from shared.core.gates.queue_position import find_position
 from shared.core.gates.rules import Directory, Gate, GateKind, GateState, Rule
 from shared.core.usage import Axis, Counted, HourUsage, hour_of, summed
 from shared.ports.usage import SeenSource
@@ -25,7 +25,7 @@ _GATE = Gate(GateKind.TENANT, "tenant_a")
 def by_model(job_id: str) -> JsonObject:
     """An example for each answer about a gate, by the name of its model: two jobs run, and `job_id` waits."""
     before = GateState(gate=_GATE)
-    after, entry = changed(
+    after, entry = record_change(
         before,
         replace(before, rule=Rule(max_active=2)),
         Directory(),
@@ -46,10 +46,10 @@ def by_model(job_id: str) -> JsonObject:
     candidate = Candidate(
         job_id=job_id, job_type="OCR", mode="DEFAULT", source=None, priority="normal", rank=1_769_508_030_000
     )
-    waiting = Waiting(candidate, 0, "", _AT + timedelta(seconds=30))
+    waiting = QueuedJob(candidate, 0, "", _AT + timedelta(seconds=30))
     now = _AT + timedelta(minutes=1)
     gate = quota(admission, Directory(), after, now, waiting)
-    stands = waiting_job(queue_position(admission, Directory(), waiting, 1, now), 1)
+    stands = waiting_job(find_position(admission, Directory(), waiting, 1, now), 1)
     return {
         "Quota": _body(gate),
         "QuotaPage": {"quotas": [_body(gate)], "next": None},

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, NamedTuple, Protocol
 
-from shared.core.gates.admission import ASLEEP, Waiting
+from shared.core.gates.admission import ASLEEP, QueuedJob
 from shared.core.gates.admission_state import AdmissionState
 from shared.core.gates.ends import Freed
 from shared.core.gates.log import LogEntry
@@ -41,9 +41,9 @@ class AdmissionWrite:
     before: StoredAdmission | None
     after: AdmissionState
     #: WAIT out, ACTIVE inside, its DUE row at `check_at`
-    let_in: tuple[Waiting, ...] = ()
+    let_in: tuple[QueuedJob, ...] = ()
     #: WAIT rows that go to another line, with its number
-    relined: tuple[tuple[Waiting, int], ...] = ()
+    relined: tuple[tuple[QueuedJob, int], ...] = ()
     #: when the sweeper looks at those that were let in
     check_at: datetime = ASLEEP
     log: tuple[LogEntry, ...] = ()
@@ -128,7 +128,7 @@ class AdmissionStates(QuotaDirectory, Protocol):
     async def read(self, tenant: str) -> StoredAdmission | None:
         """None: the tenant has none yet."""
 
-    async def first_waiting(self, tenant: str, line: int, limit: int) -> list[Waiting]:
+    async def first_waiting(self, tenant: str, line: int, limit: int) -> list[QueuedJob]:
         """The first of a line, in its order."""
 
     async def freed(

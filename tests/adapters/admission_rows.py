@@ -5,8 +5,16 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from shared.core.gates.admission import Waiting
-from shared.core.gates.admission_state import AdmissionState, Candidate, WaitingQueue, enter, leave, stand, step_away
+from shared.core.gates.admission import QueuedJob
+from shared.core.gates.admission_state import (
+    AdmissionState,
+    Candidate,
+    WaitingQueue,
+    add_waiting,
+    admit_candidate,
+    remove_active,
+    remove_waiting,
+)
 from shared.core.gates.places import Place, PlaceState
 from shared.core.gates.rules import Directory, Gate, GateKind
 from shared.core.jobs.job import Job
@@ -41,12 +49,12 @@ async def inside(storage: Storage, number: int) -> Job:
     """A job that its gates let in at once."""
     before, one = await stored(storage), job(number)
     place = Place(candidate=Candidate.of(one))
-    after = enter(before.admission, NOWHERE, place.candidate, START)
+    after = admit_candidate(before.admission, NOWHERE, place.candidate, START)
     await storage.index.reserve(one, replacing=None, place=place, admission=AdmissionWrite(before=before, after=after))
     return one
 
 
-async def in_line(storage: Storage, number: int, line: int = 0, rank: int | None = None) -> Waiting:
+async def in_line(storage: Storage, number: int, line: int = 0, rank: int | None = None) -> QueuedJob:
     """A job that arrived, and then lined up."""
     before, one = await stored(storage), replace(job(number), status=JobStatus.THROTTLED)
     candidate = replace(Candidate.of(one), rank=number if rank is None else rank)
@@ -59,10 +67,10 @@ async def in_line(storage: Storage, number: int, line: int = 0, rank: int | None
     requested = before.admission.lines.get(line) or WaitingQueue(
         job_type=f"T{line}", mode="DEFAULT", source=None, emergency=False
     )
-    after = stand(before.admission, line, requested, candidate.rank)
+    after = add_waiting(before.admission, line, requested, candidate.rank)
     waits = replace(place, state=PlaceState.WAITING, line=line)
     await storage.index.move_place(arrived, waits, ASLEEP, AdmissionWrite(before=before, after=after))
-    return Waiting(candidate, line, one.idempotency_hash, START)
+    return QueuedJob(candidate, line, one.idempotency_hash, START)
 
 
 async def active(storage: Storage, number: int) -> ActiveRow:
@@ -71,10 +79,10 @@ async def active(storage: Storage, number: int) -> ActiveRow:
     return found
 
 
-def admitting(before: StoredAdmission, *rows: Waiting, leaving: Candidate | None = None) -> AdmissionWrite:
-    admission = leave(before.admission, leaving, 0) if leaving is not None else before.admission
+def admitting(before: StoredAdmission, *rows: QueuedJob, leaving: Candidate | None = None) -> AdmissionWrite:
+    admission = remove_active(before.admission, leaving, 0) if leaving is not None else before.admission
     for row in rows:
-        admission = enter(step_away(admission, row.line), NOWHERE, row.candidate, START)
+        admission = admit_candidate(remove_waiting(admission, row.line), NOWHERE, row.candidate, START)
     admission = replace(admission, staged=admission.staged - len(rows))
     return AdmissionWrite(before=before, after=admission, let_in=rows, check_at=LATER)
 

@@ -28,9 +28,9 @@ from shared.adapters.tables.ledger import TablesLedger
 from shared.core.jobs.history import Origin
 from shared.core.jobs.occurrences import ControlKind
 from shared.errors import Transient
-from shared.operations.gates.allocations import divide_called
-from shared.operations.gates.find_gate import over_all_of_id
-from shared.operations.gates.freed import let_in
+from shared.operations.gates.allocations import allocate_on_call
+from shared.operations.gates.find_gate import find_platform_gate_by_id
+from shared.operations.gates.freed import take_turn
 from shared.operations.jobs.admission import notify
 from shared.operations.jobs.control_job import control_job
 from shared.refusals import Overloaded
@@ -152,12 +152,12 @@ async def serve(world: World) -> None:
         calls.calls = [each for each in calls.calls if each[0] not in tenants]
         try:
             for gate_id, _, since in due:
-                gate = over_all_of_id(context, gate_id)
+                gate = find_platform_gate_by_id(context, gate_id)
                 assert gate is not None
-                for tenant, entered in (await divide_called(context, gate, since)).items():
+                for tenant, entered in (await allocate_on_call(context, gate, since)).items():
                     await notify(context, world.orchestrations, tenant, entered)
             for tenant in tenants:
-                await notify(context, world.orchestrations, tenant, await let_in(context, tenant))
+                await notify(context, world.orchestrations, tenant, await take_turn(context, tenant))
         except Transient:
             # as the bus delivers again
             calls.divisions += due

@@ -13,7 +13,7 @@ import pytest
 from shared.adapters.tables.admissions import TablesAdmissions
 from shared.adapters.tables.keys import wait_row
 from shared.adapters.tables.table import delete_row, merge_row, upsert_row
-from shared.core.gates.admission_state import Candidate, WaitingQueue, stand, step_away
+from shared.core.gates.admission_state import Candidate, WaitingQueue, add_waiting, remove_waiting
 from shared.core.gates.breaker import Breaker
 from shared.core.gates.places import Place, PlaceState
 from shared.core.gates.rules import EVERY, Gate, GateKind, GateState, Rule
@@ -142,7 +142,7 @@ async def test_jobs_join_the_queue_in_one_transaction(storage: Storage) -> None:
         rows.append(await active(storage, number))
     before = await stored(storage)
     requested = WaitingQueue(job_type="T0", mode="DEFAULT", source=None, emergency=False)
-    queued = stand(stand(before.admission, 0, requested, 1), 0, replace(requested, count=1, head=1), 2)
+    queued = add_waiting(add_waiting(before.admission, 0, requested, 1), 0, replace(requested, count=1, head=1), 2)
     write = AdmissionWrite(before=before, after=queued)
     moves = [PlaceMove(row, replace(row.place, state=PlaceState.WAITING, line=0), ASLEEP) for row in rows if row.place]
     late = replace(moves[1], active=replace(rows[1], check_at=LATER))
@@ -219,7 +219,7 @@ async def test_a_staged_job_leaves_its_line_by_its_end_a_withdrawal_or_a_pause(s
         await storage.index.write_admission(admitting(await stored(storage), rows[0]))
     before = await stored(storage)
     off = Place(state=PlaceState.OFF, initial_status=JobStatus.THROTTLED, candidate=rows[2].candidate)
-    left = AdmissionWrite(before=before, after=step_away(before.admission, 0))
+    left = AdmissionWrite(before=before, after=remove_waiting(before.admission, 0))
     await storage.index.move_place(await active(storage, 2), off, ASLEEP, left)
     assert (await active(storage, 2)).place == off
     assert await storage.admissions.first_waiting("tenant_a", 0, 5) == []
@@ -263,7 +263,7 @@ async def test_jobs_move_to_another_line(storage: Storage) -> None:
     [first, second] = [await in_line(storage, number) for number in range(2)]
     before = await stored(storage)
     line = WaitingQueue(job_type="T", mode="DEFAULT", source="scanner", emergency=False)
-    after = stand(step_away(before.admission, 0), 7, line, second.candidate.rank)
+    after = add_waiting(remove_waiting(before.admission, 0), 7, line, second.candidate.rank)
     await storage.index.write_admission(AdmissionWrite(before=before, after=after, relined=((second, 7),)))
     assert [row.candidate for row in await storage.admissions.first_waiting("tenant_a", 0, 5)] == [first.candidate]
     [relocated] = await storage.admissions.first_waiting("tenant_a", 7, 5)
@@ -282,7 +282,7 @@ async def test_a_job_moves_within_its_line(storage: Storage, rank: int) -> None:
     [first, second] = [await in_line(storage, number, rank=number) for number in (1, 2)]
     before, row = await stored(storage), await active(storage, 1)
     changed = replace(first.candidate, priority="low", rank=rank)
-    after = stand(step_away(before.admission, 0), 0, before.admission.lines[0], rank)
+    after = add_waiting(remove_waiting(before.admission, 0), 0, before.admission.lines[0], rank)
     place = replace(row.place or Place(candidate=changed), candidate=changed)
     await storage.index.move_place(row, place, LATER, AdmissionWrite(before=before, after=after))
     found = await storage.admissions.first_waiting("tenant_a", 0, 5)

@@ -8,9 +8,9 @@ from datetime import timedelta
 import pytest
 
 from shared.core.chained_log import entry_hash
-from shared.core.gates.admission_state import MAX_LINES, AdmissionState, WaitingQueue
-from shared.core.gates.breaker import RING, Breaker, BreakerRule, BreakerState, End, at, counted
-from shared.core.gates.log import logged
+from shared.core.gates.admission_state import MAX_QUEUES, AdmissionState, WaitingQueue
+from shared.core.gates.breaker import MAX_ENDS, Breaker, BreakerRule, BreakerState, End, advance, count_end
+from shared.core.gates.log import append_entry
 from shared.core.gates.rules import AdmissionBreaker, Gate, GateKind, GateState, Hold, Rule, Share, Throttle
 from shared.errors import AlreadyExists, Conflict
 from shared.ports.admissions import AdmissionWrite, LogPlace
@@ -24,7 +24,7 @@ TENANT = Gate(GateKind.TENANT, "tenant_a")
 def counted_once(breaker: Breaker) -> Breaker:
     """With the end of a job that somebody let in past its gates."""
     at_once = START + timedelta(microseconds=1)
-    return counted(breaker, BreakerRule(), End(at_once, breaker.epoch, True), at_once, has_line=True)
+    return count_end(breaker, BreakerRule(), End(at_once, breaker.epoch, True), at_once, has_line=True)
 
 
 # --- the admission state
@@ -33,7 +33,7 @@ def counted_once(breaker: Breaker) -> Breaker:
 async def test_a_admission_is_read_as_it_was_written(storage: Storage) -> None:
     """Rules, holds, throttles, credits to the unit, breakers in each state; counts, sources in any script, lines."""
     throttle = Throttle(max_per_hour=7, reason="r", actor="ö", at=START, until=LATER)
-    opened = counted(Breaker(), BreakerRule(min_calls=1), End(START, 0, False), START, has_line=True)
+    opened = count_end(Breaker(), BreakerRule(min_calls=1), End(START, 0, False), START, has_line=True)
     hold = Hold(reason="audit", actor="op", at=START + timedelta(microseconds=1))
     rule = Rule(max_active=3, max_per_hour=10**6, burst=10**6, max_staged=9, emergency_max_active=1)
     states = [
@@ -43,8 +43,8 @@ async def test_a_admission_is_read_as_it_was_written(storage: Storage) -> None:
         ),
         GateState(gate=type_gate("OCR"), rule=Rule(breaker=BreakerRule(failure_rate=0.1)), breaker=Breaker()),
         GateState(gate=type_gate("B"), rule=Rule(), breaker=opened),
-        GateState(gate=type_gate("C"), breaker=at(counted_once(replace(opened, inside=2)), START + HOUR / 60)),
-        GateState(gate=type_gate("D"), breaker=at(counted_once(opened), START + HOUR * 9)),
+        GateState(gate=type_gate("C"), breaker=advance(counted_once(replace(opened, inside=2)), START + HOUR / 60)),
+        GateState(gate=type_gate("D"), breaker=advance(counted_once(opened), START + HOUR * 9)),
     ]
     line = WaitingQueue(
         job_type="OCR", mode="BURST", source="büro 7/№", emergency=True, count=2, head=1_769_508_000_001
@@ -92,13 +92,13 @@ async def test_the_largest_admission_is_one_row(storage: Storage) -> None:
         number: WaitingQueue(
             job_type="T" * 128, mode="DEFAULT", source=f"{number:03d}{long[3:]}", emergency=False, count=1
         )
-        for number in range(MAX_LINES)
+        for number in range(MAX_QUEUES)
     }
     states = [
         GateState(gate=Gate(GateKind.SOURCE, "tenant_a", line.source or ""), rule=Rule(max_active=1))
         for line in list(lines.values())[:99]
     ]
-    ring = tuple(End(START + timedelta(microseconds=number), 10**6, False) for number in range(RING))
+    ring = tuple(End(START + timedelta(microseconds=number), 10**6, False) for number in range(MAX_ENDS))
     breaker = Breaker(epoch=10**6, inside=10**6, ring=ring)
     states.append(GateState(gate=type_gate("T" * 128), rule=Rule(breaker=BreakerRule()), breaker=breaker))
     admission = AdmissionState(
@@ -127,7 +127,7 @@ async def test_a_log_is_numbered_and_chained(storage: Storage) -> None:
     before = await opened(storage)
     state, entries = GateState(gate=TENANT), []
     for number in range(3):
-        state, entry = logged(state, "HELD", actor="op", reason=f"no {number}", at=START, data={"after": number})
+        state, entry = append_entry(state, "HELD", actor="op", reason=f"no {number}", at=START, data={"after": number})
         entries.append(entry)
     write = AdmissionWrite(before=before, after=before.admission.with_state(state), log=tuple(entries))
     await storage.index.write_admission(write)
@@ -182,7 +182,7 @@ async def test_entries_of_all_logs_are_read_in_order_and_removed(storage: Storag
     for gate in gates:
         state = GateState(gate=gate)
         for number in range(3):
-            state, entry = logged(state, "HELD", actor="op", reason="r", at=START + number * HOUR, data={})
+            state, entry = append_entry(state, "HELD", actor="op", reason="r", at=START + number * HOUR, data={})
             log.append(entry)
         admission = admission.with_state(state)
     await storage.index.write_admission(AdmissionWrite(before=before, after=admission, log=tuple(log)))

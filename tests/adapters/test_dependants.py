@@ -7,7 +7,7 @@ import pytest
 
 from shared.core.gates.admission import ASLEEP
 from shared.core.gates.admission_state import AdmissionState, Candidate
-from shared.core.gates.places import Place, PlaceState, after_dependency
+from shared.core.gates.places import Place, PlaceState, count_dependency
 from shared.core.jobs.job import Job
 from shared.core.jobs.states import JobStatus
 from shared.errors import AlreadyExists, Conflict
@@ -48,7 +48,7 @@ async def test_each_end_counts_once(storage: Storage) -> None:
         assert active is not None
         assert active.place is not None
         assert active.place.dependencies_left == -left
-        counted = after_dependency(active.place, job_id, succeeded=left != -48)
+        counted = count_dependency(active.place, job_id, succeeded=left != -48)
         await storage.index.move_place(active, counted, START + timedelta(hours=1), settled=job_id)
         again = await storage.index.read_active("tenant_a", "job_w")
         assert again is not None
@@ -70,7 +70,7 @@ async def test_a_count_under_an_old_etag_is_refused(storage: Storage) -> None:
     active = await storage.index.read_active("tenant_a", "job_w")
     assert active is not None
     assert active.place is not None
-    counted = after_dependency(active.place, "job_0", succeeded=True)
+    counted = count_dependency(active.place, "job_0", succeeded=True)
     await storage.index.move_place(active, counted, active.check_at, settled="job_0")
     with pytest.raises((Conflict, AlreadyExists)):
         await storage.index.move_place(active, counted, active.check_at, settled="job_1")
@@ -94,7 +94,7 @@ async def test_who_waited_for_a_failure_stays_known(storage: Storage) -> None:
     active = await storage.index.read_active("tenant_a", "job_a")
     assert active is not None
     assert active.place is not None
-    counted = after_dependency(active.place, "job_1", succeeded=False)
+    counted = count_dependency(active.place, "job_1", succeeded=False)
     await storage.index.move_place(active, counted, active.check_at, settled="job_1", succeeded=False)
     for _ in range(2):
         await storage.index.drop_dependant("tenant_a", "job_1", "job_b", succeeded=False)

@@ -36,7 +36,7 @@ from shared.core.jobs.directive import encode_directive
 from shared.core.jobs.job import Record
 from shared.core.jobs.states import JobStatus
 from shared.operations.events.feed_writer import write_feed
-from shared.operations.gates.freed import let_in
+from shared.operations.gates.freed import take_turn
 from shared.operations.jobs.admission import notify
 from shared.operations.jobs.create_job import create_job
 from shared.operations.jobs.dispatch_step import dispatch_step
@@ -296,7 +296,7 @@ async def test_what_gates_add_to_a_job(app: App, monkeypatch: pytest.MonkeyPatch
     record = await gated.post("OCR", next(numbers))
     assert record.job.status is JobStatus.THROTTLED
     app.world.clock.advance(301)
-    await notify(context, orchestrations, "tenant_a", await let_in(context, "tenant_a"))
+    await notify(context, orchestrations, "tenant_a", await take_turn(context, "tenant_a"))
     await gated.run(record)
     by_time = await beyond(counted(), plain)
     assert replace(by_time, executions=by_time.messages) == GATED["waits, and time lets it in"]

@@ -13,7 +13,7 @@ from benchmarks.scale import governance
 from benchmarks.scale.job import Job
 from shared.adapters.tables.direct import DirectTable
 from shared.core.jobs.states import JobStatus
-from shared.operations.gates.freed import let_in
+from shared.operations.gates.freed import take_turn
 from tests.adapters.test_job_cost import App, app, world
 
 __all__ = ["app", "world"]  # fixtures
@@ -90,7 +90,7 @@ async def test_rows_of_creations_and_ends_that_come_together(app: App, rows: Row
     written, read = rows.take()
     # FREED in, and ACTIVE read
     assert (written, read) == ([END + 1] * JOBS, [1] * JOBS)
-    await let_in(context, "tenant_a")
+    await take_turn(context, "tenant_a")
     written, read = rows.take()
     # GATES and the FREED rows: read, then written and removed
     assert (written, read) == ([1 + JOBS], [1, JOBS])

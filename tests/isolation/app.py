@@ -33,9 +33,9 @@ from shared.errors import LuciusError
 from shared.operations.bulks.work_bulk import work_bulk
 from shared.operations.context import Context
 from shared.operations.events.feed_writer import write_feed
-from shared.operations.gates.allocations import divide_called
-from shared.operations.gates.find_gate import over_all_of_id
-from shared.operations.gates.freed import let_in
+from shared.operations.gates.allocations import allocate_on_call
+from shared.operations.gates.find_gate import find_platform_gate_by_id
+from shared.operations.gates.freed import take_turn
 from shared.operations.jobs.admission import notify
 from shared.operations.jobs.ending import follow_end
 from shared.operations.jobs.places import reconcile_place
@@ -230,7 +230,7 @@ class _Calls:
             elif bulk_id is not None:
                 await work_bulk(context, orchestrations, tenant, bulk_id)
             elif job_id is None:
-                await notify(context, orchestrations, tenant, await let_in(context, tenant, due_at=at))
+                await notify(context, orchestrations, tenant, await take_turn(context, tenant, due_at=at))
             elif (stored := await context.ledger.read(job_id)) is not None:
                 await reconcile_place(context, orchestrations, stored)
 
@@ -240,9 +240,9 @@ class _Calls:
         app = self._app
 
         async def work() -> None:
-            gate = over_all_of_id(app.context, gate_id)
+            gate = find_platform_gate_by_id(app.context, gate_id)
             assert gate is not None
-            for each in (await divide_called(app.context, gate, since or at)).items():
+            for each in (await allocate_on_call(app.context, gate, since or at)).items():
                 await notify(app.context, app.orchestrations, *each)
 
         app.enqueue(f"division of {gate_id}", work, at)

@@ -10,13 +10,13 @@ from datetime import datetime, timedelta
 import pytest
 
 from shared.contracts.messages import Directive
-from shared.core.gates.breaker import BreakerRule, BreakerState, at
+from shared.core.gates.breaker import BreakerRule, BreakerState, advance
 from shared.core.gates.rules import EVERY, Gate, GateKind, Rule
 from shared.core.incidents import Incident
 from shared.core.jobs.reasons import Reason
 from shared.errors import BusUnavailable, LedgerUnavailable
 from shared.operations.gates.admission_counts import place_of
-from shared.operations.gates.freed import let_in
+from shared.operations.gates.freed import take_turn
 from shared.operations.jobs.admission import notify
 from shared.operations.quotas.breaker_incidents import answer_call
 from tests.contexts import changed
@@ -70,7 +70,7 @@ class Outage(World):
             return
 
     async def _let_in(self, tenant: str) -> None:
-        await notify(self.context, self.orchestrations, tenant, await let_in(self.context, tenant))
+        await notify(self.context, self.orchestrations, tenant, await take_turn(self.context, tenant))
 
     async def incidents_of(self, tenant: str) -> list[Incident]:
         gate = Gate(GateKind.TYPE, tenant, OCR)
@@ -96,7 +96,7 @@ class Outage(World):
             places += [each.place for of, each in self.index.admissions.all_freed if of == tenant]
             inside = [place for place in places if not place.is_staged]
             probes = sum(place.breaker_epoch == breaker.epoch for place in inside)
-            now = at(breaker, self.scheduler.now)
+            now = advance(breaker, self.scheduler.now)
             allowed = {BreakerState.OPEN: 0, BreakerState.HALF_OPEN: now.allow}.get(now.state, probes)
             if probes != breaker.inside or probes > allowed:
                 self.add_violation(f"{probes} of {tenant} are inside in its epoch: {now}")

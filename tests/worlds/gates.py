@@ -19,9 +19,9 @@ from shared.core.jobs.reasons import Reason
 from shared.core.jobs.states import JobStatus
 from shared.errors import LedgerUnavailable
 from shared.operations.gates.admission_counts import place_of
-from shared.operations.gates.allocations import divide_called
-from shared.operations.gates.find_gate import over_all_of_id
-from shared.operations.gates.freed import let_in
+from shared.operations.gates.allocations import allocate_on_call
+from shared.operations.gates.find_gate import find_platform_gate_by_id
+from shared.operations.gates.freed import take_turn
 from shared.operations.jobs.admission import notify
 from shared.operations.process.gate_directory import GateDirectory
 from shared.operations.quotas import quotas
@@ -221,7 +221,7 @@ async def later(world: World, seconds: float) -> None:
 
 
 async def admissions_look(world: World) -> None:
-    await notify(world.context, world.orchestrations, "tenant_a", await let_in(world.context, "tenant_a"))
+    await notify(world.context, world.orchestrations, "tenant_a", await take_turn(world.context, "tenant_a"))
 
 
 async def inside(world: World, jobs: list[str]) -> list[str]:
@@ -253,14 +253,14 @@ async def served(world: World, until: Any = None) -> None:
             world.clock.advance((at - world.clock.now()).total_seconds())
         if tenant is not None:
             calls.calls = [each for each in calls.calls if each[0] != tenant]  # type: ignore[attr-defined]
-            await notify(world.context, world.orchestrations, tenant, await let_in(world.context, tenant))
+            await notify(world.context, world.orchestrations, tenant, await take_turn(world.context, tenant))
             continue
         assert division is not None
         gate_id, since = division
         calls.divisions.remove((gate_id, at, since))  # type: ignore[attr-defined]
-        gate = over_all_of_id(world.context, gate_id)
+        gate = find_platform_gate_by_id(world.context, gate_id)
         assert gate is not None
-        for each, entered in (await divide_called(world.context, gate, since)).items():
+        for each, entered in (await allocate_on_call(world.context, gate, since)).items():
             await notify(world.context, world.orchestrations, each, entered)
 
 

@@ -19,7 +19,7 @@ from shared.adapters.tables.table import Entity, Operation, delete_row, merge_ro
 from shared.adapters.tables.table_rows import TableRows
 from shared.adapters.tables.unknown_members import keep
 from shared.core.canonical import encode_key
-from shared.core.gates.admission import Waiting
+from shared.core.gates.admission import QueuedJob
 from shared.core.gates.admission_state import Candidate
 from shared.core.gates.places import Place, PlaceState
 from shared.core.jobs.job import Job
@@ -100,7 +100,7 @@ def moves_place(active: ActiveRow, place: Place, check_at: datetime, *, under_et
     left, waiting = leaves_line(partition, old), []
     if place.state is PlaceState.WAITING and place.line is not None:
         row = wait_entity(
-            partition, Waiting(place.candidate, place.line, active.claim, active.created_at, check_at), place.line
+            partition, QueuedJob(place.candidate, place.line, active.claim, active.created_at, check_at), place.line
         )
         if left and left[0][1]["RowKey"] == row["RowKey"]:
             # high to emergency, without a line for those; a transaction may name a row once
@@ -121,7 +121,7 @@ def back_in_line(active: ActiveRow) -> list[Operation]:
     if place is None or place.state is not PlaceState.WAITING or place.line is None:
         return []
     here = {**row_at(partition, active_row(active.job_id)), "line": place.line}
-    waiting = Waiting(place.candidate, place.line, active.claim, active.created_at, active.check_at)
+    waiting = QueuedJob(place.candidate, place.line, active.claim, active.created_at, active.check_at)
     return [merge_row(here, active.etag), ("create", wait_entity(partition, waiting, place.line))]
 
 

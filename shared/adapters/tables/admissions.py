@@ -32,8 +32,8 @@ from shared.adapters.tables.table import Entity, Operation, Tables, delete_row, 
 from shared.adapters.tables.table_rows import TableRows, between, from_key
 from shared.adapters.tables.unknown_members import keep
 from shared.core.canonical import encode_key
-from shared.core.gates.admission import Waiting
-from shared.core.gates.admission_state import AdmissionState, WaitingQueue, epoch_of
+from shared.core.gates.admission import QueuedJob
+from shared.core.gates.admission_state import AdmissionState, WaitingQueue, find_epoch
 from shared.core.gates.ends import Freed
 from shared.core.gates.log import LogEntry
 from shared.core.gates.places import PlaceState
@@ -55,7 +55,7 @@ class TablesAdmissions(TablesDirectory):
     async def read(self, tenant: str) -> StoredAdmission | None:
         return await self._index.find(encode_key(tenant), GATES_ROW, _stored_of)
 
-    async def first_waiting(self, tenant: str, line: int, limit: int) -> list[Waiting]:
+    async def first_waiting(self, tenant: str, line: int, limit: int) -> list[QueuedJob]:
         query = from_key(encode_key(tenant), wait_row(line, 0, ""), after_line(line))
         return await self._index.first_decoded(query, limit, _waiting_of)
 
@@ -103,7 +103,7 @@ def operations_of(write: AdmissionWrite) -> list[Operation]:
         }
         active: dict[str, Any] = row_at(partition, active_row(job_id))
         active["state"] = PlaceState.ADMITTED.value
-        if epoch := epoch_of(write.after, waiting.candidate.job_type):
+        if epoch := find_epoch(write.after, waiting.candidate.job_type):
             active["breaker_epoch"] = epoch
         operations += [
             _wait_delete(partition, waiting),
@@ -141,11 +141,11 @@ def _columns_after(write: AdmissionWrite) -> dict[str, Any]:
     return keep(row, _admission_columns(before), _admission_columns(after), parts=_PARTS, whole=SET_AS_A_WHOLE)
 
 
-def _wait_delete(partition: str, waiting: Waiting) -> Operation:
+def _wait_delete(partition: str, waiting: QueuedJob) -> Operation:
     return delete_row(partition, wait_row(waiting.line, waiting.candidate.rank, waiting.candidate.job_id))
 
 
-def wait_entity(partition: str, waiting: Waiting, line: int) -> dict[str, Any]:
+def wait_entity(partition: str, waiting: QueuedJob, line: int) -> dict[str, Any]:
     """The WAIT row of a job in `line`."""
     candidate = waiting.candidate
     return {
@@ -165,8 +165,8 @@ def _log_place(entity: Entity) -> LogPlace:
     return LogPlace(gate_id, int(number), at if isinstance(at, datetime) else None)
 
 
-def _waiting_of(entity: Entity) -> Waiting:
-    return Waiting(candidate_of(entity), entity["line"], entity["claim"], entity["created_at"], entity["due_at"])
+def _waiting_of(entity: Entity) -> QueuedJob:
+    return QueuedJob(candidate_of(entity), entity["line"], entity["claim"], entity["created_at"], entity["due_at"])
 
 
 def _admission_columns(admission: AdmissionState) -> dict[str, Any]:

@@ -13,27 +13,27 @@ from shared.core.gates.admission_state import (
     AdmissionState,
     Candidate,
     GateVerdict,
-    TooManyLines,
+    TooManyQueues,
     WaitingQueue,
-    enter,
+    add_waiting,
+    admit_candidate,
     evaluate_gates,
-    gates_of,
+    find_queue,
     is_emergency,
-    line_of,
-    stand,
-    step_away,
+    list_gates,
+    remove_waiting,
 )
 from shared.core.gates.log import LogEntry
 from shared.core.gates.rules import Directory
 
 #: jobs that one transaction lets in
-MAX_LET_IN = 20
+MAX_ADMITTED = 20
 #: where the DUE row of a job stands that waits: it owes nothing, and nobody looks at it
 ASLEEP = LAST
 
 
 @dataclass(frozen=True)
-class Waiting:
+class QueuedJob:
     """A WAIT row: a job in line."""
 
     candidate: Candidate
@@ -50,11 +50,11 @@ class AdmissionResult:
     """What an admission state lets in at one moment."""
 
     admission: AdmissionState
-    admitted: tuple[Waiting, ...] = ()
+    admitted: tuple[QueuedJob, ...] = ()
     #: of each of those, in the same order, the gates that it passed, for its history
     passed: tuple[tuple[dict[str, Any], ...], ...] = ()
     #: to lines of their own, since their source has a gate by now; with the number of the new line
-    relined: tuple[tuple[Waiting, int], ...] = ()
+    relined: tuple[tuple[QueuedJob, int], ...] = ()
     #: others could go in, if there were room in the transaction
     more: bool = False
     #: waiting queues that may admit, and of which no job could be admitted now: no time changes that
@@ -70,17 +70,17 @@ class AdmissionRound:
     """
 
     def __init__(
-        self, admission: AdmissionState, directory: Directory, now: datetime, *, room: int = MAX_LET_IN
+        self, admission: AdmissionState, directory: Directory, now: datetime, *, room: int = MAX_ADMITTED
     ) -> None:
         self._admission = admission
         self._directory = directory
         self._now = now
         self.room = room
         #: rows of a line that were read and have not gone in
-        self._heads: dict[int, list[Waiting]] = {}
-        self._admitted: list[Waiting] = []
+        self._heads: dict[int, list[QueuedJob]] = {}
+        self._admitted: list[QueuedJob] = []
         self._passed: list[tuple[dict[str, Any], ...]] = []
-        self._relined: list[tuple[Waiting, int]] = []
+        self._relined: list[tuple[QueuedJob, int]] = []
         #: lines of which all who were read are gone, and those that cannot go on in this transaction
         self._read_out: set[int] = set()
 
@@ -92,7 +92,7 @@ class AdmissionRound:
             self._take(number)
         return None
 
-    def load(self, number: int, rows: Sequence[Waiting]) -> None:
+    def load(self, number: int, rows: Sequence[QueuedJob]) -> None:
         """The first rows of the line, in its order."""
         self._heads[number] = list(rows)
         if not rows:
@@ -131,15 +131,15 @@ class AdmissionRound:
         if own != line.source and own is not None:
             try:
                 # while its old line is there: a row cannot move to where it stands
-                target, target_line = line_of(self._admission, self._directory, head.candidate)
-            except TooManyLines:
+                target, target_line = find_queue(self._admission, self._directory, head.candidate)
+            except TooManyQueues:
                 # until a line is empty
                 self._read_out.add(number)
                 return
-            self._admission = step_away(self._admission, number)
+            self._admission = remove_waiting(self._admission, number)
             self._heads[number].pop(0)
             self.room -= 1
-            self._admission = stand(self._admission, target, target_line, head.candidate.rank)
+            self._admission = add_waiting(self._admission, target, target_line, head.candidate.rank)
             self._relined.append((head, target))
             # what was read of that line, if anything, is not its order any more
             self._heads.pop(target, None)
@@ -147,7 +147,9 @@ class AdmissionRound:
         else:
             self._heads[number].pop(0)
             self.room -= 1
-            self._admission = enter(step_away(self._admission, number), self._directory, head.candidate, self._now)
+            self._admission = admit_candidate(
+                remove_waiting(self._admission, number), self._directory, head.candidate, self._now
+            )
             self._admission = replace(self._admission, staged=max(0, self._admission.staged - 1))
             self._admitted.append(head)
             self._passed.append(self._gates_of(head.candidate))
@@ -157,7 +159,7 @@ class AdmissionRound:
     def _gates_of(self, candidate: Candidate) -> tuple[dict[str, Any], ...]:
         """Those with a rule, and how many are inside with the job."""
         found = []
-        for gate in gates_of(self._admission, self._directory, candidate):
+        for gate in list_gates(self._admission, self._directory, candidate):
             if (rule := self._directory.rule_of(self._admission.state(gate))) is not None:
                 inside = self._admission.inside_of(gate)
                 found.append({"gate": gate.id, "name": gate.words, "active": inside, "max_active": rule.max_active})
@@ -189,7 +191,7 @@ def evaluate_queue(
     return evaluate_gates(admission, directory, line, now, emergency=emergency)
 
 
-def others_first(admission: AdmissionState, directory: Directory, candidate: Candidate, now: datetime) -> bool:
+def has_earlier_job(admission: AdmissionState, directory: Directory, candidate: Candidate, now: datetime) -> bool:
     """Whether somebody who may go in waits before the job: else whoever comes with a token would pass a line by."""
     emergency = is_emergency(admission, directory, candidate.priority)
     own = (not emergency, candidate.rank)
@@ -208,7 +210,7 @@ def schedule_wake_up(
 
     A wake-up that is on its way stays if it is soon enough.
     """
-    at = next_wake_up(admission, directory, now, read_out=read_out)
+    at = find_next_wake_up(admission, directory, now, read_out=read_out)
     if at is None:
         return admission
     at = max(at, now + _SOONEST)
@@ -216,7 +218,7 @@ def schedule_wake_up(
     return admission if is_on_its_way else replace(admission, wake_at=at)
 
 
-def next_wake_up(
+def find_next_wake_up(
     admission: AdmissionState, directory: Directory, now: datetime, *, read_out: Collection[int] = ()
 ) -> datetime | None:
     """When time alone may open a line next, or the gates of its tenant, so that it may ask for a division; None: only

@@ -14,14 +14,25 @@ from enum import StrEnum
 from shared.core.gates import breaker as breakers
 from shared.core.gates import rate
 from shared.core.gates.breaker import Breaker
-from shared.core.gates.rules import DIVIDED, MAX_STAGED, PARTS, Directory, Gate, GateKind, GateState, Hold, Rule, Share
+from shared.core.gates.rules import (
+    ALLOCATED,
+    MAX_STAGED,
+    PARTS,
+    Directory,
+    Gate,
+    GateKind,
+    GateState,
+    Hold,
+    Rule,
+    Share,
+)
 from shared.core.jobs.job import Job
 from shared.core.jobs.routing import normalise
 
 #: of one admission state, which is one row; a tenant needs one for each job type, mode and limited source that waits
-MAX_LINES = 400
+MAX_QUEUES = 400
 #: fields of a job by which `AdmissionState.inside` counts
-_INSIDE_BY = ("job_type", "mode")
+_COUNTED_BY = ("job_type", "mode")
 EMERGENCY = "emergency"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 #: how much older a job counts by its priority
@@ -49,11 +60,11 @@ class Candidate:
             mode=job.mode,
             source=(normalise(job.source) or None) if job.source else None,
             priority=job.current_priority,
-            rank=rank(job.created_at, job.current_priority),
+            rank=compute_rank(job.created_at, job.current_priority),
         )
 
 
-def rank(created_at: datetime, priority: str) -> int:
+def compute_rank(created_at: datetime, priority: str) -> int:
     """Milliseconds since 1970; a job of high priority counts as half an hour older, one of low as so much younger."""
     at = created_at - _AGE.get(priority, timedelta())
     return max(0, (at - _EPOCH) // timedelta(milliseconds=1))
@@ -91,7 +102,7 @@ class GateVerdict:
         """Whether a division among the tenants may open it; an open breaker only time does."""
         by_time = self.blocked_by is BlockReason.BREAKER and self.opens_at is not None
         return (
-            self.gate.kind in DIVIDED
+            self.gate.kind in ALLOCATED
             and self.blocked_by in (BlockReason.FULL, BlockReason.RATE, BlockReason.BREAKER)
             and not by_time
         )
@@ -161,8 +172,8 @@ class AdmissionState:
         key = gate.kind.key
         if not key:
             return self.active
-        if key in _INSIDE_BY:
-            place = _INSIDE_BY.index(key)
+        if key in _COUNTED_BY:
+            place = _COUNTED_BY.index(key)
             return sum(count for counted, count in self.inside.items() if counted[place] == gate.name)
         return self.inside_by_source.get(gate.name, 0) if key == "source" else 0
 
@@ -179,7 +190,7 @@ class AdmissionState:
         return source is not None and Gate(GateKind.SOURCE, self.tenant, source).id in self.gates
 
 
-def gates_of(admission: AdmissionState, directory: Directory, job: Candidate | WaitingQueue) -> Iterator[Gate]:
+def list_gates(admission: AdmissionState, directory: Directory, job: Candidate | WaitingQueue) -> Iterator[Gate]:
     """The gates that a job has to pass: the tenant's, then those over all tenants, from narrow to broad."""
     yield Gate(GateKind.TENANT, admission.tenant)
     for kind in PARTS:
@@ -199,22 +210,23 @@ def evaluate_gates(
 ) -> list[GateVerdict]:
     """What each gate says to a job of this type, mode and source."""
     return [
-        _evaluate(admission, directory, gate, now, emergency=emergency) for gate in gates_of(admission, directory, like)
+        _evaluate(admission, directory, gate, now, emergency=emergency)
+        for gate in list_gates(admission, directory, like)
     ]
 
 
 def _evaluate(
     admission: AdmissionState, directory: Directory, gate: Gate, now: datetime, *, emergency: bool
 ) -> GateVerdict:
-    if gate.kind in DIVIDED:
+    if gate.kind in ALLOCATED:
         return _evaluate_platform(admission, directory.over_all[gate.id], now, emergency=emergency)
     state = admission.state(gate)
     rule = directory.rule_of(state)
     if state.hold is not None and state.hold.is_on(now):
         return GateVerdict(gate, BlockReason.HELD, state.hold.until, rule, hold=state.hold)
     breaker = state.breaker if rule is not None and rule.breaker is not None else None
-    if breaker is not None and (allowed := _filled(breaker, now, emergency=emergency)) is not None:
-        return GateVerdict(gate, BlockReason.BREAKER, breakers.next_change(breaker, now), rule, allowed)
+    if breaker is not None and (allowed := _find_reached_limit(breaker, now, emergency=emergency)) is not None:
+        return GateVerdict(gate, BlockReason.BREAKER, breakers.find_next_change(breaker, now), rule, allowed)
     if emergency:
         if (
             gate.kind is GateKind.TENANT
@@ -225,7 +237,7 @@ def _evaluate(
         return GateVerdict(gate, rule=rule)
     if rule is not None and rule.max_active is not None and admission.inside_of(gate) >= rule.max_active:
         return GateVerdict(gate, BlockReason.FULL, None, rule)
-    if (at := rate.next_start(state, rule, now)) is not None:
+    if (at := rate.find_next_start(state, rule, now)) is not None:
         return GateVerdict(gate, BlockReason.RATE, at, rule)
     return GateVerdict(gate, rule=rule)
 
@@ -244,19 +256,19 @@ def _evaluate_platform(admission: AdmissionState, state: GateState, now: datetim
             return GateVerdict(gate, BlockReason.BREAKER, None, rule)
     if is_used_up and rule is not None and rule.max_active is not None:
         return GateVerdict(gate, BlockReason.FULL, None, rule)
-    if not emergency and share.tokens < 1 and rate.rate_of(state, rule, now) is not None:
+    if not emergency and share.tokens < 1 and rate.find_rate(state, rule, now) is not None:
         return GateVerdict(gate, BlockReason.RATE, None, rule)
     return GateVerdict(gate, rule=rule)
 
 
-def _filled(breaker: Breaker, now: datetime, *, emergency: bool) -> int | None:
+def _find_reached_limit(breaker: Breaker, now: datetime, *, emergency: bool) -> int | None:
     """The breaker's limit, where it is reached; None: one more may go in. A half-open one stops no emergency."""
-    allowed = breakers.limit(breaker, now)
+    allowed = breakers.find_limit(breaker, now)
     is_reached = allowed is not None and breaker.inside >= allowed and not (emergency and allowed)
     return allowed if is_reached else None
 
 
-def evaluate_for(
+def evaluate_candidate(
     admission: AdmissionState, directory: Directory, candidate: Candidate, now: datetime
 ) -> list[GateVerdict]:
     """The same to a job."""
@@ -264,7 +276,7 @@ def evaluate_for(
     return evaluate_gates(admission, directory, candidate, now, emergency=emergency)
 
 
-def epoch_of(admission: AdmissionState, job_type: str) -> int:
+def find_epoch(admission: AdmissionState, job_type: str) -> int:
     """The last epoch of the type's breakers here, its own and that over all tenants: that of a job that goes in now.
 
     They take their numbers in turn, so that one number of a job says for both whether it is of their epoch (R61).
@@ -274,7 +286,7 @@ def epoch_of(admission: AdmissionState, job_type: str) -> int:
     return max(breaker.epoch if breaker is not None else 0, over_all.since)
 
 
-def _with_probe(admission: AdmissionState, candidate: Candidate, epoch: int, step: int) -> AdmissionState:
+def _count_probe(admission: AdmissionState, candidate: Candidate, epoch: int, step: int) -> AdmissionState:
     """The admission state whose breakers count one more or one less inside, where the job went in in their epochs."""
     state = admission.state(Gate(GateKind.TYPE, admission.tenant, candidate.job_type))
     if (own := state.breaker) is not None and 0 < own.epoch <= epoch:
@@ -286,9 +298,9 @@ def _with_probe(admission: AdmissionState, candidate: Candidate, epoch: int, ste
     return admission
 
 
-def count(admission: AdmissionState, candidate: Candidate, epoch: int) -> AdmissionState:
+def add_active(admission: AdmissionState, candidate: Candidate, epoch: int) -> AdmissionState:
     """The admission state with one more inside, that was let in in that epoch of its type's breakers."""
-    admission = _with_probe(admission, candidate, epoch, 1)
+    admission = _count_probe(admission, candidate, epoch, 1)
     key, by_source = (candidate.job_type, candidate.mode), dict(admission.inside_by_source)
     if candidate.source is not None and admission.has_source(candidate.source):
         by_source[candidate.source] = by_source.get(candidate.source, 0) + 1
@@ -300,26 +312,28 @@ def count(admission: AdmissionState, candidate: Candidate, epoch: int) -> Admiss
     )
 
 
-def enter(admission: AdmissionState, directory: Directory, candidate: Candidate, now: datetime) -> AdmissionState:
+def admit_candidate(
+    admission: AdmissionState, directory: Directory, candidate: Candidate, now: datetime
+) -> AdmissionState:
     """The admission state with the job inside; its tokens are used."""
-    after = count(admission, candidate, epoch_of(admission, candidate.job_type))
+    after = add_active(admission, candidate, find_epoch(admission, candidate.job_type))
     if not is_emergency(admission, directory, candidate.priority):
-        for gate in gates_of(admission, directory, candidate):
-            if gate.kind in DIVIDED:
+        for gate in list_gates(admission, directory, candidate):
+            if gate.kind in ALLOCATED:
                 state, share = directory.over_all[gate.id], admission.share(gate)
-                if rate.rate_of(state, state.rule, now) is not None:
+                if rate.find_rate(state, state.rule, now) is not None:
                     after = after.with_share(replace(share, tokens=share.tokens - 1))
                 continue
             state = after.state(gate)
-            used = rate.spent(state, directory.rule_of(state), now)
+            used = rate.spend(state, directory.rule_of(state), now)
             if used is not state:
                 after = after.with_state(used)
     return after
 
 
-def leave(admission: AdmissionState, candidate: Candidate, epoch: int) -> AdmissionState:
+def remove_active(admission: AdmissionState, candidate: Candidate, epoch: int) -> AdmissionState:
     """The admission state with the job's place free; `epoch` as in `count`."""
-    admission = _with_probe(admission, candidate, epoch, -1)
+    admission = _count_probe(admission, candidate, epoch, -1)
     key = (candidate.job_type, candidate.mode)
     inside = {**admission.inside, key: max(0, admission.inside.get(key, 0) - 1)}
     by_source = dict(admission.inside_by_source)
@@ -333,38 +347,38 @@ def leave(admission: AdmissionState, candidate: Candidate, epoch: int) -> Admiss
     )
 
 
-class TooManyLines(Exception):
+class TooManyQueues(Exception):
     """The tenant's jobs wait in `MAX_LINES` lines already."""
 
 
-def empty_line(admission: AdmissionState, candidate: Candidate, *, emergency: bool) -> WaitingQueue:
+def make_queue(admission: AdmissionState, candidate: Candidate, *, emergency: bool) -> WaitingQueue:
     """The line of jobs like this one, before anybody stands in it."""
     source = candidate.source if admission.has_source(candidate.source) else None
     return WaitingQueue(job_type=candidate.job_type, mode=candidate.mode, source=source, emergency=emergency)
 
 
-def line_of(admission: AdmissionState, directory: Directory, candidate: Candidate) -> tuple[int, WaitingQueue]:
+def find_queue(admission: AdmissionState, directory: Directory, candidate: Candidate) -> tuple[int, WaitingQueue]:
     """The line in which the job waits, an empty one where nobody waits like it. Raises TooManyLines."""
-    requested = empty_line(admission, candidate, emergency=is_emergency(admission, directory, candidate.priority))
+    requested = make_queue(admission, candidate, emergency=is_emergency(admission, directory, candidate.priority))
     for number, line in admission.lines.items():
         if replace(line, count=0, head=0) == requested:
             return number, line
-    if len(admission.lines) >= MAX_LINES:
-        raise TooManyLines
-    return next(number for number in range(MAX_LINES) if number not in admission.lines), requested
+    if len(admission.lines) >= MAX_QUEUES:
+        raise TooManyQueues
+    return next(number for number in range(MAX_QUEUES) if number not in admission.lines), requested
 
 
-def longer(line: WaitingQueue, at: int) -> WaitingQueue:
+def lengthen(line: WaitingQueue, at: int) -> WaitingQueue:
     """The line with one more, of rank `at`."""
     return replace(line, count=line.count + 1, head=min(line.head, at) if line.count else at)
 
 
-def stand(admission: AdmissionState, number: int, line: WaitingQueue, at: int) -> AdmissionState:
+def add_waiting(admission: AdmissionState, number: int, line: WaitingQueue, at: int) -> AdmissionState:
     """The admission state with one more in the line, of rank `at`."""
-    return replace(admission, lines={**admission.lines, number: longer(line, at)})
+    return replace(admission, lines={**admission.lines, number: lengthen(line, at)})
 
 
-def step_away(admission: AdmissionState, number: int) -> AdmissionState:
+def remove_waiting(admission: AdmissionState, number: int) -> AdmissionState:
     """The admission state with one less in the line; an empty line is none."""
     line = admission.lines.get(number)
     if line is None:
@@ -377,7 +391,7 @@ def step_away(admission: AdmissionState, number: int) -> AdmissionState:
     return replace(admission, lines=lines)
 
 
-def max_staged(admission: AdmissionState, directory: Directory) -> int:
+def find_max_staged(admission: AdmissionState, directory: Directory) -> int:
     """The end of every line of the tenant."""
     rule = directory.rule_of(admission.state(Gate(GateKind.TENANT, admission.tenant)))
     return rule.max_staged if rule is not None and rule.max_staged is not None else MAX_STAGED

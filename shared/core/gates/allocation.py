@@ -22,7 +22,7 @@ from shared.core.gates.rules import GateState, Share
 #: tenants that stand in one allocation record
 MAX_TENANTS = 1_000
 #: of a row of 1 MiB, whose texts are UTF-16; and of an account beside its tenant's name
-_MAX_CHARACTERS, _OF_AN_ACCOUNT = 450_000, 70
+_MAX_CHARACTERS, _ACCOUNT_CHARACTERS = 450_000, 70
 #: the place time that a place counts for while places are given out one by one
 _STEP_MS = 10_000
 
@@ -79,7 +79,7 @@ class AllocationRecord:
         return self.breaker is not None and self.breaker.state is not BreakerState.CLOSED
 
 
-def with_reserve(record: AllocationRecord, limit: int) -> AllocationRecord:
+def reserve_rest(record: AllocationRecord, limit: int) -> AllocationRecord:
     """Lends the rest of the limit to each tenant that is not counted: the maximum that it may have of it."""
     counted = sum(account.lent for tenant, account in record.accounts.items() if tenant not in record.uncounted)
     rest = max(0, limit - counted)
@@ -91,36 +91,36 @@ def with_reserve(record: AllocationRecord, limit: int) -> AllocationRecord:
     return replace(record, accounts={**record.accounts, **reserved})
 
 
-def lent_to_unread(record: AllocationRecord, unread: Collection[str]) -> int:
+def count_unread_grants(record: AllocationRecord, unread: Collection[str]) -> int:
     """Slots that a division leaves to tenants that it could not read; the reserve of several is the same slots."""
     reserves = [record.accounts[tenant].lent for tenant in unread if tenant in record.uncounted]
     counted = sum(record.accounts[tenant].lent for tenant in unread if tenant not in record.uncounted)
     return counted + max(reserves, default=0)
 
 
-def room_for(record: AllocationRecord, joining: Sequence[str]) -> int:
+def count_room(record: AllocationRecord, joining: Sequence[str]) -> int:
     """How many of those who come the allocation record has room for, the first of them: it is one row."""
-    characters = sum(len(tenant) + _OF_AN_ACCOUNT for tenant in record.accounts)
+    characters = sum(len(tenant) + _ACCOUNT_CHARACTERS for tenant in record.accounts)
     found = 0
     for tenant in joining[: max(0, MAX_TENANTS - len(record.accounts))]:
-        characters += len(tenant) + _OF_AN_ACCOUNT
+        characters += len(tenant) + _ACCOUNT_CHARACTERS
         if characters > _MAX_CHARACTERS:
             break
         found += 1
     return found
 
 
-def places(max_active: int | None, breaker: Breaker | None, claims: Iterable[Demand], now: datetime) -> int | None:
+def count_slots(max_active: int | None, breaker: Breaker | None, claims: Iterable[Demand], now: datetime) -> int | None:
     """How many there are to lend; None: the gate has neither a number nor a breaker that is not closed.
 
     What is inside of an older epoch takes none of the breaker's, and all the same one of the number's.
     """
     free = max(0, max_active - sum(claim.before for claim in claims)) if max_active is not None else None
-    allowed = breakers.limit(breaker, now) if breaker is not None else None
+    allowed = breakers.find_limit(breaker, now) if breaker is not None else None
     return min((each for each in (free, allowed) if each is not None), default=None)
 
 
-def used_by(claim: Demand, lent: int) -> int:
+def count_used(claim: Demand, lent: int) -> int:
     """Returns the places that the tenant's jobs have once those that wait were let in by what it is lent."""
     return max(claim.inside, min(claim.needed, lent)) + claim.before
 
@@ -131,12 +131,12 @@ def has_room(record: AllocationRecord, max_active: int | None, tenant: str, insi
     An estimate by the allocation record alone: of other tenants it knows the jobs that were inside at the last
     division.
     """
-    limit = places(max_active, record.breaker, (), now)
+    limit = count_slots(max_active, record.breaker, (), now)
     others = sum(account.used for each, account in record.accounts.items() if each != tenant)
     return limit is None or others + inside < limit
 
 
-def in_record(claims: Sequence[Demand], lent: Mapping[str, int], now: datetime, *, has_breaker: bool) -> set[str]:
+def select_kept(claims: Sequence[Demand], lent: Mapping[str, int], now: datetime, *, has_breaker: bool) -> set[str]:
     """Tenants that stay in the allocation record: that have or want something, and, as room allows, whose ends still
     count.
     """
@@ -149,7 +149,7 @@ def in_record(claims: Sequence[Demand], lent: Mapping[str, int], now: datetime, 
     return found
 
 
-def accounts_of(record: AllocationRecord, claims: Sequence[Demand]) -> dict[str, Account]:
+def accrue_accounts(record: AllocationRecord, claims: Sequence[Demand]) -> dict[str, Account]:
     """The accounts with the place time of now; who did not wait starts level with those who do."""
     before = {claim.tenant: record.accounts.get(claim.tenant, Account()) for claim in claims}
     after = {}
@@ -172,17 +172,17 @@ def accounts_of(record: AllocationRecord, claims: Sequence[Demand]) -> dict[str,
     return after
 
 
-def fair_targets(limit: int, claims: Sequence[Demand], accounts: Mapping[str, Account]) -> dict[str, int]:
+def compute_targets(limit: int, claims: Sequence[Demand], accounts: Mapping[str, Account]) -> dict[str, int]:
     """How many places each shall keep: place by place, to the one with the least place time by its weight.
 
     In a full allocation record those who need none keep none.
     """
     if len(claims) >= MAX_TENANTS and (idle := {claim.tenant: 0 for claim in claims if not claim.needed}):
-        return fair_targets(limit, [claim for claim in claims if claim.needed], accounts) | idle
+        return compute_targets(limit, [claim for claim in claims if claim.needed], accounts) | idle
     if sum(claim.needed for claim in claims) > limit:
         # who does not wait for more keeps none: what of it is inside comes back as it ends
         held = sum(claim.inside for claim in claims if not claim.requested)
-        return _in_turns(
+        return _share_out(
             max(0, limit - held), {claim.tenant: claim.needed for claim in claims if claim.requested}, claims, accounts
         )
     lent = {claim.tenant: accounts[claim.tenant].lent for claim in claims}
@@ -196,7 +196,7 @@ def fair_targets(limit: int, claims: Sequence[Demand], accounts: Mapping[str, Ac
     return {claim.tenant: claim.needed + spare for claim in claims}
 
 
-def _in_turns(
+def _share_out(
     places: int, wishes: Mapping[str, int], claims: Sequence[Demand], accounts: Mapping[str, Account]
 ) -> dict[str, int]:
     """So many places, one by one, to whom has the least place time; nobody gets more than its wish."""
@@ -216,7 +216,7 @@ def _in_turns(
     return got
 
 
-def lent_after(
+def compute_grants(
     limit: int,
     goals: Mapping[str, int],
     lent: Mapping[str, int],
@@ -225,11 +225,11 @@ def lent_after(
 ) -> dict[str, int]:
     """What is lent once what is free was given to those below their goals; `lent`: after all that was taken."""
     short = {tenant: goals[tenant] - lent[tenant] for tenant in goals if goals[tenant] > lent[tenant]}
-    given = _in_turns(max(0, limit - sum(lent.values())), short, claims, accounts)
+    given = _share_out(max(0, limit - sum(lent.values())), short, claims, accounts)
     return {tenant: count + given[tenant] for tenant, count in lent.items()}
 
 
-def with_tokens(
+def grant_tokens(
     record: AllocationRecord,
     state: GateState,
     claims: Sequence[Demand],
@@ -242,9 +242,9 @@ def with_tokens(
 
     `limited`: places are lent too.
     """
-    if rate.rate_of(state, state.rule, now) is None:
+    if rate.find_rate(state, state.rule, now) is None:
         return replace(record, credit=None, credit_at=None), dict(accounts), False
-    at = rate.settled(replace(state, credit=record.credit, credit_at=record.credit_at), state.rule, now)
+    at = rate.accrue(replace(state, credit=record.credit, credit_at=record.credit_at), state.rule, now)
     credit = at.credit or 0
     wishes = {}
     for claim in claims:
@@ -252,7 +252,7 @@ def with_tokens(
         unused = claim.share.tokens + account.tokens_lent - claim.share.tokens_lent
         may_start = min(claim.requested, max(0, account.lent - claim.inside)) if limited else claim.requested
         wishes[claim.tenant] = max(0, may_start - unused)
-    given = _in_turns(max(0, credit // rate.START), wishes, claims, accounts)
+    given = _share_out(max(0, credit // rate.START), wishes, claims, accounts)
     after = {
         tenant: replace(account, tokens_lent=account.tokens_lent + given.get(tenant, 0))
         for tenant, account in accounts.items()
@@ -261,17 +261,17 @@ def with_tokens(
     return left, after, sum(wishes.values()) > sum(given.values())
 
 
-def next_token(record: AllocationRecord, state: GateState, now: datetime) -> datetime | None:
+def find_next_token(record: AllocationRecord, state: GateState, now: datetime) -> datetime | None:
     """When the gate's rate allows another start; None: now, or it has no rate."""
-    return rate.next_start(replace(state, credit=record.credit, credit_at=record.credit_at), state.rule, now)
+    return rate.find_next_start(replace(state, credit=record.credit, credit_at=record.credit_at), state.rule, now)
 
 
-def taken(share: Share, goal: int, epoch: int) -> Share | None:
+def reclaim(share: Share, goal: int, epoch: int) -> Share | None:
     """The share with no more than its goal; None: a later division has taken from it."""
     return replace(share, keep=min(share.keep, goal), epoch=epoch) if share.epoch <= epoch else None
 
 
-def given(share: Share, account: Account, keep: int, epoch: int) -> Share:
+def grant(share: Share, account: Account, keep: int, epoch: int) -> Share:
     """The share with what the allocation record lends; the same where a later division has taken from it (else both
     were lent).
     """

@@ -20,15 +20,15 @@ from enum import StrEnum
 from typing import Any
 
 #: ends of jobs that a breaker keeps, the newest ones
-RING = 50
+MAX_ENDS = 50
 #: the longest time for which a breaker is open, in seconds
 MAX_COOLDOWN_S = 900
 #: how old an end may be that counts
-OLDEST = timedelta(hours=6)
+MAX_AGE = timedelta(hours=6)
 #: each re-opening doubles the cool-down; after so long closed it is the rule's again
-_CALM = timedelta(hours=1)
+_CALM_PERIOD = timedelta(hours=1)
 #: past so many jobs at once nothing is limited any more
-_MOST = 32
+_MAX_LIMIT = 32
 
 
 class BreakerState(StrEnum):
@@ -104,22 +104,22 @@ class Breaker:
         return self.opened_by[1] if self.state is BreakerState.OPEN else len(self.ring)
 
 
-def at(breaker: Breaker, now: datetime) -> Breaker:
+def advance(breaker: Breaker, now: datetime) -> Breaker:
     """What time alone made of it; the very same where that is nothing. A clock behind another's changes nothing."""
     if breaker.state is BreakerState.OPEN and breaker.until is not None and breaker.until <= now:
         breaker = replace(breaker, state=BreakerState.HALF_OPEN, until=None, allow=1, good=0, waits_since=breaker.until)
     if breaker.state is BreakerState.HALF_OPEN and breaker.waits_since is not None:
         cooldown = timedelta(seconds=breaker.cooldown_s)
-        grown = min(max(0, (now - breaker.waits_since) // cooldown), _MOST + 1 - breaker.allow)
+        grown = min(max(0, (now - breaker.waits_since) // cooldown), _MAX_LIMIT + 1 - breaker.allow)
         if grown:
             since = breaker.waits_since + grown * cooldown
-            breaker = _with_limit(breaker, breaker.allow + grown, breaker.good, since)
+            breaker = _set_limit(breaker, breaker.allow + grown, breaker.good, since)
     return breaker
 
 
-def limit(breaker: Breaker, now: datetime) -> int | None:
+def find_limit(breaker: Breaker, now: datetime) -> int | None:
     """How many jobs of this epoch may be inside; 0: nobody goes in; None: it limits nothing."""
-    match (found := at(breaker, now)).state:
+    match (found := advance(breaker, now)).state:
         case BreakerState.CLOSED:
             return None
         case BreakerState.OPEN:
@@ -128,9 +128,9 @@ def limit(breaker: Breaker, now: datetime) -> int | None:
             return found.allow
 
 
-def next_change(breaker: Breaker, now: datetime) -> datetime | None:
+def find_next_change(breaker: Breaker, now: datetime) -> datetime | None:
     """When time alone changes its limit next; None: it limits nothing."""
-    found = at(breaker, now)
+    found = advance(breaker, now)
     if found.state is BreakerState.OPEN:
         return found.until
     if found.state is BreakerState.HALF_OPEN and found.waits_since is not None:
@@ -138,61 +138,61 @@ def next_change(breaker: Breaker, now: datetime) -> datetime | None:
     return None
 
 
-def counted(
+def count_end(
     breaker: Breaker, rule: BreakerRule, end: End, now: datetime, *, has_line: bool, over_all: bool = False
 ) -> Breaker:
     """The breaker after the end of a job; `has_line`: others wait for its gate. The very same where it does not count.
 
     `over_all`: of a gate over all tenants, where no tenant decides alone.
     """
-    breaker = at(breaker, now)
+    breaker = advance(breaker, now)
     if end.epoch != breaker.epoch:
         return breaker
-    known = (each for each in (*breaker.ring, end) if each.at > now - OLDEST)
-    breaker = replace(breaker, ring=tuple(sorted(known, key=lambda each: each.at))[-RING:])
+    known = (each for each in (*breaker.ring, end) if each.at > now - MAX_AGE)
+    breaker = replace(breaker, ring=tuple(sorted(known, key=lambda each: each.at))[-MAX_ENDS:])
     match breaker.state:
         case BreakerState.CLOSED:
-            return _opened(breaker, rule, now) if _trips(breaker.ring, rule, over_all=over_all) else breaker
+            return _open(breaker, rule, now) if _must_open(breaker.ring, rule, over_all=over_all) else breaker
         case BreakerState.OPEN:
             # of a job that somebody let in past its gates
             return breaker
         case BreakerState.HALF_OPEN:
             if not end.good:
-                return _opened(breaker, rule, now)
+                return _open(breaker, rule, now)
             if not has_line:
-                return _closed(breaker, now)
+                return _close(breaker, now)
             good = breaker.good + 1
             is_doubled = good >= breaker.allow
-            return _with_limit(breaker, breaker.allow * (1 + is_doubled), 0 if is_doubled else good, now)
+            return _set_limit(breaker, breaker.allow * (1 + is_doubled), 0 if is_doubled else good, now)
 
 
-def merged(rings: Mapping[str, Iterable[End]], now: datetime) -> tuple[End, ...]:
+def merge_ends(rings: Mapping[str, Iterable[End]], now: datetime) -> tuple[End, ...]:
     """The newest ends of all tenants, oldest first, each with its tenant."""
-    ends = [replace(end, tenant=tenant) for tenant, ring in rings.items() for end in ring if end.at > now - OLDEST]
-    return tuple(sorted(ends, key=lambda each: (each.at, each.tenant))[-RING:])
+    ends = [replace(end, tenant=tenant) for tenant, ring in rings.items() for end in ring if end.at > now - MAX_AGE]
+    return tuple(sorted(ends, key=lambda each: (each.at, each.tenant))[-MAX_ENDS:])
 
 
-def folded(
+def count_ends(
     breaker: Breaker, rule: BreakerRule, rings: Mapping[str, Iterable[End]], now: datetime, *, has_line: bool
 ) -> Breaker:
     """The breaker of a gate over all tenants after the ends that are in their rings and not yet in its own.
 
     An end that comes after fifty later ones is not counted any more.
     """
-    new = merged(rings, now)
-    if len(breaker.ring) == RING:
+    new = merge_ends(rings, now)
+    if len(breaker.ring) == MAX_ENDS:
         new = tuple(end for end in new if end.at >= breaker.ring[0].at)
     for end in (Counter(new) - Counter(breaker.ring)).elements():
-        breaker = counted(breaker, rule, end, now, has_line=has_line, over_all=True)
+        breaker = count_end(breaker, rule, end, now, has_line=has_line, over_all=True)
     return breaker
 
 
-def further(one: Breaker, other: Breaker) -> Breaker:
+def pick_later(one: Breaker, other: Breaker) -> Breaker:
     """Of two readings of the same breaker the later one; the first where both say the same."""
-    return other if _stage(other) > _stage(one) else one
+    return other if _get_stage(other) > _get_stage(one) else one
 
 
-def _stage(breaker: Breaker) -> tuple[int, int]:
+def _get_stage(breaker: Breaker) -> tuple[int, int]:
     order = (BreakerState.OPEN, BreakerState.HALF_OPEN, BreakerState.CLOSED)
     return breaker.epoch, order.index(breaker.state)
 
@@ -203,7 +203,7 @@ def reset(breaker: Breaker) -> Breaker:
     return breaker if is_new else Breaker(epoch=breaker.epoch + 1)
 
 
-def plain(breaker: Breaker) -> dict[str, Any]:
+def to_json(breaker: Breaker) -> dict[str, Any]:
     """As JSON, for the log."""
     found: dict[str, Any] = {"state": breaker.state.value, "epoch": breaker.epoch}
     found |= {"bad": breaker.bad, "calls": breaker.calls}
@@ -212,7 +212,7 @@ def plain(breaker: Breaker) -> dict[str, Any]:
     return found | ({"until": breaker.until.isoformat()} if breaker.until is not None else {})
 
 
-def _trips(ring: tuple[End, ...], rule: BreakerRule, *, over_all: bool) -> bool:
+def _must_open(ring: tuple[End, ...], rule: BreakerRule, *, over_all: bool) -> bool:
     """Of a gate over all tenants no tenant counts for more than half, neither of the ends nor of the bad ones: what it
     has more does not count, so that one that sends broken documents shuts the gate for nobody else.
     """
@@ -221,21 +221,21 @@ def _trips(ring: tuple[End, ...], rule: BreakerRule, *, over_all: bool) -> bool:
         return False
     if not over_all:
         return True
-    calls, failed = _shared(ring), _shared(bad)
+    calls, failed = _count_capped(ring), _count_capped(bad)
     enough = len({end.tenant for end in bad}) >= (2 if rule.min_tenants is None else rule.min_tenants)
     return enough and calls >= rule.min_calls and failed / calls >= rule.failure_rate
 
 
-def _shared(ends: Iterable[End]) -> int:
+def _count_capped(ends: Iterable[End]) -> int:
     """How many count where no tenant counts for more than half."""
     by_tenant = Counter(end.tenant for end in ends)
     most, total = max(by_tenant.values(), default=0), by_tenant.total()
     return min(total, 2 * (total - most))
 
 
-def _opened(breaker: Breaker, rule: BreakerRule, now: datetime) -> Breaker:
+def _open(breaker: Breaker, rule: BreakerRule, now: datetime) -> Breaker:
     again = breaker.state is BreakerState.HALF_OPEN or (
-        breaker.closed_at is not None and now < breaker.closed_at + _CALM
+        breaker.closed_at is not None and now < breaker.closed_at + _CALM_PERIOD
     )
     cooldown_s = min(2 * breaker.cooldown_s, max(MAX_COOLDOWN_S, rule.cooldown_s)) if again else rule.cooldown_s
     return Breaker(
@@ -248,11 +248,11 @@ def _opened(breaker: Breaker, rule: BreakerRule, now: datetime) -> Breaker:
     )
 
 
-def _with_limit(breaker: Breaker, allow: int, good: int, since: datetime) -> Breaker:
-    if allow > _MOST:
-        return _closed(breaker, since)
+def _set_limit(breaker: Breaker, allow: int, good: int, since: datetime) -> Breaker:
+    if allow > _MAX_LIMIT:
+        return _close(breaker, since)
     return replace(breaker, allow=allow, good=good, waits_since=since)
 
 
-def _closed(breaker: Breaker, now: datetime) -> Breaker:
+def _close(breaker: Breaker, now: datetime) -> Breaker:
     return replace(breaker, state=BreakerState.CLOSED, allow=0, good=0, waits_since=None, closed_at=now)

@@ -16,7 +16,7 @@ from shared.core.gates import breaker as breakers
 from shared.core.gates import rate
 from shared.core.gates.admission_state import AdmissionState
 from shared.core.gates.breaker import Breaker, BreakerRule
-from shared.core.gates.log import LogEntry, logged
+from shared.core.gates.log import LogEntry, append_entry
 from shared.core.gates.rules import MAX_RULES, OVER_ALL, Directory, GateKind, GateState, Hold, Rule, Throttle
 from shared.refusals import QuotaForbidden, QuotaInvalid
 
@@ -31,7 +31,7 @@ _RING_BYTES = 5_000
 #: numbers of a rule that a person can set
 NUMBERS = ("max_active", "max_per_hour", "burst", "max_staged", "emergency_max_active", "weight")
 #: what only gates of some kinds have, and which gates these are
-_ONLY_OF = {
+_ONLY_FOR = {
     "breaker": "the gate of a job type",
     **dict.fromkeys(("max_staged", "emergency_max_active", "weight"), "a tenant's gate"),
 }
@@ -58,7 +58,7 @@ class ChangeType(StrEnum):
 Patch = Mapping[str, Any]
 
 
-def patched(state: GateState, patch: Patch) -> GateState:
+def apply_patch(state: GateState, patch: Patch) -> GateState:
     """The state with the members of `patch` in its own rule; None takes one out (RFC 7396). Raises QuotaInvalid.
 
     A rule of the gate's own stands alone: nothing of a rule for every tenant is mixed in.
@@ -66,12 +66,12 @@ def patched(state: GateState, patch: Patch) -> GateState:
     before = state.rule or Rule()
     numbers: dict[str, Any] = dict(patch)
     if "breaker" in patch:
-        numbers["breaker"] = _breaker_patched(before.breaker, patch["breaker"])
+        numbers["breaker"] = _patch_breaker(before.breaker, patch["breaker"])
     rule = replace(before, **numbers)
     kind = state.gate.kind
     wrong = [
         (name, f"is of {gates} only")
-        for name, gates in _ONLY_OF.items()
+        for name, gates in _ONLY_FOR.items()
         if getattr(rule, name) is not None and name not in kind.limits
     ]
     if kind is GateKind.TYPE and rule.breaker is not None and rule.breaker.min_tenants is not None:
@@ -83,7 +83,7 @@ def patched(state: GateState, patch: Patch) -> GateState:
     return state if rule == state.rule else replace(state, rule=rule)
 
 
-def _breaker_patched(found: BreakerRule | None, patch: Mapping[str, Any] | None) -> BreakerRule | None:
+def _patch_breaker(found: BreakerRule | None, patch: Mapping[str, Any] | None) -> BreakerRule | None:
     """None: there is none; a member that is taken out is that of a new one."""
     if patch is None:
         return None
@@ -93,23 +93,23 @@ def _breaker_patched(found: BreakerRule | None, patch: Mapping[str, Any] | None)
     )
 
 
-def without_rule(state: GateState) -> GateState:
+def remove_rule(state: GateState) -> GateState:
     return state if state.rule is None else replace(state, rule=None)
 
 
-def short(reason: str) -> str:
+def shorten(reason: str) -> str:
     """Returns the reason as a hold or a throttle keeps it."""
     return reason if len(reason) <= MAX_REASON else f"{reason[: MAX_REASON - 1]}…"
 
 
-def size_of(state: GateState) -> int:
+def measure(state: GateState) -> int:
     """Returns the bytes that the gate takes of its tenant's row at most, as JSON in UTF-16."""
     text = json.dumps(asdict(replace(state, breaker=None)), default=str, ensure_ascii=False)
     ring = _RING_BYTES if "breaker" in state.gate.kind.limits else 0
     return len(text.encode("utf-16-le")) + ring
 
 
-def held(state: GateState, hold: Hold, now: datetime) -> GateState:
+def apply_hold(state: GateState, hold: Hold, now: datetime) -> GateState:
     """Raises QuotaForbidden where it would shorten an operator's."""
     found = state.hold
     if found is not None and found.is_on(now):
@@ -122,7 +122,7 @@ def held(state: GateState, hold: Hold, now: datetime) -> GateState:
     return replace(state, hold=hold)
 
 
-def throttled(state: GateState, throttle: Throttle, now: datetime) -> GateState:
+def apply_throttle(state: GateState, throttle: Throttle, now: datetime) -> GateState:
     """Raises QuotaForbidden for a caller of the tenant's own where an operator's is on."""
     found = state.throttle
     if found is not None and found.is_on(now):
@@ -139,7 +139,7 @@ def reset(state: GateState) -> GateState:
     return state if breaker is state.breaker else replace(state, breaker=breaker)
 
 
-def resumed(state: GateState, now: datetime, *, own: bool) -> GateState:
+def apply_resume(state: GateState, now: datetime, *, own: bool) -> GateState:
     """Without hold and throttle; `own`: without those of the tenant's own callers. Raises QuotaForbidden where an
     operator's alone are on.
     """
@@ -154,7 +154,7 @@ def resumed(state: GateState, now: datetime, *, own: bool) -> GateState:
     return replace(state, hold=kept_hold, throttle=kept_throttle)
 
 
-def changed(
+def record_change(
     before: GateState,
     after: GateState,
     directory: Directory,
@@ -171,7 +171,7 @@ def changed(
     The credit is settled by what was in force until now: a changed rate keeps what was earned. A breaker that no rule
     asks for any more begins anew when one does.
     """
-    credit = rate.settled(before, directory.rule_of(before), at)
+    credit = rate.accrue(before, directory.rule_of(before), at)
     after = replace(after, rule_seq=before.rule_seq + 1, credit=credit.credit, credit_at=credit.credit_at)
     if before.gate.kind in OVER_ALL:
         # what is published for one of these is its own rule; the ends that no division has seen are at the admission
@@ -182,15 +182,15 @@ def changed(
         in_force = directory.rule_of(after)
         if after.breaker is not None and (in_force is None or in_force.breaker is None):
             after = replace(after, breaker=breakers.reset(after.breaker))
-        after = numbered(before, after, last_epoch)
-    data = {"before": plain(before), "after": plain(after)}
+        after = number_epoch(before, after, last_epoch)
+    data = {"before": to_json(before), "after": to_json(after)}
     if after.breaker is not before.breaker:
         for name, state in (("before", before), ("after", after)):
-            data[name]["breaker"] = breakers.plain(state.breaker or Breaker())
-    return logged(after, type_, actor=actor, reason=reason, at=at, data=data)
+            data[name]["breaker"] = breakers.to_json(state.breaker or Breaker())
+    return append_entry(after, type_, actor=actor, reason=reason, at=at, data=data)
 
 
-def numbered(before: GateState, after: GateState, last_epoch: int) -> GateState:
+def number_epoch(before: GateState, after: GateState, last_epoch: int) -> GateState:
     """The state whose breaker, if a new epoch of it began, has the number after the last one of its type."""
     epochs = [state.breaker.epoch if state.breaker is not None else 0 for state in (before, after)]
     if after.breaker is None or epochs[0] == epochs[1]:
@@ -198,7 +198,7 @@ def numbered(before: GateState, after: GateState, last_epoch: int) -> GateState:
     return replace(after, breaker=replace(after.breaker, epoch=max(epochs[1], last_epoch + 1)))
 
 
-def plain(state: GateState) -> dict[str, Any]:
+def to_json(state: GateState) -> dict[str, Any]:
     """What people set for the gate, as JSON: `{"rule", "hold", "throttle"}`, null where there is none."""
 
     def members(value: Rule | Hold | Throttle | None) -> dict[str, Any] | None:
@@ -220,12 +220,12 @@ def is_set(state: GateState, now: datetime) -> bool:
     return state.rule is not None or any(each.is_on(now) for each in temporary)
 
 
-def in_use(admission: AdmissionState, now: datetime) -> bool:
+def is_in_use(admission: AdmissionState, now: datetime) -> bool:
     """Whether the tenant has to stay in the directory: something is set, or somebody waits."""
     return bool(admission.staged or admission.lines) or any(is_set(state, now) for state in admission.gates.values())
 
 
-def with_change(
+def apply_change(
     admission: AdmissionState, state: GateState, directory: Directory, now: datetime, *, is_fed: bool = False
 ) -> AdmissionState:
     """The admission state with the state; of a type or source for which nothing is left the row keeps nothing: its log
@@ -235,7 +235,7 @@ def with_change(
     """
     if (is_fed and len(admission.gates) < MAX_RULES) or not is_idle(state, directory, now):
         return admission.with_state(state)
-    return without(admission, {state.gate.id})
+    return remove_gates(admission, {state.gate.id})
 
 
 def is_idle(state: GateState, directory: Directory, now: datetime) -> bool:
@@ -245,10 +245,10 @@ def is_idle(state: GateState, directory: Directory, now: datetime) -> bool:
     are inside may have.
     """
     is_kept = state.breaker is not None and state.breaker.epoch > 0
-    is_counted = rate.rate_of(state, directory.rule_of(state), now) is not None
+    is_counted = rate.find_rate(state, directory.rule_of(state), now) is not None
     return not (is_set(state, now) or is_counted or is_kept or state.gate.kind is GateKind.TENANT)
 
 
-def without(admission: AdmissionState, gate_ids: Collection[str]) -> AdmissionState:
+def remove_gates(admission: AdmissionState, gate_ids: Collection[str]) -> AdmissionState:
     """The admission state without the states of these gates."""
     return replace(admission, gates={id_: kept for id_, kept in admission.gates.items() if id_ not in gate_ids})

@@ -8,16 +8,23 @@ from datetime import datetime, timedelta
 
 from shared.core.gates import type_breaker
 from shared.core.gates.admission import evaluate_queue
-from shared.core.gates.admission_state import AdmissionState, Candidate, GateVerdict, WaitingQueue, enter, is_emergency
+from shared.core.gates.admission_state import (
+    AdmissionState,
+    Candidate,
+    GateVerdict,
+    WaitingQueue,
+    admit_candidate,
+    is_emergency,
+)
 from shared.core.gates.breaker import Breaker
-from shared.core.gates.queue_position import lines_of
-from shared.core.gates.rules import DIVIDED, Directory, Gate, GateKind, Share
+from shared.core.gates.queue_position import find_queues
+from shared.core.gates.rules import ALLOCATED, Directory, Gate, GateKind, Share
 
 #: jobs of one tenant that a division counts as waiting for a slot; the next division counts anew
 MAX_REQUESTED = 100
 _MILLISECOND = timedelta(milliseconds=1)
 #: more than any limit
-_ENDLESS = 1 << 40
+_UNLIMITED = 1 << 40
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,7 +52,7 @@ class Demand:
         return self.inside + self.requested
 
 
-def demand_of(
+def measure_demand(
     admission: AdmissionState, directory: Directory, gate: Gate, now: datetime, coming: Candidate | None = None
 ) -> Demand:
     """`coming`: a new job that asks."""
@@ -54,16 +61,16 @@ def demand_of(
     return Demand(
         tenant=admission.tenant,
         inside=counted,
-        requested=requested(admission, directory, gate, now, coming),
+        requested=count_requested(admission, directory, gate, now, coming),
         share=share,
-        place_ms=_place_ms(share, inside, now),
+        place_ms=_compute_slot_ms(share, inside, now),
         weight=(rule.weight if rule is not None else None) or 1,
         before=inside - counted,
-        has_line=_is_in_line(admission, gate),
+        has_line=_has_waiting(admission, gate),
     )
 
 
-def in_epoch(claim: Demand, breaker: Breaker) -> Demand:
+def move_to_epoch(claim: Demand, breaker: Breaker) -> Demand:
     """The claim as it is once its admission state was told where the breaker stands."""
     if claim.share.breaker.epoch >= breaker.epoch:
         return claim
@@ -71,20 +78,20 @@ def in_epoch(claim: Demand, breaker: Breaker) -> Demand:
     return replace(claim, share=share, inside=0, before=claim.before + claim.inside, is_behind=True)
 
 
-def requested(
+def count_requested(
     admission: AdmissionState, directory: Directory, gate: Gate, now: datetime, coming: Candidate | None = None
 ) -> int:
     """How many jobs in line would go in if this gate, and those over all tenants that are broader, had room.
 
     So a place of a broad gate is lent only to a job that the narrow ones let through, and none lies idle for another.
     """
-    broader = DIVIDED[DIVIDED.index(gate.kind) :]
+    broader = ALLOCATED[ALLOCATED.index(gate.kind) :]
     for state in directory.over_all.values():
         if state.gate.kind in broader:
             share = admission.share(state.gate)
             known = replace(share.breaker, limited=False)
-            admission = admission.with_share(replace(share, keep=_ENDLESS, tokens=_ENDLESS, breaker=known))
-    lines = sorted(lines_of(admission, gate).values(), key=lambda line: line.head)
+            admission = admission.with_share(replace(share, keep=_UNLIMITED, tokens=_UNLIMITED, breaker=known))
+    lines = sorted(find_queues(admission, gate).values(), key=lambda line: line.head)
     if coming is not None and not is_emergency(admission, directory, coming.priority):
         line = WaitingQueue(job_type=coming.job_type, mode=coming.mode, source=coming.source, emergency=False, count=1)
         lines.append(line)
@@ -95,12 +102,12 @@ def requested(
                 verdict.blocked_by is not None for verdict in evaluate_queue(admission, directory, line, now)
             ):
                 break
-            admission = enter(admission, directory, _one_of(line), now)
+            admission = admit_candidate(admission, directory, _make_candidate(line), now)
             found += 1
     return found
 
 
-def _one_of(line: WaitingQueue) -> Candidate:
+def _make_candidate(line: WaitingQueue) -> Candidate:
     return Candidate(
         job_id="", job_type=line.job_type, mode=line.mode, source=line.source, priority="normal", rank=line.head
     )
@@ -110,13 +117,17 @@ def accrue_slot_time(before: AdmissionState, after: AdmissionState, now: datetim
     """The admission state after a change, with the place time of what was inside until now."""
     shares = {
         # the clock of another may have been ahead
-        id_: replace(share, place_ms=_place_ms(share, before.inside_of(share.gate), now), at=max(now, share.at or now))
+        id_: replace(
+            share, place_ms=_compute_slot_ms(share, before.inside_of(share.gate), now), at=max(now, share.at or now)
+        )
         for id_, share in after.shares.items()
     }
     return replace(after, shares=shares) if shares else after
 
 
-def owed(before: AdmissionState, after: AdmissionState, directory: Directory, now: datetime) -> list[tuple[Gate, bool]]:
+def find_due_allocations(
+    before: AdmissionState, after: AdmissionState, directory: Directory, now: datetime
+) -> list[tuple[Gate, bool]]:
     """The gates that have to be divided after a change of the admission state; True: since the tenant wants more.
 
     A tenant that goes on wanting is in the allocation record as such. One that has a place too many says so at each
@@ -126,12 +137,12 @@ def owed(before: AdmissionState, after: AdmissionState, directory: Directory, no
     found = []
     for state in directory.over_all.values():
         gate = state.gate
-        if gate.kind not in DIVIDED:
+        if gate.kind not in ALLOCATED:
             continue
         share, inside, held = after.share(gate), after.counted_of(gate), before.counted_of(gate)
         is_open = share.breaker.until is not None and share.breaker.until > now
         is_lent = share.breaker.limited or state.max_active is not None
-        waited, waits = is_stopped(before, directory, gate, now), is_stopped(after, directory, gate, now)
+        waited, waits = is_blocked(before, directory, gate, now), is_blocked(after, directory, gate, now)
         if waits and not waited:
             found.append((gate, True))
         elif not is_lent or is_open:
@@ -141,35 +152,35 @@ def owed(before: AdmissionState, after: AdmissionState, directory: Directory, no
             found.append((gate, True))
         elif (
             share.keep <= inside < held
-            or _before(after, gate) < _before(before, gate)
-            or (share.keep > inside and _is_in_line(before, gate) and not _is_in_line(after, gate))
+            or _count_earlier(after, gate) < _count_earlier(before, gate)
+            or (share.keep > inside and _has_waiting(before, gate) and not _has_waiting(after, gate))
             or (waited and not waits)
         ):
             found.append((gate, False))
     return found
 
 
-def _before(admission: AdmissionState, gate: Gate) -> int:
+def _count_earlier(admission: AdmissionState, gate: Gate) -> int:
     return admission.inside_of(gate) - admission.counted_of(gate)
 
 
-def is_stopped(admission: AdmissionState, directory: Directory, gate: Gate, now: datetime) -> bool:
+def is_blocked(admission: AdmissionState, directory: Directory, gate: Gate, now: datetime) -> bool:
     """Whether a division of the gate may let somebody in line go on."""
     return any(
-        stopping_division(evaluate_queue(admission, directory, line, now)) == gate for line in admission.lines.values()
+        find_blocking_gate(evaluate_queue(admission, directory, line, now)) == gate for line in admission.lines.values()
     )
 
 
-def _is_in_line(admission: AdmissionState, gate: Gate) -> bool:
-    return bool(lines_of(admission, gate))
+def _has_waiting(admission: AdmissionState, gate: Gate) -> bool:
+    return bool(find_queues(admission, gate))
 
 
-def _place_ms(share: Share, inside: int, now: datetime) -> int:
+def _compute_slot_ms(share: Share, inside: int, now: datetime) -> int:
     since = share.at or now
     return share.place_ms + inside * max(0, (now - since) // _MILLISECOND)
 
 
-def stopping_division(found: Sequence[GateVerdict]) -> Gate | None:
+def find_blocking_gate(found: Sequence[GateVerdict]) -> Gate | None:
     """The narrowest gate over all tenants that stops a job which nothing else does; None: no division helps it."""
     shut = [verdict for verdict in found if verdict.blocked_by is not None]
     return shut[0].gate if shut and all(verdict.needs_division for verdict in shut) else None

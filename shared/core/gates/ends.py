@@ -9,12 +9,12 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from shared.core.gates import type_breaker
-from shared.core.gates.admission_state import AdmissionState, epoch_of
-from shared.core.gates.breaker import Breaker, BreakerState, End, at, counted, plain, reset
-from shared.core.gates.changes import ChangeType, numbered
-from shared.core.gates.log import LogEntry, logged
+from shared.core.gates.admission_state import AdmissionState, find_epoch
+from shared.core.gates.breaker import Breaker, BreakerState, End, advance, count_end, reset, to_json
+from shared.core.gates.changes import ChangeType, number_epoch
+from shared.core.gates.log import LogEntry, append_entry
 from shared.core.gates.places import Place, PlaceState
-from shared.core.gates.queue_position import waiting_of
+from shared.core.gates.queue_position import count_waiting
 from shared.core.gates.rules import Directory, Gate, GateKind, GateState
 from shared.core.jobs.job import Job
 from shared.core.jobs.reasons import Reason
@@ -29,7 +29,7 @@ GOOD_ENDS: Mapping[tuple[JobStatus, str | None], bool] = {
     (JobStatus.FAILED_FINAL, Reason.TIME_EXCEEDED): False,
 }
 #: entries that time alone adds to one transaction; the next one has the rest
-MAX_SETTLED = 4
+MAX_ADVANCED = 4
 _LOG_TYPES = {
     BreakerState.OPEN: ChangeType.BREAKER_OPENED,
     BreakerState.HALF_OPEN: ChangeType.BREAKER_HALF_OPEN,
@@ -96,14 +96,14 @@ def record_outcome(
         kept = reset(state.breaker) if state.breaker is not None else None
         if kept is state.breaker:
             return RecordedOutcome(admission, seen_by=seen_by)
-        kept_state = numbered(state, replace(state, breaker=kept), epoch_of(admission, gate.name))
+        kept_state = number_epoch(state, replace(state, breaker=kept), find_epoch(admission, gate.name))
         return RecordedOutcome(admission.with_state(kept_state), seen_by=seen_by)
-    state, log = change_breaker(state, at(state.breaker or Breaker(), now), now)
+    state, log = change_breaker(state, advance(state.breaker or Breaker(), now), now)
     found = state.breaker or Breaker()
     # of a job of an older epoch it is one of before
     end = End(now, found.epoch if place.breaker_epoch >= found.epoch else -1, good)
-    after = counted(found, rule.breaker, end, now, has_line=waiting_of(admission, gate) > 0)
-    after = numbered(state, replace(state, breaker=after), epoch_of(admission, gate.name)).breaker or after
+    after = count_end(found, rule.breaker, end, now, has_line=count_waiting(admission, gate) > 0)
+    after = number_epoch(state, replace(state, breaker=after), find_epoch(admission, gate.name)).breaker or after
     state, more = change_breaker(state, after, now)
     is_opened = after.epoch != found.epoch
     return RecordedOutcome(admission.with_state(state), (*log, *more), (state,) if is_opened else (), seen_by)
@@ -116,9 +116,9 @@ def advance_breakers(
     entries: list[LogEntry] = []
     for state in admission.gates.values():
         rule = directory.rule_of(state) if state.breaker is not None else None
-        if state.breaker is None or rule is None or rule.breaker is None or len(entries) >= MAX_SETTLED:
+        if state.breaker is None or rule is None or rule.breaker is None or len(entries) >= MAX_ADVANCED:
             continue
-        after = at(state.breaker, now)
+        after = advance(state.breaker, now)
         if after.state is not state.breaker.state:
             changed, log = change_breaker(state, after, now)
             admission, entries = admission.with_state(changed), [*entries, *log]
@@ -131,18 +131,18 @@ def change_breaker(state: GateState, after: Breaker, now: datetime) -> tuple[Gat
     state = replace(state, breaker=after)
     if (after.state, after.epoch) == (before.state, before.epoch):
         return state, ()
-    state, entry = logged(
+    state, entry = append_entry(
         state,
         _LOG_TYPES[after.state],
         actor="system",
-        reason=_why(before, after),
+        reason=_explain_change(before, after),
         at=now,
-        data={"before": {"breaker": plain(before)}, "after": {"breaker": plain(after)}},
+        data={"before": {"breaker": to_json(before)}, "after": {"breaker": to_json(after)}},
     )
     return state, (entry,)
 
 
-def _why(before: Breaker, after: Breaker) -> str:
+def _explain_change(before: Breaker, after: Breaker) -> str:
     match after.state:
         case BreakerState.OPEN:
             bad, calls = after.opened_by

@@ -18,7 +18,7 @@ class LogEntry(Entry):
     gate_id: str
 
 
-def logged(
+def append_entry(
     state: GateState, type_: str, *, actor: str, reason: str, at: datetime, data: Mapping[str, Any]
 ) -> tuple[GateState, LogEntry]:
     """The state with the new head of its log, and the entry."""

@@ -8,25 +8,25 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 
-from shared.core.gates.admission import others_first
+from shared.core.gates.admission import has_earlier_job
 from shared.core.gates.admission_state import (
     EMERGENCY,
     AdmissionState,
     BlockReason,
     Candidate,
     GateVerdict,
-    TooManyLines,
-    count,
-    empty_line,
-    enter,
-    epoch_of,
-    evaluate_for,
-    leave,
-    line_of,
-    longer,
-    max_staged,
-    stand,
-    step_away,
+    TooManyQueues,
+    add_active,
+    add_waiting,
+    admit_candidate,
+    evaluate_candidate,
+    find_epoch,
+    find_max_staged,
+    find_queue,
+    lengthen,
+    make_queue,
+    remove_active,
+    remove_waiting,
 )
 from shared.core.gates.rules import Directory, GateState
 from shared.core.jobs.job import Job
@@ -78,9 +78,9 @@ class Place:
         return self.state is PlaceState.ADMITTED
 
 
-def let_in(admission: AdmissionState, place: Place) -> Place:
+def mark_admitted(admission: AdmissionState, place: Place) -> Place:
     """The place of a job that goes in at this admission state."""
-    epoch = epoch_of(admission, place.candidate.job_type)
+    epoch = find_epoch(admission, place.candidate.job_type)
     return replace(place, state=PlaceState.ADMITTED, line=None, breaker_epoch=epoch)
 
 
@@ -106,13 +106,13 @@ class Owed(StrEnum):
     END = "END"
 
 
-def owed(job: Job, place: Place) -> Owed:
+def find_owed(job: Job, place: Place) -> Owed:
     """By the job's status and its place; starts are what they are without gates."""
     state = place.state
     if job.status.terminal:
         return Owed.END
     if job.status is JobStatus.WAITING_FOR_JOBS:
-        return _owed_to_dependent(job, place)
+        return _find_owed_to_dependent(job, place)
     if job.status is JobStatus.THROTTLED:
         if state is PlaceState.ADMITTED:
             return Owed.NOTIFY
@@ -124,7 +124,7 @@ def owed(job: Job, place: Place) -> Owed:
     return Owed.NOTHING
 
 
-def _owed_to_dependent(job: Job, place: Place) -> Owed:
+def _find_owed_to_dependent(job: Job, place: Place) -> Owed:
     if place.state is not PlaceState.OFF:
         return Owed.STEP_OUT
     if place.failed_dependency is not None and job.on_dependency_failure == "fail":
@@ -134,7 +134,7 @@ def _owed_to_dependent(job: Job, place: Place) -> Owed:
     return Owed.NOTHING if place.dependencies_left else Owed.SETTLE
 
 
-def after_dependency(place: Place, job_id: str, *, succeeded: bool) -> Place:
+def count_dependency(place: Place, job_id: str, *, succeeded: bool) -> Place:
     """The place with one dependency less, by what became of that job."""
     failed = place.failed_dependency if succeeded or place.failed_dependency is not None else job_id
     return replace(place, dependencies_left=max(0, place.dependencies_left - 1), failed_dependency=failed)
@@ -154,7 +154,7 @@ class Decision:
     position: int | None = None
 
 
-class LineFull(Exception):
+class QueueFull(Exception):
     """As many jobs of the tenant are staged as may be."""
 
     def __init__(self, limit: int, verdict: GateVerdict) -> None:
@@ -163,7 +163,7 @@ class LineFull(Exception):
         self.verdict = verdict
 
 
-class Rejects(Exception):
+class QuotaRejects(Exception):
     """A limit that refuses instead of staging."""
 
     def __init__(self, verdict: GateVerdict) -> None:
@@ -171,43 +171,43 @@ class Rejects(Exception):
         self.verdict = verdict
 
 
-def arrive(admission: AdmissionState, directory: Directory, candidate: Candidate, now: datetime) -> Decision:
+def decide_arrival(admission: AdmissionState, directory: Directory, candidate: Candidate, now: datetime) -> Decision:
     """A new job: inside if all its gates are open and nobody waits before it, else staged.
 
     Raises Rejects and LineFull: nothing is to be written.
     """
-    verdicts = tuple(evaluate_for(admission, directory, candidate, now))
+    verdicts = tuple(evaluate_candidate(admission, directory, candidate, now))
     stopped_by = next((verdict for verdict in verdicts if verdict.blocked_by is not None), None)
     try:
-        _, line = line_of(admission, directory, candidate)
-    except TooManyLines:
-        raise LineFull(len(admission.lines), stopped_by or verdicts[0]) from None
-    if stopped_by is None and (line.count or others_first(admission, directory, candidate, now)):
+        _, line = find_queue(admission, directory, candidate)
+    except TooManyQueues:
+        raise QueueFull(len(admission.lines), stopped_by or verdicts[0]) from None
+    if stopped_by is None and (line.count or has_earlier_job(admission, directory, candidate, now)):
         # whatever the tenant's rule is, it is not what stops the job
         stopped_by = GateVerdict(verdicts[0].gate, BlockReason.LINE)
     if stopped_by is None:
-        place = let_in(admission, Place(initial_status=JobStatus.QUEUED, candidate=candidate))
-        return Decision(enter(admission, directory, candidate, now), place, verdicts)
+        place = mark_admitted(admission, Place(initial_status=JobStatus.QUEUED, candidate=candidate))
+        return Decision(admit_candidate(admission, directory, candidate, now), place, verdicts)
     shut = [verdict for verdict in verdicts if verdict.blocked_by is not None] or [stopped_by]
     # whether a gate over all tenants is full is not known while another keeps the job from asking for a place
     known = [verdict for verdict in shut if not verdict.needs_division] or shut
     if (
         refusing := next((verdict for verdict in known if verdict.rule is not None and verdict.rule.rejects), None)
     ) is not None:
-        raise Rejects(refusing)
-    if admission.staged >= (limit := max_staged(admission, directory)):
-        raise LineFull(limit, stopped_by)
+        raise QuotaRejects(refusing)
+    if admission.staged >= (limit := find_max_staged(admission, directory)):
+        raise QueueFull(limit, stopped_by)
     place = Place(state=PlaceState.ARRIVING, initial_status=JobStatus.THROTTLED, candidate=candidate)
     return Decision(replace(admission, staged=admission.staged + 1), place, verdicts, stopped_by, line.count + 1)
 
 
-def set_apart(
+def decide_dependent(
     admission: AdmissionState, directory: Directory, candidate: Candidate, dependencies: int, now: datetime
 ) -> Decision:
     """Decides on a new job that depends on others: it has no slot and counts as staged. Raises LineFull."""
-    verdicts = tuple(evaluate_for(admission, directory, candidate, now))
-    if admission.staged >= (limit := max_staged(admission, directory)):
-        raise LineFull(limit, verdicts[0])
+    verdicts = tuple(evaluate_candidate(admission, directory, candidate, now))
+    if admission.staged >= (limit := find_max_staged(admission, directory)):
+        raise QueueFull(limit, verdicts[0])
     place = Place(
         state=PlaceState.OFF,
         initial_status=JobStatus.WAITING_FOR_JOBS,
@@ -217,46 +217,46 @@ def set_apart(
     return Decision(replace(admission, staged=admission.staged + 1), place, verdicts)
 
 
-def line_up(
+def admit_or_queue(
     admission: AdmissionState, directory: Directory, place: Place, now: datetime
 ) -> tuple[AdmissionState, Place]:
     """A job whose rows exist, ARRIVING or OFF: it is decided anew, inside or into its line. Raises LineFull."""
     if place.uncounted:
         admission, place = replace(admission, staged=admission.staged + 1), replace(place, uncounted=False)
     candidate = place.candidate
-    verdicts = evaluate_for(admission, directory, candidate, now)
+    verdicts = evaluate_candidate(admission, directory, candidate, now)
     try:
-        number, line = line_of(admission, directory, candidate)
-    except TooManyLines:
-        raise LineFull(len(admission.lines), verdicts[0]) from None
+        number, line = find_queue(admission, directory, candidate)
+    except TooManyQueues:
+        raise QueueFull(len(admission.lines), verdicts[0]) from None
     may_pass = not line.count and all(verdict.blocked_by is None for verdict in verdicts)
-    if may_pass and not others_first(admission, directory, candidate, now):
-        inside = enter(admission, directory, candidate, now)
+    if may_pass and not has_earlier_job(admission, directory, candidate, now):
+        inside = admit_candidate(admission, directory, candidate, now)
         inside = replace(inside, staged=max(0, inside.staged - 1))
-        return inside, let_in(admission, place)
-    return stand(admission, number, line, candidate.rank), replace(place, state=PlaceState.WAITING, line=number)
+        return inside, mark_admitted(admission, place)
+    return add_waiting(admission, number, line, candidate.rank), replace(place, state=PlaceState.WAITING, line=number)
 
 
-def give_back(admission: AdmissionState, place: Place) -> AdmissionState:
+def release(admission: AdmissionState, place: Place) -> AdmissionState:
     """What the job held at its end or withdrawal: its place, or its stand in line, and its share of the staged."""
     if place.state is PlaceState.ENDED or place.uncounted:
         return admission
     if place.state is PlaceState.ADMITTED:
-        return leave(admission, place.candidate, place.breaker_epoch)
+        return remove_active(admission, place.candidate, place.breaker_epoch)
     if place.state is PlaceState.WAITING and place.line is not None:
-        admission = step_away(admission, place.line)
+        admission = remove_waiting(admission, place.line)
     return replace(admission, staged=max(0, admission.staged - 1))
 
 
 def set_aside(admission: AdmissionState, place: Place) -> tuple[AdmissionState, Place]:
     """A job that was paused before it began: it holds nothing, and goes on being one of the staged."""
-    after = give_back(admission, place)
+    after = release(admission, place)
     return replace(after, staged=after.staged + 1), replace(place, state=PlaceState.OFF, line=None, uncounted=False)
 
 
-def recounted(admission: AdmissionState, places: list[Place], now: datetime) -> AdmissionState:
+def apply_count(admission: AdmissionState, places: list[Place], now: datetime) -> AdmissionState:
     """The admission state with the counts that the rows give: places inside, staged, and the lines as they stand."""
-    gates = {id_: _uncounted(state) for id_, state in admission.gates.items()}
+    gates = {id_: _clear_count(state) for id_, state in admission.gates.items()}
     shares = {id_: replace(share, breaker=replace(share.breaker, inside=0)) for id_, share in admission.shares.items()}
     fresh = replace(admission, gates=gates, shares=shares, inside={}, inside_by_source={}, emergencies=0, staged=0)
     lines = {number: replace(line, count=0) for number, line in admission.lines.items()}
@@ -264,18 +264,18 @@ def recounted(admission: AdmissionState, places: list[Place], now: datetime) -> 
         if place.state is PlaceState.ENDED or place.uncounted:
             continue
         if not place.is_staged:
-            fresh = count(fresh, place.candidate, place.breaker_epoch)
+            fresh = add_active(fresh, place.candidate, place.breaker_epoch)
             continue
         fresh = replace(fresh, staged=fresh.staged + 1)
         if place.state is PlaceState.WAITING and place.line is not None:
             number, candidate = place.line, place.candidate
             # the admission state may have forgotten it
-            known = lines.get(number) or empty_line(admission, candidate, emergency=candidate.priority == EMERGENCY)
-            lines[number] = longer(known, candidate.rank)
+            known = lines.get(number) or make_queue(admission, candidate, emergency=candidate.priority == EMERGENCY)
+            lines[number] = lengthen(known, candidate.rank)
     kept = {number: line for number, line in lines.items() if line.count}
     return replace(fresh, lines=kept, counted_at=now, counting_until=None)
 
 
-def _uncounted(state: GateState) -> GateState:
+def _clear_count(state: GateState) -> GateState:
     breaker = state.breaker
     return state if breaker is None else replace(state, breaker=replace(breaker, inside=0))

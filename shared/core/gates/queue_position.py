@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from shared.core.gates import rate
-from shared.core.gates.admission import Waiting
+from shared.core.gates.admission import QueuedJob
 from shared.core.gates.admission_state import (
     AdmissionState,
     BlockReason,
@@ -25,7 +25,7 @@ MAX_POSITION = 1_000
 class QueuePosition:
     """A job in line."""
 
-    waiting: Waiting
+    waiting: QueuedJob
     #: from 1 on; None: over `MAX_POSITION`
     position: int | None
     #: the gate that keeps it, or the others before it
@@ -43,10 +43,10 @@ class TenantPart:
     keep: int
     active: int
     waiting: int
-    oldest: Waiting | None
+    oldest: QueuedJob | None
 
 
-def lines_of(admission: AdmissionState, gate: Gate, *, only: bool = False) -> dict[int, WaitingQueue]:
+def find_queues(admission: AdmissionState, gate: Gate, *, only: bool = False) -> dict[int, WaitingQueue]:
     """The lines whose jobs have to pass the gate; a source's job may still stand in one that is of no source.
 
     `only`: the lines all of whose jobs have to.
@@ -57,40 +57,42 @@ def lines_of(admission: AdmissionState, gate: Gate, *, only: bool = False) -> di
     return {number: line for number, line in admission.lines.items() if not key or getattr(line, key) in names}
 
 
-def waiting_of(admission: AdmissionState, gate: Gate) -> int:
+def count_waiting(admission: AdmissionState, gate: Gate) -> int:
     """How many wait for the gate, by the counts of its own lines."""
-    return sum(line.count for line in lines_of(admission, gate, only=True).values())
+    return sum(line.count for line in find_queues(admission, gate, only=True).values())
 
 
-def queue_positions(
-    admission: AdmissionState, directory: Directory, gate: Gate, rows: Mapping[int, Sequence[Waiting]], now: datetime
+def list_positions(
+    admission: AdmissionState, directory: Directory, gate: Gate, rows: Mapping[int, Sequence[QueuedJob]], now: datetime
 ) -> Iterator[QueuePosition]:
     """The jobs of a gate's lines in the order in which they may go in; `rows` are the first of each line, in order."""
     found = (each for line in rows.values() for each in line)
     if gate.kind.key:
         found = (each for each in found if getattr(each.candidate, gate.kind.key) == gate.name)
-    ordered = sorted(found, key=lambda each: order_of(admission, each))
+    ordered = sorted(found, key=lambda each: compute_order(admission, each))
     for position, waiting in enumerate(ordered[:MAX_POSITION], start=1):
-        yield queue_position(admission, directory, waiting, position, now)
+        yield find_position(admission, directory, waiting, position, now)
 
 
-def order_of(admission: AdmissionState, waiting: Waiting) -> tuple[int, int, str]:
+def compute_order(admission: AdmissionState, waiting: QueuedJob) -> tuple[int, int, str]:
     """Emergencies before all, then by rank."""
     line = admission.lines.get(waiting.line)
     return (0 if line is not None and line.emergency else 1, waiting.candidate.rank, waiting.candidate.job_id)
 
 
-def queue_position(
-    admission: AdmissionState, directory: Directory, waiting: Waiting, position: int | None, now: datetime
+def find_position(
+    admission: AdmissionState, directory: Directory, waiting: QueuedJob, position: int | None, now: datetime
 ) -> QueuePosition:
     line = admission.lines.get(waiting.line)
     candidate = waiting.candidate
     emergency = line is not None and line.emergency
     found = evaluate_gates(admission, directory, candidate, now, emergency=emergency)
-    return QueuePosition(waiting, position, stopping(found), expected(admission, found, position, now))
+    return QueuePosition(
+        waiting, position, find_blocking_verdict(found), estimate_start(admission, found, position, now)
+    )
 
 
-def stopping(found: Sequence[GateVerdict]) -> GateVerdict:
+def find_blocking_verdict(found: Sequence[GateVerdict]) -> GateVerdict:
     """The word to name: that of the first gate that is shut; of open ones the first, before which others wait."""
     return next(
         (verdict for verdict in found if verdict.blocked_by is not None),
@@ -98,7 +100,7 @@ def stopping(found: Sequence[GateVerdict]) -> GateVerdict:
     )
 
 
-def expected(
+def estimate_start(
     admission: AdmissionState, found: Iterable[GateVerdict], position: int | None, now: datetime
 ) -> datetime | None:
     """When time alone lets the job in at that position; None: nobody can say."""
@@ -109,14 +111,14 @@ def expected(
         if verdict.blocked_by is BlockReason.BREAKER and position > 1:
             # whoever is first has to end well before
             return None
-        at = max(at, verdict.opens_at or now, _by_rate(admission, verdict, position, now))
+        at = max(at, verdict.opens_at or now, _estimate_by_rate(admission, verdict, position, now))
     return at
 
 
-def _by_rate(admission: AdmissionState, verdict: GateVerdict, position: int, now: datetime) -> datetime:
+def _estimate_by_rate(admission: AdmissionState, verdict: GateVerdict, position: int, now: datetime) -> datetime:
     """When the gate's rate has earned as many starts as the job needs before its own."""
-    state = rate.settled(admission.state(verdict.gate), verdict.rule, now)
-    per_hour = rate.rate_of(state, verdict.rule, now)
+    state = rate.accrue(admission.state(verdict.gate), verdict.rule, now)
+    per_hour = rate.find_rate(state, verdict.rule, now)
     if per_hour is None or state.credit is None:
         return now
     missing = position * rate.START - state.credit

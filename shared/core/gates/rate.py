@@ -16,11 +16,11 @@ START = 3_600_000_000
 _MICROSECOND = timedelta(microseconds=1)
 
 
-def settled(state: GateState, rule: Rule | None, now: datetime) -> GateState:
+def accrue(state: GateState, rule: Rule | None, now: datetime) -> GateState:
     """The state with its credit as of `now`; a clock that is behind another's adds nothing."""
-    spans = _spans(state, rule, now)
+    spans = _split_spans(state, rule, now)
     if state.credit is None or state.credit_at is None:
-        burst = _burst(rule, state.throttle if state.throttle and state.throttle.is_on(now) else None)
+        burst = _find_burst(rule, state.throttle if state.throttle and state.throttle.is_on(now) else None)
         return replace(state, credit=burst * START if burst is not None else None, credit_at=now)
     credit = state.credit
     for micros, per_hour, burst in spans:
@@ -29,20 +29,20 @@ def settled(state: GateState, rule: Rule | None, now: datetime) -> GateState:
     return replace(state, credit=credit, credit_at=max(now, state.credit_at))
 
 
-def spent(state: GateState, rule: Rule | None, now: datetime) -> GateState:
+def spend(state: GateState, rule: Rule | None, now: datetime) -> GateState:
     """The same after one start; where no rate is on nothing is spent."""
-    at = settled(state, rule, now)
-    if at.credit is None or rate_of(at, rule, now) is None:
+    at = accrue(state, rule, now)
+    if at.credit is None or find_rate(at, rule, now) is None:
         return state
     return replace(at, credit=at.credit - START)
 
 
-def next_start(state: GateState, rule: Rule | None, now: datetime) -> datetime | None:
+def find_next_start(state: GateState, rule: Rule | None, now: datetime) -> datetime | None:
     """When the next start is allowed; None: now."""
-    at = settled(state, rule, now)
+    at = accrue(state, rule, now)
     if at.credit is None or at.credit >= START:
         return None
-    per_hour = rate_of(at, rule, now)
+    per_hour = find_rate(at, rule, now)
     if per_hour is None:
         return None
     # the clock of another may be ahead of `now`: nothing is added before that
@@ -52,20 +52,20 @@ def next_start(state: GateState, rule: Rule | None, now: datetime) -> datetime |
     if throttle is None or throttle.until is None or not throttle.is_on(now) or comes <= throttle.until:
         return comes
     # the throttle ends before that: from then on the rule's own rate counts
-    after = settled(at, rule, throttle.until)
+    after = accrue(at, rule, throttle.until)
     if rule is None or rule.max_per_hour is None or after.credit is None or after.credit >= START:
         return throttle.until
     return throttle.until + timedelta(microseconds=-(-(START - after.credit) // rule.max_per_hour))
 
 
-def rate_of(state: GateState, rule: Rule | None, now: datetime) -> int | None:
+def find_rate(state: GateState, rule: Rule | None, now: datetime) -> int | None:
     """Starts in an hour at this moment: the smaller of the rule's and the throttle's; None: as many as come."""
     throttle = state.throttle if state.throttle is not None and state.throttle.is_on(now) else None
     rates = [each.max_per_hour for each in (rule, throttle) if each is not None and each.max_per_hour is not None]
     return min(rates, default=None)
 
 
-def _burst(rule: Rule | None, throttle: Throttle | None) -> int | None:
+def _find_burst(rule: Rule | None, throttle: Throttle | None) -> int | None:
     """The most starts at once; None: no rate is on."""
     bursts = []
     if rule is not None and rule.max_per_hour is not None:
@@ -75,7 +75,7 @@ def _burst(rule: Rule | None, throttle: Throttle | None) -> int | None:
     return min(bursts, default=None)
 
 
-def _spans(state: GateState, rule: Rule | None, now: datetime) -> list[tuple[int, int, int]]:
+def _split_spans(state: GateState, rule: Rule | None, now: datetime) -> list[tuple[int, int, int]]:
     """`(microseconds, starts in an hour, burst)` from the last count to `now`: a throttle may have ended in between."""
     if state.credit_at is None or now <= state.credit_at:
         return []
@@ -85,8 +85,8 @@ def _spans(state: GateState, rule: Rule | None, now: datetime) -> list[tuple[int
         ends = [throttle.until, now]
     spans, at = [], state.credit_at
     for end in ends:
-        per_hour = rate_of(state, rule, at)
-        burst = _burst(rule, throttle if throttle is not None and throttle.is_on(at) else None)
+        per_hour = find_rate(state, rule, at)
+        burst = _find_burst(rule, throttle if throttle is not None and throttle.is_on(at) else None)
         if per_hour is not None and burst is not None:
             spans.append(((end - at) // _MICROSECOND, per_hour, burst))
         at = end

@@ -82,9 +82,9 @@ class GateKind(StrEnum):
 #: gates of one tenant besides the tenant's own
 PARTS = tuple(kind for kind in GateKind if kind.scope is GateScope.TENANT and kind.key)
 #: limits over all tenants, from narrow to broad: a job takes its places in this order
-DIVIDED = tuple(kind for kind in reversed(GateKind) if kind.scope is GateScope.PLATFORM)
+ALLOCATED = tuple(kind for kind in reversed(GateKind) if kind.scope is GateScope.PLATFORM)
 GUARDS = tuple(kind for kind in GateKind if kind.scope is GateScope.DISPATCH)
-OVER_ALL = (*DIVIDED, *GUARDS)
+OVER_ALL = (*ALLOCATED, *GUARDS)
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ class Gate:
     @property
     def id(self) -> str:
         """16 hex digits: for keys and routes, which a source could not stand in."""
-        return _id_of(self.kind, self.tenant, self.name)
+        return _compute_id(self.kind, self.tenant, self.name)
 
     @property
     def words(self) -> str:
@@ -120,11 +120,11 @@ class Gate:
 
 
 #: an example of the name of each kind of gate over all tenants
-OVER_ALL_EXAMPLES = [Gate.over_all(kind, kind.example).words for kind in (*reversed(DIVIDED), *GUARDS)]
+OVER_ALL_EXAMPLES = [Gate.over_all(kind, kind.example).words for kind in (*reversed(ALLOCATED), *GUARDS)]
 
 
 @lru_cache(maxsize=10_000)
-def _id_of(kind: GateKind, tenant: str, name: str) -> str:
+def _compute_id(kind: GateKind, tenant: str, name: str) -> str:
     """Asked for each gate of each line at every look."""
     return digest(canonical_json([kind, tenant, name]))[:16]
 
@@ -160,7 +160,7 @@ class Rule:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _ForATime:
+class _Temporary:
     """What somebody does to a gate until it is resumed."""
 
     reason: str
@@ -176,12 +176,12 @@ class _ForATime:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Hold(_ForATime):
+class Hold(_Temporary):
     """Nothing passes the gate."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Throttle(_ForATime):
+class Throttle(_Temporary):
     """A rate for a time, beside the rule's."""
 
     max_per_hour: int
@@ -280,7 +280,7 @@ class Directory:
     def divided(self, job: object) -> Iterator[Gate]:
         """Gates over all tenants that the job, a `Candidate` or a `Line`, has to pass, from narrow to broad."""
         if self.over_all:
-            for kind in DIVIDED:
+            for kind in ALLOCATED:
                 gate = Gate.over_all(kind, getattr(job, kind.key) if kind.key else "")
                 if gate.id in self.over_all:
                     yield gate

@@ -11,37 +11,37 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime
 
-from shared.core.gates.admission_state import AdmissionState, epoch_of
+from shared.core.gates.admission_state import AdmissionState, find_epoch
 from shared.core.gates.breaker import (
-    OLDEST,
-    RING,
+    MAX_AGE,
+    MAX_ENDS,
     Breaker,
     BreakerRule,
     BreakerState,
     End,
-    at,
-    folded,
+    advance,
+    count_ends,
 )
 from shared.core.gates.places import Place
 from shared.core.gates.rules import AdmissionBreaker, Directory, Gate, GateKind, Share
 
 
-def sync_breaker(admission: AdmissionState, directory: Directory) -> AdmissionState:
+def sync_breakers(admission: AdmissionState, directory: Directory) -> AdmissionState:
     """The admission state as what is published makes it; its next write, for whatever else, has it."""
     for state in directory.over_all.values():
         if state.breaker is not None and state.gate.kind is GateKind.PLATFORM_TYPE:
-            admission = sync_breaker_with(admission, state.gate, state.breaker)
+            admission = sync_breaker(admission, state.gate, state.breaker)
     return admission
 
 
-def sync_breaker_with(admission: AdmissionState, gate: Gate, breaker: Breaker) -> AdmissionState:
+def sync_breaker(admission: AdmissionState, gate: Gate, breaker: Breaker) -> AdmissionState:
     """The admission state that knows where the breaker stands; the very same where it knew already, or knows a later
     epoch.
     """
     share = admission.share(gate)
     if breaker.epoch > share.breaker.epoch:
         share = start_epoch(share, breaker, admission.counted_of(gate))
-        since = epoch_of(admission, gate.name) + 1
+        since = find_epoch(admission, gate.name) + 1
         return admission.with_share(replace(share, breaker=replace(share.breaker, since=since)))
     return admission if (after := close_epoch(share, breaker)) is share else admission.with_share(after)
 
@@ -76,7 +76,7 @@ def record_end(
     if state is None or state.rule is None or state.rule.breaker is None or place.breaker_epoch < known.since:
         return admission, None
     ring = tuple(end for end in known.ring if is_recent(end, now))
-    after = replace(known, ring=(*ring, End(now, known.epoch, good))[-RING:])
+    after = replace(known, ring=(*ring, End(now, known.epoch, good))[-MAX_ENDS:])
     is_seen = not good or known.limited or not ring
     keep = share.keep if good or not known.limited else 0
     return admission.with_share(replace(share, keep=keep, breaker=after)), gate if is_seen else None
@@ -84,15 +84,15 @@ def record_end(
 
 def is_recent(end: End, now: datetime) -> bool:
     """Whether it still counts."""
-    return end.at > now - OLDEST
+    return end.at > now - MAX_AGE
 
 
-def after_ends(
+def apply_ends(
     breaker: Breaker, rule: BreakerRule | None, rings: Mapping[str, Iterable[End]], now: datetime, *, has_line: bool
 ) -> tuple[Breaker, ...]:
     """Where it stands by time, and then by the ends at all admission states that are of its epoch."""
     if rule is None:
         return (breaker,)
-    by_time = at(breaker, now)
+    by_time = advance(breaker, now)
     known = {tenant: [end for end in ring if end.epoch == breaker.epoch] for tenant, ring in rings.items()}
-    return by_time, folded(by_time, rule, known, now, has_line=has_line)
+    return by_time, count_ends(by_time, rule, known, now, has_line=has_line)

@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 
 from shared.core.gates.admission_state import AdmissionState
 from shared.core.gates.ends import Freed
-from shared.core.gates.places import Place, recounted
+from shared.core.gates.places import Place, apply_count
 from shared.errors import Conflict
 from shared.operations.context import Context
 from shared.ports.admissions import AdmissionWrite, StoredAdmission
@@ -24,7 +24,7 @@ _COUNTING = timedelta(seconds=5)
 _PAGE = 1000
 
 
-class TooMany(Exception):
+class TooManyJobs(Exception):
     """The tenant has more living jobs than a caller may wait for."""
 
 
@@ -39,28 +39,28 @@ async def recount(
     if at_most_one_page:
         first = await context.index.list_active(tenant, after=None, limit=_PAGE)
         if len(first) == _PAGE:
-            raise TooMany
+            raise TooManyJobs
     began = context.clock.now()
     admission = stored.admission if stored is not None else AdmissionState(tenant=tenant, counted_at=began)
-    counting = await _written(context, stored, replace(admission, counting_until=began + _COUNTING))
+    counting = await _write(context, stored, replace(admission, counting_until=began + _COUNTING))
     places: dict[str, Place] = {}
-    async for page in _pages(context, tenant):
+    async for page in _read_pages(context, tenant):
         if places and (now := context.clock.now()) > (counting.admission.counting_until or now) - _COUNTING / 2:
             # else another begins while this one is at it, and of two none would come to its end
-            counting = await _written(context, counting, replace(counting.admission, counting_until=now + _COUNTING))
+            counting = await _write(context, counting, replace(counting.admission, counting_until=now + _COUNTING))
         # a job that a process without knowledge of the quota created meanwhile is for the second count
         places |= {row.job_id: row.counted_place for row in page if row.place is not None or row.created_at <= began}
-    for freed in await _all_freed(context, tenant):
+    for freed in await _list_freed(context, tenant):
         if freed.is_counted(began):
             # the turn that takes this row counts the job out; its ACTIVE row may be there, and hold nothing
             places[freed.job_id] = freed.place
         else:
             # that turn does nothing
             places.pop(freed.job_id, None)
-    return await _written(context, counting, recounted(counting.admission, [*places.values()], began))
+    return await _write(context, counting, apply_count(counting.admission, [*places.values()], began))
 
 
-async def _written(context: Context, before: StoredAdmission | None, after: AdmissionState) -> StoredAdmission:
+async def _write(context: Context, before: StoredAdmission | None, after: AdmissionState) -> StoredAdmission:
     """The admission state as it stands after the write. Raises Conflict, AlreadyExists, LedgerUnavailable."""
     await context.index.write_admission(AdmissionWrite(before=before, after=after))
     found = await context.admissions.read(after.tenant)
@@ -69,17 +69,17 @@ async def _written(context: Context, before: StoredAdmission | None, after: Admi
     return found
 
 
-async def places_of(context: Context, tenant: str, *, until: datetime | None = None) -> list[Place]:
+async def list_places(context: Context, tenant: str, *, until: datetime | None = None) -> list[Place]:
     """Returns the places of all the tenant's living jobs. Raises LedgerUnavailable; TooMany at `until`."""
     found: list[Place] = []
-    async for page in _pages(context, tenant):
+    async for page in _read_pages(context, tenant):
         if until is not None and context.clock.now() >= until:
-            raise TooMany
+            raise TooManyJobs
         found += [row.counted_place for row in page]
     return found
 
 
-async def _pages(context: Context, tenant: str) -> AsyncIterator[list[ActiveRow]]:
+async def _read_pages(context: Context, tenant: str) -> AsyncIterator[list[ActiveRow]]:
     """The tenant's ACTIVE rows, as many at once as one query gives; no page is empty.
 
     Raises Undecodable: a count without a job would admit another in its place.
@@ -90,7 +90,7 @@ async def _pages(context: Context, tenant: str) -> AsyncIterator[list[ActiveRow]
         rows = await context.index.list_active(tenant, after=rows[-1].job_id, limit=_PAGE) if len(rows) == _PAGE else []
 
 
-async def _all_freed(context: Context, tenant: str) -> list[Freed]:
+async def _list_freed(context: Context, tenant: str) -> list[Freed]:
     found = page = await context.admissions.freed(tenant, limit=_PAGE)
     while len(page) == _PAGE:
         page = await context.admissions.freed(tenant, after=page[-1], limit=_PAGE)

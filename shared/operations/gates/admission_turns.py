@@ -17,11 +17,11 @@ from typing import Any, TypeVar
 
 from shared import telemetry
 from shared.core.gates import demand, type_breaker
-from shared.core.gates.admission import MAX_LET_IN, AdmissionResult, AdmissionRound, schedule_wake_up
+from shared.core.gates.admission import MAX_ADMITTED, AdmissionResult, AdmissionRound, schedule_wake_up
 from shared.core.gates.admission_state import AdmissionState
-from shared.core.gates.ends import MAX_SETTLED, Freed, advance_breakers
+from shared.core.gates.ends import MAX_ADVANCED, Freed, advance_breakers
 from shared.core.gates.log import LogEntry
-from shared.core.gates.rules import DIVIDED, Directory, Gate, GateState
+from shared.core.gates.rules import ALLOCATED, Directory, Gate, GateState
 from shared.errors import AlreadyExists, BusUnavailable, Conflict, Contended, Interrupted, LedgerUnavailable
 from shared.operations.context import Context
 from shared.operations.gates import admission_counts
@@ -39,9 +39,9 @@ _PATIENCE = timedelta(seconds=20)
 #: a request, a reply or a sweep waits this long for a count of the tenant's jobs
 COUNTS_PATIENCE = timedelta(seconds=1)
 #: new jobs, or jobs that join the waiting queue, of one transaction
-MAX_TOGETHER = 18
+MAX_JOBS = 18
 #: operations of a transaction, without the admission state's row and what time alone does to its breakers
-FREE_OPERATIONS = 100 - 1 - MAX_SETTLED
+FREE_OPERATIONS = 100 - 1 - MAX_ADVANCED
 #: operations of each job that a transaction admits
 OPERATIONS_OF_ADMISSION = 4
 #: between two tries; one writer wins each race, so the wait doubles after some races only
@@ -56,7 +56,7 @@ _T = TypeVar("_T")
 
 
 @dataclass(frozen=True)
-class Entered:
+class AdmittedJobs:
     """Jobs that a transaction let in; each has to learn it."""
 
     job_ids: tuple[str, ...] = ()
@@ -68,7 +68,7 @@ class Entered:
     breakers_opened: tuple[GateState, ...] = ()
 
 
-async def directory(context: Context) -> Directory:
+async def read_directory(context: Context) -> Directory:
     """Which tenants have gates, at most ten seconds old. Raises LedgerUnavailable."""
     return await context.process.gate_directory.read(
         context.admissions, context.settings, context.clock.now(), context.random
@@ -91,12 +91,12 @@ class BeingCounted(QuotasUnknown):
     """A count of the tenant's jobs takes longer than the caller may wait."""
 
 
-def room_for_admissions(operations: int) -> int:
+def count_admission_room(operations: int) -> int:
     """Returns the maximum number of waiting jobs that a transaction admits beside `operations` of other rows."""
-    return max(0, min((FREE_OPERATIONS - operations) // OPERATIONS_OF_ADMISSION, MAX_LET_IN))
+    return max(0, min((FREE_OPERATIONS - operations) // OPERATIONS_OF_ADMISSION, MAX_ADMITTED))
 
 
-async def at_admission(
+async def act_on_admission(
     context: Context,
     tenant: str,
     act: Callable[[StoredAdmission, Directory], Awaitable[_T]],
@@ -114,21 +114,21 @@ async def at_admission(
     LedgerUnavailable.
     """
     try:
-        known = await directory(context)
+        known = await read_directory(context)
     except LedgerUnavailable as fault:
         raise QuotasUnknown("the directory of quotas cannot be read") from fault
     began = context.clock.now()
     for race in itertools.count():
         try:
-            async with _own_turn(context, tenant, patience):
+            async with _hold_turn(context, tenant, patience):
                 return await _in_turn(context, tenant, act, known, began + patience, alongside)
         except Uncounted as found:
             try:
                 await admission_counts.recount(
                     context, tenant, found.stored, at_most_one_page=counts_patience < _PATIENCE
                 )
-            except admission_counts.TooMany:
-                await call_turn(context, tenant)
+            except admission_counts.TooManyJobs:
+                await request_turn(context, tenant)
                 raise BeingCounted("the tenant's jobs are being counted") from None
             except (Conflict, AlreadyExists):
                 # another process counts it
@@ -139,7 +139,7 @@ async def at_admission(
 
 
 @asynccontextmanager
-async def _own_turn(context: Context, tenant: str, patience: timedelta) -> AsyncIterator[None]:
+async def _hold_turn(context: Context, tenant: str, patience: timedelta) -> AsyncIterator[None]:
     """Raises Contended if the other writers of this process take longer than `patience`."""
     turn = context.process.gate_directory.turn(tenant)
     try:
@@ -167,7 +167,7 @@ async def _wait(context: Context, doublings: int) -> None:
     await context.sleep(min(_FIRST_WAIT_S * 2**doublings, _LONGEST_WAIT_S) * context.random())
 
 
-async def call_turn(context: Context, tenant: str) -> None:
+async def request_turn(context: Context, tenant: str) -> None:
     """Has a turn of the tenant taken soon, once a second from this process; a call that is lost is for the sweeper."""
     turn, now = context.process.gate_directory.turn(tenant), context.clock.now()
     if turn.called_at is not None and now - turn.called_at < _BETWEEN_CALLS:
@@ -189,7 +189,7 @@ async def _in_turn(
     turn = context.process.gate_directory.turn(tenant)
     for race in itertools.count():
         try:
-            done = await act(await _opened(context, tenant, known, alongside), known)
+            done = await act(await _read_counted(context, tenant, known, alongside), known)
         except (Conflict, AlreadyExists) as lost:
             turn.is_behind = isinstance(lost, AlreadyExists)
             if race >= _MAX_RACES or context.clock.now() >= until:
@@ -201,7 +201,7 @@ async def _in_turn(
     raise AssertionError("not reached")
 
 
-async def read_opened(
+async def read_counted(
     context: Context, tenant: str, *, patience: timedelta = _PATIENCE
 ) -> tuple[AdmissionState, Directory]:
     """Returns the admission state with valid counts; one without counts is counted first.
@@ -209,17 +209,17 @@ async def read_opened(
     `patience`: maximum wait for other writers, and for a count. Raises QuotasUnknown, BeingCounted, Contended,
     LedgerUnavailable.
     """
-    stored, now, known = await context.admissions.read(tenant), context.clock.now(), await directory(context)
+    stored, now, known = await context.admissions.read(tenant), context.clock.now(), await read_directory(context)
     if stored is not None and _is_counted(stored.admission, known, now):
-        return type_breaker.sync_breaker(stored.admission, known), known
+        return type_breaker.sync_breakers(stored.admission, known), known
 
     async def act(stored: StoredAdmission, known: Directory) -> tuple[AdmissionState, Directory]:
         return stored.admission, known
 
-    return await at_admission(context, tenant, act, patience=patience, counts_patience=patience)
+    return await act_on_admission(context, tenant, act, patience=patience, counts_patience=patience)
 
 
-async def _opened(
+async def _read_counted(
     context: Context, tenant: str, known: Directory, alongside: Callable[[], Awaitable[None]] | None
 ) -> StoredAdmission:
     """The admission state with counts that hold. Raises Uncounted, _Counting, LedgerUnavailable."""
@@ -233,7 +233,7 @@ async def _opened(
         raise _Counting
     if stored is None or not _is_counted(stored.admission, known, now):
         raise Uncounted(stored)
-    return replace(stored, admission=type_breaker.sync_breaker(stored.admission, known))
+    return replace(stored, admission=type_breaker.sync_breakers(stored.admission, known))
 
 
 def _is_counted(admission: AdmissionState, known: Directory, now: datetime) -> bool:
@@ -259,7 +259,7 @@ async def select_admissions(
     return replace(turn.result, log=log)
 
 
-async def admission_write(
+async def prepare_write(
     context: Context,
     stored: StoredAdmission,
     known: Directory,
@@ -283,7 +283,7 @@ async def admission_write(
     )
 
 
-async def admission_calls(
+async def send_calls(
     context: Context, write: AdmissionWrite, known: Directory, *, seen_by: Iterable[Gate] = ()
 ) -> None:
     """Sends what a written admission state asks for, a look or a division, and hints; what is lost comes by the sweep.
@@ -301,18 +301,20 @@ async def admission_calls(
         if after.wake_at is not None and after.wake_at != before.wake_at:
             await context.bus.admission_calls.call(tenant, at=after.wake_at)
         for gate in seen_by:
-            await ask_division(context, gate, tenant)
-    await ask_owed(context, before, after, known)
+            await request_allocation(context, gate, tenant)
+    await request_due_allocations(context, before, after, known)
 
 
-async def ask_owed(context: Context, before: AdmissionState, after: AdmissionState, known: Directory) -> None:
+async def request_due_allocations(
+    context: Context, before: AdmissionState, after: AdmissionState, known: Directory
+) -> None:
     """Asks for the divisions that a change of the admission state owes; what is lost comes by the sweep."""
     with telemetry.tolerate((BusUnavailable, LedgerUnavailable)):
-        for gate, wants_more in demand.owed(before, after, known, context.clock.now()):
-            await ask_division(context, gate, after.tenant if wants_more else None)
+        for gate, wants_more in demand.find_due_allocations(before, after, known, context.clock.now()):
+            await request_allocation(context, gate, after.tenant if wants_more else None)
 
 
-async def call_again(context: Context, tenant: str, wake_at: datetime | None) -> None:
+async def repeat_call(context: Context, tenant: str, wake_at: datetime | None) -> None:
     """Repeats the call of `wake_at` where this process may have taken it early: its clock is behind the bus's (R51).
 
     The second call comes later by as much as this clock is behind, so that a slow clock costs one call and no loop.
@@ -324,14 +326,14 @@ async def call_again(context: Context, tenant: str, wake_at: datetime | None) ->
         await context.bus.admission_calls.call(tenant, at=wake_at + (wake_at - now))
 
 
-async def ask_divisions(context: Context, admission: AdmissionState, known: Directory) -> None:
+async def request_blocked_allocations(context: Context, admission: AdmissionState, known: Directory) -> None:
     with telemetry.tolerate((BusUnavailable, LedgerUnavailable)):
         for state in known.over_all.values():
-            if state.gate.kind in DIVIDED and demand.is_stopped(admission, known, state.gate, context.clock.now()):
-                await ask_division(context, state.gate, admission.tenant)
+            if state.gate.kind in ALLOCATED and demand.is_blocked(admission, known, state.gate, context.clock.now()):
+                await request_allocation(context, state.gate, admission.tenant)
 
 
-async def ask_division(context: Context, gate: Gate, tenant: str | None = None) -> None:
+async def request_allocation(context: Context, gate: Gate, tenant: str | None = None) -> None:
     """Has the gate divided soon; `tenant`: it wants more. Raises BusUnavailable, LedgerUnavailable."""
     if tenant is not None:
         await context.allocations.ask(gate.id, tenant)
@@ -340,5 +342,5 @@ async def ask_division(context: Context, gate: Gate, tenant: str | None = None) 
         await context.bus.admission_calls.divide(gate.id, at=at)
 
 
-def entered_by(let: AdmissionResult) -> Entered:
-    return Entered(tuple(waiting.candidate.job_id for waiting in let.admitted), let.passed, more=let.more)
+def get_admitted(let: AdmissionResult) -> AdmittedJobs:
+    return AdmittedJobs(tuple(waiting.candidate.job_id for waiting in let.admitted), let.passed, more=let.more)

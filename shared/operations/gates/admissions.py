@@ -9,40 +9,40 @@ from dataclasses import replace
 from datetime import datetime
 
 from shared.core.gates import places
-from shared.core.gates.admission import MAX_LET_IN
-from shared.core.gates.admission_state import Candidate, step_away
-from shared.core.gates.places import LineFull, Owed, PlaceState, line_up, set_aside
+from shared.core.gates.admission import MAX_ADMITTED
+from shared.core.gates.admission_state import Candidate, remove_waiting
+from shared.core.gates.places import Owed, PlaceState, QueueFull, admit_or_queue, set_aside
 from shared.core.gates.rules import Directory, Gate, GateKind
 from shared.errors import Contended
 from shared.operations.context import Context
 from shared.operations.gates import admission_counts
 from shared.operations.gates.admission_turns import (
     COUNTS_PATIENCE,
-    Entered,
-    admission_calls,
-    admission_write,
-    at_admission,
-    directory,
-    entered_by,
+    AdmittedJobs,
+    act_on_admission,
+    get_admitted,
+    prepare_write,
+    read_directory,
     select_admissions,
+    send_calls,
 )
 from shared.ports.admissions import AdmissionWrite, StoredAdmission
 from shared.ports.index import FIRST_CHECK
 
 
-async def inside(context: Context, tenant: str) -> tuple[int | None, int | None]:
+async def count_active(context: Context, tenant: str) -> tuple[int | None, int | None]:
     """The tenant's jobs that are inside, and how many may be; None: nobody counts, or no number is set.
 
     Raises Contended, LedgerUnavailable.
     """
-    if not (await directory(context)).concerns(tenant):
+    if not (await read_directory(context)).concerns(tenant):
         return None, None
 
     async def act(stored: StoredAdmission, known: Directory) -> tuple[int | None, int | None]:
         rule = known.rule_of(stored.admission.state(Gate(GateKind.TENANT, tenant)))
         return stored.admission.active, rule.max_active if rule is not None else None
 
-    return await at_admission(context, tenant, act)
+    return await act_on_admission(context, tenant, act)
 
 
 async def move_job(
@@ -53,49 +53,49 @@ async def move_job(
     due_at: datetime,
     *,
     candidate: Candidate | None = None,
-) -> Entered:
+) -> AdmittedJobs:
     """REORDER or STEP_OUT, where it is still owed; the sweeper looks at a job that waits at `due_at`.
 
     `candidate`: as its gates see the job by now. Raises BeingCounted, Contended, LedgerUnavailable.
     """
 
-    async def act(stored: StoredAdmission, known: Directory) -> Entered:
+    async def act(stored: StoredAdmission, known: Directory) -> AdmittedJobs:
         active, now = await context.index.read_active(tenant, job_id), context.clock.now()
         if active is None:
-            return Entered()
+            return AdmittedJobs()
         place = admission_counts.place_of(active)
         if place.state is not PlaceState.ARRIVING and owed is Owed.STEP_OUT:
             # Race place: who moved the job since may have moved its place; who moves it from now on meets this write,
             # or this write theirs (`holds_place`)
             found = await context.ledger.read(job_id)
-            if found is None or places.owed(found.record.job, place) is not owed:
-                return Entered()
+            if found is None or places.find_owed(found.record.job, place) is not owed:
+                return AdmittedJobs()
         if owed is Owed.REORDER and place.line is not None and candidate != place.candidate:
-            admission = step_away(stored.admission, place.line)
+            admission = remove_waiting(stored.admission, place.line)
             # those that wait go first
-            let = await select_admissions(context, admission, known, MAX_LET_IN, leaving=job_id)
+            let = await select_admissions(context, admission, known, MAX_ADMITTED, leaving=job_id)
             try:
-                admission, place = line_up(
+                admission, place = admit_or_queue(
                     let.admission, known, replace(place, candidate=candidate or place.candidate), now
                 )
-            except LineFull as full:
+            except QueueFull as full:
                 raise Contended(f"the tenant's jobs wait in {full.limit} lines") from None
             let = replace(let, admission=admission)
         elif owed is Owed.STEP_OUT and place.state is not PlaceState.OFF:
             admission, place = set_aside(stored.admission, place)
-            let = await select_admissions(context, admission, known, MAX_LET_IN, leaving=job_id)
+            let = await select_admissions(context, admission, known, MAX_ADMITTED, leaving=job_id)
         else:
-            return Entered()
+            return AdmittedJobs()
         check_at = due_at if place.state in (PlaceState.WAITING, PlaceState.OFF) else now + FIRST_CHECK
-        write = await admission_write(context, stored, known, let)
+        write = await prepare_write(context, stored, known, let)
         await context.index.move_place(active, place, check_at, write)
-        await admission_calls(context, write, known)
-        return entered_by(let)
+        await send_calls(context, write, known)
+        return get_admitted(let)
 
-    return await at_admission(context, tenant, act, counts_patience=COUNTS_PATIENCE)
+    return await act_on_admission(context, tenant, act, counts_patience=COUNTS_PATIENCE)
 
 
-async def holds_place(context: Context, tenant: str, job_id: str) -> bool:
+async def holds_slot(context: Context, tenant: str, job_id: str) -> bool:
     """Whether a job that was paused is inside now; the admission state is written, unchanged.
 
     Race place: whoever read the job while it was paused, and takes its place away for that, meets this write. Raises
@@ -109,4 +109,4 @@ async def holds_place(context: Context, tenant: str, job_id: str) -> bool:
         await context.index.write_admission(AdmissionWrite(before=stored, after=stored.admission))
         return True
 
-    return await at_admission(context, tenant, act)
+    return await act_on_admission(context, tenant, act)

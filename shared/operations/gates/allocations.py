@@ -13,19 +13,19 @@ from datetime import UTC, datetime, timedelta
 
 from shared import telemetry
 from shared.core.gates import allocation, demand
-from shared.core.gates.admission import MAX_LET_IN, AdmissionResult
+from shared.core.gates.admission import MAX_ADMITTED, AdmissionResult
 from shared.core.gates.admission_state import Candidate
 from shared.core.gates.allocation import Account, AllocationRecord
-from shared.core.gates.breaker import Breaker, BreakerState, next_change
-from shared.core.gates.demand import Demand, demand_of
-from shared.core.gates.rules import DIVIDED, Directory, Gate, GateState, Share
-from shared.core.gates.type_breaker import close_epoch, sync_breaker_with
+from shared.core.gates.breaker import Breaker, BreakerState, find_next_change
+from shared.core.gates.demand import Demand, measure_demand
+from shared.core.gates.rules import ALLOCATED, Directory, Gate, GateState, Share
+from shared.core.gates.type_breaker import close_epoch, sync_breaker
 from shared.errors import AlreadyExists, BusUnavailable, Conflict
 from shared.operations.context import Context
 from shared.operations.gates import admission_turns, type_breakers
-from shared.operations.gates.admission_turns import Entered
-from shared.operations.gates.freed import call_for_incidents
-from shared.operations.gates.tenant_counts import CLAIM_PATIENCE, count_all, is_opened
+from shared.operations.gates.admission_turns import AdmittedJobs
+from shared.operations.gates.freed import request_incidents
+from shared.operations.gates.tenant_counts import DEMAND_PATIENCE, count_all, is_counted
 from shared.operations.process.concurrency import at_once
 from shared.operations.process.gate_directory import DIRECTORY_LIVES
 from shared.ports.admissions import StoredAdmission
@@ -36,18 +36,18 @@ _FIRST_EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 #: a gate is divided so often at most
 INTERVAL = timedelta(seconds=1)
 #: while anybody waits for more: who lets its own next ones in says nothing, and its place time grows
-_AGAIN = timedelta(seconds=10)
+_RETRY_INTERVAL = timedelta(seconds=10)
 #: maximum wait for the other writers of one tenant's admission state; the next division repeats what was not written
 _PATIENCE = timedelta(seconds=5)
 #: an allocation record with a breaker is looked over so often at least
-_LOOKED_OVER = timedelta(hours=1)
+_MAX_AGE = timedelta(hours=1)
 
 
 #: by tenant: whom a division let in; each has to learn it
-Admissions = dict[str, Entered]
+Admissions = dict[str, AdmittedJobs]
 
 
-async def divide_called(context: Context, gate: Gate, since: datetime) -> Admissions:
+async def allocate_on_call(context: Context, gate: Gate, since: datetime) -> Admissions:
     """A division for what happened at `since`, unless one has seen it. Raises LuciusError.
 
     `since` is of another process's clock. So it voids no call while an ask is there, which a division takes away once
@@ -57,8 +57,8 @@ async def divide_called(context: Context, gate: Gate, since: datetime) -> Admiss
     if stored is not None and stored.record.divided_at is not None:
         record, divided_at = stored.record, stored.record.divided_at
         if not await context.allocations.asks(gate.id):
-            known = await admission_turns.directory(context)
-            if divided_at > since + 2 * admission_turns.CLOCK_SKEW or not _is_behind(context, known, record, gate):
+            known = await admission_turns.read_directory(context)
+            if divided_at > since + 2 * admission_turns.CLOCK_SKEW or not _is_due(context, known, record, gate):
                 return {}
             if divided_at > since:
                 # that one may have begun before: one more, where none follows it within ten seconds anyway
@@ -69,58 +69,62 @@ async def divide_called(context: Context, gate: Gate, since: datetime) -> Admiss
         if now < (soonest := min(divided_at, since) + INTERVAL):
             await context.bus.admission_calls.divide(gate.id, at=soonest, since=since)
             return {}
-    return await divide(context, gate)
+    return await allocate(context, gate)
 
 
-async def divide_owed(context: Context, known: Directory, gate: Gate) -> Admissions:
+async def allocate_if_due(context: Context, known: Directory, gate: Gate) -> Admissions:
     """Divides a gate whose call may have been lost: the sweeper's part. Raises LuciusError."""
-    if gate.kind not in DIVIDED:
+    if gate.kind not in ALLOCATED:
         return {}
     stored = await context.allocations.read(gate.id)
-    is_owed = stored is None or _is_behind(context, known, stored.record, gate)
-    return await divide(context, gate) if is_owed or await context.allocations.asks(gate.id) else {}
+    is_owed = stored is None or _is_due(context, known, stored.record, gate)
+    return await allocate(context, gate) if is_owed or await context.allocations.asks(gate.id) else {}
 
 
-async def divide_soon(context: Context, gate: Gate) -> Admissions:
+async def allocate_after_change(context: Context, gate: Gate) -> Admissions:
     """Divides a gate after a change that is in effect: a fault is logged, and the sweeper divides the gate."""
     with telemetry.tolerate(BusUnavailable):
         # processes with an older directory may divide by the rule of before until then
         await context.bus.admission_calls.divide(gate.id, at=context.clock.now() + DIRECTORY_LIVES + INTERVAL)
     try:
-        return await divide(context, gate)
+        return await allocate(context, gate)
     except Exception as fault:
-        _log_undivided(gate, fault)
+        _log_unallocated(gate, fault)
         return {}
 
 
-def _log_undivided(gate: Gate, fault: Exception) -> None:
+def _log_unallocated(gate: Gate, fault: Exception) -> None:
     telemetry.record_fault(fault, "GATE_UNDIVIDED", gate=gate.id)
 
 
-def _is_behind(context: Context, known: Directory, record: AllocationRecord, gate: Gate) -> bool:
+def _is_due(context: Context, known: Directory, record: AllocationRecord, gate: Gate) -> bool:
     """Whether a division is owed by the allocation record alone, whoever asks."""
     now = context.clock.now()
     # ends that are too old to count leave the allocation record with their tenants
-    is_old = record.breaker is not None and bool(record.accounts) and now - (record.divided_at or now) >= _LOOKED_OVER
-    return record.unmet or record.is_limited or is_old or not is_opened(known, record, gate, now)
+    is_old = record.breaker is not None and bool(record.accounts) and now - (record.divided_at or now) >= _MAX_AGE
+    return record.unmet or record.is_limited or is_old or not is_counted(known, record, gate, now)
 
 
-async def place_for(context: Context, gate: Gate, coming: Candidate, tenant: str, *, rejects: bool) -> Admissions:
+async def allocate_for_job(
+    context: Context, gate: Gate, coming: Candidate, tenant: str, *, rejects: bool
+) -> Admissions:
     """A division for a new job that waits for its answer; where the job may wait in line, not one too soon.
 
     One that `rejects` waits for the second to be over, unless a division since its coming has lent all there is; it
     raises what a division raises. Any other one is staged then.
     """
     try:
-        return await _place_for(context, gate, coming, tenant, rejects=rejects)
+        return await _allocate_for_job(context, gate, coming, tenant, rejects=rejects)
     except Exception as fault:
         if rejects:
             raise
-        _log_undivided(gate, fault)
+        _log_unallocated(gate, fault)
         return {}
 
 
-async def _place_for(context: Context, gate: Gate, coming: Candidate, tenant: str, *, rejects: bool) -> Admissions:
+async def _allocate_for_job(
+    context: Context, gate: Gate, coming: Candidate, tenant: str, *, rejects: bool
+) -> Admissions:
     """Raises LuciusError."""
     arrived = context.clock.now()
     # with a blank before it it is no tenant's
@@ -138,11 +142,11 @@ async def _place_for(context: Context, gate: Gate, coming: Candidate, tenant: st
                 if not rejects:
                     return {}
                 await context.sleep(min(wait, INTERVAL).total_seconds())
-        return await divide(context, gate, asking=tenant, coming=coming)
+        return await allocate(context, gate, asking=tenant, coming=coming)
 
 
 @dataclass(frozen=True)
-class _Read:
+class _Inputs:
     """What a division goes by."""
 
     gate: Gate
@@ -154,7 +158,7 @@ class _Read:
     now: datetime
 
 
-async def divide(
+async def allocate(
     context: Context, gate: Gate, *, asking: str | None = None, coming: Candidate | None = None
 ) -> Admissions:
     """Reads who has and who wants, takes, writes the allocation record, gives; another that was written meanwhile ends
@@ -163,28 +167,30 @@ async def divide(
     `asking`: a tenant that wants more, with its new job. Raises LuciusError.
     """
     context = context.of_all_tenants
-    known = await admission_turns.directory(context)
+    known = await admission_turns.read_directory(context)
     if (state := known.over_all.get(gate.id)) is None:
         return {}
     stored, now = await context.allocations.read(gate.id), context.clock.now()
-    read = _Read(gate, state, state.max_active, stored, stored.record if stored else _first_record(gate, now), now)
+    read = _Inputs(
+        gate, state, state.max_active, stored, stored.record if stored else _make_first_record(gate, now), now
+    )
     opened: list[GateState] = []
     try:
-        if not is_opened(known, read.record, gate, now):
+        if not is_counted(known, read.record, gate, now):
             if (counted := await count_all(context, known, gate, stored, read.record, now)) is None:
                 # there are more
-                await _call(context, gate, now + INTERVAL, now)
+                await _schedule(context, gate, now + INTERVAL, now)
                 return {}
             read = replace(read, stored=counted, record=counted.record)
-        return await _divide(context, known, read, asking, coming, opened)
+        return await _allocate(context, known, read, asking, coming, opened)
     except (Conflict, AlreadyExists):
         # another division has just been made
         return {}
     finally:
-        await call_for_incidents(context, opened)
+        await request_incidents(context, opened)
 
 
-def _first_record(gate: Gate, now: datetime) -> AllocationRecord:
+def _make_first_record(gate: Gate, now: datetime) -> AllocationRecord:
     """Returns the allocation record of a gate that has none, or whose row is lost.
 
     Its epoch is the seconds since 2026. Each division adds one, on average less than once a second, so this is later
@@ -194,10 +200,10 @@ def _first_record(gate: Gate, now: datetime) -> AllocationRecord:
     return AllocationRecord(gate_id=gate.id, epoch=int((now - _FIRST_EPOCH).total_seconds()))
 
 
-async def _divide(
+async def _allocate(
     context: Context,
     known: Directory,
-    read: _Read,
+    read: _Inputs,
     asking: str | None,
     coming: Candidate | None,
     opened: list[GateState],
@@ -207,30 +213,30 @@ async def _divide(
     asks = await context.allocations.asks(gate.id)
     asked = [ask.tenant for ask in asks] + ([asking] if asking is not None else [])
     joining = [tenant for tenant in dict.fromkeys(asked) if tenant not in record.accounts]
-    room = allocation.room_for(record, joining)
+    room = allocation.count_room(record, joining)
 
     async def claim(tenant: str) -> Demand | None:
         try:
-            admission, directory = await admission_turns.read_opened(context, tenant, patience=CLAIM_PATIENCE)
+            admission, directory = await admission_turns.read_counted(context, tenant, patience=DEMAND_PATIENCE)
         except Exception as fault:
             # it holds up no other, and keeps what it was lent
             telemetry.record_fault(fault)
             return None
-        return demand_of(admission, directory, gate, read.now, coming if tenant == asking else None)
+        return measure_demand(admission, directory, gate, read.now, coming if tenant == asking else None)
 
     claims = [each for each in await at_once([*record.accounts, *joining[:room]], claim) if each is not None]
     unread = {*record.accounts} - {claim.tenant for claim in claims}
-    lent_unread = allocation.lent_to_unread(record, unread)
+    lent_unread = allocation.count_unread_grants(record, unread)
     record = await type_breakers.record_ends(context, known, record, read.state, claims, opened)
     breaker = record.breaker
     if breaker is not None:
-        claims = [demand.in_epoch(each, breaker) for each in claims]
-    accounts = allocation.accounts_of(record, claims)
+        claims = [demand.move_to_epoch(each, breaker) for each in claims]
+    accounts = allocation.accrue_accounts(record, claims)
     lent = {claim.tenant: max(accounts[claim.tenant].lent, claim.inside) for claim in claims}
-    limit, goals = allocation.places(read.max_active, breaker, claims, read.now), lent
+    limit, goals = allocation.count_slots(read.max_active, breaker, claims, read.now), lent
     if limit is not None:
-        goals = allocation.fair_targets(limit - lent_unread, claims, accounts)
-    found = await _take(context, gate, claims, goals, lent, epoch, breaker)
+        goals = allocation.compute_targets(limit - lent_unread, claims, accounts)
+    found = await _reclaim(context, gate, claims, goals, lent, epoch, breaker)
     if found is None:
         return {}
     taken = {after.tenant: after for before, after in zip(claims, found, strict=True) if after is not before}
@@ -238,17 +244,17 @@ async def _divide(
     claims = found
     if limit is not None:
         # jobs may have gone in at an admission state before it was told of the breaker
-        limit = (allocation.places(read.max_active, breaker, claims, read.now) or 0) - lent_unread
-        lent = allocation.lent_after(limit, goals, lent, claims, accounts)
+        limit = (allocation.count_slots(read.max_active, breaker, claims, read.now) or 0) - lent_unread
+        lent = allocation.compute_grants(limit, goals, lent, claims, accounts)
     accounts = {tenant: replace(account, lent=lent[tenant]) for tenant, account in accounts.items()}
-    record, accounts, lacks_tokens = allocation.with_tokens(
+    record, accounts, lacks_tokens = allocation.grant_tokens(
         record, read.state, claims, accounts, read.now, limited=limit is not None
     )
     lacks_places = limit is not None and any(claim.requested and lent[claim.tenant] < claim.needed for claim in claims)
     is_cut = len(joining) > room or bool(unread)
     unmet = lacks_places or lacks_tokens or is_cut
-    used = {claim.tenant: allocation.used_by(claim, lent[claim.tenant]) for claim in claims}
-    kept = allocation.in_record(claims, lent, read.now, has_breaker=breaker is not None)
+    used = {claim.tenant: allocation.count_used(claim, lent[claim.tenant]) for claim in claims}
+    kept = allocation.select_kept(claims, lent, read.now, has_breaker=breaker is not None)
     after = replace(
         record,
         epoch=epoch,
@@ -264,19 +270,19 @@ async def _divide(
     )
     await context.allocations.write(after, before=read.stored)
     await context.allocations.answer(gate.id, [ask for ask in asks if ask.tenant in accounts])
-    admissions = await _give(context, gate, after, goals, claims)
+    admissions = await _grant(context, gate, after, goals, claims)
     if after.unmet:
-        at = allocation.next_token(after, read.state, context.clock.now()) if lacks_tokens else None
-        later = read.now + _AGAIN
+        at = allocation.find_next_token(after, read.state, context.clock.now()) if lacks_tokens else None
+        later = read.now + _RETRY_INTERVAL
         soonest = at if at is not None and not (lacks_places or is_cut) else min(at or later, later)
-        if breaker is not None and (change := next_change(breaker, read.now)) is not None:
+        if breaker is not None and (change := find_next_change(breaker, read.now)) is not None:
             # an open one lends nothing before
             soonest = change if breaker.state is BreakerState.OPEN else min(soonest, change)
-        await _call(context, gate, max(soonest, read.now + INTERVAL), read.now)
+        await _schedule(context, gate, max(soonest, read.now + INTERVAL), read.now)
     return admissions
 
 
-async def _take(
+async def _reclaim(
     context: Context,
     gate: Gate,
     claims: Iterable[Demand],
@@ -295,12 +301,12 @@ async def _take(
             return claim
 
         async def act(stored: StoredAdmission, known: Directory) -> Demand | None:
-            admission = sync_breaker_with(stored.admission, gate, breaker) if breaker is not None else stored.admission
-            share = allocation.taken(admission.share(gate), goals[claim.tenant], epoch)
+            admission = sync_breaker(stored.admission, gate, breaker) if breaker is not None else stored.admission
+            share = allocation.reclaim(admission.share(gate), goals[claim.tenant], epoch)
             if share is None or (breaker is not None and share.breaker.epoch > breaker.epoch):
                 return None
             admission = admission.with_share(share)
-            write = await admission_turns.admission_write(context, stored, known, AdmissionResult(admission))
+            write = await admission_turns.prepare_write(context, stored, known, AdmissionResult(admission))
             # nobody is called for what a take shuts: the next division comes when it may open
             write = replace(write, after=replace(write.after, wake_at=stored.admission.wake_at))
             await context.index.write_admission(write)
@@ -309,8 +315,8 @@ async def _take(
 
         # whether it was taken or not, no more than that is lent
         with telemetry.tolerate(Exception):
-            return await admission_turns.at_admission(
-                context, claim.tenant, act, patience=_PATIENCE, counts_patience=CLAIM_PATIENCE
+            return await admission_turns.act_on_admission(
+                context, claim.tenant, act, patience=_PATIENCE, counts_patience=DEMAND_PATIENCE
             )
         return claim
 
@@ -318,7 +324,7 @@ async def _take(
     return found if len(found) == len(goals) else None
 
 
-async def _give(
+async def _grant(
     context: Context, gate: Gate, record: AllocationRecord, goals: Mapping[str, int], claims: Iterable[Demand]
 ) -> Admissions:
     """Each has its share, and lets in by it; one that cannot be written is repaired by the next division."""
@@ -330,50 +336,50 @@ async def _give(
         if account is None:
             return
         keep = min(account.lent, goals[claim.tenant])
-        if _given(claim.share, record, account, keep) == claim.share:
+        if _apply_grant(claim.share, record, account, keep) == claim.share:
             return
         with telemetry.tolerate(Exception):
-            act = _giving(context, gate, record, account, keep)
-            found[claim.tenant] = await admission_turns.at_admission(
-                context, claim.tenant, act, patience=_PATIENCE, counts_patience=CLAIM_PATIENCE
+            act = _make_grant(context, gate, record, account, keep)
+            found[claim.tenant] = await admission_turns.act_on_admission(
+                context, claim.tenant, act, patience=_PATIENCE, counts_patience=DEMAND_PATIENCE
             )
 
     await at_once(claims, one)
     return found
 
 
-def _giving(
+def _make_grant(
     context: Context, gate: Gate, record: AllocationRecord, account: Account, keep: int
-) -> Callable[[StoredAdmission, Directory], Awaitable[Entered]]:
-    async def act(stored: StoredAdmission, known: Directory) -> Entered:
+) -> Callable[[StoredAdmission, Directory], Awaitable[AdmittedJobs]]:
+    async def act(stored: StoredAdmission, known: Directory) -> AdmittedJobs:
         before = stored.admission.share(gate)
-        share = _given(before, record, account, keep)
+        share = _apply_grant(before, record, account, keep)
         # where it is the same the admission state may have learned by the directory that the breaker is closed
         admission = stored.admission.with_share(share) if share != before else stored.admission
-        let = await admission_turns.select_admissions(context, admission, known, MAX_LET_IN)
+        let = await admission_turns.select_admissions(context, admission, known, MAX_ADMITTED)
         if let.admission is stored.admission:
-            return Entered()
-        write = await admission_turns.admission_write(context, stored, known, let)
+            return AdmittedJobs()
+        write = await admission_turns.prepare_write(context, stored, known, let)
         await context.index.write_admission(write)
-        await admission_turns.admission_calls(context, write, known)
-        if not record.unmet and demand.is_stopped(write.after, known, gate, context.clock.now()):
+        await admission_turns.send_calls(context, write, known)
+        if not record.unmet and demand.is_blocked(write.after, known, gate, context.clock.now()):
             # it has come to want more since it was read, and nobody else knows
-            await admission_turns.ask_division(context, gate, stored.admission.tenant)
-        return admission_turns.entered_by(let)
+            await admission_turns.request_allocation(context, gate, stored.admission.tenant)
+        return admission_turns.get_admitted(let)
 
     return act
 
 
-def _given(share: Share, record: AllocationRecord, account: Account, keep: int) -> Share:
+def _apply_grant(share: Share, record: AllocationRecord, account: Account, keep: int) -> Share:
     """What the allocation record lends, where the share is of no later epoch of the breaker."""
     if record.breaker is None:
-        return allocation.given(share, account, keep, record.epoch)
+        return allocation.grant(share, account, keep, record.epoch)
     if share.breaker.epoch != record.breaker.epoch:
         return share
-    return close_epoch(allocation.given(share, account, keep, record.epoch), record.breaker)
+    return close_epoch(allocation.grant(share, account, keep, record.epoch), record.breaker)
 
 
-async def _call(context: Context, gate: Gate, at: datetime, since: datetime) -> None:
+async def _schedule(context: Context, gate: Gate, at: datetime, since: datetime) -> None:
     """The next division, unless another comes before it; a call that is lost is the sweeper's."""
     with telemetry.tolerate(BusUnavailable):
         await context.bus.admission_calls.divide(gate.id, at=at, since=since)

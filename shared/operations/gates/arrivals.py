@@ -13,8 +13,16 @@ from datetime import datetime, timedelta
 from shared import telemetry
 from shared.core.gates import demand
 from shared.core.gates.admission import AdmissionResult
-from shared.core.gates.admission_state import AdmissionState, Candidate, evaluate_for
-from shared.core.gates.places import Decision, LineFull, Place, PlaceState, Rejects, arrive, set_apart
+from shared.core.gates.admission_state import AdmissionState, Candidate, evaluate_candidate
+from shared.core.gates.places import (
+    Decision,
+    Place,
+    PlaceState,
+    QueueFull,
+    QuotaRejects,
+    decide_arrival,
+    decide_dependent,
+)
 from shared.core.gates.rules import Directory, Gate
 from shared.core.jobs.job import Job
 from shared.core.jobs.states import JobStatus
@@ -23,18 +31,18 @@ from shared.operations.context import Context
 from shared.operations.gates.admission_turns import (
     COUNTS_PATIENCE,
     FREE_OPERATIONS,
-    MAX_TOGETHER,
+    MAX_JOBS,
     OPERATIONS_OF_ADMISSION,
-    Entered,
+    AdmittedJobs,
     QuotasUnknown,
-    admission_calls,
-    admission_write,
-    at_admission,
-    entered_by,
-    room_for_admissions,
+    act_on_admission,
+    count_admission_room,
+    get_admitted,
+    prepare_write,
     select_admissions,
+    send_calls,
 )
-from shared.operations.gates.freed import MAX_FREED, MAX_LOG, Taken, on_breakers_opened, read_freed, take_freed
+from shared.operations.gates.freed import MAX_FREED, MAX_LOG, CountedOut, log_opened_breakers, read_freed, take_freed
 from shared.operations.process.concurrency import at_once
 from shared.ports.admissions import StoredAdmission
 from shared.ports.index import ActiveRow, Claim, Reservation
@@ -43,15 +51,15 @@ from shared.refusals import LimitReached
 #: where nothing says when a gate opens: jobs end all the time
 RETRY_AFTER_S = 30
 #: operations of a new job, without the jobs that it depends on
-_OF_A_CREATION = 4
+_OPERATIONS_OF_CREATION = 4
 #: a job for which no count came in time is staged beside the count, and so are those of the next seconds
-_STAGES_FOR = timedelta(seconds=2)
+_STAGING_TIME = timedelta(seconds=2)
 #: then the job joins the waiting queue, if no sweep did that before
-_AFTER_A_COUNT = timedelta(seconds=10)
+_COUNT_TIME = timedelta(seconds=10)
 
 
 @dataclass(frozen=True)
-class NeedsDivision:
+class NeedsAllocation:
     """Only a gate over all tenants stops the job: a division may have a place for it."""
 
     gate: Gate
@@ -65,7 +73,7 @@ class NeedsTurn:
 
 
 #: `None`: the claim is another's by now
-Reserving = tuple[Decision, Entered] | NeedsDivision | NeedsTurn | None
+Reserving = tuple[Decision, AdmittedJobs] | NeedsAllocation | NeedsTurn | None
 
 
 @dataclass(eq=False, kw_only=True)
@@ -88,7 +96,7 @@ class Arrival:
         self.is_done, self.found, self.refused = True, found, refused
 
 
-async def reserve_at_admission(
+async def reserve_slot(
     context: Context,
     job: Job,
     *,
@@ -118,10 +126,10 @@ async def reserve_at_admission(
     try:
         async with turn.creations:
             if not own.is_done and not own.must_stage:
-                await at_admission(context, job.tenant, act, counts_patience=COUNTS_PATIENCE)
+                await act_on_admission(context, job.tenant, act, counts_patience=COUNTS_PATIENCE)
     except QuotasUnknown:
         # the others have waited as long, and those that come need not
-        turn.stages_until = context.clock.now() + _STAGES_FOR
+        turn.stages_until = context.clock.now() + _STAGING_TIME
         for each in arrivals:
             each.must_stage = True
     finally:
@@ -134,13 +142,13 @@ async def reserve_at_admission(
 
 
 @dataclass
-class _Decided:
+class _Decisions:
     """What an admission state says to several creations."""
 
     admission: AdmissionState
     decisions: list[tuple[Arrival, Decision]] = field(default_factory=list)
     #: nothing is written for these
-    ended: list[tuple[Arrival, NeedsDivision | LimitReached]] = field(default_factory=list)
+    ended: list[tuple[Arrival, NeedsAllocation | LimitReached]] = field(default_factory=list)
 
     @property
     def is_free(self) -> bool:
@@ -161,7 +169,7 @@ class _Together:
 
         Raises Conflict and AlreadyExists where the admission state moved, LedgerRefused, LedgerUnavailable.
         """
-        together = list(_fitting(arrivals))
+        together = list(_select_fitting(arrivals))
         try:
             await self._reserve(together)
         except LedgerRefused:
@@ -172,8 +180,8 @@ class _Together:
 
     async def _reserve(self, arrivals: Sequence[Arrival]) -> None:
         context, known = self.context, self.known
-        operations = sum(_operations(each) for each in arrivals)
-        let = await select_admissions(context, self.stored.admission, known, room_for_admissions(operations))
+        operations = sum(_count_operations(each) for each in arrivals)
+        let = await select_admissions(context, self.stored.admission, known, count_admission_room(operations))
         operations += OPERATIONS_OF_ADMISSION * len(let.admitted) + 3 * len(let.relined)
         decided = self._decided(arrivals, let.admission)
         taken = None
@@ -195,20 +203,18 @@ class _Together:
             else:
                 arrival.end(found)
 
-    async def _write(self, let: AdmissionResult, decided: _Decided, taken: Taken | None) -> None:
+    async def _write(self, let: AdmissionResult, decided: _Decisions, taken: CountedOut | None) -> None:
         context, known = self.context, self.known
         log = taken.log if taken is not None else ()
         freed = taken.freed if taken is not None else ()
-        write = await admission_write(
-            context, self.stored, known, replace(let, admission=decided.admission), log, freed
-        )
-        reservations = [_reservation(each.job, each.replacing, decision) for each, decision in decided.decisions]
+        write = await prepare_write(context, self.stored, known, replace(let, admission=decided.admission), log, freed)
+        reservations = [_make_reservation(each.job, each.replacing, decision) for each, decision in decided.decisions]
         try:
             await context.index.reserve_together(reservations, admission=write)
         except (Conflict, AlreadyExists) as lost:
             await self._end_taken(decided.decisions, is_claimed=isinstance(lost, AlreadyExists))
             raise
-        entered = entered_by(let)
+        entered = get_admitted(let)
         if taken is not None:
             # what it freed beside its own may be for waiting jobs
             more = entered.more or bool(taken.freed and write.after.lines)
@@ -216,21 +222,25 @@ class _Together:
         for arrival, decision in decided.decisions:
             arrival.end((decision, entered))
             # the first one tells the admitted jobs
-            entered = Entered()
-        await admission_calls(context, write, known, seen_by=taken.seen_by if taken is not None else ())
+            entered = AdmittedJobs()
+        await send_calls(context, write, known, seen_by=taken.seen_by if taken is not None else ())
         if taken is not None:
-            on_breakers_opened(taken.opened)
+            log_opened_breakers(taken.opened)
 
-    def _decided(self, arrivals: Iterable[Arrival], admission: AdmissionState) -> _Decided:
-        found = _Decided(admission)
+    def _decided(self, arrivals: Iterable[Arrival], admission: AdmissionState) -> _Decisions:
+        found = _Decisions(admission)
         for arrival in arrivals:
             job = arrival.job
-            needed = _needed_division(self.context, found.admission, self.known, job) if not job.dependencies else None
+            needed = (
+                _find_needed_allocation(self.context, found.admission, self.known, job)
+                if not job.dependencies
+                else None
+            )
             if needed is not None and needed.gate not in arrival.after_division_of:
                 found.ended.append((arrival, needed))
                 continue
             try:
-                decision = decided(self.context, found.admission, self.known, job)
+                decision = decide(self.context, found.admission, self.known, job)
             except LimitReached as refused:
                 found.ended.append((arrival, refused))
                 continue
@@ -249,19 +259,19 @@ class _Together:
             held = await self.context.index.read_claim(job.tenant, job.idempotency_hash)
             if held is not None and held.job_id == job.job_id:
                 active = await self.context.index.read_active(job.tenant, job.job_id)
-                arrival.end((_as_written(decision, active), Entered()) if active is not None else None)
+                arrival.end((_restore_decision(decision, active), AdmittedJobs()) if active is not None else None)
             elif (held and held.etag) != (replacing and replacing.etag):
                 arrival.end(None)
 
         await at_once(decisions, one)
 
 
-def _fitting(arrivals: Sequence[Arrival]) -> Iterable[Arrival]:
+def _select_fitting(arrivals: Sequence[Arrival]) -> Iterable[Arrival]:
     """As many as one transaction has room for; two requests with one claim do not share it."""
     left = FREE_OPERATIONS
     claims: set[str] = set()
-    for arrival in itertools.islice((each for each in arrivals if not each.is_done), MAX_TOGETHER):
-        left -= _operations(arrival)
+    for arrival in itertools.islice((each for each in arrivals if not each.is_done), MAX_JOBS):
+        left -= _count_operations(arrival)
         if left < 0 and claims:
             return
         if arrival.job.idempotency_hash not in claims:
@@ -269,17 +279,19 @@ def _fitting(arrivals: Sequence[Arrival]) -> Iterable[Arrival]:
             yield arrival
 
 
-def _operations(arrival: Arrival) -> int:
-    return _OF_A_CREATION + len(arrival.job.dependencies or ())
+def _count_operations(arrival: Arrival) -> int:
+    return _OPERATIONS_OF_CREATION + len(arrival.job.dependencies or ())
 
 
-def _reservation(job: Job, replacing: Claim | None, decision: Decision) -> Reservation:
+def _make_reservation(job: Job, replacing: Claim | None, decision: Decision) -> Reservation:
     staged_at = job.created_at if decision.place.is_staged else None
     initial_status = replace(job, status=decision.place.initial_status, staged_at=staged_at)
     return Reservation(initial_status, replacing, decision.place)
 
 
-async def stage_uncounted(context: Context, job: Job, *, replacing: Claim | None) -> tuple[Decision, Entered] | None:
+async def stage_uncounted(
+    context: Context, job: Job, *, replacing: Claim | None
+) -> tuple[Decision, AdmittedJobs] | None:
     """The job is staged while its tenant's quotas or counts are not known; it is counted when it moves into the waiting
     queue. Raises LedgerUnavailable.
     """
@@ -298,28 +310,30 @@ async def stage_uncounted(context: Context, job: Job, *, replacing: Claim | None
         )
     decision = Decision(AdmissionState(tenant=job.tenant, counted_at=now), place, ())
     try:
-        await context.index.reserve_together([_reservation(job, replacing, decision)])
+        await context.index.reserve_together([_make_reservation(job, replacing, decision)])
     except (Conflict, AlreadyExists):
         return None
     with telemetry.tolerate(BusUnavailable):
-        await context.bus.admission_calls.call(job.tenant, job.job_id, at=now + _AFTER_A_COUNT)
-    return decision, Entered()
+        await context.bus.admission_calls.call(job.tenant, job.job_id, at=now + _COUNT_TIME)
+    return decision, AdmittedJobs()
 
 
-def _needed_division(context: Context, admission: AdmissionState, known: Directory, job: Job) -> NeedsDivision | None:
+def _find_needed_allocation(
+    context: Context, admission: AdmissionState, known: Directory, job: Job
+) -> NeedsAllocation | None:
     candidate = Candidate.of(job)
-    found = evaluate_for(admission, known, candidate, context.clock.now())
-    gate = demand.stopping_division(found)
-    if gate is None or demand.is_stopped(admission, known, gate, context.clock.now()):
+    found = evaluate_candidate(admission, known, candidate, context.clock.now())
+    gate = demand.find_blocking_gate(found)
+    if gate is None or demand.is_blocked(admission, known, gate, context.clock.now()):
         # those in line have asked
         return None
     rejects = any(
         verdict.blocked_by is not None and verdict.rule is not None and verdict.rule.rejects for verdict in found
     )
-    return NeedsDivision(gate, rejects)
+    return NeedsAllocation(gate, rejects)
 
 
-def _as_written(decision: Decision, active: ActiveRow) -> Decision:
+def _restore_decision(decision: Decision, active: ActiveRow) -> Decision:
     """What the earlier try had decided, as far as its row says."""
     place = active.place or decision.place
     return (
@@ -329,22 +343,22 @@ def _as_written(decision: Decision, active: ActiveRow) -> Decision:
     )
 
 
-def decided(context: Context, admission: AdmissionState, known: Directory, job: Job) -> Decision:
+def decide(context: Context, admission: AdmissionState, known: Directory, job: Job) -> Decision:
     """Raises LimitReached."""
     now, candidate = context.clock.now(), Candidate.of(job)
     try:
         if job.dependencies:
-            return set_apart(admission, known, candidate, len(job.dependencies), now)
-        return arrive(admission, known, candidate, now)
-    except Rejects as refused:
+            return decide_dependent(admission, known, candidate, len(job.dependencies), now)
+        return decide_arrival(admission, known, candidate, now)
+    except QuotaRejects as refused:
         rule, gate = refused.verdict.rule, refused.verdict.gate
         limit = rule.setting if rule is not None and rule.setting is not None else gate.kind.value
         detail = f"{gate.words}: {admission.inside_of(gate)} jobs are active"
-        raise LimitReached(limit, detail, _retry_after(refused.verdict.opens_at, now)) from None
-    except LineFull as full:
+        raise LimitReached(limit, detail, _compute_retry_after(refused.verdict.opens_at, now)) from None
+    except QueueFull as full:
         detail = f"tenant {job.tenant!r} has {admission.staged} jobs that wait, of {full.limit}"
-        raise LimitReached("max_staged", detail, _retry_after(full.verdict.opens_at, now)) from None
+        raise LimitReached("max_staged", detail, _compute_retry_after(full.verdict.opens_at, now)) from None
 
 
-def _retry_after(opens_at: datetime | None, now: datetime) -> int:
+def _compute_retry_after(opens_at: datetime | None, now: datetime) -> int:
     return max(1, -(-(opens_at - now) // timedelta(seconds=1))) if opens_at is not None else RETRY_AFTER_S

@@ -22,19 +22,19 @@ _NAMES: dict[str, Callable[[Context], Iterable[str]]] = {
 }
 
 
-def over_all(context: Context, name: str) -> Gate:
+def find_platform_gate(context: Context, name: str) -> Gate:
     """Returns a gate over all tenants by its name, as `platform` or `mode:BURST`. Raises GateNotFound."""
-    if (found := next((gate for gate in _all_of(context) if gate.words == name), None)) is None:
+    if (found := next((gate for gate in _list_platform_gates(context) if gate.words == name), None)) is None:
         raise GateNotFound(f"{name}: gates over all tenants are named as {', '.join(OVER_ALL_EXAMPLES)}")
     return found
 
 
-def over_all_of_id(context: Context, gate_id: str) -> Gate | None:
+def find_platform_gate_by_id(context: Context, gate_id: str) -> Gate | None:
     """None: it is of a tenant, or of nobody."""
-    return next((gate for gate in _all_of(context) if gate.id == gate_id), None)
+    return next((gate for gate in _list_platform_gates(context) if gate.id == gate_id), None)
 
 
-def _all_of(context: Context) -> list[Gate]:
+def _list_platform_gates(context: Context) -> list[Gate]:
     return [Gate.over_all(kind, name) for kind in OVER_ALL for name in _NAMES[kind.key](context)]
 
 
@@ -52,7 +52,7 @@ async def find_gate(context: Context, tenant: str, *, gate_id: str | None = None
         raise QuotaInvalid(("tenant", "is blank, no tenant's name, or too long for a key"))
     own = Gate(GateKind.TENANT, tenant)
     if given or gate_id is None:
-        gate = next((_named(tenant, kind, name) for kind, name in given.items()), own)
+        gate = next((_make_gate(tenant, kind, name) for kind, name in given.items()), own)
         if (gate_id is None or gate.id == gate_id) and await _is_known(context, gate):
             return gate
         raise GateNotFound(gate_id or gate.words)
@@ -67,7 +67,7 @@ async def find_gate(context: Context, tenant: str, *, gate_id: str | None = None
     return stored.admission.gates[gate_id].gate
 
 
-def _named(tenant: str, kind: GateKind, name: str) -> Gate:
+def _make_gate(tenant: str, kind: GateKind, name: str) -> Gate:
     """Raises QuotaInvalid."""
     if kind.key in _NAMES:
         return Gate(kind, tenant, name)

@@ -15,7 +15,7 @@ from shared import telemetry
 from shared.core.gates.admission_state import AdmissionState
 from shared.core.gates.ends import Freed, RecordedOutcome, is_good, record_outcome
 from shared.core.gates.log import LogEntry
-from shared.core.gates.places import PlaceState, give_back
+from shared.core.gates.places import PlaceState, release
 from shared.core.gates.rules import Directory, Gate, GateState
 from shared.core.jobs.job import Job
 from shared.errors import Interrupted, LuciusError
@@ -23,17 +23,17 @@ from shared.operations.context import Context
 from shared.operations.gates import admission_counts
 from shared.operations.gates.admission_turns import (
     COUNTS_PATIENCE,
-    Entered,
-    admission_calls,
-    admission_write,
-    ask_divisions,
-    at_admission,
-    call_again,
-    call_turn,
-    directory,
-    entered_by,
-    room_for_admissions,
+    AdmittedJobs,
+    act_on_admission,
+    count_admission_room,
+    get_admitted,
+    prepare_write,
+    read_directory,
+    repeat_call,
+    request_blocked_allocations,
+    request_turn,
     select_admissions,
+    send_calls,
 )
 from shared.ports.admissions import StoredAdmission
 from shared.ports.index import FIRST_CHECK
@@ -55,13 +55,13 @@ async def may_be_counted(context: Context, job: Job) -> bool:
     if job.staged_at is not None or job.dependencies is not None:
         return True
     with telemetry.tolerate(LuciusError):
-        known = await directory(context)
+        known = await read_directory(context)
         return context.process.gate_directory.is_outdated(context.clock.now()) or known.concerns(job.tenant)
     return True
 
 
 @dataclass(frozen=True)
-class Taken:
+class CountedOut:
     """An admission state whose counts have these FREED rows."""
 
     admission: AdmissionState
@@ -84,15 +84,15 @@ async def read_freed(context: Context, tenant: str, limit: int) -> list[Freed]:
 
 def take_freed(
     context: Context, admission: AdmissionState, known: Directory, rows: Sequence[Freed], *, limit: int = MAX_FREED
-) -> Taken:
+) -> CountedOut:
     """The admission state with these FREED rows, the tenant's first `limit`, in its counts."""
-    taken = Taken(admission)
+    taken = CountedOut(admission)
     for each in sorted(rows, key=lambda row: row.freed_at):
         # one end adds two at most
         if len(taken.log) > MAX_LOG - 2:
             return replace(taken, more=True)
-        after = _after(context, taken.admission, known, each)
-        taken = Taken(
+        after = _count_out(context, taken.admission, known, each)
+        taken = CountedOut(
             after.admission,
             (*taken.freed, each),
             (*taken.log, *after.log),
@@ -102,17 +102,17 @@ def take_freed(
     return replace(taken, more=len(rows) == limit)
 
 
-def _after(context: Context, admission: AdmissionState, known: Directory, freed: Freed) -> RecordedOutcome:
+def _count_out(context: Context, admission: AdmissionState, known: Directory, freed: Freed) -> RecordedOutcome:
     if not freed.is_counted(admission.counted_at):
         return RecordedOutcome(admission)
-    admission = give_back(admission, freed.place)
+    admission = release(admission, freed.place)
     # a breaker must not keep a slot
     with telemetry.tolerate(Exception):
         return record_outcome(admission, known, freed.place, context.clock.now(), good=freed.good)
     return RecordedOutcome(admission)
 
 
-def on_breakers_opened(opened: Iterable[GateState]) -> None:
+def log_opened_breakers(opened: Iterable[GateState]) -> None:
     """Logs each breaker that a transaction opened, also one of a division.
 
     A process that dies before, or loses the transaction's answer, does not log it; the quota's log and row have it.
@@ -122,7 +122,7 @@ def on_breakers_opened(opened: Iterable[GateState]) -> None:
         telemetry.warn("BREAKER_OPENED", tenant_id=state.gate.tenant, gate=state.gate.id, reason=reason)
 
 
-async def call_for_incidents(context: Context, opened: Iterable[GateState]) -> None:
+async def request_incidents(context: Context, opened: Iterable[GateState]) -> None:
     """Has the incident of each breaker made; where the call fails, for whatever reason, the sweeper makes it."""
     for state in opened:
         # it stops nothing of the job whose end opened the breaker
@@ -130,7 +130,9 @@ async def call_for_incidents(context: Context, opened: Iterable[GateState]) -> N
             await context.bus.admission_calls.call(state.gate.tenant, breaker_of=state.gate.id)
 
 
-async def let_in(context: Context, tenant: str, *, counts: bool = True, due_at: datetime | None = None) -> Entered:
+async def take_turn(
+    context: Context, tenant: str, *, counts: bool = True, due_at: datetime | None = None
+) -> AdmittedJobs:
     """One turn of the tenant: takes its FREED rows and admits waiting jobs, at most 20 (R49).
 
     It also repeats a request for an allocation that may have been lost. `counts`: the caller may count the tenant's
@@ -138,23 +140,23 @@ async def let_in(context: Context, tenant: str, *, counts: bool = True, due_at: 
     Raises Contended, LedgerUnavailable.
     """
 
-    async def act(stored: StoredAdmission, known: Directory) -> Entered:
+    async def act(stored: StoredAdmission, known: Directory) -> AdmittedJobs:
         taken = take_freed(context, stored.admission, known, await read_freed(context, tenant, MAX_FREED))
-        entered, after = await _turn(context, stored, known, taken)
+        entered, after = await _write_turn(context, stored, known, taken)
         entered = replace(entered, more=entered.more or taken.more)
         if due_at is not None and after.wake_at == stored.admission.wake_at == due_at:
-            await call_again(context, tenant, due_at)
+            await repeat_call(context, tenant, due_at)
         if not entered.more:
             # for those who stay after a hold that ended, or an ask that was lost: no division knows of them
-            await ask_divisions(context, after, known)
+            await request_blocked_allocations(context, after, known)
         return entered
 
     if counts:
-        return await at_admission(context, tenant, act)
-    return await at_admission(context, tenant, act, counts_patience=COUNTS_PATIENCE)
+        return await act_on_admission(context, tenant, act)
+    return await act_on_admission(context, tenant, act, counts_patience=COUNTS_PATIENCE)
 
 
-async def take_turn(context: Context, tenant: str, job_id: str) -> Entered:
+async def take_turn_after_end(context: Context, tenant: str, job_id: str) -> AdmittedJobs:
     """Takes the turn after the end or withdrawal of `job_id`, whose FREED row is written. A fault is logged, and is for
     the sweeper.
 
@@ -171,32 +173,35 @@ async def take_turn(context: Context, tenant: str, job_id: str) -> Entered:
         asked.update(turn.ended)
         rows[:] = await read_freed(context, tenant, MAX_FREED)
 
-    async def act(stored: StoredAdmission, known: Directory) -> Entered:
+    async def act(stored: StoredAdmission, known: Directory) -> AdmittedJobs:
         taken = take_freed(context, stored.admission, known, rows)
         found = {each.job_id for each in taken.freed}
         if job_id not in found and not taken.more:
             # those that came meanwhile have a turn of their own
             asked.difference_update(found)
-            return Entered()
-        entered, _ = await _turn(context, stored, known, taken)
+            return AdmittedJobs()
+        entered, _ = await _write_turn(context, stored, known, taken)
         if taken.more:
             # the others have turns of their own, with the next rows
             asked.intersection_update({*found, job_id})
         return replace(entered, more=entered.more or (taken.more and job_id not in found))
 
-    async def lead() -> Entered:
+    async def lead() -> AdmittedJobs:
         async with turn.ends:
             if job_id not in turn.ended:
-                return Entered()
+                return AdmittedJobs()
             asked.update(turn.ended)
             try:
-                if not (await directory(context)).concerns(tenant) and await context.admissions.read(tenant) is None:
+                if (
+                    not (await read_directory(context)).concerns(tenant)
+                    and await context.admissions.read(tenant) is None
+                ):
                     # the end did not know that no quota concerns the tenant; a count that begins from now on finds
                     # neither its ACTIVE row nor this one
                     for each in asked:
                         await context.admissions.drop_freed(tenant, each)
-                    return Entered()
-                return await at_admission(
+                    return AdmittedJobs()
+                return await act_on_admission(
                     context, tenant, act, alongside=read, patience=_PATIENCE, counts_patience=COUNTS_PATIENCE
                 )
             finally:
@@ -209,28 +214,28 @@ async def take_turn(context: Context, tenant: str, job_id: str) -> Entered:
     except Exception as fault:
         telemetry.record_fault(fault, "DESK_UNSEEN", tenant_id=tenant)
         if isinstance(fault, Interrupted):
-            await call_turn(context, tenant)
-        return Entered()
+            await request_turn(context, tenant)
+        return AdmittedJobs()
     finally:
         turn.ended.discard(job_id)
 
 
-async def _turn(
-    context: Context, stored: StoredAdmission, known: Directory, taken: Taken
-) -> tuple[Entered, AdmissionState]:
+async def _write_turn(
+    context: Context, stored: StoredAdmission, known: Directory, taken: CountedOut
+) -> tuple[AdmittedJobs, AdmissionState]:
     """What the turn admits, and the admission state after it. Raises Conflict, AlreadyExists, LedgerUnavailable."""
     let = await select_admissions(
-        context, taken.admission, known, room_for_admissions(len(taken.log) + len(taken.freed))
+        context, taken.admission, known, count_admission_room(len(taken.log) + len(taken.freed))
     )
-    write = await admission_write(context, stored, known, let, taken.log, taken.freed)
+    write = await prepare_write(context, stored, known, let, taken.log, taken.freed)
     if taken.freed or let.admission is not stored.admission or write.after.wake_at != stored.admission.wake_at:
         await context.index.write_admission(write)
-        await admission_calls(context, write, known, seen_by=taken.seen_by)
-        on_breakers_opened(taken.opened)
-    return replace(entered_by(let), breakers_opened=taken.opened), write.after
+        await send_calls(context, write, known, seen_by=taken.seen_by)
+        log_opened_breakers(taken.opened)
+    return replace(get_admitted(let), breakers_opened=taken.opened), write.after
 
 
-async def give_back_slot(context: Context, job: Job) -> bool:
+async def release_slot(context: Context, job: Job) -> bool:
     """Frees the slot of an ended job whose ACTIVE row stays, since other jobs have yet to hear of its end; whether it
     had one.
 

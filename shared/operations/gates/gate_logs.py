@@ -9,14 +9,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from shared.core.gates.admission_state import AdmissionState
-from shared.core.gates.log import LogEntry, logged
+from shared.core.gates.log import LogEntry, append_entry
 from shared.core.gates.rules import Gate, GateKind, GateState
 from shared.operations.context import Context
 
 _PAGE = 1000
 
 
-async def state_of(context: Context, admission: AdmissionState, gate: Gate) -> GateState:
+async def read_state(context: Context, admission: AdmissionState, gate: Gate) -> GateState:
     """The gate's state; of one that the admission state has forgotten, since nothing was left of it, with the head of
     its log.
 
@@ -26,12 +26,12 @@ async def state_of(context: Context, admission: AdmissionState, gate: Gate) -> G
     # what a job counted at a forgotten gate is a state without a log
     if state.log_seq or gate.kind is GateKind.TENANT:
         return state
-    last = await _last(context, gate, after=0)
+    last = await _read_last(context, gate, after=0)
     # one entry a change at most, so that no older ETag fits
     return state if last is None else replace(state, rule_seq=last.seq, log_seq=last.seq, log_hash=last.hash)
 
 
-async def _last(context: Context, gate: Gate, *, after: int) -> LogEntry | None:
+async def _read_last(context: Context, gate: Gate, *, after: int) -> LogEntry | None:
     """The last entry of the gate's log past number `after`, by a number of reads that grows with the logarithm of the
     log's length. Raises LedgerUnavailable.
     """
@@ -63,18 +63,18 @@ async def continue_log(
     admission state may not know the head of its gate's log. Raises LedgerUnavailable.
     """
     found: list[LogEntry] = []
-    for gate_id, of_gate in itertools.groupby(sorted(log, key=lambda entry: entry.gate_id), _gate_id):
+    for gate_id, of_gate in itertools.groupby(sorted(log, key=lambda entry: entry.gate_id), _get_gate_id):
         entries = [*of_gate]
         if (entries[0].seq == 1 or is_behind) and gate_id in after.gates:
             state = after.gates[gate_id]
-            known = await state_of(context, before, state.gate)
-            last = await _last(context, state.gate, after=entries[0].seq - 1) if is_behind else None
+            known = await read_state(context, before, state.gate)
+            last = await _read_last(context, state.gate, after=entries[0].seq - 1) if is_behind else None
             if last is not None:
                 known = replace(known, rule_seq=max(known.rule_seq, last.seq), log_seq=last.seq, log_hash=last.hash)
             if last is not None or (entries[0].seq == 1 and known.log_seq):
                 first, entries = entries, []
                 for entry in first:
-                    known, again = logged(
+                    known, again = append_entry(
                         known, entry.type, actor=entry.actor, reason=entry.reason, at=entry.at, data=entry.data
                     )
                     entries.append(again)
@@ -84,5 +84,5 @@ async def continue_log(
     return after, tuple(found)
 
 
-def _gate_id(entry: LogEntry) -> str:
+def _get_gate_id(entry: LogEntry) -> str:
     return entry.gate_id

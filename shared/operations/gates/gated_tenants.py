@@ -11,14 +11,14 @@ from shared.core.gates.rules import EVERY
 from shared.operations.context import Context
 
 
-async def enter(context: Context, tenant: str) -> None:
+async def enter_tenant(context: Context, tenant: str) -> None:
     """The tenant has gates of its own from now on; again is harmless. Raises LedgerUnavailable."""
     if tenant != EVERY:
         await context.admissions.enter_tenant(tenant, context.clock.now())
         context.process.gate_directory.forget()
 
 
-async def leave_or_stay(context: Context, admission: AdmissionState) -> None:
+async def remove_unused_tenant(context: Context, admission: AdmissionState) -> None:
     """The tenant leaves the directory where nothing is set, nobody waits and its feed has every log (Race last-rule).
 
     Whoever sets something enters the tenant before its write and again after it; whoever takes the entry away looks
@@ -33,12 +33,12 @@ async def leave_or_stay(context: Context, admission: AdmissionState) -> None:
         if stored is None or not is_in_use(context, stored.admission):
             context.process.gate_directory.forget()
             return
-    await enter(context, tenant)
+    await enter_tenant(context, tenant)
 
 
 def is_in_use(context: Context, admission: AdmissionState) -> bool:
     """Whether the tenant has to stay: also while nobody knows that its feed has the logs of its gates (R79)."""
-    if changes.in_use(admission, context.clock.now()):
+    if changes.is_in_use(admission, context.clock.now()):
         return True
     if context.events is None:
         return False

@@ -28,7 +28,7 @@ class ShutGuard:
     why: str
 
 
-async def shut_guard(context: Context, step: Step) -> ShutGuard | None:
+async def find_shut_guard(context: Context, step: Step) -> ShutGuard | None:
     """The guard that keeps the step's next attempt back; None: it may go, and is counted as gone.
 
     Where no guard has a number nothing is asked of the bus. A bus that cannot be asked shuts no guard: the directive
@@ -36,12 +36,12 @@ async def shut_guard(context: Context, step: Step) -> ShutGuard | None:
     cannot be read: its last copy counts.
     """
     try:
-        known, now = (await admission_turns.directory(context)).over_all, context.clock.now()
+        known, now = (await admission_turns.read_directory(context)).over_all, context.clock.now()
     except LedgerUnavailable as fault:
         telemetry.record_fault(fault)
         known, now = context.process.gate_directory.last_known.over_all, context.clock.now()
     limits: list[tuple[Gate, int]] = []
-    for gate in guards_of(step):
+    for gate in list_guards(step):
         state = known.get(gate.id)
         if state is None:
             continue
@@ -59,7 +59,7 @@ async def shut_guard(context: Context, step: Step) -> ShutGuard | None:
     return None
 
 
-def guards_of(step: Step) -> Iterator[Gate]:
+def list_guards(step: Step) -> Iterator[Gate]:
     """The guards that an attempt of the step has to pass."""
     for kind in GUARDS:
         yield Gate.over_all(kind, str(getattr(step, kind.key)))

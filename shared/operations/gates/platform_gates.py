@@ -8,32 +8,32 @@ from dataclasses import replace
 from shared.core.gates import allocation
 from shared.core.gates.admission_state import AdmissionState, Candidate
 from shared.core.gates.places import Decision
-from shared.core.gates.queue_position import MAX_POSITION, QueuePosition, TenantPart, waiting_of
-from shared.core.gates.rules import DIVIDED, EVERY, Directory, Gate, GateState
-from shared.core.gates.type_breaker import sync_breaker
+from shared.core.gates.queue_position import MAX_POSITION, QueuePosition, TenantPart, count_waiting
+from shared.core.gates.rules import ALLOCATED, EVERY, Directory, Gate, GateState
+from shared.core.gates.type_breaker import sync_breakers
 from shared.core.jobs.job import Job
 from shared.operations.context import Context
 from shared.operations.gates import admission_turns, type_breakers
-from shared.operations.gates.arrivals import decided
-from shared.operations.gates.gate_logs import state_of
-from shared.operations.gates.waiting import first_waiting, oldest
+from shared.operations.gates.arrivals import decide
+from shared.operations.gates.gate_logs import read_state
+from shared.operations.gates.waiting import list_waiting, read_oldest
 from shared.operations.process.concurrency import at_once
 
 
-async def state_over_all(context: Context, gate: Gate, *, by_operator: bool) -> GateState:
+async def read_platform_state(context: Context, gate: Gate, *, by_operator: bool) -> GateState:
     """Returns the state of the quota: for an operator as changes compare it, for others as it is published.
 
     `by_operator`: the caller may read or change the quotas over all tenants. Raises LedgerUnavailable.
     """
-    state = (await admission_turns.directory(context)).over_all.get(gate.id, GateState(gate=gate))
+    state = (await admission_turns.read_directory(context)).over_all.get(gate.id, GateState(gate=gate))
     if by_operator and (stored := await context.of_all_tenants.admissions.read(EVERY)) is not None:
-        state = await state_of(context.of_all_tenants, stored.admission, gate)
-    return await type_breakers.reading(context, state)
+        state = await read_state(context.of_all_tenants, stored.admission, gate)
+    return await type_breakers.read_breaker(context, state)
 
 
-async def parts(context: Context, gate: Gate, sees: Callable[[str], bool]) -> list[TenantPart]:
+async def read_parts(context: Context, gate: Gate, sees: Callable[[str], bool]) -> list[TenantPart]:
     """Of each tenant that has to do with the gate, and that the caller sees. Raises LedgerUnavailable."""
-    if gate.kind not in DIVIDED:
+    if gate.kind not in ALLOCATED:
         return []
 
     async def part(tenant: str) -> TenantPart | None:
@@ -41,16 +41,16 @@ async def parts(context: Context, gate: Gate, sees: Callable[[str], bool]) -> li
         if stored is None:
             return None
         admission = stored.admission
-        first = await oldest(context, admission, gate)
+        first = await read_oldest(context, admission, gate)
         return TenantPart(
-            tenant, admission.share(gate).keep, admission.inside_of(gate), waiting_of(admission, gate), first
+            tenant, admission.share(gate).keep, admission.inside_of(gate), count_waiting(admission, gate), first
         )
 
-    found = await at_once(sorted(filter(sees, await _tenants(context, gate))), part)
+    found = await at_once(sorted(filter(sees, await _list_tenants(context, gate))), part)
     return [each for each in found if each is not None]
 
 
-async def waiting_over_all(context: Context, gate: Gate, tenants: Iterable[str]) -> list[QueuePosition]:
+async def list_waiting_of_all(context: Context, gate: Gate, tenants: Iterable[str]) -> list[QueuePosition]:
     """The first thousand that wait for the gate, in the order of their ranks; a division decides between tenants.
 
     Raises LedgerUnavailable.
@@ -58,12 +58,12 @@ async def waiting_over_all(context: Context, gate: Gate, tenants: Iterable[str])
     found: list[QueuePosition] = []
     for tenant in tenants:
         if (stored := await context.admissions.read(tenant)) is not None:
-            known = await admission_turns.directory(context)
-            found += await first_waiting(context, sync_breaker(stored.admission, known), gate, known)
+            known = await admission_turns.read_directory(context)
+            found += await list_waiting(context, sync_breakers(stored.admission, known), gate, known)
     return sorted(found, key=lambda each: each.waiting.candidate.rank)[:MAX_POSITION]
 
 
-async def _tenants(context: Context, gate: Gate) -> set[str]:
+async def _list_tenants(context: Context, gate: Gate) -> set[str]:
     allocations = context.of_all_tenants.allocations
     stored = await allocations.read(gate.id)
     return {
@@ -72,21 +72,21 @@ async def _tenants(context: Context, gate: Gate) -> set[str]:
     }
 
 
-async def ask(context: Context, job: Job) -> Decision | None:
+async def preview_decision(context: Context, job: Job) -> Decision | None:
     """Returns what the quotas would decide for the job now; None if no quota concerns it.
 
     For a quota over all tenants it reads one row, whatever the number of tenants, so the decision is an estimate.
     Nothing is written but what opens a new admission state. Raises LimitReached, Contended, LedgerUnavailable.
     """
-    if not (await admission_turns.directory(context)).concerns(job.tenant):
+    if not (await admission_turns.read_directory(context)).concerns(job.tenant):
         return None
-    admission, known = await admission_turns.read_opened(context, job.tenant)
+    admission, known = await admission_turns.read_counted(context, job.tenant)
     for gate in known.divided(Candidate.of(job)):
         if await _has_room(context, known, gate, admission):
             share = admission.share(gate)
             keep, tokens = max(share.keep, admission.counted_of(gate) + 1), max(1, share.tokens)
             admission = admission.with_share(replace(share, keep=keep, tokens=tokens))
-    return decided(context, admission, known, job)
+    return decide(context, admission, known, job)
 
 
 async def _has_room(context: Context, known: Directory, gate: Gate, admission: AdmissionState) -> bool:

@@ -12,29 +12,29 @@ from datetime import datetime
 
 from shared.core.gates import places
 from shared.core.gates.admission_state import Candidate
-from shared.core.gates.places import LineFull, Owed, Place, PlaceState, line_up
+from shared.core.gates.places import Owed, Place, PlaceState, QueueFull, admit_or_queue
 from shared.core.gates.rules import Directory
 from shared.errors import Contended, LedgerRefused
 from shared.operations.context import Context
 from shared.operations.gates import admission_counts
 from shared.operations.gates.admission_turns import (
     COUNTS_PATIENCE,
-    MAX_TOGETHER,
-    Entered,
+    MAX_JOBS,
+    AdmittedJobs,
     QuotasUnknown,
-    admission_calls,
-    admission_write,
-    at_admission,
-    entered_by,
-    room_for_admissions,
+    act_on_admission,
+    count_admission_room,
+    get_admitted,
+    prepare_write,
     select_admissions,
+    send_calls,
 )
 from shared.operations.process.concurrency import at_once
 from shared.ports.admissions import StoredAdmission
 from shared.ports.index import FIRST_CHECK, ActiveRow, PlaceMove
 
 #: operations of each job that joins
-_OF_A_JOIN = 4
+_OPERATIONS_OF_JOIN = 4
 
 
 @dataclass(eq=False, kw_only=True)
@@ -47,17 +47,17 @@ class Join:
     #: the sweeper looks at the waiting job then
     due_at: datetime
     is_done: bool = False
-    entered: Entered = field(default_factory=Entered)
+    entered: AdmittedJobs = field(default_factory=AdmittedJobs)
     #: the tenant has as many queues as may be; or its quotas or counts are not known now
     refused: Contended | None = None
 
-    def end(self, entered: Entered | None = None, refused: Contended | None = None) -> None:
-        self.is_done, self.entered, self.refused = True, entered or Entered(), refused
+    def end(self, entered: AdmittedJobs | None = None, refused: Contended | None = None) -> None:
+        self.is_done, self.entered, self.refused = True, entered or AdmittedJobs(), refused
 
 
 async def join_queue(
     context: Context, tenant: str, job_id: str, due_at: datetime, *, candidate: Candidate | None
-) -> Entered:
+) -> AdmittedJobs:
     """The job goes into the waiting queue, or is admitted, where that is still owed (LINE_UP); gives what its
     transaction admitted beside it.
 
@@ -70,12 +70,12 @@ async def join_queue(
 
     async def act(stored: StoredAdmission, known: Directory) -> None:
         if not own.is_done:
-            await _Together(context, stored, known).join(_apart([own, *joins]))
+            await _Together(context, stored, known).join(_select_together([own, *joins]))
 
     try:
         async with turn.joining:
             if not own.is_done:
-                await at_admission(context, tenant, act, counts_patience=COUNTS_PATIENCE)
+                await act_on_admission(context, tenant, act, counts_patience=COUNTS_PATIENCE)
     except QuotasUnknown as unknown:
         # the others have waited as long
         for each in (each for each in joins if not each.is_done):
@@ -87,12 +87,12 @@ async def join_queue(
     return own.entered
 
 
-def _apart(joins: Sequence[Join]) -> list[Join]:
+def _select_together(joins: Sequence[Join]) -> list[Join]:
     """Those of one transaction, which has each job once."""
     found = {each.job_id: each for each in reversed(joins) if not each.is_done}
     first = joins[0]
     others = (each for each in found.values() if each.job_id != first.job_id)
-    return [first, *itertools.islice(others, MAX_TOGETHER - 1)]
+    return [first, *itertools.islice(others, MAX_JOBS - 1)]
 
 
 @dataclass(frozen=True)
@@ -122,7 +122,7 @@ class _Together:
         found = await at_once(joins, self._owing)
         # those that wait go first
         let = await select_admissions(
-            context, self.stored.admission, known, room_for_admissions(_OF_A_JOIN * len(joins))
+            context, self.stored.admission, known, count_admission_room(_OPERATIONS_OF_JOIN * len(joins))
         )
         admission = let.admission
         changed: list[tuple[Join, PlaceMove]] = []
@@ -133,23 +133,23 @@ class _Together:
                 continue
             active, place = owing
             try:
-                admission, place = line_up(
+                admission, place = admit_or_queue(
                     admission, known, replace(place, candidate=each.candidate or place.candidate), now
                 )
-            except LineFull as full:
+            except QueueFull as full:
                 ended.append((each, Contended(f"the tenant's jobs wait in {full.limit} lines")))
                 continue
             check_at = each.due_at if place.state is PlaceState.WAITING else now + FIRST_CHECK
             changed.append((each, PlaceMove(active, place, check_at)))
         if changed:
-            write = await admission_write(context, self.stored, known, replace(let, admission=admission))
+            write = await prepare_write(context, self.stored, known, replace(let, admission=admission))
             await context.index.move_places([move for _, move in changed], write)
-            await admission_calls(context, write, known)
-        entered = entered_by(let)
+            await send_calls(context, write, known)
+        entered = get_admitted(let)
         for each, _ in changed:
             each.end(entered)
             # the first one tells the admitted jobs
-            entered = Entered()
+            entered = AdmittedJobs()
         for each, refused in ended:
             each.end(refused=refused)
 
@@ -166,6 +166,6 @@ class _Together:
             return None
         # Race place: who moved the job since may have moved its place
         stored = await self.context.ledger.read(join.job_id)
-        if stored is None or places.owed(stored.record.job, place) is not Owed.LINE_UP:
+        if stored is None or places.find_owed(stored.record.job, place) is not Owed.LINE_UP:
             return None
         return active, place

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 
 from shared import telemetry
 from shared.core.gates.admission_state import AdmissionState
-from shared.core.gates.allocation import Account, AllocationRecord, with_reserve
+from shared.core.gates.allocation import Account, AllocationRecord, reserve_rest
 from shared.core.gates.rules import Directory, Gate
 from shared.errors import Conflict
 from shared.operations.context import Context
@@ -19,14 +19,14 @@ from shared.ports.allocations import StoredAllocationRecord
 #: tenants whose jobs are counted between two writes of the allocation record
 _PIECE = 100
 #: maximum time of a count within one division; the next division continues it
-_OPENING = timedelta(seconds=15)
+_MAX_TIME = timedelta(seconds=15)
 #: time of the second count after the limit was set: until then a process may not have known of the limit
 _SECOND_COUNT = timedelta(minutes=1)
 #: maximum wait of a division for one tenant's writers, or for a count of its jobs
-CLAIM_PATIENCE = timedelta(seconds=1)
+DEMAND_PATIENCE = timedelta(seconds=1)
 
 
-def is_opened(known: Directory, record: AllocationRecord, gate: Gate, now: datetime) -> bool:
+def is_counted(known: Directory, record: AllocationRecord, gate: Gate, now: datetime) -> bool:
     """Returns whether the jobs of all tenants are in the allocation record; True if the gate has no number."""
     state = known.over_all.get(gate.id)
     if state is None or state.max_active is None:
@@ -54,11 +54,11 @@ async def count_all(
     """
     awake = await context.index.awake_tenants(now=now)
     tenants = sorted(tenant for each in awake if (tenant := each.tenant) > (record.opening or ""))
-    until = now + _OPENING
+    until = now + _MAX_TIME
     has_counts = record.opened_at is not None and record.opened_at >= known.over_all_since.get(gate.id, now)
 
     async def inside(tenant: str) -> int | None:
-        return await _inside(context, gate, tenant, until)
+        return await _count_active(context, gate, tenant, until)
 
     while tenants and context.clock.now() < until:
         piece, tenants = tenants[:_PIECE], tenants[_PIECE:]
@@ -78,23 +78,23 @@ async def count_all(
     if tenants:
         return None
     state = known.over_all[gate.id]
-    record = with_reserve(record, state.max_active) if state.max_active is not None else record
+    record = reserve_rest(record, state.max_active) if state.max_active is not None else record
     return await _write(context, replace(record, opening=None, opened_at=now, unmet=True, divided_at=now), stored)
 
 
-async def _inside(context: Context, gate: Gate, tenant: str, until: datetime) -> int | None:
+async def _count_active(context: Context, gate: Gate, tenant: str, until: datetime) -> int | None:
     """The tenant's active jobs at the gate: by its admission state, else by its ACTIVE rows; None if neither can be
     read now.
     """
     with telemetry.tolerate(Exception, "TENANT_UNCOUNTED", tenant_id=tenant, gate=gate.id):
         try:
-            admission, _ = await admission_turns.read_opened(context, tenant, patience=CLAIM_PATIENCE)
+            admission, _ = await admission_turns.read_counted(context, tenant, patience=DEMAND_PATIENCE)
         except admission_turns.BeingCounted:
             raise
         except Exception as fault:
             telemetry.record_fault(fault)
             # it admits nothing at this gate before a division lends it slots: what it has can only become less
-            places = await admission_counts.places_of(context, tenant, until=until)
+            places = await admission_counts.list_places(context, tenant, until=until)
             active = Counter((each.candidate.job_type, each.candidate.mode) for each in places if each.is_active)
             admission = AdmissionState(tenant=tenant, inside=active, counted_at=until)
         return admission.inside_of(gate)

@@ -13,16 +13,16 @@ from dataclasses import replace
 
 from shared.core.gates import changes
 from shared.core.gates.allocation import AllocationRecord
-from shared.core.gates.breaker import Breaker, further
+from shared.core.gates.breaker import Breaker, pick_later
 from shared.core.gates.demand import Demand
 from shared.core.gates.ends import change_breaker
 from shared.core.gates.log import LogEntry
 from shared.core.gates.rules import EVERY, Directory, GateKind, GateState
-from shared.core.gates.type_breaker import after_ends
+from shared.core.gates.type_breaker import apply_ends
 from shared.errors import Conflict
 from shared.operations.context import Context
 from shared.operations.gates import admission_turns
-from shared.operations.gates.freed import on_breakers_opened
+from shared.operations.gates.freed import log_opened_breakers
 from shared.operations.gates.gate_logs import continue_log
 from shared.operations.process.log_hints import note_admission_log
 from shared.ports.admissions import AdmissionWrite, StoredAdmission
@@ -48,34 +48,34 @@ async def record_ends(
         return record
     stored = await context.admissions.read(EVERY)
     written = stored.admission.state(gate) if stored is not None else GateState(gate=gate)
-    before = latest(record, written)
+    before = pick_latest(record, written)
     rings = {claim.tenant: claim.share.breaker.ring for claim in claims}
     has_line = any(claim.has_line for claim in claims)
-    steps = after_ends(before, rule, rings, context.clock.now(), has_line=has_line)
-    if _stage(steps[-1]) != _stage(written.breaker or Breaker()):
+    steps = apply_ends(before, rule, rings, context.clock.now(), has_line=has_line)
+    if _get_stage(steps[-1]) != _get_stage(written.breaker or Breaker()):
         epoch = (written.breaker or Breaker()).epoch
         written = await _write(context, written, steps)
         if written.breaker is not None and written.breaker.epoch > epoch:
             opened.append(written)
-    if known.over_all[gate.id] != _published(written):
+    if known.over_all[gate.id] != _strip_ends(written):
         # or whoever wrote it died, or was late and published what was before
         await publish(context, written)
     return replace(record, breaker=steps[-1])
 
 
-def latest(record: AllocationRecord | None, state: GateState) -> Breaker:
+def pick_latest(record: AllocationRecord | None, state: GateState) -> Breaker:
     """As it stands by the allocation record and by the admission state of `*`."""
-    return further((record.breaker if record is not None else None) or Breaker(), state.breaker or Breaker())
+    return pick_later((record.breaker if record is not None else None) or Breaker(), state.breaker or Breaker())
 
 
-def _stage(breaker: Breaker) -> tuple[str, int]:
+def _get_stage(breaker: Breaker) -> tuple[str, int]:
     return breaker.state, breaker.epoch
 
 
 async def _write(context: Context, seen: GateState, steps: Sequence[Breaker]) -> GateState:
     async def act(stored: StoredAdmission, known: Directory) -> GateState:
         state = stored.admission.state(seen.gate)
-        if _stage(state.breaker or Breaker()) != _stage(seen.breaker or Breaker()):
+        if _get_stage(state.breaker or Breaker()) != _get_stage(seen.breaker or Breaker()):
             raise Conflict
         entries: tuple[LogEntry, ...] = ()
         for step in steps:
@@ -87,9 +87,9 @@ async def _write(context: Context, seen: GateState, steps: Sequence[Breaker]) ->
         note_admission_log(context.events, write)
         return after.state(seen.gate)
 
-    written = await admission_turns.at_admission(context, EVERY, act)
+    written = await admission_turns.act_on_admission(context, EVERY, act)
     if written.breaker is not None and written.breaker.epoch > (seen.breaker or Breaker()).epoch:
-        on_breakers_opened((written,))
+        log_opened_breakers((written,))
     return written
 
 
@@ -99,7 +99,7 @@ async def publish(context: Context, state: GateState) -> None:
     Raises LedgerUnavailable.
     """
     known = (await context.admissions.directory()).over_all.get(state.gate.id)
-    in_force = _published(state) if changes.is_set(state, context.clock.now()) else None
+    in_force = _strip_ends(state) if changes.is_set(state, context.clock.now()) else None
     if (known[0] if known is not None else None) != in_force:
         # while it had no number nobody counted who is in it
         is_older = known is not None and (known[0].max_active is not None or state.max_active is None)
@@ -108,16 +108,16 @@ async def publish(context: Context, state: GateState) -> None:
         context.process.gate_directory.forget()
 
 
-def _published(state: GateState) -> GateState:
+def _strip_ends(state: GateState) -> GateState:
     """Without the ends, which the allocation record has."""
     return state if state.breaker is None else replace(state, breaker=replace(state.breaker, ring=()))
 
 
-async def reading(context: Context, state: GateState) -> GateState:
+async def read_breaker(context: Context, state: GateState) -> GateState:
     """The gate with its breaker as the last division left it. Raises LedgerUnavailable."""
     if state.gate.kind is not GateKind.PLATFORM_TYPE:
         return state
     stored = await context.of_all_tenants.allocations.read(state.gate.id)
     if stored is None or stored.record.breaker is None:
         return state
-    return replace(state, breaker=latest(stored.record, state))
+    return replace(state, breaker=pick_latest(stored.record, state))

@@ -4,12 +4,12 @@ alone.
 
 from __future__ import annotations
 
-from shared.core.gates.admission import AdmissionRound, Waiting
+from shared.core.gates.admission import AdmissionRound, QueuedJob
 from shared.core.gates.admission_state import AdmissionState
-from shared.core.gates.places import PlaceState, recounted
-from shared.core.gates.queue_position import MAX_POSITION, QueuePosition, lines_of, queue_position, queue_positions
+from shared.core.gates.places import PlaceState, apply_count
+from shared.core.gates.queue_position import MAX_POSITION, QueuePosition, find_position, find_queues, list_positions
 from shared.core.gates.rules import Directory, Gate
-from shared.core.gates.type_breaker import sync_breaker
+from shared.core.gates.type_breaker import sync_breakers
 from shared.core.jobs.job import Job
 from shared.operations.context import Context
 from shared.operations.gates import admission_counts, admission_turns
@@ -24,7 +24,7 @@ async def read_admission(
     Raises LedgerUnavailable.
     """
     known, stored, now = (
-        await admission_turns.directory(context),
+        await admission_turns.read_directory(context),
         await context.admissions.read(tenant),
         context.clock.now(),
     )
@@ -32,32 +32,32 @@ async def read_admission(
     opened = known.opened(tenant)
     counted = stored is not None and opened is not None and admission.counted_at >= opened
     if counted and (also is None or also.id in admission.gates):
-        return sync_breaker(admission, known), known
+        return sync_breakers(admission, known), known
     if also is not None:
         admission = admission.with_state(admission.state(also))
-    return sync_breaker(recounted(admission, await admission_counts.places_of(context, tenant), now), known), known
+    return sync_breakers(apply_count(admission, await admission_counts.list_places(context, tenant), now), known), known
 
 
-async def first_waiting(
+async def list_waiting(
     context: Context, admission: AdmissionState, gate: Gate, known: Directory
 ) -> list[QueuePosition]:
     """The first thousand that wait for the gate, in order. Raises LedgerUnavailable."""
     rows = {
         number: await context.admissions.first_waiting(admission.tenant, number, MAX_POSITION)
-        for number in lines_of(admission, gate)
+        for number in find_queues(admission, gate)
     }
-    return list(queue_positions(admission, known, gate, rows, context.clock.now()))
+    return list(list_positions(admission, known, gate, rows, context.clock.now()))
 
 
-async def oldest(context: Context, admission: AdmissionState, gate: Gate) -> Waiting | None:
+async def read_oldest(context: Context, admission: AdmissionState, gate: Gate) -> QueuedJob | None:
     """The first of the gate's lines. Raises LedgerUnavailable."""
-    lines = lines_of(admission, gate, only=True)
+    lines = find_queues(admission, gate, only=True)
     first = min(lines, key=lambda number: (not lines[number].emergency, lines[number].head), default=None)
     rows = await context.admissions.first_waiting(admission.tenant, first, 1) if first is not None else []
     return rows[0] if rows else None
 
 
-async def queue_position_of(context: Context, job: Job) -> QueuePosition | None:
+async def read_position(context: Context, job: Job) -> QueuePosition | None:
     """Where a staged job stands in its line; None: it is in none. Raises LedgerUnavailable."""
     active = await context.index.read_active(job.tenant, job.job_id)
     place = active.place if active is not None else None
@@ -67,11 +67,11 @@ async def queue_position_of(context: Context, job: Job) -> QueuePosition | None:
     rows = await context.admissions.first_waiting(job.tenant, place.line, MAX_POSITION)
     before = [row.candidate.job_id for row in rows]
     position = before.index(job.job_id) + 1 if job.job_id in before else None
-    waiting = Waiting(place.candidate, place.line, active.claim, active.created_at)
-    return queue_position(admission, known, waiting, position, context.clock.now())
+    waiting = QueuedJob(place.candidate, place.line, active.claim, active.created_at)
+    return find_position(admission, known, waiting, position, context.clock.now())
 
 
-async def would_go_in(context: Context, admission: AdmissionState, known: Directory) -> int:
+async def count_admissible(context: Context, admission: AdmissionState, known: Directory) -> int:
     """How many of those in line the admission state would let in now, counted to a thousand. Raises
     LedgerUnavailable.
     """

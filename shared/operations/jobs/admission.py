@@ -12,7 +12,7 @@ from shared.core.jobs.states import JobStatus
 from shared.errors import LuciusError
 from shared.operations.context import Context
 from shared.operations.gates import admissions, freed
-from shared.operations.gates.admission_turns import Entered
+from shared.operations.gates.admission_turns import AdmittedJobs
 from shared.operations.jobs.redrive_marks import mark_unnamed
 from shared.operations.jobs.starting import start_once
 from shared.operations.jobs.transition import transition
@@ -23,7 +23,7 @@ from shared.ports.ledger import Stored
 _NOTIFIED_AT_ONCE, _MAX_ROUNDS = 8, 5
 
 
-async def notify(context: Context, orchestrations: Orchestrations, tenant: str, entered: Entered) -> None:
+async def notify(context: Context, orchestrations: Orchestrations, tenant: str, entered: AdmittedJobs) -> None:
     """Starts the jobs that a turn of the tenant admitted; a fault is logged, and the sweeper starts them later.
 
     If the turn had no room for all, `_MAX_ROUNDS` more turns follow; a call to the tenant admits the rest. Then it
@@ -44,12 +44,12 @@ async def notify(context: Context, orchestrations: Orchestrations, tenant: str, 
         for _ in range(_MAX_ROUNDS):
             if not entered.more:
                 break
-            entered = await freed.let_in(context, tenant)
+            entered = await freed.take_turn(context, tenant)
             opened += entered.breakers_opened
             await asyncio.gather(*map(one, entered.job_ids, entered.passed))
         if entered.more:
             await context.bus.admission_calls.call(tenant)
-    await freed.call_for_incidents(context, opened)
+    await freed.request_incidents(context, opened)
 
 
 async def admit(
@@ -69,7 +69,7 @@ async def admit(
     stored = await context.ledger.read(job_id)
     if stored is None or stored.record.job.status is not JobStatus.THROTTLED:
         return None
-    if stored.record.job.park_no and not await admissions.holds_place(context, stored.record.job.tenant, job_id):
+    if stored.record.job.park_no and not await admissions.holds_slot(context, stored.record.job.tenant, job_id):
         return None
     await mark_unnamed(context, orchestrations, stored.record)
     origin = Origin(cause_id=f"admit:{job_id}", actor=actor, source="gates", reason=reason)

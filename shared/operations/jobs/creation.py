@@ -16,10 +16,10 @@ from shared.core.jobs.job import Event, Job, Record
 from shared.core.jobs.states import JobStatus
 from shared.errors import AlreadyExists, Conflict, Contended, LedgerUnavailable
 from shared.operations.context import Context
-from shared.operations.gates.admission_turns import Entered, directory
-from shared.operations.gates.allocations import place_for
-from shared.operations.gates.arrivals import NeedsDivision, NeedsTurn, reserve_at_admission, stage_uncounted
-from shared.operations.gates.freed import take_turn
+from shared.operations.gates.admission_turns import AdmittedJobs, read_directory
+from shared.operations.gates.allocations import allocate_for_job
+from shared.operations.gates.arrivals import NeedsAllocation, NeedsTurn, reserve_slot, stage_uncounted
+from shared.operations.gates.freed import take_turn_after_end
 from shared.operations.jobs.admission import notify
 from shared.ports.durable import Orchestrations
 from shared.ports.index import Claim
@@ -51,7 +51,7 @@ class Reserved:
 
     decision: Decision | None = None
     #: whom the same transaction let in before it
-    entered: Entered = field(default_factory=Entered)
+    entered: AdmittedJobs = field(default_factory=AdmittedJobs)
 
     @property
     def initial_status(self) -> JobStatus:
@@ -72,7 +72,7 @@ async def reserve(
     reserved: Reserved | None = None
     try:
         try:
-            is_concerned = job.dependencies is not None or (await directory(context)).concerns(job.tenant)
+            is_concerned = job.dependencies is not None or (await read_directory(context)).concerns(job.tenant)
         except LedgerUnavailable as fault:
             # a quota may concern it: the job is staged, and decided on later
             telemetry.record_fault(fault)
@@ -104,17 +104,19 @@ async def _at_admission(
     divided: set[Gate] = set()
     turns = 0
     while True:
-        found = await reserve_at_admission(
+        found = await reserve_slot(
             context, job, replacing=replacing, after_division_of=divided, may_need_turn=turns < _MAX_TURNS
         )
         if isinstance(found, NeedsTurn):
             turns += 1
-            await notify(context, orchestrations, job.tenant, await take_turn(context, job.tenant, job.job_id))
+            await notify(
+                context, orchestrations, job.tenant, await take_turn_after_end(context, job.tenant, job.job_id)
+            )
             continue
-        if not isinstance(found, NeedsDivision):
+        if not isinstance(found, NeedsAllocation):
             return Reserved(*found) if found is not None else None
         divided.add(found.gate)
-        given = await place_for(context, found.gate, Candidate.of(job), job.tenant, rejects=found.rejects)
+        given = await allocate_for_job(context, found.gate, Candidate.of(job), job.tenant, rejects=found.rejects)
         for tenant, entered in given.items():
             await notify(context, orchestrations, tenant, entered)
 

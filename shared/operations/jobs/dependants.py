@@ -7,7 +7,7 @@ counts once, whoever tells it and however often.
 from __future__ import annotations
 
 from shared import telemetry
-from shared.core.gates.places import after_dependency
+from shared.core.gates.places import count_dependency
 from shared.core.jobs.job import Job
 from shared.core.jobs.states import JobStatus
 from shared.errors import AlreadyExists, BusUnavailable, Conflict
@@ -38,7 +38,7 @@ async def count_end(context: Context, tenant: str, job_id: str, dependant: str, 
             # it has ended, or never came to be
             await context.index.drop_dependant(tenant, job_id, dependant, succeeded=succeeded)
             return
-        place = after_dependency(active.place, job_id, succeeded=succeeded)
+        place = count_dependency(active.place, job_id, succeeded=succeeded)
         may_go_on = not place.dependencies_left or place.failed_dependency is not None
         # whoever is called may die: the sweeper looks then
         check_at = context.clock.now() + FIRST_CHECK if may_go_on else active.check_at

@@ -15,7 +15,7 @@ from shared.core.jobs.states import JobStatus, StepStatus
 from shared.core.jobs.verdict import Verdict, VerdictKind, verdict_for
 from shared.errors import Conflict, Contended, PublishUnavailable
 from shared.operations.context import Context
-from shared.operations.gates.guards import shut_guard
+from shared.operations.gates.guards import find_shut_guard
 from shared.operations.jobs.replies.callbacks import callback_urls
 from shared.operations.jobs.transition import Transitioned, transition, transition_recent
 from shared.ports.durable import Orchestrations
@@ -63,7 +63,7 @@ async def _dispatch(
             return verdict
         step = _step(stored, step_id)
         if verdict.kind is VerdictKind.RECORD:
-            shut = await shut_guard(context, step)
+            shut = await find_shut_guard(context, step)
             if shut is not None and step.gated_until is not None and step.gated_until > now:
                 # asked again before its time, which stays
                 if not is_recent:

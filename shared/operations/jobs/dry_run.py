@@ -11,7 +11,7 @@ from shared.core.jobs.job import Job
 from shared.core.jobs.routing import DIRECTIVE_TOPIC_PREFIX, normalise
 from shared.operations.context import Context
 from shared.operations.gates import admissions
-from shared.operations.gates.platform_gates import ask
+from shared.operations.gates.platform_gates import preview_decision
 from shared.operations.jobs.create_job import ValidRequest, plan_record, validate_request
 from shared.operations.jobs.creation import is_expired
 from shared.refusals import LimitReached
@@ -56,13 +56,13 @@ async def _verdicts(context: Context, request: ValidRequest) -> DryRun:
 
 async def _quota(context: Context, job: Job, *, new: bool) -> DryQuota:
     """Whether a limit would refuse the job now, or a gate keep it in line; a duplicate is never refused (R17)."""
-    active, tenant_limit = await admissions.inside(context, job.tenant)
+    active, tenant_limit = await admissions.count_active(context, job.tenant)
     if not new:
         return DryQuota(verdict="ADMITTED", limit=None, tenant_limit=tenant_limit, tenant_active=active)
     verdict: Literal["ADMITTED", "STAGED", "REFUSED"] = "ADMITTED"
     limit: str | None = None
     try:
-        decision = await ask(context, job)
+        decision = await preview_decision(context, job)
         if decision is not None and decision.stopped_by is not None:
             verdict, limit = "STAGED", decision.stopped_by.gate.words
     except LimitReached as reached:

@@ -46,7 +46,7 @@ async def follow_end(
     # 3. The jobs that wait for it count its end (R53). Before ACTIVE goes, which is what the sweeper finds the others
     #    by: until each has counted it, only the job's slot is free, and a call or the sweeper repeats the steps.
     if job.awaited and not (informed := await _notify_dependants(context, job)):
-        if await freed.give_back_slot(context, job):
+        if await freed.release_slot(context, job):
             await _admit_next(context, orchestrations, job)
         if informed is not None:
             # after a fault a call would meet the same fault at once
@@ -113,7 +113,7 @@ async def _admit_next(context: Context, orchestrations: Orchestrations, job: Job
     """Takes the turn of the tenant that the freed slot allows, and starts the admitted jobs. Raises nothing of
     LUCIUS's.
     """
-    await notify(context, orchestrations, job.tenant, await freed.take_turn(context, job.tenant, job.job_id))
+    await notify(context, orchestrations, job.tenant, await freed.take_turn_after_end(context, job.tenant, job.job_id))
 
 
 async def _close(context: Context, stored: Stored) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from shared.core.gates.admission import ASLEEP
 from shared.core.gates.admission_state import Candidate
-from shared.core.gates.places import Owed, owed
+from shared.core.gates.places import Owed, find_owed
 from shared.core.jobs.history import Origin
 from shared.core.jobs.occurrences import DependenciesSettled, DependencyFailed
 from shared.core.jobs.states import JobStatus
@@ -40,7 +40,7 @@ async def reconcile_place(context: Context, orchestrations: Orchestrations, stor
         if active is None:
             return stored
         place = admission_counts.place_of(active)
-        match owed(job, place):
+        match find_owed(job, place):
             case Owed.NOTHING:
                 is_due = job.status is JobStatus.WAITING_FOR_JOBS and active.check_at <= context.clock.now()
                 if not is_due or active.place is None or not await recount(context, job, active, active.place):

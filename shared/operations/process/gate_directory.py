@@ -10,7 +10,7 @@ from typing import Any
 from weakref import WeakValueDictionary
 
 from shared import telemetry
-from shared.core.gates.rules import DIVIDED, EVERY, Directory, Gate, GateKind, GateState, Rule
+from shared.core.gates.rules import ALLOCATED, EVERY, Directory, Gate, GateKind, GateState, Rule
 from shared.errors import LedgerUnavailable
 from shared.operations.process.directory_copy import DirectoryCopy
 from shared.ports.admissions import AdmissionStates, DirectoryRows
@@ -172,7 +172,7 @@ async def _with_settings(
             began[gate.id] = since or now
     opened = [began for _, began in rows.defaults.values()] + ([since] if since is not None else [])
     # guards concern no admission state
-    opened += [began for state, began in rows.over_all.values() if state.gate.kind in DIVIDED]
+    opened += [began for state, began in rows.over_all.values() if state.gate.kind in ALLOCATED]
     return Directory(
         tenants=rows.tenants,
         defaults=defaults,

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from shared.core.gates.admission_state import enter, step_away
+from shared.core.gates.admission_state import admit_candidate, remove_waiting
 from shared.core.gates.changes import ChangeType
-from shared.core.gates.log import logged
-from shared.core.gates.places import PlaceState, let_in
+from shared.core.gates.log import append_entry
+from shared.core.gates.places import PlaceState, mark_admitted
 from shared.core.gates.rules import Directory, Gate, GateKind
 from shared.core.jobs.job import Job
 from shared.core.jobs.states import JobStatus
@@ -57,8 +57,8 @@ async def _enter(context: Context, job: Job, by: By) -> bool:
         if active is None or place is None or place.state is not PlaceState.WAITING or place.line is None:
             # it is inside by now, or it was paused or ended
             return False
-        admission = enter(step_away(stored.admission, place.line), known, place.candidate, now)
-        state, entry = logged(
+        admission = admit_candidate(remove_waiting(stored.admission, place.line), known, place.candidate, now)
+        state, entry = append_entry(
             admission.state(Gate(GateKind.TENANT, job.tenant)),
             ChangeType.JOB_ADMITTED,
             actor=by.actor,
@@ -67,10 +67,10 @@ async def _enter(context: Context, job: Job, by: By) -> bool:
             data={"job_id": job.job_id, "after": {"job_id": job.job_id}},
         )
         after = replace(admission, staged=max(0, admission.staged - 1)).with_state(state)
-        inside = let_in(stored.admission, place)
+        inside = mark_admitted(stored.admission, place)
         write = AdmissionWrite(before=stored, after=after, log=(entry,))
         await context.index.move_place(active, inside, now + FIRST_CHECK, write)
-        await admission_turns.admission_calls(context, write, known)
+        await admission_turns.send_calls(context, write, known)
         return True
 
-    return await admission_turns.at_admission(context, job.tenant, act)
+    return await admission_turns.act_on_admission(context, job.tenant, act)

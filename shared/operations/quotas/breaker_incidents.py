@@ -9,7 +9,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from shared.core.gates.breaker import BreakerState, at
+from shared.core.gates.breaker import BreakerState, advance
 from shared.core.gates.changes import ChangeType
 from shared.core.gates.rules import EVERY, GateState
 from shared.core.incidents import IncidentKind
@@ -44,7 +44,7 @@ async def keep_incident(context: Context, state: GateState) -> None:
     if state.breaker is None:
         return
     now, gate = context.clock.now(), state.gate
-    breaker = at(state.breaker, now)
+    breaker = advance(state.breaker, now)
     is_open = breaker.state is not BreakerState.CLOSED
     if not is_open and (breaker.closed_at is None or now - breaker.closed_at >= _JUST_CLOSED):
         return
@@ -57,7 +57,7 @@ async def keep_incident(context: Context, state: GateState) -> None:
 
 async def _make(context: Context, state: GateState) -> None:
     """The incident of the last opening, unless an incident was open then or since."""
-    openings = await _openings(context, state)
+    openings = await _read_openings(context, state)
     if not openings:
         return
     gate, last = state.gate, openings[-1]
@@ -77,7 +77,7 @@ async def _make(context: Context, state: GateState) -> None:
     )
 
 
-async def _openings(context: Context, state: GateState) -> list[_Opening]:
+async def _read_openings(context: Context, state: GateState) -> list[_Opening]:
     """By the gate's log, the first opening since the breaker was closed last, and those after it, in their order."""
     first = max(0, state.log_seq - _ENTRIES)
     found: list[_Opening] = []

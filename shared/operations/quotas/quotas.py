@@ -13,12 +13,12 @@ from datetime import datetime
 
 from shared import telemetry
 from shared.core.gates import changes
-from shared.core.gates.admission_state import AdmissionState, epoch_of
+from shared.core.gates.admission_state import AdmissionState, find_epoch
 from shared.core.gates.changes import ChangeType, Patch
 from shared.core.gates.log import LogEntry
-from shared.core.gates.queue_position import MAX_POSITION, waiting_of
+from shared.core.gates.queue_position import MAX_POSITION, count_waiting
 from shared.core.gates.rules import (
-    DIVIDED,
+    ALLOCATED,
     EVERY,
     GUARDS,
     MAX_RULES,
@@ -36,11 +36,11 @@ from shared.errors import BusUnavailable
 from shared.operations.context import Context
 from shared.operations.gates import admission_turns, guards, type_breakers
 from shared.operations.gates.admission_turns import Uncounted
-from shared.operations.gates.allocations import divide_soon
-from shared.operations.gates.freed import let_in
-from shared.operations.gates.gate_logs import state_of
-from shared.operations.gates.gated_tenants import enter, leave_or_stay
-from shared.operations.gates.waiting import read_admission, would_go_in
+from shared.operations.gates.allocations import allocate_after_change
+from shared.operations.gates.freed import take_turn
+from shared.operations.gates.gate_logs import read_state
+from shared.operations.gates.gated_tenants import enter_tenant, remove_unused_tenant
+from shared.operations.gates.waiting import count_admissible, read_admission
 from shared.operations.incidents.incidents import settle_incident
 from shared.operations.jobs.admission import notify
 from shared.operations.process.concurrency import at_once
@@ -103,7 +103,7 @@ async def set_rule(
     await guards.check_rule(context, gate, patch)
 
     def alter(state: GateState, now: datetime) -> GateState:
-        after = changes.patched(state, patch)
+        after = changes.apply_patch(state, patch)
         if after is not state:
             # the same change again, whose answer was lost, is no stale one
             _check_seq(state, rule_seq)
@@ -119,16 +119,16 @@ async def preview_rule(context: Context, gate: Gate, patch: Patch | None, *, rul
     """
     await guards.check_rule(context, gate, patch or {})
     admission, known = await read_admission(context, gate.tenant, also=gate)
-    before = await state_of(context, admission, gate)
+    before = await read_state(context, admission, gate)
     _check_seq(before, rule_seq)
-    after = changes.patched(before, patch) if patch is not None else _deleted(before)
+    after = changes.apply_patch(before, patch) if patch is not None else _delete_rule(before)
     now = context.clock.now()
     _check_room(admission, after, now)
-    changed = Changed(before, after, admission.with_state(after), _with_default(known, after))
+    changed = Changed(before, after, admission.with_state(after), _apply_default(known, after))
     if gate.tenant == EVERY:
         return Preview(changed, None, None)
-    released = await would_go_in(context, changed.admission, known)
-    return Preview(changed, released, min(MAX_POSITION, max(0, waiting_of(admission, gate) - released)))
+    released = await count_admissible(context, changed.admission, known)
+    return Preview(changed, released, min(MAX_POSITION, max(0, count_waiting(admission, gate) - released)))
 
 
 async def delete_rule(
@@ -141,7 +141,7 @@ async def delete_rule(
 
     def alter(state: GateState, now: datetime) -> GateState:
         _check_seq(state, rule_seq)
-        return _deleted(state)
+        return _delete_rule(state)
 
     return await _change(context, orchestrations, gate, alter, ChangeType.RULE_DELETED, by)
 
@@ -156,8 +156,8 @@ async def hold(
 
     def alter(state: GateState, now: datetime) -> GateState:
         _check_ahead(until, now)
-        return changes.held(
-            state, Hold(reason=changes.short(by.reason), actor=by.actor, at=now, until=until, own=by.own), now
+        return changes.apply_hold(
+            state, Hold(reason=changes.shorten(by.reason), actor=by.actor, at=now, until=until, own=by.own), now
         )
 
     return await _change(context, orchestrations, gate, alter, ChangeType.HELD, by)
@@ -182,13 +182,13 @@ async def throttle(
         guards.check_throttle(gate)
         asked = Throttle(
             max_per_hour=max_per_hour,
-            reason=changes.short(by.reason),
+            reason=changes.shorten(by.reason),
             actor=by.actor,
             at=now,
             until=until,
             own=by.own,
         )
-        return changes.throttled(state, asked, now)
+        return changes.apply_throttle(state, asked, now)
 
     return await _change(context, orchestrations, gate, alter, ChangeType.THROTTLED, by)
 
@@ -197,7 +197,7 @@ async def resume(context: Context, orchestrations: Orchestrations, gate: Gate, b
     """Ends hold and throttle. Raises QuotaForbidden, Transient."""
 
     def alter(state: GateState, now: datetime) -> GateState:
-        return changes.resumed(state, now, own=by.own)
+        return changes.apply_resume(state, now, own=by.own)
 
     return await _change(context, orchestrations, gate, alter, ChangeType.RESUMED, by)
 
@@ -207,7 +207,7 @@ async def reset_breaker(context: Context, orchestrations: Orchestrations, gate: 
 
     Raises NoBreaker, Transient.
     """
-    known, over_all = await admission_turns.directory(context), gate.kind is GateKind.PLATFORM_TYPE
+    known, over_all = await admission_turns.read_directory(context), gate.kind is GateKind.PLATFORM_TYPE
     stored = await context.of_all_tenants.allocations.read(gate.id) if over_all else None
 
     def alter(state: GateState, now: datetime) -> GateState:
@@ -216,7 +216,7 @@ async def reset_breaker(context: Context, orchestrations: Orchestrations, gate: 
             raise NoBreaker(gate.words)
         if stored is None:
             return changes.reset(state)
-        found = replace(state, breaker=type_breakers.latest(stored.record, state))
+        found = replace(state, breaker=type_breakers.pick_latest(stored.record, state))
         return state if (after := changes.reset(found)) is found else after
 
     changed = await _change(context, orchestrations, gate, alter, ChangeType.BREAKER_RESET, by)
@@ -228,25 +228,25 @@ async def reset_breaker(context: Context, orchestrations: Orchestrations, gate: 
 async def _change(
     context: Context, orchestrations: Orchestrations, gate: Gate, alter: _Alter, type_: ChangeType, by: By
 ) -> Changed:
-    await admission_turns.directory(context)
+    await admission_turns.read_directory(context)
     # without its counts, which may take a minute: the write has them
     stored = await context.admissions.read(gate.tenant)
     admission = (
         stored.admission if stored is not None else AdmissionState(tenant=gate.tenant, counted_at=context.clock.now())
     )
-    before = await state_of(context, admission, gate)
+    before = await read_state(context, admission, gate)
     after = alter(before, context.clock.now())  # what is refused, or changes nothing, leaves no trace
     if after is before:
         # a rule for every tenant whose writer died between admission state and directory is there by the repetition
         await _publish_default(context, after)
         return Changed(before, after, *await read_admission(context, gate.tenant))
     _check_room(admission, after, context.clock.now())
-    await enter(context, gate.tenant)
+    await enter_tenant(context, gate.tenant)
     changed = await _write(context, gate, alter, type_, by)
     await _publish_default(context, changed.after)
-    await leave_or_stay(context, changed.admission)
-    if gate.kind in DIVIDED:
-        for tenant, entered in (await divide_soon(context, gate)).items():
+    await remove_unused_tenant(context, changed.admission)
+    if gate.kind in ALLOCATED:
+        for tenant, entered in (await allocate_after_change(context, gate)).items():
             await notify(context, orchestrations, tenant, entered)
     if gate.tenant == EVERY:
         if gate.kind not in GUARDS:
@@ -265,7 +265,7 @@ async def _change(
 async def _admit(context: Context, orchestrations: Orchestrations, tenant: str) -> None:
     """Admits the jobs that a change lets start; the change is in effect, so a fault is for the sweeper."""
     with telemetry.tolerate(Exception, "DESK_UNSEEN", tenant_id=tenant):
-        await notify(context, orchestrations, tenant, await let_in(context, tenant))
+        await notify(context, orchestrations, tenant, await take_turn(context, tenant))
 
 
 async def _write(context: Context, gate: Gate, alter: _Alter, type_: ChangeType, by: By) -> Changed:
@@ -274,7 +274,7 @@ async def _write(context: Context, gate: Gate, alter: _Alter, type_: ChangeType,
 
     async def act(stored: StoredAdmission, known: Directory) -> Changed:
         now = context.clock.now()
-        before = await state_of(context, stored.admission, gate)
+        before = await read_state(context, stored.admission, gate)
         for changed, entry, _ in tried:
             if before.log_hash == entry.hash:
                 # an earlier try of this very write went through
@@ -286,22 +286,22 @@ async def _write(context: Context, gate: Gate, alter: _Alter, type_: ChangeType,
         if gate.kind is GateKind.SOURCE and gate.id not in stored.admission.gates:
             # only sources with a gate are counted
             raise Uncounted(replace(stored, admission=stored.admission.with_state(before)))
-        last_epoch = epoch_of(stored.admission, gate.name)
-        after, entry = changes.changed(
+        last_epoch = find_epoch(stored.admission, gate.name)
+        after, entry = changes.record_change(
             before, after, known, type_, actor=by.actor, reason=by.reason, at=now, last_epoch=last_epoch
         )
-        admission = changes.with_change(stored.admission, after, known, now, is_fed=context.events is not None)
+        admission = changes.apply_change(stored.admission, after, known, now, is_fed=context.events is not None)
         changed = Changed(before, after, admission, known)
         tried.append((changed, entry, stored.admission))
         await context.index.write_admission(AdmissionWrite(before=stored, after=admission, log=(entry,)))
         return changed
 
-    written = await admission_turns.at_admission(context, gate.tenant, act)
+    written = await admission_turns.act_on_admission(context, gate.tenant, act)
     for changed, entry, admission in tried:
         if changed is written:
             note_gate_log(context.events, gate, [entry])
             if gate.tenant != EVERY:
-                await admission_turns.ask_owed(context, admission, written.admission, written.directory)
+                await admission_turns.request_due_allocations(context, admission, written.admission, written.directory)
     return written
 
 
@@ -336,7 +336,7 @@ async def _call_admissions(context: Context) -> None:
         await at_once((await context.index.tenants())[:_MAX_CALLS], one)
 
 
-def _with_default(known: Directory, state: GateState) -> Directory:
+def _apply_default(known: Directory, state: GateState) -> Directory:
     gate = state.gate
     if gate.tenant != EVERY:
         return known
@@ -349,10 +349,10 @@ def _with_default(known: Directory, state: GateState) -> Directory:
     return replace(known, defaults=defaults)
 
 
-def _deleted(state: GateState) -> GateState:
+def _delete_rule(state: GateState) -> GateState:
     if state.rule is None:
         raise GateNotFound(f"with a rule of its own: {state.gate.words}")
-    return changes.without_rule(state)
+    return changes.remove_rule(state)
 
 
 def _check_seq(state: GateState, rule_seq: int | None) -> None:
@@ -370,8 +370,8 @@ def _check_room(admission: AdmissionState, after: GateState, now: datetime) -> N
     others = sum(changes.is_set(state, now) for id_, state in admission.gates.items() if id_ != after.gate.id)
     if changes.is_set(after, now) and others >= MAX_RULES:
         raise TooManyRules(MAX_RULES)
-    size, before = changes.size_of(after), changes.size_of(admission.state(after.gate))
+    size, before = changes.measure(after), changes.measure(admission.state(after.gate))
     if size > before:
-        size += sum(changes.size_of(state) for id_, state in admission.gates.items() if id_ != after.gate.id)
+        size += sum(changes.measure(state) for id_, state in admission.gates.items() if id_ != after.gate.id)
         if size > changes.MAX_BYTES:
             raise TooManyRules(f"{changes.MAX_BYTES // 1024} KiB")

@@ -15,9 +15,9 @@ from shared.core.canonical import encode_key
 from shared.core.gates.admission_state import AdmissionState
 from shared.core.gates.rules import Directory
 from shared.operations.context import Context
-from shared.operations.gates.admission_turns import COUNTS_PATIENCE, Uncounted, at_admission, directory
-from shared.operations.gates.allocations import divide_owed
-from shared.operations.gates.freed import let_in
+from shared.operations.gates.admission_turns import COUNTS_PATIENCE, Uncounted, act_on_admission, read_directory
+from shared.operations.gates.allocations import allocate_if_due
+from shared.operations.gates.freed import take_turn
 from shared.operations.jobs.admission import notify
 from shared.operations.sweeper.state import IsOver, Pass
 from shared.operations.sweeper.turns import AT_ONCE, at_once, from_on
@@ -34,7 +34,7 @@ _DIFFERENCE = 10
 
 async def admit_waiting(one: Pass, is_over: IsOver) -> None:
     """Takes a turn of each tenant in whose admission state jobs wait or leave, until none is left to admit."""
-    known = await directory(one.context)
+    known = await read_directory(one.context)
     tenants = [tenant for tenant in from_on([*one.awake], one.position.admit) if known.concerns(tenant)]
     stopped_at = await take_turns(one, tenants, is_over, _is_owed)
     one.position = replace(one.position, admit=stopped_at)
@@ -55,7 +55,7 @@ async def take_turns(
         try:
             if tenant in seen or is_owed is None or await is_owed(one, tenant):
                 seen.add(tenant)
-                entered = await let_in(one.context, tenant, counts=False)
+                entered = await take_turn(one.context, tenant, counts=False)
                 await notify(one.context, one.orchestrations, tenant, entered)
                 if entered.job_ids or entered.more:
                     waiting.append(tenant)
@@ -87,7 +87,7 @@ async def _is_owed(one: Pass, tenant: str) -> bool:
 
 async def allocate(one: Pass, is_over: IsOver) -> None:
     """Allocates each quota over all tenants to which an allocation is owed, and starts the jobs that it admits."""
-    known = await directory(one.context)
+    known = await read_directory(one.context)
     one.gates += known.over_all.values()
     quotas = [state.gate for state in known.over_all.values()]
     # from anywhere on: where the time is too short for all, no quota is always the last
@@ -95,7 +95,7 @@ async def allocate(one: Pass, is_over: IsOver) -> None:
     for gate in [*quotas[first:], *quotas[:first]]:
         row = f"books BOOK:{gate.id}"
         try:
-            for tenant, entered in (await divide_owed(one.context, known, gate)).items():
+            for tenant, entered in (await allocate_if_due(one.context, known, gate)).items():
                 await notify(one.context, one.orchestrations, tenant, entered)
             one.note_success(row)
         except Exception as fault:
@@ -111,7 +111,7 @@ async def check_counts(one: Pass, tenant: str, found: TenantCounts, *, at_one_ti
     all of the rows. Returns whether the tenant is owed a turn. Raises Contended, LedgerUnavailable.
     """
     context, now = one.context, one.context.clock.now()
-    if not (await directory(context)).concerns(tenant):
+    if not (await read_directory(context)).concerns(tenant):
         # no quota concerns jobs that wait any more
         return bool(found.waiting)
     rows, before = (found.inside, found.staged, found.waiting), one.admissions.get(tenant)
@@ -137,7 +137,7 @@ async def check_counts(one: Pass, tenant: str, found: TenantCounts, *, at_one_ti
         await context.bus.admission_calls.call(tenant)
         return stored.admission
 
-    after = await at_admission(context, tenant, act, counts_patience=COUNTS_PATIENCE)
+    after = await act_on_admission(context, tenant, act, counts_patience=COUNTS_PATIENCE)
     if not is_small or _counts_of(after) != counted:
         telemetry.warn("DESK_COUNTED_ANEW", tenant_id=tenant, counted=counted, found=rows)
     return is_small
@@ -148,11 +148,11 @@ async def settle_before_sleep(context: Context, tenant: str) -> bool:
 
     Raises LedgerUnavailable.
     """
-    if not (await directory(context)).concerns(tenant) or not await context.admissions.freed(
+    if not (await read_directory(context)).concerns(tenant) or not await context.admissions.freed(
         tenant, limit=1, unread=[]
     ):
         return True
-    await let_in(context, tenant, counts=False)
+    await take_turn(context, tenant, counts=False)
     return False
 
 

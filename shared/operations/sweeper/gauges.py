@@ -8,7 +8,7 @@ from datetime import datetime
 
 from shared import telemetry
 from shared.core.gates.breaker import BreakerState
-from shared.core.gates.breaker import at as breaker_at
+from shared.core.gates.breaker import advance as breaker_at
 from shared.core.gates.rules import GateState
 from shared.core.jobs.states import JobStatus
 from shared.ports.sweeps import Share, WorkCounts

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from shared.core.gates.rules import GateState
 from shared.core.incidents import IncidentKind
-from shared.operations.gates.admission_turns import directory
+from shared.operations.gates.admission_turns import read_directory
 from shared.operations.incidents.row_incidents import open_row, settle_rows
 from shared.operations.quotas.breaker_incidents import keep_incident
 from shared.operations.sweeper.state import IsOver, Pass
@@ -42,7 +42,7 @@ async def look_at_directory(one: Pass, is_over: IsOver) -> None:
     """
     context, now = one.context, one.context.clock.now()
     try:
-        await directory(context)
+        await read_directory(context)
     finally:
         if not context.process.gate_directory.is_outdated(now):
             one.note_success(DIRECTORY)

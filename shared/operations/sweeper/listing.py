@@ -15,7 +15,7 @@ from datetime import datetime
 
 from shared import telemetry
 from shared.core.canonical import encode_key
-from shared.core.gates.places import Owed, PlaceState, owed
+from shared.core.gates.places import Owed, PlaceState, find_owed
 from shared.core.jobs.job import Record
 from shared.core.jobs.states import JobStatus, StepStatus
 from shared.core.usage import HOUR, hour_of, inside_by
@@ -197,7 +197,7 @@ class _Part:
             longer_out(found.untaken, untaken(record))
         # of one that waits or was set aside no look is due
         asleep = state in (PlaceState.WAITING, PlaceState.OFF)
-        if asleep and row.place and owed(record.job, row.place) is not Owed.NOTHING:
+        if asleep and row.place and find_owed(record.job, row.place) is not Owed.NOTHING:
             found.astray.append(row)
             return row
         if state is PlaceState.WAITING and await context.index.restore_waiting(row):

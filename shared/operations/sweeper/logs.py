@@ -22,8 +22,8 @@ from shared.core.gates.admission_state import AdmissionState
 from shared.core.gates.rules import EVERY, Directory, GateState
 from shared.operations.context import Context
 from shared.operations.events.feed_comparison import is_log_behind
-from shared.operations.gates.admission_turns import at_admission, directory
-from shared.operations.gates.gated_tenants import is_in_use, leave_or_stay
+from shared.operations.gates.admission_turns import act_on_admission, read_directory
+from shared.operations.gates.gated_tenants import is_in_use, remove_unused_tenant
 from shared.operations.incidents.row_incidents import report_row
 from shared.operations.sweeper.turns import at_once, from_on
 from shared.ports.admissions import AdmissionWrite, StoredAdmission
@@ -54,7 +54,7 @@ async def compare_logs(
 async def _compare_gates(
     context: Context, share: Share, gates: Iterable[GateState], is_over: Callable[[], bool], *, whole: bool
 ) -> None:
-    known = await directory(context)
+    known = await read_directory(context)
     found: defaultdict[str, list[GateState]] = defaultdict(list)
     for state in gates:
         if state.gate.tenant != EVERY:
@@ -100,7 +100,7 @@ async def _compare_admission(
     # one that has just come in is about to be given a rule
     is_settled = since is not None and since + _YOUNG <= context.clock.now()
     if admission is not None and is_settled and not is_in_use(context, admission):
-        await leave_or_stay(context, admission)
+        await remove_unused_tenant(context, admission)
 
 
 async def _forget(context: Context, tenant: str, idle: dict[str, int]) -> AdmissionState:
@@ -111,12 +111,12 @@ async def _forget(context: Context, tenant: str, idle: dict[str, int]) -> Admiss
     async def act(stored: StoredAdmission, known: Directory) -> AdmissionState:
         gates, now = stored.admission.gates, context.clock.now()
         gone = {id_ for id_, seq in idle.items() if id_ in gates and gates[id_].log_seq == seq}
-        after = changes.without(stored.admission, {id_ for id_ in gone if changes.is_idle(gates[id_], known, now)})
+        after = changes.remove_gates(stored.admission, {id_ for id_ in gone if changes.is_idle(gates[id_], known, now)})
         if len(after.gates) != len(gates):
             await context.index.write_admission(AdmissionWrite(before=stored, after=after))
         return after
 
-    return await at_admission(context, tenant, act)
+    return await act_on_admission(context, tenant, act)
 
 
 async def compare_incidents(context: Context, is_over: Callable[[], bool], *, whole: bool) -> int:

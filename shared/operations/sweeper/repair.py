@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from shared.core.gates.admission import ASLEEP
-from shared.core.gates.places import Owed, PlaceState, owed
+from shared.core.gates.places import Owed, PlaceState, find_owed
 from shared.core.jobs import durable_names
 from shared.core.jobs.durable_names import restarts
 from shared.core.jobs.history import Origin
@@ -33,7 +33,7 @@ from shared.errors import (
 )
 from shared.operations.context import Context
 from shared.operations.gates import admission_turns
-from shared.operations.gates.freed import take_turn
+from shared.operations.gates.freed import take_turn_after_end
 from shared.operations.jobs.admission import notify
 from shared.operations.jobs.dependencies import next_check
 from shared.operations.jobs.places import reconcile_place
@@ -162,7 +162,9 @@ async def _recheck(context: Context, job: Job, active: ActiveRow) -> None:
     row, now = await context.index.read_active(active.tenant, active.job_id), context.clock.now()
     if row is None or row.check_at != active.check_at:
         return
-    is_asleep = row.place is not None and row.place.state is PlaceState.OFF and owed(job, row.place) is Owed.NOTHING
+    is_asleep = (
+        row.place is not None and row.place.state is PlaceState.OFF and find_owed(job, row.place) is Owed.NOTHING
+    )
     wakes_at = next_check(context, job) if job.status is JobStatus.WAITING_FOR_JOBS else job.expires_at or ASLEEP
     until = max(wakes_at, now + RECHECK_AFTER) if is_asleep else now + RECHECK_AFTER
     await context.index.reschedule_check(row, until, looks=row.looks)
@@ -194,11 +196,13 @@ async def _withdraw(
         if stored is not None and stored.record.job.error_code != Reason.WITHDRAWN:
             return  # the creator came first after all
     row = await context.index.read_active(active.tenant, active.job_id)
-    counted = (row is not None and row.place is not None) or (await admission_turns.directory(context)).concerns(
+    counted = (row is not None and row.place is not None) or (await admission_turns.read_directory(context)).concerns(
         active.tenant
     )
     if await context.index.withdraw(active, counted=counted):
-        await notify(context, orchestrations, active.tenant, await take_turn(context, active.tenant, active.job_id))
+        await notify(
+            context, orchestrations, active.tenant, await take_turn_after_end(context, active.tenant, active.job_id)
+        )
 
 
 async def _restart(context: Context, orchestrations: Orchestrations, stored: Stored, *, silent: bool = False) -> None:

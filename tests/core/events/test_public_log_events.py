@@ -31,7 +31,7 @@ RULE = Rule(max_active=5, breaker=BreakerRule())
 def changed(
     before: GateState, after: GateState, type_: ChangeType, *, reason: str = "why"
 ) -> tuple[GateState, LogEntry]:
-    return changes.changed(before, after, Directory(), type_, actor="ann", reason=reason, at=START)
+    return changes.record_change(before, after, Directory(), type_, actor="ann", reason=reason, at=START)
 
 
 def types(entry: LogEntry, gate: Gate = GATE) -> list[str]:

@@ -13,12 +13,12 @@ from shared.core.gates.admission_state import (
     BlockReason,
     Candidate,
     WaitingQueue,
-    enter,
+    admit_candidate,
     evaluate_gates,
 )
 from shared.core.gates.breaker import Breaker, BreakerRule
-from shared.core.gates.ends import GOOD_ENDS, MAX_SETTLED, advance_breakers, is_good, record_outcome
-from shared.core.gates.places import Place, PlaceState, arrive, give_back, line_up, recounted
+from shared.core.gates.ends import GOOD_ENDS, MAX_ADVANCED, advance_breakers, is_good, record_outcome
+from shared.core.gates.places import Place, PlaceState, admit_or_queue, apply_count, decide_arrival, release
 from shared.core.gates.rules import Directory, Gate, GateKind, GateState, Hold, Rule
 from shared.core.jobs.reasons import Reason
 from shared.core.jobs.states import JobStatus
@@ -57,17 +57,17 @@ class Type:
         return Candidate(job_id=job_id, job_type="OCR", mode="DEFAULT", source=None, priority=priority, rank=0)
 
     def posts(self, job_id: str) -> PlaceState:
-        decision = arrive(self.admission, self.directory, self.candidate(job_id), self.now)
+        decision = decide_arrival(self.admission, self.directory, self.candidate(job_id), self.now)
         self.admission, place = decision.admission, decision.place
         if place.state is PlaceState.ARRIVING:
-            self.admission, place = line_up(self.admission, self.directory, place, self.now)
+            self.admission, place = admit_or_queue(self.admission, self.directory, place, self.now)
         self.places[job_id] = place
         return place.state
 
     def ends(self, job_id: str, status: JobStatus = JobStatus.FAILED_FINAL, code: str = Reason.TIME_EXCEEDED) -> None:
         place = self.places.pop(job_id)
         ended = job(status, code if status is JobStatus.FAILED_FINAL else None)
-        found = record_outcome(give_back(self.admission, place), self.directory, place, self.now, good=is_good(ended))
+        found = record_outcome(release(self.admission, place), self.directory, place, self.now, good=is_good(ended))
         self.admission, self.opened = found.admission, found.opened
 
     @property
@@ -103,12 +103,12 @@ def test_an_open_breaker_stops_its_type_and_half_open_so_many_of_this_epoch() ->
     assert one.posts("waits") is PlaceState.WAITING
     one.now += MINUTE
     assert (one.shut(), one.admission.inside_of(OCR)) == (None, 2)
-    one.admission = enter(one.admission, one.directory, one.candidate("probe"), one.now)
+    one.admission = admit_candidate(one.admission, one.directory, one.candidate("probe"), one.now)
     one.places["probe"] = Place(candidate=one.candidate("probe"), breaker_epoch=1)
     assert (one.shut(), one.shut(emergency=True), one.breaker.inside) == (BlockReason.BREAKER, None, 1)
     one.ends("early-2")
     assert (one.shut(), one.breaker.inside) == (BlockReason.BREAKER, 1)
-    assert recounted(one.admission, list(one.places.values()), one.now).state(OCR).breaker == one.breaker
+    assert apply_count(one.admission, list(one.places.values()), one.now).state(OCR).breaker == one.breaker
     one.ends("probe", JobStatus.SUCCEEDED)
     assert (one.shut(), one.breaker.inside, one.breaker.allow) == (None, 0, 2)
 
@@ -119,7 +119,7 @@ def test_a_probe_that_does_not_count_does_not_hold_it_shut(lost: str) -> None:
     one = two_failed()
     one.posts("line")
     one.now += MINUTE
-    one.admission = enter(one.admission, one.directory, one.candidate("probe"), one.now)
+    one.admission = admit_candidate(one.admission, one.directory, one.candidate("probe"), one.now)
     one.places["probe"] = Place(candidate=one.candidate("probe"), breaker_epoch=1)
     assert one.shut() is BlockReason.BREAKER
     if lost == "never":
@@ -147,7 +147,7 @@ def test_each_move_is_an_entry_of_the_log() -> None:
     for number in range(2):
         one.posts(f"j{number}")
         place = one.places.pop(f"j{number}")
-        found = record_outcome(give_back(one.admission, place), one.directory, place, one.now, good=False)
+        found = record_outcome(release(one.admission, place), one.directory, place, one.now, good=False)
         one.admission, entries = found.admission, [*entries, *found.log]
     assert advance_breakers(one.admission, one.directory, one.now) == (one.admission, ())
     one.now += MINUTE
@@ -178,7 +178,7 @@ def test_time_moves_a_few_breakers_in_one_transaction() -> None:
     )
     admission, first = advance_breakers(admission, known, now)
     admission, second = advance_breakers(admission, known, now)
-    assert (len(first), len(second), advance_breakers(admission, known, now)) == (MAX_SETTLED, 3, (admission, ()))
+    assert (len(first), len(second), advance_breakers(admission, known, now)) == (MAX_ADVANCED, 3, (admission, ()))
 
 
 def test_a_breaker_that_is_taken_away_begins_again() -> None:

@@ -11,17 +11,17 @@ from hypothesis import strategies as st
 
 from shared.core.gates.breaker import (
     MAX_COOLDOWN_S,
-    RING,
+    MAX_ENDS,
     Breaker,
     BreakerRule,
     BreakerState,
     End,
-    at,
-    counted,
-    folded,
-    limit,
-    merged,
-    next_change,
+    advance,
+    count_end,
+    count_ends,
+    find_limit,
+    find_next_change,
+    merge_ends,
     reset,
 )
 from shared.core.gates.rules import Gate, GateKind
@@ -44,12 +44,12 @@ class Life:
     def ends(self, *goods: bool, has_line: bool = True, epoch: int | None = None) -> Breaker:
         for good in goods:
             end = End(self.now, self.breaker.epoch if epoch is None else epoch, good)
-            self.breaker = counted(self.breaker, self.rule, end, self.now, has_line=has_line)
+            self.breaker = count_end(self.breaker, self.rule, end, self.now, has_line=has_line)
         return self.breaker
 
     def passes(self, span: timedelta) -> Breaker:
         self.now += span
-        self.breaker = at(self.breaker, self.now)
+        self.breaker = advance(self.breaker, self.now)
         return self.breaker
 
 
@@ -86,7 +86,7 @@ def test_it_opens_at_the_rate_of_enough_ends(bad: int, good: int, rule: BreakerR
     """Neither before `min_calls`, nor below `failure_rate`; at it, to the job."""
     life = Life(rule=rule)
     assert life.ends(*[True] * good, *[False] * bad).state is expected
-    assert limit(life.breaker, life.now) == (0 if expected is OPEN else None)
+    assert find_limit(life.breaker, life.now) == (0 if expected is OPEN else None)
 
 
 def test_jobs_that_are_rare_open_it_too_and_old_ends_do_not_count() -> None:
@@ -106,9 +106,9 @@ def test_the_last_fifty_ends_count() -> None:
     life = Life()
     life.ends(*[True] * 200)
     assert life.ends(*[False] * 24).state is CLOSED
-    assert life.breaker.calls == RING
+    assert life.breaker.calls == MAX_ENDS
     assert life.ends(False).state is OPEN
-    assert life.breaker.opened_by == (25, RING)
+    assert life.breaker.opened_by == (25, MAX_ENDS)
 
 
 # --- while it is open, and after
@@ -135,7 +135,7 @@ def test_it_doubles_after_as_many_good_ends_and_closes_past_thirty_two() -> None
     """1, 2, 4 ... 32 jobs at once: closed by the sixty-third good end in a row."""
     life, seen = half_open(), []
     for _ in range(63):
-        seen.append(limit(life.breaker, life.now))
+        seen.append(find_limit(life.breaker, life.now))
         life.passes(SECOND)
         life.ends(True)
     assert [seen.count(each) for each in (1, 2, 4, 8, 16, 32)] == [1, 2, 4, 8, 16, 32]
@@ -171,7 +171,7 @@ def test_time_alone_is_what_looks_at_each_moment_make_of_it() -> None:
     often, once = opened(BreakerRule(cooldown_s=7)), opened(BreakerRule(cooldown_s=7))
     for _ in range(400):
         often.passes(SECOND)
-        assert at(once.breaker, often.now) == often.breaker
+        assert advance(once.breaker, often.now) == often.breaker
     # 33 cool-downs after it was half-open
     assert often.breaker.closed_at == START + 7 * SECOND + 32 * 7 * SECOND
 
@@ -179,18 +179,18 @@ def test_time_alone_is_what_looks_at_each_moment_make_of_it() -> None:
 def test_next_change_is_when_the_limit_changes() -> None:
     life = opened()
     for _ in range(33):
-        moment = next_change(life.breaker, life.now)
+        moment = find_next_change(life.breaker, life.now)
         assert moment is not None
-        assert limit(life.breaker, moment - timedelta(microseconds=1)) == limit(life.breaker, life.now)
-        assert limit(life.breaker, moment) != limit(life.breaker, life.now)
+        assert find_limit(life.breaker, moment - timedelta(microseconds=1)) == find_limit(life.breaker, life.now)
+        assert find_limit(life.breaker, moment) != find_limit(life.breaker, life.now)
         life.now = moment
-    assert (limit(life.breaker, life.now), next_change(life.breaker, life.now)) == (None, None)
+    assert (find_limit(life.breaker, life.now), find_next_change(life.breaker, life.now)) == (None, None)
 
 
 def test_a_clock_behind_anothers_changes_nothing() -> None:
     life = half_open()
-    assert at(life.breaker, life.now - 60 * MINUTE) is life.breaker
-    assert limit(life.breaker, life.now - 60 * MINUTE) == 1
+    assert advance(life.breaker, life.now - 60 * MINUTE) is life.breaker
+    assert find_limit(life.breaker, life.now - 60 * MINUTE) == 1
 
 
 steps = st.lists(
@@ -215,18 +215,18 @@ def test_nothing_holds_it_shut_for_ever(moves: list[tuple[str, bool, int]], cool
             case "good" | "bad":
                 life.ends(what == "good", has_line=has_line)
             case "old" if epoch:
-                assert life.ends(False, True, epoch=epoch - 1) is at(life.breaker, life.now)
+                assert life.ends(False, True, epoch=epoch - 1) is advance(life.breaker, life.now)
             case "reset":
                 life.breaker = reset(life.breaker)
         assert life.breaker.epoch - epoch in (0, 1)
-        assert life.breaker.calls <= RING
+        assert life.breaker.calls <= MAX_ENDS
         assert {end.epoch for end in life.breaker.ring} <= {life.breaker.epoch}
-    stuck, cooldown = limit(life.breaker, life.now), timedelta(seconds=life.breaker.cooldown_s)
+    stuck, cooldown = find_limit(life.breaker, life.now), timedelta(seconds=life.breaker.cooldown_s)
     for _ in range(34):
         if stuck is None:
             break
         life.passes(cooldown)
-        later = limit(life.breaker, life.now)
+        later = find_limit(life.breaker, life.now)
         assert later is None or later > stuck
         stuck = later
     assert stuck is None
@@ -264,25 +264,25 @@ def ring(good: int, bad: int, *, epoch: int = 0, after: int = 0) -> list[End]:
 def test_no_tenant_decides_for_all(rings: dict[str, list[End]], opens: bool) -> None:
     """One that sends broken documents, or is most of the jobs, counts for half; a dead service stops all the same."""
     now = START + MINUTE
-    assert (folded(Breaker(), RULE, rings, now, has_line=True).state is OPEN) is opens
+    assert (count_ends(Breaker(), RULE, rings, now, has_line=True).state is OPEN) is opens
 
 
 @pytest.mark.parametrize(("min_tenants", "opens"), [(2, True), (3, False)])
 def test_bad_ends_of_so_many_tenants_open_it(min_tenants: int, opens: bool) -> None:
     rings, rule = {"a": ring(0, 5), "b": ring(0, 5)}, BreakerRule(min_tenants=min_tenants)
-    assert (folded(Breaker(), rule, rings, START + MINUTE, has_line=True).state is OPEN) is opens
+    assert (count_ends(Breaker(), rule, rings, START + MINUTE, has_line=True).state is OPEN) is opens
 
 
 def test_rings_are_folded_once() -> None:
     """The same rings again change nothing; what is new in them counts, also where it comes late."""
     rings = {"a": ring(2, 2), "b": ring(2, 2)}
     now = START + MINUTE
-    once = folded(Breaker(), RULE, rings, now, has_line=True)
+    once = count_ends(Breaker(), RULE, rings, now, has_line=True)
     assert (once.calls, once.bad) == (8, 4)
-    assert folded(once, RULE, rings, now, has_line=True) == once
+    assert count_ends(once, RULE, rings, now, has_line=True) == once
     rings["b"] = [*rings["b"], End(START, 0, False)]
-    twice = folded(once, RULE, rings, now, has_line=True)
+    twice = count_ends(once, RULE, rings, now, has_line=True)
     assert (twice.calls, twice.bad, [end.tenant for end in twice.ring[:3]]) == (9, 5, ["a", "b", "b"])
     more = {**rings, "a": [*rings["a"], *ring(0, 1, after=9)]}
-    assert folded(twice, RULE, more, now, has_line=True).state is OPEN
-    assert len(merged({"a": ring(40, 0), "b": ring(40, 0)}, now)) == RING
+    assert count_ends(twice, RULE, more, now, has_line=True).state is OPEN
+    assert len(merge_ends({"a": ring(40, 0), "b": ring(40, 0)}, now)) == MAX_ENDS

@@ -10,17 +10,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shared.core.gates.admission import AdmissionResult, AdmissionRound, Waiting, is_open, next_wake_up
-from shared.core.gates.admission_state import AdmissionState, BlockReason, Candidate, rank
+from shared.core.gates.admission import AdmissionResult, AdmissionRound, QueuedJob, find_next_wake_up, is_open
+from shared.core.gates.admission_state import AdmissionState, BlockReason, Candidate, compute_rank
 from shared.core.gates.places import (
-    LineFull,
     Place,
     PlaceState,
-    Rejects,
-    arrive,
-    give_back,
-    line_up,
-    recounted,
+    QueueFull,
+    QuotaRejects,
+    admit_or_queue,
+    apply_count,
+    decide_arrival,
+    release,
     set_aside,
 )
 from shared.core.gates.rules import Directory, Gate, GateKind, GateState, Hold, Rule
@@ -63,22 +63,22 @@ class OneTenant:
             mode="DEFAULT",
             source=source,
             priority=priority,
-            rank=rank(self.now, priority),
+            rank=compute_rank(self.now, priority),
         )
 
     def posts(self, job_id: str, **of: str) -> PlaceState:
         self.lets_in()
-        decision = arrive(self.admission, self.directory, self.candidate(job_id, **of), self.now)
+        decision = decide_arrival(self.admission, self.directory, self.candidate(job_id, **of), self.now)
         self.admission, place = decision.admission, decision.place
         if place.state is PlaceState.ARRIVING:
-            self.admission, place = line_up(self.admission, self.directory, place, self.now)
+            self.admission, place = admit_or_queue(self.admission, self.directory, place, self.now)
         self.places[job_id] = place
         if place.state is PlaceState.ADMITTED:
             self.began.append((job_id, self.now))
         return place.state
 
     def ends(self, job_id: str) -> None:
-        self.admission = give_back(self.admission, self.places.pop(job_id))
+        self.admission = release(self.admission, self.places.pop(job_id))
         self.lets_in()
 
     def lets_in(self, room: int = 20) -> AdmissionResult:
@@ -96,10 +96,10 @@ class OneTenant:
             self.began.append((job_id, self.now))
         return let
 
-    def rows(self, line: int) -> list[Waiting]:
+    def rows(self, line: int) -> list[QueuedJob]:
         waiting = [place.candidate for place in self.places.values() if place.line == line]
         ordered = sorted(waiting, key=lambda each: (each.rank, each.job_id))
-        return [Waiting(each, line, "claim", START) for each in ordered]
+        return [QueuedJob(each, line, "claim", START) for each in ordered]
 
     @property
     def inside(self) -> list[str]:
@@ -107,7 +107,7 @@ class OneTenant:
 
     def sets(self, state: GateState) -> None:
         """Made, or changed: what is inside is counted by the rows."""
-        self.admission = recounted(self.admission.with_state(state), list(self.places.values()), self.now)
+        self.admission = apply_count(self.admission.with_state(state), list(self.places.values()), self.now)
 
 
 def limited(most: int, **rule: int) -> OneTenant:
@@ -244,7 +244,7 @@ def test_who_changed_lines_is_looked_at_again() -> None:
         tenant.posts(f"in-{number}")
     tenant.posts("scanned", source="scanner")
     tenant.sets(GateState(gate=source_gate("scanner"), rule=Rule(max_active=1), rule_seq=1))
-    tenant.admission = give_back(tenant.admission, tenant.places.pop("in-0"))
+    tenant.admission = release(tenant.admission, tenant.places.pop("in-0"))
     let = tenant.lets_in()
     assert ([len(let.relined), len(let.admitted)], let.more) == ([1, 0], True)
     assert [len(tenant.lets_in().admitted), tenant.lets_in().more] == [1, False]
@@ -253,15 +253,15 @@ def test_who_changed_lines_is_looked_at_again() -> None:
 def test_more_kinds_than_lines_are_refused_and_break_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """The kind past the last line is a full line; a job that would have to change to one waits where it is."""
     most = 30
-    monkeypatch.setattr("shared.core.gates.admission_state.MAX_LINES", most)
+    monkeypatch.setattr("shared.core.gates.admission_state.MAX_QUEUES", most)
     tenant = OneTenant(GateState(gate=TENANT, rule=Rule(max_active=1), hold=hold()))
     for number in range(most):
         tenant.posts(f"job-{number}", job_type=f"T{number}")
-    with pytest.raises(LineFull):
+    with pytest.raises(QueueFull):
         tenant.posts("one more", job_type="another")
     place = Place(state=PlaceState.OFF, candidate=tenant.candidate("back", job_type="another"))
-    with pytest.raises(LineFull):
-        line_up(tenant.admission, tenant.directory, place, tenant.now)
+    with pytest.raises(QueueFull):
+        admit_or_queue(tenant.admission, tenant.directory, place, tenant.now)
     tenant.posts("of a source", job_type="T0", source="scanner")
     tenant.ends("job-0")
     tenant.sets(GateState(gate=source_gate("scanner"), rule_seq=1))
@@ -281,7 +281,7 @@ def test_the_end_of_every_line() -> None:
     tenant.posts("one")
     tenant.posts("two", job_type="B")
     before = tenant.admission
-    with pytest.raises(LineFull) as full:
+    with pytest.raises(QueueFull) as full:
         tenant.posts("three", job_type="C")
     assert (full.value.limit, tenant.admission) == (2, before)
     tenant.ends("two")
@@ -297,14 +297,14 @@ def test_a_limit_of_the_settings_refuses_and_a_line_alone_does_not() -> None:
     assert tenant.posts("a1", job_type="A") is PlaceState.ADMITTED
     assert tenant.posts("a2", job_type="A") is PlaceState.WAITING
     assert tenant.posts("b1", job_type="B") is PlaceState.ADMITTED
-    with pytest.raises(Rejects) as refused:
+    with pytest.raises(QuotaRejects) as refused:
         tenant.posts("b2", job_type="B")
     assert refused.value.verdict.blocked_by is BlockReason.FULL
-    with pytest.raises(Rejects):
+    with pytest.raises(QuotaRejects):
         # full, and its own line is not empty: the tenant's limit stops it as well
         tenant.posts("a3", job_type="A")
-    tenant.admission = give_back(give_back(tenant.admission, tenant.places.pop("a1")), tenant.places.pop("b1"))
-    decision = arrive(tenant.admission, tenant.directory, tenant.candidate("a3", job_type="A"), tenant.now)
+    tenant.admission = release(release(tenant.admission, tenant.places.pop("a1")), tenant.places.pop("b1"))
+    decision = decide_arrival(tenant.admission, tenant.directory, tenant.candidate("a3", job_type="A"), tenant.now)
     assert decision.stopped_by is not None
     assert (decision.stopped_by.blocked_by, decision.place.state) == (BlockReason.LINE, PlaceState.ARRIVING)
 
@@ -352,8 +352,10 @@ def test_a_recount_gives_what_the_transactions_gave(
                 tenant.admission, tenant.places[job_id] = set_aside(tenant.admission, place)
             elif act == "back" and place.state is PlaceState.OFF:
                 tenant.lets_in()
-                tenant.admission, tenant.places[job_id] = line_up(tenant.admission, tenant.directory, place, tenant.now)
-        again = recounted(tenant.admission, list(tenant.places.values()), tenant.now)
+                tenant.admission, tenant.places[job_id] = admit_or_queue(
+                    tenant.admission, tenant.directory, place, tenant.now
+                )
+        again = apply_count(tenant.admission, list(tenant.places.values()), tenant.now)
         assert (again.inside, again.inside_by_source, again.emergencies, again.staged) == (
             tenant.admission.inside,
             tenant.admission.inside_by_source,
@@ -370,7 +372,7 @@ def test_a_recount_gives_what_the_transactions_gave(
         pass
     assert not any(is_open(tenant.admission, tenant.directory, line, tenant.now) for line in tenant.admission.lines)
     if tenant.admission.lines and per_hour is None:
-        assert next_wake_up(tenant.admission, tenant.directory, tenant.now) is None
+        assert find_next_wake_up(tenant.admission, tenant.directory, tenant.now) is None
 
 
 def test_a_line_that_the_admission_forgot_is_found_by_its_rows() -> None:
@@ -379,7 +381,7 @@ def test_a_line_that_the_admission_forgot_is_found_by_its_rows() -> None:
     tenant.posts("inside")
     tenant.posts("waits")
     [(number, line)] = tenant.admission.lines.items()
-    forgot = recounted(replace(tenant.admission, lines={}), list(tenant.places.values()), tenant.now)
+    forgot = apply_count(replace(tenant.admission, lines={}), list(tenant.places.values()), tenant.now)
     assert forgot.lines == {number: line}
     tenant.admission = replace(
         tenant.admission, lines={**tenant.admission.lines, 7: replace(line, job_type="gone", count=3)}
@@ -387,4 +389,4 @@ def test_a_line_that_the_admission_forgot_is_found_by_its_rows() -> None:
     tenant.ends("inside")
     tenant.ends("waits")
     assert (tenant.inside, tenant.admission.lines.keys()) == ([], {7})
-    assert recounted(tenant.admission, list(tenant.places.values()), tenant.now).lines == {}
+    assert apply_count(tenant.admission, list(tenant.places.values()), tenant.now).lines == {}

@@ -23,14 +23,14 @@ def starts(state: GateState, rule: Rule | None, until: timedelta, wait: Callable
     """As many as are allowed, each as soon as it is, or `wait` later."""
     now, found = START, []
     while True:
-        at = rate.next_start(state, rule, now)
+        at = rate.find_next_start(state, rule, now)
         if at is not None:
             assert at > now
-            assert rate.next_start(state, rule, at - MICROSECOND) is not None, "it was allowed before"
+            assert rate.find_next_start(state, rule, at - MICROSECOND) is not None, "it was allowed before"
             now = at
         else:
             found.append(now)
-            state = rate.spent(state, rule, now)
+            state = rate.spend(state, rule, now)
             now += wait()
         if now > START + until:
             return [each for each in found if each <= START + until]
@@ -61,13 +61,13 @@ def test_no_clock_gives_more_than_the_promise(per_hour: int, burst: int, waits: 
     for wait_ms in waits:
         now += timedelta(milliseconds=wait_ms)
         latest = max(latest, now)
-        while rate.next_start(state, rule, now) is None:
-            state = rate.spent(state, rule, now)
+        while rate.find_next_start(state, rule, now) is None:
+            state = rate.spend(state, rule, now)
             count += 1
-        at = rate.next_start(state, rule, now)
+        at = rate.find_next_start(state, rule, now)
         assert at is not None
         # what is said is true: then it opens, by whichever clock
-        assert rate.next_start(state, rule, at) is None
+        assert rate.find_next_start(state, rule, at) is None
     assert count <= per_hour * ((latest - START) / HOUR) + per_hour * max(0.0, (START - now) / HOUR) + burst
 
 
@@ -75,13 +75,13 @@ def test_a_changed_rate_keeps_the_credit() -> None:
     """What was saved by the old rate, whole and in part, is there under the new one."""
     rule, state = Rule(max_per_hour=60, burst=5), GateState(gate=TENANT)
     for _ in range(5):
-        state = rate.spent(state, rule, START)
-    state = rate.settled(state, rule, START + timedelta(seconds=90))
+        state = rate.spend(state, rule, START)
+    state = rate.accrue(state, rule, START + timedelta(seconds=90))
     assert state.credit == rate.START * 3 // 2
     faster = replace(rule, max_per_hour=3600)
-    assert rate.next_start(state, faster, START + timedelta(seconds=90)) is None
-    state = rate.spent(state, faster, START + timedelta(seconds=90))
-    assert rate.next_start(state, faster, START + timedelta(seconds=90)) == START + timedelta(seconds=90.5)
+    assert rate.find_next_start(state, faster, START + timedelta(seconds=90)) is None
+    state = rate.spend(state, faster, START + timedelta(seconds=90))
+    assert rate.find_next_start(state, faster, START + timedelta(seconds=90)) == START + timedelta(seconds=90.5)
 
 
 def test_a_throttle_begins_and_ends() -> None:
@@ -92,7 +92,7 @@ def test_a_throttle_begins_and_ends() -> None:
     found = starts(throttled, rule, timedelta(minutes=11), timedelta)
     before, after = [each for each in found if each < until], [each for each in found if each >= until]
     assert (len(before), len(after)) == (10, 61)
-    state = rate.spent(GateState(gate=TENANT, throttle=replace(throttle, max_per_hour=1)), None, START)
-    assert rate.next_start(state, None, START) == until
-    assert rate.next_start(state, None, until) is None
-    assert rate.spent(state, None, until) is state
+    state = rate.spend(GateState(gate=TENANT, throttle=replace(throttle, max_per_hour=1)), None, START)
+    assert rate.find_next_start(state, None, START) == until
+    assert rate.find_next_start(state, None, until) is None
+    assert rate.spend(state, None, until) is state

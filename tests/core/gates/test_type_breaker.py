@@ -12,18 +12,18 @@ from shared.core.gates.admission_state import (
     BlockReason,
     Candidate,
     WaitingQueue,
-    count,
-    enter,
-    epoch_of,
+    add_active,
+    admit_candidate,
     evaluate_gates,
-    leave,
+    find_epoch,
+    remove_active,
 )
-from shared.core.gates.allocation import places
-from shared.core.gates.breaker import Breaker, BreakerRule, BreakerState, End, further, reset
-from shared.core.gates.demand import Demand, demand_of, in_epoch, owed
-from shared.core.gates.places import Place, recounted
+from shared.core.gates.allocation import count_slots
+from shared.core.gates.breaker import Breaker, BreakerRule, BreakerState, End, pick_later, reset
+from shared.core.gates.demand import Demand, find_due_allocations, measure_demand, move_to_epoch
+from shared.core.gates.places import Place, apply_count
 from shared.core.gates.rules import Directory, Gate, GateKind, GateState, Rule, Share
-from shared.core.gates.type_breaker import after_ends, record_end, sync_breaker, sync_breaker_with
+from shared.core.gates.type_breaker import apply_ends, record_end, sync_breaker, sync_breakers
 from tests.jobs import START
 
 OCR = Gate.over_all(GateKind.PLATFORM_TYPE, "OCR")
@@ -56,8 +56,8 @@ def shut(
 def test_a_admission_that_knows_of_an_opening_is_shut_for_everybody() -> None:
     """Until its end; then by what it keeps, which stops no emergency. A second time it is the same admission state."""
     known = published(OPEN)
-    one = sync_breaker(admission(inside=3, keep=5), known)
-    assert sync_breaker(one, known) is one
+    one = sync_breakers(admission(inside=3, keep=5), known)
+    assert sync_breakers(one, known) is one
     assert [shut(one, known), shut(one, known, emergency=True)] == [BlockReason.BREAKER, BlockReason.BREAKER]
     assert [shut(one, known, after=MINUTE), shut(one, known, after=MINUTE, emergency=True)] == [
         BlockReason.BREAKER,
@@ -65,26 +65,28 @@ def test_a_admission_that_knows_of_an_opening_is_shut_for_everybody() -> None:
     ]
     lent = one.with_share(replace(one.share(OCR), keep=1))
     assert (shut(lent, known), shut(lent, known, after=MINUTE)) == (BlockReason.BREAKER, None)
-    full = enter(lent, known, ONE, START + MINUTE)
+    full = admit_candidate(lent, known, ONE, START + MINUTE)
     assert (full.counted_of(OCR), full.inside_of(OCR), shut(full, known, after=MINUTE)) == (1, 4, BlockReason.BREAKER)
 
 
 def test_it_is_open_again_where_that_is_published_or_lent() -> None:
     """An older epoch, or an older state of this one, that comes late limits nothing any more."""
-    one = sync_breaker(admission(), published(OPEN))
-    free = sync_breaker(one, published(CLOSED))
+    one = sync_breakers(admission(), published(OPEN))
+    free = sync_breakers(one, published(CLOSED))
     assert (shut(one, published(CLOSED)), shut(free, published(CLOSED))) == (BlockReason.BREAKER, None)
-    assert sync_breaker(free, published(OPEN)) is free
-    assert sync_breaker(sync_breaker(one, published(reset(OPEN))), published(OPEN)).share(OCR).breaker.limited is False
+    assert sync_breakers(free, published(OPEN)) is free
+    assert (
+        sync_breakers(sync_breakers(one, published(reset(OPEN))), published(OPEN)).share(OCR).breaker.limited is False
+    )
 
 
 @pytest.mark.parametrize("breaker", [OPEN, reset(OPEN)])
 def test_no_epoch_lets_in_more_than_was_lent(breaker: Breaker) -> None:
     """Of five with three inside two are left, or none while it is not closed."""
     known = published(breaker, max_active=9)
-    one = sync_breaker(admission(inside=3, keep=5), known)
+    one = sync_breakers(admission(inside=3, keep=5), known)
     while shut(one, known) is None:
-        one = enter(one, known, ONE, START)
+        one = admit_candidate(one, known, ONE, START)
     assert one.inside_of(OCR) == (5 if breaker.state is BreakerState.CLOSED else 3)
 
 
@@ -92,22 +94,22 @@ def test_one_number_is_of_both_breakers_of_a_type() -> None:
     """The tenant's own opens, then that over all, then its own again: each job counts in the epochs since its own."""
     own = GateState(gate=OWN, rule=Rule(breaker=BreakerRule()), breaker=Breaker(epoch=1))
     one = admission().with_state(own)
-    numbers = [epoch_of(one, "OCR")]
-    one = count(one, ONE, numbers[-1])
-    one = sync_breaker_with(one, OCR, OPEN)
-    numbers.append(epoch_of(one, "OCR"))
-    one = count(one, ONE, numbers[-1])
+    numbers = [find_epoch(one, "OCR")]
+    one = add_active(one, ONE, numbers[-1])
+    one = sync_breaker(one, OCR, OPEN)
+    numbers.append(find_epoch(one, "OCR"))
+    one = add_active(one, ONE, numbers[-1])
     one = one.with_state(replace(one.state(OWN), breaker=Breaker(epoch=3)))
-    numbers.append(epoch_of(one, "OCR"))
-    one = count(one, ONE, numbers[-1])
+    numbers.append(find_epoch(one, "OCR"))
+    one = add_active(one, ONE, numbers[-1])
     found = one.state(OWN).breaker
     assert numbers == [1, 2, 3]
     assert (found and found.inside, one.counted_of(OCR), one.inside_of(OCR)) == (1, 2, 3)
     rows = [Place(candidate=ONE, breaker_epoch=number) for number in numbers]
-    again = recounted(one, rows, START)
+    again = apply_count(one, rows, START)
     assert (again.gates, again.shares, again.inside) == (one.gates, one.shares, one.inside)
     for number, counted in zip(numbers, (2, 1, 0), strict=True):
-        one = leave(one, ONE, number)
+        one = remove_active(one, ONE, number)
         assert one.counted_of(OCR) == counted
 
 
@@ -120,7 +122,7 @@ def test_which_ends_a_admission_keeps_and_a_division_has_to_see() -> None:
         seen.append(gate)
     assert seen == [OCR, None, OCR]
     assert [end.good for end in one.share(OCR).breaker.ring] == [True, True, False]
-    one = sync_breaker(one, published(HALF_OPEN))
+    one = sync_breakers(one, published(HALF_OPEN))
     assert record_end(one, known, Place(candidate=ONE), at, good=False) == (one, None)
     probing = one.with_share(replace(one.share(OCR), keep=2))
     for good, keep in ((True, 2), (False, 0)):
@@ -132,16 +134,16 @@ def test_which_ends_a_admission_keeps_and_a_division_has_to_see() -> None:
 
 def test_how_many_places_there_are() -> None:
     """What is inside of before takes one of the number's, and none of the breaker's."""
-    claims = [demand_of(admission(inside=each, keep=each), published(max_active=9), OCR, START) for each in (2, 4)]
-    behind: list[Demand] = [in_epoch(claim, HALF_OPEN) for claim in claims]
+    claims = [measure_demand(admission(inside=each, keep=each), published(max_active=9), OCR, START) for each in (2, 4)]
+    behind: list[Demand] = [move_to_epoch(claim, HALF_OPEN) for claim in claims]
     assert [(each.inside, each.before, each.share.keep, each.is_behind) for each in behind] == [
         (0, 2, 0, True),
         (0, 4, 0, True),
     ]
-    assert places(9, None, claims, START) == 9
-    assert places(None, CLOSED, behind, START) is None
-    assert [places(number, HALF_OPEN, behind, START) for number in (None, 20, 7, 5)] == [2, 2, 1, 0]
-    assert places(20, OPEN, behind, START) == 0
+    assert count_slots(9, None, claims, START) == 9
+    assert count_slots(None, CLOSED, behind, START) is None
+    assert [count_slots(number, HALF_OPEN, behind, START) for number in (None, 20, 7, 5)] == [2, 2, 1, 0]
+    assert count_slots(20, OPEN, behind, START) == 0
 
 
 def test_an_end_of_a_job_of_before_calls_for_a_division() -> None:
@@ -151,8 +153,8 @@ def test_an_end_of_a_job_of_before_calls_for_a_division() -> None:
         (published(OPEN, max_active=5), timedelta(), False),
         (published(CLOSED), timedelta(), False),
     ):
-        one = sync_breaker(admission(inside=3), known)
-        assert bool(owed(one, leave(one, ONE, 0), known, START + after)) is is_owed
+        one = sync_breakers(admission(inside=3), known)
+        assert bool(find_due_allocations(one, remove_active(one, ONE, 0), known, START + after)) is is_owed
 
 
 def test_two_readings_of_a_breaker() -> None:
@@ -160,7 +162,7 @@ def test_two_readings_of_a_breaker() -> None:
     order = [Breaker(), OPEN, HALF_OPEN, CLOSED, reset(OPEN), replace(OPEN, epoch=3)]
     for number, one in enumerate(order):
         for other in order[number + 1 :]:
-            assert further(one, other) == further(other, one) == other
+            assert pick_later(one, other) == pick_later(other, one) == other
 
 
 def test_ends_of_other_epochs_say_nothing() -> None:
@@ -168,6 +170,6 @@ def test_ends_of_other_epochs_say_nothing() -> None:
     old = [End(START + MINUTE, 0, False) for _ in range(60)]
     rings = {tenant: [End(START, 1, False), *old] for tenant in ("a", "b")}
     now, rule = START + MINUTE, BreakerRule(min_calls=2)
-    assert after_ends(CLOSED, rule, rings, now, has_line=True)[-1].state is BreakerState.OPEN
-    assert after_ends(Breaker(epoch=5), rule, rings, now, has_line=True)[-1].calls == 0
-    assert after_ends(CLOSED, None, rings, now, has_line=True) == (CLOSED,)
+    assert apply_ends(CLOSED, rule, rings, now, has_line=True)[-1].state is BreakerState.OPEN
+    assert apply_ends(Breaker(epoch=5), rule, rings, now, has_line=True)[-1].calls == 0
+    assert apply_ends(CLOSED, None, rings, now, has_line=True) == (CLOSED,)

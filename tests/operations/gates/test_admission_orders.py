@@ -19,9 +19,9 @@ from shared.adapters.tables.active import inserts
 from shared.adapters.tables.admissions import wait_entity
 from shared.adapters.tables.keys import due_row
 from shared.adapters.tables.table import Operation
-from shared.core.gates.admission import Waiting
-from shared.core.gates.admission_state import AdmissionState, leave
-from shared.core.gates.places import Decision, Place, PlaceState, arrive, give_back, line_up
+from shared.core.gates.admission import QueuedJob
+from shared.core.gates.admission_state import AdmissionState, remove_active
+from shared.core.gates.places import Decision, Place, PlaceState, admit_or_queue, decide_arrival, release
 from shared.core.gates.rules import Gate, GateKind, GateState, Hold, Rule
 from shared.core.jobs.history import Origin
 from shared.core.jobs.job import Job
@@ -326,17 +326,17 @@ def lines_up_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """WAIT is written with the claim, before the job has rows."""
 
     def arrived(admission: Any, directory: Any, candidate: Any, now: Any, **fields: Any) -> Decision:
-        decision = arrive(admission, directory, candidate, now, **fields)
+        decision = decide_arrival(admission, directory, candidate, now, **fields)
         if decision.place.state is not PlaceState.ARRIVING:
             return decision
-        after, place = line_up(decision.admission, directory, decision.place, now)
+        after, place = admit_or_queue(decision.admission, directory, decision.place, now)
         return replace(decision, admission=after, place=place)
 
     def inserted(partition: str, job: Job, place: Place | None) -> list[Operation]:
         (_, active), (_, due) = inserts(partition, job, place)
         if place is None or place.line is None:
             return [("create", active), ("create", due)]
-        waiting = Waiting(place.candidate, place.line, job.idempotency_hash, job.created_at, ASLEEP)
+        waiting = QueuedJob(place.candidate, place.line, job.idempotency_hash, job.created_at, ASLEEP)
         asleep = {"check_at": ASLEEP}
         due |= {"RowKey": due_row(ASLEEP, job.job_id)}
         rows = ({**active, **asleep}, {**due, **asleep}, wait_entity(partition, waiting, place.line))
@@ -359,7 +359,7 @@ def finishes_without_a_look(monkeypatch: pytest.MonkeyPatch) -> None:
 def counts_by_existence(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever has an ACTIVE row is thought to hold a place."""
     monkeypatch.setattr(
-        freed, "give_back", lambda admission, place: leave(give_back(admission, place), place.candidate, 0)
+        freed, "give_back", lambda admission, place: remove_active(release(admission, place), place.candidate, 0)
     )
 
 
@@ -373,7 +373,7 @@ def ends_without_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
         row = active.freed(job.updated_at) if active is not None and fields["counted"] else None
         if row is not None:
             stored = self.admissions.admissions[job.tenant]
-            await self.write_admission(AdmissionWrite(before=stored, after=give_back(stored.admission, row.place)))
+            await self.write_admission(AdmissionWrite(before=stored, after=release(stored.admission, row.place)))
         return left
 
     monkeypatch.setattr(MemoryIndex, "close", closed)
@@ -381,7 +381,7 @@ def ends_without_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def takes_rows_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     """A turn leaves the FREED rows that it has taken."""
-    write = admission_turns.admission_write
+    write = admission_turns.prepare_write
 
     async def written(*args: Any) -> Any:
         return replace(await write(*args), freed=())

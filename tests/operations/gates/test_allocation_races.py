@@ -13,7 +13,7 @@ from shared.core.gates.breaker import BreakerState
 from shared.core.gates.rules import EVERY, Gate
 from shared.core.jobs.states import JobStatus
 from shared.operations.gates import admission_counts
-from shared.operations.gates.allocations import divide
+from shared.operations.gates.allocations import allocate
 from shared.operations.jobs.admission import notify
 from shared.operations.quotas import quotas
 from shared.operations.sweeper.sweep import sweep
@@ -41,7 +41,7 @@ from tests.worlds.gates import (
 
 def divides(gate: Gate = PLATFORM) -> Work:
     async def work(world: World) -> None:
-        for tenant, entered in (await divide(world.context, gate)).items():
+        for tenant, entered in (await allocate(world.context, gate)).items():
             await notify(world.context, world.orchestrations, tenant, entered)
 
     return work
@@ -160,8 +160,8 @@ def test_a_division_without_epochs_lends_too_much(monkeypatch: pytest.MonkeyPatc
     def taken(share: Any, goal: int, epoch: int) -> Any:
         return replace(share, keep=min(share.keep, goal))
 
-    monkeypatch.setattr(allocation, "given", given)
-    monkeypatch.setattr(allocation, "taken", taken)
+    monkeypatch.setattr(allocation, "grant", given)
+    monkeypatch.setattr(allocation, "reclaim", taken)
     with pytest.raises(AssertionError, match="are lent"):
         explore("a division, and another after one gave up", kills=())
 

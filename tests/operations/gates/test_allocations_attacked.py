@@ -73,7 +73,7 @@ async def test_place_time_of_a_great_weight_is_not_rounded_away(world: World) ->
     at = allocation.AllocationRecord(gate_id="g", accounts={"a": allocation.Account(requested=True)})
     for second in range(1, 701):
         claims = [replace(claims[0], place_ms=second * 1000)]
-        at = replace(at, accounts=allocation.accounts_of(at, claims))
+        at = replace(at, accounts=allocation.accrue_accounts(at, claims))
     assert at.accounts["a"].time == pytest.approx(1000, rel=0.1)
 
 
@@ -268,7 +268,7 @@ def test_a_book_has_room_for_so_many_names() -> None:
     full = allocation.AllocationRecord(
         gate_id="g", accounts={f"{number}": allocation.Account() for number in range(990)}
     )
-    assert allocation.room_for(full, [f"new {number}" for number in range(50)]) == 10
+    assert allocation.count_room(full, [f"new {number}" for number in range(50)]) == 10
     long = [f"{number:0480d}" for number in range(1000)]
-    room = allocation.room_for(allocation.AllocationRecord(gate_id="g"), long)
+    room = allocation.count_room(allocation.AllocationRecord(gate_id="g"), long)
     assert 800 < room < 900

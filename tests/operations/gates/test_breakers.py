@@ -14,7 +14,7 @@ from shared.core.gates.breaker import BreakerState
 from shared.core.gates.rules import EVERY, Gate, GateKind
 from shared.core.jobs.states import JobStatus
 from shared.errors import LedgerUnavailable
-from shared.operations.gates.waiting import queue_position_of, read_admission
+from shared.operations.gates.waiting import read_admission, read_position
 from shared.operations.quotas import quotas
 from shared.refusals import NoBreaker, QuotaInvalid, RuleChanged
 from tests.operations.conftest import World
@@ -187,7 +187,7 @@ async def test_who_waits_at_a_breaker_sees_it(world: World) -> None:
     """`explain` and the view say until when, half-open how many; the first one's time is the end of the cool-down."""
     waiting = await opened(world)
     breaker = await breaker_of(world)
-    standings = [await queue_position_of(world.context, (await world.job(job_id)).job) for job_id in waiting]
+    standings = [await read_position(world.context, (await world.job(job_id)).job) for job_id in waiting]
     first, second = standings[:2]
     assert first is not None
     assert second is not None
@@ -209,6 +209,6 @@ async def test_who_waits_at_a_breaker_sees_it(world: World) -> None:
     shown = quota(admission, known, admission.state(OCR), world.clock.now(), None).breaker
     assert shown is not None
     assert (shown.state, shown.until, shown.allow) == ("HALF_OPEN", None, 1)
-    standing = await queue_position_of(world.context, (await world.job(waiting[1])).job)
+    standing = await read_position(world.context, (await world.job(waiting[1])).job)
     text = explain(await world.job(waiting[1]), world.clock.now(), None, standing=standing).text
     assert "which is half-open and lets 1 in at once" in text

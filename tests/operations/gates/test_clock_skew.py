@@ -12,8 +12,8 @@ import pytest
 
 from shared.core.gates.rules import Gate, GateKind
 from shared.core.jobs.states import JobStatus
-from shared.operations.gates.allocations import divide_called
-from shared.operations.gates.freed import let_in
+from shared.operations.gates.allocations import allocate_on_call
+from shared.operations.gates.freed import take_turn
 from shared.operations.jobs.admission import notify
 from shared.operations.process.gate_directory import GateDirectory
 from shared.operations.quotas import quotas
@@ -60,10 +60,12 @@ async def delivered(world: World, handler: World, *, until: datetime) -> int:
         count += 1
         if since is None:
             queue.calls.remove((name, None, at))
-            await notify(handler.context, handler.orchestrations, name, await let_in(handler.context, name, due_at=at))
+            await notify(
+                handler.context, handler.orchestrations, name, await take_turn(handler.context, name, due_at=at)
+            )
             continue
         queue.divisions.remove((name, at, since))
-        for tenant, entered in (await divide_called(handler.context, PLATFORM, since)).items():
+        for tenant, entered in (await allocate_on_call(handler.context, PLATFORM, since)).items():
             await notify(handler.context, handler.orchestrations, tenant, entered)
 
 
@@ -89,7 +91,7 @@ async def test_other_turns_add_no_calls_to_a_rate(world: World) -> None:
     counts = []
     for _ in range(4):
         counts.append(await delivered(world, world, until=world.clock.now() + timedelta(seconds=10)))
-        await let_in(world.context, "tenant_a")
+        await take_turn(world.context, "tenant_a")
     assert max(counts[1:]) <= counts[0] + 1
     assert [(await world.job(job_id)).job.status for job_id in jobs].count(JobStatus.QUEUED) >= 36
 
@@ -103,7 +105,7 @@ async def test_a_sweep_of_a_admission_that_waits_for_hours_asks_for_no_further_c
     asked = len(world.context.bus.admission_calls.calls)  # type: ignore[attr-defined]
     for _ in range(5):
         world.clock.advance(60)
-        await let_in(world.context, "tenant_a")
+        await take_turn(world.context, "tenant_a")
     assert len(world.context.bus.admission_calls.calls) == asked  # type: ignore[attr-defined]
 
 

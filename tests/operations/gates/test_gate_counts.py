@@ -10,7 +10,7 @@ import pytest
 
 from shared.core.gates.rules import Gate, GateKind, GateState, Rule
 from shared.operations.gates import admission_counts
-from shared.operations.gates.freed import let_in
+from shared.operations.gates.freed import take_turn
 from shared.operations.jobs.places import reconcile_place
 from shared.operations.process.gate_directory import GateDirectory
 from shared.operations.sweeper import admission
@@ -144,7 +144,7 @@ async def test_a_tenant_with_many_jobs_is_counted_by_a_call(world: World, monkey
     counted = limited(world, max_inflight_per_tenant=9, overflow="stage")
     [late] = await posted(counted, 6)
     assert await statuses(world, [late]) == ["THROTTLED"]
-    await let_in(counted.context, "tenant_a")
+    await take_turn(counted.context, "tenant_a")
     stored = await world.ledger.read(late)
     assert stored is not None
     await reconcile_place(counted.context, counted.orchestrations, stored)
@@ -167,7 +167,7 @@ async def test_a_long_count_is_not_begun_again(staging: World, monkeypatch: pyte
         return await pages(*args, **fields)
 
     staging.index.list_active = slow  # type: ignore[method-assign]
-    await let_in(staging.context, "tenant_a")
+    await take_turn(staging.context, "tenant_a")
     staging.index.list_active = pages  # type: ignore[method-assign]
     assert others == ["waits"] * 5
     assert (await admission_of(staging)).active == 9
@@ -222,5 +222,5 @@ async def test_the_sweeper_has_a_large_tenant_counted_by_a_call(
     await swept(counted)
     assert bool(counted.context.bus.admission_calls.calls) is is_counted  # type: ignore[attr-defined]
     await swept(counted)
-    await let_in(counted.context, "tenant_a")
+    await take_turn(counted.context, "tenant_a")
     assert (await admission_of(counted)).active == 5

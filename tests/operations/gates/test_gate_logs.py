@@ -9,7 +9,7 @@ import pytest
 from shared.access.caller import Caller
 from shared.core.chained_log import entry_hash
 from shared.core.gates.rules import EVERY, Gate, GateKind
-from shared.operations.gates.platform_gates import state_over_all
+from shared.operations.gates.platform_gates import read_platform_state
 from shared.operations.quotas import quotas
 from shared.ports.admissions import AdmissionWrite
 from shared.refusals import RuleChanged
@@ -101,7 +101,7 @@ async def test_a_forgotten_quota_over_all_tenants_is_set_under_the_etag_that_was
     assert stored is not None
     assert gate.id not in stored.admission.gates
     operator = Caller(actor="op", scopes=frozenset(), tenant=None, sees_all=sees_all, moves_all=True)
-    read = await state_over_all(seen_by(operator, world.context, moving=False), gate, by_operator=True)
+    read = await read_platform_state(seen_by(operator, world.context, moving=False), gate, by_operator=True)
     previewed = await quotas.preview_rule(world.context, gate, {}, rule_seq=read.rule_seq)
     assert previewed.changed.before.rule_seq == read.rule_seq == 2
     with pytest.raises(RuleChanged):

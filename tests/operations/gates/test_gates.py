@@ -17,7 +17,7 @@ from shared.core.jobs.occurrences import ControlKind
 from shared.core.jobs.states import JobStatus
 from shared.errors import LedgerRefused, LedgerUnavailable
 from shared.operations.gates import freed
-from shared.operations.gates.freed import let_in
+from shared.operations.gates.freed import take_turn
 from shared.ports.admissions import AdmissionWrite
 from shared.ports.index import Reservation
 from shared.refusals import LimitReached
@@ -209,11 +209,11 @@ async def test_a_transaction_takes_a_hundred_operations(world: World, monkeypatc
     for job_id in held_again[-40:]:
         # their turn is never taken
         with monkeypatch.context() as patched:
-            patched.setattr(freed, "let_in", no_turn)
+            patched.setattr(freed, "take_turn", no_turn)
             await cancelled(world, job_id)
     await states_written(world, GateState(gate=TENANT, rule_seq=3))
     sizes.clear()
-    await let_in(world.context, "tenant_a")
+    await take_turn(world.context, "tenant_a")
     assert 80 < sizes[0] <= 100
 
 

@@ -8,7 +8,7 @@ from shared.core.gates.rules import Gate, GateKind
 from shared.core.jobs.states import JobStatus
 from shared.errors import LedgerRefused
 from shared.operations.gates import freed
-from shared.operations.gates.admission_turns import Entered
+from shared.operations.gates.admission_turns import AdmittedJobs
 from shared.operations.jobs.creation import Created
 from shared.operations.process.parts import Process
 from shared.operations.quotas import quotas
@@ -117,9 +117,9 @@ async def test_fifty_posts_of_each_process_are_exact(world: World, limit: str, m
     assert sum(isinstance(answer, Created) for answer in answers) == free
 
 
-async def _dies(*_: object) -> Entered:
+async def _dies(*_: object) -> AdmittedJobs:
     """The turn after an end, in a process that dies before it."""
-    return Entered()
+    return AdmittedJobs()
 
 
 async def test_a_request_takes_turns_before_it_is_refused(world: World) -> None:
@@ -141,7 +141,7 @@ async def test_a_request_takes_turns_before_it_is_refused(world: World) -> None:
     with pytest.raises(LimitReached, match="jobs that wait"):
         await create_numbered(world, 1002)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(freed, "take_turn", _dies)
+        patch.setattr(freed, "take_turn_after_end", _dies)
         for job_id in (*jobs, waits):
             await cancelled(world, job_id)
     assert len(await world.index.admissions.freed("tenant_a", limit=1000)) == others + 1

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from shared.core.gates.admission_state import AdmissionState
-from shared.core.gates.places import LineFull
+from shared.core.gates.places import QueueFull
 from shared.errors import Contended, LedgerRefused, LedgerUnavailable
 from shared.operations.gates import freed, queue_joins
-from shared.operations.gates.freed import let_in
+from shared.operations.gates.freed import take_turn
 from shared.operations.process.gate_directory import GateDirectory
 from shared.ports.admissions import AdmissionWrite
 from shared.ports.index import PlaceMove
@@ -95,14 +95,14 @@ async def test_one_of_those_that_join_finds_too_many_queues(staging: World, monk
     """It is told to come again; the others wait in the queue by the same transaction."""
     await posted(staging, 0)
     jobs = await on_their_way(staging, 1, 2, 3)
-    line_up = queue_joins.line_up
+    admit_or_queue = queue_joins.line_up
 
     def full(admission: AdmissionState, known: Any, place: Any, now: Any) -> Any:
         if place.candidate.job_id == jobs[1]:
-            raise LineFull(400, None)  # type: ignore[arg-type]
-        return line_up(admission, known, place, now)
+            raise QueueFull(400, None)  # type: ignore[arg-type]
+        return admit_or_queue(admission, known, place, now)
 
-    monkeypatch.setattr(queue_joins, "line_up", full)
+    monkeypatch.setattr(queue_joins, "admit_or_queue", full)
     found = await repeated(staging, 1, 2, 3)
     assert [type(each).__name__ for each in found] == ["Created", "Contended", "Created"]
     assert isinstance(found[1], Contended)
@@ -165,7 +165,7 @@ async def test_an_end_whose_row_another_process_took_writes_nothing(staging: Wor
 
     async def taken(*args: Any, **fields: Any) -> Any:
         staging.index.admissions.freed = freed  # type: ignore[method-assign]
-        await let_in(other.context, "tenant_a")
+        await take_turn(other.context, "tenant_a")
         return await freed(*args, **fields)
 
     async def counted(admission: AdmissionWrite) -> None:

@@ -13,7 +13,7 @@ from shared.core.gates.rules import EVERY
 from shared.core.jobs.states import JobStatus
 from shared.errors import LedgerUnavailable
 from shared.operations.gates import admission_counts, tenant_counts
-from shared.operations.gates.allocations import divide
+from shared.operations.gates.allocations import allocate
 from shared.operations.jobs.admission import notify
 from shared.operations.sweeper.sweep import sweep
 from tests.operations.conftest import World
@@ -193,7 +193,7 @@ def wrong(world: World) -> str | None:
 
 def divides() -> Work:
     async def work(world: World) -> None:
-        for tenant, entered in (await divide(world.context, PLATFORM)).items():
+        for tenant, entered in (await allocate(world.context, PLATFORM)).items():
             await notify(world.context, world.orchestrations, tenant, entered)
 
     return work

@@ -17,9 +17,9 @@ from shared.core.gates.rules import EVERY, Gate, GateKind, Rule
 from shared.core.jobs.states import JobStatus
 from shared.errors import LedgerUnavailable
 from shared.operations.gates import admission_turns
-from shared.operations.gates.allocations import divide
-from shared.operations.gates.platform_gates import state_over_all
-from shared.operations.gates.waiting import queue_position_of
+from shared.operations.gates.allocations import allocate
+from shared.operations.gates.platform_gates import read_platform_state
+from shared.operations.gates.waiting import read_position
 from shared.operations.quotas import quotas
 from shared.operations.sweeper.sweep import sweep
 from shared.refusals import QuotaInvalid
@@ -107,7 +107,7 @@ async def test_a_tenant_that_comes_while_it_is_open_waits(world: World) -> None:
     await ruled(world, Gate(GateKind.TENANT, "new"), emergency_max_active=5)
     late = [await created(world, 300, "new"), await created(world, 301, "new", priority="emergency")]
     assert set(await statuses(world, late)) == {JobStatus.THROTTLED}
-    standing = await queue_position_of(world.context, (await world.job(late[1])).job)
+    standing = await read_position(world.context, (await world.job(late[1])).job)
     text = explain(await world.job(late[1]), world.clock.now(), None, standing=standing).text
     assert "the breaker of type:OCR, which is open until" in text
     world.clock.advance(33 * 2 * COOLDOWN)
@@ -229,7 +229,7 @@ async def test_what_was_published_too_late_is_made_good(world: World) -> None:
     await ruled(world, OCR_OF_ALL, max_active=7)
     await world.context.admissions.put_over_all(OCR_OF_ALL, replace(state, breaker=None), since)
     world.clock.advance(12)
-    await divide(world.context, OCR_OF_ALL)
+    await allocate(world.context, OCR_OF_ALL)
     stored = await world.context.admissions.read(EVERY)
     assert stored is not None
     assert (await world.context.admissions.directory()).over_all[OCR_OF_ALL.id][0] == stored.admission.state(OCR_OF_ALL)
@@ -240,18 +240,18 @@ async def test_the_gate_shows_its_breaker(world: World) -> None:
     """To an operator and to others: as the last division left it."""
     await opened(world)
     for by_operator in (True, False):
-        state = await state_over_all(world.context, OCR_OF_ALL, by_operator=by_operator)
+        state = await read_platform_state(world.context, OCR_OF_ALL, by_operator=by_operator)
         shown = quota_over_all(
-            await admission_turns.directory(world.context), state, world.clock.now(), [], shows_reasons=True
+            await admission_turns.read_directory(world.context), state, world.clock.now(), [], shows_reasons=True
         ).breaker
         assert shown is not None
         assert (shown.state, shown.bad, shown.calls) == ("OPEN", 2, 2)
     await cooled_down(world)
     world.clock.advance(COOLDOWN)
     await served(world)
-    state = await state_over_all(world.context, OCR_OF_ALL, by_operator=True)
+    state = await read_platform_state(world.context, OCR_OF_ALL, by_operator=True)
     shown = quota_over_all(
-        await admission_turns.directory(world.context), state, world.clock.now(), [], shows_reasons=True
+        await admission_turns.read_directory(world.context), state, world.clock.now(), [], shows_reasons=True
     ).breaker
     assert shown is not None
     assert (shown.state, shown.allow) == ("HALF_OPEN", 2)

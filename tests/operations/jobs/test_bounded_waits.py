@@ -15,7 +15,7 @@ from shared.core.gates.log import LogEntry
 from shared.core.gates.rules import Gate, GateKind
 from shared.operations.bulks.work_bulk import work_bulk
 from shared.operations.gates import freed
-from shared.operations.gates.gate_logs import state_of
+from shared.operations.gates.gate_logs import read_state
 from shared.telemetry import committed
 from tests.jobs import START
 from tests.operations.conftest import World
@@ -39,7 +39,9 @@ async def test_an_end_does_not_wait_for_a_slow_turn(staging: World, monkeypatch:
     await ended(staging, first)
     assert await staging.index.read_active("tenant_a", first) is None
     staging.context.bus.admission_calls.calls.clear()  # type: ignore[attr-defined]
-    await asyncio.gather(*(freed.take_turn(staging.context, "tenant_a", f"job_{number}") for number in range(5)))
+    await asyncio.gather(
+        *(freed.take_turn_after_end(staging.context, "tenant_a", f"job_{number}") for number in range(5))
+    )
     assert [tenant for tenant, *_ in staging.context.bus.admission_calls.calls] == ["tenant_a"]  # type: ignore[attr-defined]
     assert await statuses(staging, [second]) == ["THROTTLED"]
     answers.set()
@@ -88,7 +90,7 @@ async def test_the_head_of_a_long_log_takes_few_reads(world: World, entries: int
         ]
 
     world.index.admissions.log = log  # type: ignore[method-assign]
-    state = await state_of(world.context, AdmissionState(tenant="tenant_a", counted_at=START), gate)
+    state = await read_state(world.context, AdmissionState(tenant="tenant_a", counted_at=START), gate)
     assert (state.log_seq, state.log_hash) == ((entries, f"{entries}") if entries > pruned else (0, ""))
     assert reads["tenant_a"] <= 25
 

@@ -238,7 +238,7 @@ async def test_a_division_that_opens_a_breaker_goes_on_without_its_call(world: W
     jobs = [await created(world, 10 * number, f"t{number}") for number in range(3)]
     for job_id in jobs[:2]:
         await ends(world, job_id)
-    await allocations.divide(world.context, OCR_OF_ALL)
+    await allocations.allocate(world.context, OCR_OF_ALL)
     assert (await breaker_over_all(world)).state is BreakerState.OPEN
     await swept(world)
     assert [each.state for each in await incidents(world, OCR_OF_ALL)] == [IncidentState.OPEN]

@@ -9,8 +9,8 @@ import pytest
 from benchmarks.scale import governance
 from shared.core.gates.allocation import MAX_TENANTS
 from shared.operations.gates import allocations, freed
-from shared.operations.gates.admission_turns import MAX_TOGETHER, directory
-from shared.operations.gates.allocations import divide
+from shared.operations.gates.admission_turns import MAX_JOBS, read_directory
+from shared.operations.gates.allocations import allocate
 from shared.operations.incidents.incidents import dismiss_incident
 from tests.operations.conftest import World
 from tests.operations.support import Counting, by, limited
@@ -20,7 +20,7 @@ from tests.worlds.incidents import an_incident
 
 
 def test_the_model_has_the_bounds_of_the_app() -> None:
-    assert (governance.ENDS_TOGETHER, governance.CREATIONS_TOGETHER) == (freed.MAX_FREED, MAX_TOGETHER)
+    assert (governance.ENDS_TOGETHER, governance.CREATIONS_TOGETHER) == (freed.MAX_FREED, MAX_JOBS)
     assert governance.BOOK_TENANTS == MAX_TENANTS
     assert allocations.INTERVAL.total_seconds() == governance.ALLOCATED_EVERY_S
 
@@ -45,9 +45,9 @@ async def test_an_allocation_reads_each_tenant_once_and_each_that_changes_twice(
         Counting(each) for each in (world.context.admissions, world.context.allocations, world.context.index)
     )
     context = replace(world.context, admissions=admissions, allocations=allocations, index=index)
-    await directory(context)
+    await read_directory(context)
     admissions.calls.clear()
-    await divide(context, PLATFORM)
+    await allocate(context, PLATFORM)
     changed = index.calls["write_admission"]
     assert admissions.calls == {"read": tenants + changed}
     assert allocations.calls["read"] + allocations.calls["asks"] == governance.BOOK_READS

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from shared.adapters.tables.admissions import operations_of
-from shared.core.gates.admission_state import MAX_LINES, WaitingQueue
+from shared.core.gates.admission_state import MAX_QUEUES, WaitingQueue
 from shared.core.gates.breaker import End
-from shared.core.gates.changes import MAX_BYTES, MAX_REASON, size_of
-from shared.core.gates.rules import DIVIDED, AdmissionBreaker, Gate, GateKind, Rule, Share
+from shared.core.gates.changes import MAX_BYTES, MAX_REASON, measure
+from shared.core.gates.rules import ALLOCATED, AdmissionBreaker, Gate, GateKind, Rule, Share
 from shared.operations.quotas import quotas
 from shared.operations.quotas.quotas import By
 from shared.ports.admissions import AdmissionWrite
@@ -58,7 +58,7 @@ async def test_the_row_of_a_tenant_has_room_for_every_job(world: World, characte
     await quotas.hold(world.context, world.orchestrations, first, by, until=until)
     state = (await quotas.throttle(world.context, world.orchestrations, first, by, max_per_hour=9, until=until)).after
     state = replace(state, rule=Rule(max_active=5, max_per_hour=100, burst=3), credit=10**15, credit_at=START)
-    room = min(99, MAX_BYTES // size_of(state))
+    room = min(99, MAX_BYTES // measure(state))
     stored = await world.index.admissions.read("tenant_a")
     assert stored is not None
     admission = replace(stored.admission, gates={gate.id: replace(state, gate=gate) for gate in gates[:room]})
@@ -75,11 +75,11 @@ async def test_the_row_of_a_tenant_has_room_for_every_job(world: World, characte
     # the most that jobs can add: every waiting queue, each source counted, and the ends that breakers keep
     sources = [state.gate.name for state in admission.gates.values() if state.gate.kind is GateKind.SOURCE]
     line = WaitingQueue(job_type="T" * 64, mode="BURST", source="", emergency=False, count=999, head=1 << 41)
-    lines = {number: replace(line, source=sources[number % len(sources)]) for number in range(MAX_LINES)}
+    lines = {number: replace(line, source=sources[number % len(sources)]) for number in range(MAX_QUEUES)}
     ring = tuple(End(at=START + timedelta(microseconds=number), good=False, epoch=number) for number in range(50))
     shares = [
         Share(gate=Gate.over_all(kind, f"{number}{'T' * 60}"), keep=1, breaker=AdmissionBreaker(epoch=9, ring=ring))
-        for kind in DIVIDED
+        for kind in ALLOCATED
         for number in range(3)
     ]
     full = replace(

@@ -12,8 +12,8 @@ from shared.core.gates.admission_state import BlockReason
 from shared.core.gates.rules import EVERY, Gate, GateKind
 from shared.core.jobs.occurrences import ControlKind
 from shared.core.jobs.states import JobStatus
-from shared.operations.gates.freed import let_in
-from shared.operations.gates.waiting import first_waiting, queue_position_of, read_admission
+from shared.operations.gates.freed import take_turn
+from shared.operations.gates.waiting import list_waiting, read_admission, read_position
 from shared.operations.quotas import quotas
 from shared.operations.quotas.admit_job import admit_job
 from shared.refusals import ControlNotPossible, JobNotFound, JobTerminal
@@ -47,7 +47,7 @@ async def test_a_quota_of_two_lets_two_in_and_the_rest_when_it_is_raised(world: 
         jobs.append(await created(world, number))
     assert await statuses(world, jobs) == [JobStatus.QUEUED] * 2 + [JobStatus.THROTTLED] * 8
     admission, known = await read_admission(world.context, "tenant_a")
-    order = await first_waiting(world.context, admission, TENANT, known)
+    order = await list_waiting(world.context, admission, TENANT, known)
     assert [each.waiting.candidate.job_id for each in order] == jobs[2:]
     assert [each.position for each in order] == list(range(1, 9))
     changed = await ruled(world, seq=1, max_active=5)
@@ -110,7 +110,7 @@ async def test_a_gate_that_opens_by_time_has_one_call_on_its_way(world: World) -
     jobs = [await created(world, number) for number in range(3)]
     assert calls == [("tenant_a", None, until)]
     world.clock.advance(3600)
-    await let_in(world.context, "tenant_a")
+    await take_turn(world.context, "tenant_a")
     assert (await read_admission(world.context, "tenant_a"))[0].active == 3
     await held(world)
     jobs.append(await created(world, 9))
@@ -125,7 +125,7 @@ async def test_a_throttle_starts_as_many_as_its_rate_allows(world: World) -> Non
     await quotas.throttle(world.context, world.orchestrations, TENANT, OPERATOR, max_per_hour=60, until=limit)
     jobs = [await created(world, number) for number in range(4)]
     assert await statuses(world, jobs) == [JobStatus.QUEUED] + [JobStatus.THROTTLED] * 3
-    last = await queue_position_of(world.context, (await world.job(jobs[3])).job)
+    last = await read_position(world.context, (await world.job(jobs[3])).job)
     assert last is not None
     assert (last.position, last.expected_at) == (3, world.clock.now() + timedelta(minutes=3))
 
@@ -194,7 +194,7 @@ async def test_a_waiting_job_names_what_it_waits_for(world: World) -> None:
     assert answer.nextEligibleAt is None  # time alone does not start it
     assert str(answer.waits_for).endswith("(1); its position in line is 1; it starts after a job of this quota ends")
     record = await world.job(job_id)
-    standing = await queue_position_of(world.context, record.job)
+    standing = await read_position(world.context, record.job)
     text = explain(record, world.clock.now(), None, standing=standing)
     assert (text.gate, text.stopped_by, text.position, text.nextEligibleAt) == (
         "THROTTLED",
@@ -222,7 +222,7 @@ async def test_a_job_behind_a_rate_names_a_time(world: World) -> None:
     answers = [accepted(await create_numbered(world, number)) for number in (2, 3)]
     assert [answer.nextEligibleAt for answer in answers] == [now + timedelta(minutes=1), now + timedelta(minutes=2)]
     await held(world, until=now + timedelta(hours=1))
-    last = await queue_position_of(world.context, (await world.job(answers[1].jobId)).job)
+    last = await read_position(world.context, (await world.job(answers[1].jobId)).job)
     assert last is not None
     assert (last.stopped_by.blocked_by, last.expected_at) == (BlockReason.HELD, now + timedelta(hours=1))
     assert last.stopped_by.hold is not None

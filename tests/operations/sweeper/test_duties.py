@@ -14,7 +14,7 @@ from shared.core.gates.breaker import Breaker, BreakerState
 from shared.core.gates.rules import Gate, GateKind
 from shared.core.jobs.states import JobStatus
 from shared.errors import LedgerUnavailable
-from shared.operations.gates.admission_turns import directory
+from shared.operations.gates.admission_turns import read_directory
 from shared.operations.quotas import quotas
 from shared.operations.sweeper import duties
 from shared.operations.sweeper.duties import DUTIES, PASS_S, Duty
@@ -238,7 +238,7 @@ async def test_quotas_are_allocated_while_no_incident_can_be_written(world: Worl
     await served(world)
     waits = await created(world, 2, "t2", request_type="OCR_EMBEDDING")
     assert waits not in active_jobs(world).get("t2", [])
-    known = await directory(world.context)
+    known = await read_directory(world.context)
     [breaker] = [state for state in known.over_all.values() if state.gate.kind is GateKind.PLATFORM_TYPE]
     now = world.clock.now()
     opened = Breaker(state=BreakerState.OPEN, epoch=1, opened_at=now, until=now + timedelta(hours=5))

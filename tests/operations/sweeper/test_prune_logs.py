@@ -11,13 +11,13 @@ import pytest
 
 from shared.core.chained_log import entry_hash
 from shared.core.gates.admission_state import AdmissionState
-from shared.core.gates.log import LogEntry, logged
+from shared.core.gates.log import LogEntry, append_entry
 from shared.core.gates.rules import EVERY, Gate, GateKind, GateState
 from shared.core.incidents import Incident, IncidentKind
 from shared.errors import DataLost, LedgerUnavailable
 from shared.operations.events.feed_writer import write_feed
 from shared.operations.events.prune_feeds import prune_feeds
-from shared.operations.gates.gate_logs import state_of
+from shared.operations.gates.gate_logs import read_state
 from shared.operations.incidents import incidents
 from shared.operations.quotas import quotas
 from shared.operations.sweeper import prune_logs
@@ -240,7 +240,7 @@ def long_log(world: World, gate: Gate, count: int) -> None:
     state, start, entries = GateState(gate=gate), world.clock.now(), []
     for number in range(count):
         at = start + timedelta(minutes=number)
-        state, entry = logged(state, "HELD", actor="op", reason="r", at=at, data={})
+        state, entry = append_entry(state, "HELD", actor="op", reason="r", at=at, data={})
         entries.append(entry)
     world.index.admissions.put_log(gate.tenant, entries)
 
@@ -251,7 +251,7 @@ async def test_the_head_of_a_long_log_is_found_by_few_reads(world: World, count:
     long_log(world, SCANNER, count)
     admissions = Counting(world.context.admissions)
     empty = AdmissionState(tenant="tenant_a", counted_at=world.clock.now())
-    found = await state_of(replace(world.context, admissions=admissions), empty, SCANNER)
+    found = await read_state(replace(world.context, admissions=admissions), empty, SCANNER)
     assert (found.log_seq, admissions.calls["log"]) == (count, reads)
 
 
