@@ -342,7 +342,7 @@ def lines_up_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
         rows = ({**active, **asleep}, {**due, **asleep}, wait_entity(partition, waiting, place.line))
         return [("create", row) for row in rows]
 
-    monkeypatch.setattr(arrivals, "arrive", arrived)
+    monkeypatch.setattr(arrivals, "decide_arrival", arrived)
     monkeypatch.setattr(creating, "inserts", inserted)
 
 
@@ -359,7 +359,7 @@ def finishes_without_a_look(monkeypatch: pytest.MonkeyPatch) -> None:
 def counts_by_existence(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever has an ACTIVE row is thought to hold a place."""
     monkeypatch.setattr(
-        freed, "give_back", lambda admission, place: remove_active(release(admission, place), place.candidate, 0)
+        freed, "release", lambda admission, place: remove_active(release(admission, place), place.candidate, 0)
     )
 
 
@@ -386,7 +386,7 @@ def takes_rows_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     async def written(*args: Any) -> Any:
         return replace(await write(*args), freed=())
 
-    monkeypatch.setattr(freed, "admission_write", written)
+    monkeypatch.setattr(freed, "prepare_write", written)
 
 
 MUTANTS = {

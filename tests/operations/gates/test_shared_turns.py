@@ -95,7 +95,7 @@ async def test_one_of_those_that_join_finds_too_many_queues(staging: World, monk
     """It is told to come again; the others wait in the queue by the same transaction."""
     await posted(staging, 0)
     jobs = await on_their_way(staging, 1, 2, 3)
-    admit_or_queue = queue_joins.line_up
+    admit_or_queue = queue_joins.admit_or_queue
 
     def full(admission: AdmissionState, known: Any, place: Any, now: Any) -> Any:
         if place.candidate.job_id == jobs[1]:
