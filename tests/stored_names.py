@@ -270,9 +270,9 @@ async def _at_a_admission(index: TablesIndex, admissions: TablesAdmissions, job:
     candidate = replace(Candidate.of(job), source="s")
     waiting = QueuedJob(candidate, 0, job.idempotency_hash, START)
     write = AdmissionWrite(
-        before=None, after=admission, let_in=(waiting,), relined=((waiting, 1),), check_at=START, log=(entry,)
+        before=None, after=admission, admitted=(waiting,), requeued=((waiting, 1),), check_at=START, log=(entry,)
     )
-    place = Place(state=PlaceState.WAITING, line=0, candidate=candidate)
+    place = Place(state=PlaceState.WAITING, queue=0, candidate=candidate)
     await index.reserve(replace(job, priority="high", source="s"), replacing=None, place=place, admission=write)
     await admissions.enter_tenant(job.tenant, START)
     await admissions.put_default(gate, Rule(), START)
@@ -292,11 +292,11 @@ async def _incidents(incidents: TablesIncidents, failed: Job) -> None:
 
 
 async def _books(allocations: TablesAllocations) -> None:
-    account = Account(lent=1, time=1, seen_ms=1, requested=True, tokens_lent=1)
+    account = Account(granted=1, slot_time=1, counted_ms=1, is_waiting=True, tokens_granted=1)
     allocation_record = AllocationRecord(
         gate_id="0" * 16,
         accounts={"tenant_a": account},
-        divided_at=START,
+        allocated_at=START,
         opened_at=START,
         opening="a",
         uncounted=frozenset({"a"}),

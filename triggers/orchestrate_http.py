@@ -117,7 +117,7 @@ def accepted(created: Created) -> Accepted:
     job, decision = created.stored.record.job, created.decision
     if decision is None or decision.stopped_by is None or job.status is not JobStatus.THROTTLED:
         return Accepted.of(job, jobId=job.job_id, links=job_links(job.job_id))
-    expected_at = estimate_start(decision.admission, decision.words, decision.position, job.created_at)
+    expected_at = estimate_start(decision.admission, decision.verdicts, decision.position, job.created_at)
     return Accepted.of(
         job,
         jobId=job.job_id,

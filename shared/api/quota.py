@@ -235,7 +235,7 @@ def quota(
 ) -> Quota:
     """A gate as it stands; `oldest` is the first in its lines."""
     gate, of_all = state.gate, state.gate.tenant == EVERY
-    rule = directory.rule_of(state)
+    rule = directory.find_rule(state)
     credit = rate.accrue(state, rule, now).credit if rate.find_rate(state, rule, now) is not None else None
     path = f"/v1/quotas/{gate.id}"
     staged = admission.staged if gate.kind is GateKind.TENANT else count_waiting(admission, gate)
@@ -253,7 +253,7 @@ def quota(
         hold=QuotaHold.of(hold) if hold is not None else None,
         throttle=QuotaThrottle.of(throttle) if throttle is not None else None,
         breaker=_breaker(state.breaker, rule, now) if not of_all or gate.kind is GateKind.PLATFORM_TYPE else None,
-        active=None if of_all else admission.inside_of(gate),
+        active=None if of_all else admission.count_active(gate),
         staged=None if of_all else staged,
         tokens=max(0, credit // rate.START) if credit is not None and not of_all else None,
         next_start_at=None if of_all else rate.find_next_start(state, rule, now),

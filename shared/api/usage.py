@@ -90,4 +90,4 @@ def seen_source(row: SourceRow, tenant: str, admission: AdmissionState | None, n
     if admission is None or state is None:
         return SeenSource.of(row, active=None, staged=None, held=None)
     held = state.hold is not None and state.hold.is_on(now)
-    return SeenSource.of(row, active=admission.inside_of(gate), staged=count_waiting(admission, gate), held=held)
+    return SeenSource.of(row, active=admission.count_active(gate), staged=count_waiting(admission, gate), held=held)

@@ -35,7 +35,7 @@ def _starts_after(verdict: GateVerdict) -> str:
     reason = verdict.blocked_by or BlockReason.LINE
     if reason is BlockReason.HELD and verdict.hold is not None and verdict.hold.until is not None:
         return f"{iso(verdict.hold.until)}, or after the quota is resumed"
-    if verdict.needs_division and reason is not BlockReason.BREAKER:
+    if verdict.needs_allocation and reason is not BlockReason.BREAKER:
         granted = "slot" if reason is BlockReason.FULL else "start"
         own_end = "a job of its tenant ends, or after " if reason is BlockReason.FULL else ""
         return f"{own_end}the next allocation among tenants grants its tenant a {granted}"

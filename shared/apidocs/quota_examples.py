@@ -38,9 +38,9 @@ def by_model(job_id: str) -> JsonObject:
     admission = AdmissionState(
         tenant="tenant_a",
         gates={_GATE.id: after},
-        inside={("OCR", "DEFAULT"): 2},
+        active_by_kind={("OCR", "DEFAULT"): 2},
         staged=1,
-        lines={0: line},
+        queues={0: line},
         counted_at=_AT,
     )
     candidate = Candidate(

@@ -41,9 +41,9 @@ class AdmissionWrite:
     before: StoredAdmission | None
     after: AdmissionState
     #: WAIT out, ACTIVE inside, its DUE row at `check_at`
-    let_in: tuple[QueuedJob, ...] = ()
+    admitted: tuple[QueuedJob, ...] = ()
     #: WAIT rows that go to another line, with its number
-    relined: tuple[tuple[QueuedJob, int], ...] = ()
+    requeued: tuple[tuple[QueuedJob, int], ...] = ()
     #: when the sweeper looks at those that were let in
     check_at: datetime = ASLEEP
     log: tuple[LogEntry, ...] = ()

@@ -64,11 +64,11 @@ async def in_line(storage: Storage, number: int, line: int = 0, rank: int | None
     arrived = await active(storage, number)
     assert (arrived.place, arrived.check_at) == (place, START + FIRST_CHECK)
     before = await stored(storage)
-    requested = before.admission.lines.get(line) or WaitingQueue(
+    requested = before.admission.queues.get(line) or WaitingQueue(
         job_type=f"T{line}", mode="DEFAULT", source=None, emergency=False
     )
     after = add_waiting(before.admission, line, requested, candidate.rank)
-    waits = replace(place, state=PlaceState.WAITING, line=line)
+    waits = replace(place, state=PlaceState.WAITING, queue=line)
     await storage.index.move_place(arrived, waits, ASLEEP, AdmissionWrite(before=before, after=after))
     return QueuedJob(candidate, line, one.idempotency_hash, START)
 
@@ -82,9 +82,9 @@ async def active(storage: Storage, number: int) -> ActiveRow:
 def admitting(before: StoredAdmission, *rows: QueuedJob, leaving: Candidate | None = None) -> AdmissionWrite:
     admission = remove_active(before.admission, leaving, 0) if leaving is not None else before.admission
     for row in rows:
-        admission = admit_candidate(remove_waiting(admission, row.line), NOWHERE, row.candidate, START)
+        admission = admit_candidate(remove_waiting(admission, row.queue), NOWHERE, row.candidate, START)
     admission = replace(admission, staged=admission.staged - len(rows))
-    return AdmissionWrite(before=before, after=admission, let_in=rows, check_at=LATER)
+    return AdmissionWrite(before=before, after=admission, admitted=rows, check_at=LATER)
 
 
 async def due(storage: Storage, at: datetime) -> list[str]:

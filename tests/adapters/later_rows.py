@@ -134,7 +134,7 @@ async def stores() -> Stores:
     made.remove("BOOK")
     ring = (End(START, 1, good=False), End(START, 1, good=True, tenant=TENANT))
     opened: dict[str, Any] = {"opened_at": START, "opened_by": (1, 2), "until": START}
-    breaker = Breaker(state=BreakerState.OPEN, epoch=1, ring=ring, inside=1, **opened)
+    breaker = Breaker(state=BreakerState.OPEN, epoch=1, ring=ring, active=1, **opened)
     hold = Hold(reason="r", actor="a", at=START, until=START)
     state = GateState(
         gate=OCR,
@@ -143,13 +143,13 @@ async def stores() -> Stores:
         throttle=Throttle(max_per_hour=1, reason="r", actor="a", at=START),
         breaker=breaker,
     )
-    share = Share(gate=ALL_OCR, keep=1, breaker=AdmissionBreaker(epoch=1, since=1, ring=ring, until=START))
+    share = Share(gate=ALL_OCR, slots=1, breaker=AdmissionBreaker(epoch=1, since=1, ring=ring, until=START))
     admission = AdmissionState(
         tenant=TENANT,
         gates={OCR.id: state},
-        inside={("OCR", "fast"): 1},
-        inside_by_source={"s": 1},
-        lines={3: WaitingQueue(job_type="OCR", mode="fast", source=None, emergency=False, count=1, head=1)},
+        active_by_kind={("OCR", "fast"): 1},
+        active_by_source={"s": 1},
+        queues={3: WaitingQueue(job_type="OCR", mode="fast", source=None, emergency=False, count=1, head=1)},
         shares={ALL_OCR.id: share},
         counted_at=START,
         counting_until=START,
@@ -157,7 +157,7 @@ async def stores() -> Stores:
     )
     await made.index.write_admission(AdmissionWrite(before=None, after=admission))
     allocation_record = AllocationRecord(
-        gate_id=BOOK, accounts={TENANT: Account(lent=1)}, breaker=breaker, credit=1, credit_at=START
+        gate_id=BOOK, accounts={TENANT: Account(granted=1)}, breaker=breaker, credit=1, credit_at=START
     )
     await made.allocations.write(allocation_record, before=None)
     return made

@@ -122,7 +122,7 @@ async def counting(made: Stores) -> None:
 async def dividing(made: Stores) -> None:
     before = await made.allocations.read(BOOK)
     assert before is not None
-    accounts = {tenant: replace(each, lent=7) for tenant, each in before.record.accounts.items()}
+    accounts = {tenant: replace(each, granted=7) for tenant, each in before.record.accounts.items()}
     await made.allocations.write(replace(before.record, accounts=accounts, credit=None, credit_at=None), before=before)
 
 

@@ -47,7 +47,7 @@ async def test_a_job_has_the_epoch_of_its_types_breaker(storage: Storage) -> Non
     state = GateState(gate=type_gate(first.candidate.job_type), breaker=Breaker(epoch=3))
     admission = before.admission.with_state(state)
     await storage.index.write_admission(replace(admitting(replace(before, admission=admission), first), before=before))
-    assert (await stored(storage)).admission.state(state.gate).breaker == Breaker(epoch=3, inside=1)
+    assert (await stored(storage)).admission.state(state.gate).breaker == Breaker(epoch=3, active=1)
     places = [(await active(storage, number)).place for number in (1, 2)]
     assert [place and (place.state, place.breaker_epoch) for place in places] == [("ADMITTED", 3), ("ADMITTED", 0)]
     before, one = await stored(storage), job(3)
@@ -64,7 +64,7 @@ async def test_a_line_is_its_own_in_order(storage: Storage) -> None:
     for number, (line, rank) in enumerate([(1, 30), (1, 10), (2, 5), (11, 1), (1, 20), (10, 1), (9, 1), (1, 10)]):
         await in_line(storage, number, line, rank)
     found = await storage.admissions.first_waiting("tenant_a", 1, 10)
-    assert [(row.candidate.job_id, row.line) for row in found] == [
+    assert [(row.candidate.job_id, row.queue) for row in found] == [
         ("job_001", 1),
         ("job_007", 1),
         ("job_004", 1),
@@ -120,7 +120,7 @@ async def test_a_turn_takes_rows_and_admits_jobs(storage: Storage) -> None:
     assert await due(storage, LATER) == [row.candidate.job_id for row in rows]
     one = await active(storage, 1)
     assert one.place is not None
-    assert (one.place.state, one.place.line, one.check_at) == (PlaceState.ADMITTED, None, LATER)
+    assert (one.place.state, one.place.queue, one.check_at) == (PlaceState.ADMITTED, None, LATER)
     current = await stored(storage)
     with pytest.raises(Conflict):
         # another turn has taken them
@@ -144,7 +144,7 @@ async def test_jobs_join_the_queue_in_one_transaction(storage: Storage) -> None:
     requested = WaitingQueue(job_type="T0", mode="DEFAULT", source=None, emergency=False)
     queued = add_waiting(add_waiting(before.admission, 0, requested, 1), 0, replace(requested, count=1, head=1), 2)
     write = AdmissionWrite(before=before, after=queued)
-    moves = [PlaceMove(row, replace(row.place, state=PlaceState.WAITING, line=0), ASLEEP) for row in rows if row.place]
+    moves = [PlaceMove(row, replace(row.place, state=PlaceState.WAITING, queue=0), ASLEEP) for row in rows if row.place]
     late = replace(moves[1], active=replace(rows[1], check_at=LATER))
     with pytest.raises(Conflict):
         await storage.index.move_places([moves[0], late], write)
@@ -210,7 +210,7 @@ async def test_a_staged_job_leaves_its_line_by_its_end_a_withdrawal_or_a_pause(s
     assert await storage.index.withdraw(await active(storage, 1), counted=True)
     assert await storage.index.read_claim("tenant_a", job(1).idempotency_hash) is None
     taken = await storage.admissions.freed("tenant_a", limit=9)
-    assert [(each.job_id, each.place.state, each.place.line) for each in taken] == [
+    assert [(each.job_id, each.place.state, each.place.queue) for each in taken] == [
         ("job_000", PlaceState.WAITING, 0),
         ("job_001", PlaceState.WAITING, 0),
     ]
@@ -264,13 +264,13 @@ async def test_jobs_move_to_another_line(storage: Storage) -> None:
     before = await stored(storage)
     line = WaitingQueue(job_type="T", mode="DEFAULT", source="scanner", emergency=False)
     after = add_waiting(remove_waiting(before.admission, 0), 7, line, second.candidate.rank)
-    await storage.index.write_admission(AdmissionWrite(before=before, after=after, relined=((second, 7),)))
+    await storage.index.write_admission(AdmissionWrite(before=before, after=after, requeued=((second, 7),)))
     assert [row.candidate for row in await storage.admissions.first_waiting("tenant_a", 0, 5)] == [first.candidate]
     [relocated] = await storage.admissions.first_waiting("tenant_a", 7, 5)
-    assert relocated == replace(second, line=7)
+    assert relocated == replace(second, queue=7)
     row = await active(storage, 1)
     assert row.place is not None
-    assert (row.place.line, row.check_at) == (7, ASLEEP)
+    assert (row.place.queue, row.check_at) == (7, ASLEEP)
     await storage.index.write_admission(admitting(await stored(storage), relocated))
     assert await storage.admissions.first_waiting("tenant_a", 7, 5) == []
 
@@ -282,7 +282,7 @@ async def test_a_job_moves_within_its_line(storage: Storage, rank: int) -> None:
     [first, second] = [await in_line(storage, number, rank=number) for number in (1, 2)]
     before, row = await stored(storage), await active(storage, 1)
     changed = replace(first.candidate, priority="low", rank=rank)
-    after = add_waiting(remove_waiting(before.admission, 0), 0, before.admission.lines[0], rank)
+    after = add_waiting(remove_waiting(before.admission, 0), 0, before.admission.queues[0], rank)
     place = replace(row.place or Place(candidate=changed), candidate=changed)
     await storage.index.move_place(row, place, LATER, AdmissionWrite(before=before, after=after))
     found = await storage.admissions.first_waiting("tenant_a", 0, 5)

@@ -24,7 +24,7 @@ TENANT = Gate(GateKind.TENANT, "tenant_a")
 def counted_once(breaker: Breaker) -> Breaker:
     """With the end of a job that somebody let in past its gates."""
     at_once = START + timedelta(microseconds=1)
-    return count_end(breaker, BreakerRule(), End(at_once, breaker.epoch, True), at_once, has_line=True)
+    return count_end(breaker, BreakerRule(), End(at_once, breaker.epoch, True), at_once, has_waiting=True)
 
 
 # --- the admission state
@@ -33,7 +33,7 @@ def counted_once(breaker: Breaker) -> Breaker:
 async def test_a_admission_is_read_as_it_was_written(storage: Storage) -> None:
     """Rules, holds, throttles, credits to the unit, breakers in each state; counts, sources in any script, lines."""
     throttle = Throttle(max_per_hour=7, reason="r", actor="ö", at=START, until=LATER)
-    opened = count_end(Breaker(), BreakerRule(min_calls=1), End(START, 0, False), START, has_line=True)
+    opened = count_end(Breaker(), BreakerRule(min_calls=1), End(START, 0, False), START, has_waiting=True)
     hold = Hold(reason="audit", actor="op", at=START + timedelta(microseconds=1))
     rule = Rule(max_active=3, max_per_hour=10**6, burst=10**6, max_staged=9, emergency_max_active=1)
     states = [
@@ -43,24 +43,24 @@ async def test_a_admission_is_read_as_it_was_written(storage: Storage) -> None:
         ),
         GateState(gate=type_gate("OCR"), rule=Rule(breaker=BreakerRule(failure_rate=0.1)), breaker=Breaker()),
         GateState(gate=type_gate("B"), rule=Rule(), breaker=opened),
-        GateState(gate=type_gate("C"), breaker=advance(counted_once(replace(opened, inside=2)), START + HOUR / 60)),
+        GateState(gate=type_gate("C"), breaker=advance(counted_once(replace(opened, active=2)), START + HOUR / 60)),
         GateState(gate=type_gate("D"), breaker=advance(counted_once(opened), START + HOUR * 9)),
     ]
     line = WaitingQueue(
         job_type="OCR", mode="BURST", source="büro 7/№", emergency=True, count=2, head=1_769_508_000_001
     )
-    known = AdmissionBreaker(epoch=2, since=5, inside=1, limited=True, until=START, ring=(End(START, 2, False),))
-    share = Share(gate=Gate.over_all(GateKind.PLATFORM_TYPE, "OCR"), keep=1, epoch=4, at=START, breaker=known)
-    plain_share = Share(gate=Gate.over_all(GateKind.PLATFORM), keep=3)
+    known = AdmissionBreaker(epoch=2, since=5, active=1, limited=True, until=START, ring=(End(START, 2, False),))
+    share = Share(gate=Gate.over_all(GateKind.PLATFORM_TYPE, "OCR"), slots=1, epoch=4, at=START, breaker=known)
+    plain_share = Share(gate=Gate.over_all(GateKind.PLATFORM), slots=3)
     admission = AdmissionState(
         tenant="tenant_a",
         shares={each.gate.id: each for each in (share, plain_share)},
         gates={state.gate.id: state for state in states},
-        inside={("OCR", "DEFAULT"): 2, ("OCR", "BURST"): 1},
-        inside_by_source={"büro 7/№": 1},
+        active_by_kind={("OCR", "DEFAULT"): 2, ("OCR", "BURST"): 1},
+        active_by_source={"büro 7/№": 1},
         emergencies=1,
         staged=3,
-        lines={0: line, 311: replace(line, source=None, emergency=False)},
+        queues={0: line, 311: replace(line, source=None, emergency=False)},
         counted_at=START,
         counting_until=LATER,
     )
@@ -68,7 +68,7 @@ async def test_a_admission_is_read_as_it_was_written(storage: Storage) -> None:
     await storage.index.write_admission(AdmissionWrite(before=None, after=admission))
     found = await stored(storage)
     assert found.admission == admission
-    plain = replace(admission, gates={}, inside={}, inside_by_source={}, lines={}, counting_until=None)
+    plain = replace(admission, gates={}, active_by_kind={}, active_by_source={}, queues={}, counting_until=None)
     await storage.index.write_admission(AdmissionWrite(before=found, after=plain))
     assert (await stored(storage)).admission == plain
 
@@ -99,13 +99,13 @@ async def test_the_largest_admission_is_one_row(storage: Storage) -> None:
         for line in list(lines.values())[:99]
     ]
     ring = tuple(End(START + timedelta(microseconds=number), 10**6, False) for number in range(MAX_ENDS))
-    breaker = Breaker(epoch=10**6, inside=10**6, ring=ring)
+    breaker = Breaker(epoch=10**6, active=10**6, ring=ring)
     states.append(GateState(gate=type_gate("T" * 128), rule=Rule(breaker=BreakerRule()), breaker=breaker))
     admission = AdmissionState(
         tenant="tenant_a",
         gates={state.gate.id: state for state in states},
-        inside_by_source={state.gate.name: 1 for state in states},
-        lines=lines,
+        active_by_source={state.gate.name: 1 for state in states},
+        queues=lines,
         counted_at=START,
     )
     await storage.index.write_admission(AdmissionWrite(before=None, after=admission))

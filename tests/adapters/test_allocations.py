@@ -20,12 +20,12 @@ def allocation_record(tenants: int = 1) -> AllocationRecord:
     breaker = Breaker(
         state=BreakerState.HALF_OPEN, epoch=3, ring=(end, replace(end, good=True)), cooldown_s=60, allow=2
     )
-    account = Account(lent=3, time=10**13, seen_ms=10**12, requested=True, tokens_lent=7)
+    account = Account(granted=3, slot_time=10**13, counted_ms=10**12, is_waiting=True, tokens_granted=7)
     return AllocationRecord(
         gate_id=GATE,
         epoch=4,
         accounts={f"tenant/{number:04d}": account for number in range(tenants)},
-        divided_at=START,
+        allocated_at=START,
         unmet=True,
         opened_at=START + timedelta(microseconds=1),
         opening="tenant_b",

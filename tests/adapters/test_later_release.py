@@ -92,7 +92,7 @@ async def test_a_quota_that_is_removed_goes_with_all_of_it() -> None:
     made = await later_stores()
     before = await admission_of(made)
     await made.index.write_admission(
-        AdmissionWrite(before=before, after=replace(before.admission, gates={}, shares={}, lines={}))
+        AdmissionWrite(before=before, after=replace(before.admission, gates={}, shares={}, queues={}))
     )
     [row] = made.of("GATES")
     assert [name for name in row if name.startswith("gate_")] == []
@@ -120,19 +120,19 @@ async def test_unknown_members_survive_in_columns_that_grow() -> None:
     """Waiting queues in more columns than before, with what a later release has for one of them."""
     made = await later_stores()
     before = await admission_of(made)
-    [line] = before.admission.lines.values()
+    [line] = before.admission.queues.values()
     lines = {number: replace(line, source="s" * 250) for number in range(100, 300)}
 
-    longer = replace(before.admission, lines={**before.admission.lines, **lines})
+    longer = replace(before.admission, queues={**before.admission.queues, **lines})
     await made.index.write_admission(AdmissionWrite(before=before, after=longer))
 
     [row] = made.of("GATES")
     assert "lines_2" in row
     assert "of a later release" in row["lines"]
     after = await admission_of(made)
-    assert (len(after.admission.lines), after.admission.lines[3]) == (201, line)
+    assert (len(after.admission.queues), after.admission.queues[3]) == (201, line)
     await made.index.write_admission(
-        AdmissionWrite(before=after, after=replace(after.admission, lines=before.admission.lines))
+        AdmissionWrite(before=after, after=replace(after.admission, queues=before.admission.queues))
     )
     [row] = made.of("GATES")
     assert "lines_1" not in row

@@ -41,9 +41,9 @@ async def check_final_state(world: World) -> None:
         if world.plan.tenant_limit is None and world.plan.platform_limit is None:
             # while no gate concerns a tenant its jobs are not counted
             continue
-        if admission.active or admission.staged or admission.lines:
+        if admission.active or admission.staged or admission.queues:
             world.add_violation(
-                f"the admission of {tenant} counts {admission.inside}, {admission.staged} staged, {admission.lines}"
+                f"the admission of {tenant} counts {admission.active_by_kind}, {admission.staged} staged, {admission.queues}"
             )
     if world.feeds is not None:
         world.feeds.check()

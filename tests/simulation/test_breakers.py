@@ -98,7 +98,7 @@ class Outage(World):
             probes = sum(place.breaker_epoch == breaker.epoch for place in inside)
             now = advance(breaker, self.scheduler.now)
             allowed = {BreakerState.OPEN: 0, BreakerState.HALF_OPEN: now.allow}.get(now.state, probes)
-            if probes != breaker.inside or probes > allowed:
+            if probes != breaker.active or probes > allowed:
                 self.add_violation(f"{probes} of {tenant} are inside in its epoch: {now}")
             if now.state is BreakerState.HALF_OPEN:
                 self.probes[tenant] = max(self.probes[tenant], probes)

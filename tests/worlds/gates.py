@@ -195,7 +195,7 @@ async def breaker_of(world: World, gate: Gate = OCR) -> Breaker:
     assert found is not None
     rows = await world.index.list_active("tenant_a", after=None, limit=1000)
     epochs = [row.place.breaker_epoch for row in rows if row.place is not None and not row.place.is_staged]
-    assert found.inside == (epochs.count(found.epoch) if found.epoch else 0)
+    assert found.active == (epochs.count(found.epoch) if found.epoch else 0)
     return found
 
 

@@ -98,9 +98,9 @@ def moves_place(active: ActiveRow, place: Place, check_at: datetime, *, under_et
         merged["uncounted"] = place.uncounted
     operations[0] = merge_row(merged, active.etag if under_etag else None)
     left, waiting = leaves_line(partition, old), []
-    if place.state is PlaceState.WAITING and place.line is not None:
+    if place.state is PlaceState.WAITING and place.queue is not None:
         row = wait_entity(
-            partition, QueuedJob(place.candidate, place.line, active.claim, active.created_at, check_at), place.line
+            partition, QueuedJob(place.candidate, place.queue, active.claim, active.created_at, check_at), place.queue
         )
         if left and left[0][1]["RowKey"] == row["RowKey"]:
             # high to emergency, without a line for those; a transaction may name a row once
@@ -118,11 +118,11 @@ def due_in_line(partition: str, place: Place | None, check_at: datetime) -> list
 def back_in_line(active: ActiveRow) -> list[Operation]:
     """The WAIT row in again, last, of a job that has to have one; the transaction fails where ACTIVE has moved."""
     place, partition = active.place, encode_key(active.tenant)
-    if place is None or place.state is not PlaceState.WAITING or place.line is None:
+    if place is None or place.state is not PlaceState.WAITING or place.queue is None:
         return []
-    here = {**row_at(partition, active_row(active.job_id)), "line": place.line}
-    waiting = QueuedJob(place.candidate, place.line, active.claim, active.created_at, active.check_at)
-    return [merge_row(here, active.etag), ("create", wait_entity(partition, waiting, place.line))]
+    here = {**row_at(partition, active_row(active.job_id)), "line": place.queue}
+    waiting = QueuedJob(place.candidate, place.queue, active.claim, active.created_at, active.check_at)
+    return [merge_row(here, active.etag), ("create", wait_entity(partition, waiting, place.queue))]
 
 
 def leaves_line(partition: str, place: Place | None) -> list[Operation]:
@@ -133,9 +133,9 @@ def leaves_line(partition: str, place: Place | None) -> list[Operation]:
 
 def _wait_row_of(place: Place | None) -> str | None:
     """Returns the key of the WAIT row of a job in a waiting queue."""
-    if place is None or place.state is not PlaceState.WAITING or place.line is None:
+    if place is None or place.state is not PlaceState.WAITING or place.queue is None:
         return None
-    return wait_row(place.line, place.candidate.rank, place.candidate.job_id)
+    return wait_row(place.queue, place.candidate.rank, place.candidate.job_id)
 
 
 def active_of(tenant: str, entity: Entity) -> ActiveRow:

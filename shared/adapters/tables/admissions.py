@@ -42,7 +42,16 @@ from shared.ports.admissions import AdmissionWrite, LogPlace, StoredAdmission
 
 _GATE = "gate_"
 _PARTS = ("inside", "inside_by_source", "lines", "shares")
-_JSON = (*_PARTS, "gates")
+#: fields of a `Share`, and their names in its JSON
+_SHARE_NUMBERS = {
+    "slots": "keep",
+    "epoch": "epoch",
+    "tokens": "tokens",
+    "tokens_granted": "tokens_lent",
+    "slot_ms": "place_ms",
+}
+#: fields that are no plain columns
+_JSON = ("active_by_kind", "active_by_source", "queues", "shares", "gates")
 
 
 class TablesAdmissions(TablesDirectory):
@@ -92,7 +101,7 @@ def operations_of(write: AdmissionWrite) -> list[Operation]:
         ("create", admission) if write.before is None else replace_row(admission, write.before.etag)
     ]
     looked_at: dict[str, Any] = {"check_at": write.check_at}
-    for waiting in write.let_in:
+    for waiting in write.admitted:
         job_id = waiting.candidate.job_id
         due = {
             **row_at(partition, due_row(write.check_at, job_id)),
@@ -114,7 +123,7 @@ def operations_of(write: AdmissionWrite) -> list[Operation]:
             operations.append(replace_row(due))
         else:
             operations += [delete_row(partition, old), ("create", due)]
-    for waiting, line in write.relined:
+    for waiting, line in write.requeued:
         in_line = {**row_at(partition, active_row(waiting.candidate.job_id)), "line": line}
         operations += [
             _wait_delete(partition, waiting),
@@ -142,7 +151,7 @@ def _columns_after(write: AdmissionWrite) -> dict[str, Any]:
 
 
 def _wait_delete(partition: str, waiting: QueuedJob) -> Operation:
-    return delete_row(partition, wait_row(waiting.line, waiting.candidate.rank, waiting.candidate.job_id))
+    return delete_row(partition, wait_row(waiting.queue, waiting.candidate.rank, waiting.candidate.job_id))
 
 
 def wait_entity(partition: str, waiting: QueuedJob, line: int) -> dict[str, Any]:
@@ -170,19 +179,19 @@ def _waiting_of(entity: Entity) -> QueuedJob:
 
 
 def _admission_columns(admission: AdmissionState) -> dict[str, Any]:
-    lines = {
-        str(number): [line.job_type, line.mode, line.source, line.emergency, line.count, line.head]
-        for number, line in admission.lines.items()
+    queues = {
+        str(number): [queue.job_type, queue.mode, queue.source, queue.emergency, queue.count, queue.head]
+        for number, queue in admission.queues.items()
     }
-    inside: dict[str, dict[str, int]] = {}
-    for (job_type, mode), count in admission.inside.items():
-        inside.setdefault(job_type, {})[mode] = count
+    active: dict[str, dict[str, int]] = {}
+    for (job_type, mode), count in admission.active_by_kind.items():
+        active.setdefault(job_type, {})[mode] = count
     plain = {name: value for name, value in vars(admission).items() if name not in _JSON and value is not None}
     return {
         **plain,
-        **parts("inside", inside),
-        **parts("inside_by_source", dict(admission.inside_by_source)),
-        **parts("lines", lines),
+        **parts("inside", active),
+        **parts("inside_by_source", dict(admission.active_by_source)),
+        **parts("lines", queues),
         **parts("shares", {id_: _share_json(share) for id_, share in admission.shares.items()}),
         **{f"{_GATE}{id_}": json_text(gate_json(state)) for id_, state in admission.gates.items()},
     }
@@ -193,7 +202,7 @@ def _stored_of(entity: Entity) -> StoredAdmission:
 
 
 def _admission_of(entity: Entity) -> AdmissionState:
-    lines = {
+    queues = {
         int(number): WaitingQueue(
             job_type=job_type, mode=mode, source=source, emergency=emergency, count=count, head=head
         )
@@ -205,22 +214,23 @@ def _admission_of(entity: Entity) -> AdmissionState:
         AdmissionState,
         entity,
         gates={state.gate.id: state for state in states},
-        inside={
+        active_by_kind={
             (job_type, mode): count
             for job_type, modes in whole("inside", entity).items()
             for mode, count in modes.items()
         },
-        inside_by_source=whole("inside_by_source", entity),
+        active_by_source=whole("inside_by_source", entity),
         emergencies=entity["emergencies"],
         staged=entity["staged"],
-        lines=lines,
+        queues=queues,
         shares={share.gate.id: share for share in _shares_of(entity)},
     )
 
 
 def _share_json(share: Share) -> dict[str, Any]:
-    gate, breaker = [share.gate.kind, share.gate.name], admission_breaker_json(share.breaker)
-    return {**vars(share), "gate": gate, "breaker": breaker}
+    numbers = {stored: getattr(share, name) for name, stored in _SHARE_NUMBERS.items()}
+    breaker = admission_breaker_json(share.breaker)
+    return {"gate": [share.gate.kind, share.gate.name], **numbers, "at": share.at, "breaker": breaker}
 
 
 def _shares_of(entity: Entity) -> Iterator[Share]:
@@ -231,6 +241,6 @@ def _shares_of(entity: Entity) -> Iterator[Share]:
 def _share_of(values: dict[str, Any]) -> Share:
     kind, name, *_ = values["gate"]
     gate = Gate.over_all(GateKind(kind), name)
-    numbers = {each: values[each] for each in ("keep", "epoch", "tokens", "tokens_lent", "place_ms")}
+    numbers = {name: values[stored] for name, stored in _SHARE_NUMBERS.items()}
     breaker = admission_breaker_of(values.get("breaker", {}))
     return Share(gate=gate, at=instant(values["at"]), breaker=breaker, **numbers)

@@ -30,7 +30,7 @@ from shared.ports.allocations import Ask, StoredAllocationRecord
 
 _BOOK = "BOOK:"
 _PARTS = ("accounts", "breaker")
-_JSON = (*_PARTS, "uncounted")
+_JSON = (*_PARTS, "uncounted", "allocated_at")
 _ACCOUNT = [each.name for each in fields(Account)]
 
 
@@ -87,6 +87,7 @@ def _columns(record: AllocationRecord) -> dict[str, Any]:
         **parts("accounts", accounts),
         **(parts("breaker", breaker_json(record.breaker)) if record.breaker is not None else {}),
         **(parts("uncounted", sorted(record.uncounted)) if record.uncounted else {}),
+        **({"divided_at": record.allocated_at} if record.allocated_at is not None else {}),
         **({"credit": (record.credit, "Edm.Int64")} if record.credit is not None else {}),
     }
 
@@ -102,6 +103,7 @@ def _allocation_record_of(entity: Entity) -> AllocationRecord:
         entity,
         epoch=entity["epoch"],
         unmet=entity["unmet"],
+        allocated_at=entity.get("divided_at"),
         accounts={tenant: _account_of(values) for tenant, values in whole("accounts", entity).items()},
         breaker=breaker_of(whole("breaker", entity)) if "breaker" in entity else None,
         uncounted=frozenset(whole("uncounted", entity)) if "uncounted" in entity else frozenset(),

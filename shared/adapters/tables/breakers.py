@@ -12,6 +12,8 @@ from typing import Any
 from shared.core.gates.breaker import Breaker, BreakerState, End
 from shared.core.gates.rules import AdmissionBreaker
 
+#: the field `active`, in JSON
+_ACTIVE = "inside"
 _EPOCH, _MICROSECOND = datetime(1970, 1, 1, tzinfo=UTC), timedelta(microseconds=1)
 
 
@@ -20,12 +22,13 @@ def breaker_json(breaker: Breaker | None) -> dict[str, Any] | None:
 
 
 def breaker_of(values: dict[str, Any]) -> Breaker:
-    numbers = ("epoch", "inside", "cooldown_s", "allow", "good")
+    numbers = ("epoch", "cooldown_s", "allow", "good")
     known: dict[str, Any] = {name: values[name] for name in numbers if name in values}
     known |= {name: _instant(values.get(name)) for name in ("opened_at", "until", "waits_since", "closed_at")}
     return Breaker(
         state=BreakerState(values.get("state", BreakerState.CLOSED)),
         ring=_ring_of(values),
+        active=values.get(_ACTIVE, 0),
         opened_by=_pair(values.get("opened_by", (0, 0))),
         **known,
     )
@@ -37,13 +40,16 @@ def admission_breaker_json(breaker: AdmissionBreaker) -> dict[str, Any]:
 
 def admission_breaker_of(values: dict[str, Any]) -> AdmissionBreaker:
     """A later release may have more."""
-    known = {name: values[name] for name in ("epoch", "since", "inside", "limited") if name in values}
-    return AdmissionBreaker(until=_instant(values.get("until")), ring=_ring_of(values), **known)
+    known = {name: values[name] for name in ("epoch", "since", "limited") if name in values}
+    until, active = _instant(values.get("until")), values.get(_ACTIVE, 0)
+    return AdmissionBreaker(until=until, active=active, ring=_ring_of(values), **known)
 
 
 def _changed(breaker: Breaker | AdmissionBreaker, new: Breaker | AdmissionBreaker) -> dict[str, Any]:
     values = {each.name: getattr(breaker, each.name) for each in fields(breaker)}
-    changed = {name: value for name, value in values.items() if value != getattr(new, name)}
+    changed = {
+        _ACTIVE if name == "active" else name: value for name, value in values.items() if value != getattr(new, name)
+    }
     return {**changed, "ring": _ring_json(breaker.ring)} if breaker.ring else changed
 
 

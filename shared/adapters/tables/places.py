@@ -45,7 +45,7 @@ def place_columns(place: Place) -> dict[str, Any]:
         columns["breaker_epoch"] = place.breaker_epoch
     if place.uncounted:
         columns["uncounted"] = True
-    return columns if place.line is None else {**columns, "line": place.line}
+    return columns if place.queue is None else {**columns, "line": place.queue}
 
 
 def place_of(entity: Mapping[str, Any]) -> Place | None:
@@ -58,7 +58,7 @@ def place_of(entity: Mapping[str, Any]) -> Place | None:
         entity,
         state=state,
         initial_status=JobStatus(entity["initial_status"]),
-        line=entity["line"] if state is PlaceState.WAITING else None,
+        queue=entity["line"] if state is PlaceState.WAITING else None,
         candidate=candidate_of(entity),
     )
 

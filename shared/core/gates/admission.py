@@ -37,7 +37,7 @@ class QueuedJob:
     """A WAIT row: a job in line."""
 
     candidate: Candidate
-    line: int
+    queue: int
     #: as in its ACTIVE row
     claim: str
     created_at: datetime
@@ -54,11 +54,11 @@ class AdmissionResult:
     #: of each of those, in the same order, the gates that it passed, for its history
     passed: tuple[tuple[dict[str, Any], ...], ...] = ()
     #: to lines of their own, since their source has a gate by now; with the number of the new line
-    relined: tuple[tuple[QueuedJob, int], ...] = ()
+    requeued: tuple[tuple[QueuedJob, int], ...] = ()
     #: others could go in, if there were room in the transaction
     more: bool = False
     #: waiting queues that may admit, and of which no job could be admitted now: no time changes that
-    read_out: frozenset[int] = frozenset()
+    exhausted: frozenset[int] = frozenset()
     #: of the breakers that moved with it
     log: tuple[LogEntry, ...] = ()
 
@@ -84,15 +84,15 @@ class AdmissionRound:
         #: lines of which all who were read are gone, and those that cannot go on in this transaction
         self._read_out: set[int] = set()
 
-    def wants(self) -> int | None:
+    def next_queue(self) -> int | None:
         """Lets in whom it can; the line that has to be read to go on, None: nobody else may go in."""
-        while self.room and (number := self._first()) is not None:
+        while self.room and (number := self._next_open()) is not None:
             if number not in self._heads:
                 return number
-            self._take(number)
+            self._take_first(number)
         return None
 
-    def load(self, number: int, rows: Sequence[QueuedJob]) -> None:
+    def add_rows(self, number: int, rows: Sequence[QueuedJob]) -> None:
         """The first rows of the line, in its order."""
         self._heads[number] = list(rows)
         if not rows:
@@ -110,28 +110,28 @@ class AdmissionRound:
             tuple(self._admitted),
             tuple(self._passed),
             tuple(self._relined),
-            more=self._first() is not None,
-            read_out=frozenset(self._read_out),
+            more=self._next_open() is not None,
+            exhausted=frozenset(self._read_out),
         )
 
-    def _first(self) -> int | None:
+    def _next_open(self) -> int | None:
         """The line whose turn it is: emergencies before all, then the lowest rank."""
-        numbers = (number for number in self._admission.lines if number not in self._read_out)
+        numbers = (number for number in self._admission.queues if number not in self._read_out)
         ordered = sorted(
-            numbers, key=lambda each: (not self._admission.lines[each].emergency, self._admission.lines[each].head)
+            numbers, key=lambda each: (not self._admission.queues[each].emergency, self._admission.queues[each].head)
         )
         return next(
             (number for number in ordered if is_open(self._admission, self._directory, number, self._now)), None
         )
 
-    def _take(self, number: int) -> None:
+    def _take_first(self, number: int) -> None:
         head = self._heads[number][0]
-        line = self._admission.lines[number]
+        queue = self._admission.queues[number]
         own = head.candidate.source if self._admission.has_source(head.candidate.source) else None
-        if own != line.source and own is not None:
+        if own != queue.source and own is not None:
             try:
                 # while its old line is there: a row cannot move to where it stands
-                target, target_line = find_queue(self._admission, self._directory, head.candidate)
+                target, target_queue = find_queue(self._admission, self._directory, head.candidate)
             except TooManyQueues:
                 # until a line is empty
                 self._read_out.add(number)
@@ -139,7 +139,7 @@ class AdmissionRound:
             self._admission = remove_waiting(self._admission, number)
             self._heads[number].pop(0)
             self.room -= 1
-            self._admission = add_waiting(self._admission, target, target_line, head.candidate.rank)
+            self._admission = add_waiting(self._admission, target, target_queue, head.candidate.rank)
             self._relined.append((head, target))
             # what was read of that line, if anything, is not its order any more
             self._heads.pop(target, None)
@@ -152,17 +152,17 @@ class AdmissionRound:
             )
             self._admission = replace(self._admission, staged=max(0, self._admission.staged - 1))
             self._admitted.append(head)
-            self._passed.append(self._gates_of(head.candidate))
-        if number in self._admission.lines:
+            self._passed.append(self._describe_gates(head.candidate))
+        if number in self._admission.queues:
             self._set_head(number)
 
-    def _gates_of(self, candidate: Candidate) -> tuple[dict[str, Any], ...]:
+    def _describe_gates(self, candidate: Candidate) -> tuple[dict[str, Any], ...]:
         """Those with a rule, and how many are inside with the job."""
         found = []
         for gate in list_gates(self._admission, self._directory, candidate):
-            if (rule := self._directory.rule_of(self._admission.state(gate))) is not None:
-                inside = self._admission.inside_of(gate)
-                found.append({"gate": gate.id, "name": gate.words, "active": inside, "max_active": rule.max_active})
+            if (rule := self._directory.find_rule(self._admission.state(gate))) is not None:
+                active = self._admission.count_active(gate)
+                found.append({"gate": gate.id, "name": gate.words, "active": active, "max_active": rule.max_active})
         return tuple(found)
 
     def _set_head(self, number: int) -> None:
@@ -170,32 +170,32 @@ class AdmissionRound:
         if not rows:
             self._read_out.add(number)
             return
-        line = self._admission.lines[number]
+        queue = self._admission.queues[number]
         self._admission = replace(
-            self._admission, lines={**self._admission.lines, number: replace(line, head=rows[0].candidate.rank)}
+            self._admission, queues={**self._admission.queues, number: replace(queue, head=rows[0].candidate.rank)}
         )
 
 
 def is_open(admission: AdmissionState, directory: Directory, number: int, now: datetime) -> bool:
     """Whether the first of the line may go in."""
     return all(
-        verdict.blocked_by is None for verdict in evaluate_queue(admission, directory, admission.lines[number], now)
+        verdict.blocked_by is None for verdict in evaluate_queue(admission, directory, admission.queues[number], now)
     )
 
 
 def evaluate_queue(
-    admission: AdmissionState, directory: Directory, line: WaitingQueue, now: datetime
+    admission: AdmissionState, directory: Directory, queue: WaitingQueue, now: datetime
 ) -> list[GateVerdict]:
     """What the gates say to the line; an emergency is none any more where the rule that let it pass is gone."""
-    emergency = line.emergency and is_emergency(admission, directory, EMERGENCY)
-    return evaluate_gates(admission, directory, line, now, emergency=emergency)
+    emergency = queue.emergency and is_emergency(admission, directory, EMERGENCY)
+    return evaluate_gates(admission, directory, queue, now, emergency=emergency)
 
 
 def has_earlier_job(admission: AdmissionState, directory: Directory, candidate: Candidate, now: datetime) -> bool:
     """Whether somebody who may go in waits before the job: else whoever comes with a token would pass a line by."""
     emergency = is_emergency(admission, directory, candidate.priority)
     own = (not emergency, candidate.rank)
-    before = (number for number, line in admission.lines.items() if (not line.emergency, line.head) < own)
+    before = (number for number, queue in admission.queues.items() if (not queue.emergency, queue.head) < own)
     return any(is_open(admission, directory, number, now) for number in before)
 
 
@@ -204,13 +204,13 @@ _SOONEST = timedelta(seconds=1)
 
 
 def schedule_wake_up(
-    admission: AdmissionState, directory: Directory, now: datetime, *, read_out: Collection[int] = ()
+    admission: AdmissionState, directory: Directory, now: datetime, *, exhausted: Collection[int] = ()
 ) -> AdmissionState:
-    """Returns the admission state with the wake-up that its waiting queues need, but for those that are `read_out`.
+    """Returns the admission state with the wake-up that its waiting queues need, but for those that are `exhausted`.
 
     A wake-up that is on its way stays if it is soon enough.
     """
-    at = find_next_wake_up(admission, directory, now, read_out=read_out)
+    at = find_next_wake_up(admission, directory, now, exhausted=exhausted)
     if at is None:
         return admission
     at = max(at, now + _SOONEST)
@@ -219,19 +219,19 @@ def schedule_wake_up(
 
 
 def find_next_wake_up(
-    admission: AdmissionState, directory: Directory, now: datetime, *, read_out: Collection[int] = ()
+    admission: AdmissionState, directory: Directory, now: datetime, *, exhausted: Collection[int] = ()
 ) -> datetime | None:
     """When time alone may open a line next, or the gates of its tenant, so that it may ask for a division; None: only
-    an end or a person does. A line that is `read_out` waits for the end of a job that left it, or for the sweeper.
+    an end or a person does. A line that is `exhausted` waits for the end of a job that left it, or for the sweeper.
     """
     found: list[datetime] = []
-    for number, line in admission.lines.items():
-        shut = [
-            verdict for verdict in evaluate_queue(admission, directory, line, now) if verdict.blocked_by is not None
+    for number, queue in admission.queues.items():
+        blocked = [
+            verdict for verdict in evaluate_queue(admission, directory, queue, now) if verdict.blocked_by is not None
         ]
-        by_time = [verdict.opens_at for verdict in shut if not verdict.needs_division]
-        if not shut:
-            found += [now] if number not in read_out else []
+        by_time = [verdict.opens_at for verdict in blocked if not verdict.needs_allocation]
+        if not blocked:
+            found += [now] if number not in exhausted else []
         elif by_time and None not in by_time:
             found.append(max(at for at in by_time if at is not None))
     return min(found, default=None)

@@ -98,7 +98,7 @@ class GateVerdict:
     hold: Hold | None = None
 
     @property
-    def needs_division(self) -> bool:
+    def needs_allocation(self) -> bool:
         """Whether a division among the tenants may open it; an open breaker only time does."""
         by_time = self.blocked_by is BlockReason.BREAKER and self.opens_at is not None
         return (
@@ -130,14 +130,14 @@ class AdmissionState:
     #: by gate id; only gates for which something was set, and those that count a rate
     gates: Mapping[str, GateState] = field(default_factory=dict)
     #: jobs inside, by (type, mode)
-    inside: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    active_by_kind: Mapping[tuple[str, str], int] = field(default_factory=dict)
     #: the same by source, of sources with a gate
-    inside_by_source: Mapping[str, int] = field(default_factory=dict)
+    active_by_source: Mapping[str, int] = field(default_factory=dict)
     emergencies: int = 0
     #: accepted and not inside: in line, on the way to it, or set aside
     staged: int = 0
     #: by number
-    lines: Mapping[int, WaitingQueue] = field(default_factory=dict)
+    queues: Mapping[int, WaitingQueue] = field(default_factory=dict)
     #: of gates over all tenants, by gate id; what it never got is nothing
     shares: Mapping[str, Share] = field(default_factory=dict)
     #: when the tenant's rows were counted last; what is inside follows every change since
@@ -149,11 +149,11 @@ class AdmissionState:
 
     @property
     def active(self) -> int:
-        return sum(self.inside.values())
+        return sum(self.active_by_kind.values())
 
     @property
     def waiting(self) -> int:
-        return sum(line.count for line in self.lines.values())
+        return sum(queue.count for queue in self.queues.values())
 
     def state(self, gate: Gate) -> GateState:
         return self.gates.get(gate.id) or GateState(gate=gate)
@@ -167,23 +167,23 @@ class AdmissionState:
     def with_share(self, share: Share) -> AdmissionState:
         return replace(self, shares={**self.shares, share.gate.id: share})
 
-    def inside_of(self, gate: Gate) -> int:
+    def count_active(self, gate: Gate) -> int:
         """Jobs that are inside this gate; 0 for a guard, whose steps the bus counts."""
         key = gate.kind.key
         if not key:
             return self.active
         if key in _COUNTED_BY:
             place = _COUNTED_BY.index(key)
-            return sum(count for counted, count in self.inside.items() if counted[place] == gate.name)
-        return self.inside_by_source.get(gate.name, 0) if key == "source" else 0
+            return sum(count for counted, count in self.active_by_kind.items() if counted[place] == gate.name)
+        return self.active_by_source.get(gate.name, 0) if key == "source" else 0
 
-    def counted_of(self, gate: Gate) -> int:
+    def count_used(self, gate: Gate) -> int:
         """Jobs that count against what it keeps of a gate over all tenants: of the breaker's epoch, if it ever opened.
 
         What was inside before the breaker opened is never stopped, and takes none of the places of those that probe.
         """
         breaker = self.share(gate).breaker
-        return breaker.inside if breaker.since else self.inside_of(gate)
+        return breaker.active if breaker.since else self.count_active(gate)
 
     def has_source(self, source: str | None) -> bool:
         """Whether the source has a gate, so that its jobs wait in a line of their own."""
@@ -196,12 +196,12 @@ def list_gates(admission: AdmissionState, directory: Directory, job: Candidate |
     for kind in PARTS:
         if (name := getattr(job, kind.key)) is not None:
             yield Gate(kind, admission.tenant, name)
-    yield from directory.divided(job)
+    yield from directory.list_platform_gates(job)
 
 
 def is_emergency(admission: AdmissionState, directory: Directory, priority: str) -> bool:
     """Whether the job passes numbers and rates, and waits in a line of its own."""
-    rule = directory.rule_of(admission.state(Gate(GateKind.TENANT, admission.tenant)))
+    rule = directory.find_rule(admission.state(Gate(GateKind.TENANT, admission.tenant)))
     return priority == EMERGENCY and rule is not None and rule.emergency_max_active is not None
 
 
@@ -221,7 +221,7 @@ def _evaluate(
     if gate.kind in ALLOCATED:
         return _evaluate_platform(admission, directory.over_all[gate.id], now, emergency=emergency)
     state = admission.state(gate)
-    rule = directory.rule_of(state)
+    rule = directory.find_rule(state)
     if state.hold is not None and state.hold.is_on(now):
         return GateVerdict(gate, BlockReason.HELD, state.hold.until, rule, hold=state.hold)
     breaker = state.breaker if rule is not None and rule.breaker is not None else None
@@ -235,7 +235,7 @@ def _evaluate(
         ):
             return GateVerdict(gate, BlockReason.FULL, None, rule)
         return GateVerdict(gate, rule=rule)
-    if rule is not None and rule.max_active is not None and admission.inside_of(gate) >= rule.max_active:
+    if rule is not None and rule.max_active is not None and admission.count_active(gate) >= rule.max_active:
         return GateVerdict(gate, BlockReason.FULL, None, rule)
     if (at := rate.find_next_start(state, rule, now)) is not None:
         return GateVerdict(gate, BlockReason.RATE, at, rule)
@@ -248,7 +248,7 @@ def _evaluate_platform(admission: AdmissionState, state: GateState, now: datetim
     if state.hold is not None and state.hold.is_on(now):
         return GateVerdict(gate, BlockReason.HELD, state.hold.until, rule, hold=state.hold)
     share = admission.share(gate)
-    is_used_up = not emergency and admission.counted_of(gate) >= share.keep
+    is_used_up = not emergency and admission.count_used(gate) >= share.slots
     if rule is not None and rule.breaker is not None and share.breaker.limited:
         if (until := share.breaker.until) is not None and until > now:
             return GateVerdict(gate, BlockReason.BREAKER, until, rule, 0)
@@ -264,7 +264,7 @@ def _evaluate_platform(admission: AdmissionState, state: GateState, now: datetim
 def _find_reached_limit(breaker: Breaker, now: datetime, *, emergency: bool) -> int | None:
     """The breaker's limit, where it is reached; None: one more may go in. A half-open one stops no emergency."""
     allowed = breakers.find_limit(breaker, now)
-    is_reached = allowed is not None and breaker.inside >= allowed and not (emergency and allowed)
+    is_reached = allowed is not None and breaker.active >= allowed and not (emergency and allowed)
     return allowed if is_reached else None
 
 
@@ -290,24 +290,24 @@ def _count_probe(admission: AdmissionState, candidate: Candidate, epoch: int, st
     """The admission state whose breakers count one more or one less inside, where the job went in in their epochs."""
     state = admission.state(Gate(GateKind.TYPE, admission.tenant, candidate.job_type))
     if (own := state.breaker) is not None and 0 < own.epoch <= epoch:
-        admission = admission.with_state(replace(state, breaker=replace(own, inside=max(0, own.inside + step))))
+        admission = admission.with_state(replace(state, breaker=replace(own, active=max(0, own.active + step))))
     share = admission.share(Gate.over_all(GateKind.PLATFORM_TYPE, candidate.job_type))
     if 0 < share.breaker.since <= epoch:
-        probes = max(0, share.breaker.inside + step)
-        admission = admission.with_share(replace(share, breaker=replace(share.breaker, inside=probes)))
+        probes = max(0, share.breaker.active + step)
+        admission = admission.with_share(replace(share, breaker=replace(share.breaker, active=probes)))
     return admission
 
 
 def add_active(admission: AdmissionState, candidate: Candidate, epoch: int) -> AdmissionState:
     """The admission state with one more inside, that was let in in that epoch of its type's breakers."""
     admission = _count_probe(admission, candidate, epoch, 1)
-    key, by_source = (candidate.job_type, candidate.mode), dict(admission.inside_by_source)
+    key, by_source = (candidate.job_type, candidate.mode), dict(admission.active_by_source)
     if candidate.source is not None and admission.has_source(candidate.source):
         by_source[candidate.source] = by_source.get(candidate.source, 0) + 1
     return replace(
         admission,
-        inside={**admission.inside, key: admission.inside.get(key, 0) + 1},
-        inside_by_source=by_source,
+        active_by_kind={**admission.active_by_kind, key: admission.active_by_kind.get(key, 0) + 1},
+        active_by_source=by_source,
         emergencies=admission.emergencies + (candidate.priority == EMERGENCY),
     )
 
@@ -325,7 +325,7 @@ def admit_candidate(
                     after = after.with_share(replace(share, tokens=share.tokens - 1))
                 continue
             state = after.state(gate)
-            used = rate.spend(state, directory.rule_of(state), now)
+            used = rate.spend(state, directory.find_rule(state), now)
             if used is not state:
                 after = after.with_state(used)
     return after
@@ -335,14 +335,14 @@ def remove_active(admission: AdmissionState, candidate: Candidate, epoch: int) -
     """The admission state with the job's place free; `epoch` as in `count`."""
     admission = _count_probe(admission, candidate, epoch, -1)
     key = (candidate.job_type, candidate.mode)
-    inside = {**admission.inside, key: max(0, admission.inside.get(key, 0) - 1)}
-    by_source = dict(admission.inside_by_source)
+    active = {**admission.active_by_kind, key: max(0, admission.active_by_kind.get(key, 0) - 1)}
+    by_source = dict(admission.active_by_source)
     if candidate.source is not None and candidate.source in by_source:
         by_source[candidate.source] = max(0, by_source[candidate.source] - 1)
     return replace(
         admission,
-        inside={each: count for each, count in inside.items() if count},
-        inside_by_source={each: count for each, count in by_source.items() if count},
+        active_by_kind={each: count for each, count in active.items() if count},
+        active_by_source={each: count for each, count in by_source.items() if count},
         emergencies=max(0, admission.emergencies - (candidate.priority == EMERGENCY)),
     )
 
@@ -360,38 +360,38 @@ def make_queue(admission: AdmissionState, candidate: Candidate, *, emergency: bo
 def find_queue(admission: AdmissionState, directory: Directory, candidate: Candidate) -> tuple[int, WaitingQueue]:
     """The line in which the job waits, an empty one where nobody waits like it. Raises TooManyLines."""
     requested = make_queue(admission, candidate, emergency=is_emergency(admission, directory, candidate.priority))
-    for number, line in admission.lines.items():
-        if replace(line, count=0, head=0) == requested:
-            return number, line
-    if len(admission.lines) >= MAX_QUEUES:
+    for number, queue in admission.queues.items():
+        if replace(queue, count=0, head=0) == requested:
+            return number, queue
+    if len(admission.queues) >= MAX_QUEUES:
         raise TooManyQueues
-    return next(number for number in range(MAX_QUEUES) if number not in admission.lines), requested
+    return next(number for number in range(MAX_QUEUES) if number not in admission.queues), requested
 
 
-def lengthen(line: WaitingQueue, at: int) -> WaitingQueue:
+def lengthen(queue: WaitingQueue, at: int) -> WaitingQueue:
     """The line with one more, of rank `at`."""
-    return replace(line, count=line.count + 1, head=min(line.head, at) if line.count else at)
+    return replace(queue, count=queue.count + 1, head=min(queue.head, at) if queue.count else at)
 
 
-def add_waiting(admission: AdmissionState, number: int, line: WaitingQueue, at: int) -> AdmissionState:
+def add_waiting(admission: AdmissionState, number: int, queue: WaitingQueue, at: int) -> AdmissionState:
     """The admission state with one more in the line, of rank `at`."""
-    return replace(admission, lines={**admission.lines, number: lengthen(line, at)})
+    return replace(admission, queues={**admission.queues, number: lengthen(queue, at)})
 
 
 def remove_waiting(admission: AdmissionState, number: int) -> AdmissionState:
     """The admission state with one less in the line; an empty line is none."""
-    line = admission.lines.get(number)
-    if line is None:
+    queue = admission.queues.get(number)
+    if queue is None:
         return admission
-    lines = dict(admission.lines)
-    if line.count > 1:
-        lines[number] = replace(line, count=line.count - 1)
+    queues = dict(admission.queues)
+    if queue.count > 1:
+        queues[number] = replace(queue, count=queue.count - 1)
     else:
-        del lines[number]
-    return replace(admission, lines=lines)
+        del queues[number]
+    return replace(admission, queues=queues)
 
 
 def find_max_staged(admission: AdmissionState, directory: Directory) -> int:
     """The end of every line of the tenant."""
-    rule = directory.rule_of(admission.state(Gate(GateKind.TENANT, admission.tenant)))
+    rule = directory.find_rule(admission.state(Gate(GateKind.TENANT, admission.tenant)))
     return rule.max_staged if rule is not None and rule.max_staged is not None else MAX_STAGED

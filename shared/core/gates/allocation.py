@@ -32,15 +32,15 @@ class Account:
     """What the allocation record says of one tenant."""
 
     #: places: at least what the tenant keeps, and what of it is inside
-    lent: int = 0
+    granted: int = 0
     #: place milliseconds by weight, as they count against others
-    time: int = 0
+    slot_time: int = 0
     #: of the tenant's own count, what is in `time`
-    seen_ms: int = 0
+    counted_ms: int = 0
     #: whether it waited for more at the last division
-    requested: bool = False
+    is_waiting: bool = False
     #: starts that were ever lent to it
-    tokens_lent: int = 0
+    tokens_granted: int = 0
     #: places that its jobs had or got at the last division; until the next one they may become up to `lent`
     used: int = 0
 
@@ -54,7 +54,7 @@ class AllocationRecord:
     epoch: int = 0
     accounts: Mapping[str, Account] = field(default_factory=dict)
     #: when the last division began
-    divided_at: datetime | None = None
+    allocated_at: datetime | None = None
     #: whether anybody requested more than it got
     unmet: bool = False
     #: since when the jobs of every tenant are in it
@@ -70,8 +70,8 @@ class AllocationRecord:
     credit_at: datetime | None = None
 
     @property
-    def lent(self) -> int:
-        return sum(account.lent for account in self.accounts.values())
+    def granted(self) -> int:
+        return sum(account.granted for account in self.accounts.values())
 
     @property
     def is_limited(self) -> bool:
@@ -81,10 +81,10 @@ class AllocationRecord:
 
 def reserve_rest(record: AllocationRecord, limit: int) -> AllocationRecord:
     """Lends the rest of the limit to each tenant that is not counted: the maximum that it may have of it."""
-    counted = sum(account.lent for tenant, account in record.accounts.items() if tenant not in record.uncounted)
+    counted = sum(account.granted for tenant, account in record.accounts.items() if tenant not in record.uncounted)
     rest = max(0, limit - counted)
     reserved = {
-        tenant: replace(account, lent=max(account.lent, rest), used=max(account.lent, rest))
+        tenant: replace(account, granted=max(account.granted, rest), used=max(account.granted, rest))
         for tenant in record.uncounted
         if (account := record.accounts.get(tenant)) is not None
     }
@@ -93,8 +93,8 @@ def reserve_rest(record: AllocationRecord, limit: int) -> AllocationRecord:
 
 def count_unread_grants(record: AllocationRecord, unread: Collection[str]) -> int:
     """Slots that a division leaves to tenants that it could not read; the reserve of several is the same slots."""
-    reserves = [record.accounts[tenant].lent for tenant in unread if tenant in record.uncounted]
-    counted = sum(record.accounts[tenant].lent for tenant in unread if tenant not in record.uncounted)
+    reserves = [record.accounts[tenant].granted for tenant in unread if tenant in record.uncounted]
+    counted = sum(record.accounts[tenant].granted for tenant in unread if tenant not in record.uncounted)
     return counted + max(reserves, default=0)
 
 
@@ -110,22 +110,24 @@ def count_room(record: AllocationRecord, joining: Sequence[str]) -> int:
     return found
 
 
-def count_slots(max_active: int | None, breaker: Breaker | None, claims: Iterable[Demand], now: datetime) -> int | None:
+def count_slots(
+    max_active: int | None, breaker: Breaker | None, demands: Iterable[Demand], now: datetime
+) -> int | None:
     """How many there are to lend; None: the gate has neither a number nor a breaker that is not closed.
 
     What is inside of an older epoch takes none of the breaker's, and all the same one of the number's.
     """
-    free = max(0, max_active - sum(claim.before for claim in claims)) if max_active is not None else None
+    free = max(0, max_active - sum(demand.earlier for demand in demands)) if max_active is not None else None
     allowed = breakers.find_limit(breaker, now) if breaker is not None else None
     return min((each for each in (free, allowed) if each is not None), default=None)
 
 
-def count_used(claim: Demand, lent: int) -> int:
+def count_used(demand: Demand, granted: int) -> int:
     """Returns the places that the tenant's jobs have once those that wait were let in by what it is lent."""
-    return max(claim.inside, min(claim.needed, lent)) + claim.before
+    return max(demand.active, min(demand.needed, granted)) + demand.earlier
 
 
-def has_room(record: AllocationRecord, max_active: int | None, tenant: str, inside: int, now: datetime) -> bool:
+def has_room(record: AllocationRecord, max_active: int | None, tenant: str, active: int, now: datetime) -> bool:
     """Whether a division now could lend another place to the tenant, of which `inside` jobs are inside.
 
     An estimate by the allocation record alone: of other tenants it knows the jobs that were inside at the last
@@ -133,106 +135,111 @@ def has_room(record: AllocationRecord, max_active: int | None, tenant: str, insi
     """
     limit = count_slots(max_active, record.breaker, (), now)
     others = sum(account.used for each, account in record.accounts.items() if each != tenant)
-    return limit is None or others + inside < limit
+    return limit is None or others + active < limit
 
 
-def select_kept(claims: Sequence[Demand], lent: Mapping[str, int], now: datetime, *, has_breaker: bool) -> set[str]:
+def select_kept(demands: Sequence[Demand], granted: Mapping[str, int], now: datetime, *, has_breaker: bool) -> set[str]:
     """Tenants that stay in the allocation record: that have or want something, and, as room allows, whose ends still
     count.
     """
-    found = {claim.tenant for claim in claims if claim.needed or claim.before or lent[claim.tenant]}
+    found = {demand.tenant for demand in demands if demand.needed or demand.earlier or granted[demand.tenant]}
     if has_breaker:
         ended = [
-            each.tenant for each in claims if any(type_breaker.is_recent(end, now) for end in each.share.breaker.ring)
+            each.tenant for each in demands if any(type_breaker.is_recent(end, now) for end in each.share.breaker.ring)
         ]
         found.update([tenant for tenant in ended if tenant not in found][: max(0, MAX_TENANTS // 2 - len(found))])
     return found
 
 
-def accrue_accounts(record: AllocationRecord, claims: Sequence[Demand]) -> dict[str, Account]:
+def accrue_accounts(record: AllocationRecord, demands: Sequence[Demand]) -> dict[str, Account]:
     """The accounts with the place time of now; who did not wait starts level with those who do."""
-    before = {claim.tenant: record.accounts.get(claim.tenant, Account()) for claim in claims}
+    before = {demand.tenant: record.accounts.get(demand.tenant, Account()) for demand in demands}
     after = {}
-    for claim in claims:
-        account = before[claim.tenant]
-        if claim.tenant not in record.accounts:
-            account = replace(account, seen_ms=claim.place_ms, tokens_lent=claim.share.tokens_lent)
+    for demand in demands:
+        account = before[demand.tenant]
+        if demand.tenant not in record.accounts:
+            account = replace(account, counted_ms=demand.slot_ms, tokens_granted=demand.share.tokens_granted)
         # what is less than a millisecond by the weight counts the next time, as what another's clock was ahead
-        spent = max(0, claim.place_ms - account.seen_ms) // claim.weight
-        seen_ms = account.seen_ms + spent * claim.weight
-        after[claim.tenant] = replace(account, time=account.time + spent, seen_ms=seen_ms)
-    waited = [after[claim.tenant].time for claim in claims if claim.requested and before[claim.tenant].requested]
+        spent = max(0, demand.slot_ms - account.counted_ms) // demand.weight
+        seen_ms = account.counted_ms + spent * demand.weight
+        after[demand.tenant] = replace(account, slot_time=account.slot_time + spent, counted_ms=seen_ms)
+    times = [
+        after[demand.tenant].slot_time for demand in demands if demand.requested and before[demand.tenant].is_waiting
+    ]
     # while there was room for all nobody had less than it requested: all begin level
-    level = min(waited, default=max((account.time for account in after.values()), default=0))
-    for claim in claims:
-        account = after[claim.tenant]
-        if not (claim.requested and before[claim.tenant].requested):
-            account = replace(account, time=max(account.time, level))
-        after[claim.tenant] = replace(account, requested=claim.requested > 0)
+    level = min(times, default=max((account.slot_time for account in after.values()), default=0))
+    for demand in demands:
+        account = after[demand.tenant]
+        if not (demand.requested and before[demand.tenant].is_waiting):
+            account = replace(account, slot_time=max(account.slot_time, level))
+        after[demand.tenant] = replace(account, is_waiting=demand.requested > 0)
     return after
 
 
-def compute_targets(limit: int, claims: Sequence[Demand], accounts: Mapping[str, Account]) -> dict[str, int]:
+def compute_targets(limit: int, demands: Sequence[Demand], accounts: Mapping[str, Account]) -> dict[str, int]:
     """How many places each shall keep: place by place, to the one with the least place time by its weight.
 
     In a full allocation record those who need none keep none.
     """
-    if len(claims) >= MAX_TENANTS and (idle := {claim.tenant: 0 for claim in claims if not claim.needed}):
-        return compute_targets(limit, [claim for claim in claims if claim.needed], accounts) | idle
-    if sum(claim.needed for claim in claims) > limit:
+    if len(demands) >= MAX_TENANTS and (idle := {demand.tenant: 0 for demand in demands if not demand.needed}):
+        return compute_targets(limit, [demand for demand in demands if demand.needed], accounts) | idle
+    if sum(demand.needed for demand in demands) > limit:
         # who does not wait for more keeps none: what of it is inside comes back as it ends
-        held = sum(claim.inside for claim in claims if not claim.requested)
+        held = sum(demand.active for demand in demands if not demand.requested)
         return _share_out(
-            max(0, limit - held), {claim.tenant: claim.needed for claim in claims if claim.requested}, claims, accounts
+            max(0, limit - held),
+            {demand.tenant: demand.needed for demand in demands if demand.requested},
+            demands,
+            accounts,
         )
-    lent = {claim.tenant: accounts[claim.tenant].lent for claim in claims}
-    short = [claim for claim in claims if claim.needed > lent[claim.tenant]]
-    free = limit - sum(lent.values()) - sum(claim.needed - lent[claim.tenant] for claim in short)
+    granted = {demand.tenant: accounts[demand.tenant].granted for demand in demands}
+    short = [demand for demand in demands if demand.needed > granted[demand.tenant]]
+    free = limit - sum(granted.values()) - sum(demand.needed - granted[demand.tenant] for demand in short)
     if free >= 0:
         # what nobody needs is lent to those who ran short, so that they do not come back for each job
         spare = free // max(1, len(short))
-        return lent | {claim.tenant: claim.needed + spare for claim in short}
-    spare = (limit - sum(claim.needed for claim in claims)) // max(1, len(claims))
-    return {claim.tenant: claim.needed + spare for claim in claims}
+        return granted | {demand.tenant: demand.needed + spare for demand in short}
+    spare = (limit - sum(demand.needed for demand in demands)) // max(1, len(demands))
+    return {demand.tenant: demand.needed + spare for demand in demands}
 
 
 def _share_out(
-    places: int, wishes: Mapping[str, int], claims: Sequence[Demand], accounts: Mapping[str, Account]
+    slots: int, needs: Mapping[str, int], demands: Sequence[Demand], accounts: Mapping[str, Account]
 ) -> dict[str, int]:
     """So many places, one by one, to whom has the least place time; nobody gets more than its wish."""
-    weights = {claim.tenant: claim.weight for claim in claims}
-    got = dict.fromkeys((claim.tenant for claim in claims), 0)
+    weights = {demand.tenant: demand.weight for demand in demands}
+    granted = dict.fromkeys((demand.tenant for demand in demands), 0)
 
     def turn(tenant: str) -> tuple[int, str]:
-        return accounts[tenant].time + _STEP_MS * (got[tenant] + 1) // weights[tenant], tenant
+        return accounts[tenant].slot_time + _STEP_MS * (granted[tenant] + 1) // weights[tenant], tenant
 
-    turns = [turn(tenant) for tenant, wish in wishes.items() if wish > 0]
+    turns = [turn(tenant) for tenant, need in needs.items() if need > 0]
     heapq.heapify(turns)
-    while places > 0 and turns:
+    while slots > 0 and turns:
         _, tenant = heapq.heappop(turns)
-        got[tenant], places = got[tenant] + 1, places - 1
-        if got[tenant] < wishes[tenant]:
+        granted[tenant], slots = granted[tenant] + 1, slots - 1
+        if granted[tenant] < needs[tenant]:
             heapq.heappush(turns, turn(tenant))
-    return got
+    return granted
 
 
 def compute_grants(
     limit: int,
-    goals: Mapping[str, int],
-    lent: Mapping[str, int],
-    claims: Sequence[Demand],
+    targets: Mapping[str, int],
+    granted: Mapping[str, int],
+    demands: Sequence[Demand],
     accounts: Mapping[str, Account],
 ) -> dict[str, int]:
     """What is lent once what is free was given to those below their goals; `lent`: after all that was taken."""
-    short = {tenant: goals[tenant] - lent[tenant] for tenant in goals if goals[tenant] > lent[tenant]}
-    given = _share_out(max(0, limit - sum(lent.values())), short, claims, accounts)
-    return {tenant: count + given[tenant] for tenant, count in lent.items()}
+    short = {tenant: targets[tenant] - granted[tenant] for tenant in targets if targets[tenant] > granted[tenant]}
+    given = _share_out(max(0, limit - sum(granted.values())), short, demands, accounts)
+    return {tenant: count + given[tenant] for tenant, count in granted.items()}
 
 
 def grant_tokens(
     record: AllocationRecord,
     state: GateState,
-    claims: Sequence[Demand],
+    demands: Sequence[Demand],
     accounts: Mapping[str, Account],
     now: datetime,
     *,
@@ -246,19 +253,19 @@ def grant_tokens(
         return replace(record, credit=None, credit_at=None), dict(accounts), False
     at = rate.accrue(replace(state, credit=record.credit, credit_at=record.credit_at), state.rule, now)
     credit = at.credit or 0
-    wishes = {}
-    for claim in claims:
-        account = accounts[claim.tenant]
-        unused = claim.share.tokens + account.tokens_lent - claim.share.tokens_lent
-        may_start = min(claim.requested, max(0, account.lent - claim.inside)) if limited else claim.requested
-        wishes[claim.tenant] = max(0, may_start - unused)
-    given = _share_out(max(0, credit // rate.START), wishes, claims, accounts)
+    needs = {}
+    for demand in demands:
+        account = accounts[demand.tenant]
+        unused = demand.share.tokens + account.tokens_granted - demand.share.tokens_granted
+        may_start = min(demand.requested, max(0, account.granted - demand.active)) if limited else demand.requested
+        needs[demand.tenant] = max(0, may_start - unused)
+    given = _share_out(max(0, credit // rate.START), needs, demands, accounts)
     after = {
-        tenant: replace(account, tokens_lent=account.tokens_lent + given.get(tenant, 0))
+        tenant: replace(account, tokens_granted=account.tokens_granted + given.get(tenant, 0))
         for tenant, account in accounts.items()
     }
     left = replace(record, credit=credit - rate.START * sum(given.values()), credit_at=at.credit_at)
-    return left, after, sum(wishes.values()) > sum(given.values())
+    return left, after, sum(needs.values()) > sum(given.values())
 
 
 def find_next_token(record: AllocationRecord, state: GateState, now: datetime) -> datetime | None:
@@ -266,17 +273,17 @@ def find_next_token(record: AllocationRecord, state: GateState, now: datetime) -
     return rate.find_next_start(replace(state, credit=record.credit, credit_at=record.credit_at), state.rule, now)
 
 
-def reclaim(share: Share, goal: int, epoch: int) -> Share | None:
+def reclaim(share: Share, target: int, epoch: int) -> Share | None:
     """The share with no more than its goal; None: a later division has taken from it."""
-    return replace(share, keep=min(share.keep, goal), epoch=epoch) if share.epoch <= epoch else None
+    return replace(share, slots=min(share.slots, target), epoch=epoch) if share.epoch <= epoch else None
 
 
-def grant(share: Share, account: Account, keep: int, epoch: int) -> Share:
+def grant(share: Share, account: Account, slots: int, epoch: int) -> Share:
     """The share with what the allocation record lends; the same where a later division has taken from it (else both
     were lent).
     """
     if share.epoch > epoch:
         return share
-    tokens = share.tokens + max(0, account.tokens_lent - share.tokens_lent)
-    lent = max(share.tokens_lent, account.tokens_lent)
-    return replace(share, keep=max(share.keep, keep), tokens=tokens, tokens_lent=lent)
+    tokens = share.tokens + max(0, account.tokens_granted - share.tokens_granted)
+    granted = max(share.tokens_granted, account.tokens_granted)
+    return replace(share, slots=max(share.slots, slots), tokens=tokens, tokens_granted=granted)

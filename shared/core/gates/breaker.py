@@ -78,7 +78,7 @@ class Breaker:
     #: ends of this epoch, oldest first
     ring: tuple[End, ...] = ()
     #: jobs inside that were let in in this epoch; kept from the first opening on
-    inside: int = 0
+    active: int = 0
     #: of its last opening; 0: it never opened
     cooldown_s: int = 0
     opened_at: datetime | None = None
@@ -119,37 +119,37 @@ def advance(breaker: Breaker, now: datetime) -> Breaker:
 
 def find_limit(breaker: Breaker, now: datetime) -> int | None:
     """How many jobs of this epoch may be inside; 0: nobody goes in; None: it limits nothing."""
-    match (found := advance(breaker, now)).state:
+    match (advanced := advance(breaker, now)).state:
         case BreakerState.CLOSED:
             return None
         case BreakerState.OPEN:
             return 0
         case BreakerState.HALF_OPEN:
-            return found.allow
+            return advanced.allow
 
 
 def find_next_change(breaker: Breaker, now: datetime) -> datetime | None:
     """When time alone changes its limit next; None: it limits nothing."""
-    found = advance(breaker, now)
-    if found.state is BreakerState.OPEN:
-        return found.until
-    if found.state is BreakerState.HALF_OPEN and found.waits_since is not None:
-        return found.waits_since + timedelta(seconds=found.cooldown_s)
+    advanced = advance(breaker, now)
+    if advanced.state is BreakerState.OPEN:
+        return advanced.until
+    if advanced.state is BreakerState.HALF_OPEN and advanced.waits_since is not None:
+        return advanced.waits_since + timedelta(seconds=advanced.cooldown_s)
     return None
 
 
 def count_end(
-    breaker: Breaker, rule: BreakerRule, end: End, now: datetime, *, has_line: bool, over_all: bool = False
+    breaker: Breaker, rule: BreakerRule, end: End, now: datetime, *, has_waiting: bool, over_all: bool = False
 ) -> Breaker:
-    """The breaker after the end of a job; `has_line`: others wait for its gate. The very same where it does not count.
+    """The breaker after the end of a job; `has_waiting`: others wait for its gate. The very same where it does not count.
 
     `over_all`: of a gate over all tenants, where no tenant decides alone.
     """
     breaker = advance(breaker, now)
     if end.epoch != breaker.epoch:
         return breaker
-    known = (each for each in (*breaker.ring, end) if each.at > now - MAX_AGE)
-    breaker = replace(breaker, ring=tuple(sorted(known, key=lambda each: each.at))[-MAX_ENDS:])
+    recent = (each for each in (*breaker.ring, end) if each.at > now - MAX_AGE)
+    breaker = replace(breaker, ring=tuple(sorted(recent, key=lambda each: each.at))[-MAX_ENDS:])
     match breaker.state:
         case BreakerState.CLOSED:
             return _open(breaker, rule, now) if _must_open(breaker.ring, rule, over_all=over_all) else breaker
@@ -159,7 +159,7 @@ def count_end(
         case BreakerState.HALF_OPEN:
             if not end.good:
                 return _open(breaker, rule, now)
-            if not has_line:
+            if not has_waiting:
                 return _close(breaker, now)
             good = breaker.good + 1
             is_doubled = good >= breaker.allow
@@ -173,7 +173,7 @@ def merge_ends(rings: Mapping[str, Iterable[End]], now: datetime) -> tuple[End, 
 
 
 def count_ends(
-    breaker: Breaker, rule: BreakerRule, rings: Mapping[str, Iterable[End]], now: datetime, *, has_line: bool
+    breaker: Breaker, rule: BreakerRule, rings: Mapping[str, Iterable[End]], now: datetime, *, has_waiting: bool
 ) -> Breaker:
     """The breaker of a gate over all tenants after the ends that are in their rings and not yet in its own.
 
@@ -183,7 +183,7 @@ def count_ends(
     if len(breaker.ring) == MAX_ENDS:
         new = tuple(end for end in new if end.at >= breaker.ring[0].at)
     for end in (Counter(new) - Counter(breaker.ring)).elements():
-        breaker = count_end(breaker, rule, end, now, has_line=has_line, over_all=True)
+        breaker = count_end(breaker, rule, end, now, has_waiting=has_waiting, over_all=True)
     return breaker
 
 
@@ -205,11 +205,11 @@ def reset(breaker: Breaker) -> Breaker:
 
 def to_json(breaker: Breaker) -> dict[str, Any]:
     """As JSON, for the log."""
-    found: dict[str, Any] = {"state": breaker.state.value, "epoch": breaker.epoch}
-    found |= {"bad": breaker.bad, "calls": breaker.calls}
+    advanced: dict[str, Any] = {"state": breaker.state.value, "epoch": breaker.epoch}
+    advanced |= {"bad": breaker.bad, "calls": breaker.calls}
     if breaker.state is BreakerState.HALF_OPEN:
-        found["allow"] = breaker.allow
-    return found | ({"until": breaker.until.isoformat()} if breaker.until is not None else {})
+        advanced["allow"] = breaker.allow
+    return advanced | ({"until": breaker.until.isoformat()} if breaker.until is not None else {})
 
 
 def _must_open(ring: tuple[End, ...], rule: BreakerRule, *, over_all: bool) -> bool:
@@ -221,9 +221,9 @@ def _must_open(ring: tuple[End, ...], rule: BreakerRule, *, over_all: bool) -> b
         return False
     if not over_all:
         return True
-    calls, failed = _count_capped(ring), _count_capped(bad)
+    capped_calls, capped_bad = _count_capped(ring), _count_capped(bad)
     enough = len({end.tenant for end in bad}) >= (2 if rule.min_tenants is None else rule.min_tenants)
-    return enough and calls >= rule.min_calls and failed / calls >= rule.failure_rate
+    return enough and capped_calls >= rule.min_calls and capped_bad / capped_calls >= rule.failure_rate
 
 
 def _count_capped(ends: Iterable[End]) -> int:
@@ -234,10 +234,10 @@ def _count_capped(ends: Iterable[End]) -> int:
 
 
 def _open(breaker: Breaker, rule: BreakerRule, now: datetime) -> Breaker:
-    again = breaker.state is BreakerState.HALF_OPEN or (
+    is_reopened = breaker.state is BreakerState.HALF_OPEN or (
         breaker.closed_at is not None and now < breaker.closed_at + _CALM_PERIOD
     )
-    cooldown_s = min(2 * breaker.cooldown_s, max(MAX_COOLDOWN_S, rule.cooldown_s)) if again else rule.cooldown_s
+    cooldown_s = min(2 * breaker.cooldown_s, max(MAX_COOLDOWN_S, rule.cooldown_s)) if is_reopened else rule.cooldown_s
     return Breaker(
         state=BreakerState.OPEN,
         epoch=breaker.epoch + 1,

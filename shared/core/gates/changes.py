@@ -171,7 +171,7 @@ def record_change(
     The credit is settled by what was in force until now: a changed rate keeps what was earned. A breaker that no rule
     asks for any more begins anew when one does.
     """
-    credit = rate.accrue(before, directory.rule_of(before), at)
+    credit = rate.accrue(before, directory.find_rule(before), at)
     after = replace(after, rule_seq=before.rule_seq + 1, credit=credit.credit, credit_at=credit.credit_at)
     if before.gate.kind in OVER_ALL:
         # what is published for one of these is its own rule; the ends that no division has seen are at the admission
@@ -179,7 +179,7 @@ def record_change(
         if before.rule is not None and before.rule.breaker and (after.rule is None or after.rule.breaker is None):
             after = replace(after, breaker=Breaker(epoch=(before.breaker or Breaker()).epoch + 1))
     else:
-        in_force = directory.rule_of(after)
+        in_force = directory.find_rule(after)
         if after.breaker is not None and (in_force is None or in_force.breaker is None):
             after = replace(after, breaker=breakers.reset(after.breaker))
         after = number_epoch(before, after, last_epoch)
@@ -222,7 +222,7 @@ def is_set(state: GateState, now: datetime) -> bool:
 
 def is_in_use(admission: AdmissionState, now: datetime) -> bool:
     """Whether the tenant has to stay in the directory: something is set, or somebody waits."""
-    return bool(admission.staged or admission.lines) or any(is_set(state, now) for state in admission.gates.values())
+    return bool(admission.staged or admission.queues) or any(is_set(state, now) for state in admission.gates.values())
 
 
 def apply_change(
@@ -245,7 +245,7 @@ def is_idle(state: GateState, directory: Directory, now: datetime) -> bool:
     are inside may have.
     """
     is_kept = state.breaker is not None and state.breaker.epoch > 0
-    is_counted = rate.find_rate(state, directory.rule_of(state), now) is not None
+    is_counted = rate.find_rate(state, directory.find_rule(state), now) is not None
     return not (is_set(state, now) or is_counted or is_kept or state.gate.kind is GateKind.TENANT)
 
 

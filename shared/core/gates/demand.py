@@ -33,53 +33,53 @@ class Demand:
 
     tenant: str
     #: those that count against what it keeps; of a breaker that ever opened those of its epoch
-    inside: int
+    active: int
     #: how many more of its jobs would go in, up to `MAX_REQUESTED`
     requested: int
     share: Share
     #: as of the division
-    place_ms: int
+    slot_ms: int
     weight: int
     #: jobs inside of an older epoch, which nothing stops
-    before: int = 0
+    earlier: int = 0
     #: whether any job is in line
-    has_line: bool = False
+    has_waiting: bool = False
     #: its admission state knows an older epoch
     is_behind: bool = False
 
     @property
     def needed(self) -> int:
-        return self.inside + self.requested
+        return self.active + self.requested
 
 
 def measure_demand(
-    admission: AdmissionState, directory: Directory, gate: Gate, now: datetime, coming: Candidate | None = None
+    admission: AdmissionState, directory: Directory, gate: Gate, now: datetime, new_job: Candidate | None = None
 ) -> Demand:
-    """`coming`: a new job that asks."""
-    rule = directory.rule_of(admission.state(Gate(GateKind.TENANT, admission.tenant)))
-    share, inside, counted = admission.share(gate), admission.inside_of(gate), admission.counted_of(gate)
+    """`new_job`: a new job that asks."""
+    rule = directory.find_rule(admission.state(Gate(GateKind.TENANT, admission.tenant)))
+    share, active, used = admission.share(gate), admission.count_active(gate), admission.count_used(gate)
     return Demand(
         tenant=admission.tenant,
-        inside=counted,
-        requested=count_requested(admission, directory, gate, now, coming),
+        active=used,
+        requested=count_requested(admission, directory, gate, now, new_job),
         share=share,
-        place_ms=_compute_slot_ms(share, inside, now),
+        slot_ms=_compute_slot_ms(share, active, now),
         weight=(rule.weight if rule is not None else None) or 1,
-        before=inside - counted,
-        has_line=_has_waiting(admission, gate),
+        earlier=active - used,
+        has_waiting=_has_waiting(admission, gate),
     )
 
 
-def move_to_epoch(claim: Demand, breaker: Breaker) -> Demand:
+def move_to_epoch(demand: Demand, breaker: Breaker) -> Demand:
     """The claim as it is once its admission state was told where the breaker stands."""
-    if claim.share.breaker.epoch >= breaker.epoch:
-        return claim
-    share = type_breaker.start_epoch(claim.share, breaker, claim.inside)
-    return replace(claim, share=share, inside=0, before=claim.before + claim.inside, is_behind=True)
+    if demand.share.breaker.epoch >= breaker.epoch:
+        return demand
+    share = type_breaker.start_epoch(demand.share, breaker, demand.active)
+    return replace(demand, share=share, active=0, earlier=demand.earlier + demand.active, is_behind=True)
 
 
 def count_requested(
-    admission: AdmissionState, directory: Directory, gate: Gate, now: datetime, coming: Candidate | None = None
+    admission: AdmissionState, directory: Directory, gate: Gate, now: datetime, new_job: Candidate | None = None
 ) -> int:
     """How many jobs in line would go in if this gate, and those over all tenants that are broader, had room.
 
@@ -90,26 +90,28 @@ def count_requested(
         if state.gate.kind in broader:
             share = admission.share(state.gate)
             known = replace(share.breaker, limited=False)
-            admission = admission.with_share(replace(share, keep=_UNLIMITED, tokens=_UNLIMITED, breaker=known))
-    lines = sorted(find_queues(admission, gate).values(), key=lambda line: line.head)
-    if coming is not None and not is_emergency(admission, directory, coming.priority):
-        line = WaitingQueue(job_type=coming.job_type, mode=coming.mode, source=coming.source, emergency=False, count=1)
-        lines.append(line)
+            admission = admission.with_share(replace(share, slots=_UNLIMITED, tokens=_UNLIMITED, breaker=known))
+    queues = sorted(find_queues(admission, gate).values(), key=lambda queue: queue.head)
+    if new_job is not None and not is_emergency(admission, directory, new_job.priority):
+        queue = WaitingQueue(
+            job_type=new_job.job_type, mode=new_job.mode, source=new_job.source, emergency=False, count=1
+        )
+        queues.append(queue)
     found = 0
-    for line in lines:
-        for _ in range(line.count):
+    for queue in queues:
+        for _ in range(queue.count):
             if found == MAX_REQUESTED or any(
-                verdict.blocked_by is not None for verdict in evaluate_queue(admission, directory, line, now)
+                verdict.blocked_by is not None for verdict in evaluate_queue(admission, directory, queue, now)
             ):
                 break
-            admission = admit_candidate(admission, directory, _make_candidate(line), now)
+            admission = admit_candidate(admission, directory, _make_candidate(queue), now)
             found += 1
     return found
 
 
-def _make_candidate(line: WaitingQueue) -> Candidate:
+def _make_candidate(queue: WaitingQueue) -> Candidate:
     return Candidate(
-        job_id="", job_type=line.job_type, mode=line.mode, source=line.source, priority="normal", rank=line.head
+        job_id="", job_type=queue.job_type, mode=queue.mode, source=queue.source, priority="normal", rank=queue.head
     )
 
 
@@ -118,7 +120,7 @@ def accrue_slot_time(before: AdmissionState, after: AdmissionState, now: datetim
     shares = {
         # the clock of another may have been ahead
         id_: replace(
-            share, place_ms=_compute_slot_ms(share, before.inside_of(share.gate), now), at=max(now, share.at or now)
+            share, slot_ms=_compute_slot_ms(share, before.count_active(share.gate), now), at=max(now, share.at or now)
         )
         for id_, share in after.shares.items()
     }
@@ -139,35 +141,36 @@ def find_due_allocations(
         gate = state.gate
         if gate.kind not in ALLOCATED:
             continue
-        share, inside, held = after.share(gate), after.counted_of(gate), before.counted_of(gate)
+        share, active, used_before = after.share(gate), after.count_used(gate), before.count_used(gate)
         is_open = share.breaker.until is not None and share.breaker.until > now
         is_lent = share.breaker.limited or state.max_active is not None
-        waited, waits = is_blocked(before, directory, gate, now), is_blocked(after, directory, gate, now)
-        if waits and not waited:
+        was_blocked, is_blocked_now = is_blocked(before, directory, gate, now), is_blocked(after, directory, gate, now)
+        if is_blocked_now and not was_blocked:
             found.append((gate, True))
         elif not is_lent or is_open:
             continue
-        elif max(share.keep, held) < inside:
+        elif max(share.slots, used_before) < active:
             # an emergency, or one that somebody admitted: others get less
             found.append((gate, True))
         elif (
-            share.keep <= inside < held
+            share.slots <= active < used_before
             or _count_earlier(after, gate) < _count_earlier(before, gate)
-            or (share.keep > inside and _has_waiting(before, gate) and not _has_waiting(after, gate))
-            or (waited and not waits)
+            or (share.slots > active and _has_waiting(before, gate) and not _has_waiting(after, gate))
+            or (was_blocked and not is_blocked_now)
         ):
             found.append((gate, False))
     return found
 
 
 def _count_earlier(admission: AdmissionState, gate: Gate) -> int:
-    return admission.inside_of(gate) - admission.counted_of(gate)
+    return admission.count_active(gate) - admission.count_used(gate)
 
 
 def is_blocked(admission: AdmissionState, directory: Directory, gate: Gate, now: datetime) -> bool:
     """Whether a division of the gate may let somebody in line go on."""
     return any(
-        find_blocking_gate(evaluate_queue(admission, directory, line, now)) == gate for line in admission.lines.values()
+        find_blocking_gate(evaluate_queue(admission, directory, queue, now)) == gate
+        for queue in admission.queues.values()
     )
 
 
@@ -175,12 +178,12 @@ def _has_waiting(admission: AdmissionState, gate: Gate) -> bool:
     return bool(find_queues(admission, gate))
 
 
-def _compute_slot_ms(share: Share, inside: int, now: datetime) -> int:
+def _compute_slot_ms(share: Share, active: int, now: datetime) -> int:
     since = share.at or now
-    return share.place_ms + inside * max(0, (now - since) // _MILLISECOND)
+    return share.slot_ms + active * max(0, (now - since) // _MILLISECOND)
 
 
 def find_blocking_gate(found: Sequence[GateVerdict]) -> Gate | None:
     """The narrowest gate over all tenants that stops a job which nothing else does; None: no division helps it."""
-    shut = [verdict for verdict in found if verdict.blocked_by is not None]
-    return shut[0].gate if shut and all(verdict.needs_division for verdict in shut) else None
+    blocked = [verdict for verdict in found if verdict.blocked_by is not None]
+    return blocked[0].gate if blocked and all(verdict.needs_allocation for verdict in blocked) else None

@@ -71,7 +71,7 @@ class RecordedOutcome:
     #: gates whose breaker it opened
     opened: tuple[GateState, ...] = ()
     #: a gate over all tenants: the next division has to see the end
-    seen_by: Gate | None = None
+    to_allocate: Gate | None = None
 
 
 def is_good(job: Job) -> bool | None:
@@ -87,26 +87,26 @@ def record_outcome(
     """
     gate = Gate(GateKind.TYPE, admission.tenant, place.candidate.job_type)
     state = admission.state(gate)
-    rule = directory.rule_of(state)
+    rule = directory.find_rule(state)
     if place.state is not PlaceState.ADMITTED or good is None:
         return RecordedOutcome(admission)
-    admission, seen_by = type_breaker.record_end(admission, directory, place, now, good=good)
+    admission, to_allocate = type_breaker.record_end(admission, directory, place, now, good=good)
     if rule is None or rule.breaker is None:
         # a breaker that comes later begins anew
         kept = reset(state.breaker) if state.breaker is not None else None
         if kept is state.breaker:
-            return RecordedOutcome(admission, seen_by=seen_by)
+            return RecordedOutcome(admission, to_allocate=to_allocate)
         kept_state = number_epoch(state, replace(state, breaker=kept), find_epoch(admission, gate.name))
-        return RecordedOutcome(admission.with_state(kept_state), seen_by=seen_by)
+        return RecordedOutcome(admission.with_state(kept_state), to_allocate=to_allocate)
     state, log = change_breaker(state, advance(state.breaker or Breaker(), now), now)
     found = state.breaker or Breaker()
     # of a job of an older epoch it is one of before
     end = End(now, found.epoch if place.breaker_epoch >= found.epoch else -1, good)
-    after = count_end(found, rule.breaker, end, now, has_line=count_waiting(admission, gate) > 0)
+    after = count_end(found, rule.breaker, end, now, has_waiting=count_waiting(admission, gate) > 0)
     after = number_epoch(state, replace(state, breaker=after), find_epoch(admission, gate.name)).breaker or after
     state, more = change_breaker(state, after, now)
     is_opened = after.epoch != found.epoch
-    return RecordedOutcome(admission.with_state(state), (*log, *more), (state,) if is_opened else (), seen_by)
+    return RecordedOutcome(admission.with_state(state), (*log, *more), (state,) if is_opened else (), to_allocate)
 
 
 def advance_breakers(
@@ -115,7 +115,7 @@ def advance_breakers(
     """The admission state whose breakers stand where time alone has brought them, at most `MAX_SETTLED` that moved."""
     entries: list[LogEntry] = []
     for state in admission.gates.values():
-        rule = directory.rule_of(state) if state.breaker is not None else None
+        rule = directory.find_rule(state) if state.breaker is not None else None
         if state.breaker is None or rule is None or rule.breaker is None or len(entries) >= MAX_ADVANCED:
             continue
         after = advance(state.breaker, now)

@@ -55,7 +55,7 @@ class Place:
     #: the status with which its rows are written, whoever writes them
     initial_status: JobStatus = JobStatus.QUEUED
     #: of one that waits
-    line: int | None = None
+    queue: int | None = None
     candidate: Candidate
     #: of one that was let in: the last epoch of its type's breakers then; 0: none has ever opened
     breaker_epoch: int = 0
@@ -81,7 +81,7 @@ class Place:
 def mark_admitted(admission: AdmissionState, place: Place) -> Place:
     """The place of a job that goes in at this admission state."""
     epoch = find_epoch(admission, place.candidate.job_type)
-    return replace(place, state=PlaceState.ADMITTED, line=None, breaker_epoch=epoch)
+    return replace(place, state=PlaceState.ADMITTED, queue=None, breaker_epoch=epoch)
 
 
 class Owed(StrEnum):
@@ -89,7 +89,7 @@ class Owed(StrEnum):
 
     NOTHING = "NOTHING"
     #: into the line, or inside
-    LINE_UP = "LINE_UP"
+    JOIN_QUEUE = "LINE_UP"
     #: it waits with another priority by now: to another place in line (R67)
     REORDER = "REORDER"
     #: it is inside: the job learns it and starts
@@ -117,7 +117,7 @@ def find_owed(job: Job, place: Place) -> Owed:
         if state is PlaceState.ADMITTED:
             return Owed.NOTIFY
         if state is not PlaceState.WAITING:
-            return Owed.LINE_UP
+            return Owed.JOIN_QUEUE
         return Owed.NOTHING if place.candidate.priority == job.current_priority else Owed.REORDER
     if job.status is JobStatus.PAUSED and job.is_staged and state is not PlaceState.OFF:
         return Owed.STEP_OUT
@@ -147,7 +147,7 @@ class Decision:
     admission: AdmissionState
     place: Place
     #: what each gate said
-    words: tuple[GateVerdict, ...]
+    verdicts: tuple[GateVerdict, ...]
     #: the gate that keeps it out; None: it goes in
     stopped_by: GateVerdict | None = None
     #: it is the n-th of its line
@@ -179,18 +179,18 @@ def decide_arrival(admission: AdmissionState, directory: Directory, candidate: C
     verdicts = tuple(evaluate_candidate(admission, directory, candidate, now))
     stopped_by = next((verdict for verdict in verdicts if verdict.blocked_by is not None), None)
     try:
-        _, line = find_queue(admission, directory, candidate)
+        _, queue = find_queue(admission, directory, candidate)
     except TooManyQueues:
-        raise QueueFull(len(admission.lines), stopped_by or verdicts[0]) from None
-    if stopped_by is None and (line.count or has_earlier_job(admission, directory, candidate, now)):
+        raise QueueFull(len(admission.queues), stopped_by or verdicts[0]) from None
+    if stopped_by is None and (queue.count or has_earlier_job(admission, directory, candidate, now)):
         # whatever the tenant's rule is, it is not what stops the job
         stopped_by = GateVerdict(verdicts[0].gate, BlockReason.LINE)
     if stopped_by is None:
         place = mark_admitted(admission, Place(initial_status=JobStatus.QUEUED, candidate=candidate))
         return Decision(admit_candidate(admission, directory, candidate, now), place, verdicts)
-    shut = [verdict for verdict in verdicts if verdict.blocked_by is not None] or [stopped_by]
+    blocked = [verdict for verdict in verdicts if verdict.blocked_by is not None] or [stopped_by]
     # whether a gate over all tenants is full is not known while another keeps the job from asking for a place
-    known = [verdict for verdict in shut if not verdict.needs_division] or shut
+    known = [verdict for verdict in blocked if not verdict.needs_allocation] or blocked
     if (
         refusing := next((verdict for verdict in known if verdict.rule is not None and verdict.rule.rejects), None)
     ) is not None:
@@ -198,7 +198,7 @@ def decide_arrival(admission: AdmissionState, directory: Directory, candidate: C
     if admission.staged >= (limit := find_max_staged(admission, directory)):
         raise QueueFull(limit, stopped_by)
     place = Place(state=PlaceState.ARRIVING, initial_status=JobStatus.THROTTLED, candidate=candidate)
-    return Decision(replace(admission, staged=admission.staged + 1), place, verdicts, stopped_by, line.count + 1)
+    return Decision(replace(admission, staged=admission.staged + 1), place, verdicts, stopped_by, queue.count + 1)
 
 
 def decide_dependent(
@@ -226,15 +226,15 @@ def admit_or_queue(
     candidate = place.candidate
     verdicts = evaluate_candidate(admission, directory, candidate, now)
     try:
-        number, line = find_queue(admission, directory, candidate)
+        number, queue = find_queue(admission, directory, candidate)
     except TooManyQueues:
-        raise QueueFull(len(admission.lines), verdicts[0]) from None
-    may_pass = not line.count and all(verdict.blocked_by is None for verdict in verdicts)
+        raise QueueFull(len(admission.queues), verdicts[0]) from None
+    may_pass = not queue.count and all(verdict.blocked_by is None for verdict in verdicts)
     if may_pass and not has_earlier_job(admission, directory, candidate, now):
-        inside = admit_candidate(admission, directory, candidate, now)
-        inside = replace(inside, staged=max(0, inside.staged - 1))
-        return inside, mark_admitted(admission, place)
-    return add_waiting(admission, number, line, candidate.rank), replace(place, state=PlaceState.WAITING, line=number)
+        active = admit_candidate(admission, directory, candidate, now)
+        active = replace(active, staged=max(0, active.staged - 1))
+        return active, mark_admitted(admission, place)
+    return add_waiting(admission, number, queue, candidate.rank), replace(place, state=PlaceState.WAITING, queue=number)
 
 
 def release(admission: AdmissionState, place: Place) -> AdmissionState:
@@ -243,23 +243,25 @@ def release(admission: AdmissionState, place: Place) -> AdmissionState:
         return admission
     if place.state is PlaceState.ADMITTED:
         return remove_active(admission, place.candidate, place.breaker_epoch)
-    if place.state is PlaceState.WAITING and place.line is not None:
-        admission = remove_waiting(admission, place.line)
+    if place.state is PlaceState.WAITING and place.queue is not None:
+        admission = remove_waiting(admission, place.queue)
     return replace(admission, staged=max(0, admission.staged - 1))
 
 
 def set_aside(admission: AdmissionState, place: Place) -> tuple[AdmissionState, Place]:
     """A job that was paused before it began: it holds nothing, and goes on being one of the staged."""
     after = release(admission, place)
-    return replace(after, staged=after.staged + 1), replace(place, state=PlaceState.OFF, line=None, uncounted=False)
+    return replace(after, staged=after.staged + 1), replace(place, state=PlaceState.OFF, queue=None, uncounted=False)
 
 
 def apply_count(admission: AdmissionState, places: list[Place], now: datetime) -> AdmissionState:
     """The admission state with the counts that the rows give: places inside, staged, and the lines as they stand."""
     gates = {id_: _clear_count(state) for id_, state in admission.gates.items()}
-    shares = {id_: replace(share, breaker=replace(share.breaker, inside=0)) for id_, share in admission.shares.items()}
-    fresh = replace(admission, gates=gates, shares=shares, inside={}, inside_by_source={}, emergencies=0, staged=0)
-    lines = {number: replace(line, count=0) for number, line in admission.lines.items()}
+    shares = {id_: replace(share, breaker=replace(share.breaker, active=0)) for id_, share in admission.shares.items()}
+    fresh = replace(
+        admission, gates=gates, shares=shares, active_by_kind={}, active_by_source={}, emergencies=0, staged=0
+    )
+    queues = {number: replace(queue, count=0) for number, queue in admission.queues.items()}
     for place in places:
         if place.state is PlaceState.ENDED or place.uncounted:
             continue
@@ -267,15 +269,15 @@ def apply_count(admission: AdmissionState, places: list[Place], now: datetime) -
             fresh = add_active(fresh, place.candidate, place.breaker_epoch)
             continue
         fresh = replace(fresh, staged=fresh.staged + 1)
-        if place.state is PlaceState.WAITING and place.line is not None:
-            number, candidate = place.line, place.candidate
+        if place.state is PlaceState.WAITING and place.queue is not None:
+            number, candidate = place.queue, place.candidate
             # the admission state may have forgotten it
-            known = lines.get(number) or make_queue(admission, candidate, emergency=candidate.priority == EMERGENCY)
-            lines[number] = lengthen(known, candidate.rank)
-    kept = {number: line for number, line in lines.items() if line.count}
-    return replace(fresh, lines=kept, counted_at=now, counting_until=None)
+            known = queues.get(number) or make_queue(admission, candidate, emergency=candidate.priority == EMERGENCY)
+            queues[number] = lengthen(known, candidate.rank)
+    kept = {number: queue for number, queue in queues.items() if queue.count}
+    return replace(fresh, queues=kept, counted_at=now, counting_until=None)
 
 
 def _clear_count(state: GateState) -> GateState:
     breaker = state.breaker
-    return state if breaker is None else replace(state, breaker=replace(breaker, inside=0))
+    return state if breaker is None else replace(state, breaker=replace(breaker, active=0))

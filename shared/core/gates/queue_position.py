@@ -40,7 +40,7 @@ class TenantPart:
 
     tenant: str
     #: it lets in while fewer of its jobs are inside
-    keep: int
+    slots: int
     active: int
     waiting: int
     oldest: QueuedJob | None
@@ -54,19 +54,19 @@ def find_queues(admission: AdmissionState, gate: Gate, *, only: bool = False) ->
     if gate.kind in GUARDS:
         return {}
     key, names = gate.kind.key, (gate.name,) if only else (gate.name, None)
-    return {number: line for number, line in admission.lines.items() if not key or getattr(line, key) in names}
+    return {number: queue for number, queue in admission.queues.items() if not key or getattr(queue, key) in names}
 
 
 def count_waiting(admission: AdmissionState, gate: Gate) -> int:
     """How many wait for the gate, by the counts of its own lines."""
-    return sum(line.count for line in find_queues(admission, gate, only=True).values())
+    return sum(queue.count for queue in find_queues(admission, gate, only=True).values())
 
 
 def list_positions(
     admission: AdmissionState, directory: Directory, gate: Gate, rows: Mapping[int, Sequence[QueuedJob]], now: datetime
 ) -> Iterator[QueuePosition]:
     """The jobs of a gate's lines in the order in which they may go in; `rows` are the first of each line, in order."""
-    found = (each for line in rows.values() for each in line)
+    found = (each for queue in rows.values() for each in queue)
     if gate.kind.key:
         found = (each for each in found if getattr(each.candidate, gate.kind.key) == gate.name)
     ordered = sorted(found, key=lambda each: compute_order(admission, each))
@@ -76,16 +76,16 @@ def list_positions(
 
 def compute_order(admission: AdmissionState, waiting: QueuedJob) -> tuple[int, int, str]:
     """Emergencies before all, then by rank."""
-    line = admission.lines.get(waiting.line)
-    return (0 if line is not None and line.emergency else 1, waiting.candidate.rank, waiting.candidate.job_id)
+    queue = admission.queues.get(waiting.queue)
+    return (0 if queue is not None and queue.emergency else 1, waiting.candidate.rank, waiting.candidate.job_id)
 
 
 def find_position(
     admission: AdmissionState, directory: Directory, waiting: QueuedJob, position: int | None, now: datetime
 ) -> QueuePosition:
-    line = admission.lines.get(waiting.line)
+    queue = admission.queues.get(waiting.queue)
     candidate = waiting.candidate
-    emergency = line is not None and line.emergency
+    emergency = queue is not None and queue.emergency
     found = evaluate_gates(admission, directory, candidate, now, emergency=emergency)
     return QueuePosition(
         waiting, position, find_blocking_verdict(found), estimate_start(admission, found, position, now)

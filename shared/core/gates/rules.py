@@ -224,7 +224,7 @@ class AdmissionBreaker:
     #: jobs whose ACTIVE.`breaker_epoch` is at least this were let in in that epoch; by `epoch_of`
     since: int = 0
     #: those that are inside
-    inside: int = 0
+    active: int = 0
     #: it is not closed
     limited: bool = False
     #: of a limited one: it is open until then
@@ -239,14 +239,14 @@ class Share:
 
     gate: Gate
     #: it lets in while fewer of its jobs are inside, of those that its breaker's epoch counts
-    keep: int = 0
+    slots: int = 0
     #: of the division that took from it last
     epoch: int = 0
     #: starts that were lent to it and not used, and all that ever were: a gift that comes twice counts once
     tokens: int = 0
-    tokens_lent: int = 0
+    tokens_granted: int = 0
     #: milliseconds that its jobs were inside, up to `at`
-    place_ms: int = 0
+    slot_ms: int = 0
     at: datetime | None = None
     breaker: AdmissionBreaker = field(default_factory=AdmissionBreaker)
 
@@ -270,14 +270,14 @@ class Directory:
         """Whether any gate can keep a job of the tenant from starting: else nothing is read or counted for it."""
         return self.since is not None or bool(self.defaults) or tenant in self.tenants
 
-    def opened(self, tenant: str) -> datetime | None:
+    def counts_needed_since(self, tenant: str) -> datetime | None:
         """Since when the tenant's jobs are counted without a break: an admission state that was counted before is
         counted anew.
         """
         since = [each for each in (self.tenants.get(tenant), self.since) if each is not None]
         return min(since, default=None)
 
-    def divided(self, job: object) -> Iterator[Gate]:
+    def list_platform_gates(self, job: object) -> Iterator[Gate]:
         """Gates over all tenants that the job, a `Candidate` or a `Line`, has to pass, from narrow to broad."""
         if self.over_all:
             for kind in ALLOCATED:
@@ -285,7 +285,7 @@ class Directory:
                 if gate.id in self.over_all:
                     yield gate
 
-    def rule_of(self, state: GateState) -> Rule | None:
+    def find_rule(self, state: GateState) -> Rule | None:
         """The most specific one; None: nothing but a hold or a throttle shuts this gate."""
         if state.rule is not None:
             return state.rule

@@ -40,7 +40,7 @@ def sync_breaker(admission: AdmissionState, gate: Gate, breaker: Breaker) -> Adm
     """
     share = admission.share(gate)
     if breaker.epoch > share.breaker.epoch:
-        share = start_epoch(share, breaker, admission.counted_of(gate))
+        share = start_epoch(share, breaker, admission.count_used(gate))
         since = find_epoch(admission, gate.name) + 1
         return admission.with_share(replace(share, breaker=replace(share.breaker, since=since)))
     return admission if (after := close_epoch(share, breaker)) is share else admission.with_share(after)
@@ -50,7 +50,7 @@ def start_epoch(share: Share, breaker: Breaker, counted: int) -> Share:
     """The share in a later epoch, in which none of its jobs inside counts; of what it kept the unused is left."""
     limited = breaker.state is not BreakerState.CLOSED
     known = AdmissionBreaker(epoch=breaker.epoch, limited=limited, until=breaker.until)
-    return replace(share, keep=0 if limited else max(0, share.keep - counted), breaker=known)
+    return replace(share, slots=0 if limited else max(0, share.slots - counted), breaker=known)
 
 
 def close_epoch(share: Share, breaker: Breaker) -> Share:
@@ -77,9 +77,9 @@ def record_end(
         return admission, None
     ring = tuple(end for end in known.ring if is_recent(end, now))
     after = replace(known, ring=(*ring, End(now, known.epoch, good))[-MAX_ENDS:])
-    is_seen = not good or known.limited or not ring
-    keep = share.keep if good or not known.limited else 0
-    return admission.with_share(replace(share, keep=keep, breaker=after)), gate if is_seen else None
+    is_relevant = not good or known.limited or not ring
+    slots = share.slots if good or not known.limited else 0
+    return admission.with_share(replace(share, slots=slots, breaker=after)), gate if is_relevant else None
 
 
 def is_recent(end: End, now: datetime) -> bool:
@@ -88,11 +88,11 @@ def is_recent(end: End, now: datetime) -> bool:
 
 
 def apply_ends(
-    breaker: Breaker, rule: BreakerRule | None, rings: Mapping[str, Iterable[End]], now: datetime, *, has_line: bool
+    breaker: Breaker, rule: BreakerRule | None, rings: Mapping[str, Iterable[End]], now: datetime, *, has_waiting: bool
 ) -> tuple[Breaker, ...]:
     """Where it stands by time, and then by the ends at all admission states that are of its epoch."""
     if rule is None:
         return (breaker,)
     by_time = advance(breaker, now)
     known = {tenant: [end for end in ring if end.epoch == breaker.epoch] for tenant, ring in rings.items()}
-    return by_time, count_ends(by_time, rule, known, now, has_line=has_line)
+    return by_time, count_ends(by_time, rule, known, now, has_waiting=has_waiting)

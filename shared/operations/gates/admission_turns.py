@@ -114,14 +114,14 @@ async def act_on_admission(
     LedgerUnavailable.
     """
     try:
-        known = await read_directory(context)
+        directory = await read_directory(context)
     except LedgerUnavailable as fault:
         raise QuotasUnknown("the directory of quotas cannot be read") from fault
     began = context.clock.now()
     for race in itertools.count():
         try:
             async with _hold_turn(context, tenant, patience):
-                return await _in_turn(context, tenant, act, known, began + patience, alongside)
+                return await _in_turn(context, tenant, act, directory, began + patience, alongside)
         except Uncounted as found:
             try:
                 await admission_counts.recount(
@@ -181,7 +181,7 @@ async def _in_turn(
     context: Context,
     tenant: str,
     act: Callable[[StoredAdmission, Directory], Awaitable[_T]],
-    known: Directory,
+    directory: Directory,
     until: datetime,
     alongside: Callable[[], Awaitable[None]] | None,
 ) -> _T:
@@ -189,7 +189,7 @@ async def _in_turn(
     turn = context.process.gate_directory.turn(tenant)
     for race in itertools.count():
         try:
-            done = await act(await _read_counted(context, tenant, known, alongside), known)
+            done = await act(await _read_counted(context, tenant, directory, alongside), directory)
         except (Conflict, AlreadyExists) as lost:
             turn.is_behind = isinstance(lost, AlreadyExists)
             if race >= _MAX_RACES or context.clock.now() >= until:
@@ -209,18 +209,18 @@ async def read_counted(
     `patience`: maximum wait for other writers, and for a count. Raises QuotasUnknown, BeingCounted, Contended,
     LedgerUnavailable.
     """
-    stored, now, known = await context.admissions.read(tenant), context.clock.now(), await read_directory(context)
-    if stored is not None and _is_counted(stored.admission, known, now):
-        return type_breaker.sync_breakers(stored.admission, known), known
+    stored, now, directory = await context.admissions.read(tenant), context.clock.now(), await read_directory(context)
+    if stored is not None and _is_counted(stored.admission, directory, now):
+        return type_breaker.sync_breakers(stored.admission, directory), directory
 
-    async def act(stored: StoredAdmission, known: Directory) -> tuple[AdmissionState, Directory]:
-        return stored.admission, known
+    async def act(stored: StoredAdmission, directory: Directory) -> tuple[AdmissionState, Directory]:
+        return stored.admission, directory
 
     return await act_on_admission(context, tenant, act, patience=patience, counts_patience=patience)
 
 
 async def _read_counted(
-    context: Context, tenant: str, known: Directory, alongside: Callable[[], Awaitable[None]] | None
+    context: Context, tenant: str, directory: Directory, alongside: Callable[[], Awaitable[None]] | None
 ) -> StoredAdmission:
     """The admission state with counts that hold. Raises Uncounted, _Counting, LedgerUnavailable."""
     if alongside is None:
@@ -231,52 +231,56 @@ async def _read_counted(
     counting = stored.admission.counting_until if stored is not None else None
     if counting is not None and counting > now:
         raise _Counting
-    if stored is None or not _is_counted(stored.admission, known, now):
+    if stored is None or not _is_counted(stored.admission, directory, now):
         raise Uncounted(stored)
-    return replace(stored, admission=type_breaker.sync_breakers(stored.admission, known))
+    return replace(stored, admission=type_breaker.sync_breakers(stored.admission, directory))
 
 
-def _is_counted(admission: AdmissionState, known: Directory, now: datetime) -> bool:
+def _is_counted(admission: AdmissionState, directory: Directory, now: datetime) -> bool:
     """Whether its counts hold: it was counted since gates concern the tenant, and once more a minute later."""
-    opened = known.opened(admission.tenant)
+    opened = directory.counts_needed_since(admission.tenant)
     if opened is not None and now >= opened + _SECOND_COUNT:
         opened += _SECOND_COUNT
     return admission.counting_until is None and (opened is None or admission.counted_at >= opened)
 
 
 async def select_admissions(
-    context: Context, admission: AdmissionState, known: Directory, room: int, *, leaving: str | None = None
+    context: Context, admission: AdmissionState, directory: Directory, room: int, *, leaving: str | None = None
 ) -> AdmissionResult:
     """Returns the waiting jobs that may start now, at most `room`.
 
     `leaving`: a job whose WAIT row goes with the same transaction. Raises LedgerUnavailable.
     """
-    admission, log = advance_breakers(admission, known, now := context.clock.now())
-    turn = AdmissionRound(admission, known, now, room=room)
-    while (line := turn.wants()) is not None:
-        rows = await context.admissions.first_waiting(admission.tenant, line, turn.room + 2)
-        turn.load(line, [row for row in rows if row.candidate.job_id != leaving])
+    admission, log = advance_breakers(admission, directory, now := context.clock.now())
+    turn = AdmissionRound(admission, directory, now, room=room)
+    while (queue := turn.next_queue()) is not None:
+        rows = await context.admissions.first_waiting(admission.tenant, queue, turn.room + 2)
+        turn.add_rows(queue, [row for row in rows if row.candidate.job_id != leaving])
     return replace(turn.result, log=log)
 
 
 async def prepare_write(
     context: Context,
     stored: StoredAdmission,
-    known: Directory,
-    let: AdmissionResult,
+    directory: Directory,
+    selected: AdmissionResult,
     log: tuple[LogEntry, ...] = (),
     freed: tuple[Freed, ...] = (),
 ) -> AdmissionWrite:
     """Raises LedgerUnavailable."""
     now = context.clock.now()
-    after = schedule_wake_up(let.admission, known, now, read_out=let.read_out) if not let.more else let.admission
+    after = (
+        schedule_wake_up(selected.admission, directory, now, exhausted=selected.exhausted)
+        if not selected.more
+        else selected.admission
+    )
     is_behind = context.process.gate_directory.turn(stored.admission.tenant).is_behind
-    after, log = await continue_log(context, stored.admission, after, (*log, *let.log), is_behind=is_behind)
+    after, log = await continue_log(context, stored.admission, after, (*log, *selected.log), is_behind=is_behind)
     return AdmissionWrite(
         before=stored,
         after=demand.accrue_slot_time(stored.admission, after, now),
-        let_in=let.admitted,
-        relined=let.relined,
+        admitted=selected.admitted,
+        requeued=selected.requeued,
         check_at=now + FIRST_CHECK,
         log=log,
         freed=freed,
@@ -284,11 +288,11 @@ async def prepare_write(
 
 
 async def send_calls(
-    context: Context, write: AdmissionWrite, known: Directory, *, seen_by: Iterable[Gate] = ()
+    context: Context, write: AdmissionWrite, directory: Directory, *, to_allocate: Iterable[Gate] = ()
 ) -> None:
     """Sends what a written admission state asks for, a look or a division, and hints; what is lost comes by the sweep.
 
-    `seen_by`: gates whose next division has to read this admission state.
+    `to_allocate`: gates whose next division has to read this admission state.
     """
     note_admission_log(context.events, write)
     tenant, after = write.after.tenant, write.after
@@ -300,17 +304,17 @@ async def send_calls(
     with telemetry.tolerate((BusUnavailable, LedgerUnavailable)):
         if after.wake_at is not None and after.wake_at != before.wake_at:
             await context.bus.admission_calls.call(tenant, at=after.wake_at)
-        for gate in seen_by:
+        for gate in to_allocate:
             await request_allocation(context, gate, tenant)
-    await request_due_allocations(context, before, after, known)
+    await request_due_allocations(context, before, after, directory)
 
 
 async def request_due_allocations(
-    context: Context, before: AdmissionState, after: AdmissionState, known: Directory
+    context: Context, before: AdmissionState, after: AdmissionState, directory: Directory
 ) -> None:
     """Asks for the divisions that a change of the admission state owes; what is lost comes by the sweep."""
     with telemetry.tolerate((BusUnavailable, LedgerUnavailable)):
-        for gate, wants_more in demand.find_due_allocations(before, after, known, context.clock.now()):
+        for gate, wants_more in demand.find_due_allocations(before, after, directory, context.clock.now()):
             await request_allocation(context, gate, after.tenant if wants_more else None)
 
 
@@ -326,10 +330,12 @@ async def repeat_call(context: Context, tenant: str, wake_at: datetime | None) -
         await context.bus.admission_calls.call(tenant, at=wake_at + (wake_at - now))
 
 
-async def request_blocked_allocations(context: Context, admission: AdmissionState, known: Directory) -> None:
+async def request_blocked_allocations(context: Context, admission: AdmissionState, directory: Directory) -> None:
     with telemetry.tolerate((BusUnavailable, LedgerUnavailable)):
-        for state in known.over_all.values():
-            if state.gate.kind in ALLOCATED and demand.is_blocked(admission, known, state.gate, context.clock.now()):
+        for state in directory.over_all.values():
+            if state.gate.kind in ALLOCATED and demand.is_blocked(
+                admission, directory, state.gate, context.clock.now()
+            ):
                 await request_allocation(context, state.gate, admission.tenant)
 
 
@@ -342,5 +348,7 @@ async def request_allocation(context: Context, gate: Gate, tenant: str | None = 
         await context.bus.admission_calls.divide(gate.id, at=at)
 
 
-def get_admitted(let: AdmissionResult) -> AdmittedJobs:
-    return AdmittedJobs(tuple(waiting.candidate.job_id for waiting in let.admitted), let.passed, more=let.more)
+def get_admitted(selected: AdmissionResult) -> AdmittedJobs:
+    return AdmittedJobs(
+        tuple(waiting.candidate.job_id for waiting in selected.admitted), selected.passed, more=selected.more
+    )

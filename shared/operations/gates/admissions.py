@@ -38,8 +38,8 @@ async def count_active(context: Context, tenant: str) -> tuple[int | None, int |
     if not (await read_directory(context)).concerns(tenant):
         return None, None
 
-    async def act(stored: StoredAdmission, known: Directory) -> tuple[int | None, int | None]:
-        rule = known.rule_of(stored.admission.state(Gate(GateKind.TENANT, tenant)))
+    async def act(stored: StoredAdmission, directory: Directory) -> tuple[int | None, int | None]:
+        rule = directory.find_rule(stored.admission.state(Gate(GateKind.TENANT, tenant)))
         return stored.admission.active, rule.max_active if rule is not None else None
 
     return await act_on_admission(context, tenant, act)
@@ -59,7 +59,7 @@ async def move_job(
     `candidate`: as its gates see the job by now. Raises BeingCounted, Contended, LedgerUnavailable.
     """
 
-    async def act(stored: StoredAdmission, known: Directory) -> AdmittedJobs:
+    async def act(stored: StoredAdmission, directory: Directory) -> AdmittedJobs:
         active, now = await context.index.read_active(tenant, job_id), context.clock.now()
         if active is None:
             return AdmittedJobs()
@@ -70,27 +70,27 @@ async def move_job(
             found = await context.ledger.read(job_id)
             if found is None or places.find_owed(found.record.job, place) is not owed:
                 return AdmittedJobs()
-        if owed is Owed.REORDER and place.line is not None and candidate != place.candidate:
-            admission = remove_waiting(stored.admission, place.line)
+        if owed is Owed.REORDER and place.queue is not None and candidate != place.candidate:
+            admission = remove_waiting(stored.admission, place.queue)
             # those that wait go first
-            let = await select_admissions(context, admission, known, MAX_ADMITTED, leaving=job_id)
+            selected = await select_admissions(context, admission, directory, MAX_ADMITTED, leaving=job_id)
             try:
                 admission, place = admit_or_queue(
-                    let.admission, known, replace(place, candidate=candidate or place.candidate), now
+                    selected.admission, directory, replace(place, candidate=candidate or place.candidate), now
                 )
             except QueueFull as full:
                 raise Contended(f"the tenant's jobs wait in {full.limit} lines") from None
-            let = replace(let, admission=admission)
+            selected = replace(selected, admission=admission)
         elif owed is Owed.STEP_OUT and place.state is not PlaceState.OFF:
             admission, place = set_aside(stored.admission, place)
-            let = await select_admissions(context, admission, known, MAX_ADMITTED, leaving=job_id)
+            selected = await select_admissions(context, admission, directory, MAX_ADMITTED, leaving=job_id)
         else:
             return AdmittedJobs()
         check_at = due_at if place.state in (PlaceState.WAITING, PlaceState.OFF) else now + FIRST_CHECK
-        write = await prepare_write(context, stored, known, let)
+        write = await prepare_write(context, stored, directory, selected)
         await context.index.move_place(active, place, check_at, write)
-        await send_calls(context, write, known)
-        return get_admitted(let)
+        await send_calls(context, write, directory)
+        return get_admitted(selected)
 
     return await act_on_admission(context, tenant, act, counts_patience=COUNTS_PATIENCE)
 
@@ -102,7 +102,7 @@ async def holds_slot(context: Context, tenant: str, job_id: str) -> bool:
     Contended, LedgerUnavailable.
     """
 
-    async def act(stored: StoredAdmission, known: Directory) -> bool:
+    async def act(stored: StoredAdmission, directory: Directory) -> bool:
         active = await context.index.read_active(tenant, job_id)
         if active is None or admission_counts.place_of(active).is_staged:
             return False

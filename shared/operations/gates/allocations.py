@@ -12,12 +12,12 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 from shared import telemetry
-from shared.core.gates import allocation, demand
+from shared.core.gates import allocation
 from shared.core.gates.admission import MAX_ADMITTED, AdmissionResult
 from shared.core.gates.admission_state import Candidate
 from shared.core.gates.allocation import Account, AllocationRecord
 from shared.core.gates.breaker import Breaker, BreakerState, find_next_change
-from shared.core.gates.demand import Demand, measure_demand
+from shared.core.gates.demand import Demand, is_blocked, measure_demand, move_to_epoch
 from shared.core.gates.rules import ALLOCATED, Directory, Gate, GateState, Share
 from shared.core.gates.type_breaker import close_epoch, sync_breaker
 from shared.errors import AlreadyExists, BusUnavailable, Conflict
@@ -54,30 +54,30 @@ async def allocate_on_call(context: Context, gate: Gate, since: datetime) -> Adm
     it has read the tenant's admission state; and without one it has to be over by more than clocks differ.
     """
     stored, now = await context.allocations.read(gate.id), context.clock.now()
-    if stored is not None and stored.record.divided_at is not None:
-        record, divided_at = stored.record, stored.record.divided_at
+    if stored is not None and stored.record.allocated_at is not None:
+        record, allocated_at = stored.record, stored.record.allocated_at
         if not await context.allocations.asks(gate.id):
-            known = await admission_turns.read_directory(context)
-            if divided_at > since + 2 * admission_turns.CLOCK_SKEW or not _is_due(context, known, record, gate):
+            directory = await admission_turns.read_directory(context)
+            if allocated_at > since + 2 * admission_turns.CLOCK_SKEW or not _is_due(context, directory, record, gate):
                 return {}
-            if divided_at > since:
+            if allocated_at > since:
                 # that one may have begun before: one more, where none follows it within ten seconds anyway
                 if not record.unmet:
-                    await context.bus.admission_calls.divide(gate.id, at=divided_at + INTERVAL, since=divided_at)
+                    await context.bus.admission_calls.divide(gate.id, at=allocated_at + INTERVAL, since=allocated_at)
                 return {}
         # a clock that is ahead of the others makes no call wait for longer than a second of its own
-        if now < (soonest := min(divided_at, since) + INTERVAL):
+        if now < (soonest := min(allocated_at, since) + INTERVAL):
             await context.bus.admission_calls.divide(gate.id, at=soonest, since=since)
             return {}
     return await allocate(context, gate)
 
 
-async def allocate_if_due(context: Context, known: Directory, gate: Gate) -> Admissions:
+async def allocate_if_due(context: Context, directory: Directory, gate: Gate) -> Admissions:
     """Divides a gate whose call may have been lost: the sweeper's part. Raises LuciusError."""
     if gate.kind not in ALLOCATED:
         return {}
     stored = await context.allocations.read(gate.id)
-    is_owed = stored is None or _is_due(context, known, stored.record, gate)
+    is_owed = stored is None or _is_due(context, directory, stored.record, gate)
     return await allocate(context, gate) if is_owed or await context.allocations.asks(gate.id) else {}
 
 
@@ -97,16 +97,16 @@ def _log_unallocated(gate: Gate, fault: Exception) -> None:
     telemetry.record_fault(fault, "GATE_UNDIVIDED", gate=gate.id)
 
 
-def _is_due(context: Context, known: Directory, record: AllocationRecord, gate: Gate) -> bool:
+def _is_due(context: Context, directory: Directory, record: AllocationRecord, gate: Gate) -> bool:
     """Whether a division is owed by the allocation record alone, whoever asks."""
     now = context.clock.now()
     # ends that are too old to count leave the allocation record with their tenants
-    is_old = record.breaker is not None and bool(record.accounts) and now - (record.divided_at or now) >= _MAX_AGE
-    return record.unmet or record.is_limited or is_old or not is_counted(known, record, gate, now)
+    is_old = record.breaker is not None and bool(record.accounts) and now - (record.allocated_at or now) >= _MAX_AGE
+    return record.unmet or record.is_limited or is_old or not is_counted(directory, record, gate, now)
 
 
 async def allocate_for_job(
-    context: Context, gate: Gate, coming: Candidate, tenant: str, *, rejects: bool
+    context: Context, gate: Gate, new_job: Candidate, tenant: str, *, rejects: bool
 ) -> Admissions:
     """A division for a new job that waits for its answer; where the job may wait in line, not one too soon.
 
@@ -114,7 +114,7 @@ async def allocate_for_job(
     raises what a division raises. Any other one is staged then.
     """
     try:
-        return await _allocate_for_job(context, gate, coming, tenant, rejects=rejects)
+        return await _allocate_for_job(context, gate, new_job, tenant, rejects=rejects)
     except Exception as fault:
         if rejects:
             raise
@@ -123,7 +123,7 @@ async def allocate_for_job(
 
 
 async def _allocate_for_job(
-    context: Context, gate: Gate, coming: Candidate, tenant: str, *, rejects: bool
+    context: Context, gate: Gate, new_job: Candidate, tenant: str, *, rejects: bool
 ) -> Admissions:
     """Raises LuciusError."""
     arrived = context.clock.now()
@@ -132,17 +132,17 @@ async def _allocate_for_job(
         stored = await context.allocations.read(gate.id)
         record = stored.record if stored is not None else None
         # else something is lent to those who do not need it
-        if record is not None and record.divided_at is not None and record.unmet:
+        if record is not None and record.allocated_at is not None and record.unmet:
             now = context.clock.now()
             # one that is ahead of this clock was made by another process, before this job came or after it
-            if arrived < record.divided_at <= now:
+            if arrived < record.allocated_at <= now:
                 return {}
-            wait = record.divided_at + INTERVAL - now
+            wait = record.allocated_at + INTERVAL - now
             if wait > timedelta():
                 if not rejects:
                     return {}
                 await context.sleep(min(wait, INTERVAL).total_seconds())
-        return await allocate(context, gate, asking=tenant, coming=coming)
+        return await allocate(context, gate, requesting=tenant, new_job=new_job)
 
 
 @dataclass(frozen=True)
@@ -159,16 +159,16 @@ class _Inputs:
 
 
 async def allocate(
-    context: Context, gate: Gate, *, asking: str | None = None, coming: Candidate | None = None
+    context: Context, gate: Gate, *, requesting: str | None = None, new_job: Candidate | None = None
 ) -> Admissions:
     """Reads who has and who wants, takes, writes the allocation record, gives; another that was written meanwhile ends
     it.
 
-    `asking`: a tenant that wants more, with its new job. Raises LuciusError.
+    `requesting`: a tenant that wants more, with its new job. Raises LuciusError.
     """
     context = context.of_all_tenants
-    known = await admission_turns.read_directory(context)
-    if (state := known.over_all.get(gate.id)) is None:
+    directory = await admission_turns.read_directory(context)
+    if (state := directory.over_all.get(gate.id)) is None:
         return {}
     stored, now = await context.allocations.read(gate.id), context.clock.now()
     read = _Inputs(
@@ -176,13 +176,13 @@ async def allocate(
     )
     opened: list[GateState] = []
     try:
-        if not is_counted(known, read.record, gate, now):
-            if (counted := await count_all(context, known, gate, stored, read.record, now)) is None:
+        if not is_counted(directory, read.record, gate, now):
+            if (counted := await count_all(context, directory, gate, stored, read.record, now)) is None:
                 # there are more
                 await _schedule(context, gate, now + INTERVAL, now)
                 return {}
             read = replace(read, stored=counted, record=counted.record)
-        return await _allocate(context, known, read, asking, coming, opened)
+        return await _allocate(context, directory, read, requesting, new_job, opened)
     except (Conflict, AlreadyExists):
         # another division has just been made
         return {}
@@ -202,79 +202,81 @@ def _make_first_record(gate: Gate, now: datetime) -> AllocationRecord:
 
 async def _allocate(
     context: Context,
-    known: Directory,
+    directory: Directory,
     read: _Inputs,
-    asking: str | None,
-    coming: Candidate | None,
+    requesting: str | None,
+    new_job: Candidate | None,
     opened: list[GateState],
 ) -> Admissions:
     """`opened` gets the gate if its breaker opens. Raises Conflict, AlreadyExists, and other LuciusErrors."""
     gate, record, epoch = read.gate, read.record, read.record.epoch + 1
     asks = await context.allocations.asks(gate.id)
-    asked = [ask.tenant for ask in asks] + ([asking] if asking is not None else [])
-    joining = [tenant for tenant in dict.fromkeys(asked) if tenant not in record.accounts]
+    requesting_tenants = [ask.tenant for ask in asks] + ([requesting] if requesting is not None else [])
+    joining = [tenant for tenant in dict.fromkeys(requesting_tenants) if tenant not in record.accounts]
     room = allocation.count_room(record, joining)
 
-    async def claim(tenant: str) -> Demand | None:
+    async def read_demand(tenant: str) -> Demand | None:
         try:
             admission, directory = await admission_turns.read_counted(context, tenant, patience=DEMAND_PATIENCE)
         except Exception as fault:
             # it holds up no other, and keeps what it was lent
             telemetry.record_fault(fault)
             return None
-        return measure_demand(admission, directory, gate, read.now, coming if tenant == asking else None)
+        return measure_demand(admission, directory, gate, read.now, new_job if tenant == requesting else None)
 
-    claims = [each for each in await at_once([*record.accounts, *joining[:room]], claim) if each is not None]
-    unread = {*record.accounts} - {claim.tenant for claim in claims}
-    lent_unread = allocation.count_unread_grants(record, unread)
-    record = await type_breakers.record_ends(context, known, record, read.state, claims, opened)
+    demands = [each for each in await at_once([*record.accounts, *joining[:room]], read_demand) if each is not None]
+    unread = {*record.accounts} - {demand.tenant for demand in demands}
+    unread_grants = allocation.count_unread_grants(record, unread)
+    record = await type_breakers.record_ends(context, directory, record, read.state, demands, opened)
     breaker = record.breaker
     if breaker is not None:
-        claims = [demand.move_to_epoch(each, breaker) for each in claims]
-    accounts = allocation.accrue_accounts(record, claims)
-    lent = {claim.tenant: max(accounts[claim.tenant].lent, claim.inside) for claim in claims}
-    limit, goals = allocation.count_slots(read.max_active, breaker, claims, read.now), lent
+        demands = [move_to_epoch(each, breaker) for each in demands]
+    accounts = allocation.accrue_accounts(record, demands)
+    granted = {demand.tenant: max(accounts[demand.tenant].granted, demand.active) for demand in demands}
+    limit, targets = allocation.count_slots(read.max_active, breaker, demands, read.now), granted
     if limit is not None:
-        goals = allocation.compute_targets(limit - lent_unread, claims, accounts)
-    found = await _reclaim(context, gate, claims, goals, lent, epoch, breaker)
+        targets = allocation.compute_targets(limit - unread_grants, demands, accounts)
+    found = await _reclaim(context, gate, demands, targets, granted, epoch, breaker)
     if found is None:
         return {}
-    taken = {after.tenant: after for before, after in zip(claims, found, strict=True) if after is not before}
-    lent = lent | {tenant: max(claim.share.keep, claim.inside) for tenant, claim in taken.items()}
-    claims = found
+    reclaimed = {after.tenant: after for before, after in zip(demands, found, strict=True) if after is not before}
+    granted = granted | {tenant: max(demand.share.slots, demand.active) for tenant, demand in reclaimed.items()}
+    demands = found
     if limit is not None:
         # jobs may have gone in at an admission state before it was told of the breaker
-        limit = (allocation.count_slots(read.max_active, breaker, claims, read.now) or 0) - lent_unread
-        lent = allocation.compute_grants(limit, goals, lent, claims, accounts)
-    accounts = {tenant: replace(account, lent=lent[tenant]) for tenant, account in accounts.items()}
+        limit = (allocation.count_slots(read.max_active, breaker, demands, read.now) or 0) - unread_grants
+        granted = allocation.compute_grants(limit, targets, granted, demands, accounts)
+    accounts = {tenant: replace(account, granted=granted[tenant]) for tenant, account in accounts.items()}
     record, accounts, lacks_tokens = allocation.grant_tokens(
-        record, read.state, claims, accounts, read.now, limited=limit is not None
+        record, read.state, demands, accounts, read.now, limited=limit is not None
     )
-    lacks_places = limit is not None and any(claim.requested and lent[claim.tenant] < claim.needed for claim in claims)
+    lacks_slots = limit is not None and any(
+        demand.requested and granted[demand.tenant] < demand.needed for demand in demands
+    )
     is_cut = len(joining) > room or bool(unread)
-    unmet = lacks_places or lacks_tokens or is_cut
-    used = {claim.tenant: allocation.count_used(claim, lent[claim.tenant]) for claim in claims}
-    kept = allocation.select_kept(claims, lent, read.now, has_breaker=breaker is not None)
+    unmet = lacks_slots or lacks_tokens or is_cut
+    used = {demand.tenant: allocation.count_used(demand, granted[demand.tenant]) for demand in demands}
+    kept = allocation.select_kept(demands, granted, read.now, has_breaker=breaker is not None)
     after = replace(
         record,
         epoch=epoch,
         accounts={tenant: record.accounts[tenant] for tenant in unread}
         | {
-            tenant: replace(account, requested=account.requested and unmet, used=used[tenant])
+            tenant: replace(account, is_waiting=account.is_waiting and unmet, used=used[tenant])
             for tenant, account in accounts.items()
             if tenant in kept
         },
-        divided_at=read.now,
+        allocated_at=read.now,
         unmet=unmet,
         uncounted=record.uncounted & unread,
     )
     await context.allocations.write(after, before=read.stored)
     await context.allocations.answer(gate.id, [ask for ask in asks if ask.tenant in accounts])
-    admissions = await _grant(context, gate, after, goals, claims)
+    admissions = await _grant(context, gate, after, targets, demands)
     if after.unmet:
         at = allocation.find_next_token(after, read.state, context.clock.now()) if lacks_tokens else None
         later = read.now + _RETRY_INTERVAL
-        soonest = at if at is not None and not (lacks_places or is_cut) else min(at or later, later)
+        soonest = at if at is not None and not (lacks_slots or is_cut) else min(at or later, later)
         if breaker is not None and (change := find_next_change(breaker, read.now)) is not None:
             # an open one lends nothing before
             soonest = change if breaker.state is BreakerState.OPEN else min(soonest, change)
@@ -285,9 +287,9 @@ async def _allocate(
 async def _reclaim(
     context: Context,
     gate: Gate,
-    claims: Iterable[Demand],
-    goals: Mapping[str, int],
-    lent: Mapping[str, int],
+    demands: Iterable[Demand],
+    targets: Mapping[str, int],
+    granted: Mapping[str, int],
     epoch: int,
     breaker: Breaker | None,
 ) -> list[Demand] | None:
@@ -296,87 +298,87 @@ async def _reclaim(
     None: a later division has taken from one of them, or knows more of the breaker.
     """
 
-    async def one(claim: Demand) -> Demand | None:
-        if goals[claim.tenant] >= lent[claim.tenant] and not claim.is_behind:
-            return claim
+    async def one(demand: Demand) -> Demand | None:
+        if targets[demand.tenant] >= granted[demand.tenant] and not demand.is_behind:
+            return demand
 
-        async def act(stored: StoredAdmission, known: Directory) -> Demand | None:
+        async def act(stored: StoredAdmission, directory: Directory) -> Demand | None:
             admission = sync_breaker(stored.admission, gate, breaker) if breaker is not None else stored.admission
-            share = allocation.reclaim(admission.share(gate), goals[claim.tenant], epoch)
+            share = allocation.reclaim(admission.share(gate), targets[demand.tenant], epoch)
             if share is None or (breaker is not None and share.breaker.epoch > breaker.epoch):
                 return None
             admission = admission.with_share(share)
-            write = await admission_turns.prepare_write(context, stored, known, AdmissionResult(admission))
+            write = await admission_turns.prepare_write(context, stored, directory, AdmissionResult(admission))
             # nobody is called for what a take shuts: the next division comes when it may open
             write = replace(write, after=replace(write.after, wake_at=stored.admission.wake_at))
             await context.index.write_admission(write)
-            counted = admission.counted_of(gate)
-            return replace(claim, share=share, inside=counted, before=admission.inside_of(gate) - counted)
+            counted = admission.count_used(gate)
+            return replace(demand, share=share, active=counted, earlier=admission.count_active(gate) - counted)
 
         # whether it was taken or not, no more than that is lent
         with telemetry.tolerate(Exception):
             return await admission_turns.act_on_admission(
-                context, claim.tenant, act, patience=_PATIENCE, counts_patience=DEMAND_PATIENCE
+                context, demand.tenant, act, patience=_PATIENCE, counts_patience=DEMAND_PATIENCE
             )
-        return claim
+        return demand
 
-    found = [claim for claim in await at_once(claims, one) if claim is not None]
-    return found if len(found) == len(goals) else None
+    found = [demand for demand in await at_once(demands, one) if demand is not None]
+    return found if len(found) == len(targets) else None
 
 
 async def _grant(
-    context: Context, gate: Gate, record: AllocationRecord, goals: Mapping[str, int], claims: Iterable[Demand]
+    context: Context, gate: Gate, record: AllocationRecord, targets: Mapping[str, int], demands: Iterable[Demand]
 ) -> Admissions:
     """Each has its share, and lets in by it; one that cannot be written is repaired by the next division."""
 
     found: Admissions = {}
 
-    async def one(claim: Demand) -> None:
-        account = record.accounts.get(claim.tenant)
+    async def one(demand: Demand) -> None:
+        account = record.accounts.get(demand.tenant)
         if account is None:
             return
-        keep = min(account.lent, goals[claim.tenant])
-        if _apply_grant(claim.share, record, account, keep) == claim.share:
+        slots = min(account.granted, targets[demand.tenant])
+        if _apply_grant(demand.share, record, account, slots) == demand.share:
             return
         with telemetry.tolerate(Exception):
-            act = _make_grant(context, gate, record, account, keep)
-            found[claim.tenant] = await admission_turns.act_on_admission(
-                context, claim.tenant, act, patience=_PATIENCE, counts_patience=DEMAND_PATIENCE
+            act = _make_grant(context, gate, record, account, slots)
+            found[demand.tenant] = await admission_turns.act_on_admission(
+                context, demand.tenant, act, patience=_PATIENCE, counts_patience=DEMAND_PATIENCE
             )
 
-    await at_once(claims, one)
+    await at_once(demands, one)
     return found
 
 
 def _make_grant(
-    context: Context, gate: Gate, record: AllocationRecord, account: Account, keep: int
+    context: Context, gate: Gate, record: AllocationRecord, account: Account, slots: int
 ) -> Callable[[StoredAdmission, Directory], Awaitable[AdmittedJobs]]:
-    async def act(stored: StoredAdmission, known: Directory) -> AdmittedJobs:
+    async def act(stored: StoredAdmission, directory: Directory) -> AdmittedJobs:
         before = stored.admission.share(gate)
-        share = _apply_grant(before, record, account, keep)
+        share = _apply_grant(before, record, account, slots)
         # where it is the same the admission state may have learned by the directory that the breaker is closed
         admission = stored.admission.with_share(share) if share != before else stored.admission
-        let = await admission_turns.select_admissions(context, admission, known, MAX_ADMITTED)
-        if let.admission is stored.admission:
+        selected = await admission_turns.select_admissions(context, admission, directory, MAX_ADMITTED)
+        if selected.admission is stored.admission:
             return AdmittedJobs()
-        write = await admission_turns.prepare_write(context, stored, known, let)
+        write = await admission_turns.prepare_write(context, stored, directory, selected)
         await context.index.write_admission(write)
-        await admission_turns.send_calls(context, write, known)
-        if not record.unmet and demand.is_blocked(write.after, known, gate, context.clock.now()):
+        await admission_turns.send_calls(context, write, directory)
+        if not record.unmet and is_blocked(write.after, directory, gate, context.clock.now()):
             # it has come to want more since it was read, and nobody else knows
             await admission_turns.request_allocation(context, gate, stored.admission.tenant)
-        return admission_turns.get_admitted(let)
+        return admission_turns.get_admitted(selected)
 
     return act
 
 
-def _apply_grant(share: Share, record: AllocationRecord, account: Account, keep: int) -> Share:
+def _apply_grant(share: Share, record: AllocationRecord, account: Account, slots: int) -> Share:
     """What the allocation record lends, where the share is of no later epoch of the breaker."""
     if record.breaker is None:
-        return allocation.grant(share, account, keep, record.epoch)
+        return allocation.grant(share, account, slots, record.epoch)
     if share.breaker.epoch != record.breaker.epoch:
         return share
-    return close_epoch(allocation.grant(share, account, keep, record.epoch), record.breaker)
+    return close_epoch(allocation.grant(share, account, slots, record.epoch), record.breaker)
 
 
 async def _schedule(context: Context, gate: Gate, at: datetime, since: datetime) -> None:

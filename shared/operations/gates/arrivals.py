@@ -83,7 +83,7 @@ class Arrival:
     job: Job
     replacing: Claim | None
     #: gates that need not be divided for it again
-    after_division_of: Collection[Gate] = ()
+    allocated: Collection[Gate] = ()
     #: its request takes another turn rather than be refused while FREED rows are left
     may_need_turn: bool = False
     is_done: bool = False
@@ -101,27 +101,27 @@ async def reserve_slot(
     job: Job,
     *,
     replacing: Claim | None,
-    after_division_of: Collection[Gate] = (),
+    allocated: Collection[Gate] = (),
     may_need_turn: bool = False,
 ) -> Reserving:
     """The job's claim and its slot, after waiting jobs whose quotas have opened by time (R49: else a new job takes
     what opened, and they wait for ever); None: the claim is another's by now, look again.
 
-    `after_division_of`: gates that need not be divided for it again; `may_need_turn`: the caller takes a turn of the
+    `allocated`: gates that need not be divided for it again; `may_need_turn`: the caller takes a turn of the
     tenant and comes again. Raises LimitReached, Contended, LedgerUnavailable.
     """
     turn = context.process.gate_directory.turn(job.tenant)
     arrivals = turn.arrivals
-    own = Arrival(job=job, replacing=replacing, after_division_of=after_division_of, may_need_turn=may_need_turn)
+    own = Arrival(job=job, replacing=replacing, allocated=allocated, may_need_turn=may_need_turn)
     if turn.stages_until is not None and context.clock.now() < turn.stages_until:
         return await stage_uncounted(context, job, replacing=replacing)
     arrivals.append(own)
 
-    async def act(stored: StoredAdmission, known: Directory) -> None:
+    async def act(stored: StoredAdmission, directory: Directory) -> None:
         if not own.is_done:
             # a turn before this one may have had no room for it
             waiting = [each for each in arrivals if each is not own]
-            await _Together(context, stored, known).reserve([own, *waiting])
+            await _Together(context, stored, directory).reserve([own, *waiting])
 
     try:
         async with turn.creations:
@@ -146,14 +146,14 @@ class _Decisions:
     """What an admission state says to several creations."""
 
     admission: AdmissionState
-    decisions: list[tuple[Arrival, Decision]] = field(default_factory=list)
+    made: list[tuple[Arrival, Decision]] = field(default_factory=list)
     #: nothing is written for these
     ended: list[tuple[Arrival, NeedsAllocation | LimitReached]] = field(default_factory=list)
 
     @property
     def is_free(self) -> bool:
         """Whether each job is active at once."""
-        return not self.ended and all(not decision.place.is_staged for _, decision in self.decisions)
+        return not self.ended and all(not decision.place.is_staged for _, decision in self.made)
 
 
 @dataclass(frozen=True)
@@ -162,7 +162,7 @@ class _Together:
 
     context: Context
     stored: StoredAdmission
-    known: Directory
+    directory: Directory
 
     async def reserve(self, arrivals: Sequence[Arrival]) -> None:
         """Ends each that has room in one transaction, the first one in any case.
@@ -179,23 +179,23 @@ class _Together:
             await self._reserve(together[:1])
 
     async def _reserve(self, arrivals: Sequence[Arrival]) -> None:
-        context, known = self.context, self.known
+        context, directory = self.context, self.directory
         operations = sum(_count_operations(each) for each in arrivals)
-        let = await select_admissions(context, self.stored.admission, known, count_admission_room(operations))
-        operations += OPERATIONS_OF_ADMISSION * len(let.admitted) + 3 * len(let.relined)
-        decided = self._decided(arrivals, let.admission)
+        selected = await select_admissions(context, self.stored.admission, directory, count_admission_room(operations))
+        operations += OPERATIONS_OF_ADMISSION * len(selected.admitted) + 3 * len(selected.requeued)
+        decisions = self._decide(arrivals, selected.admission)
         taken = None
-        if not decided.is_free:
+        if not decisions.is_free:
             # slots may be free that the counts do not say
             limit = max(0, min(MAX_FREED, FREE_OPERATIONS - MAX_LOG - operations))
-            rows = await read_freed(context, let.admission.tenant, limit) if limit else []
-            taken = take_freed(context, let.admission, known, rows, limit=limit)
+            rows = await read_freed(context, selected.admission.tenant, limit) if limit else []
+            taken = take_freed(context, selected.admission, directory, rows, limit=limit)
             if taken.freed:
-                decided = self._decided(arrivals, taken.admission)
-        if decided.decisions:
-            await self._write(let, decided, taken)
+                decisions = self._decide(arrivals, taken.admission)
+        if decisions.made:
+            await self._write(selected, decisions, taken)
         # not before: what another one was to take may be free after all
-        for arrival, found in decided.ended:
+        for arrival, found in decisions.ended:
             if isinstance(found, LimitReached) and arrival.may_need_turn and taken is not None and taken.more:
                 arrival.end(NeedsTurn())
             elif isinstance(found, LimitReached):
@@ -203,49 +203,51 @@ class _Together:
             else:
                 arrival.end(found)
 
-    async def _write(self, let: AdmissionResult, decided: _Decisions, taken: CountedOut | None) -> None:
-        context, known = self.context, self.known
+    async def _write(self, selected: AdmissionResult, decisions: _Decisions, taken: CountedOut | None) -> None:
+        context, directory = self.context, self.directory
         log = taken.log if taken is not None else ()
         freed = taken.freed if taken is not None else ()
-        write = await prepare_write(context, self.stored, known, replace(let, admission=decided.admission), log, freed)
-        reservations = [_make_reservation(each.job, each.replacing, decision) for each, decision in decided.decisions]
+        write = await prepare_write(
+            context, self.stored, directory, replace(selected, admission=decisions.admission), log, freed
+        )
+        reservations = [_make_reservation(each.job, each.replacing, decision) for each, decision in decisions.made]
         try:
             await context.index.reserve_together(reservations, admission=write)
         except (Conflict, AlreadyExists) as lost:
-            await self._end_taken(decided.decisions, is_claimed=isinstance(lost, AlreadyExists))
+            await self._end_taken(decisions.made, is_claimed=isinstance(lost, AlreadyExists))
             raise
-        entered = get_admitted(let)
+        entered = get_admitted(selected)
         if taken is not None:
             # what it freed beside its own may be for waiting jobs
-            more = entered.more or bool(taken.freed and write.after.lines)
+            more = entered.more or bool(taken.freed and write.after.queues)
             entered = replace(entered, more=more, breakers_opened=taken.opened)
-        for arrival, decision in decided.decisions:
+        for arrival, decision in decisions.made:
             arrival.end((decision, entered))
             # the first one tells the admitted jobs
             entered = AdmittedJobs()
-        await send_calls(context, write, known, seen_by=taken.seen_by if taken is not None else ())
+        await send_calls(context, write, directory, to_allocate=taken.to_allocate if taken is not None else ())
         if taken is not None:
             log_opened_breakers(taken.opened)
 
-    def _decided(self, arrivals: Iterable[Arrival], admission: AdmissionState) -> _Decisions:
+    def _decide(self, arrivals: Iterable[Arrival], admission: AdmissionState) -> _Decisions:
         found = _Decisions(admission)
         for arrival in arrivals:
             job = arrival.job
             needed = (
-                _find_needed_allocation(self.context, found.admission, self.known, job)
+                _find_needed_allocation(self.context, found.admission, self.directory, job)
                 if not job.dependencies
                 else None
             )
-            if needed is not None and needed.gate not in arrival.after_division_of:
+            if needed is not None and needed.gate not in arrival.allocated:
                 found.ended.append((arrival, needed))
                 continue
             try:
-                decision = decide(self.context, found.admission, self.known, job)
+                decision = decide(self.context, found.admission, self.directory, job)
             except LimitReached as refused:
                 found.ended.append((arrival, refused))
                 continue
             found.admission = decision.admission
-            found.decisions.append((arrival, decision))
+            found.made.append((arrival, decision))
         return found
 
     async def _end_taken(self, decisions: Sequence[tuple[Arrival, Decision]], *, is_claimed: bool) -> None:
@@ -319,12 +321,12 @@ async def stage_uncounted(
 
 
 def _find_needed_allocation(
-    context: Context, admission: AdmissionState, known: Directory, job: Job
+    context: Context, admission: AdmissionState, directory: Directory, job: Job
 ) -> NeedsAllocation | None:
     candidate = Candidate.of(job)
-    found = evaluate_candidate(admission, known, candidate, context.clock.now())
+    found = evaluate_candidate(admission, directory, candidate, context.clock.now())
     gate = demand.find_blocking_gate(found)
-    if gate is None or demand.is_blocked(admission, known, gate, context.clock.now()):
+    if gate is None or demand.is_blocked(admission, directory, gate, context.clock.now()):
         # those in line have asked
         return None
     rejects = any(
@@ -343,17 +345,17 @@ def _restore_decision(decision: Decision, active: ActiveRow) -> Decision:
     )
 
 
-def decide(context: Context, admission: AdmissionState, known: Directory, job: Job) -> Decision:
+def decide(context: Context, admission: AdmissionState, directory: Directory, job: Job) -> Decision:
     """Raises LimitReached."""
     now, candidate = context.clock.now(), Candidate.of(job)
     try:
         if job.dependencies:
-            return decide_dependent(admission, known, candidate, len(job.dependencies), now)
-        return decide_arrival(admission, known, candidate, now)
+            return decide_dependent(admission, directory, candidate, len(job.dependencies), now)
+        return decide_arrival(admission, directory, candidate, now)
     except QuotaRejects as refused:
         rule, gate = refused.verdict.rule, refused.verdict.gate
         limit = rule.setting if rule is not None and rule.setting is not None else gate.kind.value
-        detail = f"{gate.words}: {admission.inside_of(gate)} jobs are active"
+        detail = f"{gate.words}: {admission.count_active(gate)} jobs are active"
         raise LimitReached(limit, detail, _compute_retry_after(refused.verdict.opens_at, now)) from None
     except QueueFull as full:
         detail = f"tenant {job.tenant!r} has {admission.staged} jobs that wait, of {full.limit}"

@@ -55,8 +55,8 @@ async def may_be_counted(context: Context, job: Job) -> bool:
     if job.staged_at is not None or job.dependencies is not None:
         return True
     with telemetry.tolerate(LuciusError):
-        known = await read_directory(context)
-        return context.process.gate_directory.is_outdated(context.clock.now()) or known.concerns(job.tenant)
+        directory = await read_directory(context)
+        return context.process.gate_directory.is_outdated(context.clock.now()) or directory.concerns(job.tenant)
     return True
 
 
@@ -70,7 +70,7 @@ class CountedOut:
     #: gates whose breaker opened
     opened: tuple[GateState, ...] = ()
     #: gates over all tenants whose next division has to see an end
-    seen_by: frozenset[Gate] = frozenset()
+    to_allocate: frozenset[Gate] = frozenset()
     #: there are more rows
     more: bool = False
 
@@ -83,32 +83,32 @@ async def read_freed(context: Context, tenant: str, limit: int) -> list[Freed]:
 
 
 def take_freed(
-    context: Context, admission: AdmissionState, known: Directory, rows: Sequence[Freed], *, limit: int = MAX_FREED
+    context: Context, admission: AdmissionState, directory: Directory, rows: Sequence[Freed], *, limit: int = MAX_FREED
 ) -> CountedOut:
     """The admission state with these FREED rows, the tenant's first `limit`, in its counts."""
-    taken = CountedOut(admission)
+    counted = CountedOut(admission)
     for each in sorted(rows, key=lambda row: row.freed_at):
         # one end adds two at most
-        if len(taken.log) > MAX_LOG - 2:
-            return replace(taken, more=True)
-        after = _count_out(context, taken.admission, known, each)
-        taken = CountedOut(
+        if len(counted.log) > MAX_LOG - 2:
+            return replace(counted, more=True)
+        after = _count_out(context, counted.admission, directory, each)
+        counted = CountedOut(
             after.admission,
-            (*taken.freed, each),
-            (*taken.log, *after.log),
-            (*taken.opened, *after.opened),
-            taken.seen_by | ({after.seen_by} if after.seen_by is not None else frozenset()),
+            (*counted.freed, each),
+            (*counted.log, *after.log),
+            (*counted.opened, *after.opened),
+            counted.to_allocate | ({after.to_allocate} if after.to_allocate is not None else frozenset()),
         )
-    return replace(taken, more=len(rows) == limit)
+    return replace(counted, more=len(rows) == limit)
 
 
-def _count_out(context: Context, admission: AdmissionState, known: Directory, freed: Freed) -> RecordedOutcome:
+def _count_out(context: Context, admission: AdmissionState, directory: Directory, freed: Freed) -> RecordedOutcome:
     if not freed.is_counted(admission.counted_at):
         return RecordedOutcome(admission)
     admission = release(admission, freed.place)
     # a breaker must not keep a slot
     with telemetry.tolerate(Exception):
-        return record_outcome(admission, known, freed.place, context.clock.now(), good=freed.good)
+        return record_outcome(admission, directory, freed.place, context.clock.now(), good=freed.good)
     return RecordedOutcome(admission)
 
 
@@ -140,15 +140,15 @@ async def take_turn(
     Raises Contended, LedgerUnavailable.
     """
 
-    async def act(stored: StoredAdmission, known: Directory) -> AdmittedJobs:
-        taken = take_freed(context, stored.admission, known, await read_freed(context, tenant, MAX_FREED))
-        entered, after = await _write_turn(context, stored, known, taken)
-        entered = replace(entered, more=entered.more or taken.more)
+    async def act(stored: StoredAdmission, directory: Directory) -> AdmittedJobs:
+        counted = take_freed(context, stored.admission, directory, await read_freed(context, tenant, MAX_FREED))
+        entered, after = await _write_turn(context, stored, directory, counted)
+        entered = replace(entered, more=entered.more or counted.more)
         if due_at is not None and after.wake_at == stored.admission.wake_at == due_at:
             await repeat_call(context, tenant, due_at)
         if not entered.more:
             # for those who stay after a hold that ended, or an ask that was lost: no division knows of them
-            await request_blocked_allocations(context, after, known)
+            await request_blocked_allocations(context, after, directory)
         return entered
 
     if counts:
@@ -173,18 +173,18 @@ async def take_turn_after_end(context: Context, tenant: str, job_id: str) -> Adm
         asked.update(turn.ended)
         rows[:] = await read_freed(context, tenant, MAX_FREED)
 
-    async def act(stored: StoredAdmission, known: Directory) -> AdmittedJobs:
-        taken = take_freed(context, stored.admission, known, rows)
-        found = {each.job_id for each in taken.freed}
-        if job_id not in found and not taken.more:
+    async def act(stored: StoredAdmission, directory: Directory) -> AdmittedJobs:
+        counted = take_freed(context, stored.admission, directory, rows)
+        found = {each.job_id for each in counted.freed}
+        if job_id not in found and not counted.more:
             # those that came meanwhile have a turn of their own
             asked.difference_update(found)
             return AdmittedJobs()
-        entered, _ = await _write_turn(context, stored, known, taken)
-        if taken.more:
+        entered, _ = await _write_turn(context, stored, directory, counted)
+        if counted.more:
             # the others have turns of their own, with the next rows
             asked.intersection_update({*found, job_id})
-        return replace(entered, more=entered.more or (taken.more and job_id not in found))
+        return replace(entered, more=entered.more or (counted.more and job_id not in found))
 
     async def lead() -> AdmittedJobs:
         async with turn.ends:
@@ -221,18 +221,18 @@ async def take_turn_after_end(context: Context, tenant: str, job_id: str) -> Adm
 
 
 async def _write_turn(
-    context: Context, stored: StoredAdmission, known: Directory, taken: CountedOut
+    context: Context, stored: StoredAdmission, directory: Directory, counted: CountedOut
 ) -> tuple[AdmittedJobs, AdmissionState]:
     """What the turn admits, and the admission state after it. Raises Conflict, AlreadyExists, LedgerUnavailable."""
-    let = await select_admissions(
-        context, taken.admission, known, count_admission_room(len(taken.log) + len(taken.freed))
+    selected = await select_admissions(
+        context, counted.admission, directory, count_admission_room(len(counted.log) + len(counted.freed))
     )
-    write = await prepare_write(context, stored, known, let, taken.log, taken.freed)
-    if taken.freed or let.admission is not stored.admission or write.after.wake_at != stored.admission.wake_at:
+    write = await prepare_write(context, stored, directory, selected, counted.log, counted.freed)
+    if counted.freed or selected.admission is not stored.admission or write.after.wake_at != stored.admission.wake_at:
         await context.index.write_admission(write)
-        await send_calls(context, write, known, seen_by=taken.seen_by)
-        log_opened_breakers(taken.opened)
-    return replace(get_admitted(let), breakers_opened=taken.opened), write.after
+        await send_calls(context, write, directory, to_allocate=counted.to_allocate)
+        log_opened_breakers(counted.opened)
+    return replace(get_admitted(selected), breakers_opened=counted.opened), write.after
 
 
 async def release_slot(context: Context, job: Job) -> bool:
@@ -248,7 +248,7 @@ async def release_slot(context: Context, job: Job) -> bool:
         freed = active.freed(now, good=is_good(job)) if active is not None else None
         if active is None or freed is None:
             return False
-        place = replace(admission_counts.place_of(active), state=PlaceState.ENDED, line=None)
+        place = replace(admission_counts.place_of(active), state=PlaceState.ENDED, queue=None)
         await context.index.move_place(active, place, now + FIRST_CHECK, freed=freed)
         return True
 

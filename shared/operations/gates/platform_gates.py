@@ -43,7 +43,7 @@ async def read_parts(context: Context, gate: Gate, sees: Callable[[str], bool]) 
         admission = stored.admission
         first = await read_oldest(context, admission, gate)
         return TenantPart(
-            tenant, admission.share(gate).keep, admission.inside_of(gate), count_waiting(admission, gate), first
+            tenant, admission.share(gate).slots, admission.count_active(gate), count_waiting(admission, gate), first
         )
 
     found = await at_once(sorted(filter(sees, await _list_tenants(context, gate))), part)
@@ -58,8 +58,8 @@ async def list_waiting_of_all(context: Context, gate: Gate, tenants: Iterable[st
     found: list[QueuePosition] = []
     for tenant in tenants:
         if (stored := await context.admissions.read(tenant)) is not None:
-            known = await admission_turns.read_directory(context)
-            found += await list_waiting(context, sync_breakers(stored.admission, known), gate, known)
+            directory = await admission_turns.read_directory(context)
+            found += await list_waiting(context, sync_breakers(stored.admission, directory), gate, directory)
     return sorted(found, key=lambda each: each.waiting.candidate.rank)[:MAX_POSITION]
 
 
@@ -80,21 +80,21 @@ async def preview_decision(context: Context, job: Job) -> Decision | None:
     """
     if not (await admission_turns.read_directory(context)).concerns(job.tenant):
         return None
-    admission, known = await admission_turns.read_counted(context, job.tenant)
-    for gate in known.divided(Candidate.of(job)):
-        if await _has_room(context, known, gate, admission):
+    admission, directory = await admission_turns.read_counted(context, job.tenant)
+    for gate in directory.list_platform_gates(Candidate.of(job)):
+        if await _has_room(context, directory, gate, admission):
             share = admission.share(gate)
-            keep, tokens = max(share.keep, admission.counted_of(gate) + 1), max(1, share.tokens)
-            admission = admission.with_share(replace(share, keep=keep, tokens=tokens))
-    return decide(context, admission, known, job)
+            slots, tokens = max(share.slots, admission.count_used(gate) + 1), max(1, share.tokens)
+            admission = admission.with_share(replace(share, slots=slots, tokens=tokens))
+    return decide(context, admission, directory, job)
 
 
-async def _has_room(context: Context, known: Directory, gate: Gate, admission: AdmissionState) -> bool:
+async def _has_room(context: Context, directory: Directory, gate: Gate, admission: AdmissionState) -> bool:
     """Whether a division could lend another place to the tenant of the admission state. Raises LedgerUnavailable."""
-    rule, stored = known.over_all[gate.id].rule, await context.of_all_tenants.allocations.read(gate.id)
+    rule, stored = directory.over_all[gate.id].rule, await context.of_all_tenants.allocations.read(gate.id)
     if rule is None or stored is None or (rule.max_active is None and not stored.record.is_limited):
         return True
     record = stored.record if rule.breaker is not None else replace(stored.record, breaker=None)
     return allocation.has_room(
-        record, rule.max_active, admission.tenant, admission.inside_of(gate), context.clock.now()
+        record, rule.max_active, admission.tenant, admission.count_active(gate), context.clock.now()
     )

@@ -68,9 +68,9 @@ async def join_queue(
     joins: list[Join] = turn.joins
     joins.append(own)
 
-    async def act(stored: StoredAdmission, known: Directory) -> None:
+    async def act(stored: StoredAdmission, directory: Directory) -> None:
         if not own.is_done:
-            await _Together(context, stored, known).join(_select_together([own, *joins]))
+            await _Together(context, stored, directory).join(_select_together([own, *joins]))
 
     try:
         async with turn.joining:
@@ -101,7 +101,7 @@ class _Together:
 
     context: Context
     stored: StoredAdmission
-    known: Directory
+    directory: Directory
 
     async def join(self, joins: Sequence[Join]) -> None:
         """Ends each in one transaction, the first one in any case.
@@ -117,14 +117,14 @@ class _Together:
             await self._join(joins[:1])
 
     async def _join(self, joins: Sequence[Join]) -> None:
-        context, known = self.context, self.known
+        context, directory = self.context, self.directory
         now = context.clock.now()
-        found = await at_once(joins, self._owing)
+        found = await at_once(joins, self._read_owed)
         # those that wait go first
-        let = await select_admissions(
-            context, self.stored.admission, known, count_admission_room(_OPERATIONS_OF_JOIN * len(joins))
+        selected = await select_admissions(
+            context, self.stored.admission, directory, count_admission_room(_OPERATIONS_OF_JOIN * len(joins))
         )
-        admission = let.admission
+        admission = selected.admission
         changed: list[tuple[Join, PlaceMove]] = []
         ended: list[tuple[Join, Contended | None]] = []
         for each, owing in zip(joins, found, strict=True):
@@ -134,7 +134,7 @@ class _Together:
             active, place = owing
             try:
                 admission, place = admit_or_queue(
-                    admission, known, replace(place, candidate=each.candidate or place.candidate), now
+                    admission, directory, replace(place, candidate=each.candidate or place.candidate), now
                 )
             except QueueFull as full:
                 ended.append((each, Contended(f"the tenant's jobs wait in {full.limit} lines")))
@@ -142,10 +142,10 @@ class _Together:
             check_at = each.due_at if place.state is PlaceState.WAITING else now + FIRST_CHECK
             changed.append((each, PlaceMove(active, place, check_at)))
         if changed:
-            write = await prepare_write(context, self.stored, known, replace(let, admission=admission))
+            write = await prepare_write(context, self.stored, directory, replace(selected, admission=admission))
             await context.index.move_places([move for _, move in changed], write)
-            await send_calls(context, write, known)
-        entered = get_admitted(let)
+            await send_calls(context, write, directory)
+        entered = get_admitted(selected)
         for each, _ in changed:
             each.end(entered)
             # the first one tells the admitted jobs
@@ -153,7 +153,7 @@ class _Together:
         for each, refused in ended:
             each.end(refused=refused)
 
-    async def _owing(self, join: Join) -> tuple[ActiveRow, Place] | None:
+    async def _read_owed(self, join: Join) -> tuple[ActiveRow, Place] | None:
         """The job's row and place, if it has yet to join the queue."""
         tenant = self.stored.admission.tenant
         active = await self.context.index.read_active(tenant, join.job_id)
@@ -166,6 +166,6 @@ class _Together:
             return None
         # Race place: who moved the job since may have moved its place
         stored = await self.context.ledger.read(join.job_id)
-        if stored is None or places.find_owed(stored.record.job, place) is not Owed.LINE_UP:
+        if stored is None or places.find_owed(stored.record.job, place) is not Owed.JOIN_QUEUE:
             return None
         return active, place

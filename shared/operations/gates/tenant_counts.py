@@ -26,12 +26,12 @@ _SECOND_COUNT = timedelta(minutes=1)
 DEMAND_PATIENCE = timedelta(seconds=1)
 
 
-def is_counted(known: Directory, record: AllocationRecord, gate: Gate, now: datetime) -> bool:
+def is_counted(directory: Directory, record: AllocationRecord, gate: Gate, now: datetime) -> bool:
     """Returns whether the jobs of all tenants are in the allocation record; True if the gate has no number."""
-    state = known.over_all.get(gate.id)
+    state = directory.over_all.get(gate.id)
     if state is None or state.max_active is None:
         return True
-    since = known.over_all_since.get(gate.id, now)
+    since = directory.over_all_since.get(gate.id, now)
     if now >= since + _SECOND_COUNT:
         since += _SECOND_COUNT
     return record.opened_at is not None and record.opened_at >= since
@@ -39,7 +39,7 @@ def is_counted(known: Directory, record: AllocationRecord, gate: Gate, now: date
 
 async def count_all(
     context: Context,
-    known: Directory,
+    directory: Directory,
     gate: Gate,
     stored: StoredAllocationRecord | None,
     record: AllocationRecord,
@@ -55,15 +55,15 @@ async def count_all(
     awake = await context.index.awake_tenants(now=now)
     tenants = sorted(tenant for each in awake if (tenant := each.tenant) > (record.opening or ""))
     until = now + _MAX_TIME
-    has_counts = record.opened_at is not None and record.opened_at >= known.over_all_since.get(gate.id, now)
+    has_counts = record.opened_at is not None and record.opened_at >= directory.over_all_since.get(gate.id, now)
 
-    async def inside(tenant: str) -> int | None:
+    async def active(tenant: str) -> int | None:
         return await _count_active(context, gate, tenant, until)
 
     while tenants and context.clock.now() < until:
         piece, tenants = tenants[:_PIECE], tenants[_PIECE:]
         accounts, uncounted = dict(record.accounts), set(record.uncounted)
-        for tenant, count in zip(piece, await at_once(piece, inside), strict=True):
+        for tenant, count in zip(piece, await at_once(piece, active), strict=True):
             if count is None:
                 # in the allocation record, so that the next division reads it
                 accounts.setdefault(tenant, Account())
@@ -72,14 +72,14 @@ async def count_all(
             uncounted.discard(tenant)
             if count:
                 account = accounts.get(tenant, Account())
-                accounts[tenant] = replace(account, lent=max(account.lent, count), used=count)
+                accounts[tenant] = replace(account, granted=max(account.granted, count), used=count)
         record = replace(record, accounts=accounts, uncounted=frozenset(uncounted), opening=piece[-1])
-        stored = await _write(context, replace(record, unmet=True, divided_at=now), stored)
+        stored = await _write(context, replace(record, unmet=True, allocated_at=now), stored)
     if tenants:
         return None
-    state = known.over_all[gate.id]
+    state = directory.over_all[gate.id]
     record = reserve_rest(record, state.max_active) if state.max_active is not None else record
-    return await _write(context, replace(record, opening=None, opened_at=now, unmet=True, divided_at=now), stored)
+    return await _write(context, replace(record, opening=None, opened_at=now, unmet=True, allocated_at=now), stored)
 
 
 async def _count_active(context: Context, gate: Gate, tenant: str, until: datetime) -> int | None:
@@ -96,8 +96,8 @@ async def _count_active(context: Context, gate: Gate, tenant: str, until: dateti
             # it admits nothing at this gate before a division lends it slots: what it has can only become less
             places = await admission_counts.list_places(context, tenant, until=until)
             active = Counter((each.candidate.job_type, each.candidate.mode) for each in places if each.is_active)
-            admission = AdmissionState(tenant=tenant, inside=active, counted_at=until)
-        return admission.inside_of(gate)
+            admission = AdmissionState(tenant=tenant, active_by_kind=active, counted_at=until)
+        return admission.count_active(gate)
     return None
 
 

@@ -30,10 +30,10 @@ from shared.ports.admissions import AdmissionWrite, StoredAdmission
 
 async def record_ends(
     context: Context,
-    known: Directory,
+    directory: Directory,
     record: AllocationRecord,
     state: GateState,
-    claims: Sequence[Demand],
+    demands: Sequence[Demand],
     opened: list[GateState],
 ) -> AllocationRecord:
     """The allocation record with its breaker after the ends at the admission states of `claims`, which were of the
@@ -49,15 +49,15 @@ async def record_ends(
     stored = await context.admissions.read(EVERY)
     written = stored.admission.state(gate) if stored is not None else GateState(gate=gate)
     before = pick_latest(record, written)
-    rings = {claim.tenant: claim.share.breaker.ring for claim in claims}
-    has_line = any(claim.has_line for claim in claims)
-    steps = apply_ends(before, rule, rings, context.clock.now(), has_line=has_line)
+    rings = {demand.tenant: demand.share.breaker.ring for demand in demands}
+    has_waiting = any(demand.has_waiting for demand in demands)
+    steps = apply_ends(before, rule, rings, context.clock.now(), has_waiting=has_waiting)
     if _get_stage(steps[-1]) != _get_stage(written.breaker or Breaker()):
         epoch = (written.breaker or Breaker()).epoch
         written = await _write(context, written, steps)
         if written.breaker is not None and written.breaker.epoch > epoch:
             opened.append(written)
-    if known.over_all[gate.id] != _strip_ends(written):
+    if directory.over_all[gate.id] != _strip_ends(written):
         # or whoever wrote it died, or was late and published what was before
         await publish(context, written)
     return replace(record, breaker=steps[-1])
@@ -73,7 +73,7 @@ def _get_stage(breaker: Breaker) -> tuple[str, int]:
 
 
 async def _write(context: Context, seen: GateState, steps: Sequence[Breaker]) -> GateState:
-    async def act(stored: StoredAdmission, known: Directory) -> GateState:
+    async def act(stored: StoredAdmission, directory: Directory) -> GateState:
         state = stored.admission.state(seen.gate)
         if _get_stage(state.breaker or Breaker()) != _get_stage(seen.breaker or Breaker()):
             raise Conflict
@@ -99,12 +99,12 @@ async def publish(context: Context, state: GateState) -> None:
     Raises LedgerUnavailable.
     """
     known = (await context.admissions.directory()).over_all.get(state.gate.id)
-    in_force = _strip_ends(state) if changes.is_set(state, context.clock.now()) else None
-    if (known[0] if known is not None else None) != in_force:
+    in_effect = _strip_ends(state) if changes.is_set(state, context.clock.now()) else None
+    if (known[0] if known is not None else None) != in_effect:
         # while it had no number nobody counted who is in it
         is_older = known is not None and (known[0].max_active is not None or state.max_active is None)
         since = known[1] if known is not None and is_older else context.clock.now()
-        await context.admissions.put_over_all(state.gate, in_force, since)
+        await context.admissions.put_over_all(state.gate, in_effect, since)
         context.process.gate_directory.forget()
 
 

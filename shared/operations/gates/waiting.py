@@ -23,36 +23,38 @@ async def read_admission(
 
     Raises LedgerUnavailable.
     """
-    known, stored, now = (
+    directory, stored, now = (
         await admission_turns.read_directory(context),
         await context.admissions.read(tenant),
         context.clock.now(),
     )
     admission = stored.admission if stored is not None else AdmissionState(tenant=tenant, counted_at=now)
-    opened = known.opened(tenant)
+    opened = directory.counts_needed_since(tenant)
     counted = stored is not None and opened is not None and admission.counted_at >= opened
     if counted and (also is None or also.id in admission.gates):
-        return sync_breakers(admission, known), known
+        return sync_breakers(admission, directory), directory
     if also is not None:
         admission = admission.with_state(admission.state(also))
-    return sync_breakers(apply_count(admission, await admission_counts.list_places(context, tenant), now), known), known
+    return sync_breakers(
+        apply_count(admission, await admission_counts.list_places(context, tenant), now), directory
+    ), directory
 
 
 async def list_waiting(
-    context: Context, admission: AdmissionState, gate: Gate, known: Directory
+    context: Context, admission: AdmissionState, gate: Gate, directory: Directory
 ) -> list[QueuePosition]:
     """The first thousand that wait for the gate, in order. Raises LedgerUnavailable."""
     rows = {
         number: await context.admissions.first_waiting(admission.tenant, number, MAX_POSITION)
         for number in find_queues(admission, gate)
     }
-    return list(list_positions(admission, known, gate, rows, context.clock.now()))
+    return list(list_positions(admission, directory, gate, rows, context.clock.now()))
 
 
 async def read_oldest(context: Context, admission: AdmissionState, gate: Gate) -> QueuedJob | None:
     """The first of the gate's lines. Raises LedgerUnavailable."""
-    lines = find_queues(admission, gate, only=True)
-    first = min(lines, key=lambda number: (not lines[number].emergency, lines[number].head), default=None)
+    queues = find_queues(admission, gate, only=True)
+    first = min(queues, key=lambda number: (not queues[number].emergency, queues[number].head), default=None)
     rows = await context.admissions.first_waiting(admission.tenant, first, 1) if first is not None else []
     return rows[0] if rows else None
 
@@ -61,21 +63,21 @@ async def read_position(context: Context, job: Job) -> QueuePosition | None:
     """Where a staged job stands in its line; None: it is in none. Raises LedgerUnavailable."""
     active = await context.index.read_active(job.tenant, job.job_id)
     place = active.place if active is not None else None
-    if active is None or place is None or place.state is not PlaceState.WAITING or place.line is None:
+    if active is None or place is None or place.state is not PlaceState.WAITING or place.queue is None:
         return None
-    admission, known = await read_admission(context, job.tenant)
-    rows = await context.admissions.first_waiting(job.tenant, place.line, MAX_POSITION)
+    admission, directory = await read_admission(context, job.tenant)
+    rows = await context.admissions.first_waiting(job.tenant, place.queue, MAX_POSITION)
     before = [row.candidate.job_id for row in rows]
     position = before.index(job.job_id) + 1 if job.job_id in before else None
-    waiting = QueuedJob(place.candidate, place.line, active.claim, active.created_at)
-    return find_position(admission, known, waiting, position, context.clock.now())
+    waiting = QueuedJob(place.candidate, place.queue, active.claim, active.created_at)
+    return find_position(admission, directory, waiting, position, context.clock.now())
 
 
-async def count_admissible(context: Context, admission: AdmissionState, known: Directory) -> int:
+async def count_admissible(context: Context, admission: AdmissionState, directory: Directory) -> int:
     """How many of those in line the admission state would let in now, counted to a thousand. Raises
     LedgerUnavailable.
     """
-    letting = AdmissionRound(admission, known, context.clock.now(), room=MAX_POSITION)
-    while (line := letting.wants()) is not None:
-        letting.load(line, await context.admissions.first_waiting(admission.tenant, line, letting.room + 1))
-    return len(letting.result.admitted)
+    admissions = AdmissionRound(admission, directory, context.clock.now(), room=MAX_POSITION)
+    while (queue := admissions.next_queue()) is not None:
+        admissions.add_rows(queue, await context.admissions.first_waiting(admission.tenant, queue, admissions.room + 1))
+    return len(admissions.result.admitted)

@@ -105,7 +105,7 @@ async def _at_admission(
     turns = 0
     while True:
         found = await reserve_slot(
-            context, job, replacing=replacing, after_division_of=divided, may_need_turn=turns < _MAX_TURNS
+            context, job, replacing=replacing, allocated=divided, may_need_turn=turns < _MAX_TURNS
         )
         if isinstance(found, NeedsTurn):
             turns += 1

@@ -60,7 +60,7 @@ async def reconcile_place(context: Context, orchestrations: Orchestrations, stor
             case step:
                 due_at, candidate = job.expires_at or ASLEEP, Candidate.of(job)
                 try:
-                    if step is Owed.LINE_UP:
+                    if step is Owed.JOIN_QUEUE:
                         entered = await join_queue(context, job.tenant, job.job_id, due_at, candidate=candidate)
                     else:
                         entered = await admissions.move_job(

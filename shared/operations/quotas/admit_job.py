@@ -51,13 +51,13 @@ async def admit_job(context: Context, orchestrations: Orchestrations, job_id: st
 async def _enter(context: Context, job: Job, by: By) -> bool:
     """Whether this call admitted the job. Raises Contended, LedgerUnavailable."""
 
-    async def act(stored: StoredAdmission, known: Directory) -> bool:
+    async def act(stored: StoredAdmission, directory: Directory) -> bool:
         active, now = await context.index.read_active(job.tenant, job.job_id), context.clock.now()
         place = admission_counts.place_of(active) if active is not None else None
-        if active is None or place is None or place.state is not PlaceState.WAITING or place.line is None:
+        if active is None or place is None or place.state is not PlaceState.WAITING or place.queue is None:
             # it is inside by now, or it was paused or ended
             return False
-        admission = admit_candidate(remove_waiting(stored.admission, place.line), known, place.candidate, now)
+        admission = admit_candidate(remove_waiting(stored.admission, place.queue), directory, place.candidate, now)
         state, entry = append_entry(
             admission.state(Gate(GateKind.TENANT, job.tenant)),
             ChangeType.JOB_ADMITTED,
@@ -67,10 +67,10 @@ async def _enter(context: Context, job: Job, by: By) -> bool:
             data={"job_id": job.job_id, "after": {"job_id": job.job_id}},
         )
         after = replace(admission, staged=max(0, admission.staged - 1)).with_state(state)
-        inside = mark_admitted(stored.admission, place)
+        admitted = mark_admitted(stored.admission, place)
         write = AdmissionWrite(before=stored, after=after, log=(entry,))
-        await context.index.move_place(active, inside, now + FIRST_CHECK, write)
-        await admission_turns.send_calls(context, write, known)
+        await context.index.move_place(active, admitted, now + FIRST_CHECK, write)
+        await admission_turns.send_calls(context, write, directory)
         return True
 
     return await admission_turns.act_on_admission(context, job.tenant, act)

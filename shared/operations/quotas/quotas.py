@@ -118,16 +118,16 @@ async def preview_rule(context: Context, gate: Gate, patch: Patch | None, *, rul
     Raises QuotaInvalid, RuleChanged, GateNotFound, TooManyRules, LedgerUnavailable.
     """
     await guards.check_rule(context, gate, patch or {})
-    admission, known = await read_admission(context, gate.tenant, also=gate)
+    admission, directory = await read_admission(context, gate.tenant, also=gate)
     before = await read_state(context, admission, gate)
     _check_seq(before, rule_seq)
     after = changes.apply_patch(before, patch) if patch is not None else _delete_rule(before)
     now = context.clock.now()
     _check_room(admission, after, now)
-    changed = Changed(before, after, admission.with_state(after), _apply_default(known, after))
+    changed = Changed(before, after, admission.with_state(after), _apply_default(directory, after))
     if gate.tenant == EVERY:
         return Preview(changed, None, None)
-    released = await count_admissible(context, changed.admission, known)
+    released = await count_admissible(context, changed.admission, directory)
     return Preview(changed, released, min(MAX_POSITION, max(0, count_waiting(admission, gate) - released)))
 
 
@@ -207,11 +207,11 @@ async def reset_breaker(context: Context, orchestrations: Orchestrations, gate: 
 
     Raises NoBreaker, Transient.
     """
-    known, over_all = await admission_turns.read_directory(context), gate.kind is GateKind.PLATFORM_TYPE
+    directory, over_all = await admission_turns.read_directory(context), gate.kind is GateKind.PLATFORM_TYPE
     stored = await context.of_all_tenants.allocations.read(gate.id) if over_all else None
 
     def alter(state: GateState, now: datetime) -> GateState:
-        rule = known.rule_of(state)
+        rule = directory.find_rule(state)
         if rule is None or rule.breaker is None or (gate.tenant == EVERY and not over_all):
             raise NoBreaker(gate.words)
         if stored is None:
@@ -254,12 +254,12 @@ async def _change(
     else:
         await _admit(context, orchestrations, gate.tenant)
     try:
-        admission, known = await read_admission(context, gate.tenant)
+        admission, directory = await read_admission(context, gate.tenant)
     except Exception as fault:
         # the change is in effect: its response has the counts of before
         telemetry.record_fault(fault)
         return changed
-    return replace(changed, admission=admission, directory=known)
+    return replace(changed, admission=admission, directory=directory)
 
 
 async def _admit(context: Context, orchestrations: Orchestrations, tenant: str) -> None:
@@ -272,7 +272,7 @@ async def _write(context: Context, gate: Gate, alter: _Alter, type_: ChangeType,
     """Raises Contended, LedgerUnavailable, and what `alter` raises."""
     tried: list[tuple[Changed, LogEntry, AdmissionState]] = []
 
-    async def act(stored: StoredAdmission, known: Directory) -> Changed:
+    async def act(stored: StoredAdmission, directory: Directory) -> Changed:
         now = context.clock.now()
         before = await read_state(context, stored.admission, gate)
         for changed, entry, _ in tried:
@@ -281,17 +281,17 @@ async def _write(context: Context, gate: Gate, alter: _Alter, type_: ChangeType,
                 return changed
         after = alter(before, now)
         if after is before:
-            return Changed(before, after, stored.admission, known)
+            return Changed(before, after, stored.admission, directory)
         _check_room(stored.admission, after, now)
         if gate.kind is GateKind.SOURCE and gate.id not in stored.admission.gates:
             # only sources with a gate are counted
             raise Uncounted(replace(stored, admission=stored.admission.with_state(before)))
         last_epoch = find_epoch(stored.admission, gate.name)
         after, entry = changes.record_change(
-            before, after, known, type_, actor=by.actor, reason=by.reason, at=now, last_epoch=last_epoch
+            before, after, directory, type_, actor=by.actor, reason=by.reason, at=now, last_epoch=last_epoch
         )
-        admission = changes.apply_change(stored.admission, after, known, now, is_fed=context.events is not None)
-        changed = Changed(before, after, admission, known)
+        admission = changes.apply_change(stored.admission, after, directory, now, is_fed=context.events is not None)
+        changed = Changed(before, after, admission, directory)
         tried.append((changed, entry, stored.admission))
         await context.index.write_admission(AdmissionWrite(before=stored, after=admission, log=(entry,)))
         return changed
@@ -329,24 +329,24 @@ async def _call_admissions(context: Context) -> None:
             # the sweeper is next at this tenant
             telemetry.record_fault(fault)
             return
-        if stored is not None and stored.admission.lines:
+        if stored is not None and stored.admission.queues:
             await context.bus.admission_calls.call(tenant)
 
     with telemetry.tolerate(BusUnavailable):
         await at_once((await context.index.tenants())[:_MAX_CALLS], one)
 
 
-def _apply_default(known: Directory, state: GateState) -> Directory:
+def _apply_default(directory: Directory, state: GateState) -> Directory:
     gate = state.gate
     if gate.tenant != EVERY:
-        return known
+        return directory
     if gate.kind in OVER_ALL:
-        return replace(known, over_all={**known.over_all, gate.id: state})
-    defaults: dict[tuple[GateKind, str], Rule] = dict(known.defaults)
+        return replace(directory, over_all={**directory.over_all, gate.id: state})
+    defaults: dict[tuple[GateKind, str], Rule] = dict(directory.defaults)
     defaults.pop((gate.kind, gate.name), None)
     if state.rule is not None:
         defaults[gate.kind, gate.name] = state.rule
-    return replace(known, defaults=defaults)
+    return replace(directory, defaults=defaults)
 
 
 def _delete_rule(state: GateState) -> GateState:

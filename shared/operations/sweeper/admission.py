@@ -77,7 +77,7 @@ async def _is_owed(one: Pass, tenant: str) -> bool:
         return False
     one.admissions[tenant] = admission = stored.admission
     one.gates += admission.gates.values()
-    if admission.lines or admission.counting_until is not None:
+    if admission.queues or admission.counting_until is not None:
         return True
     # a job without a row in a waiting queue may have ended, in a process that died before its turn
     return bool(admission.active or admission.staged) and bool(

@@ -102,15 +102,15 @@ def test_an_open_breaker_stops_its_type_and_half_open_so_many_of_this_epoch() ->
     assert one.shut(job_type="SIS") is None
     assert one.posts("waits") is PlaceState.WAITING
     one.now += MINUTE
-    assert (one.shut(), one.admission.inside_of(OCR)) == (None, 2)
+    assert (one.shut(), one.admission.count_active(OCR)) == (None, 2)
     one.admission = admit_candidate(one.admission, one.directory, one.candidate("probe"), one.now)
     one.places["probe"] = Place(candidate=one.candidate("probe"), breaker_epoch=1)
-    assert (one.shut(), one.shut(emergency=True), one.breaker.inside) == (BlockReason.BREAKER, None, 1)
+    assert (one.shut(), one.shut(emergency=True), one.breaker.active) == (BlockReason.BREAKER, None, 1)
     one.ends("early-2")
-    assert (one.shut(), one.breaker.inside) == (BlockReason.BREAKER, 1)
+    assert (one.shut(), one.breaker.active) == (BlockReason.BREAKER, 1)
     assert apply_count(one.admission, list(one.places.values()), one.now).state(OCR).breaker == one.breaker
     one.ends("probe", JobStatus.SUCCEEDED)
-    assert (one.shut(), one.breaker.inside, one.breaker.allow) == (None, 0, 2)
+    assert (one.shut(), one.breaker.active, one.breaker.allow) == (None, 0, 2)
 
 
 @pytest.mark.parametrize("lost", ["cancelled", "own fault", "never"])
@@ -135,7 +135,7 @@ def test_a_job_that_was_not_inside_does_not_count() -> None:
     one = Type()
     one.posts("a")
     for state in (PlaceState.WAITING, PlaceState.OFF, PlaceState.ARRIVING, PlaceState.ENDED):
-        place = Place(state=state, candidate=one.candidate("a"), line=0)
+        place = Place(state=state, candidate=one.candidate("a"), queue=0)
         found = record_outcome(one.admission, one.directory, place, one.now, good=False)
         assert found.admission is one.admission
 

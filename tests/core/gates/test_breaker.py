@@ -44,7 +44,7 @@ class Life:
     def ends(self, *goods: bool, has_line: bool = True, epoch: int | None = None) -> Breaker:
         for good in goods:
             end = End(self.now, self.breaker.epoch if epoch is None else epoch, good)
-            self.breaker = count_end(self.breaker, self.rule, end, self.now, has_line=has_line)
+            self.breaker = count_end(self.breaker, self.rule, end, self.now, has_waiting=has_line)
         return self.breaker
 
     def passes(self, span: timedelta) -> Breaker:
@@ -145,7 +145,7 @@ def test_it_doubles_after_as_many_good_ends_and_closes_past_thirty_two() -> None
 
 
 def test_it_closes_where_nobody_waits() -> None:
-    assert half_open().ends(True, has_line=False).state is CLOSED
+    assert half_open().ends(True, has_waiting=False).state is CLOSED
 
 
 def test_the_cool_down_doubles_and_comes_back_after_an_hour_closed() -> None:
@@ -161,7 +161,7 @@ def test_the_cool_down_doubles_and_comes_back_after_an_hour_closed() -> None:
         life = Life(life.breaker)
         life.passes(timedelta(seconds=MAX_COOLDOWN_S))
         life.now = max(life.now, life.breaker.until or life.now)
-        life.ends(True, has_line=False)
+        life.ends(True, has_waiting=False)
         life.passes(closed_for)
         assert life.ends(*[False] * 20).cooldown_s == expected
 
@@ -213,7 +213,7 @@ def test_nothing_holds_it_shut_for_ever(moves: list[tuple[str, bool, int]], cool
         epoch = life.breaker.epoch
         match what:
             case "good" | "bad":
-                life.ends(what == "good", has_line=has_line)
+                life.ends(what == "good", has_waiting=has_line)
             case "old" if epoch:
                 assert life.ends(False, True, epoch=epoch - 1) is advance(life.breaker, life.now)
             case "reset":
@@ -264,25 +264,25 @@ def ring(good: int, bad: int, *, epoch: int = 0, after: int = 0) -> list[End]:
 def test_no_tenant_decides_for_all(rings: dict[str, list[End]], opens: bool) -> None:
     """One that sends broken documents, or is most of the jobs, counts for half; a dead service stops all the same."""
     now = START + MINUTE
-    assert (count_ends(Breaker(), RULE, rings, now, has_line=True).state is OPEN) is opens
+    assert (count_ends(Breaker(), RULE, rings, now, has_waiting=True).state is OPEN) is opens
 
 
 @pytest.mark.parametrize(("min_tenants", "opens"), [(2, True), (3, False)])
 def test_bad_ends_of_so_many_tenants_open_it(min_tenants: int, opens: bool) -> None:
     rings, rule = {"a": ring(0, 5), "b": ring(0, 5)}, BreakerRule(min_tenants=min_tenants)
-    assert (count_ends(Breaker(), rule, rings, START + MINUTE, has_line=True).state is OPEN) is opens
+    assert (count_ends(Breaker(), rule, rings, START + MINUTE, has_waiting=True).state is OPEN) is opens
 
 
 def test_rings_are_folded_once() -> None:
     """The same rings again change nothing; what is new in them counts, also where it comes late."""
     rings = {"a": ring(2, 2), "b": ring(2, 2)}
     now = START + MINUTE
-    once = count_ends(Breaker(), RULE, rings, now, has_line=True)
+    once = count_ends(Breaker(), RULE, rings, now, has_waiting=True)
     assert (once.calls, once.bad) == (8, 4)
-    assert count_ends(once, RULE, rings, now, has_line=True) == once
+    assert count_ends(once, RULE, rings, now, has_waiting=True) == once
     rings["b"] = [*rings["b"], End(START, 0, False)]
-    twice = count_ends(once, RULE, rings, now, has_line=True)
+    twice = count_ends(once, RULE, rings, now, has_waiting=True)
     assert (twice.calls, twice.bad, [end.tenant for end in twice.ring[:3]]) == (9, 5, ["a", "b", "b"])
     more = {**rings, "a": [*rings["a"], *ring(0, 1, after=9)]}
-    assert count_ends(twice, RULE, more, now, has_line=True).state is OPEN
+    assert count_ends(twice, RULE, more, now, has_waiting=True).state is OPEN
     assert len(merge_ends({"a": ring(40, 0), "b": ring(40, 0)}, now)) == MAX_ENDS

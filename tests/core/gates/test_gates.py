@@ -83,21 +83,21 @@ class OneTenant:
 
     def lets_in(self, room: int = 20) -> AdmissionResult:
         letting = AdmissionRound(self.admission, self.directory, self.now, room=room)
-        while (line := letting.wants()) is not None:
+        while (line := letting.next_queue()) is not None:
             self.reads += 1
-            letting.load(line, self.rows(line)[: letting.room + 2])
+            letting.add_rows(line, self.rows(line)[: letting.room + 2])
         let = letting.result
         self.admission = let.admission
-        for waiting, target in let.relined:
-            self.places[waiting.candidate.job_id] = replace(self.places[waiting.candidate.job_id], line=target)
+        for waiting, target in let.requeued:
+            self.places[waiting.candidate.job_id] = replace(self.places[waiting.candidate.job_id], queue=target)
         for waiting in let.admitted:
             job_id = waiting.candidate.job_id
-            self.places[job_id] = replace(self.places[job_id], state=PlaceState.ADMITTED, line=None)
+            self.places[job_id] = replace(self.places[job_id], state=PlaceState.ADMITTED, queue=None)
             self.began.append((job_id, self.now))
         return let
 
     def rows(self, line: int) -> list[QueuedJob]:
-        waiting = [place.candidate for place in self.places.values() if place.line == line]
+        waiting = [place.candidate for place in self.places.values() if place.queue == line]
         ordered = sorted(waiting, key=lambda each: (each.rank, each.job_id))
         return [QueuedJob(each, line, "claim", START) for each in ordered]
 
@@ -231,7 +231,7 @@ def test_jobs_of_a_source_that_gets_a_gate_move_to_a_line_of_their_own() -> None
         assert tenant.inside == [expected]
     tenant.ends("mail-4")
     assert (tenant.inside, tenant.admission.waiting, tenant.admission.staged) == ([], 2, 2)
-    assert {line.source for line in tenant.admission.lines.values()} == {"scanner"}
+    assert {line.source for line in tenant.admission.queues.values()} == {"scanner"}
     tenant.sets(GateState(gate=source_gate("scanner"), rule_seq=2))
     tenant.lets_in()
     assert tenant.inside == ["scanner-1"]
@@ -246,7 +246,7 @@ def test_who_changed_lines_is_looked_at_again() -> None:
     tenant.sets(GateState(gate=source_gate("scanner"), rule=Rule(max_active=1), rule_seq=1))
     tenant.admission = release(tenant.admission, tenant.places.pop("in-0"))
     let = tenant.lets_in()
-    assert ([len(let.relined), len(let.admitted)], let.more) == ([1, 0], True)
+    assert ([len(let.requeued), len(let.admitted)], let.more) == ([1, 0], True)
     assert [len(tenant.lets_in().admitted), tenant.lets_in().more] == [1, False]
 
 
@@ -268,7 +268,7 @@ def test_more_kinds_than_lines_are_refused_and_break_nothing(monkeypatch: pytest
     tenant.posts("again", job_type="T0")
     tenant.sets(GateState(gate=TENANT, rule=Rule(max_active=most + 5), rule_seq=2))
     let = tenant.lets_in()
-    assert (len(let.admitted) + len(let.relined), let.more) == (20, True)
+    assert (len(let.admitted) + len(let.requeued), let.more) == (20, True)
     while tenant.lets_in().more:
         pass
     assert (tenant.admission.waiting, tenant.admission.staged, tenant.admission.active) == (0, 0, most + 1)
@@ -356,22 +356,22 @@ def test_a_recount_gives_what_the_transactions_gave(
                     tenant.admission, tenant.directory, place, tenant.now
                 )
         again = apply_count(tenant.admission, list(tenant.places.values()), tenant.now)
-        assert (again.inside, again.inside_by_source, again.emergencies, again.staged) == (
-            tenant.admission.inside,
-            tenant.admission.inside_by_source,
+        assert (again.active_by_kind, again.active_by_source, again.emergencies, again.staged) == (
+            tenant.admission.active_by_kind,
+            tenant.admission.active_by_source,
             tenant.admission.emergencies,
             tenant.admission.staged,
         )
-        lines = Counter(place.line for place in tenant.places.values() if place.line is not None)
-        assert lines == {number: line.count for number, line in tenant.admission.lines.items()}
-        assert again.lines.keys() == tenant.admission.lines.keys()
+        lines = Counter(place.queue for place in tenant.places.values() if place.queue is not None)
+        assert lines == {number: line.count for number, line in tenant.admission.queues.items()}
+        assert again.queues.keys() == tenant.admission.queues.keys()
         common = tenant.admission.active - tenant.admission.emergencies
         assert common <= most
         assert tenant.admission.emergencies <= 1 + most
     while tenant.lets_in().more:
         pass
-    assert not any(is_open(tenant.admission, tenant.directory, line, tenant.now) for line in tenant.admission.lines)
-    if tenant.admission.lines and per_hour is None:
+    assert not any(is_open(tenant.admission, tenant.directory, line, tenant.now) for line in tenant.admission.queues)
+    if tenant.admission.queues and per_hour is None:
         assert find_next_wake_up(tenant.admission, tenant.directory, tenant.now) is None
 
 
@@ -380,13 +380,13 @@ def test_a_line_that_the_admission_forgot_is_found_by_its_rows() -> None:
     tenant = limited(1)
     tenant.posts("inside")
     tenant.posts("waits")
-    [(number, line)] = tenant.admission.lines.items()
-    forgot = apply_count(replace(tenant.admission, lines={}), list(tenant.places.values()), tenant.now)
-    assert forgot.lines == {number: line}
+    [(number, line)] = tenant.admission.queues.items()
+    forgot = apply_count(replace(tenant.admission, queues={}), list(tenant.places.values()), tenant.now)
+    assert forgot.queues == {number: line}
     tenant.admission = replace(
-        tenant.admission, lines={**tenant.admission.lines, 7: replace(line, job_type="gone", count=3)}
+        tenant.admission, queues={**tenant.admission.queues, 7: replace(line, job_type="gone", count=3)}
     )
     tenant.ends("inside")
     tenant.ends("waits")
-    assert (tenant.inside, tenant.admission.lines.keys()) == ([], {7})
-    assert apply_count(tenant.admission, list(tenant.places.values()), tenant.now).lines == {}
+    assert (tenant.inside, tenant.admission.queues.keys()) == ([], {7})
+    assert apply_count(tenant.admission, list(tenant.places.values()), tenant.now).queues == {}

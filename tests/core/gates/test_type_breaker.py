@@ -42,8 +42,8 @@ def published(breaker: Breaker | None = None, **numbers: int) -> Directory:
 
 
 def admission(inside: int = 0, keep: int = 0) -> AdmissionState:
-    found = AdmissionState(tenant="t0", counted_at=START, inside={("OCR", "DEFAULT"): inside} if inside else {})
-    return found.with_share(Share(gate=OCR, keep=keep))
+    found = AdmissionState(tenant="t0", counted_at=START, active_by_kind={("OCR", "DEFAULT"): inside} if inside else {})
+    return found.with_share(Share(gate=OCR, slots=keep))
 
 
 def shut(
@@ -63,10 +63,14 @@ def test_a_admission_that_knows_of_an_opening_is_shut_for_everybody() -> None:
         BlockReason.BREAKER,
         None,
     ]
-    lent = one.with_share(replace(one.share(OCR), keep=1))
+    lent = one.with_share(replace(one.share(OCR), slots=1))
     assert (shut(lent, known), shut(lent, known, after=MINUTE)) == (BlockReason.BREAKER, None)
     full = admit_candidate(lent, known, ONE, START + MINUTE)
-    assert (full.counted_of(OCR), full.inside_of(OCR), shut(full, known, after=MINUTE)) == (1, 4, BlockReason.BREAKER)
+    assert (full.count_used(OCR), full.count_active(OCR), shut(full, known, after=MINUTE)) == (
+        1,
+        4,
+        BlockReason.BREAKER,
+    )
 
 
 def test_it_is_open_again_where_that_is_published_or_lent() -> None:
@@ -87,7 +91,7 @@ def test_no_epoch_lets_in_more_than_was_lent(breaker: Breaker) -> None:
     one = sync_breakers(admission(inside=3, keep=5), known)
     while shut(one, known) is None:
         one = admit_candidate(one, known, ONE, START)
-    assert one.inside_of(OCR) == (5 if breaker.state is BreakerState.CLOSED else 3)
+    assert one.count_active(OCR) == (5 if breaker.state is BreakerState.CLOSED else 3)
 
 
 def test_one_number_is_of_both_breakers_of_a_type() -> None:
@@ -104,13 +108,13 @@ def test_one_number_is_of_both_breakers_of_a_type() -> None:
     one = add_active(one, ONE, numbers[-1])
     found = one.state(OWN).breaker
     assert numbers == [1, 2, 3]
-    assert (found and found.inside, one.counted_of(OCR), one.inside_of(OCR)) == (1, 2, 3)
+    assert (found and found.active, one.count_used(OCR), one.count_active(OCR)) == (1, 2, 3)
     rows = [Place(candidate=ONE, breaker_epoch=number) for number in numbers]
     again = apply_count(one, rows, START)
-    assert (again.gates, again.shares, again.inside) == (one.gates, one.shares, one.inside)
+    assert (again.gates, again.shares, again.active_by_kind) == (one.gates, one.shares, one.active_by_kind)
     for number, counted in zip(numbers, (2, 1, 0), strict=True):
         one = remove_active(one, ONE, number)
-        assert one.counted_of(OCR) == counted
+        assert one.count_used(OCR) == counted
 
 
 def test_which_ends_a_admission_keeps_and_a_division_has_to_see() -> None:
@@ -124,10 +128,10 @@ def test_which_ends_a_admission_keeps_and_a_division_has_to_see() -> None:
     assert [end.good for end in one.share(OCR).breaker.ring] == [True, True, False]
     one = sync_breakers(one, published(HALF_OPEN))
     assert record_end(one, known, Place(candidate=ONE), at, good=False) == (one, None)
-    probing = one.with_share(replace(one.share(OCR), keep=2))
+    probing = one.with_share(replace(one.share(OCR), slots=2))
     for good, keep in ((True, 2), (False, 0)):
         after, gate = record_end(probing, known, Place(candidate=ONE, breaker_epoch=1), at, good=good)
-        assert (gate, after.share(OCR).keep) == (OCR, keep)
+        assert (gate, after.share(OCR).slots) == (OCR, keep)
     without = Directory(over_all={OCR.id: GateState(gate=OCR, rule=Rule(max_active=1))})
     assert record_end(admission(), without, Place(candidate=ONE), at, good=False) == (admission(), None)
 
@@ -136,7 +140,7 @@ def test_how_many_places_there_are() -> None:
     """What is inside of before takes one of the number's, and none of the breaker's."""
     claims = [measure_demand(admission(inside=each, keep=each), published(max_active=9), OCR, START) for each in (2, 4)]
     behind: list[Demand] = [move_to_epoch(claim, HALF_OPEN) for claim in claims]
-    assert [(each.inside, each.before, each.share.keep, each.is_behind) for each in behind] == [
+    assert [(each.active, each.earlier, each.share.slots, each.is_behind) for each in behind] == [
         (0, 2, 0, True),
         (0, 4, 0, True),
     ]
@@ -170,6 +174,6 @@ def test_ends_of_other_epochs_say_nothing() -> None:
     old = [End(START + MINUTE, 0, False) for _ in range(60)]
     rings = {tenant: [End(START, 1, False), *old] for tenant in ("a", "b")}
     now, rule = START + MINUTE, BreakerRule(min_calls=2)
-    assert apply_ends(CLOSED, rule, rings, now, has_line=True)[-1].state is BreakerState.OPEN
-    assert apply_ends(Breaker(epoch=5), rule, rings, now, has_line=True)[-1].calls == 0
-    assert apply_ends(CLOSED, None, rings, now, has_line=True) == (CLOSED,)
+    assert apply_ends(CLOSED, rule, rings, now, has_waiting=True)[-1].state is BreakerState.OPEN
+    assert apply_ends(Breaker(epoch=5), rule, rings, now, has_waiting=True)[-1].calls == 0
+    assert apply_ends(CLOSED, None, rings, now, has_waiting=True) == (CLOSED,)

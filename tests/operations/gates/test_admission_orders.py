@@ -194,7 +194,7 @@ def remaining(world: World) -> list[str]:
     left += [f"{job_id} has an ACTIVE row" for _, job_id in world.index.active]
     left += [f"{row.job_id} is FREED" for _, row in world.index.admissions.all_freed]
     admission = world.index.admissions.admissions["tenant_a"].admission
-    counted = (admission.inside, admission.staged, admission.lines)
+    counted = (admission.active_by_kind, admission.staged, admission.queues)
     return left if counted == ({}, 0, {}) else [*left, f"the admission state counts {counted}"]
 
 
@@ -314,7 +314,7 @@ def test_a_line_of_which_the_last_job_leaves_as_its_gate_opens() -> None:
         rows = [admission_counts.place_of(row) for row in world.index.active.values()]
         rows += [row.place for _, row in world.index.admissions.all_freed]
         assert admission.staged == sum(place.is_staged for place in rows)
-        assert {place.line for place in rows if place.state is PlaceState.WAITING} <= admission.lines.keys()
+        assert {place.queue for place in rows if place.state is PlaceState.WAITING} <= admission.queues.keys()
 
     assert every_order(scenario, interruptions=2) > 100
 
@@ -334,12 +334,12 @@ def lines_up_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def inserted(partition: str, job: Job, place: Place | None) -> list[Operation]:
         (_, active), (_, due) = inserts(partition, job, place)
-        if place is None or place.line is None:
+        if place is None or place.queue is None:
             return [("create", active), ("create", due)]
-        waiting = QueuedJob(place.candidate, place.line, job.idempotency_hash, job.created_at, ASLEEP)
+        waiting = QueuedJob(place.candidate, place.queue, job.idempotency_hash, job.created_at, ASLEEP)
         asleep = {"check_at": ASLEEP}
         due |= {"RowKey": due_row(ASLEEP, job.job_id)}
-        rows = ({**active, **asleep}, {**due, **asleep}, wait_entity(partition, waiting, place.line))
+        rows = ({**active, **asleep}, {**due, **asleep}, wait_entity(partition, waiting, place.queue))
         return [("create", row) for row in rows]
 
     monkeypatch.setattr(arrivals, "decide_arrival", arrived)

@@ -69,7 +69,7 @@ def wrong(world: World) -> str | None:
     admissions = [
         stored.admission for stored in world.index.admissions.admissions.values() if stored.admission.tenant != EVERY
     ]
-    kept = sum(max(admission.share(PLATFORM).keep, admission.active) for admission in admissions)
+    kept = sum(max(admission.share(PLATFORM).slots, admission.active) for admission in admissions)
     held = sum(not admission_counts.place_of(row).is_staged for row in world.index.active.values())
     return f"{kept} are lent, {held} inside, of {LIMIT}" if max(kept, held) > LIMIT else None
 
@@ -98,7 +98,7 @@ async def prepared(world: World) -> World:
     await created(world, 4, "a")
     await served(world)
     await cancelled(world, active_jobs(world)["a"][0])
-    assert (count(world), (await allocation_record(world)).lent) == ({"a": 1}, 2)
+    assert (count(world), (await allocation_record(world)).granted) == ({"a": 1}, 2)
     world.clock.advance(5)
     return world
 
@@ -154,14 +154,14 @@ def test_divisions_in_every_order_for_long(name: str) -> None:
 def test_a_division_without_epochs_lends_too_much(monkeypatch: pytest.MonkeyPatch) -> None:
     """The mutant: a gift of an earlier division comes after a later one has taken."""
 
-    def given(share: Any, account: Any, keep: int, epoch: int) -> Any:
-        return replace(share, keep=max(share.keep, keep))
+    def granted(share: Any, account: Any, keep: int, epoch: int) -> Any:
+        return replace(share, slots=max(share.slots, keep))
 
-    def taken(share: Any, goal: int, epoch: int) -> Any:
-        return replace(share, keep=min(share.keep, goal))
+    def reclaimed(share: Any, goal: int, epoch: int) -> Any:
+        return replace(share, slots=min(share.slots, goal))
 
-    monkeypatch.setattr(allocation, "grant", given)
-    monkeypatch.setattr(allocation, "reclaim", taken)
+    monkeypatch.setattr(allocation, "grant", granted)
+    monkeypatch.setattr(allocation, "reclaim", reclaimed)
     with pytest.raises(AssertionError, match="are lent"):
         explore("a division, and another after one gave up", kills=())
 
@@ -177,9 +177,9 @@ def over_the_limit(world: World) -> str | None:
         stored.admission for stored in world.index.admissions.admissions.values() if stored.admission.tenant != EVERY
     ]
     lent = sum(
-        max(admission.share(OCR_OF_ALL).keep, admission.counted_of(OCR_OF_ALL))
-        + admission.inside_of(OCR_OF_ALL)
-        - admission.counted_of(OCR_OF_ALL)
+        max(admission.share(OCR_OF_ALL).slots, admission.count_used(OCR_OF_ALL))
+        + admission.count_active(OCR_OF_ALL)
+        - admission.count_used(OCR_OF_ALL)
         for admission in found
     )
     return f"{lent} are lent of {OPENING_LIMIT}" if lent > OPENING_LIMIT else None

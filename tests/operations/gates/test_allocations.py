@@ -35,14 +35,14 @@ async def test_an_idle_platform_starts_the_jobs_of_any_tenant(world: World) -> N
     await cancelled(world, jobs[0])
     await served(world)
     assert await statuses(world, jobs[4:]) == [JobStatus.QUEUED]
-    assert (await allocation_record(world)).lent == 4
+    assert (await allocation_record(world)).granted == 4
 
 
 async def test_places_that_one_tenant_does_not_need_are_anothers(world: World) -> None:
     """What an idle tenant was lent comes back when somebody asks, with no job ended for it."""
     world = limited(world, max_inflight=6, overflow="reject")
     first = await created(world, 0, "a")
-    assert (await allocation_record(world)).accounts["a"].lent == 6
+    assert (await allocation_record(world)).accounts["a"].granted == 6
     for number in range(5):
         await created(world, 10 + number, f"b{number}")
     assert count(world) == {"a": 1, "b0": 1, "b1": 1, "b2": 1, "b3": 1, "b4": 1}
@@ -110,7 +110,7 @@ async def test_a_limit_over_jobs_that_run_lends_nothing_until_they_ended(world: 
     await ruled(world, PLATFORM, max_active=7)
     world.clock.advance(61)
     found = await allocation_record(world)
-    assert (found.opened_at is not None, found.lent) == (True, 9)
+    assert (found.opened_at is not None, found.granted) == (True, 9)
     waiting = await created(world, 100, "tenant_9")
     assert await statuses(world, [waiting]) == [JobStatus.THROTTLED]
     for turn, ids in enumerate(active_jobs(world).values()):

@@ -62,19 +62,19 @@ async def test_place_time_is_that_of_the_latest_clock(world: World) -> None:
         await created(world, 1 + number, "a")
     admission = (await world.context.admissions.read("a")).admission  # type: ignore[union-attr]
     most = sum(1 + number for number in range(20)) * 100 + 20 * 1000
-    assert admission.share(PLATFORM).place_ms <= most
+    assert admission.share(PLATFORM).slot_ms <= most
 
 
 async def test_place_time_of_a_great_weight_is_not_rounded_away(world: World) -> None:
     """Divisions a second apart, and a place that counts less than a millisecond in each."""
     claims = [
-        demand.Demand(tenant="a", inside=1, requested=1, share=allocation.Share(gate=PLATFORM), place_ms=0, weight=700)
+        demand.Demand(tenant="a", active=1, requested=1, share=allocation.Share(gate=PLATFORM), slot_ms=0, weight=700)
     ]
-    at = allocation.AllocationRecord(gate_id="g", accounts={"a": allocation.Account(requested=True)})
+    at = allocation.AllocationRecord(gate_id="g", accounts={"a": allocation.Account(is_waiting=True)})
     for second in range(1, 701):
-        claims = [replace(claims[0], place_ms=second * 1000)]
+        claims = [replace(claims[0], slot_ms=second * 1000)]
         at = replace(at, accounts=allocation.accrue_accounts(at, claims))
-    assert at.accounts["a"].time == pytest.approx(1000, rel=0.1)
+    assert at.accounts["a"].slot_time == pytest.approx(1000, rel=0.1)
 
 
 async def test_a_rate_of_the_tenant_and_a_limit_over_all(world: World) -> None:
@@ -105,7 +105,7 @@ async def test_a_number_that_is_set_again_counts_who_is_inside(world: World) -> 
         await created(world, number, f"tenant_{number % 2}")
     world.clock.advance(1)
     await ruled(world, PLATFORM, max_active=5)
-    assert (await allocation_record(world)).lent == 6
+    assert (await allocation_record(world)).granted == 6
     late = await created(world, 10, "late")
     assert await statuses(world, [late]) == [JobStatus.THROTTLED]
 
@@ -221,7 +221,7 @@ async def test_a_admission_that_cannot_be_reached_holds_up_no_other(
     """Its tenant keeps what it was lent, and the others are lent the rest."""
     world = limited(world, max_inflight=4, overflow="stage")
     running = await created(world, 0, "sick")
-    assert (await allocation_record(world)).accounts["sick"].lent == 4
+    assert (await allocation_record(world)).accounts["sick"].granted == 4
     await cancelled(world, running)
     await created(world, 1, "well")
     await created(world, 2, "sick")
@@ -242,8 +242,8 @@ async def test_a_admission_that_cannot_be_reached_holds_up_no_other(
         world.clock.advance(11)
         await served(world, world.clock.now())
     lent = (await allocation_record(world)).accounts
-    assert sum(account.lent for account in lent.values()) <= 4
-    assert sum(count(world).values()) == 4 or lent["sick"].lent > 1
+    assert sum(account.granted for account in lent.values()) <= 4
+    assert sum(count(world).values()) == 4 or lent["sick"].granted > 1
     world.clock.advance(11)
     await served(world, world.clock.now())
     assert sum(count(world).values()) == 4

@@ -137,7 +137,7 @@ async def test_a_reset_lets_them_in(world: World) -> None:
     assert changed.after is not changed.before
     assert await inside(world, waiting) == waiting
     breaker = await breaker_of(world)
-    assert (breaker.state, breaker.epoch, breaker.inside) == (BreakerState.CLOSED, 2, 3)
+    assert (breaker.state, breaker.epoch, breaker.active) == (BreakerState.CLOSED, 2, 3)
     again = await quotas.reset_breaker(world.context, world.orchestrations, OCR, OPERATOR)
     assert again.after is again.before
     entry = (await entries(world, OCR))[-1]

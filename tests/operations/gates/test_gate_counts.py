@@ -214,8 +214,8 @@ async def test_the_sweeper_has_a_large_tenant_counted_by_a_call(
     monkeypatch.setattr(admission, "MAX_COUNTED", 2)
     stored = await counted.index.admissions.read("tenant_a")
     assert stored is not None
-    key, count = next(iter(stored.admission.inside.items()))
-    wrong = replace(stored.admission, inside={key: count + off_by})
+    key, count = next(iter(stored.admission.active_by_kind.items()))
+    wrong = replace(stored.admission, active_by_kind={key: count + off_by})
     await counted.index.write_admission(AdmissionWrite(before=stored, after=wrong))
     counted.context.bus.admission_calls.calls.clear()  # type: ignore[attr-defined]
     counted.clock.advance(600)

@@ -55,7 +55,7 @@ async def test_a_job_over_the_limit_waits_and_the_end_lets_it_in(staging: World)
     await ended(staging, second, 2)
     await ended(staging, third, 3)
     admission = await admission_of(staging)
-    assert (admission.active, admission.staged, admission.lines) == (0, 0, {})
+    assert (admission.active, admission.staged, admission.queues) == (0, 0, {})
 
 
 async def test_the_position_is_that_of_the_line(staging: World) -> None:
@@ -193,12 +193,12 @@ async def test_a_transaction_takes_a_hundred_operations(world: World, monkeypatc
     async def reserves(reservations: Sequence[Reservation], admission: AdmissionWrite | None = None) -> None:
         # CLAIM, LIST, ACTIVE and DUE; GATES; WAIT out, ACTIVE, DUE out and in
         own = sum(4 + len(each.job.dependencies or ()) for each in reservations)
-        sizes.append(own + 1 + 4 * len(admission.let_in if admission is not None else ()))
+        sizes.append(own + 1 + 4 * len(admission.admitted if admission is not None else ()))
         await reserve(reservations, admission)
 
     async def writes(admission: AdmissionWrite) -> None:
-        if admission.let_in:
-            sizes.append(1 + len(admission.freed) + 4 * len(admission.let_in))
+        if admission.admitted:
+            sizes.append(1 + len(admission.freed) + 4 * len(admission.admitted))
         await write(admission)
 
     world.index.reserve_together, world.index.write_admission = reserves, writes  # type: ignore[method-assign]

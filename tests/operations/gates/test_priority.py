@@ -161,7 +161,7 @@ async def test_an_emergency_goes_to_its_own_line(world: World) -> None:
     assert await statuses(world, [first, second, third]) == ["QUEUED", "THROTTLED", "QUEUED"]
     await prioritise(world, fourth, "emergency")
     admission = await admission_of(world)
-    assert (admission.active, admission.emergencies, sorted(each.emergency for each in admission.lines.values())) == (
+    assert (admission.active, admission.emergencies, sorted(each.emergency for each in admission.queues.values())) == (
         2,
         1,
         [False, True],

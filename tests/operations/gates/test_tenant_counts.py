@@ -122,7 +122,7 @@ async def test_a_tenant_that_is_counted_holds_a_division_for_a_second(world: Wor
         await served(world)
         await minutes(world, 1)
     found = await allocation_record(world)
-    assert (found.uncounted, found.accounts["many"].lent) == (frozenset(), 2)
+    assert (found.uncounted, found.accounts["many"].granted) == (frozenset(), 2)
     await cancelled(world, active_jobs(world)["good"][0])
     await served(world)
     assert await statuses(world, [late]) == [JobStatus.QUEUED]
@@ -158,10 +158,10 @@ async def test_a_gate_that_fails_keeps_no_other_from_the_sweeper(world: World, c
     world.context.bus.admission_calls.divisions.clear()  # type: ignore[attr-defined]
     world.clock.advance(120)
     await sweep(world.context, world.orchestrations)
-    assert (await allocation_record(world, OCR_OF_ALL)).divided_at == world.clock.now()
+    assert (await allocation_record(world, OCR_OF_ALL)).allocated_at == world.clock.now()
     broken = ""
     await sweep(world.context, world.orchestrations)
-    assert (await allocation_record(world)).divided_at == world.clock.now()
+    assert (await allocation_record(world)).allocated_at == world.clock.now()
 
 
 async def test_a_book_that_is_away_refuses_no_job(world: World) -> None:
@@ -224,7 +224,7 @@ async def meets(meeting: Meeting, works: Iterable[Work], tenants: tuple[str, ...
     kept = [
         stored.admission for stored in world.index.admissions.admissions.values() if stored.admission.tenant != EVERY
     ]
-    assert sum(max(admission.share(PLATFORM).keep, admission.active) for admission in kept) <= LIMIT
+    assert sum(max(admission.share(PLATFORM).slots, admission.active) for admission in kept) <= LIMIT
 
 
 def explore(works: Iterable[Work], *, interruptions: int = 1, tenants: tuple[str, ...] = ("b",)) -> int:
@@ -264,7 +264,7 @@ def test_a_first_count_without_a_reserve_exceeds_the_limit(monkeypatch: pytest.M
     """The mutant: a tenant that cannot be counted is booked as one without jobs."""
     monkeypatch.setattr(
         tenant_counts,
-        "with_reserve",
+        "reserve_rest",
         lambda allocation_record, limit: replace(allocation_record, uncounted=frozenset()),
     )
     with pytest.raises(AssertionError, match="are active"):

@@ -63,7 +63,7 @@ async def test_a_job_begins_when_those_before_it_have_ended(world: World) -> Non
     assert (await job(world, waits)).status is JobStatus.SUCCEEDED
     admission = await world.index.admissions.read("tenant_a")
     assert admission is not None
-    assert (admission.admission.staged, dict(admission.admission.lines)) == (0, {})
+    assert (admission.admission.staged, dict(admission.admission.queues)) == (0, {})
 
 
 async def test_those_that_have_ended_hold_nobody(world: World) -> None:

@@ -115,7 +115,7 @@ async def test_an_idle_share_is_not_taken_for_a_full_quota(world: World) -> None
     """All places are lent to the first tenant, which uses one: a job of another would start."""
     await ruled(limited(world), PLATFORM, max_active=3)
     await created(world, 0, "busy")
-    assert (await allocation_record(world)).lent == 3
+    assert (await allocation_record(world)).granted == 3
     assert await _verdict(world, "other") == "ADMITTED"
     await created(world, 1, "other")
     await created(world, 2, "third")

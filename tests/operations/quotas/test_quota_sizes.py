@@ -78,14 +78,14 @@ async def test_the_row_of_a_tenant_has_room_for_every_job(world: World, characte
     lines = {number: replace(line, source=sources[number % len(sources)]) for number in range(MAX_QUEUES)}
     ring = tuple(End(at=START + timedelta(microseconds=number), good=False, epoch=number) for number in range(50))
     shares = [
-        Share(gate=Gate.over_all(kind, f"{number}{'T' * 60}"), keep=1, breaker=AdmissionBreaker(epoch=9, ring=ring))
+        Share(gate=Gate.over_all(kind, f"{number}{'T' * 60}"), slots=1, breaker=AdmissionBreaker(epoch=9, ring=ring))
         for kind in ALLOCATED
         for number in range(3)
     ]
     full = replace(
         admission,
-        lines=lines,
-        inside_by_source=dict.fromkeys(sources, 9),
+        queues=lines,
+        active_by_source=dict.fromkeys(sources, 9),
         shares={each.gate.id: each for each in shares},
     )
     row = operations_of(AdmissionWrite(before=None, after=full))[0][1]

@@ -83,7 +83,7 @@ async def test_the_first_gate_of_a_source_counts_its_jobs(world: World) -> None:
     for number in range(3):
         await created(world, number, source=" Scanner-7 " if number else "other")
     changed = await ruled(world, SCANNER, max_active=2)
-    assert changed.admission.inside_of(SCANNER) == 2
+    assert changed.admission.count_active(SCANNER) == 2
     waits = await created(world, 7, source="scanner-7")
     passes = await created(world, 8, source="other")
     assert await statuses(world, [waits, passes]) == [JobStatus.THROTTLED, JobStatus.QUEUED]
@@ -93,7 +93,7 @@ async def test_a_hold_keeps_everybody_out_until_it_is_resumed(world: World) -> N
     """Its gate alone; nothing that runs is stopped, and those who wait go in at the resume."""
     runs = await created(world, 1, source="scanner-7")
     answer = await held(world, SCANNER)
-    assert (answer.admission.inside_of(SCANNER), answer.after.hold and answer.after.hold.reason) == (1, "month end")
+    assert (answer.admission.count_active(SCANNER), answer.after.hold and answer.after.hold.reason) == (1, "month end")
     waits, passes = await created(world, 2, source="scanner-7"), await created(world, 3)
     assert await statuses(world, [runs, waits, passes]) == [JobStatus.QUEUED, JobStatus.THROTTLED, JobStatus.QUEUED]
     await resumed(world, SCANNER)
