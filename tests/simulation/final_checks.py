@@ -43,7 +43,8 @@ async def check_final_state(world: World) -> None:
             continue
         if admission.active or admission.staged or admission.queues:
             world.add_violation(
-                f"the admission of {tenant} counts {admission.active_by_kind}, {admission.staged} staged, {admission.queues}"
+                f"the admission of {tenant} counts {admission.active_by_kind}, {admission.staged} staged, "
+                f"{admission.queues}"
             )
     if world.feeds is not None:
         world.feeds.check()

@@ -299,7 +299,7 @@ class World:
             is_wrong = stored.admission.counting_until is None and stored.admission.active != counted
             if is_wrong or (limit is not None and inside[tenant] > limit):
                 self.add_violation(
-                    f"{inside[tenant]} jobs of {tenant} are inside, its admission state says {stored.admission.active_by_kind}"
+                    f"{inside[tenant]} jobs of {tenant} are active, its counts are {stored.admission.active_by_kind}"
                 )
         if of_all is not None and inside.total() > of_all:
             self.add_violation(f"{inside.total()} jobs are inside, of {of_all}")

@@ -1,1 +1,1 @@
-"""Gates: what a job has to pass before it may start (R48)."""
+"""Quotas: what a job has to pass before it may start (R48)."""

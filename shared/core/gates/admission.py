@@ -1,4 +1,4 @@
-"""Who goes in next at a tenant's admission state, and when somebody has to look (R49, R51)."""
+"""Selects the waiting jobs that a tenant's quotas admit, and the time of the next check (R49, R51)."""
 
 from __future__ import annotations
 
@@ -26,47 +26,48 @@ from shared.core.gates.admission_state import (
 from shared.core.gates.log import LogEntry
 from shared.core.gates.rules import Directory
 
-#: jobs that one transaction lets in
+#: maximum number of jobs that one transaction admits
 MAX_ADMITTED = 20
-#: where the DUE row of a job stands that waits: it owes nothing, and nobody looks at it
+#: time of the DUE row of a waiting job: the sweeper does not check the job
 ASLEEP = LAST
 
 
 @dataclass(frozen=True)
 class QueuedJob:
-    """A WAIT row: a job in line."""
+    """A WAIT row: a job in a waiting queue."""
 
     candidate: Candidate
     queue: int
-    #: as in its ACTIVE row
+    #: claim of the job's ACTIVE row
     claim: str
     created_at: datetime
-    #: where its DUE row stands
+    #: time of the job's DUE row
     due_at: datetime = ASLEEP
 
 
 @dataclass(frozen=True)
 class AdmissionResult:
-    """What an admission state lets in at one moment."""
+    """The jobs that an admission state admits at one time."""
 
     admission: AdmissionState
     admitted: tuple[QueuedJob, ...] = ()
-    #: of each of those, in the same order, the gates that it passed, for its history
+    #: for each admitted job, in the same order: the quotas that it passed, for its history
     passed: tuple[tuple[dict[str, Any], ...], ...] = ()
-    #: to lines of their own, since their source has a gate by now; with the number of the new line
+    #: jobs that move to a queue of their source, which has a quota now, with the number of that queue
     requeued: tuple[tuple[QueuedJob, int], ...] = ()
-    #: others could go in, if there were room in the transaction
+    #: more jobs could be admitted if the transaction had room
     more: bool = False
-    #: waiting queues that may admit, and of which no job could be admitted now: no time changes that
+    #: queues whose quotas are open and that have no job to admit now; time alone does not change that
     exhausted: frozenset[int] = frozenset()
-    #: of the breakers that moved with it
+    #: log entries of the breakers that changed
     log: tuple[LogEntry, ...] = ()
 
 
 class AdmissionRound:
-    """Who goes in next, lowest rank first among the lines whose gates are open; a line is read when it is its turn.
+    """Admits the first job of the queue with the lowest rank among those with open quotas, again and again.
 
-    Use: while `wants()` names a line, `load` its first rows, as many as `room` and one more; then take `result`.
+    Use: while `next_queue()` returns a queue, give its first rows to `add_rows`, `room` and one more; then read
+    `result`. A queue is read only when it is next.
     """
 
     def __init__(
@@ -76,47 +77,47 @@ class AdmissionRound:
         self._directory = directory
         self._now = now
         self.room = room
-        #: rows of a line that were read and have not gone in
-        self._heads: dict[int, list[QueuedJob]] = {}
+        #: rows that were read and are not admitted, by queue
+        self._rows: dict[int, list[QueuedJob]] = {}
         self._admitted: list[QueuedJob] = []
         self._passed: list[tuple[dict[str, Any], ...]] = []
-        self._relined: list[tuple[QueuedJob, int]] = []
-        #: lines of which all who were read are gone, and those that cannot go on in this transaction
-        self._read_out: set[int] = set()
+        self._requeued: list[tuple[QueuedJob, int]] = []
+        #: queues without further rows, and those that cannot continue in this transaction
+        self._exhausted: set[int] = set()
 
     def next_queue(self) -> int | None:
-        """Lets in whom it can; the line that has to be read to go on, None: nobody else may go in."""
+        """Admits jobs from the rows that are known. Returns the queue to read next; None if no more jobs can start."""
         while self.room and (number := self._next_open()) is not None:
-            if number not in self._heads:
+            if number not in self._rows:
                 return number
             self._take_first(number)
         return None
 
     def add_rows(self, number: int, rows: Sequence[QueuedJob]) -> None:
-        """The first rows of the line, in its order."""
-        self._heads[number] = list(rows)
+        """Adds the first rows of a queue, in order."""
+        self._rows[number] = list(rows)
         if not rows:
-            # its jobs have left: the FREED row of each counts the line down
-            self._read_out.add(number)
+            # the jobs have ended: the FREED row of each lowers the count of the queue
+            self._exhausted.add(number)
             return
         self._set_head(number)
 
     @property
     def result(self) -> AdmissionResult:
-        # who has moved to another line was not looked at there
-        self._read_out -= {target for _, target in self._relined}
+        # a queue that received jobs of another one was not read to its end
+        self._exhausted -= {target for _, target in self._requeued}
         return AdmissionResult(
             self._admission,
             tuple(self._admitted),
             tuple(self._passed),
-            tuple(self._relined),
+            tuple(self._requeued),
             more=self._next_open() is not None,
-            exhausted=frozenset(self._read_out),
+            exhausted=frozenset(self._exhausted),
         )
 
     def _next_open(self) -> int | None:
-        """The line whose turn it is: emergencies before all, then the lowest rank."""
-        numbers = (number for number in self._admission.queues if number not in self._read_out)
+        """Returns the next queue: emergencies first, then the lowest rank."""
+        numbers = (number for number in self._admission.queues if number not in self._exhausted)
         ordered = sorted(
             numbers, key=lambda each: (not self._admission.queues[each].emergency, self._admission.queues[each].head)
         )
@@ -125,27 +126,27 @@ class AdmissionRound:
         )
 
     def _take_first(self, number: int) -> None:
-        head = self._heads[number][0]
+        head = self._rows[number][0]
         queue = self._admission.queues[number]
         own = head.candidate.source if self._admission.has_source(head.candidate.source) else None
         if own != queue.source and own is not None:
             try:
-                # while its old line is there: a row cannot move to where it stands
+                # find the new queue before the old one can go: a row cannot move to its own queue
                 target, target_queue = find_queue(self._admission, self._directory, head.candidate)
             except TooManyQueues:
-                # until a line is empty
-                self._read_out.add(number)
+                # wait until a queue is empty
+                self._exhausted.add(number)
                 return
             self._admission = remove_waiting(self._admission, number)
-            self._heads[number].pop(0)
+            self._rows[number].pop(0)
             self.room -= 1
             self._admission = add_waiting(self._admission, target, target_queue, head.candidate.rank)
-            self._relined.append((head, target))
-            # what was read of that line, if anything, is not its order any more
-            self._heads.pop(target, None)
-            self._read_out.add(target)
+            self._requeued.append((head, target))
+            # the rows that were read of that queue are no longer in order
+            self._rows.pop(target, None)
+            self._exhausted.add(target)
         else:
-            self._heads[number].pop(0)
+            self._rows[number].pop(0)
             self.room -= 1
             self._admission = admit_candidate(
                 remove_waiting(self._admission, number), self._directory, head.candidate, self._now
@@ -157,7 +158,7 @@ class AdmissionRound:
             self._set_head(number)
 
     def _describe_gates(self, candidate: Candidate) -> tuple[dict[str, Any], ...]:
-        """Those with a rule, and how many are inside with the job."""
+        """Returns the quotas with a rule, each with its number of active jobs, this job included."""
         found = []
         for gate in list_gates(self._admission, self._directory, candidate):
             if (rule := self._directory.find_rule(self._admission.state(gate))) is not None:
@@ -166,9 +167,9 @@ class AdmissionRound:
         return tuple(found)
 
     def _set_head(self, number: int) -> None:
-        rows = self._heads[number]
+        rows = self._rows[number]
         if not rows:
-            self._read_out.add(number)
+            self._exhausted.add(number)
             return
         queue = self._admission.queues[number]
         self._admission = replace(
@@ -177,7 +178,7 @@ class AdmissionRound:
 
 
 def is_open(admission: AdmissionState, directory: Directory, number: int, now: datetime) -> bool:
-    """Whether the first of the line may go in."""
+    """Returns whether the quotas let the first job of the queue start."""
     return all(
         verdict.blocked_by is None for verdict in evaluate_queue(admission, directory, admission.queues[number], now)
     )
@@ -186,29 +187,30 @@ def is_open(admission: AdmissionState, directory: Directory, number: int, now: d
 def evaluate_queue(
     admission: AdmissionState, directory: Directory, queue: WaitingQueue, now: datetime
 ) -> list[GateVerdict]:
-    """What the gates say to the line; an emergency is none any more where the rule that let it pass is gone."""
+    """Returns the verdict of each quota on the queue. An emergency queue is an ordinary one once its rule is gone."""
     emergency = queue.emergency and is_emergency(admission, directory, EMERGENCY)
     return evaluate_gates(admission, directory, queue, now, emergency=emergency)
 
 
 def has_earlier_job(admission: AdmissionState, directory: Directory, candidate: Candidate, now: datetime) -> bool:
-    """Whether somebody who may go in waits before the job: else whoever comes with a token would pass a line by."""
+    """Returns whether a waiting job that may start comes before this one; a new job must not overtake it."""
     emergency = is_emergency(admission, directory, candidate.priority)
     own = (not emergency, candidate.rank)
     before = (number for number, queue in admission.queues.items() if (not queue.emergency, queue.head) < own)
     return any(is_open(admission, directory, number, now) for number in before)
 
 
-#: a call is made for so long ahead at least
+#: minimum time until a wake-up
 _SOONEST = timedelta(seconds=1)
 
 
 def schedule_wake_up(
     admission: AdmissionState, directory: Directory, now: datetime, *, exhausted: Collection[int] = ()
 ) -> AdmissionState:
-    """Returns the admission state with the wake-up that its waiting queues need, but for those that are `exhausted`.
+    """Returns the admission state with the wake-up time that its waiting queues need, without those that are
+    `exhausted`.
 
-    A wake-up that is on its way stays if it is soon enough.
+    A scheduled wake-up stays if it is early enough.
     """
     at = find_next_wake_up(admission, directory, now, exhausted=exhausted)
     if at is None:
@@ -221,8 +223,10 @@ def schedule_wake_up(
 def find_next_wake_up(
     admission: AdmissionState, directory: Directory, now: datetime, *, exhausted: Collection[int] = ()
 ) -> datetime | None:
-    """When time alone may open a line next, or the gates of its tenant, so that it may ask for a division; None: only
-    an end or a person does. A line that is `exhausted` waits for the end of a job that left it, or for the sweeper.
+    """Returns when time alone opens a queue next, or the tenant's own quotas, so that it may request an allocation.
+
+    None: only the end of a job or an operator does. An `exhausted` queue waits for the end of a job that left it, or
+    for the sweeper.
     """
     found: list[datetime] = []
     for number, queue in admission.queues.items():

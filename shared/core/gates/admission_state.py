@@ -1,7 +1,7 @@
 """A tenant's admission state: its active jobs, its waiting queues, and the verdict of each quota (R48, R49).
 
-Pure: every function takes an admission state as it was read and returns the one to write under its ETag. A job passes
-all its quotas at once or none; a waiting job holds nothing.
+Pure: every function takes the state that was read and returns the state to write under its ETag. A job passes all its
+quotas at once or none. A waiting job holds no slot.
 """
 
 from __future__ import annotations
@@ -29,27 +29,27 @@ from shared.core.gates.rules import (
 from shared.core.jobs.job import Job
 from shared.core.jobs.routing import normalise
 
-#: of one admission state, which is one row; a tenant needs one for each job type, mode and limited source that waits
+#: maximum of one admission state, which is one row. A tenant needs a queue for each job type, mode and limited source
 MAX_QUEUES = 400
-#: fields of a job by which `AdmissionState.inside` counts
+#: fields of a job by which `AdmissionState.active_by_kind` counts
 _COUNTED_BY = ("job_type", "mode")
 EMERGENCY = "emergency"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-#: how much older a job counts by its priority
+#: time by which a priority makes a job count as older
 _AGE = {"high": timedelta(minutes=30), EMERGENCY: timedelta(minutes=30), "low": timedelta(minutes=-30)}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Candidate:
-    """A job as its gates see it."""
+    """The members of a job that its quotas use."""
 
     job_id: str
     job_type: str
     mode: str
-    #: normalised; None: the request named none
+    #: normalised; None if the request names no source
     source: str | None
     priority: str
-    #: its place in the order of its tenant: a priority is half an hour, so that nobody waits for ever (R49)
+    #: order among the tenant's jobs; a priority is worth half an hour, so that every job starts some day (R49)
     rank: int
 
     @classmethod
@@ -65,41 +65,43 @@ class Candidate:
 
 
 def compute_rank(created_at: datetime, priority: str) -> int:
-    """Milliseconds since 1970; a job of high priority counts as half an hour older, one of low as so much younger."""
+    """Returns milliseconds since 1970; a job of high priority counts as half an hour older, one of low as half an
+    hour younger.
+    """
     at = created_at - _AGE.get(priority, timedelta())
     return max(0, (at - _EPOCH) // timedelta(milliseconds=1))
 
 
 class BlockReason(StrEnum):
-    """Why a gate lets nobody in."""
+    """Why a quota stops a job."""
 
     HELD = "HELD"
     FULL = "FULL"
     RATE = "RATE"
     #: too many of its jobs ended badly
     BREAKER = "BREAKER"
-    #: the gates are open, and others wait before it
+    #: the quotas are open, and other jobs wait before this one
     LINE = "LINE"
 
 
 @dataclass(frozen=True)
 class GateVerdict:
-    """What one gate says to one job."""
+    """What one quota decides on one job."""
 
     gate: Gate
-    #: None: it may pass
+    #: None: the job may pass
     blocked_by: BlockReason | None = None
-    #: when it opens by time alone; None: a resume, a job's end or an allocation opens it
+    #: time at which the quota opens without another event; None: a resume, a job's end or an allocation opens it
     opens_at: datetime | None = None
     rule: Rule | None = None
-    #: of a breaker: so many jobs may be inside at once; 0: it is open; None: as many as a division lends
+    #: limit of a breaker: maximum number of active jobs; 0: the breaker is open; None: the allocation decides
     allowed: int | None = None
-    #: HELD: the hold
+    #: the hold, if that stops the job
     hold: Hold | None = None
 
     @property
     def needs_allocation(self) -> bool:
-        """Whether a division among the tenants may open it; an open breaker only time does."""
+        """Returns whether an allocation among the tenants may open it; only time opens a breaker that is open."""
         by_time = self.blocked_by is BlockReason.BREAKER and self.opens_at is not None
         return (
             self.gate.kind in ALLOCATED
@@ -110,15 +112,15 @@ class GateVerdict:
 
 @dataclass(frozen=True, kw_only=True)
 class WaitingQueue:
-    """Jobs to which every gate says the same; if the first may not pass, no other may."""
+    """Waiting jobs on which every quota decides alike; if the first one may not pass, no other may."""
 
     job_type: str
     mode: str
-    #: None: sources without a gate of their own
+    #: None: sources without a quota of their own
     source: str | None
     emergency: bool
     count: int = 0
-    #: of its first job, or of one before it that left
+    #: rank of the first job, or of an earlier one that left
     head: int = 0
 
 
@@ -127,24 +129,24 @@ class AdmissionState:
     """The row GATES of a tenant."""
 
     tenant: str
-    #: by gate id; only gates for which something was set, and those that count a rate
+    #: by quota id; quotas for which something is set, and those that count a rate
     gates: Mapping[str, GateState] = field(default_factory=dict)
-    #: jobs inside, by (type, mode)
+    #: active jobs, by (type, mode)
     active_by_kind: Mapping[tuple[str, str], int] = field(default_factory=dict)
-    #: the same by source, of sources with a gate
+    #: active jobs by source, for sources with a quota
     active_by_source: Mapping[str, int] = field(default_factory=dict)
     emergencies: int = 0
-    #: accepted and not inside: in line, on the way to it, or set aside
+    #: accepted jobs that are not active: in a waiting queue, on the way to it, or set aside
     staged: int = 0
-    #: by number
+    #: waiting queues, by number
     queues: Mapping[int, WaitingQueue] = field(default_factory=dict)
-    #: of gates over all tenants, by gate id; what it never got is nothing
+    #: shares of quotas over all tenants, by quota id; a missing share is empty
     shares: Mapping[str, Share] = field(default_factory=dict)
-    #: when the tenant's rows were counted last; what is inside follows every change since
+    #: time of the last count of the tenant's rows; the counts follow every change since then
     counted_at: datetime
-    #: they are being counted: others wait until then
+    #: set while a process counts the rows: other writers wait until then
     counting_until: datetime | None = None
-    #: when somebody looks at the lines, since time alone may open a gate then; None, or past: nobody was called
+    #: time of the scheduled wake-up, since time alone may open a quota then; None, or past: none is scheduled
     wake_at: datetime | None = None
 
     @property
@@ -168,7 +170,7 @@ class AdmissionState:
         return replace(self, shares={**self.shares, share.gate.id: share})
 
     def count_active(self, gate: Gate) -> int:
-        """Jobs that are inside this gate; 0 for a guard, whose steps the bus counts."""
+        """Returns the number of active jobs of the quota; 0 for a dispatch limit, whose steps the bus counts."""
         key = gate.kind.key
         if not key:
             return self.active
@@ -178,20 +180,21 @@ class AdmissionState:
         return self.active_by_source.get(gate.name, 0) if key == "source" else 0
 
     def count_used(self, gate: Gate) -> int:
-        """Jobs that count against what it keeps of a gate over all tenants: of the breaker's epoch, if it ever opened.
+        """Returns the number of jobs that use slots of the tenant's share.
 
-        What was inside before the breaker opened is never stopped, and takes none of the places of those that probe.
+        Once the breaker has opened, these are the jobs of its epoch. Jobs that started before go on, and use no slot of
+        those that probe.
         """
         breaker = self.share(gate).breaker
         return breaker.active if breaker.since else self.count_active(gate)
 
     def has_source(self, source: str | None) -> bool:
-        """Whether the source has a gate, so that its jobs wait in a line of their own."""
+        """Returns whether the source has a quota, so that its jobs wait in a queue of their own."""
         return source is not None and Gate(GateKind.SOURCE, self.tenant, source).id in self.gates
 
 
 def list_gates(admission: AdmissionState, directory: Directory, job: Candidate | WaitingQueue) -> Iterator[Gate]:
-    """The gates that a job has to pass: the tenant's, then those over all tenants, from narrow to broad."""
+    """Lists the quotas that a job must pass: the tenant's, then those over all tenants, from narrow to broad."""
     yield Gate(GateKind.TENANT, admission.tenant)
     for kind in PARTS:
         if (name := getattr(job, kind.key)) is not None:
@@ -200,7 +203,7 @@ def list_gates(admission: AdmissionState, directory: Directory, job: Candidate |
 
 
 def is_emergency(admission: AdmissionState, directory: Directory, priority: str) -> bool:
-    """Whether the job passes numbers and rates, and waits in a line of its own."""
+    """Returns whether a job of this priority passes limits and rates, and waits in an emergency queue."""
     rule = directory.find_rule(admission.state(Gate(GateKind.TENANT, admission.tenant)))
     return priority == EMERGENCY and rule is not None and rule.emergency_max_active is not None
 
@@ -208,7 +211,7 @@ def is_emergency(admission: AdmissionState, directory: Directory, priority: str)
 def evaluate_gates(
     admission: AdmissionState, directory: Directory, like: Candidate | WaitingQueue, now: datetime, *, emergency: bool
 ) -> list[GateVerdict]:
-    """What each gate says to a job of this type, mode and source."""
+    """Returns the verdict of each quota on a job of this type, mode and source."""
     return [
         _evaluate(admission, directory, gate, now, emergency=emergency)
         for gate in list_gates(admission, directory, like)
@@ -243,7 +246,7 @@ def _evaluate(
 
 
 def _evaluate_platform(admission: AdmissionState, state: GateState, now: datetime, *, emergency: bool) -> GateVerdict:
-    """By the tenant's share of it: whether there is more, only a division says."""
+    """Decides by the tenant's share; only an allocation knows whether more slots are free."""
     gate, rule = state.gate, state.rule
     if state.hold is not None and state.hold.is_on(now):
         return GateVerdict(gate, BlockReason.HELD, state.hold.until, rule, hold=state.hold)
@@ -262,7 +265,7 @@ def _evaluate_platform(admission: AdmissionState, state: GateState, now: datetim
 
 
 def _find_reached_limit(breaker: Breaker, now: datetime, *, emergency: bool) -> int | None:
-    """The breaker's limit, where it is reached; None: one more may go in. A half-open one stops no emergency."""
+    """Returns the limit of the breaker if it is reached, else None. A half-open breaker stops no emergency."""
     allowed = breakers.find_limit(breaker, now)
     is_reached = allowed is not None and breaker.active >= allowed and not (emergency and allowed)
     return allowed if is_reached else None
@@ -271,15 +274,16 @@ def _find_reached_limit(breaker: Breaker, now: datetime, *, emergency: bool) -> 
 def evaluate_candidate(
     admission: AdmissionState, directory: Directory, candidate: Candidate, now: datetime
 ) -> list[GateVerdict]:
-    """The same to a job."""
+    """Returns the verdict of each quota on this job."""
     emergency = is_emergency(admission, directory, candidate.priority)
     return evaluate_gates(admission, directory, candidate, now, emergency=emergency)
 
 
 def find_epoch(admission: AdmissionState, job_type: str) -> int:
-    """The last epoch of the type's breakers here, its own and that over all tenants: that of a job that goes in now.
+    """Returns the last epoch of the type's breakers: the epoch of a job that starts now.
 
-    They take their numbers in turn, so that one number of a job says for both whether it is of their epoch (R61).
+    The tenant's breaker and that over all tenants take their numbers in turn, so that one number of a job says for both
+    whether it is of their epoch (R61).
     """
     breaker = admission.state(Gate(GateKind.TYPE, admission.tenant, job_type)).breaker
     over_all = admission.share(Gate.over_all(GateKind.PLATFORM_TYPE, job_type)).breaker
@@ -287,7 +291,7 @@ def find_epoch(admission: AdmissionState, job_type: str) -> int:
 
 
 def _count_probe(admission: AdmissionState, candidate: Candidate, epoch: int, step: int) -> AdmissionState:
-    """The admission state whose breakers count one more or one less inside, where the job went in in their epochs."""
+    """Adds `step` to the active jobs of the breakers in whose epochs the job started."""
     state = admission.state(Gate(GateKind.TYPE, admission.tenant, candidate.job_type))
     if (own := state.breaker) is not None and 0 < own.epoch <= epoch:
         admission = admission.with_state(replace(state, breaker=replace(own, active=max(0, own.active + step))))
@@ -299,7 +303,7 @@ def _count_probe(admission: AdmissionState, candidate: Candidate, epoch: int, st
 
 
 def add_active(admission: AdmissionState, candidate: Candidate, epoch: int) -> AdmissionState:
-    """The admission state with one more inside, that was let in in that epoch of its type's breakers."""
+    """Adds an active job that started in that epoch of its type's breakers."""
     admission = _count_probe(admission, candidate, epoch, 1)
     key, by_source = (candidate.job_type, candidate.mode), dict(admission.active_by_source)
     if candidate.source is not None and admission.has_source(candidate.source):
@@ -315,7 +319,7 @@ def add_active(admission: AdmissionState, candidate: Candidate, epoch: int) -> A
 def admit_candidate(
     admission: AdmissionState, directory: Directory, candidate: Candidate, now: datetime
 ) -> AdmissionState:
-    """The admission state with the job inside; its tokens are used."""
+    """Adds an active job that starts now, and uses its tokens."""
     after = add_active(admission, candidate, find_epoch(admission, candidate.job_type))
     if not is_emergency(admission, directory, candidate.priority):
         for gate in list_gates(admission, directory, candidate):
@@ -332,7 +336,7 @@ def admit_candidate(
 
 
 def remove_active(admission: AdmissionState, candidate: Candidate, epoch: int) -> AdmissionState:
-    """The admission state with the job's place free; `epoch` as in `count`."""
+    """Removes an active job; `epoch` as in `add_active`."""
     admission = _count_probe(admission, candidate, epoch, -1)
     key = (candidate.job_type, candidate.mode)
     active = {**admission.active_by_kind, key: max(0, admission.active_by_kind.get(key, 0) - 1)}
@@ -348,17 +352,19 @@ def remove_active(admission: AdmissionState, candidate: Candidate, epoch: int) -
 
 
 class TooManyQueues(Exception):
-    """The tenant's jobs wait in `MAX_LINES` lines already."""
+    """The tenant's jobs wait in `MAX_QUEUES` queues already."""
 
 
 def make_queue(admission: AdmissionState, candidate: Candidate, *, emergency: bool) -> WaitingQueue:
-    """The line of jobs like this one, before anybody stands in it."""
+    """Returns an empty queue for jobs like this one."""
     source = candidate.source if admission.has_source(candidate.source) else None
     return WaitingQueue(job_type=candidate.job_type, mode=candidate.mode, source=source, emergency=emergency)
 
 
 def find_queue(admission: AdmissionState, directory: Directory, candidate: Candidate) -> tuple[int, WaitingQueue]:
-    """The line in which the job waits, an empty one where nobody waits like it. Raises TooManyLines."""
+    """Returns the number and the queue in which the job waits; an empty queue if it is the first. Raises
+    TooManyQueues.
+    """
     requested = make_queue(admission, candidate, emergency=is_emergency(admission, directory, candidate.priority))
     for number, queue in admission.queues.items():
         if replace(queue, count=0, head=0) == requested:
@@ -369,17 +375,17 @@ def find_queue(admission: AdmissionState, directory: Directory, candidate: Candi
 
 
 def lengthen(queue: WaitingQueue, at: int) -> WaitingQueue:
-    """The line with one more, of rank `at`."""
+    """Returns the queue with one more job, of rank `at`."""
     return replace(queue, count=queue.count + 1, head=min(queue.head, at) if queue.count else at)
 
 
 def add_waiting(admission: AdmissionState, number: int, queue: WaitingQueue, at: int) -> AdmissionState:
-    """The admission state with one more in the line, of rank `at`."""
+    """Adds a job of rank `at` to the queue."""
     return replace(admission, queues={**admission.queues, number: lengthen(queue, at)})
 
 
 def remove_waiting(admission: AdmissionState, number: int) -> AdmissionState:
-    """The admission state with one less in the line; an empty line is none."""
+    """Removes a job from the queue; an empty queue goes."""
     queue = admission.queues.get(number)
     if queue is None:
         return admission
@@ -392,6 +398,6 @@ def remove_waiting(admission: AdmissionState, number: int) -> AdmissionState:
 
 
 def find_max_staged(admission: AdmissionState, directory: Directory) -> int:
-    """The end of every line of the tenant."""
+    """Returns the maximum number of staged jobs of the tenant."""
     rule = directory.find_rule(admission.state(Gate(GateKind.TENANT, admission.tenant)))
     return rule.max_staged if rule is not None and rule.max_staged is not None else MAX_STAGED

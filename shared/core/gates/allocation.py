@@ -1,9 +1,9 @@
-"""A limit over all tenants, divided among them (R54). Pure.
+"""Allocates a quota over all tenants among the tenants (R54). Pure.
 
-A tenant lets in through such a gate while fewer of its jobs are inside than it keeps: so a job costs no more than with
-own gates. The allocation record of a gate says what is lent to whom; a division takes where others are due, writes the
-allocation record, and gives what is free. The sum of what is lent never exceeds the limit but by what was inside
-before.
+A tenant admits jobs through such a quota while fewer of its jobs are active than its share has slots. So an admission
+costs no more than with the tenant's own quotas. The allocation record has what each tenant is granted. An allocation
+reclaims slots where others are due, writes the record, and grants what is free. The sum of the grants exceeds the limit
+only by jobs that were active before.
 """
 
 from __future__ import annotations
@@ -19,53 +19,53 @@ from shared.core.gates.breaker import Breaker, BreakerState
 from shared.core.gates.demand import Demand
 from shared.core.gates.rules import GateState, Share
 
-#: tenants that stand in one allocation record
+#: maximum number of tenants in one allocation record
 MAX_TENANTS = 1_000
-#: of a row of 1 MiB, whose texts are UTF-16; and of an account beside its tenant's name
+#: of a row of 1 MiB in UTF-16; and those of an account without its tenant's name
 _MAX_CHARACTERS, _ACCOUNT_CHARACTERS = 450_000, 70
-#: the place time that a place counts for while places are given out one by one
+#: slot time of one slot while slots are granted one by one
 _STEP_MS = 10_000
 
 
 @dataclass(frozen=True, kw_only=True)
 class Account:
-    """What the allocation record says of one tenant."""
+    """What the allocation record has of one tenant."""
 
-    #: places: at least what the tenant keeps, and what of it is inside
+    #: slots: those of the tenant's share, and active jobs above them
     granted: int = 0
-    #: place milliseconds by weight, as they count against others
+    #: slot milliseconds by weight; the tenant with the fewest gets the next slot
     slot_time: int = 0
-    #: of the tenant's own count, what is in `time`
+    #: the part of the tenant's `slot_ms` that `slot_time` has
     counted_ms: int = 0
-    #: whether it waited for more at the last division
+    #: whether it requested more at the last allocation
     is_waiting: bool = False
-    #: starts that were ever lent to it
+    #: number of starts that were ever granted to it
     tokens_granted: int = 0
-    #: places that its jobs had or got at the last division; until the next one they may become up to `lent`
+    #: slots that its jobs used at the last allocation; until the next one they may become up to `granted`
     used: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
 class AllocationRecord:
-    """To whom a gate over all tenants is lent: one row."""
+    """The grants of a quota over all tenants: one row."""
 
     gate_id: str
-    #: counts the divisions that were written
+    #: number of allocations that were written
     epoch: int = 0
     accounts: Mapping[str, Account] = field(default_factory=dict)
-    #: when the last division began
+    #: start of the last allocation
     allocated_at: datetime | None = None
-    #: whether anybody requested more than it got
+    #: whether a tenant requested more than it was granted
     unmet: bool = False
-    #: since when the jobs of every tenant are in it
+    #: time since which the record has the jobs of every tenant
     opened_at: datetime | None = None
-    #: of a job type: None: no division counted an end
+    #: of a job type; None: no allocation has counted an end
     breaker: Breaker | None = None
-    #: while they are being counted: the last tenant that was
+    #: during a count: the last tenant that was counted
     opening: str | None = None
-    #: tenants whose jobs could not be read; each has the same reserve as `Account.lent`, which counts once
+    #: tenants whose jobs could not be read; each has the same reserve as `Account.granted`, which counts once
     uncounted: frozenset[str] = frozenset()
-    #: of the gate's rate, in units of `shared.core.gates.rate`
+    #: of the quota's rate, in units of `shared.core.gates.rate`
     credit: int | None = None
     credit_at: datetime | None = None
 
@@ -75,12 +75,12 @@ class AllocationRecord:
 
     @property
     def is_limited(self) -> bool:
-        """Whether its breaker is not closed."""
+        """Returns whether its breaker is not closed."""
         return self.breaker is not None and self.breaker.state is not BreakerState.CLOSED
 
 
 def reserve_rest(record: AllocationRecord, limit: int) -> AllocationRecord:
-    """Lends the rest of the limit to each tenant that is not counted: the maximum that it may have of it."""
+    """Grants the rest of the limit to each uncounted tenant: the maximum that it may have of it."""
     counted = sum(account.granted for tenant, account in record.accounts.items() if tenant not in record.uncounted)
     rest = max(0, limit - counted)
     reserved = {
@@ -92,14 +92,14 @@ def reserve_rest(record: AllocationRecord, limit: int) -> AllocationRecord:
 
 
 def count_unread_grants(record: AllocationRecord, unread: Collection[str]) -> int:
-    """Slots that a division leaves to tenants that it could not read; the reserve of several is the same slots."""
+    """Returns the slots that an allocation leaves to tenants that it could not read; several share one reserve."""
     reserves = [record.accounts[tenant].granted for tenant in unread if tenant in record.uncounted]
     counted = sum(record.accounts[tenant].granted for tenant in unread if tenant not in record.uncounted)
     return counted + max(reserves, default=0)
 
 
 def count_room(record: AllocationRecord, joining: Sequence[str]) -> int:
-    """How many of those who come the allocation record has room for, the first of them: it is one row."""
+    """Returns how many of the joining tenants fit into the record, which is one row."""
     characters = sum(len(tenant) + _ACCOUNT_CHARACTERS for tenant in record.accounts)
     found = 0
     for tenant in joining[: max(0, MAX_TENANTS - len(record.accounts))]:
@@ -113,9 +113,9 @@ def count_room(record: AllocationRecord, joining: Sequence[str]) -> int:
 def count_slots(
     max_active: int | None, breaker: Breaker | None, demands: Iterable[Demand], now: datetime
 ) -> int | None:
-    """How many there are to lend; None: the gate has neither a number nor a breaker that is not closed.
+    """Returns the slots to grant; None if the quota has neither a number nor a limiting breaker.
 
-    What is inside of an older epoch takes none of the breaker's, and all the same one of the number's.
+    Active jobs of an earlier epoch count for the number and not for the breaker.
     """
     free = max(0, max_active - sum(demand.earlier for demand in demands)) if max_active is not None else None
     allowed = breakers.find_limit(breaker, now) if breaker is not None else None
@@ -123,15 +123,14 @@ def count_slots(
 
 
 def count_used(demand: Demand, granted: int) -> int:
-    """Returns the places that the tenant's jobs have once those that wait were let in by what it is lent."""
+    """Returns the slots that the tenant uses once its grant has admitted waiting jobs."""
     return max(demand.active, min(demand.needed, granted)) + demand.earlier
 
 
 def has_room(record: AllocationRecord, max_active: int | None, tenant: str, active: int, now: datetime) -> bool:
-    """Whether a division now could lend another place to the tenant, of which `inside` jobs are inside.
+    """Returns whether an allocation now could grant another slot to the tenant, which has `active` active jobs.
 
-    An estimate by the allocation record alone: of other tenants it knows the jobs that were inside at the last
-    division.
+    An estimate by the allocation record alone: of other tenants it has the jobs of the last allocation.
     """
     limit = count_slots(max_active, record.breaker, (), now)
     others = sum(account.used for each, account in record.accounts.items() if each != tenant)
@@ -139,8 +138,8 @@ def has_room(record: AllocationRecord, max_active: int | None, tenant: str, acti
 
 
 def select_kept(demands: Sequence[Demand], granted: Mapping[str, int], now: datetime, *, has_breaker: bool) -> set[str]:
-    """Tenants that stay in the allocation record: that have or want something, and, as room allows, whose ends still
-    count.
+    """Returns the tenants that stay in the record: those with slots or demand, and, up to half the maximum, those
+    with recent ends.
     """
     found = {demand.tenant for demand in demands if demand.needed or demand.earlier or granted[demand.tenant]}
     if has_breaker:
@@ -152,21 +151,21 @@ def select_kept(demands: Sequence[Demand], granted: Mapping[str, int], now: date
 
 
 def accrue_accounts(record: AllocationRecord, demands: Sequence[Demand]) -> dict[str, Account]:
-    """The accounts with the place time of now; who did not wait starts level with those who do."""
+    """Returns the accounts with the slot time of now. A tenant that did not wait starts level with those that did."""
     before = {demand.tenant: record.accounts.get(demand.tenant, Account()) for demand in demands}
     after = {}
     for demand in demands:
         account = before[demand.tenant]
         if demand.tenant not in record.accounts:
             account = replace(account, counted_ms=demand.slot_ms, tokens_granted=demand.share.tokens_granted)
-        # what is less than a millisecond by the weight counts the next time, as what another's clock was ahead
+        # a rest below one millisecond by weight counts the next time, as does the time by which another clock was ahead
         spent = max(0, demand.slot_ms - account.counted_ms) // demand.weight
         seen_ms = account.counted_ms + spent * demand.weight
         after[demand.tenant] = replace(account, slot_time=account.slot_time + spent, counted_ms=seen_ms)
     times = [
         after[demand.tenant].slot_time for demand in demands if demand.requested and before[demand.tenant].is_waiting
     ]
-    # while there was room for all nobody had less than it requested: all begin level
+    # while there was room for all, no tenant had less than it requested: all begin level
     level = min(times, default=max((account.slot_time for account in after.values()), default=0))
     for demand in demands:
         account = after[demand.tenant]
@@ -177,14 +176,14 @@ def accrue_accounts(record: AllocationRecord, demands: Sequence[Demand]) -> dict
 
 
 def compute_targets(limit: int, demands: Sequence[Demand], accounts: Mapping[str, Account]) -> dict[str, int]:
-    """How many places each shall keep: place by place, to the one with the least place time by its weight.
+    """Returns the slots of each tenant: slot by slot, to the one with the least slot time by its weight.
 
-    In a full allocation record those who need none keep none.
+    In a full record, tenants without demand get none.
     """
     if len(demands) >= MAX_TENANTS and (idle := {demand.tenant: 0 for demand in demands if not demand.needed}):
         return compute_targets(limit, [demand for demand in demands if demand.needed], accounts) | idle
     if sum(demand.needed for demand in demands) > limit:
-        # who does not wait for more keeps none: what of it is inside comes back as it ends
+        # a tenant with nothing queued gets no new slots; its active jobs return theirs as they end
         held = sum(demand.active for demand in demands if not demand.requested)
         return _share_out(
             max(0, limit - held),
@@ -196,7 +195,7 @@ def compute_targets(limit: int, demands: Sequence[Demand], accounts: Mapping[str
     short = [demand for demand in demands if demand.needed > granted[demand.tenant]]
     free = limit - sum(granted.values()) - sum(demand.needed - granted[demand.tenant] for demand in short)
     if free >= 0:
-        # what nobody needs is lent to those who ran short, so that they do not come back for each job
+        # spare slots go to the tenants that ran short, so that they do not request an allocation for each job
         spare = free // max(1, len(short))
         return granted | {demand.tenant: demand.needed + spare for demand in short}
     spare = (limit - sum(demand.needed for demand in demands)) // max(1, len(demands))
@@ -206,7 +205,7 @@ def compute_targets(limit: int, demands: Sequence[Demand], accounts: Mapping[str
 def _share_out(
     slots: int, needs: Mapping[str, int], demands: Sequence[Demand], accounts: Mapping[str, Account]
 ) -> dict[str, int]:
-    """So many places, one by one, to whom has the least place time; nobody gets more than its wish."""
+    """Grants slots one at a time to the tenant with the least slot time, up to its need."""
     weights = {demand.tenant: demand.weight for demand in demands}
     granted = dict.fromkeys((demand.tenant for demand in demands), 0)
 
@@ -230,7 +229,7 @@ def compute_grants(
     demands: Sequence[Demand],
     accounts: Mapping[str, Account],
 ) -> dict[str, int]:
-    """What is lent once what is free was given to those below their goals; `lent`: after all that was taken."""
+    """Adds the free slots to tenants below their targets; `granted`: the slots after all were reclaimed."""
     short = {tenant: targets[tenant] - granted[tenant] for tenant in targets if targets[tenant] > granted[tenant]}
     given = _share_out(max(0, limit - sum(granted.values())), short, demands, accounts)
     return {tenant: count + given[tenant] for tenant, count in granted.items()}
@@ -245,9 +244,9 @@ def grant_tokens(
     *,
     limited: bool,
 ) -> tuple[AllocationRecord, dict[str, Account], bool]:
-    """Starts of the gate's rate, lent in the same order to jobs that have a place; True: more are requested.
+    """Grants starts of the quota's rate to jobs that have a slot, in the same order; True: more are requested.
 
-    `limited`: places are lent too.
+    `limited`: the quota grants slots too.
     """
     if rate.find_rate(state, state.rule, now) is None:
         return replace(record, credit=None, credit_at=None), dict(accounts), False
@@ -269,18 +268,18 @@ def grant_tokens(
 
 
 def find_next_token(record: AllocationRecord, state: GateState, now: datetime) -> datetime | None:
-    """When the gate's rate allows another start; None: now, or it has no rate."""
+    """Returns when the quota's rate allows another start; None: now, or it has no rate."""
     return rate.find_next_start(replace(state, credit=record.credit, credit_at=record.credit_at), state.rule, now)
 
 
 def reclaim(share: Share, target: int, epoch: int) -> Share | None:
-    """The share with no more than its goal; None: a later division has taken from it."""
+    """Returns the share with at most its target; None if a later allocation has reclaimed from it."""
     return replace(share, slots=min(share.slots, target), epoch=epoch) if share.epoch <= epoch else None
 
 
 def grant(share: Share, account: Account, slots: int, epoch: int) -> Share:
-    """The share with what the allocation record lends; the same where a later division has taken from it (else both
-    were lent).
+    """Returns the share with what the record grants; unchanged if a later allocation has reclaimed from it, or both
+    would be granted.
     """
     if share.epoch > epoch:
         return share

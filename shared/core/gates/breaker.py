@@ -1,13 +1,13 @@
-"""The life of a circuit breaker (R61): while most jobs of a type end badly it lets nobody in, then few, then all. Pure.
+"""The states of a circuit breaker (R61): while most jobs of a type end badly, no job starts, then few, then all. Pure.
 
 ```
-CLOSED --(too many bad ends)--> OPEN --(its cool-down is over)--> HALF_OPEN --(good ends, or nobody waits)--> CLOSED
+CLOSED --(too many bad ends)--> OPEN --(its cool-down is over)--> HALF_OPEN --(good ends, or none waits)--> CLOSED
                                  ^----------(one bad end)-------------'
 ```
 
-Each opening begins an epoch, and only ends of jobs that were let in since then count: what was inside when it opened,
-or waited with the service away, says nothing about the service now. Half-open is a limit that doubles after as many
-good ends; while no end comes it grows by one in each cool-down, so that no lost, paused or slow job holds it shut.
+Each opening begins an epoch. Only ends of jobs that were admitted in it count: jobs of before, which may have waited
+for a service that was down, tell nothing about the service now. Half-open is a limit: it doubles after that many good
+ends, and grows by one in each cool-down without an end, so that no lost, paused or slow job keeps it low.
 """
 
 from __future__ import annotations
@@ -19,93 +19,96 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
-#: ends of jobs that a breaker keeps, the newest ones
+#: maximum number of ends that a breaker has, the newest ones
 MAX_ENDS = 50
-#: the longest time for which a breaker is open, in seconds
+#: maximum time for which a breaker is open, in seconds
 MAX_COOLDOWN_S = 900
-#: how old an end may be that counts
+#: maximum age of an end that counts
 MAX_AGE = timedelta(hours=6)
-#: each re-opening doubles the cool-down; after so long closed it is the rule's again
+#: each re-opening doubles the cool-down; after this time closed it is the rule's again
 _CALM_PERIOD = timedelta(hours=1)
-#: past so many jobs at once nothing is limited any more
+#: maximum limit of a half-open breaker; above it the breaker closes
 _MAX_LIMIT = 32
 
 
 class BreakerState(StrEnum):
-    """What it does with those who want to go in."""
+    """What it does with jobs that could start."""
 
-    #: all may
+    #: every job may start
     CLOSED = "CLOSED"
-    #: nobody may, until `until`
+    #: no job may start until `until`
     OPEN = "OPEN"
-    #: `allow` jobs at once
+    #: at most `allow` jobs are active
     HALF_OPEN = "HALF_OPEN"
 
 
 @dataclass(frozen=True, kw_only=True)
 class BreakerRule:
-    """When it opens."""
+    """When the breaker opens."""
 
-    #: bad ends in all that count, above 0, at most 1
+    #: share of bad ends, above 0, at most 1
     failure_rate: float = 0.5
-    #: ends that have to count, at most `RING`
+    #: minimum number of ends, at most `MAX_ENDS`
     min_calls: int = 10
     #: of its first opening, in seconds, at most `MAX_COOLDOWN_S`
     cooldown_s: int = 60
-    #: of a gate over all tenants: tenants that bad ends must be of; None: 2
+    #: of a quota over all tenants: minimum number of tenants with bad ends; None: 2
     min_tenants: int | None = None
 
 
 @dataclass(frozen=True)
 class End:
-    """The end of a job that had been let in."""
+    """The end of a job that was admitted."""
 
     at: datetime
-    #: of the breaker, when the job was let in
+    #: epoch of the breaker when the job was admitted
     epoch: int
     good: bool
-    #: whose job it was, at a gate over all tenants
+    #: tenant of the job, at a quota over all tenants
     tenant: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Breaker:
-    """Where it stands; one that never counted an end is as new."""
+    """The state of a breaker; one that never counted an end is as new."""
 
     state: BreakerState = BreakerState.CLOSED
-    #: counts openings and resets; a job's end counts in that of its admission only
+    #: number of openings and resets; a job's end counts in the epoch of its admission only
     epoch: int = 0
     #: ends of this epoch, oldest first
     ring: tuple[End, ...] = ()
-    #: jobs inside that were let in in this epoch; kept from the first opening on
+    #: active jobs that were admitted in this epoch; counted from the first opening on
     active: int = 0
     #: of its last opening; 0: it never opened
     cooldown_s: int = 0
     opened_at: datetime | None = None
     #: bad ends and all ends by which it opened
     opened_by: tuple[int, int] = (0, 0)
-    #: of an open one: its cool-down is over then
+    #: end of the cool-down of an open breaker
     until: datetime | None = None
-    #: of a half-open one: jobs at once, good ends since that last doubled, and since when it waits for the next end
+    #: of a half-open breaker: maximum number of active jobs, good ends since it last doubled, and start of its wait for
+    #: the next end
     allow: int = 0
     good: int = 0
     waits_since: datetime | None = None
-    #: of a closed one: since when; None: it was never open, or somebody reset it
+    #: of a closed breaker: when it closed; None: it was never open, or was reset
     closed_at: datetime | None = None
 
     @property
     def bad(self) -> int:
-        """Bad ends that count; of an open one those by which it opened."""
+        """Returns the bad ends that count; of an open breaker those by which it opened."""
         return self.opened_by[0] if self.state is BreakerState.OPEN else sum(not end.good for end in self.ring)
 
     @property
     def calls(self) -> int:
-        """All ends that count, likewise."""
+        """Returns all ends that count; of an open breaker those by which it opened."""
         return self.opened_by[1] if self.state is BreakerState.OPEN else len(self.ring)
 
 
 def advance(breaker: Breaker, now: datetime) -> Breaker:
-    """What time alone made of it; the very same where that is nothing. A clock behind another's changes nothing."""
+    """Returns the breaker as time alone leaves it; the same object if nothing changes, also for a clock that is
+    behind.
+    """
     if breaker.state is BreakerState.OPEN and breaker.until is not None and breaker.until <= now:
         breaker = replace(breaker, state=BreakerState.HALF_OPEN, until=None, allow=1, good=0, waits_since=breaker.until)
     if breaker.state is BreakerState.HALF_OPEN and breaker.waits_since is not None:
@@ -118,7 +121,7 @@ def advance(breaker: Breaker, now: datetime) -> Breaker:
 
 
 def find_limit(breaker: Breaker, now: datetime) -> int | None:
-    """How many jobs of this epoch may be inside; 0: nobody goes in; None: it limits nothing."""
+    """Returns how many jobs of this epoch may be active; 0: none may start; None: no limit."""
     match (advanced := advance(breaker, now)).state:
         case BreakerState.CLOSED:
             return None
@@ -129,7 +132,7 @@ def find_limit(breaker: Breaker, now: datetime) -> int | None:
 
 
 def find_next_change(breaker: Breaker, now: datetime) -> datetime | None:
-    """When time alone changes its limit next; None: it limits nothing."""
+    """Returns when time alone changes its limit next; None: it has no limit."""
     advanced = advance(breaker, now)
     if advanced.state is BreakerState.OPEN:
         return advanced.until
@@ -141,9 +144,10 @@ def find_next_change(breaker: Breaker, now: datetime) -> datetime | None:
 def count_end(
     breaker: Breaker, rule: BreakerRule, end: End, now: datetime, *, has_waiting: bool, over_all: bool = False
 ) -> Breaker:
-    """The breaker after the end of a job; `has_waiting`: others wait for its gate. The very same where it does not count.
+    """Returns the breaker after the end of a job; the same object if the end does not count.
 
-    `over_all`: of a gate over all tenants, where no tenant decides alone.
+    `has_waiting`: other jobs wait for its quota. `over_all`: of a quota over all tenants, where no tenant decides
+    alone.
     """
     breaker = advance(breaker, now)
     if end.epoch != breaker.epoch:
@@ -154,7 +158,7 @@ def count_end(
         case BreakerState.CLOSED:
             return _open(breaker, rule, now) if _must_open(breaker.ring, rule, over_all=over_all) else breaker
         case BreakerState.OPEN:
-            # of a job that somebody let in past its gates
+            # of a job that an operator admitted past its quotas
             return breaker
         case BreakerState.HALF_OPEN:
             if not end.good:
@@ -167,7 +171,7 @@ def count_end(
 
 
 def merge_ends(rings: Mapping[str, Iterable[End]], now: datetime) -> tuple[End, ...]:
-    """The newest ends of all tenants, oldest first, each with its tenant."""
+    """Returns the newest ends of all tenants, oldest first, each with its tenant."""
     ends = [replace(end, tenant=tenant) for tenant, ring in rings.items() for end in ring if end.at > now - MAX_AGE]
     return tuple(sorted(ends, key=lambda each: (each.at, each.tenant))[-MAX_ENDS:])
 
@@ -175,9 +179,9 @@ def merge_ends(rings: Mapping[str, Iterable[End]], now: datetime) -> tuple[End, 
 def count_ends(
     breaker: Breaker, rule: BreakerRule, rings: Mapping[str, Iterable[End]], now: datetime, *, has_waiting: bool
 ) -> Breaker:
-    """The breaker of a gate over all tenants after the ends that are in their rings and not yet in its own.
+    """Returns the breaker of a quota over all tenants after the ends in `rings` that it has not counted.
 
-    An end that comes after fifty later ones is not counted any more.
+    An end that comes after fifty later ones does not count.
     """
     new = merge_ends(rings, now)
     if len(breaker.ring) == MAX_ENDS:
@@ -188,7 +192,7 @@ def count_ends(
 
 
 def pick_later(one: Breaker, other: Breaker) -> Breaker:
-    """Of two readings of the same breaker the later one; the first where both say the same."""
+    """Returns the later of two readings of the same breaker; the first if both are equal."""
     return other if _get_stage(other) > _get_stage(one) else one
 
 
@@ -198,13 +202,13 @@ def _get_stage(breaker: Breaker) -> tuple[int, int]:
 
 
 def reset(breaker: Breaker) -> Breaker:
-    """Closed, as new, in an epoch of its own; the very same where it is so already."""
+    """Returns it closed, as new, in a new epoch; the same object if it is already so."""
     is_new = breaker.state is BreakerState.CLOSED and not breaker.ring and breaker.closed_at is None
     return breaker if is_new else Breaker(epoch=breaker.epoch + 1)
 
 
 def to_json(breaker: Breaker) -> dict[str, Any]:
-    """As JSON, for the log."""
+    """Returns it as JSON for the log."""
     advanced: dict[str, Any] = {"state": breaker.state.value, "epoch": breaker.epoch}
     advanced |= {"bad": breaker.bad, "calls": breaker.calls}
     if breaker.state is BreakerState.HALF_OPEN:
@@ -213,8 +217,10 @@ def to_json(breaker: Breaker) -> dict[str, Any]:
 
 
 def _must_open(ring: tuple[End, ...], rule: BreakerRule, *, over_all: bool) -> bool:
-    """Of a gate over all tenants no tenant counts for more than half, neither of the ends nor of the bad ones: what it
-    has more does not count, so that one that sends broken documents shuts the gate for nobody else.
+    """Returns whether the ends open the breaker.
+
+    At a quota over all tenants no tenant counts for more than half, neither of the ends nor of the bad ones. So a
+    tenant that sends broken documents does not stop the others.
     """
     bad = [end for end in ring if not end.good]
     if len(ring) < rule.min_calls or len(bad) / len(ring) < rule.failure_rate:
@@ -227,7 +233,7 @@ def _must_open(ring: tuple[End, ...], rule: BreakerRule, *, over_all: bool) -> b
 
 
 def _count_capped(ends: Iterable[End]) -> int:
-    """How many count where no tenant counts for more than half."""
+    """Returns how many ends count if no tenant counts for more than half."""
     by_tenant = Counter(end.tenant for end in ends)
     most, total = max(by_tenant.values(), default=0), by_tenant.total()
     return min(total, 2 * (total - most))

@@ -1,6 +1,7 @@
-"""What people change at a gate: its rule, a hold, a throttle (R48). Pure; `shared.operations.quotas.quotas` writes it.
+"""Changes of a quota by operators: its rule, a hold, a throttle (R48). Pure.
 
-What changes nothing gives the very state that it was given, so that a repeated request leaves no trace.
+`shared.operations.quotas.quotas` writes them. A change without effect returns the state that it was given, so that a
+repeated request leaves no trace.
 """
 
 from __future__ import annotations
@@ -20,17 +21,17 @@ from shared.core.gates.log import LogEntry, append_entry
 from shared.core.gates.rules import MAX_RULES, OVER_ALL, Directory, GateKind, GateState, Hold, Rule, Throttle
 from shared.refusals import QuotaForbidden, QuotaInvalid
 
-#: characters of a reason that a hold or a throttle keeps; the log has the whole reason
+#: characters of a reason in a hold or a throttle; the log has the whole reason
 MAX_REASON = 200
-#: bytes of all gates of a tenant, in UTF-16. They share a row of 1 MiB with up to 400 waiting queues and the counts of
+#: bytes of all quotas of a tenant, in UTF-16. They share a row of 1 MiB with up to 400 waiting queues and the counts of
 #: the sources, whose names take up to 580 KiB; that part grows with jobs, which no limit of the row may refuse
 MAX_BYTES = 400 * 1024
 #: bytes of the last 50 ends that the breaker of a job type keeps
 _RING_BYTES = 5_000
 
-#: numbers of a rule that a person can set
+#: numbers of a rule that an operator can set
 NUMBERS = ("max_active", "max_per_hour", "burst", "max_staged", "emergency_max_active", "weight")
-#: what only gates of some kinds have, and which gates these are
+#: members of a rule that only some kinds of quotas have, and these quotas in words
 _ONLY_FOR = {
     "breaker": "the gate of a job type",
     **dict.fromkeys(("max_staged", "emergency_max_active", "weight"), "a tenant's gate"),
@@ -38,30 +39,30 @@ _ONLY_FOR = {
 
 
 class ChangeType(StrEnum):
-    """`type` of an entry of a gate's log."""
+    """`type` of an entry of a quota's log."""
 
     RULE_SET = "RULE_SET"
     RULE_DELETED = "RULE_DELETED"
     HELD = "HELD"
     THROTTLED = "THROTTLED"
     RESUMED = "RESUMED"
-    #: past the gates, once; an entry of its tenant's gate
+    #: a job that an operator admitted past its quotas; an entry of the tenant's own quota
     JOB_ADMITTED = "JOB_ADMITTED"
-    #: by the end of a job, by time, by somebody
+    #: by the end of a job, by time, by an operator
     BREAKER_OPENED = "BREAKER_OPENED"
     BREAKER_HALF_OPEN = "BREAKER_HALF_OPEN"
     BREAKER_CLOSED = "BREAKER_CLOSED"
     BREAKER_RESET = "BREAKER_RESET"
 
 
-#: numbers by their names; those of a breaker under `breaker`
+#: members of a rule by name; those of a breaker under `breaker`
 Patch = Mapping[str, Any]
 
 
 def apply_patch(state: GateState, patch: Patch) -> GateState:
-    """The state with the members of `patch` in its own rule; None takes one out (RFC 7396). Raises QuotaInvalid.
+    """Merges `patch` into the quota's own rule; None removes a member (RFC 7396). Raises QuotaInvalid.
 
-    A rule of the gate's own stands alone: nothing of a rule for every tenant is mixed in.
+    The quota's own rule replaces a rule for every tenant as a whole.
     """
     before = state.rule or Rule()
     numbers: dict[str, Any] = dict(patch)
@@ -84,7 +85,7 @@ def apply_patch(state: GateState, patch: Patch) -> GateState:
 
 
 def _patch_breaker(found: BreakerRule | None, patch: Mapping[str, Any] | None) -> BreakerRule | None:
-    """None: there is none; a member that is taken out is that of a new one."""
+    """Merges `patch` into the rule of the breaker; a removed member gets its default. None: no breaker."""
     if patch is None:
         return None
     new = BreakerRule()
@@ -98,19 +99,19 @@ def remove_rule(state: GateState) -> GateState:
 
 
 def shorten(reason: str) -> str:
-    """Returns the reason as a hold or a throttle keeps it."""
+    """Returns the reason as a hold or a throttle has it."""
     return reason if len(reason) <= MAX_REASON else f"{reason[: MAX_REASON - 1]}…"
 
 
 def measure(state: GateState) -> int:
-    """Returns the bytes that the gate takes of its tenant's row at most, as JSON in UTF-16."""
+    """Returns the maximum bytes of the quota in its tenant's row, as JSON in UTF-16."""
     text = json.dumps(asdict(replace(state, breaker=None)), default=str, ensure_ascii=False)
     ring = _RING_BYTES if "breaker" in state.gate.kind.limits else 0
     return len(text.encode("utf-16-le")) + ring
 
 
 def apply_hold(state: GateState, hold: Hold, now: datetime) -> GateState:
-    """Raises QuotaForbidden where it would shorten an operator's."""
+    """Raises QuotaForbidden if the hold would shorten an operator's."""
     found = state.hold
     if found is not None and found.is_on(now):
         if (found.until, found.reason, found.own) == (hold.until, hold.reason, hold.own):
@@ -123,7 +124,7 @@ def apply_hold(state: GateState, hold: Hold, now: datetime) -> GateState:
 
 
 def apply_throttle(state: GateState, throttle: Throttle, now: datetime) -> GateState:
-    """Raises QuotaForbidden for a caller of the tenant's own where an operator's is on."""
+    """Raises QuotaForbidden for a tenant's own caller while an operator's throttle is in effect."""
     found = state.throttle
     if found is not None and found.is_on(now):
         if replace(found, actor=throttle.actor, at=throttle.at) == throttle:
@@ -134,14 +135,14 @@ def apply_throttle(state: GateState, throttle: Throttle, now: datetime) -> GateS
 
 
 def reset(state: GateState) -> GateState:
-    """With its breaker closed, as new."""
+    """Closes its breaker, as new."""
     breaker = breakers.reset(state.breaker) if state.breaker is not None else None
     return state if breaker is state.breaker else replace(state, breaker=breaker)
 
 
 def apply_resume(state: GateState, now: datetime, *, own: bool) -> GateState:
-    """Without hold and throttle; `own`: without those of the tenant's own callers. Raises QuotaForbidden where an
-    operator's alone are on.
+    """Ends hold and throttle; `own`: only those of the tenant's own callers. Raises QuotaForbidden if only an
+    operator's are in effect.
     """
     hold = state.hold if state.hold is not None and state.hold.is_on(now) else None
     throttle = state.throttle if state.throttle is not None and state.throttle.is_on(now) else None
@@ -165,17 +166,17 @@ def record_change(
     at: datetime,
     last_epoch: int = 0,
 ) -> tuple[GateState, LogEntry]:
-    """The state as it shall be written, and the entry of its log; `last_epoch` of the type's breakers at the admission
+    """Returns the state to write, and the entry of its log; `last_epoch`: of the type's breakers at the admission
     state.
 
-    The credit is settled by what was in force until now: a changed rate keeps what was earned. A breaker that no rule
-    asks for any more begins anew when one does.
+    The credit is settled by the rate until now: a changed rate keeps the earned starts. A breaker without a rule starts
+    again with the next rule.
     """
     credit = rate.accrue(before, directory.find_rule(before), at)
     after = replace(after, rule_seq=before.rule_seq + 1, credit=credit.credit, credit_at=credit.credit_at)
     if before.gate.kind in OVER_ALL:
-        # what is published for one of these is its own rule; the ends that no division has seen are at the admission
-        # states
+        # the directory publishes the quota's own rule; admission states have the ends that no allocation has
+        # counted yet
         if before.rule is not None and before.rule.breaker and (after.rule is None or after.rule.breaker is None):
             after = replace(after, breaker=Breaker(epoch=(before.breaker or Breaker()).epoch + 1))
     else:
@@ -191,7 +192,7 @@ def record_change(
 
 
 def number_epoch(before: GateState, after: GateState, last_epoch: int) -> GateState:
-    """The state whose breaker, if a new epoch of it began, has the number after the last one of its type."""
+    """Numbers a new epoch of the state's breaker after the last epoch of its type."""
     epochs = [state.breaker.epoch if state.breaker is not None else 0 for state in (before, after)]
     if after.breaker is None or epochs[0] == epochs[1]:
         return after
@@ -199,7 +200,7 @@ def number_epoch(before: GateState, after: GateState, last_epoch: int) -> GateSt
 
 
 def to_json(state: GateState) -> dict[str, Any]:
-    """What people set for the gate, as JSON: `{"rule", "hold", "throttle"}`, null where there is none."""
+    """Returns the settings of the quota as JSON: `{"rule", "hold", "throttle"}`, null for a missing one."""
 
     def members(value: Rule | Hold | Throttle | None) -> dict[str, Any] | None:
         if value is None:
@@ -215,23 +216,22 @@ def to_json(state: GateState) -> dict[str, Any]:
 
 
 def is_set(state: GateState, now: datetime) -> bool:
-    """Whether anything that somebody set is in force."""
+    """Returns whether a rule, a hold or a throttle is in effect."""
     temporary = (each for each in (state.hold, state.throttle) if each is not None)
     return state.rule is not None or any(each.is_on(now) for each in temporary)
 
 
 def is_in_use(admission: AdmissionState, now: datetime) -> bool:
-    """Whether the tenant has to stay in the directory: something is set, or somebody waits."""
+    """Returns whether the tenant must stay in the directory: a quota is set, or a job waits."""
     return bool(admission.staged or admission.queues) or any(is_set(state, now) for state in admission.gates.values())
 
 
 def apply_change(
     admission: AdmissionState, state: GateState, directory: Directory, now: datetime, *, is_fed: bool = False
 ) -> AdmissionState:
-    """The admission state with the state; of a type or source for which nothing is left the row keeps nothing: its log
-    has all.
+    """Returns the admission state with the changed quota, and without it if it is idle: its log has all.
 
-    `is_fed`: there are feeds, and the row keeps it until the tenant's has that log (R79), while it has room.
+    `is_fed`: there are feeds, and the row has the quota until the tenant's feed has its log (R79), while there is room.
     """
     if (is_fed and len(admission.gates) < MAX_RULES) or not is_idle(state, directory, now):
         return admission.with_state(state)
@@ -239,10 +239,10 @@ def apply_change(
 
 
 def is_idle(state: GateState, directory: Directory, now: datetime) -> bool:
-    """Whether nothing is left of a gate of a type or source.
+    """Returns whether nothing is left of a quota of a type or source.
 
-    A credit that a rate for every tenant goes on counting is something, and the epoch of a breaker, which jobs that
-    are inside may have.
+    A credit that a rate for every tenant still counts is left, and so is the epoch of a breaker, which active jobs may
+    have.
     """
     is_kept = state.breaker is not None and state.breaker.epoch > 0
     is_counted = rate.find_rate(state, directory.find_rule(state), now) is not None
@@ -250,5 +250,5 @@ def is_idle(state: GateState, directory: Directory, now: datetime) -> bool:
 
 
 def remove_gates(admission: AdmissionState, gate_ids: Collection[str]) -> AdmissionState:
-    """The admission state without the states of these gates."""
+    """Removes the states of these quotas."""
     return replace(admission, gates={id_: kept for id_, kept in admission.gates.items() if id_ not in gate_ids})

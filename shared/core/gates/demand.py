@@ -1,4 +1,4 @@
-"""What a tenant asks for at a limit over all tenants, by its admission state (R54). Pure."""
+"""What a tenant requests of a quota over all tenants, by its admission state (R54). Pure."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from shared.core.gates.breaker import Breaker
 from shared.core.gates.queue_position import find_queues
 from shared.core.gates.rules import ALLOCATED, Directory, Gate, GateKind, Share
 
-#: jobs of one tenant that a division counts as waiting for a slot; the next division counts anew
+#: maximum number of waiting jobs that an allocation counts for one tenant; the next allocation counts again
 MAX_REQUESTED = 100
 _MILLISECOND = timedelta(milliseconds=1)
 #: more than any limit
@@ -29,22 +29,22 @@ _UNLIMITED = 1 << 40
 
 @dataclass(frozen=True, kw_only=True)
 class Demand:
-    """A tenant as a division reads it."""
+    """A tenant as an allocation reads it."""
 
     tenant: str
-    #: those that count against what it keeps; of a breaker that ever opened those of its epoch
+    #: active jobs that use slots of its share; once a breaker has opened, those of its epoch
     active: int
-    #: how many more of its jobs would go in, up to `MAX_REQUESTED`
+    #: number of waiting jobs that would start if the quota had room, up to `MAX_REQUESTED`
     requested: int
     share: Share
-    #: as of the division
+    #: up to the time of the allocation
     slot_ms: int
     weight: int
-    #: jobs inside of an older epoch, which nothing stops
+    #: active jobs of an earlier epoch, which go on
     earlier: int = 0
-    #: whether any job is in line
+    #: whether a job waits for the quota
     has_waiting: bool = False
-    #: its admission state knows an older epoch
+    #: its admission state has an earlier epoch
     is_behind: bool = False
 
     @property
@@ -55,7 +55,7 @@ class Demand:
 def measure_demand(
     admission: AdmissionState, directory: Directory, gate: Gate, now: datetime, new_job: Candidate | None = None
 ) -> Demand:
-    """`new_job`: a new job that asks."""
+    """Returns the tenant's demand; `new_job`: a job that is not in a queue yet."""
     rule = directory.find_rule(admission.state(Gate(GateKind.TENANT, admission.tenant)))
     share, active, used = admission.share(gate), admission.count_active(gate), admission.count_used(gate)
     return Demand(
@@ -71,7 +71,7 @@ def measure_demand(
 
 
 def move_to_epoch(demand: Demand, breaker: Breaker) -> Demand:
-    """The claim as it is once its admission state was told where the breaker stands."""
+    """Returns the demand as it is once its admission state knows the breaker."""
     if demand.share.breaker.epoch >= breaker.epoch:
         return demand
     share = type_breaker.start_epoch(demand.share, breaker, demand.active)
@@ -81,9 +81,9 @@ def move_to_epoch(demand: Demand, breaker: Breaker) -> Demand:
 def count_requested(
     admission: AdmissionState, directory: Directory, gate: Gate, now: datetime, new_job: Candidate | None = None
 ) -> int:
-    """How many jobs in line would go in if this gate, and those over all tenants that are broader, had room.
+    """Returns how many waiting jobs would start if this quota, and the broader ones over all tenants, had room.
 
-    So a place of a broad gate is lent only to a job that the narrow ones let through, and none lies idle for another.
+    So an allocation grants a slot of a broad quota only to a job that the narrow ones let pass, and no slot is idle.
     """
     broader = ALLOCATED[ALLOCATED.index(gate.kind) :]
     for state in directory.over_all.values():
@@ -116,9 +116,9 @@ def _make_candidate(queue: WaitingQueue) -> Candidate:
 
 
 def accrue_slot_time(before: AdmissionState, after: AdmissionState, now: datetime) -> AdmissionState:
-    """The admission state after a change, with the place time of what was inside until now."""
+    """Returns the admission state after a change, with the slot time of its active jobs until now."""
     shares = {
-        # the clock of another may have been ahead
+        # the clock of another process may have been ahead
         id_: replace(
             share, slot_ms=_compute_slot_ms(share, before.count_active(share.gate), now), at=max(now, share.at or now)
         )
@@ -130,11 +130,11 @@ def accrue_slot_time(before: AdmissionState, after: AdmissionState, now: datetim
 def find_due_allocations(
     before: AdmissionState, after: AdmissionState, directory: Directory, now: datetime
 ) -> list[tuple[Gate, bool]]:
-    """The gates that have to be divided after a change of the admission state; True: since the tenant wants more.
+    """Returns the quotas that need an allocation after a change; True: the tenant requests more.
 
-    A tenant that goes on wanting is in the allocation record as such. One that has a place too many says so at each
-    end. One that stops wanting says so once: the division takes what it keeps, so that each of its next ends is such an
-    end.
+    The allocation record already has a tenant that requested more before. A tenant with an active job above its slots
+    reports each end. A tenant whose requests end reports once: the allocation takes its free slots, so that each of its
+    next ends is above its slots.
     """
     found = []
     for state in directory.over_all.values():
@@ -150,7 +150,7 @@ def find_due_allocations(
         elif not is_lent or is_open:
             continue
         elif max(share.slots, used_before) < active:
-            # an emergency, or one that somebody admitted: others get less
+            # an emergency, or a job that an operator admitted: the other tenants get less
             found.append((gate, True))
         elif (
             share.slots <= active < used_before
@@ -167,7 +167,7 @@ def _count_earlier(admission: AdmissionState, gate: Gate) -> int:
 
 
 def is_blocked(admission: AdmissionState, directory: Directory, gate: Gate, now: datetime) -> bool:
-    """Whether a division of the gate may let somebody in line go on."""
+    """Returns whether an allocation of the quota may let a waiting job start."""
     return any(
         find_blocking_gate(evaluate_queue(admission, directory, queue, now)) == gate
         for queue in admission.queues.values()
@@ -184,6 +184,8 @@ def _compute_slot_ms(share: Share, active: int, now: datetime) -> int:
 
 
 def find_blocking_gate(found: Sequence[GateVerdict]) -> Gate | None:
-    """The narrowest gate over all tenants that stops a job which nothing else does; None: no division helps it."""
+    """Returns the narrowest quota over all tenants that stops a job which nothing else stops; None if no allocation
+    helps.
+    """
     blocked = [verdict for verdict in found if verdict.blocked_by is not None]
     return blocked[0].gate if blocked and all(verdict.needs_allocation for verdict in blocked) else None

@@ -1,6 +1,4 @@
-"""What the ends of jobs, and time, make of an admission state's breakers, with the entries of their logs (R62).
-Pure.
-"""
+"""What ends of jobs and time change at an admission state's breakers, with the entries of their logs (R62). Pure."""
 
 from __future__ import annotations
 
@@ -20,15 +18,16 @@ from shared.core.jobs.job import Job
 from shared.core.jobs.reasons import Reason
 from shared.core.jobs.states import JobStatus
 
-#: what the end of a job says about its type, by its status and, where it failed, why: good or bad. What is not here
-#: says nothing: a document's own fault, a cancel, a fault of LUCIUS's own
+#: whether an end is good for its type, by the status and the reason of a failure; an end that is not here does not
+#: count:
+#: a fault of the document, a cancel, a fault of LUCIUS
 GOOD_ENDS: Mapping[tuple[JobStatus, str | None], bool] = {
     (JobStatus.SUCCEEDED, None): True,
     (JobStatus.FAILED_FINAL, Reason.ATTEMPTS_EXHAUSTED): False,
     (JobStatus.FAILED_FINAL, Reason.DISPATCH_FAILED): False,
     (JobStatus.FAILED_FINAL, Reason.TIME_EXCEEDED): False,
 }
-#: entries that time alone adds to one transaction; the next one has the rest
+#: maximum number of entries that time alone adds to one transaction; the next one has the rest
 MAX_ADVANCED = 4
 _LOG_TYPES = {
     BreakerState.OPEN: ChangeType.BREAKER_OPENED,
@@ -48,7 +47,7 @@ class Freed:
     place: Place
     created_at: datetime
     freed_at: datetime
-    #: its ACTIVE row said where it stands; False: a process created the job that knew of no quota
+    #: its ACTIVE row has a place; False: a process created the job that did not know of the quota
     is_placed: bool = True
     #: `is_good` of the job's end
     good: bool | None = None
@@ -58,7 +57,7 @@ class Freed:
         return self.place.candidate.job_id
 
     def is_counted(self, counted_at: datetime) -> bool:
-        """Whether counts of that instant have the job."""
+        """Returns whether counts of that time have the job."""
         return self.is_placed or self.created_at <= counted_at
 
 
@@ -68,22 +67,23 @@ class RecordedOutcome:
 
     admission: AdmissionState
     log: tuple[LogEntry, ...] = ()
-    #: gates whose breaker it opened
+    #: quotas whose breaker the end opened
     opened: tuple[GateState, ...] = ()
-    #: a gate over all tenants: the next division has to see the end
+    #: a quota over all tenants whose next allocation must read the end
     to_allocate: Gate | None = None
 
 
 def is_good(job: Job) -> bool | None:
-    """Whether the job's end was a good one; None: it says nothing about its type."""
+    """Returns whether the job's end was good; None: it does not count for its type."""
     return GOOD_ENDS.get((job.status, job.error_code if job.status is JobStatus.FAILED_FINAL else None))
 
 
 def record_outcome(
     admission: AdmissionState, directory: Directory, place: Place, now: datetime, *, good: bool | None
 ) -> RecordedOutcome:
-    """The admission state after the end of a job has counted at the breakers of its type. The admission state has the
-    job's slot back already. `good`: as `is_good` says; an end of a job that was not active says nothing.
+    """Counts the end of a job at the breakers of its type; the admission state has the job's slot back already.
+
+    `good`: the result of `is_good`. The end of a job that was not active does not count.
     """
     gate = Gate(GateKind.TYPE, admission.tenant, place.candidate.job_type)
     state = admission.state(gate)
@@ -92,7 +92,7 @@ def record_outcome(
         return RecordedOutcome(admission)
     admission, to_allocate = type_breaker.record_end(admission, directory, place, now, good=good)
     if rule is None or rule.breaker is None:
-        # a breaker that comes later begins anew
+        # a rule that comes later starts with a new breaker
         kept = reset(state.breaker) if state.breaker is not None else None
         if kept is state.breaker:
             return RecordedOutcome(admission, to_allocate=to_allocate)
@@ -100,7 +100,7 @@ def record_outcome(
         return RecordedOutcome(admission.with_state(kept_state), to_allocate=to_allocate)
     state, log = change_breaker(state, advance(state.breaker or Breaker(), now), now)
     found = state.breaker or Breaker()
-    # of a job of an older epoch it is one of before
+    # the end of a job of an earlier epoch does not count
     end = End(now, found.epoch if place.breaker_epoch >= found.epoch else -1, good)
     after = count_end(found, rule.breaker, end, now, has_waiting=count_waiting(admission, gate) > 0)
     after = number_epoch(state, replace(state, breaker=after), find_epoch(admission, gate.name)).breaker or after
@@ -112,7 +112,7 @@ def record_outcome(
 def advance_breakers(
     admission: AdmissionState, directory: Directory, now: datetime
 ) -> tuple[AdmissionState, tuple[LogEntry, ...]]:
-    """The admission state whose breakers stand where time alone has brought them, at most `MAX_SETTLED` that moved."""
+    """Returns the admission state with its breakers as time leaves them; at most `MAX_ADVANCED` of them change."""
     entries: list[LogEntry] = []
     for state in admission.gates.values():
         rule = directory.find_rule(state) if state.breaker is not None else None
@@ -126,7 +126,7 @@ def advance_breakers(
 
 
 def change_breaker(state: GateState, after: Breaker, now: datetime) -> tuple[GateState, tuple[LogEntry, ...]]:
-    """The gate with its breaker there, and the entry of its log where that is another state, or opened anew."""
+    """Returns the quota with this breaker, and an entry of its log if the state or the epoch changed."""
     before = state.breaker or Breaker()
     state = replace(state, breaker=after)
     if (after.state, after.epoch) == (before.state, before.epoch):

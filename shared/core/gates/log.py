@@ -1,4 +1,4 @@
-"""What was changed at a gate, by whom and why: numbered and chained from the first entry on (R52)."""
+"""The log of a quota's changes, with actor and reason: numbered and chained from the first entry on (R52)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class LogEntry(Entry):
 def append_entry(
     state: GateState, type_: str, *, actor: str, reason: str, at: datetime, data: Mapping[str, Any]
 ) -> tuple[GateState, LogEntry]:
-    """The state with the new head of its log, and the entry."""
+    """Returns the state with the new head of its log, and the entry."""
     values = {
         "gate_id": state.gate.id,
         "type": type_,

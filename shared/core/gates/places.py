@@ -1,5 +1,6 @@
-"""A job's place at its tenant's admission state, and what is owed between the two (R49): JOB decides, ACTIVE
-follows.
+"""A job's place in its tenant's admission, and the next action that makes it follow the job (R49).
+
+The JOB row decides; ACTIVE follows.
 """
 
 from __future__ import annotations
@@ -34,38 +35,38 @@ from shared.core.jobs.states import JobStatus
 
 
 class PlaceState(StrEnum):
-    """Where a job stands (ACTIVE.`state`); a row without it is of a job that passed, or needed to pass, no gate."""
+    """ACTIVE.`state`; a row without it is of a job that no quota concerned."""
 
     #: accepted; its rows may not exist yet
     ARRIVING = "ARRIVING"
     WAITING = "WAITING"
-    #: inside: it holds a place
+    #: active: it holds a slot
     ADMITTED = "ADMITTED"
-    #: set aside, by a pause before it began or for jobs that it depends on: it holds nothing
+    #: set aside, by a pause before it began or for its dependencies: it holds no slot
     OFF = "OFF"
-    #: it has ended and holds nothing; jobs that depend on it have yet to hear
+    #: ended: it holds no slot; its dependants are not notified yet
     ENDED = "ENDED"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Place:
-    """What ACTIVE says beside what it says of every job."""
+    """The columns of ACTIVE for quotas."""
 
     state: PlaceState = PlaceState.ADMITTED
-    #: the status with which its rows are written, whoever writes them
+    #: the status with which any process writes its rows
     initial_status: JobStatus = JobStatus.QUEUED
-    #: of one that waits
+    #: number of its waiting queue; None if it does not wait
     queue: int | None = None
     candidate: Candidate
-    #: of one that was let in: the last epoch of its type's breakers then; 0: none has ever opened
+    #: the last epoch of its type's breakers when it was admitted; 0: none has ever opened
     breaker_epoch: int = 0
-    #: jobs that it depends on and that have not been counted as ended
+    #: dependencies whose end is not counted yet
     dependencies_left: int = 0
-    #: one of them that did not succeed
+    #: a dependency that did not succeed
     failed_dependency: str | None = None
-    #: each of them knows that somebody waits for its end
+    #: each dependency has the row that notifies this job
     marked: bool = False
-    #: it came while its tenant's jobs were counted, and is in no count before it moves
+    #: it came during a count of the tenant's jobs, and no count has it before its place changes
     uncounted: bool = False
 
     @property
@@ -79,35 +80,35 @@ class Place:
 
 
 def mark_admitted(admission: AdmissionState, place: Place) -> Place:
-    """The place of a job that goes in at this admission state."""
+    """Returns the place of a job that starts at this admission state."""
     epoch = find_epoch(admission, place.candidate.job_type)
     return replace(place, state=PlaceState.ADMITTED, queue=None, breaker_epoch=epoch)
 
 
 class Owed(StrEnum):
-    """What somebody has to do next, so that the job's place follows the job."""
+    """The next action that makes the job's place follow the job."""
 
     NOTHING = "NOTHING"
-    #: into the line, or inside
+    #: add it to its waiting queue, or admit it
     JOIN_QUEUE = "LINE_UP"
-    #: it waits with another priority by now: to another place in line (R67)
+    #: its priority changed: move it within the waiting queue (R67)
     REORDER = "REORDER"
-    #: it is inside: the job learns it and starts
+    #: it is admitted: start it
     NOTIFY = "NOTIFY"
-    #: it was paused before it began: its line or its place is another's
+    #: it was paused before it began: take its slot or its position in the queue away
     STEP_OUT = "STEP_OUT"
-    #: the jobs that it depends on have to know, or have ended already
+    #: mark its dependencies, so that their ends notify it
     MARK = "MARK"
-    #: they have all ended: it goes on to its gates
+    #: its dependencies have ended: let it wait for its quotas
     SETTLE = "SETTLE"
-    #: one of them did not succeed
+    #: a dependency did not succeed: end it
     FAIL = "FAIL"
-    #: it has ended, and its rows in the index do not say so
+    #: it has ended: move its rows in the index
     END = "END"
 
 
 def find_owed(job: Job, place: Place) -> Owed:
-    """By the job's status and its place; starts are what they are without gates."""
+    """Returns the next action by the job's status and its place; `NOTHING` for a job that its quotas do not concern."""
     state = place.state
     if job.status.terminal:
         return Owed.END
@@ -135,27 +136,27 @@ def _find_owed_to_dependent(job: Job, place: Place) -> Owed:
 
 
 def count_dependency(place: Place, job_id: str, *, succeeded: bool) -> Place:
-    """The place with one dependency less, by what became of that job."""
+    """Counts the end of a dependency."""
     failed = place.failed_dependency if succeeded or place.failed_dependency is not None else job_id
     return replace(place, dependencies_left=max(0, place.dependencies_left - 1), failed_dependency=failed)
 
 
 @dataclass(frozen=True)
 class Decision:
-    """What an admission state says to a new job."""
+    """What an admission state decides on a new job."""
 
     admission: AdmissionState
     place: Place
-    #: what each gate said
+    #: verdict of each quota
     verdicts: tuple[GateVerdict, ...]
-    #: the gate that keeps it out; None: it goes in
+    #: the quota that stops the job; None: it starts
     stopped_by: GateVerdict | None = None
-    #: it is the n-th of its line
+    #: its position in its queue, from 1 on
     position: int | None = None
 
 
 class QueueFull(Exception):
-    """As many jobs of the tenant are staged as may be."""
+    """The tenant has the maximum number of staged jobs."""
 
     def __init__(self, limit: int, verdict: GateVerdict) -> None:
         super().__init__(f"{limit} jobs are staged")
@@ -164,7 +165,7 @@ class QueueFull(Exception):
 
 
 class QuotaRejects(Exception):
-    """A limit that refuses instead of staging."""
+    """A quota refuses the job instead of staging it."""
 
     def __init__(self, verdict: GateVerdict) -> None:
         super().__init__(verdict.gate.words)
@@ -172,9 +173,9 @@ class QuotaRejects(Exception):
 
 
 def decide_arrival(admission: AdmissionState, directory: Directory, candidate: Candidate, now: datetime) -> Decision:
-    """A new job: inside if all its gates are open and nobody waits before it, else staged.
+    """Decides on a new job: active if all its quotas are open and no job waits before it, else staged.
 
-    Raises Rejects and LineFull: nothing is to be written.
+    Raises QuotaRejects and QueueFull: the caller writes nothing.
     """
     verdicts = tuple(evaluate_candidate(admission, directory, candidate, now))
     stopped_by = next((verdict for verdict in verdicts if verdict.blocked_by is not None), None)
@@ -183,13 +184,13 @@ def decide_arrival(admission: AdmissionState, directory: Directory, candidate: C
     except TooManyQueues:
         raise QueueFull(len(admission.queues), stopped_by or verdicts[0]) from None
     if stopped_by is None and (queue.count or has_earlier_job(admission, directory, candidate, now)):
-        # whatever the tenant's rule is, it is not what stops the job
+        # the rule of that quota does not stop the job
         stopped_by = GateVerdict(verdicts[0].gate, BlockReason.LINE)
     if stopped_by is None:
         place = mark_admitted(admission, Place(initial_status=JobStatus.QUEUED, candidate=candidate))
         return Decision(admit_candidate(admission, directory, candidate, now), place, verdicts)
     blocked = [verdict for verdict in verdicts if verdict.blocked_by is not None] or [stopped_by]
-    # whether a gate over all tenants is full is not known while another keeps the job from asking for a place
+    # another quota stops the job before it requests a slot, so that no allocation tells whether this one is full
     known = [verdict for verdict in blocked if not verdict.needs_allocation] or blocked
     if (
         refusing := next((verdict for verdict in known if verdict.rule is not None and verdict.rule.rejects), None)
@@ -204,7 +205,7 @@ def decide_arrival(admission: AdmissionState, directory: Directory, candidate: C
 def decide_dependent(
     admission: AdmissionState, directory: Directory, candidate: Candidate, dependencies: int, now: datetime
 ) -> Decision:
-    """Decides on a new job that depends on others: it has no slot and counts as staged. Raises LineFull."""
+    """Decides on a new job that depends on others: it has no slot and counts as staged. Raises QueueFull."""
     verdicts = tuple(evaluate_candidate(admission, directory, candidate, now))
     if admission.staged >= (limit := find_max_staged(admission, directory)):
         raise QueueFull(limit, verdicts[0])
@@ -220,7 +221,7 @@ def decide_dependent(
 def admit_or_queue(
     admission: AdmissionState, directory: Directory, place: Place, now: datetime
 ) -> tuple[AdmissionState, Place]:
-    """A job whose rows exist, ARRIVING or OFF: it is decided anew, inside or into its line. Raises LineFull."""
+    """Decides on a job whose rows exist, ARRIVING or OFF: admits it, or adds it to its queue. Raises QueueFull."""
     if place.uncounted:
         admission, place = replace(admission, staged=admission.staged + 1), replace(place, uncounted=False)
     candidate = place.candidate
@@ -238,7 +239,9 @@ def admit_or_queue(
 
 
 def release(admission: AdmissionState, place: Place) -> AdmissionState:
-    """What the job held at its end or withdrawal: its place, or its stand in line, and its share of the staged."""
+    """Takes back what the job held at its end or withdrawal: its slot, or its position in the queue and its staged
+    count.
+    """
     if place.state is PlaceState.ENDED or place.uncounted:
         return admission
     if place.state is PlaceState.ADMITTED:
@@ -249,13 +252,13 @@ def release(admission: AdmissionState, place: Place) -> AdmissionState:
 
 
 def set_aside(admission: AdmissionState, place: Place) -> tuple[AdmissionState, Place]:
-    """A job that was paused before it began: it holds nothing, and goes on being one of the staged."""
+    """Sets a job aside that was paused before it began: it holds nothing and stays one of the staged."""
     after = release(admission, place)
     return replace(after, staged=after.staged + 1), replace(place, state=PlaceState.OFF, queue=None, uncounted=False)
 
 
 def apply_count(admission: AdmissionState, places: list[Place], now: datetime) -> AdmissionState:
-    """The admission state with the counts that the rows give: places inside, staged, and the lines as they stand."""
+    """Returns the admission state with the counts of these places: active, staged, and the waiting queues."""
     gates = {id_: _clear_count(state) for id_, state in admission.gates.items()}
     shares = {id_: replace(share, breaker=replace(share.breaker, active=0)) for id_, share in admission.shares.items()}
     fresh = replace(
@@ -271,7 +274,7 @@ def apply_count(admission: AdmissionState, places: list[Place], now: datetime) -
         fresh = replace(fresh, staged=fresh.staged + 1)
         if place.state is PlaceState.WAITING and place.queue is not None:
             number, candidate = place.queue, place.candidate
-            # the admission state may have forgotten it
+            # the admission state may not have the queue any more
             known = queues.get(number) or make_queue(admission, candidate, emergency=candidate.priority == EMERGENCY)
             queues[number] = lengthen(known, candidate.rank)
     kept = {number: queue for number, queue in queues.items() if queue.count}

@@ -1,4 +1,4 @@
-"""Where a waiting job stands: its position, and when it may go in (R49)."""
+"""The position of a waiting job, and its estimated start (R49)."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from shared.core.gates.admission_state import (
 )
 from shared.core.gates.rules import GUARDS, Directory, Gate
 
-#: positions are counted so far, and are "over 1,000" from there on
+#: maximum position that is counted; later ones are "over 1,000"
 MAX_POSITION = 1_000
 
 
 @dataclass(frozen=True)
 class QueuePosition:
-    """A job in line."""
+    """The position of a waiting job."""
 
     waiting: QueuedJob
     #: from 1 on; None: over `MAX_POSITION`
     position: int | None
-    #: the gate that keeps it, or the others before it
+    #: the quota that stops it, or the jobs before it
     stopped_by: GateVerdict
     #: estimated start; None: time alone does not start it
     expected_at: datetime | None
@@ -36,10 +36,10 @@ class QueuePosition:
 
 @dataclass(frozen=True)
 class TenantPart:
-    """What one tenant has of a gate."""
+    """The part of a quota that one tenant has."""
 
     tenant: str
-    #: it lets in while fewer of its jobs are inside
+    #: it admits jobs while fewer of its jobs are active
     slots: int
     active: int
     waiting: int
@@ -47,9 +47,9 @@ class TenantPart:
 
 
 def find_queues(admission: AdmissionState, gate: Gate, *, only: bool = False) -> dict[int, WaitingQueue]:
-    """The lines whose jobs have to pass the gate; a source's job may still stand in one that is of no source.
+    """Returns the queues whose jobs must pass the quota; a source's job may still wait in a queue without a source.
 
-    `only`: the lines all of whose jobs have to.
+    `only`: the queues all of whose jobs must pass it.
     """
     if gate.kind in GUARDS:
         return {}
@@ -58,14 +58,14 @@ def find_queues(admission: AdmissionState, gate: Gate, *, only: bool = False) ->
 
 
 def count_waiting(admission: AdmissionState, gate: Gate) -> int:
-    """How many wait for the gate, by the counts of its own lines."""
+    """Returns the number of jobs that wait for the quota, by the counts of its own queues."""
     return sum(queue.count for queue in find_queues(admission, gate, only=True).values())
 
 
 def list_positions(
     admission: AdmissionState, directory: Directory, gate: Gate, rows: Mapping[int, Sequence[QueuedJob]], now: datetime
 ) -> Iterator[QueuePosition]:
-    """The jobs of a gate's lines in the order in which they may go in; `rows` are the first of each line, in order."""
+    """Returns the quota's waiting jobs in the order of their admission; `rows`: the first of each queue, in order."""
     found = (each for queue in rows.values() for each in queue)
     if gate.kind.key:
         found = (each for each in found if getattr(each.candidate, gate.kind.key) == gate.name)
@@ -75,7 +75,7 @@ def list_positions(
 
 
 def compute_order(admission: AdmissionState, waiting: QueuedJob) -> tuple[int, int, str]:
-    """Emergencies before all, then by rank."""
+    """Returns the sort key of a waiting job: emergencies first, then by rank."""
     queue = admission.queues.get(waiting.queue)
     return (0 if queue is not None and queue.emergency else 1, waiting.candidate.rank, waiting.candidate.job_id)
 
@@ -93,7 +93,9 @@ def find_position(
 
 
 def find_blocking_verdict(found: Sequence[GateVerdict]) -> GateVerdict:
-    """The word to name: that of the first gate that is shut; of open ones the first, before which others wait."""
+    """Returns the verdict to show: of the first quota that stops the job; else the first quota, with other jobs
+    before it.
+    """
     return next(
         (verdict for verdict in found if verdict.blocked_by is not None),
         GateVerdict(found[0].gate, BlockReason.LINE, None, found[0].rule),
@@ -103,20 +105,20 @@ def find_blocking_verdict(found: Sequence[GateVerdict]) -> GateVerdict:
 def estimate_start(
     admission: AdmissionState, found: Iterable[GateVerdict], position: int | None, now: datetime
 ) -> datetime | None:
-    """When time alone lets the job in at that position; None: nobody can say."""
+    """Returns when time alone admits the job at that position; None: time alone does not."""
     at = now
     for verdict in found:
         if position is None or (verdict.blocked_by is not None and verdict.opens_at is None):
             return None
         if verdict.blocked_by is BlockReason.BREAKER and position > 1:
-            # whoever is first has to end well before
+            # the first job must end well before
             return None
         at = max(at, verdict.opens_at or now, _estimate_by_rate(admission, verdict, position, now))
     return at
 
 
 def _estimate_by_rate(admission: AdmissionState, verdict: GateVerdict, position: int, now: datetime) -> datetime:
-    """When the gate's rate has earned as many starts as the job needs before its own."""
+    """Returns when the quota's rate has earned the starts of the jobs before this one, and its own."""
     state = rate.accrue(admission.state(verdict.gate), verdict.rule, now)
     per_hour = rate.find_rate(state, verdict.rule, now)
     if per_hour is None or state.credit is None:

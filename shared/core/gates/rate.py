@@ -17,20 +17,20 @@ _MICROSECOND = timedelta(microseconds=1)
 
 
 def accrue(state: GateState, rule: Rule | None, now: datetime) -> GateState:
-    """The state with its credit as of `now`; a clock that is behind another's adds nothing."""
+    """Returns the state with its credit at `now`; a clock that is behind adds nothing."""
     spans = _split_spans(state, rule, now)
     if state.credit is None or state.credit_at is None:
         burst = _find_burst(rule, state.throttle if state.throttle and state.throttle.is_on(now) else None)
         return replace(state, credit=burst * START if burst is not None else None, credit_at=now)
     credit = state.credit
     for micros, per_hour, burst in spans:
-        # what is less than a microsecond's worth is kept, or each start of a burst of one would be a little later
+        # the rest below one microsecond counts, or each start of a burst of one would be a little later
         credit = min(credit + micros * per_hour, burst * START + per_hour - 1)
     return replace(state, credit=credit, credit_at=max(now, state.credit_at))
 
 
 def spend(state: GateState, rule: Rule | None, now: datetime) -> GateState:
-    """The same after one start; where no rate is on nothing is spent."""
+    """Returns the state after one start; without a rate, the state that it was given."""
     at = accrue(state, rule, now)
     if at.credit is None or find_rate(at, rule, now) is None:
         return state
@@ -38,20 +38,20 @@ def spend(state: GateState, rule: Rule | None, now: datetime) -> GateState:
 
 
 def find_next_start(state: GateState, rule: Rule | None, now: datetime) -> datetime | None:
-    """When the next start is allowed; None: now."""
+    """Returns when the next start is allowed; None: now."""
     at = accrue(state, rule, now)
     if at.credit is None or at.credit >= START:
         return None
     per_hour = find_rate(at, rule, now)
     if per_hour is None:
         return None
-    # the clock of another may be ahead of `now`: nothing is added before that
+    # the clock of another process may be ahead of `now`: nothing is added before that
     counted_at = at.credit_at or now
     comes = counted_at + timedelta(microseconds=-(-(START - at.credit) // per_hour))
     throttle = state.throttle
     if throttle is None or throttle.until is None or not throttle.is_on(now) or comes <= throttle.until:
         return comes
-    # the throttle ends before that: from then on the rule's own rate counts
+    # the throttle ends before that; then the rule's own rate applies
     after = accrue(at, rule, throttle.until)
     if rule is None or rule.max_per_hour is None or after.credit is None or after.credit >= START:
         return throttle.until
@@ -59,14 +59,14 @@ def find_next_start(state: GateState, rule: Rule | None, now: datetime) -> datet
 
 
 def find_rate(state: GateState, rule: Rule | None, now: datetime) -> int | None:
-    """Starts in an hour at this moment: the smaller of the rule's and the throttle's; None: as many as come."""
+    """Returns the starts in an hour at `now`: the smaller of the rule's and the throttle's; None: no limit."""
     throttle = state.throttle if state.throttle is not None and state.throttle.is_on(now) else None
     rates = [each.max_per_hour for each in (rule, throttle) if each is not None and each.max_per_hour is not None]
     return min(rates, default=None)
 
 
 def _find_burst(rule: Rule | None, throttle: Throttle | None) -> int | None:
-    """The most starts at once; None: no rate is on."""
+    """Returns the maximum number of starts at once; None: no rate applies."""
     bursts = []
     if rule is not None and rule.max_per_hour is not None:
         bursts.append(rule.burst_tokens)
@@ -76,7 +76,7 @@ def _find_burst(rule: Rule | None, throttle: Throttle | None) -> int | None:
 
 
 def _split_spans(state: GateState, rule: Rule | None, now: datetime) -> list[tuple[int, int, int]]:
-    """`(microseconds, starts in an hour, burst)` from the last count to `now`: a throttle may have ended in between."""
+    """Returns `(microseconds, starts in an hour, burst)` since the last count; a throttle may have ended in between."""
     if state.credit_at is None or now <= state.credit_at:
         return []
     ends = [now]

@@ -1,8 +1,8 @@
-"""The breaker of a job type over all tenants, as each admission state and each division has it (R61). Pure.
+"""The breaker of a job type over all tenants, as each admission state and each allocation has it (R61). Pure.
 
-An admission state keeps the ends of its own jobs and what it was told of the breaker; a division counts the ends of all
-admission states and lends what the breaker allows. Where it stands is published, so that a tenant that no division
-knows is told too.
+An admission state has the ends of its own jobs, and the state of the breaker that it last received. An allocation
+counts the ends of all admission states and grants what the breaker allows. Its state is published, so that tenants
+without an allocation receive it too.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from shared.core.gates.rules import AdmissionBreaker, Directory, Gate, GateKind,
 
 
 def sync_breakers(admission: AdmissionState, directory: Directory) -> AdmissionState:
-    """The admission state as what is published makes it; its next write, for whatever else, has it."""
+    """Returns the admission state with the published state of each breaker; its next write stores them."""
     for state in directory.over_all.values():
         if state.breaker is not None and state.gate.kind is GateKind.PLATFORM_TYPE:
             admission = sync_breaker(admission, state.gate, state.breaker)
@@ -35,8 +35,8 @@ def sync_breakers(admission: AdmissionState, directory: Directory) -> AdmissionS
 
 
 def sync_breaker(admission: AdmissionState, gate: Gate, breaker: Breaker) -> AdmissionState:
-    """The admission state that knows where the breaker stands; the very same where it knew already, or knows a later
-    epoch.
+    """Returns the admission state with the state of the breaker; the same object if it has this epoch or a later
+    one.
     """
     share = admission.share(gate)
     if breaker.epoch > share.breaker.epoch:
@@ -47,14 +47,16 @@ def sync_breaker(admission: AdmissionState, gate: Gate, breaker: Breaker) -> Adm
 
 
 def start_epoch(share: Share, breaker: Breaker, counted: int) -> Share:
-    """The share in a later epoch, in which none of its jobs inside counts; of what it kept the unused is left."""
+    """Returns the share in a later epoch, in which none of its active jobs counts; a closed breaker leaves its
+    unused slots.
+    """
     limited = breaker.state is not BreakerState.CLOSED
     known = AdmissionBreaker(epoch=breaker.epoch, limited=limited, until=breaker.until)
     return replace(share, slots=0 if limited else max(0, share.slots - counted), breaker=known)
 
 
 def close_epoch(share: Share, breaker: Breaker) -> Share:
-    """The share without the limit of a breaker that has closed; within an epoch none comes back."""
+    """Returns the share without the limit of a breaker that has closed; no limit comes back within an epoch."""
     known = share.breaker
     is_over = known.limited and known.epoch == breaker.epoch and breaker.state is BreakerState.CLOSED
     return replace(share, breaker=replace(known, limited=False, until=None)) if is_over else share
@@ -63,11 +65,11 @@ def close_epoch(share: Share, breaker: Breaker) -> Share:
 def record_end(
     admission: AdmissionState, directory: Directory, place: Place, now: datetime, *, good: bool
 ) -> tuple[AdmissionState, Gate | None]:
-    """The admission state with the end of a job that was inside; the gate, where a division has to see it.
+    """Records the end of an active job. Returns the quota if the next allocation must read the end.
 
-    That is at a bad end, at each end while few may go in, and at the tenant's first in six hours: from then on every
-    division reads this admission state. A bad end while few may go in opens the breaker again: nobody else goes in here
-    before the division that says so.
+    That is so at a bad end, at each end while the breaker limits, and at the tenant's first end in six hours, since
+    from then on every allocation reads this admission state. A bad end under a limit opens the breaker again: no other
+    job starts here before the allocation that opens it.
     """
     gate = Gate.over_all(GateKind.PLATFORM_TYPE, place.candidate.job_type)
     state = directory.over_all.get(gate.id)
@@ -83,14 +85,14 @@ def record_end(
 
 
 def is_recent(end: End, now: datetime) -> bool:
-    """Whether it still counts."""
+    """Returns whether the end is young enough to count."""
     return end.at > now - MAX_AGE
 
 
 def apply_ends(
     breaker: Breaker, rule: BreakerRule | None, rings: Mapping[str, Iterable[End]], now: datetime, *, has_waiting: bool
 ) -> tuple[Breaker, ...]:
-    """Where it stands by time, and then by the ends at all admission states that are of its epoch."""
+    """Returns the breaker as time leaves it, and then after the ends of its epoch at all admission states."""
     if rule is None:
         return (breaker,)
     by_time = advance(breaker, now)

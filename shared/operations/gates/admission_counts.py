@@ -1,8 +1,8 @@
 """Counts a tenant's jobs by their rows, while other jobs of the tenant come and end (R48).
 
-Nothing waits for a count but an admission. A job that comes meanwhile is staged, and its ACTIVE row says that no count
-has it. A job that ends meanwhile leaves a FREED row, as always. The count has each job with a FREED row too, whether
-its ACTIVE row was there when its page was read or not, since a later turn counts it out.
+Only admissions wait for a count. A job that comes meanwhile is staged, and its ACTIVE row says that no count has it. A
+job that ends meanwhile leaves a FREED row, as always. The count has each job with a FREED row too, with or without its
+ACTIVE row, since a later turn counts it out.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from shared.operations.context import Context
 from shared.ports.admissions import AdmissionWrite, StoredAdmission
 from shared.ports.index import ActiveRow
 
-#: a count that writes nothing for this long has died; another process begins anew
+#: a count that writes nothing for this time has died; another process begins again
 _COUNTING = timedelta(seconds=5)
 _PAGE = 1000
 
@@ -33,7 +33,7 @@ async def recount(
 ) -> StoredAdmission:
     """Counts active, waiting and other staged jobs by the tenant's ACTIVE and FREED rows; admits none meanwhile.
 
-    Raises TooMany with `at_most_one_page`, where 1,000 jobs or more live; Conflict, AlreadyExists, LedgerUnavailable.
+    Raises TooManyJobs with `at_most_one_page` if 1,000 jobs or more live; Conflict, AlreadyExists, LedgerUnavailable.
     """
     first: list[ActiveRow] | None = None
     if at_most_one_page:
@@ -46,22 +46,21 @@ async def recount(
     places: dict[str, Place] = {}
     async for page in _read_pages(context, tenant):
         if places and (now := context.clock.now()) > (counting.admission.counting_until or now) - _COUNTING / 2:
-            # else another begins while this one is at it, and of two none would come to its end
+            # else another process begins a count too, and neither ends
             counting = await _write(context, counting, replace(counting.admission, counting_until=now + _COUNTING))
-        # a job that a process without knowledge of the quota created meanwhile is for the second count
+        # the second count has the jobs of a process that did not know of the quota
         places |= {row.job_id: row.counted_place for row in page if row.place is not None or row.created_at <= began}
     for freed in await _list_freed(context, tenant):
         if freed.is_counted(began):
-            # the turn that takes this row counts the job out; its ACTIVE row may be there, and hold nothing
+            # the turn that takes this row counts the job out; its ACTIVE row may be there and hold no slot
             places[freed.job_id] = freed.place
         else:
-            # that turn does nothing
             places.pop(freed.job_id, None)
     return await _write(context, counting, apply_count(counting.admission, [*places.values()], began))
 
 
 async def _write(context: Context, before: StoredAdmission | None, after: AdmissionState) -> StoredAdmission:
-    """The admission state as it stands after the write. Raises Conflict, AlreadyExists, LedgerUnavailable."""
+    """Returns the admission state as stored after the write. Raises Conflict, AlreadyExists, LedgerUnavailable."""
     await context.index.write_admission(AdmissionWrite(before=before, after=after))
     found = await context.admissions.read(after.tenant)
     if found is None or found.admission.counting_until != after.counting_until:
@@ -70,7 +69,7 @@ async def _write(context: Context, before: StoredAdmission | None, after: Admiss
 
 
 async def list_places(context: Context, tenant: str, *, until: datetime | None = None) -> list[Place]:
-    """Returns the places of all the tenant's living jobs. Raises LedgerUnavailable; TooMany at `until`."""
+    """Returns the places of all the tenant's living jobs. Raises LedgerUnavailable; TooManyJobs at `until`."""
     found: list[Place] = []
     async for page in _read_pages(context, tenant):
         if until is not None and context.clock.now() >= until:
@@ -80,9 +79,9 @@ async def list_places(context: Context, tenant: str, *, until: datetime | None =
 
 
 async def _read_pages(context: Context, tenant: str) -> AsyncIterator[list[ActiveRow]]:
-    """The tenant's ACTIVE rows, as many at once as one query gives; no page is empty.
+    """Reads the tenant's ACTIVE rows, one query a page; no page is empty.
 
-    Raises Undecodable: a count without a job would admit another in its place.
+    Raises Undecodable: a count without a job would admit another in its slot.
     """
     rows = await context.index.list_active(tenant, after=None, limit=_PAGE)
     while rows:
@@ -99,5 +98,5 @@ async def _list_freed(context: Context, tenant: str) -> list[Freed]:
 
 
 def place_of(row: ActiveRow) -> Place:
-    """A job that no gate concerned when it was created is inside."""
+    """A job that no quota concerned when it was created is active."""
     return row.counted_place

@@ -1,7 +1,7 @@
-"""A change of a tenant's admission state: read with counts that hold, written under its ETag, followed by the calls it
-owes (R48).
+"""Changes a tenant's admission state: reads it with valid counts, writes it under its ETag, and sends the calls that
+follow (R48).
 
-Within a process the writers of an admission state take turns; between processes the one that lost looks again (Race
+Within a process the writers of an admission state take turns. Between processes the writer that lost reads again (Race
 admission).
 """
 
@@ -31,20 +31,20 @@ from shared.ports.admissions import AdmissionWrite, StoredAdmission
 from shared.ports.index import FIRST_CHECK
 from shared.time_limits import time_limit
 
-#: a process with an older directory may have begun and ended jobs so long after the first rule of a tenant
+#: a process with an older directory may begin and end jobs for this time after the first rule of a tenant
 _SECOND_COUNT = timedelta(minutes=1)
 _MAX_RACES = 40
-#: callers wait so long for an answer
+#: maximum wait of a caller
 _PATIENCE = timedelta(seconds=20)
 #: a request, a reply or a sweep waits this long for a count of the tenant's jobs
 COUNTS_PATIENCE = timedelta(seconds=1)
-#: new jobs, or jobs that join the waiting queue, of one transaction
+#: maximum number of new or joining jobs in one transaction
 MAX_JOBS = 18
-#: operations of a transaction, without the admission state's row and what time alone does to its breakers
+#: operations of a transaction without the admission state's row and the log entries that time adds
 FREE_OPERATIONS = 100 - 1 - MAX_ADVANCED
 #: operations of each job that a transaction admits
 OPERATIONS_OF_ADMISSION = 4
-#: between two tries; one writer wins each race, so the wait doubles after some races only
+#: waits between two tries; one writer wins each race, so the wait doubles only after some races
 _FIRST_WAIT_S, _LONGEST_WAIT_S = 0.01, 1.0
 _RACES_OF_A_WAIT = 6
 #: minimum time between two calls of a process for a tenant's turn
@@ -57,26 +57,26 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True)
 class AdmittedJobs:
-    """Jobs that a transaction let in; each has to learn it."""
+    """Jobs that a transaction admitted; the caller notifies each."""
 
     job_ids: tuple[str, ...] = ()
-    #: of each the gates that it passed; see `shared.core.jobs.occurrences.Admitted`
+    #: for each job the quotas that it passed; see `shared.core.jobs.occurrences.Admitted`
     passed: tuple[tuple[dict[str, Any], ...], ...] = ()
-    #: more could go in, if there had been room
+    #: more jobs could be admitted if the transaction had room
     more: bool = False
-    #: gates whose breaker opened with it
+    #: quotas whose breaker the transaction opened
     breakers_opened: tuple[GateState, ...] = ()
 
 
 async def read_directory(context: Context) -> Directory:
-    """Which tenants have gates, at most ten seconds old. Raises LedgerUnavailable."""
+    """Returns the quotas that this process knows, at most ten seconds old. Raises LedgerUnavailable."""
     return await context.process.gate_directory.read(
         context.admissions, context.settings, context.clock.now(), context.random
     )
 
 
 class Uncounted(Exception):
-    """The admission state has no counts that hold; `stored` is what a count begins with."""
+    """The admission state has no valid counts; a count begins with `stored`."""
 
     def __init__(self, stored: StoredAdmission | None) -> None:
         super().__init__()
@@ -84,7 +84,7 @@ class Uncounted(Exception):
 
 
 class QuotasUnknown(Contended):
-    """The quotas or the counts of the tenant are not known now: a job is staged, and moves on later."""
+    """The quotas or the counts of the tenant are not known now: a job is staged, and continues later."""
 
 
 class BeingCounted(QuotasUnknown):
@@ -105,13 +105,12 @@ async def act_on_admission(
     counts_patience: timedelta = _PATIENCE,
     alongside: Callable[[], Awaitable[None]] | None = None,
 ) -> _T:
-    """`act` on the admission state as it is, again where its write lost (Conflict, AlreadyExists); counted first where
-    it is not.
+    """Calls `act` with the admission state, again if its write lost (Conflict, AlreadyExists); counts the tenant's jobs
+    first if necessary.
 
-    `patience`: for other writers, the turn of this process included; `counts_patience`: for a count, of which only one
-    page of rows is read here if it is shorter than usual. `alongside`: a read that each try makes together with that of
-    the admission state, so before or after it. Raises QuotasUnknown, BeingCounted, Contended,
-    LedgerUnavailable.
+    `patience`: maximum wait for other writers, those of this process included. `counts_patience`: maximum wait for a
+    count; a shorter one than usual reads at most one page of rows. `alongside`: a read that each try makes together
+    with that of the admission state. Raises QuotasUnknown, BeingCounted, Contended, LedgerUnavailable.
     """
     try:
         directory = await read_directory(context)
@@ -131,7 +130,7 @@ async def act_on_admission(
                 await request_turn(context, tenant)
                 raise BeingCounted("the tenant's jobs are being counted") from None
             except (Conflict, AlreadyExists):
-                # another process counts it
+                # another process counts the jobs
                 await _wait_for_count(context, race, began + counts_patience)
         except _Counting:
             await _wait_for_count(context, race, began + counts_patience)
@@ -168,7 +167,7 @@ async def _wait(context: Context, doublings: int) -> None:
 
 
 async def request_turn(context: Context, tenant: str) -> None:
-    """Has a turn of the tenant taken soon, once a second from this process; a call that is lost is for the sweeper."""
+    """Calls for a turn of the tenant, at most once a second from this process; the sweeper repeats a lost call."""
     turn, now = context.process.gate_directory.turn(tenant), context.clock.now()
     if turn.called_at is not None and now - turn.called_at < _BETWEEN_CALLS:
         return
@@ -222,7 +221,7 @@ async def read_counted(
 async def _read_counted(
     context: Context, tenant: str, directory: Directory, alongside: Callable[[], Awaitable[None]] | None
 ) -> StoredAdmission:
-    """The admission state with counts that hold. Raises Uncounted, _Counting, LedgerUnavailable."""
+    """Returns the admission state with valid counts. Raises Uncounted, _Counting, LedgerUnavailable."""
     if alongside is None:
         stored = await context.admissions.read(tenant)
     else:
@@ -237,7 +236,7 @@ async def _read_counted(
 
 
 def _is_counted(admission: AdmissionState, directory: Directory, now: datetime) -> bool:
-    """Whether its counts hold: it was counted since gates concern the tenant, and once more a minute later."""
+    """Returns whether the counts are valid: made since a quota concerns the tenant, and again a minute later."""
     opened = directory.counts_needed_since(admission.tenant)
     if opened is not None and now >= opened + _SECOND_COUNT:
         opened += _SECOND_COUNT
@@ -267,7 +266,7 @@ async def prepare_write(
     log: tuple[LogEntry, ...] = (),
     freed: tuple[Freed, ...] = (),
 ) -> AdmissionWrite:
-    """Raises LedgerUnavailable."""
+    """Returns the write of `selected`, with its wake-up, its log and its slot time. Raises LedgerUnavailable."""
     now = context.clock.now()
     after = (
         schedule_wake_up(selected.admission, directory, now, exhausted=selected.exhausted)
@@ -290,9 +289,9 @@ async def prepare_write(
 async def send_calls(
     context: Context, write: AdmissionWrite, directory: Directory, *, to_allocate: Iterable[Gate] = ()
 ) -> None:
-    """Sends what a written admission state asks for, a look or a division, and hints; what is lost comes by the sweep.
+    """Sends the wake-up, the requests for allocations and the hints that a written admission state needs.
 
-    `to_allocate`: gates whose next division has to read this admission state.
+    The sweeper repeats what is lost. `to_allocate`: quotas whose next allocation must read this admission state.
     """
     note_admission_log(context.events, write)
     tenant, after = write.after.tenant, write.after
@@ -312,14 +311,14 @@ async def send_calls(
 async def request_due_allocations(
     context: Context, before: AdmissionState, after: AdmissionState, directory: Directory
 ) -> None:
-    """Asks for the divisions that a change of the admission state owes; what is lost comes by the sweep."""
+    """Requests the allocations that a change of the admission state needs; the sweeper repeats what is lost."""
     with telemetry.tolerate((BusUnavailable, LedgerUnavailable)):
         for gate, wants_more in demand.find_due_allocations(before, after, directory, context.clock.now()):
             await request_allocation(context, gate, after.tenant if wants_more else None)
 
 
 async def repeat_call(context: Context, tenant: str, wake_at: datetime | None) -> None:
-    """Repeats the call of `wake_at` where this process may have taken it early: its clock is behind the bus's (R51).
+    """Repeats the wake-up at `wake_at` if this process, whose clock is behind the bus's, may have taken it early (R51).
 
     The second call comes later by as much as this clock is behind, so that a slow clock costs one call and no loop.
     """
@@ -340,7 +339,7 @@ async def request_blocked_allocations(context: Context, admission: AdmissionStat
 
 
 async def request_allocation(context: Context, gate: Gate, tenant: str | None = None) -> None:
-    """Has the gate divided soon; `tenant`: it wants more. Raises BusUnavailable, LedgerUnavailable."""
+    """Requests an allocation of the quota; `tenant`: it requests more. Raises BusUnavailable, LedgerUnavailable."""
     if tenant is not None:
         await context.allocations.ask(gate.id, tenant)
     now = context.clock.now()

@@ -1,4 +1,4 @@
-"""Waiting jobs that move at their tenant's admission state: in the waiting queue, and out of it (R48, R49).
+"""Moves waiting jobs at their tenant's admission state: within the waiting queue, and out of it (R48, R49).
 
 Every change is one transaction of the tenant's partition, under the admission state's ETag.
 """
@@ -31,7 +31,7 @@ from shared.ports.index import FIRST_CHECK
 
 
 async def count_active(context: Context, tenant: str) -> tuple[int | None, int | None]:
-    """The tenant's jobs that are inside, and how many may be; None: nobody counts, or no number is set.
+    """Returns the tenant's active jobs and its `max_active`; None if they are not counted, or without a limit.
 
     Raises Contended, LedgerUnavailable.
     """
@@ -54,9 +54,9 @@ async def move_job(
     *,
     candidate: Candidate | None = None,
 ) -> AdmittedJobs:
-    """REORDER or STEP_OUT, where it is still owed; the sweeper looks at a job that waits at `due_at`.
+    """Does REORDER or STEP_OUT if it is still due; the sweeper checks a waiting job at `due_at`.
 
-    `candidate`: as its gates see the job by now. Raises BeingCounted, Contended, LedgerUnavailable.
+    `candidate`: the job as its quotas see it now. Raises BeingCounted, Contended, LedgerUnavailable.
     """
 
     async def act(stored: StoredAdmission, directory: Directory) -> AdmittedJobs:
@@ -65,14 +65,14 @@ async def move_job(
             return AdmittedJobs()
         place = admission_counts.place_of(active)
         if place.state is not PlaceState.ARRIVING and owed is Owed.STEP_OUT:
-            # Race place: who moved the job since may have moved its place; who moves it from now on meets this write,
-            # or this write theirs (`holds_place`)
+            # Race place: a process that changed the job since may have moved its place; one that changes it from now on
+            # meets this write, or this write meets that one (`holds_slot`)
             found = await context.ledger.read(job_id)
             if found is None or places.find_owed(found.record.job, place) is not owed:
                 return AdmittedJobs()
         if owed is Owed.REORDER and place.queue is not None and candidate != place.candidate:
             admission = remove_waiting(stored.admission, place.queue)
-            # those that wait go first
+            # waiting jobs go first
             selected = await select_admissions(context, admission, directory, MAX_ADMITTED, leaving=job_id)
             try:
                 admission, place = admit_or_queue(
@@ -96,9 +96,9 @@ async def move_job(
 
 
 async def holds_slot(context: Context, tenant: str, job_id: str) -> bool:
-    """Whether a job that was paused is inside now; the admission state is written, unchanged.
+    """Returns whether a job that was paused is active now; writes the admission state unchanged.
 
-    Race place: whoever read the job while it was paused, and takes its place away for that, meets this write. Raises
+    Race place: a process that read the job while it was paused, and takes its place away, meets this write. Raises
     Contended, LedgerUnavailable.
     """
 

@@ -1,8 +1,8 @@
-"""Divisions of a gate over all tenants: who of them lets in how many (R54).
+"""Allocates a quota over all tenants among the tenants (R54).
 
-Whoever is stopped by such a gate alone makes one, or calls for it: the calls, the queue and the sweeper see to it that
-one follows. One that dies has lent too little, never too much. Two at once are safe (Race division): the allocation
-record is written under its ETag, and no gift of an earlier one comes after a later one has taken.
+A tenant that only such a quota stops makes an allocation or calls for one; the queue and the sweeper make sure that one
+follows. An allocation that dies has granted too little, never too much. Two at once are safe (Race division): the
+allocation record is written under its ETag, and no grant of an earlier one follows a later one's reclaim.
 """
 
 from __future__ import annotations
@@ -31,27 +31,28 @@ from shared.operations.process.gate_directory import DIRECTORY_LIVES
 from shared.ports.admissions import StoredAdmission
 from shared.ports.allocations import StoredAllocationRecord
 
-#: the epochs of an allocation record are numbers of 32 bits
+#: an allocation record numbers its allocations in 32 bits
 _FIRST_EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
-#: a gate is divided so often at most
+#: minimum interval between two allocations of a quota
 INTERVAL = timedelta(seconds=1)
-#: while anybody waits for more: who lets its own next ones in says nothing, and its place time grows
+#: interval while a tenant requests more: others admit without a report, and their slot time grows
 _RETRY_INTERVAL = timedelta(seconds=10)
-#: maximum wait for the other writers of one tenant's admission state; the next division repeats what was not written
+#: maximum wait for the other writers of one tenant's admission state; the next allocation repeats what was not written
 _PATIENCE = timedelta(seconds=5)
-#: an allocation record with a breaker is looked over so often at least
+#: maximum time between two allocations of a record with a breaker
 _MAX_AGE = timedelta(hours=1)
 
 
-#: by tenant: whom a division let in; each has to learn it
+#: jobs that an allocation admitted, by tenant; each must be notified
 Admissions = dict[str, AdmittedJobs]
 
 
 async def allocate_on_call(context: Context, gate: Gate, since: datetime) -> Admissions:
-    """A division for what happened at `since`, unless one has seen it. Raises LuciusError.
+    """Allocates for an event at `since`, unless an allocation has read it. Raises LuciusError.
 
-    `since` is of another process's clock. So it voids no call while an ask is there, which a division takes away once
-    it has read the tenant's admission state; and without one it has to be over by more than clocks differ.
+    The clock of another process gave `since`. So a call counts while a request row is there, which an allocation
+    removes once it has read the tenant's admission state. Without a row, the allocation must be later by more than
+    clocks differ.
     """
     stored, now = await context.allocations.read(gate.id), context.clock.now()
     if stored is not None and stored.record.allocated_at is not None:
@@ -61,11 +62,11 @@ async def allocate_on_call(context: Context, gate: Gate, since: datetime) -> Adm
             if allocated_at > since + 2 * admission_turns.CLOCK_SKEW or not _is_due(context, directory, record, gate):
                 return {}
             if allocated_at > since:
-                # that one may have begun before: one more, where none follows it within ten seconds anyway
+                # that allocation may have begun before: one more, unless one follows within ten seconds anyway
                 if not record.unmet:
                     await context.bus.admission_calls.divide(gate.id, at=allocated_at + INTERVAL, since=allocated_at)
                 return {}
-        # a clock that is ahead of the others makes no call wait for longer than a second of its own
+        # a clock that is ahead delays no call by more than a second of its own
         if now < (soonest := min(allocated_at, since) + INTERVAL):
             await context.bus.admission_calls.divide(gate.id, at=soonest, since=since)
             return {}
@@ -73,7 +74,7 @@ async def allocate_on_call(context: Context, gate: Gate, since: datetime) -> Adm
 
 
 async def allocate_if_due(context: Context, directory: Directory, gate: Gate) -> Admissions:
-    """Divides a gate whose call may have been lost: the sweeper's part. Raises LuciusError."""
+    """Allocates a quota whose call may have been lost, for the sweeper. Raises LuciusError."""
     if gate.kind not in ALLOCATED:
         return {}
     stored = await context.allocations.read(gate.id)
@@ -82,9 +83,9 @@ async def allocate_if_due(context: Context, directory: Directory, gate: Gate) ->
 
 
 async def allocate_after_change(context: Context, gate: Gate) -> Admissions:
-    """Divides a gate after a change that is in effect: a fault is logged, and the sweeper divides the gate."""
+    """Allocates a quota after a change that is in effect; a fault is logged, and the sweeper allocates the quota."""
     with telemetry.tolerate(BusUnavailable):
-        # processes with an older directory may divide by the rule of before until then
+        # processes with an older directory may allocate by the earlier rule until then
         await context.bus.admission_calls.divide(gate.id, at=context.clock.now() + DIRECTORY_LIVES + INTERVAL)
     try:
         return await allocate(context, gate)
@@ -98,9 +99,9 @@ def _log_unallocated(gate: Gate, fault: Exception) -> None:
 
 
 def _is_due(context: Context, directory: Directory, record: AllocationRecord, gate: Gate) -> bool:
-    """Whether a division is owed by the allocation record alone, whoever asks."""
+    """Returns whether the allocation record alone requires an allocation."""
     now = context.clock.now()
-    # ends that are too old to count leave the allocation record with their tenants
+    # tenants leave the record when their ends are too old to count
     is_old = record.breaker is not None and bool(record.accounts) and now - (record.allocated_at or now) >= _MAX_AGE
     return record.unmet or record.is_limited or is_old or not is_counted(directory, record, gate, now)
 
@@ -108,10 +109,10 @@ def _is_due(context: Context, directory: Directory, record: AllocationRecord, ga
 async def allocate_for_job(
     context: Context, gate: Gate, new_job: Candidate, tenant: str, *, rejects: bool
 ) -> Admissions:
-    """A division for a new job that waits for its answer; where the job may wait in line, not one too soon.
+    """Allocates for a new job whose request waits; not too soon if the job may wait in its queue.
 
-    One that `rejects` waits for the second to be over, unless a division since its coming has lent all there is; it
-    raises what a division raises. Any other one is staged then.
+    If the quota `rejects`, it waits for the minimum interval, unless an allocation since the job's arrival has granted
+    all slots, and raises what an allocation raises. Otherwise a fault only leaves the job staged.
     """
     try:
         return await _allocate_for_job(context, gate, new_job, tenant, rejects=rejects)
@@ -127,14 +128,14 @@ async def _allocate_for_job(
 ) -> Admissions:
     """Raises LuciusError."""
     arrived = context.clock.now()
-    # with a blank before it it is no tenant's
+    # the blank keeps this key apart from tenant names
     async with context.process.gate_directory.turn(f" {gate.id}"):
         stored = await context.allocations.read(gate.id)
         record = stored.record if stored is not None else None
-        # else something is lent to those who do not need it
+        # too early an allocation grants slots to tenants that do not need them
         if record is not None and record.allocated_at is not None and record.unmet:
             now = context.clock.now()
-            # one that is ahead of this clock was made by another process, before this job came or after it
+            # a time after this clock is another process's; it may be of before or after the job's arrival
             if arrived < record.allocated_at <= now:
                 return {}
             wait = record.allocated_at + INTERVAL - now
@@ -147,11 +148,11 @@ async def _allocate_for_job(
 
 @dataclass(frozen=True)
 class _Inputs:
-    """What a division goes by."""
+    """The inputs of an allocation."""
 
     gate: Gate
     state: GateState
-    #: None: the gate has no number
+    #: None: the quota has no number
     max_active: int | None
     stored: StoredAllocationRecord | None
     record: AllocationRecord
@@ -161,10 +162,10 @@ class _Inputs:
 async def allocate(
     context: Context, gate: Gate, *, requesting: str | None = None, new_job: Candidate | None = None
 ) -> Admissions:
-    """Reads who has and who wants, takes, writes the allocation record, gives; another that was written meanwhile ends
-    it.
+    """Runs one allocation: reads the demand, reclaims slots, writes the record, grants slots. Stops on a concurrent
+    write.
 
-    `requesting`: a tenant that wants more, with its new job. Raises LuciusError.
+    `requesting`: a tenant that requests more, with its new job. Raises LuciusError.
     """
     context = context.of_all_tenants
     directory = await admission_turns.read_directory(context)
@@ -178,24 +179,24 @@ async def allocate(
     try:
         if not is_counted(directory, read.record, gate, now):
             if (counted := await count_all(context, directory, gate, stored, read.record, now)) is None:
-                # there are more
+                # a later allocation counts the other tenants
                 await _schedule(context, gate, now + INTERVAL, now)
                 return {}
             read = replace(read, stored=counted, record=counted.record)
         return await _allocate(context, directory, read, requesting, new_job, opened)
     except (Conflict, AlreadyExists):
-        # another division has just been made
+        # another allocation has written
         return {}
     finally:
         await request_incidents(context, opened)
 
 
 def _make_first_record(gate: Gate, now: datetime) -> AllocationRecord:
-    """Returns the allocation record of a gate that has none, or whose row is lost.
+    """Returns the allocation record of a quota that has none, or whose row is lost.
 
-    Its epoch is the seconds since 2026. Each division adds one, on average less than once a second, so this is later
-    than the epochs of a lost allocation record. Slots that a lost allocation record lent to a tenant without jobs stay
-    with it until it asks.
+    Its epoch is the seconds since 2026. Each allocation adds one, on average less than once a second, so this is later
+    than the epochs of a lost record. Slots that a lost record granted to a tenant without jobs stay with it until it
+    requests more.
     """
     return AllocationRecord(gate_id=gate.id, epoch=int((now - _FIRST_EPOCH).total_seconds()))
 
@@ -208,7 +209,7 @@ async def _allocate(
     new_job: Candidate | None,
     opened: list[GateState],
 ) -> Admissions:
-    """`opened` gets the gate if its breaker opens. Raises Conflict, AlreadyExists, and other LuciusErrors."""
+    """`opened` gets the quota if its breaker opens. Raises Conflict, AlreadyExists, and other LuciusErrors."""
     gate, record, epoch = read.gate, read.record, read.record.epoch + 1
     asks = await context.allocations.asks(gate.id)
     requesting_tenants = [ask.tenant for ask in asks] + ([requesting] if requesting is not None else [])
@@ -219,7 +220,7 @@ async def _allocate(
         try:
             admission, directory = await admission_turns.read_counted(context, tenant, patience=DEMAND_PATIENCE)
         except Exception as fault:
-            # it holds up no other, and keeps what it was lent
+            # it delays no other tenant, and keeps its grant
             telemetry.record_fault(fault)
             return None
         return measure_demand(admission, directory, gate, read.now, new_job if tenant == requesting else None)
@@ -243,7 +244,7 @@ async def _allocate(
     granted = granted | {tenant: max(demand.share.slots, demand.active) for tenant, demand in reclaimed.items()}
     demands = found
     if limit is not None:
-        # jobs may have gone in at an admission state before it was told of the breaker
+        # a job may start at an admission state that does not know the breaker yet
         limit = (allocation.count_slots(read.max_active, breaker, demands, read.now) or 0) - unread_grants
         granted = allocation.compute_grants(limit, targets, granted, demands, accounts)
     accounts = {tenant: replace(account, granted=granted[tenant]) for tenant, account in accounts.items()}
@@ -278,7 +279,7 @@ async def _allocate(
         later = read.now + _RETRY_INTERVAL
         soonest = at if at is not None and not (lacks_slots or is_cut) else min(at or later, later)
         if breaker is not None and (change := find_next_change(breaker, read.now)) is not None:
-            # an open one lends nothing before
+            # an open breaker grants nothing before
             soonest = change if breaker.state is BreakerState.OPEN else min(soonest, change)
         await _schedule(context, gate, max(soonest, read.now + INTERVAL), read.now)
     return admissions
@@ -293,9 +294,10 @@ async def _reclaim(
     epoch: int,
     breaker: Breaker | None,
 ) -> list[Demand] | None:
-    """The claims after what is above the goals was taken, and each admission state was told where the breaker stands.
+    """Reclaims slots above the targets, and gives each admission state the state of the breaker. Returns the demands
+    after it.
 
-    None: a later division has taken from one of them, or knows more of the breaker.
+    None: a later allocation has reclaimed from one of them, or knows more of the breaker.
     """
 
     async def one(demand: Demand) -> Demand | None:
@@ -309,13 +311,13 @@ async def _reclaim(
                 return None
             admission = admission.with_share(share)
             write = await admission_turns.prepare_write(context, stored, directory, AdmissionResult(admission))
-            # nobody is called for what a take shuts: the next division comes when it may open
+            # the next allocation opens what this reclaim shuts: no wake-up is needed
             write = replace(write, after=replace(write.after, wake_at=stored.admission.wake_at))
             await context.index.write_admission(write)
             counted = admission.count_used(gate)
             return replace(demand, share=share, active=counted, earlier=admission.count_active(gate) - counted)
 
-        # whether it was taken or not, no more than that is lent
+        # with or without the write, no more than that is granted
         with telemetry.tolerate(Exception):
             return await admission_turns.act_on_admission(
                 context, demand.tenant, act, patience=_PATIENCE, counts_patience=DEMAND_PATIENCE
@@ -329,7 +331,7 @@ async def _reclaim(
 async def _grant(
     context: Context, gate: Gate, record: AllocationRecord, targets: Mapping[str, int], demands: Iterable[Demand]
 ) -> Admissions:
-    """Each has its share, and lets in by it; one that cannot be written is repaired by the next division."""
+    """Writes the grant of each tenant, which then admits jobs; the next allocation repairs one that fails."""
 
     found: Admissions = {}
 
@@ -356,7 +358,7 @@ def _make_grant(
     async def act(stored: StoredAdmission, directory: Directory) -> AdmittedJobs:
         before = stored.admission.share(gate)
         share = _apply_grant(before, record, account, slots)
-        # where it is the same the admission state may have learned by the directory that the breaker is closed
+        # an equal share: the directory may have told the admission state that the breaker is closed
         admission = stored.admission.with_share(share) if share != before else stored.admission
         selected = await admission_turns.select_admissions(context, admission, directory, MAX_ADMITTED)
         if selected.admission is stored.admission:
@@ -365,7 +367,7 @@ def _make_grant(
         await context.index.write_admission(write)
         await admission_turns.send_calls(context, write, directory)
         if not record.unmet and is_blocked(write.after, directory, gate, context.clock.now()):
-            # it has come to want more since it was read, and nobody else knows
+            # its requests began after the demand was read, and no allocation has them
             await admission_turns.request_allocation(context, gate, stored.admission.tenant)
         return admission_turns.get_admitted(selected)
 
@@ -373,7 +375,7 @@ def _make_grant(
 
 
 def _apply_grant(share: Share, record: AllocationRecord, account: Account, slots: int) -> Share:
-    """What the allocation record lends, where the share is of no later epoch of the breaker."""
+    """Returns the share with its grant, unless it has another epoch of the breaker."""
     if record.breaker is None:
         return allocation.grant(share, account, slots, record.epoch)
     if share.breaker.epoch != record.breaker.epoch:
@@ -382,6 +384,6 @@ def _apply_grant(share: Share, record: AllocationRecord, account: Account, slots
 
 
 async def _schedule(context: Context, gate: Gate, at: datetime, since: datetime) -> None:
-    """The next division, unless another comes before it; a call that is lost is the sweeper's."""
+    """Calls for the next allocation, unless another comes before it; the sweeper repeats a lost call."""
     with telemetry.tolerate(BusUnavailable):
         await context.bus.admission_calls.divide(gate.id, at=at, since=since)

@@ -1,4 +1,4 @@
-"""New jobs at their tenant's quotas: active, into the waiting queue, or refused (R48).
+"""Decides on new jobs by their tenant's quotas: active, queued, or refused (R48).
 
 Creations of one tenant that wait in one process are decided one after the other, and written in one transaction.
 """
@@ -48,22 +48,22 @@ from shared.ports.admissions import StoredAdmission
 from shared.ports.index import ActiveRow, Claim, Reservation
 from shared.refusals import LimitReached
 
-#: where nothing says when a gate opens: jobs end all the time
+#: for a quota without a known time of opening: jobs end all the time
 RETRY_AFTER_S = 30
-#: operations of a new job, without the jobs that it depends on
+#: operations of a new job, without its dependencies
 _OPERATIONS_OF_CREATION = 4
-#: a job for which no count came in time is staged beside the count, and so are those of the next seconds
+#: if a count takes too long, jobs of the next seconds are staged without one
 _STAGING_TIME = timedelta(seconds=2)
-#: then the job joins the waiting queue, if no sweep did that before
+#: then the job joins the waiting queue, unless a sweep did that before
 _COUNT_TIME = timedelta(seconds=10)
 
 
 @dataclass(frozen=True)
 class NeedsAllocation:
-    """Only a gate over all tenants stops the job: a division may have a place for it."""
+    """Only a quota over all tenants stops the job: an allocation may have a slot for it."""
 
     gate: Gate
-    #: else the request is refused
+    #: the quota refuses the request without a slot
     rejects: bool
 
 
@@ -72,7 +72,7 @@ class NeedsTurn:
     """A quota refuses the job, and the tenant has FREED rows that are not in its counts yet."""
 
 
-#: `None`: the claim is another's by now
+#: `None`: another job has the claim
 Reserving = tuple[Decision, AdmittedJobs] | NeedsAllocation | NeedsTurn | None
 
 
@@ -82,12 +82,11 @@ class Arrival:
 
     job: Job
     replacing: Claim | None
-    #: gates that need not be divided for it again
+    #: quotas that are allocated for it already
     allocated: Collection[Gate] = ()
-    #: its request takes another turn rather than be refused while FREED rows are left
+    #: its request takes another turn while FREED rows are left, and is not refused before
     may_need_turn: bool = False
     is_done: bool = False
-    #: the tenant's quotas or counts are not known now
     must_stage: bool = False
     found: Reserving = None
     refused: LimitReached | None = None
@@ -104,11 +103,12 @@ async def reserve_slot(
     allocated: Collection[Gate] = (),
     may_need_turn: bool = False,
 ) -> Reserving:
-    """The job's claim and its slot, after waiting jobs whose quotas have opened by time (R49: else a new job takes
-    what opened, and they wait for ever); None: the claim is another's by now, look again.
+    """Reserves the job's claim and its slot, after waiting jobs whose quotas time has opened (R49). None: another job
+    has the claim, read it again.
 
-    `allocated`: gates that need not be divided for it again; `may_need_turn`: the caller takes a turn of the
-    tenant and comes again. Raises LimitReached, Contended, LedgerUnavailable.
+    A new job that went first could take every slot that time opens. `allocated`: quotas that are allocated for it
+    already; `may_need_turn`: the caller takes a turn of the tenant and comes again. Raises LimitReached, Contended,
+    LedgerUnavailable.
     """
     turn = context.process.gate_directory.turn(job.tenant)
     arrivals = turn.arrivals
@@ -119,7 +119,7 @@ async def reserve_slot(
 
     async def act(stored: StoredAdmission, directory: Directory) -> None:
         if not own.is_done:
-            # a turn before this one may have had no room for it
+            # an earlier turn may have had no room for it
             waiting = [each for each in arrivals if each is not own]
             await _Together(context, stored, directory).reserve([own, *waiting])
 
@@ -128,7 +128,7 @@ async def reserve_slot(
             if not own.is_done and not own.must_stage:
                 await act_on_admission(context, job.tenant, act, counts_patience=COUNTS_PATIENCE)
     except QuotasUnknown:
-        # the others have waited as long, and those that come need not
+        # the others have waited as long, and later ones need not wait
         turn.stages_until = context.clock.now() + _STAGING_TIME
         for each in arrivals:
             each.must_stage = True
@@ -143,16 +143,16 @@ async def reserve_slot(
 
 @dataclass
 class _Decisions:
-    """What an admission state says to several creations."""
+    """The decisions of an admission state on several creations."""
 
     admission: AdmissionState
     made: list[tuple[Arrival, Decision]] = field(default_factory=list)
-    #: nothing is written for these
+    #: creations for which nothing is written
     ended: list[tuple[Arrival, NeedsAllocation | LimitReached]] = field(default_factory=list)
 
     @property
     def is_free(self) -> bool:
-        """Whether each job is active at once."""
+        """Returns whether each job is active at once."""
         return not self.ended and all(not decision.place.is_staged for _, decision in self.made)
 
 
@@ -165,9 +165,9 @@ class _Together:
     directory: Directory
 
     async def reserve(self, arrivals: Sequence[Arrival]) -> None:
-        """Ends each that has room in one transaction, the first one in any case.
+        """Ends each creation that fits into one transaction, the first one in any case.
 
-        Raises Conflict and AlreadyExists where the admission state moved, LedgerRefused, LedgerUnavailable.
+        Raises Conflict and AlreadyExists if the admission state changed, LedgerRefused, LedgerUnavailable.
         """
         together = list(_select_fitting(arrivals))
         try:
@@ -175,7 +175,7 @@ class _Together:
         except LedgerRefused:
             if len(together) == 1:
                 raise
-            # a row of another one may be why
+            # the ledger may have refused a row of another creation
             await self._reserve(together[:1])
 
     async def _reserve(self, arrivals: Sequence[Arrival]) -> None:
@@ -186,7 +186,7 @@ class _Together:
         decisions = self._decide(arrivals, selected.admission)
         taken = None
         if not decisions.is_free:
-            # slots may be free that the counts do not say
+            # slots may be free that the counts do not have
             limit = max(0, min(MAX_FREED, FREE_OPERATIONS - MAX_LOG - operations))
             rows = await read_freed(context, selected.admission.tenant, limit) if limit else []
             taken = take_freed(context, selected.admission, directory, rows, limit=limit)
@@ -194,7 +194,7 @@ class _Together:
                 decisions = self._decide(arrivals, taken.admission)
         if decisions.made:
             await self._write(selected, decisions, taken)
-        # not before: what another one was to take may be free after all
+        # only after the write: a slot that another creation was to get may be free
         for arrival, found in decisions.ended:
             if isinstance(found, LimitReached) and arrival.may_need_turn and taken is not None and taken.more:
                 arrival.end(NeedsTurn())
@@ -218,12 +218,12 @@ class _Together:
             raise
         entered = get_admitted(selected)
         if taken is not None:
-            # what it freed beside its own may be for waiting jobs
+            # waiting jobs may get the other slots that it freed
             more = entered.more or bool(taken.freed and write.after.queues)
             entered = replace(entered, more=more, breakers_opened=taken.opened)
         for arrival, decision in decisions.made:
             arrival.end((decision, entered))
-            # the first one tells the admitted jobs
+            # the first creation notifies the admitted jobs
             entered = AdmittedJobs()
         await send_calls(context, write, directory, to_allocate=taken.to_allocate if taken is not None else ())
         if taken is not None:
@@ -251,7 +251,7 @@ class _Together:
         return found
 
     async def _end_taken(self, decisions: Sequence[tuple[Arrival, Decision]], *, is_claimed: bool) -> None:
-        """Ends those whose claim is another's by now, and those that an earlier try of this very write reserved."""
+        """Ends creations whose claim another job has, and those that an earlier try of this write reserved."""
 
         async def one(item: tuple[Arrival, Decision]) -> None:
             arrival, decision = item
@@ -269,7 +269,7 @@ class _Together:
 
 
 def _select_fitting(arrivals: Sequence[Arrival]) -> Iterable[Arrival]:
-    """As many as one transaction has room for; two requests with one claim do not share it."""
+    """Selects the creations that fit into one transaction; two requests with one claim do not share it."""
     left = FREE_OPERATIONS
     claims: set[str] = set()
     for arrival in itertools.islice((each for each in arrivals if not each.is_done), MAX_JOBS):
@@ -294,8 +294,9 @@ def _make_reservation(job: Job, replacing: Claim | None, decision: Decision) -> 
 async def stage_uncounted(
     context: Context, job: Job, *, replacing: Claim | None
 ) -> tuple[Decision, AdmittedJobs] | None:
-    """The job is staged while its tenant's quotas or counts are not known; it is counted when it moves into the waiting
-    queue. Raises LedgerUnavailable.
+    """Stages the job while its tenant's quotas or counts are not known; it is counted when it joins the waiting queue.
+
+    Raises LedgerUnavailable.
     """
     now, candidate = context.clock.now(), Candidate.of(job)
     if job.dependencies:
@@ -327,7 +328,7 @@ def _find_needed_allocation(
     found = evaluate_candidate(admission, directory, candidate, context.clock.now())
     gate = demand.find_blocking_gate(found)
     if gate is None or demand.is_blocked(admission, directory, gate, context.clock.now()):
-        # those in line have asked
+        # the waiting jobs have requested an allocation
         return None
     rejects = any(
         verdict.blocked_by is not None and verdict.rule is not None and verdict.rule.rejects for verdict in found
@@ -336,7 +337,7 @@ def _find_needed_allocation(
 
 
 def _restore_decision(decision: Decision, active: ActiveRow) -> Decision:
-    """What the earlier try had decided, as far as its row says."""
+    """Returns the decision of the earlier try, as far as its row has it."""
     place = active.place or decision.place
     return (
         replace(decision, place=place)

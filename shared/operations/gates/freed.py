@@ -1,8 +1,8 @@
-"""Jobs that left: their FREED rows become free slots, and the next jobs are admitted (R48, R49).
+"""Turns the FREED rows of jobs that left into free slots, and admits the next jobs (R48, R49).
 
 An end touches no row of its tenant's quotas. It leaves a FREED row, in the transaction that removes ACTIVE. A turn
-takes all of the tenant's FREED rows at once: it lowers the counts, judges breakers, writes logs, and admits jobs. So a
-count is never too low. Many ends cost one turn; where the process dies between, the sweeper takes the turn.
+takes all of the tenant's FREED rows at once: it lowers the counts, evaluates breakers, writes logs, and admits jobs. So
+a count is never too low. Many ends cost one turn; if the process dies before it, the sweeper takes the turn.
 """
 
 from __future__ import annotations
@@ -39,18 +39,18 @@ from shared.ports.admissions import StoredAdmission
 from shared.ports.index import FIRST_CHECK
 from shared.time_limits import time_limit
 
-#: FREED rows that one transaction takes
+#: maximum number of FREED rows that one transaction takes
 MAX_FREED = 40
-#: entries of logs that they may add
+#: maximum number of log entries that they add
 MAX_LOG = 12
 #: an end waits this long for other writers; then another process, or the sweeper, takes the turn
 _PATIENCE = timedelta(seconds=5)
 
 
 async def may_be_counted(context: Context, job: Job) -> bool:
-    """Whether the job's end is a matter of its tenant's quotas; raises nothing of LUCIUS's.
+    """Returns whether the job's end may concern its tenant's quotas; raises no LuciusError.
 
-    Where the directory is unreadable it is: a FREED row too many does no harm.
+    True without a readable directory: a needless FREED row does no harm.
     """
     if job.staged_at is not None or job.dependencies is not None:
         return True
@@ -67,17 +67,18 @@ class CountedOut:
     admission: AdmissionState
     freed: tuple[Freed, ...] = ()
     log: tuple[LogEntry, ...] = ()
-    #: gates whose breaker opened
+    #: quotas whose breaker an end opened
     opened: tuple[GateState, ...] = ()
-    #: gates over all tenants whose next division has to see an end
+    #: quotas over all tenants whose next allocation must read an end
     to_allocate: frozenset[Gate] = frozenset()
     #: there are more rows
     more: bool = False
 
 
 async def read_freed(context: Context, tenant: str, limit: int) -> list[Freed]:
-    """The tenant's first FREED rows, without those that cannot be decoded: these keep their slots. Raises
-    LedgerUnavailable.
+    """Reads the tenant's first FREED rows, without those that cannot be decoded: these keep their slots.
+
+    Raises LedgerUnavailable.
     """
     return await context.admissions.freed(tenant, limit=limit, unread=[])
 
@@ -85,10 +86,10 @@ async def read_freed(context: Context, tenant: str, limit: int) -> list[Freed]:
 def take_freed(
     context: Context, admission: AdmissionState, directory: Directory, rows: Sequence[Freed], *, limit: int = MAX_FREED
 ) -> CountedOut:
-    """The admission state with these FREED rows, the tenant's first `limit`, in its counts."""
+    """Counts these FREED rows, the tenant's first `limit`, out."""
     counted = CountedOut(admission)
     for each in sorted(rows, key=lambda row: row.freed_at):
-        # one end adds two at most
+        # one end adds at most two
         if len(counted.log) > MAX_LOG - 2:
             return replace(counted, more=True)
         after = _count_out(context, counted.admission, directory, each)
@@ -113,7 +114,7 @@ def _count_out(context: Context, admission: AdmissionState, directory: Directory
 
 
 def log_opened_breakers(opened: Iterable[GateState]) -> None:
-    """Logs each breaker that a transaction opened, also one of a division.
+    """Logs each breaker that a transaction opened, also one of an allocation.
 
     A process that dies before, or loses the transaction's answer, does not log it; the quota's log and row have it.
     """
@@ -123,9 +124,9 @@ def log_opened_breakers(opened: Iterable[GateState]) -> None:
 
 
 async def request_incidents(context: Context, opened: Iterable[GateState]) -> None:
-    """Has the incident of each breaker made; where the call fails, for whatever reason, the sweeper makes it."""
+    """Calls for the incident of each breaker; the sweeper makes it if the call fails."""
     for state in opened:
-        # it stops nothing of the job whose end opened the breaker
+        # a fault must not stop the job whose end opened the breaker
         with telemetry.tolerate(Exception, "INCIDENT_LATE", gate=state.gate.id):
             await context.bus.admission_calls.call(state.gate.tenant, breaker_of=state.gate.id)
 
@@ -133,11 +134,11 @@ async def request_incidents(context: Context, opened: Iterable[GateState]) -> No
 async def take_turn(
     context: Context, tenant: str, *, counts: bool = True, due_at: datetime | None = None
 ) -> AdmittedJobs:
-    """One turn of the tenant: takes its FREED rows and admits waiting jobs, at most 20 (R49).
+    """Takes one turn of the tenant: counts its FREED rows out and admits waiting jobs, at most 20 (R49).
 
-    It also repeats a request for an allocation that may have been lost. `counts`: the caller may count the tenant's
-    jobs first, however many they are; else 1,000 at most. `due_at`: when the call was due that asks for the turn.
-    Raises Contended, LedgerUnavailable.
+    It also repeats a request for an allocation that may have been lost. `counts`: the caller may count all the tenant's
+    jobs first; else 1,000 at most. `due_at`: when the call was due that started the turn. Raises Contended,
+    LedgerUnavailable.
     """
 
     async def act(stored: StoredAdmission, directory: Directory) -> AdmittedJobs:
@@ -147,7 +148,7 @@ async def take_turn(
         if due_at is not None and after.wake_at == stored.admission.wake_at == due_at:
             await repeat_call(context, tenant, due_at)
         if not entered.more:
-            # for those who stay after a hold that ended, or an ask that was lost: no division knows of them
+            # no allocation has jobs that stay after a hold that ended, or a lost request
             await request_blocked_allocations(context, after, directory)
         return entered
 
@@ -177,12 +178,12 @@ async def take_turn_after_end(context: Context, tenant: str, job_id: str) -> Adm
         counted = take_freed(context, stored.admission, directory, rows)
         found = {each.job_id for each in counted.freed}
         if job_id not in found and not counted.more:
-            # those that came meanwhile have a turn of their own
+            # ends that came meanwhile have a turn of their own
             asked.difference_update(found)
             return AdmittedJobs()
         entered, _ = await _write_turn(context, stored, directory, counted)
         if counted.more:
-            # the others have turns of their own, with the next rows
+            # the other ends have turns of their own, with the next rows
             asked.intersection_update({*found, job_id})
         return replace(entered, more=entered.more or (counted.more and job_id not in found))
 
@@ -205,7 +206,7 @@ async def take_turn_after_end(context: Context, tenant: str, job_id: str) -> Adm
                     context, tenant, act, alongside=read, patience=_PATIENCE, counts_patience=COUNTS_PATIENCE
                 )
             finally:
-                # of a turn that failed too: the others would wait as long, one after the other
+                # also after a failed turn: the others would wait as long, one after the other
                 turn.ended -= asked
 
     try:
@@ -223,7 +224,9 @@ async def take_turn_after_end(context: Context, tenant: str, job_id: str) -> Adm
 async def _write_turn(
     context: Context, stored: StoredAdmission, directory: Directory, counted: CountedOut
 ) -> tuple[AdmittedJobs, AdmissionState]:
-    """What the turn admits, and the admission state after it. Raises Conflict, AlreadyExists, LedgerUnavailable."""
+    """Writes the turn. Returns the admitted jobs and the admission state. Raises Conflict, AlreadyExists,
+    LedgerUnavailable.
+    """
     selected = await select_admissions(
         context, counted.admission, directory, count_admission_room(len(counted.log) + len(counted.freed))
     )
@@ -236,8 +239,8 @@ async def _write_turn(
 
 
 async def release_slot(context: Context, job: Job) -> bool:
-    """Frees the slot of an ended job whose ACTIVE row stays, since other jobs have yet to hear of its end; whether it
-    had one.
+    """Frees the slot of an ended job whose ACTIVE row stays until its dependants are notified; returns whether it had
+    one.
 
     Raises Contended, LedgerUnavailable.
     """

@@ -1,6 +1,4 @@
-"""Logs of gates that go on: an admission state forgets a gate of which nothing is left, and its log stays (R52,
-R79).
-"""
+"""Continues the logs of quotas: an admission state drops an idle quota, and its log stays (R52, R79)."""
 
 from __future__ import annotations
 
@@ -17,23 +15,23 @@ _PAGE = 1000
 
 
 async def read_state(context: Context, admission: AdmissionState, gate: Gate) -> GateState:
-    """The gate's state; of one that the admission state has forgotten, since nothing was left of it, with the head of
-    its log.
+    """Returns the quota's state; one that the admission state dropped gets the head of its log.
 
     Raises LedgerUnavailable.
     """
     state = admission.state(gate)
-    # what a job counted at a forgotten gate is a state without a log
+    # a dropped quota that a job counts at has a state without a log
     if state.log_seq or gate.kind is GateKind.TENANT:
         return state
     last = await _read_last(context, gate, after=0)
-    # one entry a change at most, so that no older ETag fits
+    # a change adds at most one entry, so that no older ETag fits
     return state if last is None else replace(state, rule_seq=last.seq, log_seq=last.seq, log_hash=last.hash)
 
 
 async def _read_last(context: Context, gate: Gate, *, after: int) -> LogEntry | None:
-    """The last entry of the gate's log past number `after`, by a number of reads that grows with the logarithm of the
-    log's length. Raises LedgerUnavailable.
+    """Reads the last entry of the quota's log after number `after`, in a logarithmic number of reads.
+
+    Raises LedgerUnavailable.
     """
 
     async def past(number: int, limit: int) -> list[LogEntry]:
@@ -57,10 +55,10 @@ async def _read_last(context: Context, gate: Gate, *, after: int) -> LogEntry | 
 async def continue_log(
     context: Context, before: AdmissionState, after: AdmissionState, log: Sequence[LogEntry], *, is_behind: bool = False
 ) -> tuple[AdmissionState, tuple[LogEntry, ...]]:
-    """`after` and the entries that lead to it, where those of a gate that `before` has forgotten follow on its log.
+    """Returns `after` and its new entries; those of a quota that `before` dropped continue its log.
 
-    Nothing is read but for the first entry of a gate, or where `is_behind`: an entry was there already, so the
-    admission state may not know the head of its gate's log. Raises LedgerUnavailable.
+    It reads only for the first entry of a quota, or if `is_behind`: an entry was there already, so the admission state
+    may not know the head of the log. Raises LedgerUnavailable.
     """
     found: list[LogEntry] = []
     for gate_id, of_gate in itertools.groupby(sorted(log, key=lambda entry: entry.gate_id), _get_gate_id):

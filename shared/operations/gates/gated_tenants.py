@@ -1,6 +1,4 @@
-"""Which tenants stand in the directory of those that have gates: as long as their admission states have something to
-say (R48).
-"""
+"""Keeps a tenant in the directory of quotas as long as its admission state needs it (R48)."""
 
 from __future__ import annotations
 
@@ -12,17 +10,18 @@ from shared.operations.context import Context
 
 
 async def enter_tenant(context: Context, tenant: str) -> None:
-    """The tenant has gates of its own from now on; again is harmless. Raises LedgerUnavailable."""
+    """Enters a tenant that has quotas of its own from now on; idempotent. Raises LedgerUnavailable."""
     if tenant != EVERY:
         await context.admissions.enter_tenant(tenant, context.clock.now())
         context.process.gate_directory.forget()
 
 
 async def remove_unused_tenant(context: Context, admission: AdmissionState) -> None:
-    """The tenant leaves the directory where nothing is set, nobody waits and its feed has every log (Race last-rule).
+    """Removes the tenant from the directory if no quota is set, no job waits and its feed has every log (Race last-
+    rule).
 
-    Whoever sets something enters the tenant before its write and again after it; whoever takes the entry away looks
-    again: one of the two comes last, and sees the other's. Raises LedgerUnavailable.
+    A process that sets a quota enters the tenant before its write and again after it. A process that removes the entry
+    reads the state again: the later one of the two sees the other's write. Raises LedgerUnavailable.
     """
     tenant = admission.tenant
     if tenant == EVERY:
@@ -37,7 +36,7 @@ async def remove_unused_tenant(context: Context, admission: AdmissionState) -> N
 
 
 def is_in_use(context: Context, admission: AdmissionState) -> bool:
-    """Whether the tenant has to stay: also while nobody knows that its feed has the logs of its gates (R79)."""
+    """Returns whether the tenant must stay: also until its feed is known to have the logs of its quotas (R79)."""
     if changes.is_in_use(admission, context.clock.now()):
         return True
     if context.events is None:

@@ -1,7 +1,7 @@
-"""Guards of services and lanes: asked before each attempt (R56).
+"""Checks the dispatch limits of services and lanes before each attempt (R56).
 
-A guard is shut by a hold, or by its number: as many directives are on the bus, waiting or at work, as the bus itself
-counts them. So nothing is counted here that could leak, and nobody stands in line: who is kept back asks again.
+A hold stops an attempt, and so does the number: the bus itself counts the directives that wait or are at work. So
+nothing is counted here that could leak, and there is no queue: a stopped attempt checks again.
 """
 
 from __future__ import annotations
@@ -21,19 +21,18 @@ from shared.refusals import QuotaInvalid
 
 @dataclass(frozen=True)
 class ShutGuard:
-    """A guard that keeps an attempt back."""
+    """A dispatch limit that stops an attempt."""
 
     gate: Gate
-    #: in words, for the history of a tenant's job: no numbers or reasons that are about all tenants
+    #: text for the history of a tenant's job, without numbers or reasons that are about all tenants
     why: str
 
 
 async def find_shut_guard(context: Context, step: Step) -> ShutGuard | None:
-    """The guard that keeps the step's next attempt back; None: it may go, and is counted as gone.
+    """Returns the dispatch limit that stops the step's next attempt; None: it may go, and is counted as gone.
 
-    Where no guard has a number nothing is asked of the bus. A bus that cannot be asked shuts no guard: the directive
-    waits on it in any case, and a standstill would be worse than a few too many. The same holds for a directory that
-    cannot be read: its last copy counts.
+    Without a number, the bus is not read. A bus that cannot be read stops nothing: the directive waits on it anyway,
+    and a standstill would be worse than a few too many. If the directory cannot be read, its last copy applies.
     """
     try:
         known, now = (await admission_turns.read_directory(context)).over_all, context.clock.now()
@@ -50,7 +49,7 @@ async def find_shut_guard(context: Context, step: Step) -> ShutGuard | None:
         if state.max_active is not None:
             limits.append((gate, state.max_active))
     counts = [await _count(context, gate, step.lane) for gate, _ in limits]
-    # from here on nobody else of this process comes in between
+    # no await from here on: no other attempt of this process comes in between
     for (gate, limit), count in zip(limits, counts, strict=True):
         if count.known is not None and count.known >= limit:
             return ShutGuard(gate, f"{gate.words} is full")
@@ -60,16 +59,15 @@ async def find_shut_guard(context: Context, step: Step) -> ShutGuard | None:
 
 
 def list_guards(step: Step) -> Iterator[Gate]:
-    """The guards that an attempt of the step has to pass."""
+    """Lists the dispatch limits of an attempt of the step."""
     for kind in GUARDS:
         yield Gate.over_all(kind, str(getattr(step, kind.key)))
 
 
 async def check_rule(context: Context, gate: Gate, patch: Mapping[str, int | None]) -> None:
-    """Whether the app can keep to a rule of the gate, where that is a guard.
+    """Checks that the app can enforce the rule, if the quota is a dispatch limit.
 
-    Raises QuotaInvalid for a number that is no guard's, and where the app may not read the bus's counts;
-    BusUnavailable.
+    Raises QuotaInvalid for another limit, or if the app may not read the bus's counts; BusUnavailable.
     """
     if gate.kind not in GUARDS:
         return
@@ -81,7 +79,7 @@ async def check_rule(context: Context, gate: Gate, patch: Mapping[str, int | Non
 
 
 def check_throttle(gate: Gate) -> None:
-    """Raises QuotaInvalid: a guard has no rate."""
+    """Raises QuotaInvalid: a dispatch limit has no rate."""
     if gate.kind in GUARDS:
         raise QuotaInvalid(("max_per_hour", "has no meaning for a service or a lane"))
 

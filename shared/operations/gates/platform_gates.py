@@ -1,4 +1,4 @@
-"""A gate over all tenants as people see it: who is inside, who waits, and what each tenant may have of it (R54)."""
+"""Reads a quota over all tenants for people: active and waiting jobs, and each tenant's share (R54)."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ async def read_platform_state(context: Context, gate: Gate, *, by_operator: bool
 
 
 async def read_parts(context: Context, gate: Gate, sees: Callable[[str], bool]) -> list[TenantPart]:
-    """Of each tenant that has to do with the gate, and that the caller sees. Raises LedgerUnavailable."""
+    """Reads the part of each tenant with jobs at the quota that the caller may see. Raises LedgerUnavailable."""
     if gate.kind not in ALLOCATED:
         return []
 
@@ -51,7 +51,7 @@ async def read_parts(context: Context, gate: Gate, sees: Callable[[str], bool]) 
 
 
 async def list_waiting_of_all(context: Context, gate: Gate, tenants: Iterable[str]) -> list[QueuePosition]:
-    """The first thousand that wait for the gate, in the order of their ranks; a division decides between tenants.
+    """Returns the first thousand jobs that wait for the quota, by rank; an allocation decides between tenants.
 
     Raises LedgerUnavailable.
     """
@@ -75,8 +75,8 @@ async def _list_tenants(context: Context, gate: Gate) -> set[str]:
 async def preview_decision(context: Context, job: Job) -> Decision | None:
     """Returns what the quotas would decide for the job now; None if no quota concerns it.
 
-    For a quota over all tenants it reads one row, whatever the number of tenants, so the decision is an estimate.
-    Nothing is written but what opens a new admission state. Raises LimitReached, Contended, LedgerUnavailable.
+    For a quota over all tenants it reads one row, whatever the number of tenants, so the decision is an estimate. It
+    writes only a first count of the tenant. Raises LimitReached, Contended, LedgerUnavailable.
     """
     if not (await admission_turns.read_directory(context)).concerns(job.tenant):
         return None
@@ -90,7 +90,7 @@ async def preview_decision(context: Context, job: Job) -> Decision | None:
 
 
 async def _has_room(context: Context, directory: Directory, gate: Gate, admission: AdmissionState) -> bool:
-    """Whether a division could lend another place to the tenant of the admission state. Raises LedgerUnavailable."""
+    """Returns whether an allocation could grant another slot to the tenant. Raises LedgerUnavailable."""
     rule, stored = directory.over_all[gate.id].rule, await context.of_all_tenants.allocations.read(gate.id)
     if rule is None or stored is None or (rule.max_active is None and not stored.record.is_limited):
         return True

@@ -1,4 +1,4 @@
-"""Accepted jobs that join their tenant's waiting queue, now that their rows exist (R48, R49).
+"""Adds accepted jobs to their tenant's waiting queue, now that their rows exist (R48, R49).
 
 Those of one tenant that wait in one process are decided one after the other, and written in one transaction.
 """
@@ -33,7 +33,7 @@ from shared.operations.process.concurrency import at_once
 from shared.ports.admissions import StoredAdmission
 from shared.ports.index import FIRST_CHECK, ActiveRow, PlaceMove
 
-#: operations of each job that joins
+#: operations of each joining job
 _OPERATIONS_OF_JOIN = 4
 
 
@@ -42,13 +42,13 @@ class Join:
     """A job that waits in this process for its tenant's turn."""
 
     job_id: str
-    #: as its gates see the job by now; None: as they saw it before
+    #: the job as its quotas see it now; None: as before
     candidate: Candidate | None
-    #: the sweeper looks at the waiting job then
+    #: time of the sweeper's check of the waiting job
     due_at: datetime
     is_done: bool = False
     entered: AdmittedJobs = field(default_factory=AdmittedJobs)
-    #: the tenant has as many queues as may be; or its quotas or counts are not known now
+    #: the tenant has too many queues; or its quotas or counts are not known now
     refused: Contended | None = None
 
     def end(self, entered: AdmittedJobs | None = None, refused: Contended | None = None) -> None:
@@ -58,8 +58,8 @@ class Join:
 async def join_queue(
     context: Context, tenant: str, job_id: str, due_at: datetime, *, candidate: Candidate | None
 ) -> AdmittedJobs:
-    """The job goes into the waiting queue, or is admitted, where that is still owed (LINE_UP); gives what its
-    transaction admitted beside it.
+    """Adds the job to its waiting queue, or admits it, if that is still due (JOIN_QUEUE). Returns the jobs that its
+    transaction admitted.
 
     Raises BeingCounted, Contended, LedgerUnavailable.
     """
@@ -77,7 +77,6 @@ async def join_queue(
             if not own.is_done:
                 await act_on_admission(context, tenant, act, counts_patience=COUNTS_PATIENCE)
     except QuotasUnknown as unknown:
-        # the others have waited as long
         for each in (each for each in joins if not each.is_done):
             each.end(refused=unknown)
     finally:
@@ -88,7 +87,7 @@ async def join_queue(
 
 
 def _select_together(joins: Sequence[Join]) -> list[Join]:
-    """Those of one transaction, which has each job once."""
+    """Selects the jobs of one transaction, each once."""
     found = {each.job_id: each for each in reversed(joins) if not each.is_done}
     first = joins[0]
     others = (each for each in found.values() if each.job_id != first.job_id)
@@ -106,21 +105,21 @@ class _Together:
     async def join(self, joins: Sequence[Join]) -> None:
         """Ends each in one transaction, the first one in any case.
 
-        Raises Conflict and AlreadyExists where the admission state or a row changed, LedgerRefused, LedgerUnavailable.
+        Raises Conflict and AlreadyExists if the admission state or a row changed, LedgerRefused, LedgerUnavailable.
         """
         try:
             await self._join(joins)
         except LedgerRefused:
             if len(joins) == 1:
                 raise
-            # a row of one job keeps no other one out
+            # a row of one job must not stop the others
             await self._join(joins[:1])
 
     async def _join(self, joins: Sequence[Join]) -> None:
         context, directory = self.context, self.directory
         now = context.clock.now()
         found = await at_once(joins, self._read_owed)
-        # those that wait go first
+        # waiting jobs go first
         selected = await select_admissions(
             context, self.stored.admission, directory, count_admission_room(_OPERATIONS_OF_JOIN * len(joins))
         )
@@ -148,13 +147,13 @@ class _Together:
         entered = get_admitted(selected)
         for each, _ in changed:
             each.end(entered)
-            # the first one tells the admitted jobs
+            # the first one notifies the admitted jobs
             entered = AdmittedJobs()
         for each, refused in ended:
             each.end(refused=refused)
 
     async def _read_owed(self, join: Join) -> tuple[ActiveRow, Place] | None:
-        """The job's row and place, if it has yet to join the queue."""
+        """Returns the job's row and place if it must still join the queue, else None."""
         tenant = self.stored.admission.tenant
         active = await self.context.index.read_active(tenant, join.job_id)
         if active is None:
@@ -164,7 +163,7 @@ class _Together:
             return active, place
         if place.state is not PlaceState.OFF:
             return None
-        # Race place: who moved the job since may have moved its place
+        # Race place: a process that changed the job since may have moved its place
         stored = await self.context.ledger.read(join.job_id)
         if stored is None or places.find_owed(stored.record.job, place) is not Owed.JOIN_QUEUE:
             return None

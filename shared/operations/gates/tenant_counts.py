@@ -1,4 +1,4 @@
-"""Counts the jobs of all tenants before a limit over all tenants is divided (R54)."""
+"""Counts the jobs of all tenants before a quota over all tenants is allocated (R54)."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from shared.operations.gates import admission_counts, admission_turns
 from shared.operations.process.concurrency import at_once
 from shared.ports.allocations import StoredAllocationRecord
 
-#: tenants whose jobs are counted between two writes of the allocation record
+#: tenants that are counted between two writes of the allocation record
 _PIECE = 100
-#: maximum time of a count within one division; the next division continues it
+#: maximum time of a count within one allocation; the next allocation continues it
 _MAX_TIME = timedelta(seconds=15)
 #: time of the second count after the limit was set: until then a process may not have known of the limit
 _SECOND_COUNT = timedelta(minutes=1)
-#: maximum wait of a division for one tenant's writers, or for a count of its jobs
+#: maximum wait of an allocation for one tenant's writers, or for a count of its jobs
 DEMAND_PATIENCE = timedelta(seconds=1)
 
 
 def is_counted(directory: Directory, record: AllocationRecord, gate: Gate, now: datetime) -> bool:
-    """Returns whether the jobs of all tenants are in the allocation record; True if the gate has no number."""
+    """Returns whether the jobs of all tenants are in the allocation record; True if the quota has no number."""
     state = directory.over_all.get(gate.id)
     if state is None or state.max_active is None:
         return True
@@ -45,12 +45,12 @@ async def count_all(
     record: AllocationRecord,
     now: datetime,
 ) -> StoredAllocationRecord | None:
-    """Counts the jobs of every awake tenant, before a slot is lent; returns the allocation record with them, None: more
+    """Counts the jobs of every awake tenant before a slot is granted. Returns the allocation record; None: more tenants
     follow.
 
     A tenant that cannot be counted keeps its last count. Without one it gets the rest of the limit as a reserve
-    (`AllocationRecord.uncounted`), so the other tenants keep the slots that they have, and no sum grows past the limit.
-    Each division reads it again. Raises Conflict, AlreadyExists, and LedgerUnavailable for the allocation record.
+    (`AllocationRecord.uncounted`), so the other tenants keep their slots, and no sum grows past the limit. Each
+    allocation reads it again. Raises Conflict, AlreadyExists, and LedgerUnavailable for the allocation record.
     """
     awake = await context.index.awake_tenants(now=now)
     tenants = sorted(tenant for each in awake if (tenant := each.tenant) > (record.opening or ""))
@@ -65,7 +65,7 @@ async def count_all(
         accounts, uncounted = dict(record.accounts), set(record.uncounted)
         for tenant, count in zip(piece, await at_once(piece, active), strict=True):
             if count is None:
-                # in the allocation record, so that the next division reads it
+                # in the allocation record, so that the next allocation reads it
                 accounts.setdefault(tenant, Account())
                 uncounted |= {tenant} if not has_counts else set()
                 continue
@@ -83,8 +83,8 @@ async def count_all(
 
 
 async def _count_active(context: Context, gate: Gate, tenant: str, until: datetime) -> int | None:
-    """The tenant's active jobs at the gate: by its admission state, else by its ACTIVE rows; None if neither can be
-    read now.
+    """Returns the tenant's active jobs at the quota, by its admission state or its ACTIVE rows; None if neither is
+    readable.
     """
     with telemetry.tolerate(Exception, "TENANT_UNCOUNTED", tenant_id=tenant, gate=gate.id):
         try:
@@ -93,7 +93,7 @@ async def _count_active(context: Context, gate: Gate, tenant: str, until: dateti
             raise
         except Exception as fault:
             telemetry.record_fault(fault)
-            # it admits nothing at this gate before a division lends it slots: what it has can only become less
+            # it admits no job here before an allocation grants it slots: the number can only fall
             places = await admission_counts.list_places(context, tenant, until=until)
             active = Counter((each.candidate.job_type, each.candidate.mode) for each in places if each.is_active)
             admission = AdmissionState(tenant=tenant, active_by_kind=active, counted_at=until)

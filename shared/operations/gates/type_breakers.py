@@ -1,9 +1,8 @@
-"""Where the breaker of a job type over all tenants stands (R61, R62): at the admission state of `*`, in the allocation
-record, and published.
+"""Moves the breaker of a job type over all tenants (R61, R62): at the admission state of `*`, in the allocation record,
+and in the directory.
 
-A division writes what has moved to the admission state of `*` first, under its ETag and with the entries of the gate's
-log: so an opening and a reset come one after the other. The allocation record has the ends; whichever of the two is
-further counts.
+An allocation writes a change to the admission state of `*` first, under its ETag and with the entries of the quota's
+log: so an opening and a reset are ordered. The allocation record has the ends; the later state of the two applies.
 """
 
 from __future__ import annotations
@@ -36,11 +35,11 @@ async def record_ends(
     demands: Sequence[Demand],
     opened: list[GateState],
 ) -> AllocationRecord:
-    """The allocation record with its breaker after the ends at the admission states of `claims`, which were of the
-    tenants in it or new to it.
+    """Returns the allocation record with its breaker after the ends in `demands`, of tenants in the record or new to
+    it.
 
-    What has moved is written and published before; a gate whose breaker opened is added to `opened`. Raises Conflict
-    where another has moved it, and other LuciusErrors.
+    It writes and publishes a change first, and adds a quota whose breaker opened to `opened`. Raises Conflict if
+    another process changed it, and other LuciusErrors.
     """
     gate = state.gate
     rule = state.rule.breaker if state.rule is not None else None
@@ -58,13 +57,13 @@ async def record_ends(
         if written.breaker is not None and written.breaker.epoch > epoch:
             opened.append(written)
     if directory.over_all[gate.id] != _strip_ends(written):
-        # or whoever wrote it died, or was late and published what was before
+        # or its writer died, or published an earlier state late
         await publish(context, written)
     return replace(record, breaker=steps[-1])
 
 
 def pick_latest(record: AllocationRecord | None, state: GateState) -> Breaker:
-    """As it stands by the allocation record and by the admission state of `*`."""
+    """Returns the later state of the allocation record's breaker and that at the admission state of `*`."""
     return pick_later((record.breaker if record is not None else None) or Breaker(), state.breaker or Breaker())
 
 
@@ -94,14 +93,14 @@ async def _write(context: Context, seen: GateState, steps: Sequence[Breaker]) ->
 
 
 async def publish(context: Context, state: GateState) -> None:
-    """What is set for a gate over all tenants, and where its breaker stands, to the directory.
+    """Publishes the limits of a quota over all tenants, and the state of its breaker, in the directory.
 
     Raises LedgerUnavailable.
     """
     known = (await context.admissions.directory()).over_all.get(state.gate.id)
     in_effect = _strip_ends(state) if changes.is_set(state, context.clock.now()) else None
     if (known[0] if known is not None else None) != in_effect:
-        # while it had no number nobody counted who is in it
+        # without a number its jobs were not counted
         is_older = known is not None and (known[0].max_active is not None or state.max_active is None)
         since = known[1] if known is not None and is_older else context.clock.now()
         await context.admissions.put_over_all(state.gate, in_effect, since)
@@ -109,12 +108,12 @@ async def publish(context: Context, state: GateState) -> None:
 
 
 def _strip_ends(state: GateState) -> GateState:
-    """Without the ends, which the allocation record has."""
+    """Returns the state without the ends, which the allocation record has."""
     return state if state.breaker is None else replace(state, breaker=replace(state.breaker, ring=()))
 
 
 async def read_breaker(context: Context, state: GateState) -> GateState:
-    """The gate with its breaker as the last division left it. Raises LedgerUnavailable."""
+    """Returns the quota with its breaker as the last allocation left it. Raises LedgerUnavailable."""
     if state.gate.kind is not GateKind.PLATFORM_TYPE:
         return state
     stored = await context.of_all_tenants.allocations.read(state.gate.id)

@@ -1,5 +1,5 @@
-"""Who waits at an admission state, in order (R49). Reads only; what nobody has counted yet is counted for the reader
-alone.
+"""Reads the waiting jobs of an admission state, in order (R49). Writes nothing: a missing count is made for the
+reader.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from shared.operations.gates import admission_counts, admission_turns
 async def read_admission(
     context: Context, tenant: str, *, also: Gate | None = None
 ) -> tuple[AdmissionState, Directory]:
-    """The admission state as it stands, or as it would be opened now; `also`: a gate whose jobs are counted in any
+    """Returns the admission state as stored, or as a count makes it; `also`: a quota whose jobs are counted in any
     case.
 
     Raises LedgerUnavailable.
@@ -43,7 +43,7 @@ async def read_admission(
 async def list_waiting(
     context: Context, admission: AdmissionState, gate: Gate, directory: Directory
 ) -> list[QueuePosition]:
-    """The first thousand that wait for the gate, in order. Raises LedgerUnavailable."""
+    """Returns the first thousand jobs that wait for the quota, in order. Raises LedgerUnavailable."""
     rows = {
         number: await context.admissions.first_waiting(admission.tenant, number, MAX_POSITION)
         for number in find_queues(admission, gate)
@@ -52,7 +52,7 @@ async def list_waiting(
 
 
 async def read_oldest(context: Context, admission: AdmissionState, gate: Gate) -> QueuedJob | None:
-    """The first of the gate's lines. Raises LedgerUnavailable."""
+    """Returns the first job of the quota's queues. Raises LedgerUnavailable."""
     queues = find_queues(admission, gate, only=True)
     first = min(queues, key=lambda number: (not queues[number].emergency, queues[number].head), default=None)
     rows = await context.admissions.first_waiting(admission.tenant, first, 1) if first is not None else []
@@ -60,7 +60,7 @@ async def read_oldest(context: Context, admission: AdmissionState, gate: Gate) -
 
 
 async def read_position(context: Context, job: Job) -> QueuePosition | None:
-    """Where a staged job stands in its line; None: it is in none. Raises LedgerUnavailable."""
+    """Returns a staged job's position in its queue; None: it is in none. Raises LedgerUnavailable."""
     active = await context.index.read_active(job.tenant, job.job_id)
     place = active.place if active is not None else None
     if active is None or place is None or place.state is not PlaceState.WAITING or place.queue is None:
@@ -74,8 +74,9 @@ async def read_position(context: Context, job: Job) -> QueuePosition | None:
 
 
 async def count_admissible(context: Context, admission: AdmissionState, directory: Directory) -> int:
-    """How many of those in line the admission state would let in now, counted to a thousand. Raises
-    LedgerUnavailable.
+    """Returns how many waiting jobs the admission state would admit now, up to a thousand.
+
+    Raises LedgerUnavailable.
     """
     admissions = AdmissionRound(admission, directory, context.clock.now(), room=MAX_POSITION)
     while (queue := admissions.next_queue()) is not None:

@@ -1,1 +1,1 @@
-"""Changes of quotas by people, and what follows them."""
+"""Changes of quotas by operators, and their effects."""

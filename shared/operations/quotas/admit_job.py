@@ -1,4 +1,4 @@
-"""Past the gates once: a job that waits goes in whatever they say (R48, R52)."""
+"""Admits a waiting job past its quotas, once (R48, R52)."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from shared.refusals import ControlNotPossible, JobNotFound, JobTerminal
 
 
 async def admit_job(context: Context, orchestrations: Orchestrations, job_id: str, by: By) -> Stored:
-    """The job afterwards; one that has begun is left as it is.
+    """Admits the job and returns it; a job that has begun is left as it is.
 
-    It counts as any that is inside, its tokens are used. The log of its tenant's gate has an entry, and the job's event
+    It counts as an active job, and uses its tokens. The log of its tenant's quota has an entry, and the job's event
     ADMITTED has the operator and the reason; if this process dies between the two, the event's actor is the system.
     Raises JobNotFound, JobTerminal, ControlNotPossible (it is paused, or waits for other jobs), Transient.
     """
@@ -49,13 +49,13 @@ async def admit_job(context: Context, orchestrations: Orchestrations, job_id: st
 
 
 async def _enter(context: Context, job: Job, by: By) -> bool:
-    """Whether this call admitted the job. Raises Contended, LedgerUnavailable."""
+    """Returns whether this call admitted the job. Raises Contended, LedgerUnavailable."""
 
     async def act(stored: StoredAdmission, directory: Directory) -> bool:
         active, now = await context.index.read_active(job.tenant, job.job_id), context.clock.now()
         place = admission_counts.place_of(active) if active is not None else None
         if active is None or place is None or place.state is not PlaceState.WAITING or place.queue is None:
-            # it is inside by now, or it was paused or ended
+            # it is active, or it was paused or ended
             return False
         admission = admit_candidate(remove_waiting(stored.admission, place.queue), directory, place.candidate, now)
         state, entry = append_entry(

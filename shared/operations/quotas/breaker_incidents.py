@@ -1,7 +1,7 @@
 """The incident of a breaker that opened: made by a call right after the opening, else by the sweeper (R63).
 
-No job and no division waits for it. What opened is in the log of the gate, so an opening that is over has its incident
-too. The id of an incident is that of the opening: the call and the sweeper make one incident.
+No job and no allocation waits for it. The log of the quota has each opening, so a breaker that has closed has its
+incident too. The id of an incident is that of the opening: the call and the sweeper make one incident.
 """
 
 from __future__ import annotations
@@ -16,29 +16,29 @@ from shared.core.incidents import IncidentKind
 from shared.operations.context import Context
 from shared.operations.incidents.incidents import find_incident_of, raise_incident, settle_incident
 
-#: sweeps may fail for so long after a breaker closed, and its incident is still made and settled
+#: sweeps may fail for this time after a breaker closed, and its incident is still made and settled
 _JUST_CLOSED = timedelta(hours=1)
-#: entries of a gate's log that are read, the last ones; and openings of them that are compared with incidents
+#: number of last entries of a quota's log that are read; number of their openings that are compared with incidents
 _ENTRIES, _OPENINGS = 50, 8
 
 
 class _Opening(NamedTuple):
     at: datetime
-    #: what the incident says
+    #: text of the incident
     reason: str
 
 
 async def answer_call(context: Context, tenant: str, gate_id: str) -> None:
-    """The incident that a call asks for. Raises Contended, LedgerUnavailable."""
+    """Makes the incident of a call. Raises Contended, LedgerUnavailable."""
     stored = await context.admissions.read(tenant)
     if stored is not None and (state := stored.admission.gates.get(gate_id)) is not None:
         await keep_incident(context, state)
 
 
 async def keep_incident(context: Context, state: GateState) -> None:
-    """Brings the incident of the gate's breaker to where the breaker is: open, or closed within the last hour.
+    """Opens or settles the incident of the quota's breaker: open, or closed within the last hour.
 
-    A breaker that opens again before it closed has one incident, unless a person settled it in between. Raises
+    A breaker that opens again before it closed has one incident, unless an operator settled it in between. Raises
     Contended, LedgerUnavailable.
     """
     if state.breaker is None:
@@ -56,7 +56,7 @@ async def keep_incident(context: Context, state: GateState) -> None:
 
 
 async def _make(context: Context, state: GateState) -> None:
-    """The incident of the last opening, unless an incident was open then or since."""
+    """Makes the incident of the last opening, unless an incident was open then or since."""
     openings = await _read_openings(context, state)
     if not openings:
         return
@@ -78,7 +78,7 @@ async def _make(context: Context, state: GateState) -> None:
 
 
 async def _read_openings(context: Context, state: GateState) -> list[_Opening]:
-    """By the gate's log, the first opening since the breaker was closed last, and those after it, in their order."""
+    """Reads the openings since the breaker was last closed from the quota's log, in order."""
     first = max(0, state.log_seq - _ENTRIES)
     found: list[_Opening] = []
     for entry in await context.admissions.log(state.gate.tenant, state.gate.id, after=first, limit=_ENTRIES):
@@ -86,7 +86,7 @@ async def _read_openings(context: Context, state: GateState) -> list[_Opening]:
             was_closed = entry.data["before"]["breaker"]["state"] == BreakerState.CLOSED
             found = [*([] if was_closed else found), _Opening(entry.at, entry.reason)]
     if not found and state.breaker is not None and state.breaker.opened_at is not None:
-        # where the log is not there any more
+        # the log is gone
         bad, calls = state.breaker.opened_by
         return [_Opening(state.breaker.opened_at, f"{bad} of {calls} jobs ended badly")]
     return found

@@ -1,8 +1,8 @@
-"""Changes of a gate: its rule, a hold, a throttle, and their end, a reset of its breaker (R48, R52, R62).
+"""Changes a quota: its rule, a hold, a throttle, their end, a reset of its breaker (R48, R52, R62).
 
-Each is one write of the tenant's admission state, with its log entry, under the admission state's ETag; whom it lets in
-goes in right after. The rules for every tenant stand at the admission state of the tenant `*`, which has no jobs, and
-in the directory, from which all processes have them.
+Each change is one write of the tenant's admission state, with its log entry, under the state's ETag; the jobs that it
+lets start are admitted right after. The rules for every tenant are in the admission state of the tenant `*`, which has
+no jobs, and in the directory, from which all processes read them.
 """
 
 from __future__ import annotations
@@ -55,17 +55,17 @@ _MAX_CALLS = 1000
 
 @dataclass(frozen=True, kw_only=True)
 class By:
-    """Who changes a gate, and why."""
+    """The caller that changes a quota, and the reason."""
 
     actor: str
     reason: str
-    #: a caller of the tenant's own, which never loosens
+    #: a tenant's own caller, which never loosens a limit
     own: bool = False
 
 
 @dataclass(frozen=True)
 class Changed:
-    """A gate before and after a change, with the admission state and the directory that hold now."""
+    """A quota before and after a change, with the admission state and the directory now."""
 
     before: GateState
     after: GateState
@@ -75,12 +75,12 @@ class Changed:
 
 @dataclass(frozen=True)
 class Preview:
-    """What a change of a rule would do; counted to a thousand. None: of the rules for every tenant nobody counts it."""
+    """The effect of a change of a rule, counted to a thousand. None: not counted for a rule for every tenant."""
 
     changed: Changed
-    #: jobs in line that would go in at once
+    #: waiting jobs that would start at once
     released: int | None
-    #: jobs in line for this gate that would go on waiting
+    #: jobs that would still wait for this quota
     held_back: int | None
 
 
@@ -96,16 +96,17 @@ async def set_rule(
     *,
     rule_seq: int | None,
 ) -> Changed:
-    """Merges `patch` into the gate's own rule; `rule_seq`: of the state that was read, None: whatever it is.
+    """Merges `patch` into the quota's own rule; `rule_seq`: of the state that was read, None: any state.
 
-    Raises QuotaInvalid, RuleChanged, TooManyRules, Contended, LedgerUnavailable, and BusUnavailable of a guard's.
+    Raises QuotaInvalid, RuleChanged, TooManyRules, Contended, LedgerUnavailable, and BusUnavailable for a dispatch
+    limit.
     """
     await guards.check_rule(context, gate, patch)
 
     def alter(state: GateState, now: datetime) -> GateState:
         after = changes.apply_patch(state, patch)
         if after is not state:
-            # the same change again, whose answer was lost, is no stale one
+            # a repeated change, whose response was lost, is not stale
             _check_seq(state, rule_seq)
         return after
 
@@ -113,7 +114,7 @@ async def set_rule(
 
 
 async def preview_rule(context: Context, gate: Gate, patch: Patch | None, *, rule_seq: int | None) -> Preview:
-    """What `set_rule`, or with None `delete_rule`, would do; nothing is written.
+    """Returns the effect of `set_rule`, or with None of `delete_rule`; writes nothing.
 
     Raises QuotaInvalid, RuleChanged, GateNotFound, TooManyRules, LedgerUnavailable.
     """
@@ -134,9 +135,9 @@ async def preview_rule(context: Context, gate: Gate, patch: Patch | None, *, rul
 async def delete_rule(
     context: Context, orchestrations: Orchestrations, gate: Gate, by: By, *, rule_seq: int | None
 ) -> Changed:
-    """Takes the gate's own rule away; a rule for every tenant then counts for it.
+    """Removes the quota's own rule; a rule for every tenant then applies.
 
-    Raises GateNotFound where it has none, RuleChanged, Contended, LedgerUnavailable.
+    Raises GateNotFound if it has none, RuleChanged, Contended, LedgerUnavailable.
     """
 
     def alter(state: GateState, now: datetime) -> GateState:
@@ -149,7 +150,7 @@ async def delete_rule(
 async def hold(
     context: Context, orchestrations: Orchestrations, gate: Gate, by: By, *, until: datetime | None
 ) -> Changed:
-    """Lets nobody in until somebody resumes, or `until`.
+    """Admits no job until a resume, or `until`.
 
     Raises QuotaForbidden, QuotaInvalid, TooManyRules, Transient.
     """
@@ -172,7 +173,7 @@ async def throttle(
     max_per_hour: int,
     until: datetime | None,
 ) -> Changed:
-    """A rate beside the rule's, the smaller of both counts.
+    """Sets a rate beside the rule's; the smaller one applies.
 
     Raises QuotaForbidden, QuotaInvalid, TooManyRules, Transient.
     """
@@ -203,7 +204,7 @@ async def resume(context: Context, orchestrations: Orchestrations, gate: Gate, b
 
 
 async def reset_breaker(context: Context, orchestrations: Orchestrations, gate: Gate, by: By) -> Changed:
-    """Closes the gate's breaker, whose ends are forgotten; closed already, it changes nothing (R62).
+    """Closes the quota's breaker and forgets its ends; a closed one is left as it is (R62).
 
     Raises NoBreaker, Transient.
     """
@@ -237,7 +238,7 @@ async def _change(
     before = await read_state(context, admission, gate)
     after = alter(before, context.clock.now())  # what is refused, or changes nothing, leaves no trace
     if after is before:
-        # a rule for every tenant whose writer died between admission state and directory is there by the repetition
+        # a rule for every tenant whose writer died before the directory is published by the repeated request
         await _publish_default(context, after)
         return Changed(before, after, *await read_admission(context, gate.tenant))
     _check_room(admission, after, context.clock.now())
@@ -256,7 +257,7 @@ async def _change(
     try:
         admission, directory = await read_admission(context, gate.tenant)
     except Exception as fault:
-        # the change is in effect: its response has the counts of before
+        # the change is in effect: the response has the earlier counts
         telemetry.record_fault(fault)
         return changed
     return replace(changed, admission=admission, directory=directory)
@@ -277,14 +278,14 @@ async def _write(context: Context, gate: Gate, alter: _Alter, type_: ChangeType,
         before = await read_state(context, stored.admission, gate)
         for changed, entry, _ in tried:
             if before.log_hash == entry.hash:
-                # an earlier try of this very write went through
+                # an earlier try of this write succeeded
                 return changed
         after = alter(before, now)
         if after is before:
             return Changed(before, after, stored.admission, directory)
         _check_room(stored.admission, after, now)
         if gate.kind is GateKind.SOURCE and gate.id not in stored.admission.gates:
-            # only sources with a gate are counted
+            # only sources with a quota are counted
             raise Uncounted(replace(stored, admission=stored.admission.with_state(before)))
         last_epoch = find_epoch(stored.admission, gate.name)
         after, entry = changes.record_change(
@@ -306,7 +307,7 @@ async def _write(context: Context, gate: Gate, alter: _Alter, type_: ChangeType,
 
 
 async def _publish_default(context: Context, state: GateState) -> None:
-    """A rule for every tenant, or what is set for a gate over all, from its admission state to the directory."""
+    """Publishes a rule for every tenant, or the limits of a quota over all tenants, in the directory."""
     gate = state.gate
     if gate.tenant != EVERY:
         return
@@ -320,13 +321,13 @@ async def _publish_default(context: Context, state: GateState) -> None:
 
 
 async def _call_admissions(context: Context) -> None:
-    """Every line may be open now; past a thousand tenants, or without the bus, until the sweeper's look in a minute."""
+    """Calls for a turn of each tenant with waiting jobs, a thousand at most; the sweeper takes the other turns."""
 
     async def one(tenant: str) -> None:
         try:
             stored = await context.admissions.read(tenant)
         except Exception as fault:
-            # the sweeper is next at this tenant
+            # the sweeper takes the turn of this tenant
             telemetry.record_fault(fault)
             return
         if stored is not None and stored.admission.queues:
