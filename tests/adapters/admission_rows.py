@@ -6,16 +6,9 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from shared.core.gates.admission import QueuedJob
-from shared.core.gates.admission_state import (
-    AdmissionState,
-    Candidate,
-    WaitingQueue,
-    add_waiting,
-    admit_candidate,
-    remove_active,
-    remove_waiting,
-)
+from shared.core.gates.admission_state import AdmissionState, Candidate, WaitingQueue, admit_candidate, remove_active
 from shared.core.gates.places import Place, PlaceState
+from shared.core.gates.queues import add_waiting, remove_waiting
 from shared.core.gates.rules import Directory, Gate, GateKind
 from shared.core.jobs.job import Job
 from shared.core.jobs.states import JobStatus

@@ -13,9 +13,10 @@ import pytest
 from shared.adapters.tables.admissions import TablesAdmissions
 from shared.adapters.tables.keys import wait_row
 from shared.adapters.tables.table import delete_row, merge_row, upsert_row
-from shared.core.gates.admission_state import Candidate, WaitingQueue, add_waiting, remove_waiting
+from shared.core.gates.admission_state import Candidate, WaitingQueue
 from shared.core.gates.breaker import Breaker
 from shared.core.gates.places import Place, PlaceState
+from shared.core.gates.queues import add_waiting, remove_waiting
 from shared.core.gates.rules import EVERY, Gate, GateKind, GateState, Rule
 from shared.core.jobs.states import JobStatus
 from shared.errors import AlreadyExists, Conflict, Undecodable

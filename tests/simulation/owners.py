@@ -17,7 +17,6 @@ from shared.core.gates.places import PlaceState
 from shared.core.jobs.job import Record
 from shared.core.jobs.retry import JITTER
 from shared.core.jobs.states import JobStatus
-from shared.operations.gates.admission_counts import place_of
 from shared.operations.sweeper.repair import GRACE, REPAIR_INTERVAL, WITHDRAW_AFTER, _deadline
 from shared.operations.sweeper.report import SweepAction, SweepReport
 from shared.ports.index import ActiveRow
@@ -92,7 +91,7 @@ class Owners:
         """In line, or set aside, a job is its admission state's, which every pass looks at; on the way there the
         sweeper's.
         """
-        job_id, state = record.job.job_id, place_of(active).state
+        job_id, state = record.job.job_id, active.counted_place.state
         if state in (PlaceState.WAITING, PlaceState.OFF):
             self._since.pop(job_id, None)
             return

@@ -15,7 +15,6 @@ from shared.core.gates.rules import EVERY, Gate, GateKind, Rule
 from shared.core.incidents import Incident
 from shared.core.jobs.reasons import Reason
 from shared.errors import BusUnavailable, LedgerUnavailable
-from shared.operations.gates.admission_counts import place_of
 from shared.operations.gates.freed import take_turn
 from shared.operations.jobs.admission import notify
 from shared.operations.quotas.breaker_incidents import answer_call
@@ -92,7 +91,7 @@ class Outage(World):
             breaker = stored.admission.state(Gate(GateKind.TYPE, tenant, OCR)).breaker
             if breaker is None or not breaker.epoch:
                 continue
-            places = [place_of(row) for row in self.index.active.values() if row.tenant == tenant]
+            places = [row.counted_place for row in self.index.active.values() if row.tenant == tenant]
             places += [each.place for of, each in self.index.admissions.all_freed if of == tenant]
             inside = [place for place in places if not place.is_staged]
             probes = sum(place.breaker_epoch == breaker.epoch for place in inside)

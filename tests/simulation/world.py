@@ -18,7 +18,6 @@ from shared.core.jobs.occurrences import ControlKind
 from shared.core.registry import Registry
 from shared.errors import BusUnavailable, LedgerUnavailable, OrchestrationUnavailable, PublishUnavailable, Transient
 from shared.operations.context import Context
-from shared.operations.gates.admission_counts import place_of
 from shared.operations.jobs.dispatch_step import dispatch_step
 from shared.operations.jobs.ending import follow_end
 from shared.operations.jobs.replies.receive import ReplyMessage, receive_reply
@@ -292,7 +291,7 @@ class World:
         if limit is None and of_all is None:
             return
         active = self.index.active.values()
-        inside = Counter(row.tenant for row in active if place_of(row).state is PlaceState.ADMITTED)
+        inside = Counter(row.tenant for row in active if row.counted_place.state is PlaceState.ADMITTED)
         for tenant, stored in self.index.admissions.admissions.items():
             freed = (each for of, each in self.index.admissions.all_freed if of == tenant)
             counted = inside[tenant] + sum(not each.place.is_staged for each in freed)

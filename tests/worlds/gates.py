@@ -18,7 +18,6 @@ from shared.core.gates.rules import EVERY, Gate, GateKind, GateState, Hold, Rule
 from shared.core.jobs.reasons import Reason
 from shared.core.jobs.states import JobStatus
 from shared.errors import LedgerUnavailable
-from shared.operations.gates.admission_counts import place_of
 from shared.operations.gates.allocations import allocate_on_call
 from shared.operations.gates.find_gate import find_platform_gate_by_id
 from shared.operations.gates.freed import take_turn
@@ -66,8 +65,8 @@ async def admission_of(world: World, tenant: str = "tenant_a") -> AdmissionState
     stored = await world.index.admissions.read(tenant)
     assert stored is not None
     admission, rows = stored.admission, await world.index.list_active(tenant, after=None, limit=1000)
-    staged = [row for row in rows if place_of(row).is_staged]
-    waiting = [row for row in rows if place_of(row).state is PlaceState.WAITING]
+    staged = [row for row in rows if row.counted_place.is_staged]
+    waiting = [row for row in rows if row.counted_place.state is PlaceState.WAITING]
     assert (admission.active, admission.staged, admission.waiting) == (
         len(rows) - len(staged),
         len(staged),
@@ -81,7 +80,7 @@ async def admission_of(world: World, tenant: str = "tenant_a") -> AdmissionState
 
 
 def _is_asleep(row: ActiveRow) -> bool:
-    place = place_of(row)
+    place = row.counted_place
     # one that waits for other jobs is looked at once an hour
     return place.state is PlaceState.WAITING or (place.state is PlaceState.OFF and not place.dependencies_left)
 

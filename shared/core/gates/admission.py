@@ -13,17 +13,13 @@ from shared.core.gates.admission_state import (
     AdmissionState,
     Candidate,
     GateVerdict,
-    TooManyQueues,
     WaitingQueue,
-    add_waiting,
-    admit_candidate,
     evaluate_gates,
-    find_queue,
     is_emergency,
     list_gates,
-    remove_waiting,
 )
 from shared.core.gates.log import LogEntry
+from shared.core.gates.queues import TooManyQueues, add_waiting, admit_from_queue, find_queue, remove_waiting, set_queue
 from shared.core.gates.rules import Directory
 
 #: maximum number of jobs that one transaction admits
@@ -96,10 +92,7 @@ class AdmissionRound:
     def add_rows(self, number: int, rows: Sequence[QueuedJob]) -> None:
         """Adds the first rows of a queue, in order."""
         self._rows[number] = list(rows)
-        if not rows:
-            # the jobs have ended: the FREED row of each lowers the count of the queue
-            self._exhausted.add(number)
-            return
+        # without rows the jobs have ended: the FREED row of each lowers the count of the queue
         self._set_head(number)
 
     @property
@@ -126,34 +119,28 @@ class AdmissionRound:
         )
 
     def _take_first(self, number: int) -> None:
-        head = self._rows[number][0]
-        queue = self._admission.queues[number]
-        own = head.candidate.source if self._admission.has_source(head.candidate.source) else None
-        if own != queue.source and own is not None:
+        """Admits the first job of the queue, or moves it to the queue of its source, which has a quota now."""
+        job, source = self._rows[number][0], self._rows[number][0].candidate.source
+        if self._admission.has_source(source) and source != self._admission.queues[number].source:
             try:
                 # find the new queue before the old one can go: a row cannot move to its own queue
-                target, target_queue = find_queue(self._admission, self._directory, head.candidate)
+                target, target_queue = find_queue(self._admission, self._directory, job.candidate)
             except TooManyQueues:
                 # wait until a queue is empty
                 self._exhausted.add(number)
                 return
             self._admission = remove_waiting(self._admission, number)
-            self._rows[number].pop(0)
-            self.room -= 1
-            self._admission = add_waiting(self._admission, target, target_queue, head.candidate.rank)
-            self._requeued.append((head, target))
+            self._admission = add_waiting(self._admission, target, target_queue, job.candidate.rank)
+            self._requeued.append((job, target))
             # the rows that were read of that queue are no longer in order
             self._rows.pop(target, None)
             self._exhausted.add(target)
         else:
-            self._rows[number].pop(0)
-            self.room -= 1
-            self._admission = admit_candidate(
-                remove_waiting(self._admission, number), self._directory, head.candidate, self._now
-            )
-            self._admission = replace(self._admission, staged=max(0, self._admission.staged - 1))
-            self._admitted.append(head)
-            self._passed.append(self._describe_gates(head.candidate))
+            self._admission = admit_from_queue(self._admission, self._directory, number, job.candidate, self._now)
+            self._admitted.append(job)
+            self._passed.append(self._describe_gates(job.candidate))
+        self._rows[number].pop(0)
+        self.room -= 1
         if number in self._admission.queues:
             self._set_head(number)
 
@@ -171,17 +158,13 @@ class AdmissionRound:
         if not rows:
             self._exhausted.add(number)
             return
-        queue = self._admission.queues[number]
-        self._admission = replace(
-            self._admission, queues={**self._admission.queues, number: replace(queue, head=rows[0].candidate.rank)}
-        )
+        queue = replace(self._admission.queues[number], head=rows[0].candidate.rank)
+        self._admission = set_queue(self._admission, number, queue)
 
 
 def is_open(admission: AdmissionState, directory: Directory, number: int, now: datetime) -> bool:
     """Returns whether the quotas let the first job of the queue start."""
-    return all(
-        verdict.blocked_by is None for verdict in evaluate_queue(admission, directory, admission.queues[number], now)
-    )
+    return not any(verdict.blocks for verdict in evaluate_queue(admission, directory, admission.queues[number], now))
 
 
 def evaluate_queue(
@@ -230,9 +213,7 @@ def find_next_wake_up(
     """
     found: list[datetime] = []
     for number, queue in admission.queues.items():
-        blocked = [
-            verdict for verdict in evaluate_queue(admission, directory, queue, now) if verdict.blocked_by is not None
-        ]
+        blocked = [verdict for verdict in evaluate_queue(admission, directory, queue, now) if verdict.blocks]
         by_time = [verdict.opens_at for verdict in blocked if not verdict.needs_allocation]
         if not blocked:
             found += [now] if number not in exhausted else []

@@ -16,7 +16,6 @@ from shared.core.gates import rate
 from shared.core.gates.breaker import Breaker
 from shared.core.gates.rules import (
     ALLOCATED,
-    MAX_STAGED,
     PARTS,
     Directory,
     Gate,
@@ -29,8 +28,6 @@ from shared.core.gates.rules import (
 from shared.core.jobs.job import Job
 from shared.core.jobs.routing import normalise
 
-#: maximum of one admission state, which is one row. A tenant needs a queue for each job type, mode and limited source
-MAX_QUEUES = 400
 #: fields of a job by which `AdmissionState.active_by_kind` counts
 _COUNTED_BY = ("job_type", "mode")
 EMERGENCY = "emergency"
@@ -98,6 +95,11 @@ class GateVerdict:
     allowed: int | None = None
     #: the hold, if that stops the job
     hold: Hold | None = None
+
+    @property
+    def blocks(self) -> bool:
+        """Returns whether the quota stops the job."""
+        return self.blocked_by is not None
 
     @property
     def needs_allocation(self) -> bool:
@@ -349,55 +351,3 @@ def remove_active(admission: AdmissionState, candidate: Candidate, epoch: int) -
         active_by_source={each: count for each, count in by_source.items() if count},
         emergencies=max(0, admission.emergencies - (candidate.priority == EMERGENCY)),
     )
-
-
-class TooManyQueues(Exception):
-    """The tenant's jobs wait in `MAX_QUEUES` queues already."""
-
-
-def make_queue(admission: AdmissionState, candidate: Candidate, *, emergency: bool) -> WaitingQueue:
-    """Returns an empty queue for jobs like this one."""
-    source = candidate.source if admission.has_source(candidate.source) else None
-    return WaitingQueue(job_type=candidate.job_type, mode=candidate.mode, source=source, emergency=emergency)
-
-
-def find_queue(admission: AdmissionState, directory: Directory, candidate: Candidate) -> tuple[int, WaitingQueue]:
-    """Returns the number and the queue in which the job waits; an empty queue if it is the first. Raises
-    TooManyQueues.
-    """
-    requested = make_queue(admission, candidate, emergency=is_emergency(admission, directory, candidate.priority))
-    for number, queue in admission.queues.items():
-        if replace(queue, count=0, head=0) == requested:
-            return number, queue
-    if len(admission.queues) >= MAX_QUEUES:
-        raise TooManyQueues
-    return next(number for number in range(MAX_QUEUES) if number not in admission.queues), requested
-
-
-def lengthen(queue: WaitingQueue, at: int) -> WaitingQueue:
-    """Returns the queue with one more job, of rank `at`."""
-    return replace(queue, count=queue.count + 1, head=min(queue.head, at) if queue.count else at)
-
-
-def add_waiting(admission: AdmissionState, number: int, queue: WaitingQueue, at: int) -> AdmissionState:
-    """Adds a job of rank `at` to the queue."""
-    return replace(admission, queues={**admission.queues, number: lengthen(queue, at)})
-
-
-def remove_waiting(admission: AdmissionState, number: int) -> AdmissionState:
-    """Removes a job from the queue; an empty queue goes."""
-    queue = admission.queues.get(number)
-    if queue is None:
-        return admission
-    queues = dict(admission.queues)
-    if queue.count > 1:
-        queues[number] = replace(queue, count=queue.count - 1)
-    else:
-        del queues[number]
-    return replace(admission, queues=queues)
-
-
-def find_max_staged(admission: AdmissionState, directory: Directory) -> int:
-    """Returns the maximum number of staged jobs of the tenant."""
-    rule = directory.find_rule(admission.state(Gate(GateKind.TENANT, admission.tenant)))
-    return rule.max_staged if rule is not None and rule.max_staged is not None else MAX_STAGED

@@ -101,7 +101,7 @@ def count_requested(
     for queue in queues:
         for _ in range(queue.count):
             if found == MAX_REQUESTED or any(
-                verdict.blocked_by is not None for verdict in evaluate_queue(admission, directory, queue, now)
+                verdict.blocks for verdict in evaluate_queue(admission, directory, queue, now)
             ):
                 break
             admission = admit_candidate(admission, directory, _make_candidate(queue), now)
@@ -187,5 +187,5 @@ def find_blocking_gate(found: Sequence[GateVerdict]) -> Gate | None:
     """Returns the narrowest quota over all tenants that stops a job which nothing else stops; None if no allocation
     helps.
     """
-    blocked = [verdict for verdict in found if verdict.blocked_by is not None]
+    blocked = [verdict for verdict in found if verdict.blocks]
     return blocked[0].gate if blocked and all(verdict.needs_allocation for verdict in blocked) else None

@@ -16,17 +16,20 @@ from shared.core.gates.admission_state import (
     BlockReason,
     Candidate,
     GateVerdict,
-    TooManyQueues,
     add_active,
-    add_waiting,
     admit_candidate,
     evaluate_candidate,
     find_epoch,
+    remove_active,
+)
+from shared.core.gates.queues import (
+    TooManyQueues,
+    add_waiting,
     find_max_staged,
     find_queue,
     lengthen,
     make_queue,
-    remove_active,
+    remove_staged,
     remove_waiting,
 )
 from shared.core.gates.rules import Directory, GateState
@@ -178,7 +181,7 @@ def decide_arrival(admission: AdmissionState, directory: Directory, candidate: C
     Raises QuotaRejects and QueueFull: the caller writes nothing.
     """
     verdicts = tuple(evaluate_candidate(admission, directory, candidate, now))
-    stopped_by = next((verdict for verdict in verdicts if verdict.blocked_by is not None), None)
+    stopped_by = next((verdict for verdict in verdicts if verdict.blocks), None)
     try:
         _, queue = find_queue(admission, directory, candidate)
     except TooManyQueues:
@@ -189,7 +192,7 @@ def decide_arrival(admission: AdmissionState, directory: Directory, candidate: C
     if stopped_by is None:
         place = mark_admitted(admission, Place(initial_status=JobStatus.QUEUED, candidate=candidate))
         return Decision(admit_candidate(admission, directory, candidate, now), place, verdicts)
-    blocked = [verdict for verdict in verdicts if verdict.blocked_by is not None] or [stopped_by]
+    blocked = [verdict for verdict in verdicts if verdict.blocks] or [stopped_by]
     # another quota stops the job before it requests a slot, so that no allocation tells whether this one is full
     known = [verdict for verdict in blocked if not verdict.needs_allocation] or blocked
     if (
@@ -230,11 +233,10 @@ def admit_or_queue(
         number, queue = find_queue(admission, directory, candidate)
     except TooManyQueues:
         raise QueueFull(len(admission.queues), verdicts[0]) from None
-    may_pass = not queue.count and all(verdict.blocked_by is None for verdict in verdicts)
+    may_pass = not queue.count and not any(verdict.blocks for verdict in verdicts)
     if may_pass and not has_earlier_job(admission, directory, candidate, now):
         active = admit_candidate(admission, directory, candidate, now)
-        active = replace(active, staged=max(0, active.staged - 1))
-        return active, mark_admitted(admission, place)
+        return remove_staged(active), mark_admitted(admission, place)
     return add_waiting(admission, number, queue, candidate.rank), replace(place, state=PlaceState.WAITING, queue=number)
 
 
@@ -248,7 +250,7 @@ def release(admission: AdmissionState, place: Place) -> AdmissionState:
         return remove_active(admission, place.candidate, place.breaker_epoch)
     if place.state is PlaceState.WAITING and place.queue is not None:
         admission = remove_waiting(admission, place.queue)
-    return replace(admission, staged=max(0, admission.staged - 1))
+    return remove_staged(admission)
 
 
 def set_aside(admission: AdmissionState, place: Place) -> tuple[AdmissionState, Place]:

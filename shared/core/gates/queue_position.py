@@ -97,7 +97,7 @@ def find_blocking_verdict(found: Sequence[GateVerdict]) -> GateVerdict:
     before it.
     """
     return next(
-        (verdict for verdict in found if verdict.blocked_by is not None),
+        (verdict for verdict in found if verdict.blocks),
         GateVerdict(found[0].gate, BlockReason.LINE, None, found[0].rule),
     )
 
@@ -108,7 +108,7 @@ def estimate_start(
     """Returns when time alone admits the job at that position; None: time alone does not."""
     at = now
     for verdict in found:
-        if position is None or (verdict.blocked_by is not None and verdict.opens_at is None):
+        if position is None or (verdict.blocks and verdict.opens_at is None):
             return None
         if verdict.blocked_by is BlockReason.BREAKER and position > 1:
             # the first job must end well before

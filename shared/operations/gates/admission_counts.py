@@ -95,8 +95,3 @@ async def _list_freed(context: Context, tenant: str) -> list[Freed]:
         page = await context.admissions.freed(tenant, after=page[-1], limit=_PAGE)
         found = [*found, *page]
     return found
-
-
-def place_of(row: ActiveRow) -> Place:
-    """A job that no quota concerned when it was created is active."""
-    return row.counted_place

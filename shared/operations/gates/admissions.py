@@ -10,12 +10,12 @@ from datetime import datetime
 
 from shared.core.gates import places
 from shared.core.gates.admission import MAX_ADMITTED
-from shared.core.gates.admission_state import Candidate, remove_waiting
+from shared.core.gates.admission_state import Candidate
 from shared.core.gates.places import Owed, PlaceState, QueueFull, admit_or_queue, set_aside
+from shared.core.gates.queues import remove_waiting
 from shared.core.gates.rules import Directory, Gate, GateKind
 from shared.errors import Contended
 from shared.operations.context import Context
-from shared.operations.gates import admission_counts
 from shared.operations.gates.admission_turns import (
     COUNTS_PATIENCE,
     AdmittedJobs,
@@ -63,7 +63,7 @@ async def move_job(
         active, now = await context.index.read_active(tenant, job_id), context.clock.now()
         if active is None:
             return AdmittedJobs()
-        place = admission_counts.place_of(active)
+        place = active.counted_place
         if place.state is not PlaceState.ARRIVING and owed is Owed.STEP_OUT:
             # Race place: a process that changed the job since may have moved its place; one that changes it from now on
             # meets this write, or this write meets that one (`holds_slot`)
@@ -104,7 +104,7 @@ async def holds_slot(context: Context, tenant: str, job_id: str) -> bool:
 
     async def act(stored: StoredAdmission, directory: Directory) -> bool:
         active = await context.index.read_active(tenant, job_id)
-        if active is None or admission_counts.place_of(active).is_staged:
+        if active is None or active.counted_place.is_staged:
             return False
         await context.index.write_admission(AdmissionWrite(before=stored, after=stored.admission))
         return True

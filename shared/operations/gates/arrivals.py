@@ -330,9 +330,7 @@ def _find_needed_allocation(
     if gate is None or demand.is_blocked(admission, directory, gate, context.clock.now()):
         # the waiting jobs have requested an allocation
         return None
-    rejects = any(
-        verdict.blocked_by is not None and verdict.rule is not None and verdict.rule.rejects for verdict in found
-    )
+    rejects = any(verdict.blocks and verdict.rule is not None and verdict.rule.rejects for verdict in found)
     return NeedsAllocation(gate, rejects)
 
 

@@ -20,7 +20,6 @@ from shared.core.gates.rules import Directory, Gate, GateState
 from shared.core.jobs.job import Job
 from shared.errors import Interrupted, LuciusError
 from shared.operations.context import Context
-from shared.operations.gates import admission_counts
 from shared.operations.gates.admission_turns import (
     COUNTS_PATIENCE,
     AdmittedJobs,
@@ -251,7 +250,7 @@ async def release_slot(context: Context, job: Job) -> bool:
         freed = active.freed(now, good=is_good(job)) if active is not None else None
         if active is None or freed is None:
             return False
-        place = replace(admission_counts.place_of(active), state=PlaceState.ENDED, queue=None)
+        place = replace(active.counted_place, state=PlaceState.ENDED, queue=None)
         await context.index.move_place(active, place, now + FIRST_CHECK, freed=freed)
         return True
 

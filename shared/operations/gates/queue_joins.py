@@ -16,7 +16,6 @@ from shared.core.gates.places import Owed, Place, PlaceState, QueueFull, admit_o
 from shared.core.gates.rules import Directory
 from shared.errors import Contended, LedgerRefused
 from shared.operations.context import Context
-from shared.operations.gates import admission_counts
 from shared.operations.gates.admission_turns import (
     COUNTS_PATIENCE,
     MAX_JOBS,
@@ -158,7 +157,7 @@ class _Together:
         active = await self.context.index.read_active(tenant, join.job_id)
         if active is None:
             return None
-        place = admission_counts.place_of(active)
+        place = active.counted_place
         if place.state is PlaceState.ARRIVING:
             return active, place
         if place.state is not PlaceState.OFF:

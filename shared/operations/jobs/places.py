@@ -10,7 +10,7 @@ from shared.core.jobs.occurrences import DependenciesSettled, DependencyFailed
 from shared.core.jobs.states import JobStatus
 from shared.errors import Contended
 from shared.operations.context import Context
-from shared.operations.gates import admission_counts, admissions
+from shared.operations.gates import admissions
 from shared.operations.gates.admission_turns import QuotasUnknown
 from shared.operations.gates.queue_joins import join_queue
 from shared.operations.jobs.admission import admit, notify
@@ -39,7 +39,7 @@ async def reconcile_place(context: Context, orchestrations: Orchestrations, stor
         active = await context.index.read_active(job.tenant, job.job_id)
         if active is None:
             return stored
-        place = admission_counts.place_of(active)
+        place = active.counted_place
         match find_owed(job, place):
             case Owed.NOTHING:
                 is_due = job.status is JobStatus.WAITING_FOR_JOBS and active.check_at <= context.clock.now()

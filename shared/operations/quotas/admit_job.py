@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
-from shared.core.gates.admission_state import admit_candidate, remove_waiting
 from shared.core.gates.changes import ChangeType
 from shared.core.gates.log import append_entry
 from shared.core.gates.places import PlaceState, mark_admitted
+from shared.core.gates.queues import admit_from_queue
 from shared.core.gates.rules import Directory, Gate, GateKind
 from shared.core.jobs.job import Job
 from shared.core.jobs.states import JobStatus
 from shared.operations.context import Context
-from shared.operations.gates import admission_counts, admission_turns
+from shared.operations.gates import admission_turns
 from shared.operations.jobs.admission import admit
 from shared.operations.jobs.places import reconcile_place
 from shared.operations.quotas.quotas import By
@@ -53,11 +51,11 @@ async def _enter(context: Context, job: Job, by: By) -> bool:
 
     async def act(stored: StoredAdmission, directory: Directory) -> bool:
         active, now = await context.index.read_active(job.tenant, job.job_id), context.clock.now()
-        place = admission_counts.place_of(active) if active is not None else None
+        place = active.counted_place if active is not None else None
         if active is None or place is None or place.state is not PlaceState.WAITING or place.queue is None:
             # it is active, or it was paused or ended
             return False
-        admission = admit_candidate(remove_waiting(stored.admission, place.queue), directory, place.candidate, now)
+        admission = admit_from_queue(stored.admission, directory, place.queue, place.candidate, now)
         state, entry = append_entry(
             admission.state(Gate(GateKind.TENANT, job.tenant)),
             ChangeType.JOB_ADMITTED,
@@ -66,7 +64,7 @@ async def _enter(context: Context, job: Job, by: By) -> bool:
             at=now,
             data={"job_id": job.job_id, "after": {"job_id": job.job_id}},
         )
-        after = replace(admission, staged=max(0, admission.staged - 1)).with_state(state)
+        after = admission.with_state(state)
         admitted = mark_admitted(stored.admission, place)
         write = AdmissionWrite(before=stored, after=after, log=(entry,))
         await context.index.move_place(active, admitted, now + FIRST_CHECK, write)

@@ -41,10 +41,10 @@ class Life:
     rule: BreakerRule = RULE
     now: datetime = START
 
-    def ends(self, *goods: bool, has_line: bool = True, epoch: int | None = None) -> Breaker:
+    def ends(self, *goods: bool, has_waiting: bool = True, epoch: int | None = None) -> Breaker:
         for good in goods:
             end = End(self.now, self.breaker.epoch if epoch is None else epoch, good)
-            self.breaker = count_end(self.breaker, self.rule, end, self.now, has_waiting=has_line)
+            self.breaker = count_end(self.breaker, self.rule, end, self.now, has_waiting=has_waiting)
         return self.breaker
 
     def passes(self, span: timedelta) -> Breaker:
@@ -208,12 +208,12 @@ steps = st.lists(
 def test_nothing_holds_it_shut_for_ever(moves: list[tuple[str, bool, int]], cooldown_s: int, min_calls: int) -> None:
     """Whatever happened: without a bad end it lets one more in with each cool-down, until it limits nothing."""
     life = Life(rule=BreakerRule(cooldown_s=cooldown_s, min_calls=min_calls))
-    for what, has_line, seconds in moves:
+    for what, has_waiting, seconds in moves:
         life.passes(seconds * SECOND)
         epoch = life.breaker.epoch
         match what:
             case "good" | "bad":
-                life.ends(what == "good", has_waiting=has_line)
+                life.ends(what == "good", has_waiting=has_waiting)
             case "old" if epoch:
                 assert life.ends(False, True, epoch=epoch - 1) is advance(life.breaker, life.now)
             case "reset":

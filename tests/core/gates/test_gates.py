@@ -253,7 +253,7 @@ def test_who_changed_lines_is_looked_at_again() -> None:
 def test_more_kinds_than_lines_are_refused_and_break_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """The kind past the last line is a full line; a job that would have to change to one waits where it is."""
     most = 30
-    monkeypatch.setattr("shared.core.gates.admission_state.MAX_QUEUES", most)
+    monkeypatch.setattr("shared.core.gates.queues.MAX_QUEUES", most)
     tenant = OneTenant(GateState(gate=TENANT, rule=Rule(max_active=1), hold=hold()))
     for number in range(most):
         tenant.posts(f"job-{number}", job_type=f"T{number}")

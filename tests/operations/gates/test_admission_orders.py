@@ -136,13 +136,13 @@ def wrong(world: World) -> str | None:
     """What must never be, at any instant."""
     rows = list(world.index.active.values())
     stored = world.index.admissions.admissions.get("tenant_a")
-    inside = [row for row in rows if not admission_counts.place_of(row).is_staged]
-    waiting = [row for row in rows if admission_counts.place_of(row).state is PlaceState.WAITING]
+    inside = [row for row in rows if not row.counted_place.is_staged]
+    waiting = [row for row in rows if row.counted_place.state is PlaceState.WAITING]
     live = [job for job in jobs(world) if job.job_id in started(world) and not job.status.terminal]
     if len(inside) > 1 or len(live) > 1:
         return f"{len(inside)} inside, {len(live)} at work"
     left = [each.place for _, each in world.index.admissions.all_freed]
-    uncounted = sum(admission_counts.place_of(row).uncounted for row in rows)
+    uncounted = sum(row.counted_place.uncounted for row in rows)
     if stored is not None and stored.admission.counting_until is None:
         admission = stored.admission
         active = len(inside) + sum(not place.is_staged for place in left)
@@ -151,7 +151,7 @@ def wrong(world: World) -> str | None:
         if (admission.active, admission.staged, admission.waiting) != (active, staged, queued):
             counts = f"{admission.active} inside, {admission.staged} staged, {admission.waiting} in line"
             return f"the admission state says {counts}; not so the rows"
-    if any(admission_counts.place_of(row).is_staged for row in rows for job in live if row.job_id == job.job_id):
+    if any(row.counted_place.is_staged for row in rows for job in live if row.job_id == job.job_id):
         # Race place
         return "one is at work and not inside"
     if any(row.check_at != ASLEEP for row in waiting):
@@ -210,12 +210,12 @@ async def meets(meeting: Meeting, case: Case, killed: tuple[str, int] | None) ->
         untold = [
             row.job_id
             for row in world.index.active.values()
-            if admission_counts.place_of(row).state is PlaceState.ADMITTED
+            if row.counted_place.state is PlaceState.ADMITTED
             and row.job_id in world.ledger.jobs
             and (await world.job(row.job_id)).job.status is JobStatus.THROTTLED
         ]
         assert untold == [], ended
-        rows = [admission_counts.place_of(row).state for row in world.index.active.values()]
+        rows = [row.counted_place.state for row in world.index.active.values()]
         if PlaceState.WAITING in rows:
             assert PlaceState.ADMITTED in rows, "one waits beside a free slot"
     await settled(world)
@@ -311,7 +311,7 @@ def test_a_line_of_which_the_last_job_leaves_as_its_gate_opens() -> None:
         works = (asks(ControlKind.CANCEL, "7", waits), asks(ControlKind.RESUME, "8", paused))
         await meeting.at_once(**{str(place): work(apart(world)) for place, work in enumerate(works)})
         admission = world.index.admissions.admissions["tenant_a"].admission
-        rows = [admission_counts.place_of(row) for row in world.index.active.values()]
+        rows = [row.counted_place for row in world.index.active.values()]
         rows += [row.place for _, row in world.index.admissions.all_freed]
         assert admission.staged == sum(place.is_staged for place in rows)
         assert {place.queue for place in rows if place.state is PlaceState.WAITING} <= admission.queues.keys()

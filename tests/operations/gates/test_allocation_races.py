@@ -12,7 +12,6 @@ from shared.core.gates import allocation
 from shared.core.gates.breaker import BreakerState
 from shared.core.gates.rules import EVERY, Gate
 from shared.core.jobs.states import JobStatus
-from shared.operations.gates import admission_counts
 from shared.operations.gates.allocations import allocate
 from shared.operations.jobs.admission import notify
 from shared.operations.quotas import quotas
@@ -70,7 +69,7 @@ def wrong(world: World) -> str | None:
         stored.admission for stored in world.index.admissions.admissions.values() if stored.admission.tenant != EVERY
     ]
     kept = sum(max(admission.share(PLATFORM).slots, admission.active) for admission in admissions)
-    held = sum(not admission_counts.place_of(row).is_staged for row in world.index.active.values())
+    held = sum(not row.counted_place.is_staged for row in world.index.active.values())
     return f"{kept} are lent, {held} inside, of {LIMIT}" if max(kept, held) > LIMIT else None
 
 

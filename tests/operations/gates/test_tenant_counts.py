@@ -187,7 +187,7 @@ LIMIT = 3
 
 def wrong(world: World) -> str | None:
     """More jobs hold a slot than the limit allows."""
-    held = sum(not admission_counts.place_of(row).is_staged for row in world.index.active.values())
+    held = sum(not row.counted_place.is_staged for row in world.index.active.values())
     return f"{held} are active, of {LIMIT}" if held > LIMIT else None
 
 

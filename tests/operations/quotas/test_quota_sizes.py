@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 
 from shared.adapters.tables.admissions import operations_of
-from shared.core.gates.admission_state import MAX_QUEUES, WaitingQueue
+from shared.core.gates.admission_state import WaitingQueue
 from shared.core.gates.breaker import End
 from shared.core.gates.changes import MAX_BYTES, MAX_REASON, measure
+from shared.core.gates.queues import MAX_QUEUES
 from shared.core.gates.rules import ALLOCATED, AdmissionBreaker, Gate, GateKind, Rule, Share
 from shared.operations.quotas import quotas
 from shared.operations.quotas.quotas import By
