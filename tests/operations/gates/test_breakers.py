@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 
 import pytest
 
@@ -16,7 +15,7 @@ from shared.core.jobs.states import JobStatus
 from shared.errors import LedgerUnavailable
 from shared.operations.gates.waiting import read_admission, read_position
 from shared.operations.quotas import quotas
-from shared.refusals import NoBreaker, QuotaInvalid, RuleChanged
+from shared.refusals import NoBreaker
 from tests.operations.conftest import World
 from tests.operations.support import swept
 from tests.worlds.gates import (
@@ -162,25 +161,6 @@ async def test_a_breaker_that_is_taken_away_lets_them_in(world: World) -> None:
     await with_breaker(world)
     breaker = await breaker_of(world)
     assert (breaker.state, breaker.calls, breaker.epoch) == (BreakerState.CLOSED, 0, 2)
-
-
-async def test_a_rule_is_merged_also_inside_its_breaker(world: World) -> None:
-    """RFC 7396: what is not named stays, null is the default again, `{}` is a new one."""
-    first = await ruled(world, OCR, breaker={})
-    assert first.after.rule is not None
-    assert first.after.rule.breaker is not None
-    await ruled(world, OCR, breaker={"failure_rate": 0.25, "cooldown_s": 30})
-    second = await ruled(world, OCR, breaker={"min_calls": 5, "cooldown_s": None})
-    assert second.after.rule == replace(
-        first.after.rule, breaker=replace(first.after.rule.breaker, failure_rate=0.25, min_calls=5)
-    )
-    again = await ruled(world, OCR, breaker={"min_calls": 5})
-    assert again.after is again.before
-    for gate, members in ((TENANT, {}), (OCR, {"min_tenants": 2})):
-        with pytest.raises(QuotaInvalid):
-            await ruled(world, gate, breaker=members)
-    with pytest.raises(RuleChanged):
-        await ruled(world, OCR, 0, breaker={"min_calls": 7})
 
 
 async def test_who_waits_at_a_breaker_sees_it(world: World) -> None:

@@ -68,18 +68,6 @@ async def test_the_position_is_that_of_the_line(staging: World) -> None:
     assert answers[2].decision.stopped_by.gate == TENANT
 
 
-async def test_priority_goes_first(staging: World) -> None:
-    """Half an hour older, and no more."""
-    first, low, normal, high = [
-        (await posted(staging, number, priority=priority))[0]
-        for number, priority in enumerate(("normal", "low", "normal", "high"))
-    ]
-    for expected in (high, normal, low):
-        await ended(staging, first, 1)
-        assert staging.orchestrations.started[-1] == expected
-        first = expected
-
-
 async def test_a_staged_job_is_cancelled_at_once(staging: World) -> None:
     """It leaves its line, its index rows say how it ended, and nothing was started."""
     first, second, third = await posted(staging, 1, 2, 3)

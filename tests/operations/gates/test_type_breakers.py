@@ -22,7 +22,6 @@ from shared.operations.gates.platform_gates import read_platform_state
 from shared.operations.gates.waiting import read_position
 from shared.operations.quotas import quotas
 from shared.operations.sweeper.sweep import sweep
-from shared.refusals import QuotaInvalid
 from tests.operations.conftest import World
 from tests.operations.support import cancelled
 from tests.worlds.gates import (
@@ -255,19 +254,6 @@ async def test_the_gate_shows_its_breaker(world: World) -> None:
     ).breaker
     assert shown is not None
     assert (shown.state, shown.allow) == ("HALF_OPEN", 2)
-
-
-async def test_which_rules_may_have_one(world: World) -> None:
-    """Of a type, over all tenants with `min_tenants`; the platform and a mode have none."""
-    await ruled(world, OCR_OF_ALL, breaker={"min_tenants": 3})  # type: ignore[arg-type]
-    for gate, members in (
-        (Gate.over_all(GateKind.PLATFORM), {"breaker": {}}),
-        (Gate.over_all(GateKind.MODE, "BURST"), {"breaker": {}}),
-        (OCR_OF_ALL, {"weight": 2}),
-        (OCR_OF_ALL, {"max_staged": 2}),
-    ):
-        with pytest.raises(QuotaInvalid):
-            await ruled(world, gate, **members)  # type: ignore[arg-type]
 
 
 async def test_without_a_breaker_no_write_is_more(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -68,20 +68,9 @@ async def test_the_log_is_numbered_and_chained(world: World) -> None:
     assert (changed.after.log_hash, log[0].actor, log[0].reason) == (log[2].hash, "app:1 (ops)", "month end")
 
 
-async def test_a_merge_patch_leaves_what_it_does_not_name(world: World) -> None:
-    """RFC 7396: a number sets, None takes out."""
-    await ruled(world, max_active=2, max_per_hour=60, burst=5)
-    changed = await ruled(world, max_active=None, max_per_hour=30)
-    rule = changed.after.rule
-    assert rule is not None
-    assert (rule.max_active, rule.max_per_hour, rule.burst) == (None, 30, 5)
-
-
 REFUSED: dict[str, tuple[Gate, Mapping[str, int | None], int | None, type[Exception]]] = {
     "a stale ETag": (TENANT, {"max_active": 3}, 0, RuleChanged),
     "a burst without a rate": (TENANT, {"burst": 3}, 1, QuotaInvalid),
-    "a bound of staged jobs of a type": (OCR, {"max_staged": 3}, None, QuotaInvalid),
-    "emergencies of a source": (SCANNER, {"emergency_max_active": 3}, None, QuotaInvalid),
 }
 
 
@@ -120,25 +109,13 @@ async def test_the_101st_gate_is_refused(world: World) -> None:
     await held(world, gates[-1])
 
 
-async def test_a_tenants_own_callers_end_what_they_began(world: World) -> None:
-    """They may hold and throttle; an operator's hold or throttle stands, and is neither ended nor shortened by them."""
-    await held(world, by=OWN)
-    await resumed(world, by=OWN)
-    await held(world, until=world.clock.now() + timedelta(hours=1))
-    for act in (resumed(world, by=OWN), held(world, by=OWN)):
-        with pytest.raises(QuotaForbidden):
-            await act
+async def test_a_tenants_own_callers_cannot_end_an_operators_hold(world: World) -> None:
+    """The rules for each of them are those of `tests/core/gates/test_changes.py`."""
+    await held(world)
+    with pytest.raises(QuotaForbidden):
+        await resumed(world, by=OWN)
     with pytest.raises(QuotaInvalid):
         await held(world, until=world.clock.now())
-    shorter = await held(world, by=OWN, until=world.clock.now() + timedelta(minutes=1))
-    assert shorter.after is shorter.before
-    await quotas.throttle(world.context, world.orchestrations, TENANT, OWN, max_per_hour=5, until=None)
-    left = (await resumed(world, by=OWN)).after
-    assert (left.throttle, left.hold and left.hold.own) == (None, False)
-    await quotas.throttle(world.context, world.orchestrations, TENANT, OPERATOR, max_per_hour=5, until=None)
-    with pytest.raises(QuotaForbidden):
-        await quotas.throttle(world.context, world.orchestrations, TENANT, OWN, max_per_hour=50, until=None)
-    assert (await resumed(world)).after.hold is None
 
 
 async def test_a_rule_for_every_tenant_that_never_got_to_the_directory_comes_by_repetition(

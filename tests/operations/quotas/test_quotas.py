@@ -130,17 +130,6 @@ async def test_a_throttle_starts_as_many_as_its_rate_allows(world: World) -> Non
     assert (last.position, last.expected_at) == (3, world.clock.now() + timedelta(minutes=3))
 
 
-async def test_a_changed_rate_keeps_what_was_earned(world: World) -> None:
-    """The credit is settled by the old rate: a hundred changes earn nothing."""
-    await ruled(world, max_per_hour=60, burst=1)
-    await created(world, 1)
-    world.clock.advance(30)
-    for rate in (3600, 60) * 10:
-        changed = await ruled(world, max_per_hour=rate)
-    assert changed.after.credit == 3_600_000_000 // 2
-    assert await statuses(world, [await created(world, 2)]) == [JobStatus.THROTTLED]
-
-
 async def test_a_hold_and_its_end_give_no_token_back(world: World) -> None:
     """The credit of a rate for every tenant is kept, else a tenant's own caller could loosen it."""
     await ruled(world, Gate(GateKind.TYPE, EVERY, EVERY), max_per_hour=60, burst=1)
