@@ -117,6 +117,11 @@ def limited(most: int, **rule: int) -> OneTenant:
 # --- order
 
 
+@pytest.mark.parametrize(("priority", "minutes"), [("high", -30), ("emergency", -30), ("normal", 0), ("low", 30)])
+def test_a_priority_is_worth_half_an_hour(priority: str, minutes: int) -> None:
+    assert compute_rank(START, priority) - compute_rank(START, "normal") == minutes * 60_000
+
+
 def test_priority_orders_and_nobody_waits_behind_later_jobs_for_an_hour() -> None:
     """One place, a stream of high ones and an old low one: it goes in before any that came an hour after it."""
     tenant = limited(1)
