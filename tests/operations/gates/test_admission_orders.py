@@ -14,30 +14,22 @@ from typing import Any
 
 import pytest
 
-from shared.adapters.tables import creating
-from shared.adapters.tables.active import inserts
-from shared.adapters.tables.admissions import wait_entity
-from shared.adapters.tables.keys import due_row
-from shared.adapters.tables.table import Operation
-from shared.core.gates.admission import QueuedJob
-from shared.core.gates.admission_state import AdmissionState, remove_active
-from shared.core.gates.places import Decision, Place, PlaceState, admit_or_queue, decide_arrival, release
+from shared.core.gates.admission_state import AdmissionState
+from shared.core.gates.places import PlaceState
 from shared.core.gates.rules import Gate, GateKind, GateState, Hold, Rule
 from shared.core.jobs.history import Origin
 from shared.core.jobs.job import Job
 from shared.core.jobs.occurrences import ControlKind
 from shared.core.jobs.states import JobStatus
-from shared.operations.gates import admission_counts, admission_turns, arrivals, freed
-from shared.operations.jobs import create_job
+from shared.operations.gates import admission_counts
 from shared.operations.jobs.control_job import change_priority
-from shared.operations.jobs.creation import initial_status_of
 from shared.operations.process.gate_directory import GateDirectory
 from shared.operations.sweeper.sweep import sweep
 from shared.ports.admissions import ASLEEP, AdmissionWrite
 from tests.contexts import changed
 from tests.jobs import envelope
-from tests.memory_stores import MemoryIndex
 from tests.operations.conftest import World
+from tests.operations.gates.admission_mutants import MUTANTS
 from tests.operations.interleave import Killed, Meeting, Work, every_order
 from tests.operations.support import dispatch, limited, service_sends, submitted
 from tests.worlds.gates import apart
@@ -317,85 +309,6 @@ def test_a_line_of_which_the_last_job_leaves_as_its_gate_opens() -> None:
         assert {place.queue for place in rows if place.state is PlaceState.WAITING} <= admission.queues.keys()
 
     assert every_order(scenario, interruptions=2) > 100
-
-
-# --- mutants
-
-
-def lines_up_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """WAIT is written with the claim, before the job has rows."""
-
-    def arrived(admission: Any, directory: Any, candidate: Any, now: Any, **fields: Any) -> Decision:
-        decision = decide_arrival(admission, directory, candidate, now, **fields)
-        if decision.place.state is not PlaceState.ARRIVING:
-            return decision
-        after, place = admit_or_queue(decision.admission, directory, decision.place, now)
-        return replace(decision, admission=after, place=place)
-
-    def inserted(partition: str, job: Job, place: Place | None) -> list[Operation]:
-        (_, active), (_, due) = inserts(partition, job, place)
-        if place is None or place.queue is None:
-            return [("create", active), ("create", due)]
-        waiting = QueuedJob(place.candidate, place.queue, job.idempotency_hash, job.created_at, ASLEEP)
-        asleep = {"check_at": ASLEEP}
-        due |= {"RowKey": due_row(ASLEEP, job.job_id)}
-        rows = ({**active, **asleep}, {**due, **asleep}, wait_entity(partition, waiting, place.queue))
-        return [("create", row) for row in rows]
-
-    monkeypatch.setattr(arrivals, "decide_arrival", arrived)
-    monkeypatch.setattr(creating, "inserts", inserted)
-
-
-def finishes_without_a_look(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever finishes a creation does not read with which status its rows are written."""
-
-    async def queued(*args: Any) -> JobStatus:
-        await initial_status_of(*args)
-        return JobStatus.QUEUED
-
-    monkeypatch.setattr(create_job, "initial_status_of", queued)
-
-
-def counts_by_existence(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever has an ACTIVE row is thought to hold a place."""
-    monkeypatch.setattr(
-        freed, "release", lambda admission, place: remove_active(release(admission, place), place.candidate, 0)
-    )
-
-
-def ends_without_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An end leaves no FREED row, and whoever made it lowers the count in a transaction of its own."""
-    close = MemoryIndex.close
-
-    async def closed(self: MemoryIndex, job: Job, **fields: Any) -> bool:
-        active = self.active.get((job.tenant, job.job_id))
-        left = await close(self, job, **{**fields, "counted": False})
-        row = active.freed(job.updated_at) if active is not None and fields["counted"] else None
-        if row is not None:
-            stored = self.admissions.admissions[job.tenant]
-            await self.write_admission(AdmissionWrite(before=stored, after=release(stored.admission, row.place)))
-        return left
-
-    monkeypatch.setattr(MemoryIndex, "close", closed)
-
-
-def takes_rows_twice(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A turn leaves the FREED rows that it has taken."""
-    write = admission_turns.prepare_write
-
-    async def written(*args: Any) -> Any:
-        return replace(await write(*args), freed=())
-
-    monkeypatch.setattr(freed, "prepare_write", written)
-
-
-MUTANTS = {
-    lines_up_at_once: "a creation and its duplicate",
-    finishes_without_a_look: "a creation and its duplicate",
-    counts_by_existence: "a cancel of a staged job",
-    ends_without_a_row: "a duplicate of a staged job",
-    takes_rows_twice: "a duplicate of a staged job",
-}
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.__name__)
