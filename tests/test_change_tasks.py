@@ -335,7 +335,9 @@ from tests.jobs import START
 
 gate = Gate(GateKind.TENANT_MODE, "tenant_a", "BURST")
 state = GateState(gate=gate, rule=Rule(max_active=2))
-admission = AdmissionState(tenant="tenant_a", gates={gate.id: state}, inside={("OCR", "BURST"): 2}, counted_at=START)
+admission = AdmissionState(
+    tenant="tenant_a", gates={gate.id: state}, active_by_kind={("OCR", "BURST"): 2}, counted_at=START
+)
 for mode in ("BURST", "DEFAULT"):
     line = WaitingQueue(job_type="OCR", mode=mode, source=None, emergency=False)
     found = evaluate_gates(admission, Directory(), line, START, emergency=False)
