@@ -25,11 +25,11 @@ async def counts(jobs: int) -> list[dict[str, Any]]:
             for request_type in _TYPES:
                 wait_for_log()
                 tables, durable, cpu, services = stack.tables(), stack.durable(), stack.cpu_s(), load.services.cpu_s()
-                driver = time.process_time()
+                driver, app = time.process_time(), stack.app_cpu_s()
                 load.services.report()
                 ran = await load.saturated(request_type, jobs, AT_ONCE)
                 cpu_after, services_after, driver = stack.cpu_s(), load.services.cpu_s(), time.process_time() - driver
-                durable_after = stack.durable()
+                durable_after, app = stack.durable(), stack.app_cpu_s() - app
                 wait_for_log()
                 seen = load.services.report()
                 used = {name: (cpu_after[name] - cpu[name]) * 1000 / jobs for name in cpu}
@@ -53,6 +53,7 @@ async def counts(jobs: int) -> list[dict[str, Any]]:
                             "services": (services_after - services) * 1000 / jobs,
                             "driver": driver * 1000 / jobs,
                         },
+                        "app_cpu_ms_per_job": app * 1000 / jobs,
                     }
                 )
     return rows

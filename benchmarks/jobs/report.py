@@ -39,6 +39,7 @@ def counts(figures: dict[str, Any]) -> str:
         lines.append([name, *cells])
     processes = rows[0]["cpu_ms_per_job"]
     lines += [[f"CPU-ms: {name}", *(row["cpu_ms_per_job"][name] for row in rows)] for name in processes]
+    lines.append(["of the host's CPU-ms: app and SDKs", *(row["app_cpu_ms_per_job"] for row in rows)])
     lines.append(["CPU-ms: all but the driver", *(cpu_of_all(row["cpu_ms_per_job"]) for row in rows)])
     lines.append(["jobs/s", *(row["jobs_per_s"] for row in rows)])
     parts = [[name, ms] for name, ms in figures["host_cpu_ms_per_job"].items()]

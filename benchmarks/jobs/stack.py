@@ -134,6 +134,12 @@ class Stack:
         """CPU seconds of each process."""
         return {name: cpu_seconds([pid]) for name, pid in self.processes().items()}
 
+    def app_cpu_s(self) -> float:
+        """CPU seconds of the host's threads in which the app and the SDKs run: all but the first one. Linux only."""
+        host = self.processes()["host"]
+        threads = [each.name for each in Path(f"/proc/{host}/task").glob("*") if each.name != str(host)]
+        return sum(cpu_seconds([f"{host}/task/{thread}"]) for thread in threads)
+
     def resident_mb(self) -> dict[str, float]:
         """Resident memory of each process, in MB."""
         return {name: resident_bytes(pid) / 1e6 for name, pid in self.processes().items()}
@@ -170,8 +176,8 @@ def running(*, recorded: bool = False, events: str | None = None) -> Iterator[St
             stack.stop()
 
 
-def cpu_seconds(pids: Iterable[int]) -> float:
-    """CPU of these processes and of the children that they waited for. Linux only."""
+def cpu_seconds(pids: Iterable[int | str]) -> float:
+    """CPU of these processes (or threads, as `PID/task/TID`) and of the children that they waited for. Linux only."""
     used = 0
     for pid in pids:
         with contextlib.suppress(FileNotFoundError, ProcessLookupError):

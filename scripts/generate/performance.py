@@ -58,6 +58,8 @@ def _counts(figures: Figures) -> str:
     lines = [(name, *(_number(row["per_job"][name]) for row in rows)) for name in rows[0]["per_job"]]
     used = [row["cpu_ms_per_job"] for row in rows]
     lines += [(f"CPU-ms: {name}", *(_number(each[name]) for each in used)) for name in used[0]]
+    if all("app_cpu_ms_per_job" in row for row in rows):
+        lines.append(("of the host's CPU-ms: app and SDKs", *(_number(row["app_cpu_ms_per_job"]) for row in rows)))
     lines.append(("CPU-ms: all but the driver", *(f"**{_number(_system(each))}**" for each in used)))
     return markdown_table(head, lines)
 

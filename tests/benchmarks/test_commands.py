@@ -53,7 +53,9 @@ def test_every_part_reports(tmp_path: Path) -> None:
     assert "times the CPU of its floor" in done.stdout
     parts = json.loads((tmp_path / "figures.json").read_text())
     assert parts.keys() == PARTS
-    three = parts["counts"]["figures"]["jobs"][-1]["per_job"]
+    of_three = parts["counts"]["figures"]["jobs"][-1]
+    assert 0 < of_three["app_cpu_ms_per_job"] < of_three["cpu_ms_per_job"]["host"]
+    three = of_three["per_job"]
     assert (three["table writes"], three["table reads"], three["directives"], three["replies"]) == (12, 0, 3, 6)
     assert parts["backlog"]["figures"]["failed"] == 0
     assert parts["events"]["figures"]["age_ms"]["p50"] > 0
