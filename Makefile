@@ -61,8 +61,8 @@ lock: setup-dev ## write the hashes of what is deployed, for the versions in con
 bench: setup-dev ## measure whole jobs: counts and CPU a job, latencies, backlog, growth; PART=latency runs a part, FULL=1 large sizes, JSON=FILE keeps the figures, RECORD=1 puts them into docs/explanation/performance
 	@$(PY) -m benchmarks.jobs $(if $(FULL),--full) $(if $(RECORD),--record) $(if $(JSON),--json $(JSON)) $(PART)
 
-bench-peers: setup-dev ## run the same job on LUCIUS, DBOS, Celery and Restate in turns; PEERS="LUCIUS DBOS" runs some; JSON and RECORD as there
-	@$(PY) -m benchmarks.peers $(if $(RECORD),--record) $(if $(JSON),--json $(JSON)) $(PEERS)
+bench-peers: setup-dev ## run the same job on LUCIUS, DBOS, Celery and Restate in turns; WORKER=external sends steps to a worker that replies; PEERS="LUCIUS DBOS" runs some; JSON and RECORD as there
+	@$(PY) -m benchmarks.peers $(if $(WORKER),--worker $(WORKER)) $(if $(RECORD),--record) $(if $(JSON),--json $(JSON)) $(PEERS)
 
 bench-bus: setup-dev ## measure the Service Bus emulator
 	@$(PY) -m benchmarks.bus

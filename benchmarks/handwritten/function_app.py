@@ -1,6 +1,6 @@
 """A document job as a team writes it by hand on Durable Functions: no ledger, no tenants, no retries, no quotas.
 
-`make bench PART=handwritten` measures it beside LUCIUS: the same host and bus, the same messages, the same worker.
+`make bench-peers WORKER=external` measures it beside LUCIUS: the same host and bus, the same messages, the same worker.
 """
 
 import asyncio

@@ -3,7 +3,7 @@
 Parts: `counts` (requests, messages, episodes, executions and CPU a job), `floor` (the same work without LUCIUS),
 `latency` (one at a time, at 5 jobs a second, at saturation), `backlog` (jobs posted while no service runs), `growth`
 (beside jobs that wait; a job that grows old), `events` (how old they are at who waits for them), `gates` (ends and
-creations a second of one tenant with a quota), `handwritten` (LUCIUS and an app that a team writes by hand, in turns).
+creations a second of one tenant with a quota).
 Services answer at once. Each part starts stacks of its own.
 """
 
@@ -18,7 +18,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from benchmarks.jobs import counts, events, floor, gates, growth, handwritten, latency, report
+from benchmarks.jobs import counts, events, floor, gates, growth, latency, report
 from benchmarks.measured import RECORDED, machine, measured, write
 
 #: (quick, default, full)
@@ -36,10 +36,6 @@ _PAIRS = ((0, 2), (0, 20, 100), (0, 20, 100, 500))
 _PROCESSES = ((1, 2), (1, 4, 10), (1, 4, 10))
 _ENDS = ((8,), (50, 300), (50, 300, 1_000))
 _CREATIONS: _Sizes = (8, 300, 1_000)
-#: jobs and callers of a turn, and turns of each system
-_IN_TURNS: _Sizes = (8, 200, 500)
-_CALLERS: _Sizes = (4, 32, 32)
-_ROUNDS: _Sizes = (2, 3, 5)
 
 
 def _counts(size: int) -> dict[str, Any]:
@@ -79,10 +75,6 @@ def _gates(size: int) -> dict[str, Any]:
     return {"call_ms": gates.DELAY_S * 1000, "rows": rows}
 
 
-def _handwritten(size: int) -> dict[str, Any]:
-    return asyncio.run(handwritten.compared(_IN_TURNS[size], _ALONE[size], _CALLERS[size], _ROUNDS[size]))
-
-
 PARTS: dict[str, Callable[[int], dict[str, Any]]] = {
     "counts": _counts,
     "floor": _floor,
@@ -91,7 +83,6 @@ PARTS: dict[str, Callable[[int], dict[str, Any]]] = {
     "growth": _growth,
     "events": _events,
     "gates": _gates,
-    "handwritten": _handwritten,
 }
 
 

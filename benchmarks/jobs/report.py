@@ -39,7 +39,7 @@ def counts(figures: dict[str, Any]) -> str:
         lines.append([name, *cells])
     processes = rows[0]["cpu_ms_per_job"]
     lines += [[f"CPU-ms: {name}", *(row["cpu_ms_per_job"][name] for row in rows)] for name in processes]
-    lines.append(["of the host's CPU-ms: app and SDKs", *(row["app_cpu_ms_per_job"] for row in rows)])
+    lines.append(["of the host's CPU-ms: app and SDKs", *(row.get("app_cpu_ms_per_job", "") for row in rows)])
     lines.append(["CPU-ms: all but the driver", *(cpu_of_all(row["cpu_ms_per_job"]) for row in rows)])
     lines.append(["jobs/s", *(row["jobs_per_s"] for row in rows)])
     parts = [[name, ms] for name, ms in figures["host_cpu_ms_per_job"].items()]
@@ -146,24 +146,6 @@ def gates(figures: dict[str, Any]) -> str:
     return text_table([*head[:-1], "a second without LUCIUS"], lines)
 
 
-def handwritten(figures: dict[str, Any]) -> str:
-    systems = figures["systems"].values()
-    used = [one["cpu_ms_per_job"] for one in systems]
-    lines = [
-        (f"jobs/s, {figures['at_once']} callers", [one["jobs_per_s"] for one in systems], "jobs_per_s"),
-        *((f"one at a time, {p}, ms", [one["job_ms"][p] for one in systems], p) for p in ("p50", "p95")),
-        ("CPU-ms, all processes", [sum(each.values()) for each in used], "cpu_ms_per_job"),
-        *((f"CPU-ms: {name}", [each[name] for each in used], "") for name in used[0]),
-        ("requests of the caller", [one["requests_per_job"] for one in systems], ""),
-    ]
-    rows = []
-    for text, values, name in lines:
-        ratio = figures["ratios"].get(name)
-        rows.append([text, *values, "{1:.2f} ({0:.2f} to {2:.2f})".format(*ratio) if ratio else ""])
-    head = [f"a 3-step job, medians of {figures['rounds']} rounds", *figures["systems"], "ratio (least to most)"]
-    return text_table(head, rows)
-
-
 TEXTS: dict[str, Callable[[dict[str, Any]], str]] = {
     "counts": counts,
     "floor": floor,
@@ -172,5 +154,4 @@ TEXTS: dict[str, Callable[[dict[str, Any]], str]] = {
     "growth": growth,
     "events": events,
     "gates": gates,
-    "handwritten": handwritten,
 }

@@ -2,8 +2,11 @@
 
 Systems: `LUCIUS`, `DBOS` (with PostgreSQL), `Celery` (with Redis), `Restate` (its server from npm). In each round each
 system starts in an empty folder, runs jobs to warm up, then jobs one at a time, then as many as it takes from 64
-callers; then it ends. Steps do nothing. A peer that cannot be had is skipped, with the command that would help. What
-is missing is put into `.lucius/peers`; nothing is installed on the machine.
+callers; then it ends. Steps do nothing: they are functions of the peer's own process. With `--worker external` they are
+messages to one external worker, which answers each with an ACK and a RESULT over the system's own channel; one more
+system, `by hand`, is the app that a team writes on Durable Functions for such a job. A peer that cannot be had is
+skipped, with the command that would help. What is missing is put into `.lucius/peers`; nothing is installed on the
+machine.
 """
 
 from __future__ import annotations
@@ -27,14 +30,14 @@ from benchmarks.peers.systems import SYSTEMS
 AT_ONCE = 64
 _WARM_UP = 32
 #: jobs at saturation: what a system does in ten seconds or so
-_JOBS = {"LUCIUS": 200, "DBOS": 200, "Celery": 800, "Restate": 2000}
+_JOBS = {"LUCIUS": 200, "by hand": 200, "DBOS": 200, "Celery": 800, "Restate": 2000}
 _ALONE = 30
 
 
-async def turn(name: str, folder: Path, *, quick: bool) -> dict[str, Any]:
+async def turn(name: str, folder: Path, *, external: bool, quick: bool) -> dict[str, Any]:
     """One system in one round: jobs/s and CPU-ms a job at saturation, ms of a job alone. Raises CannotBeHad."""
     jobs, alone = (8, 3) if quick else (_JOBS[name], _ALONE)
-    async with SYSTEMS[name](folder) as system:
+    async with SYSTEMS[name](folder, external=external) as system:
         await system.run(8 if quick else _WARM_UP, 8)
         idle = await system.run(alone, 1)
         cpu = system.cpu_s()
@@ -80,6 +83,9 @@ def main() -> None:
     assert __doc__ is not None
     parser = argparse.ArgumentParser(prog="python -m benchmarks.peers", description=__doc__.partition("\n\n")[2])
     parser.add_argument("systems", nargs="*", metavar="SYSTEM", help=f"of {', '.join(SYSTEMS)} (default: all)")
+    parser.add_argument(
+        "--worker", choices=("local", "external"), default="local", help="where steps run (default: %(default)s)"
+    )
     parser.add_argument("--rounds", type=int, default=3, help="turns of each system (default: 3)")
     parser.add_argument("--quick", action="store_true", help="a few jobs: shows that it works, measures nothing")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there as well")
@@ -89,7 +95,9 @@ def main() -> None:
         parser.error("--quick measures nothing that could be recorded")
     if unknown := set(arguments.systems) - SYSTEMS.keys():
         parser.error(f"no such system: {', '.join(sorted(unknown))}")
-    names = [name for name in SYSTEMS if name in (arguments.systems or SYSTEMS)]
+    external = arguments.worker == "external"
+    wanted = arguments.systems or [name for name in SYSTEMS if external or name != "by hand"]
+    names = [name for name in SYSTEMS if name in wanted]
     print(machine(), flush=True)
     rounds: dict[str, list[dict[str, Any]]] = {name: [] for name in names}
     began = time.monotonic()
@@ -98,7 +106,7 @@ def main() -> None:
             print(f"{time.monotonic() - began:4.0f} s  round {number + 1}: {name} ...", file=sys.stderr, flush=True)
             try:
                 with tempfile.TemporaryDirectory() as folder:
-                    one = asyncio.run(turn(name, Path(folder), quick=arguments.quick))
+                    one = asyncio.run(turn(name, Path(folder), external=external, quick=arguments.quick))
             except CannotBeHad as reason:
                 print(f"{name} is left out: {reason}", flush=True)
                 del rounds[name]
@@ -112,10 +120,11 @@ def main() -> None:
     found = summary(rounds)
     print("\n" + text(found))
     print(f"{time.monotonic() - began:4.0f} s  done", file=sys.stderr)
+    part = {"external" if external else "peers": measured(found)}
     if arguments.json:
-        write(arguments.json, {"peers": measured(found)})
+        write(arguments.json, part)
     if arguments.record:
-        write(RECORDED / "peers.json", {"peers": measured(found)})
+        write(RECORDED / "peers.json", part, keep=True)
 
 
 if __name__ == "__main__":

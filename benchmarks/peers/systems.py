@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import json
 import os
 import shutil
@@ -19,7 +20,7 @@ import httpx
 
 from benchmarks.jobs.load import THREE, loading
 from benchmarks.jobs.stack import Stack, cpu_seconds
-from benchmarks.peers import environment
+from benchmarks.peers import environment, on_the_bus
 from emulator.up.parent_death import end_with_parent
 
 _START_S = 90
@@ -43,8 +44,15 @@ class Running:
 
 
 @contextlib.asynccontextmanager
-async def lucius(folder: Path) -> AsyncIterator[Running]:
-    """The app, emulators and services of this checkout. A job has ended when its orchestration has."""
+async def lucius(folder: Path, *, external: bool) -> AsyncIterator[Running]:
+    """The app, emulators and services of this checkout. A job has ended when its orchestration has.
+
+    `external`: when its caller has read so by the one request that waits, as callers of the other systems do.
+    """
+    if external:
+        async with on_the_bus.lucius(folder) as (job, cpu):
+            yield _callers(job, cpu)
+        return
     stack = Stack(folder)
     try:
         async with loading(stack, warm_up=False) as load:
@@ -63,7 +71,16 @@ async def lucius(folder: Path) -> AsyncIterator[Running]:
 
 
 @contextlib.asynccontextmanager
-async def dbos(folder: Path) -> AsyncIterator[Running]:
+async def by_hand(folder: Path, *, external: bool) -> AsyncIterator[Running]:
+    """The app of `benchmarks/handwritten`, on the host and the bus of LUCIUS. Raises CannotBeHad for local steps."""
+    if not external:
+        raise environment.CannotBeHad("its steps are external: --worker external")
+    async with on_the_bus.by_hand(folder) as (job, cpu):
+        yield _callers(job, cpu)
+
+
+@contextlib.asynccontextmanager
+async def dbos(folder: Path, *, external: bool) -> AsyncIterator[Running]:
     """PostgreSQL as `initdb` makes it: each commit is on disk."""
     programs, python, port = environment.postgres(), environment.python(), _free_port()
     as_other, libraries, data = environment.unprivileged(), environment.libraries(), folder / "postgres"
@@ -74,14 +91,15 @@ async def dbos(folder: Path) -> AsyncIterator[Running]:
         await _until_listening(port)
         api = _free_port()
         url = f"postgresql+psycopg://bench@127.0.0.1:{port}/bench"
-        processes.start([str(python), "-m", "benchmarks.peers.apps.dbos_app", str(api), url])
+        worker = [await _worker(processes, python)] if external else []
+        processes.start([str(python), "-m", "benchmarks.peers.apps.dbos_app", str(api), url, *worker])
         await _until_listening(api)
         async with _http(f"http://127.0.0.1:{api}/jobs/{{}}", processes) as running:
             yield running
 
 
 @contextlib.asynccontextmanager
-async def celery(folder: Path) -> AsyncIterator[Running]:
+async def celery(folder: Path, *, external: bool) -> AsyncIterator[Running]:
     """Redis has each command on disk before its answer (`appendfsync always`). The caller publishes: its CPU counts."""
     server, python, port = environment.redis(), environment.python(), _free_port()
     settings = {"BENCH_REDIS": f"redis://127.0.0.1:{port}"}
@@ -91,7 +109,11 @@ async def celery(folder: Path) -> AsyncIterator[Running]:
         await _until_listening(port)
         worker = ["-m", "celery", "-A", "benchmarks.peers.apps.celery_app", "worker", "--loglevel", "warning"]
         processes.start([str(python), *worker], settings)
-        caller = processes.start([str(python), "-m", "benchmarks.peers.apps.celery_app"], settings, piped=True)
+        command = [str(python), "-m", "benchmarks.peers.apps.celery_app"]
+        if external:
+            processes.start([str(python), "-m", "benchmarks.peers.apps.worker"], settings)
+            command.append("external")
+        caller = processes.start(command, settings, piped=True)
         assert caller.stdin is not None
         assert caller.stdout is not None
         reads, writes = caller.stdout, caller.stdin
@@ -109,7 +131,7 @@ async def celery(folder: Path) -> AsyncIterator[Running]:
 
 
 @contextlib.asynccontextmanager
-async def restate(folder: Path) -> AsyncIterator[Running]:
+async def restate(folder: Path, *, external: bool) -> AsyncIterator[Running]:
     """The server by its defaults: its log is on disk before an answer (`rocksdb-disable-wal-fsync = false`)."""
     server, python = environment.restate(), environment.python()
     node, ingress, admin, service = (_free_port() for _ in range(4))
@@ -124,18 +146,22 @@ async def restate(folder: Path) -> AsyncIterator[Running]:
             f"keep_alive_timeout = {most}\nworkers = {os.cpu_count()}\n"
         )
         app = "benchmarks.peers.apps.restate_app:app"
-        processes.start([str(python), "-m", "hypercorn", "--config", str(config), app])
+        replies = {"BENCH_INGRESS": f"http://127.0.0.1:{ingress}"}
+        environ = {**replies, "BENCH_WORKER": await _worker(processes, python)} if external else replies
+        processes.start([str(python), "-m", "hypercorn", "--config", str(config), app], environ)
         for port in (ingress, admin, service):
             await _until_listening(port)
         async with httpx.AsyncClient(timeout=30, trust_env=False) as client:
             await _register(client, f"http://127.0.0.1:{admin}/deployments", f"http://127.0.0.1:{service}")
-        async with _http(f"http://127.0.0.1:{ingress}/jobs/run", processes, with_body=True) as running:
+        handler = "run_external" if external else "run"
+        async with _http(f"http://127.0.0.1:{ingress}/jobs/{handler}", processes, with_body=True) as running:
             yield running
 
 
 #: in the order of a round
-SYSTEMS: dict[str, Callable[[Path], contextlib.AbstractAsyncContextManager[Running]]] = {
+SYSTEMS: dict[str, Callable[..., contextlib.AbstractAsyncContextManager[Running]]] = {
     "LUCIUS": lucius,
+    "by hand": by_hand,
     "DBOS": dbos,
     "Celery": celery,
     "Restate": restate,
@@ -206,26 +232,45 @@ class _Processes:
                 process.stdout.close()
 
 
+async def _worker(processes: _Processes, python: Path) -> str:
+    """Starts the external worker and returns its URL."""
+    port = _free_port()
+    processes.start([str(python), "-m", "benchmarks.peers.apps.worker", str(port)])
+    await _until_listening(port)
+    return f"http://127.0.0.1:{port}/"
+
+
+def _callers(job: Callable[[], Awaitable[None]], cpu_s: Callable[[], float]) -> Running:
+    """At most so many callers, each of which runs one job after another."""
+
+    async def run(jobs: int, at_once: int) -> Outcome:
+        gate, each = asyncio.Semaphore(at_once), list[float]()
+
+        async def one() -> None:
+            async with gate:
+                began = time.monotonic()
+                await job()
+                each.append(time.monotonic() - began)
+
+        began = time.monotonic()
+        await asyncio.gather(*(one() for _ in range(jobs)))
+        return Outcome(each, time.monotonic() - began)
+
+    return Running(run, cpu_s)
+
+
 @contextlib.asynccontextmanager
 async def _http(url: str, processes: _Processes, *, with_body: bool = False) -> AsyncIterator[Running]:
     """Callers that post a job and get its result in the answer."""
     limits = httpx.Limits(max_connections=None, max_keepalive_connections=256)
     async with httpx.AsyncClient(timeout=120, trust_env=False, limits=limits) as client:
+        numbers = itertools.count()
 
-        async def run(jobs: int, at_once: int) -> Outcome:
-            gate, each = asyncio.Semaphore(at_once), list[float]()
+        async def job() -> None:
+            number = next(numbers)
+            (await client.post(url.format(number), json=number if with_body else None)).raise_for_status()
 
-            async def one(number: int) -> None:
-                async with gate:
-                    began = time.monotonic()
-                    (await client.post(url.format(number), json=number if with_body else None)).raise_for_status()
-                    each.append(time.monotonic() - began)
-
-            began = time.monotonic()
-            await asyncio.gather(*(one(number) for number in range(jobs)))
-            return Outcome(each, time.monotonic() - began)
-
-        yield Running(run, processes.cpu_s)
+        yield _callers(job, processes.cpu_s)
 
 
 def _descendants(roots: Sequence[int]) -> list[int]:

@@ -17,7 +17,7 @@ from benchmarks.peers import __main__ as peers
 from tests.running_stack import ROOT
 from tests.waiting import is_gone, wait_until
 
-PARTS = {"counts", "floor", "latency", "backlog", "growth", "events", "gates", "handwritten"}
+PARTS = {"counts", "floor", "latency", "backlog", "growth", "events", "gates"}
 
 
 def run(*words: str, timeout_s: float = 900) -> subprocess.CompletedProcess[str]:
@@ -63,22 +63,19 @@ def test_every_part_reports(tmp_path: Path) -> None:
     assert len(rates) == 2 * 2 * 4  # stores, processes, loads
     assert {(row["late"], row["again"]) for row in rates} == {(0, 0)}
     assert all(row["per_s"] > 0 < row["max_over_p50"] for row in rates)
-    pair = parts["handwritten"]["figures"]
-    assert pair["systems"].keys() == {"LUCIUS", "by hand"}
-    assert pair["systems"]["by hand"]["requests_per_job"] == 1
-    assert all(0 < least <= median <= most for least, median, most in pair["ratios"].values())
     delays = parts["latency"]["figures"]
     assert {len(each[name]) for each in delays.values() for name in each if name.endswith("_ms")} == {3}
 
 
 @pytest.mark.long
-def test_the_systems_report(tmp_path: Path) -> None:
-    """LUCIUS runs; a peer runs too, or says in one line why it does not."""
-    done = run("benchmarks.peers", "--quick", "--json", str(tmp_path / "figures.json"))
+@pytest.mark.parametrize(("worker", "part", "more"), [("local", "peers", set()), ("external", "external", {"by hand"})])
+def test_the_systems_report(tmp_path: Path, worker: str, part: str, more: set[str]) -> None:
+    """LUCIUS runs; a peer runs too, or says in one line why it does not. The app written by hand has no local steps."""
+    done = run("benchmarks.peers", "--quick", "--worker", worker, "--json", str(tmp_path / "figures.json"))
     assert done.returncode == 0, done.stderr
-    found = json.loads((tmp_path / "figures.json").read_text())["peers"]["figures"]
+    found = json.loads((tmp_path / "figures.json").read_text())[part]["figures"]
     left_out = {line.split()[0] for line in done.stdout.splitlines() if "is left out:" in line}
-    assert found.keys() | left_out == {"LUCIUS", "DBOS", "Celery", "Restate"}
+    assert found.keys() | left_out == {"LUCIUS", "DBOS", "Celery", "Restate", *more}
     assert found["LUCIUS"]["jobs_per_s"] > 0
 
 

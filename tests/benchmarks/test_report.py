@@ -6,11 +6,9 @@ import json
 import math
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from benchmarks.jobs import handwritten
 from benchmarks.jobs.counts import _by_group
 from benchmarks.jobs.latency import lease_ms
 from benchmarks.jobs.load import Ran
@@ -21,7 +19,6 @@ from benchmarks.measured import RECORDED, measured, rounded, write
 from benchmarks.peers import __main__ as peers
 from benchmarks.peers import environment
 from benchmarks.peers.systems import SYSTEMS
-from scripts.generate import performance as page
 
 
 def test_percentiles_are_values_that_were_measured() -> None:
@@ -108,29 +105,6 @@ def test_peers_are_compared_within_a_round() -> None:
     assert found["LUCIUS"]["times_lucius"] == [1, 1, 1]
     assert "4.00 (4.00 to 6.00)" in peers.text(found)
     assert "Celery" not in found
-
-
-def test_an_app_written_by_hand_is_compared_within_a_round() -> None:
-    """Ratios are those of each round; without CPU times, as on machines other than Linux, the CPU has none."""
-
-    def turn(jobs_per_s: float, cpu_ms: float) -> dict[str, Any]:
-        delays = {"p50": 10 / jobs_per_s, "p95": 20 / jobs_per_s, "p99": 30 / jobs_per_s}
-        used = {"host": cpu_ms, "bus": 0.0}
-        return {"jobs_per_s": jobs_per_s, "job_ms": delays, "cpu_ms_per_job": used, "requests_per_job": 1.0}
-
-    def figures(ours: list[dict[str, Any]], theirs: list[dict[str, Any]]) -> dict[str, Any]:
-        return {"at_once": 4, "rounds": len(ours), **handwritten.summary({"LUCIUS": ours, "by hand": theirs})}
-
-    found = figures([turn(10, 90), turn(5, 80), turn(2, 60)], [turn(20, 30), turn(20, 40), turn(4, 30)])
-    assert found["ratios"]["jobs_per_s"] == [0.25, 0.5, 0.5]
-    assert found["ratios"]["p50"] == pytest.approx([2, 2, 4])
-    assert found["ratios"]["cpu_ms_per_job"] == [2, 2, 3]
-    assert found["systems"]["by hand"]["jobs_per_s"] == 20
-    for text in (TEXTS["handwritten"](found), page._handwritten(found)):
-        assert "0.50 (0.25 to 0.50)" in text
-    unknown = figures([turn(10, 0)], [turn(20, 0)])
-    assert unknown["ratios"]["cpu_ms_per_job"] == []
-    assert "requests of the caller" in TEXTS["handwritten"](unknown)
 
 
 def test_without_lucius_there_is_no_ratio() -> None:

@@ -2,7 +2,8 @@
 
 `acks_late` and `reject_on_worker_lost` as in https://docs.celeryq.dev/en/stable/userguide/tasks.html; the pool is the
 default, a process a core. `python -m benchmarks.peers.apps.celery_app` is the caller: it reads `JOBS AT_ONCE` from
-stdin, runs so many chains of three tasks, and writes the seconds of each as a line of JSON.
+stdin, runs so many jobs, and writes the seconds of each as a line of JSON. A job is a chain of three tasks. With the
+argument `external` it is a series of tasks: `begin` sends the first step to the worker, and `reply` takes each reply.
 """
 
 from __future__ import annotations
@@ -11,13 +12,19 @@ import json
 import os
 import sys
 import time
+import uuid
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import redis
 from celery import Celery, chain
+
+from benchmarks.peers.apps.worker import STEPS
 
 _URL = os.environ["BENCH_REDIS"]
 app = Celery("bench", broker=f"{_URL}/0", backend=f"{_URL}/1")
+#: what external jobs have besides tasks: the worker's list of steps, the replies of each step, the ends
+store = redis.Redis.from_url(f"{_URL}/2")
 app.conf.update(task_acks_late=True, task_reject_on_worker_lost=True, broker_connection_retry_on_startup=True)
 
 
@@ -36,6 +43,38 @@ def sis(embedded: dict[str, Any]) -> dict[str, Any]:
     return {"answers": [embedded["vectors"]]}
 
 
+@app.task(ignore_result=True)
+def begin(job: str) -> None:
+    _send(job, STEPS[0])
+
+
+@app.task(ignore_result=True)
+def reply(job: str, step: str, kind: str, result: dict[str, Any] | None) -> None:
+    """Goes on when the step has both replies."""
+    key = f"{job} {step}"
+    with store.pipeline() as commands:
+        commands.hset(key, kind, json.dumps(result))
+        commands.hgetall(key)
+        replies = commands.execute()[1]
+    if len(replies) == 2:
+        if step == STEPS[-1]:
+            store.rpush(job, replies[b"RESULT"])
+        else:
+            _send(job, STEPS[STEPS.index(step) + 1])
+
+
+def _send(job: str, step: str) -> None:
+    store.rpush("steps", json.dumps({"job": job, "step": step}))
+
+
+def _run_external(_: int) -> float:
+    job, began = uuid.uuid4().hex, time.monotonic()
+    begin.delay(job)
+    if store.blpop(job, timeout=120) is None:
+        raise TimeoutError(job)
+    return time.monotonic() - began
+
+
 def _run(number: int) -> float:
     began = time.monotonic()
     chain(ocr.s(number), embedding.s(), sis.s()).apply_async().get(timeout=120)
@@ -47,7 +86,8 @@ def _main() -> None:
     for line in sys.stdin:
         jobs, at_once = map(int, line.split())
         with ThreadPoolExecutor(at_once) as callers:
-            print(json.dumps(list(callers.map(_run, range(jobs)))), flush=True)
+            run = _run_external if sys.argv[1:] == ["external"] else _run
+            print(json.dumps(list(callers.map(run, range(jobs)))), flush=True)
 
 
 if __name__ == "__main__":
