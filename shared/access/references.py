@@ -27,6 +27,8 @@ _SECRETS = frozenset(name.replace("-", "").replace("_", "") for name in _CREDENT
 }
 #: between the assignments of a query or of a connection string
 _BETWEEN = re.compile(r"[?&#;,\s]+")
+#: spaces, control characters and backslashes
+_REFUSED = re.compile(r"[\x00-\x20\x7F\\]")
 _CONTAINER = re.compile(r"[$A-Za-z0-9-]+")
 #: stands for the tenant in an entry of a list
 _TENANT = "{tenant}"
@@ -128,7 +130,7 @@ def _lies_in(base: str, uri: str) -> bool:
 
 def _unsafe(uri: str, schemes: frozenset[str]) -> str | None:
     """What is wrong with the URI itself, wherever it leads."""
-    if "\\" in uri or any(ord(char) <= 0x20 or ord(char) == 0x7F for char in uri):
+    if _REFUSED.search(uri) is not None:
         return "must not contain spaces, control characters or backslashes"
     try:
         parts = urlsplit(uri)

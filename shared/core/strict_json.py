@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any, NoReturn
 
 MAX_DEPTH = 64
@@ -10,6 +11,8 @@ MAX_DEPTH = 64
 MAX_QUOTED = 40
 #: of an integer that any double is larger than
 _MAX_DIGITS = 308
+#: a string, which may lack its end, or a bracket
+_STRING_OR_BRACKET = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|[\[{\]}]', re.DOTALL)
 
 
 def parse_json(body: bytes) -> Any:
@@ -35,22 +38,13 @@ def parse_json(body: bytes) -> Any:
 def _depth(text: str) -> int:
     """How deep brackets nest, strings skipped; counted before parsing, which recurses."""
     depth = deepest = 0
-    in_string = escaped = False
-    for char in text:
-        if in_string:
-            if escaped:
-                escaped = False
-            elif char == "\\":
-                escaped = True
-            elif char == '"':
-                in_string = False
-        elif char == '"':
-            in_string = True
-        elif char in "[{":
-            depth += 1
-            deepest = max(deepest, depth)
-        elif char in "]}":
-            depth -= 1
+    for found in _STRING_OR_BRACKET.finditer(text):
+        match found[0]:
+            case "[" | "{":
+                depth += 1
+                deepest = max(deepest, depth)
+            case "]" | "}":
+                depth -= 1
     return deepest
 
 

@@ -22,11 +22,14 @@ def log(level: int, message: str, **fields: Any) -> None:
     here = trace.get_current_span().get_span_context()
     if here.is_valid:
         line |= {"trace_id": f"{here.trace_id:032x}", "span_id": f"{here.span_id:016x}"}
-    _logger.log(level, json.dumps(line, default=_text))
+    _logger.log(level, _ENCODER.encode(line))
 
 
 def _text(value: object) -> str:
     return f"{type(value).__name__}: {value}" if isinstance(value, Exception) else str(value)
+
+
+_ENCODER = json.JSONEncoder(default=_text)
 
 
 def info(message: str, **fields: Any) -> None:

@@ -56,6 +56,9 @@ async def offload(entity: dict[str, Any], store: TextStore, *, max_units: int = 
 
 async def offload_all(entities: Sequence[dict[str, Any]], store: TextStore) -> list[dict[str, Any]]:
     """The rows of one transaction, which together keep its bound as well."""
+    # most rows are small, and a character is one or two units
+    if sum(len(value) for entity in entities for value in entity.values() if isinstance(value, str)) <= MAX_UNITS // 2:
+        return list(entities)
     small = [await offload(entity, store) for entity in entities]
     texts = [value for entity in small for value in entity.values() if isinstance(value, str)]
     # a character is one to four bytes

@@ -104,6 +104,8 @@ def _columns(values: Mapping[str, Any], json_columns: frozenset[str]) -> Entity:
             continue
         if name in json_columns:
             entity[name] = _ENCODER.encode(value)
+        elif type(value) is str or type(value) is int:
+            entity[name] = value
         elif isinstance(value, StrEnum):
             entity[name] = value.value
         elif isinstance(value, datetime):
