@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from dataclasses import replace
 from typing import Any
@@ -76,6 +77,22 @@ async def test_an_outcome_that_moves_nothing_is_decided_on_a_fresh_read(world: W
     assert (await world.job(JOB)).steps[1].status == "PROCESSING"
     assert calls["commit refused"] == 0
     assert calls["read"] == 2
+
+
+async def test_functions_in_either_of_two_processes_make_no_conflict(world: World) -> None:
+    """Each of a job's functions commits once and reads at most once, in whichever process it and the others run."""
+    for places in itertools.product((0, 1), repeat=6):
+        worlds, calls = zip(*(counted(process_of(world)) for _ in range(2)), strict=True)
+        job_id = await submitted(worlds[0], **ONE | {"request_type": "OCR_EMBEDDING", "idempotency_key": str(places)})
+        for number, (place, name) in enumerate(zip(places, ("dispatch", "ACK", "RESULT") * 2, strict=True)):
+            step_id = ("ocr", "embedding")[number // 3]
+            if name == "dispatch":
+                await dispatch(worlds[place], job_id, step_id)
+            else:
+                await service_sends(worlds[place], job_id, name, number, step_id=step_id)
+        total = calls[0] + calls[1]
+        assert (total["commit"], total["commit refused"]) == (6, 0), places
+        assert total["read"] + total["find_event"] <= 6, places
 
 
 @pytest.mark.parametrize("kind", [ControlKind.PAUSE, ControlKind.CANCEL])

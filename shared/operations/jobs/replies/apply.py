@@ -101,7 +101,7 @@ async def apply_reply(
         async with AsyncExitStack() as deciding:
             # replies of one job that arrive together would meet each other's ETag
             await deciding.enter_async_context(context.process.recent_jobs.alone(reply.jobId))
-            recent = None if maybe_repeated else context.process.recent_jobs.recall(reply.jobId, context.clock.now())
+            recent = None if maybe_repeated else _recent(context, reply)
             stored = recent or await _read(context, reply)
             with reply_span(stored.record, reply, source, topic, began_ns) as span:
                 transitioned = await _decide(
@@ -128,6 +128,16 @@ async def apply_reply(
             raise  # whoever calls back is told, and keeps its result
         # what the tables refuse is refused again at every delivery
         raise ReplyUnfit("LEDGER_REFUSED", str(refused)) from None
+
+
+def _recent(context: Context, reply: Reply) -> Stored | None:
+    """What this process committed last of the job; None if it is likely behind.
+
+    A RESULT follows its ACK. If the ACK is not in it, another process committed that: a commit would be refused.
+    """
+    recent = context.process.recent_jobs.recall(reply.jobId, context.clock.now())
+    step = recent.record.step(reply.stepId) if recent is not None else None
+    return None if reply.type == "RESULT" and step is not None and step.status is StepStatus.INITIATED else recent
 
 
 async def _note_answer(context: Context, service: str) -> None:
