@@ -96,8 +96,8 @@ def main() -> None:
     if unknown := set(arguments.systems) - SYSTEMS.keys():
         parser.error(f"no such system: {', '.join(sorted(unknown))}")
     external = arguments.worker == "external"
-    wanted = arguments.systems or [name for name in SYSTEMS if external or name != "by hand"]
-    names = [name for name in SYSTEMS if name in wanted]
+    expected = arguments.systems or [name for name in SYSTEMS if external or name != "by hand"]
+    names = [name for name in SYSTEMS if name in expected]
     print(machine(), flush=True)
     rounds: dict[str, list[dict[str, Any]]] = {name: [] for name in names}
     began = time.monotonic()

@@ -7,7 +7,9 @@ programs that are not in this repository, and gates-before.json, with the part `
 from __future__ import annotations
 
 import json
+import operator
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -202,7 +204,7 @@ def goals() -> str:
     for name, most in (("DBOS", 0.67), ("by hand", 1.5)):
         ratios = external.get(name, {}).get("times_lucius") or [None, None, None]
         text = f"jobs/s over LUCIUS's in the same run, external worker, {name}: {most} at most"
-        goal(text, ratios[1], lambda each, most=most: each <= most)
+        goal(text, ratios[1], partial(operator.ge, most))
     for store, where in _STORES.items():
         _quota_goals(goal, found.get("gates", {}).get("rows", []), store, where)
     return markdown_table(("goal", "recorded", ""), rows)
