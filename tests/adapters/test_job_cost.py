@@ -323,22 +323,23 @@ async def test_forty_ends_of_a_tenant_with_gates_share_turns(app: App) -> None:
         context = gated.durable.context
         await dispatch_step(context, app.world.orchestrations, job_id=job_id, instance_id=job_id, step_id="ocr")
     sent = {each.jobId: each for each in app.world.publisher.sent}
-    app.requests.clear()
 
-    async def end(record: Record) -> None:
+    async def answered(record: Record, type_: str) -> None:
         directive = sent[record.job.job_id]
-        answer = reply(record, "RESULT", "ocr", attempt_no=1, lease_id=directive.lease_id)
+        answer = reply(record, type_, "ocr", attempt_no=1, lease_id=directive.lease_id)
         message = ReplyMessage(
             body=answer.model_dump_json(exclude_none=True).encode(),
             lane=directive.lane,
-            message_id=record.job.job_id,
+            message_id=f"{type_}-{record.job.job_id}",
             sequence_number=1,
             delivery_count=1,
             enqueued_at=app.world.clock.now(),
         )
         await receive_reply(gated.lane.context, app.world.orchestrations, message)
 
-    await asyncio.gather(*map(end, records))
+    await asyncio.gather(*(answered(record, "ACK") for record in records))
+    app.requests.clear()
+    await asyncio.gather(*(answered(record, "RESULT") for record in records))
     turns = app.requests["writes"] - 2 * 40
     assert 1 <= turns <= 3
     # a turn of two reads, too, whose rows the turn before it took
