@@ -16,7 +16,7 @@ from shared.contracts.messages import Reply
 from shared.core.jobs.decide import apply
 from shared.core.jobs.history import Provenance
 from shared.core.jobs.job import Record
-from shared.core.jobs.occurrences import Occurrence, RecordAttempt, ReplyArrived
+from shared.core.jobs.occurrences import NextAttempt, Occurrence, RecordAttempt, ReplyArrived
 from shared.core.jobs.outcome import Outcome
 from shared.core.jobs.plan import TimingDefaults, digests, plan_job, with_first_event
 from shared.core.jobs.routing import decide_lane
@@ -117,6 +117,15 @@ def recorded(record: Record, step_id: str) -> RecordAttempt:
     """The next attempt of a step, under a lease that no other attempt has."""
     step = record.step(step_id)
     return RecordAttempt(step_id, f"{record.job.job_id}:{step_id}:{step.attempt_no + 1 if step else 1}")
+
+
+def next_attempt(record: Record, step_id: str) -> NextAttempt | None:
+    """What a RESULT of the step may record beside itself."""
+    step = record.step(step_id)
+    following = record.after(step) if step is not None else None
+    if following is None:
+        return None
+    return NextAttempt(following.step_id, recorded(record, following.step_id).lease_id, "")
 
 
 def reply(record: Record, type_: str, step_id: str = "ocr", **fields: Any) -> Reply:

@@ -22,6 +22,8 @@ IGNORED, REFUSED = "IGNORED", "REFUSED"
 UNHEARD = "UNHEARD"
 #: moved, and no EVENT row says so
 WAITED = "WAITED"
+#: moved twice: a RESULT, and the attempt of the next step
+WENT_ON = "WENT_ON"
 
 RECORDED_REPLIES = 20
 
@@ -205,8 +207,13 @@ class Attempts:
 
     # --- replies
 
-    def replied(self, at: int | None, kind: str, now: float, *, mine: bool, result: str | None = None) -> str:
-        """`mine`: of the step's current attempt and lease; `at` None: of another tenant, or no such step."""
+    def replied(
+        self, at: int | None, kind: str, now: float, *, mine: bool, result: str | None = None, goes_on: bool = False
+    ) -> str:
+        """`mine`: of the step's current attempt and lease; `at` None: of another tenant, or no such step.
+
+        `goes_on`: a step that follows alone begins with the success of the one before.
+        """
         if at is None:
             return REFUSED
         if not mine or self.over:
@@ -229,7 +236,8 @@ class Attempts:
         if kind == "RESULT":
             self.steps[at] = step
             self._picked_up()
-            return self._result(at, now, result)
+            outcome = self._result(at, now, result)
+            return WENT_ON if goes_on and self._goes_on(at, now) else outcome
         if step.status == "PROCESSING":
             if kind == "ACK" or self.status == "CANCELLING":
                 return self._late()
@@ -269,6 +277,15 @@ class Attempts:
         else:
             self._attempt_is_over(now)
         return MOVED
+
+    def _goes_on(self, at: int, now: float) -> bool:
+        """Whether the next step began: where it runs alone, the job is not asked to stop, and there is time left."""
+        following = self.group_of(at)[-1] + 1
+        if following == len(self.steps) or self.rules[following].group is not None:
+            return False
+        if not self._may_begin(following, now) or self.time_over(following, now):
+            return False
+        return self.attempt_recorded(following, now) == MOVED
 
     def _picked_up(self) -> None:
         self.acked = True

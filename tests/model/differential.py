@@ -54,6 +54,7 @@ _FAR = replace(DEFAULTS, attempt_max_s=1e9, total_timeout_s=1e9)
 #: the EVENT rows that each answer of the model stands for
 ROWS = {
     attempts.MOVED: 1,
+    attempts.WENT_ON: 2,
     attempts.IGNORED: 1,
     attempts.WAITED: 0,
     attempts.UNHEARD: 0,
@@ -216,7 +217,7 @@ class Pair:
                 return model.redriven(by)
             case Repaired():
                 return model.repaired()
-            case ReplyArrived(told):
+            case ReplyArrived(told, _, next_attempt):
                 known = any(step.step_id == told.stepId for step in self.record.steps)
                 current = self.record.step(told.stepId)
                 mine = current is not None and (told.attempt_no, lease_digest(told.lease_id)) == (
@@ -229,6 +230,7 @@ class Pair:
                     now,
                     mine=mine,
                     result=told.status,
+                    goes_on=next_attempt is not None,
                 )
         raise AssertionError(f"the model knows nothing of {occurrence}")
 
@@ -267,7 +269,9 @@ class Pair:
 def _in_models_words(outcome: Outcome, expected: str) -> str:
     if outcome.kind is OutcomeKind.IGNORED:
         return expected if expected in (attempts.IGNORED, attempts.UNHEARD) else attempts.IGNORED
-    return attempts.WAITED if outcome.transitioned and not outcome.events else outcome.kind.value
+    if outcome.transitioned:
+        return (attempts.WAITED, attempts.MOVED, attempts.WENT_ON)[len(outcome.events)]
+    return outcome.kind.value
 
 
 def _as_model(step: Step) -> tuple[Any, ...]:

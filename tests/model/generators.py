@@ -27,7 +27,7 @@ from shared.core.jobs.occurrences import (
     ReplyArrived,
     TimePassed,
 )
-from tests.jobs import recorded, reply
+from tests.jobs import next_attempt, recorded, reply
 
 
 def to_a_job(record: Record) -> Iterator[Occurrence]:
@@ -50,6 +50,8 @@ def to_a_job(record: Record) -> Iterator[Occurrence]:
         yield ReplyArrived(reply(record, "HEARTBEAT", name))
         for status in ("SUCCEEDED", "FAILED_RETRY", "FAILED_FINAL"):
             yield ReplyArrived(reply(record, "RESULT", name, status=status))
+        if (following := next_attempt(record, name)) is not None:
+            yield ReplyArrived(reply(record, "RESULT", name), next_attempt=following)
     for kind in ControlKind:
         yield Control(kind)
     yield from (Admitted(), Awaited(), DependenciesSettled(), DependencyFailed("job_0"), Expired())
@@ -89,3 +91,6 @@ def around_a_step(record: Record, step_id: str) -> Iterator[Occurrence]:
         yield ReplyArrived(reply(record, type_, step_id, **members, lease_id="another"))
         yield ReplyArrived(reply(record, type_, step_id, **members, tenant_id="tenant_b"))
         yield ReplyArrived(reply(record, type_, "nothing", **members))
+    if (following := next_attempt(record, step_id)) is not None:
+        for status in ("SUCCEEDED", "FAILED_RETRY"):
+            yield ReplyArrived(reply(record, "RESULT", step_id, status=status), next_attempt=following)

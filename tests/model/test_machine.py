@@ -31,7 +31,7 @@ from shared.core.jobs.occurrences import (
     TimePassed,
 )
 from shared.core.jobs.states import JobStatus
-from tests.jobs import recorded, reply
+from tests.jobs import next_attempt, recorded, reply
 from tests.model.differential import Pair
 from tests.model.steps import Rules
 
@@ -148,10 +148,12 @@ class JobMachine(RuleBasedStateMachine):
 
     # --- what platform services send
 
-    @rule(which=_which, type_=st.sampled_from(["ACK", "HEARTBEAT", "RESULT"]), status=_results)
-    def service_replies(self, which: int, type_: str, status: str) -> None:
+    @rule(which=_which, type_=st.sampled_from(["ACK", "HEARTBEAT", "RESULT"]), status=_results, goes_on=st.booleans())
+    def service_replies(self, which: int, type_: str, status: str, goes_on: bool) -> None:
         members = {"status": status} if type_ == "RESULT" else {}
-        self.pair.occurs(ReplyArrived(reply(self.pair.record, type_, self._current(which), **members)))
+        step_id = self._current(which)
+        following = next_attempt(self.pair.record, step_id) if goes_on and type_ == "RESULT" else None
+        self.pair.occurs(ReplyArrived(reply(self.pair.record, type_, step_id, **members), next_attempt=following))
 
     @rule(type_=st.sampled_from(["ACK", "HEARTBEAT", "RESULT"]), which=_which)
     def service_replies_for_any_step(self, type_: str, which: int) -> None:

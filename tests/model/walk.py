@@ -92,14 +92,17 @@ class Edge:
     occurrence: Occurrence
     #: the rows of the transition tables that the core looked up for it
     places: frozenset[Place] = frozenset()
-    #: the EVENT row that it led to; None where it led to none
-    event: Event | None = None
+    #: the EVENT rows that it led to
+    events: tuple[Event, ...] = ()
 
     def run(self) -> Pair:
         """The pair afterwards. Raises AssertionError where core and model disagree."""
+        return self.outcome()[0]
+
+    def outcome(self) -> tuple[Pair, tuple[Event, ...]]:
+        """The pair afterwards, and the EVENT rows of it. Raises AssertionError where core and model disagree."""
         after = self.pair.copy()
-        after.occurs(self.occurrence)
-        return after
+        return after, after.occurs(self.occurrence).events
 
 
 @dataclass(frozen=True)
@@ -124,10 +127,9 @@ def walk(shape: Shape) -> Walk:
             reached = list(_later(pair, shape))
             for edge in _all_that_can_happen(pair, shape):
                 places.clear()
-                after = edge.run()
+                after, events = edge.outcome()
                 reached.append(after)
-                event = after.head if after.head is not pair.head else None
-                edges.append(replace(edge, places=frozenset(places), event=event))
+                edges.append(replace(edge, places=frozenset(places), events=events))
             for after in reached:
                 if (known := key(after, shape)) not in seen and after.model.restarts == 0:
                     seen[known] = None

@@ -10,6 +10,7 @@ from __future__ import annotations
 from shared.core.jobs import attempts, controls, recovery, redrive, replies, staging
 from shared.core.jobs.history import Provenance
 from shared.core.jobs.job import Record
+from shared.core.jobs.next_attempt import start_next
 from shared.core.jobs.occurrences import (
     Admitted,
     Awaited,
@@ -37,8 +38,9 @@ from shared.core.jobs.outcome import Outcome
 def apply(record: Record, occurrence: Occurrence, provenance: Provenance) -> Outcome:
     """What `occurrence` does to the job, decided from its rows alone."""
     match occurrence:
-        case ReplyArrived(reply, progress_s):
-            return replies.decide_reply(record, reply, provenance, progress_s=progress_s)
+        case ReplyArrived(reply, progress_s, next_attempt):
+            outcome = replies.decide_reply(record, reply, provenance, progress_s=progress_s)
+            return start_next(outcome, next_attempt, provenance) if next_attempt is not None else outcome
         case RecordAttempt(step_id, lease_id):
             return attempts.start(record, step_id, lease_id, provenance)
         case RenewLease(step_id, attempt_no):

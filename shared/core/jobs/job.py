@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
@@ -114,6 +114,15 @@ class Step:
         """Until when an attempt in flight may be silent: its lease, or longer while our own backlog explains it."""
         ends = [end for end in (self.lease_expires_at, self.backlog_until) if end is not None]
         return max(ends, default=None)
+
+    @property
+    def sent_at(self) -> datetime:
+        """About when the current attempt was sent for the last time, or is to be: its lease of an INITIATED one began
+        then."""
+        began = self.initiated_at or self.created_at
+        if self.lease_expires_at is None:
+            return began
+        return max(began, self.lease_expires_at - timedelta(seconds=self.timings.ack_timeout_s))
 
     @property
     def made(self) -> Ref | None:
@@ -285,6 +294,11 @@ class Record:
         """What ran just before `step` and its group: one step, or the steps of a group; of the first, none."""
         first = self.group_of(step)[0]
         return self.group_of(self.steps[first.step_index - 1]) if first.step_index else ()
+
+    def after(self, step: Step) -> Step | None:
+        """The step that comes after `step` and its group, where that runs alone; None: a group does, or nothing."""
+        following = self.steps[self.group_of(step)[-1].step_index + 1 :][:1]
+        return next((other for other in following if other.group is None), None)
 
     @property
     def last(self) -> tuple[Step, ...]:

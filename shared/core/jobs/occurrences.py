@@ -20,7 +20,7 @@ class RecordAttempt:
 
 @dataclass(frozen=True)
 class RenewLease:
-    """`dispatch` runs again for an attempt whose lease ran out before the directive was surely sent."""
+    """`dispatch` sends an attempt whose lease began a while ago (`shared.core.jobs.next_attempt.is_late`)."""
 
     step_id: str
     attempt_no: int
@@ -36,6 +36,17 @@ class PublishFailed:
 
 
 @dataclass(frozen=True)
+class NextAttempt:
+    """A RESULT may record the first attempt of the step after its own; `dispatch` then only sends it."""
+
+    step_id: str
+    #: 128 random bits in hex
+    lease_id: str = field(repr=False)
+    #: of its EVENT row, as `Provenance.salt`
+    salt: str = field(repr=False)
+
+
+@dataclass(frozen=True)
 class ReplyArrived:
     """A platform service spoke."""
 
@@ -43,6 +54,8 @@ class ReplyArrived:
     #: a heartbeat whose `progress` is new is written so many seconds after the step was last written; None: with the
     #: lease alone
     progress_s: float | None = None
+    #: None: `dispatch` records what comes next
+    next_attempt: NextAttempt | None = None
 
 
 @dataclass(frozen=True)
