@@ -30,7 +30,7 @@ def test_the_page_has_the_numbers_of_the_model() -> None:
 def test_counts_keep_to_the_design(steps: int) -> None:
     """The model's counts are the bounds of the design, so that `make bench` can be held against them."""
     job = Job(steps)
-    assert (job.table_writes, job.table_reads) == (3 + 3 * steps, 2 * steps)
+    assert (job.table_writes, job.table_reads) == (4 + 2 * steps, steps + 1)
     assert (job.messages, job.episodes, job.activities) == (3 * steps, 1 + 3 * steps, steps)
 
 
@@ -38,7 +38,8 @@ def test_what_was_counted_keeps_to_the_bounds() -> None:
     """The recorded run of `make bench`: requests, messages and activities; an episode more for a timer that fires."""
     for steps, row in ROWS.items():
         counted, job = row["per_job"], Job(steps)
-        assert counted["table writes"] == job.table_writes
+        # the recorded run is older than decision 53: each attempt was a transaction
+        assert counted["table writes"] == job.table_writes + steps - 1
         # of no job: which tenants have gates is read once in ten seconds
         assert counted["table reads"] < 0.1
         assert counted["directives"] + counted["replies"] == job.messages

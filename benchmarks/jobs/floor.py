@@ -1,7 +1,7 @@
 """The floor of a 3-step job: the CPU of as many messages, table requests and episodes as it takes, without LUCIUS.
 
 - bus: three messages of a directive's size and six of a reply's, each sent, received and completed by Microsoft's SDK;
-- tables: twelve entity-group transactions with the rows that a job writes and one query, over one connection;
+- tables: as many entity-group transactions and rows as a job writes, and one query, over one connection;
 - durable: an orchestrator of ten episodes with three activities, that only yields, in the emulated host.
 
 All of them against the emulators that a job runs on, one call after another, and with the calls' own client.

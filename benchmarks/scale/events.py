@@ -12,7 +12,7 @@ from benchmarks.scale.job import MESSAGE_OVERHEAD_BYTES
 
 #: hints of one batch, of all jobs together
 FULL = 100
-#: bodies, of a job whose own texts are short: two percent or more above what is sent
+#: bodies, of a job whose own texts are short: two percent or more above what is sent; a hint of two moves counts twice
 HINT_BYTES, EVENT_BYTES = 850, 730
 #: a message is sent, received and completed; a credit each for the first two
 _CALLS_A_MESSAGE, _CREDITS_A_MESSAGE = 3, 2
@@ -34,8 +34,13 @@ class Events:
 
     @property
     def hints(self) -> int:
-        """The creation, the first ACK, and of each step the attempt and the RESULT."""
-        return 2 + 2 * self.steps if self.mode != "off" else 0
+        """The creation, the first attempt, the first ACK, and each RESULT, with the attempt of the next step."""
+        return 3 + self.steps if self.mode != "off" else 0
+
+    @property
+    def hint_bytes(self) -> int:
+        """Of all bodies: the creation, the first ACK, and of each step the attempt and the RESULT."""
+        return HINT_BYTES * (2 + 2 * self.steps) if self.mode != "off" else 0
 
     @property
     def events(self) -> int:
@@ -62,7 +67,7 @@ class Events:
     @property
     def bus_bytes(self) -> int:
         """In and out; of the topic in."""
-        hints = 2 * self.hints * (HINT_BYTES + MESSAGE_OVERHEAD_BYTES)
+        hints = 2 * (self.hint_bytes + self.hints * MESSAGE_OVERHEAD_BYTES)
         return hints + self.sent * (EVENT_BYTES + MESSAGE_OVERHEAD_BYTES)
 
     @property

@@ -96,18 +96,23 @@ class Job:
 
     @property
     def table_writes(self) -> int:
-        """Requests: index and job at POST, the end with an earlier end's ENDED row; record, ACK and RESULT a step."""
-        return 3 + 3 * self.steps
+        """Requests: index and job at POST, the end with an earlier end's ENDED row; the first attempt; ACK and RESULT a
+        step, the RESULT with the attempt of the next step.
+        """
+        return 4 + 2 * self.steps
 
     @property
     def table_reads(self) -> int:
-        """The job at each record and each ACK, where HTTP, Durable and each lane have processes apart."""
-        return 2 * self.steps
+        """The job before each directive and at the first ACK; HTTP, Durable and each lane have processes apart."""
+        return self.steps + 1
 
     @property
     def entities_written(self) -> int:
-        """POST: JOB, steps, EVENT. A move: JOB, STEP, EVENT. And those of the index, but for the claim's clearing."""
-        return (2 + self.steps) + 3 * 3 * self.steps + self.index_entities - 2
+        """POST: JOB, steps, EVENT. A move: JOB, STEP, EVENT; two moves in one transaction write JOB once.
+
+        And those of the index, but for the claim's clearing.
+        """
+        return (2 + self.steps) + 3 * 3 * self.steps - (self.steps - 1) + self.index_entities - 2
 
     @property
     def entities_read(self) -> int:

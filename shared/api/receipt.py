@@ -225,8 +225,13 @@ def operations(record: Record, events: Sequence[Event]) -> Operations:
     only_counted = max(0, record.job.suppressed - MAX_IGNORED_EVENTS)
     directives = seen[EventType.ATTEMPT_RECORDED] + seen[EventType.LEASE_RENEWED] - seen[EventType.PUBLISH_FAILED]
     replies = sum(seen[type_] for type_ in _REPLIES) + only_counted
-    writes = (2 if record.job.status.terminal else 1) + seen.total() + only_counted
+    writes = (2 if record.job.status.terminal else 1) + seen.total() - sum(map(_by_result, events)) + only_counted
     reads = 2 * only_counted + sum(map(_reads, (None, *events), events))
+    # single steps after one that ran: their attempts are recorded with its RESULT
+    following = sum(
+        not step.carried and step.group is None and any(not before.carried for before in record.before(step))
+        for step in record.steps
+    )
     # each step of a group has an orchestration, whose end the job's hears
     grouped = 2 * sum(len(record.group_of(step)) > 1 and not step.carried for step in record.steps)
     episodes = 1 + grouped + sum(_EPISODES.get(EventType(type_), 0) * count for type_, count in seen.items())
@@ -238,18 +243,25 @@ def operations(record: Record, events: Sequence[Event]) -> Operations:
     return Operations(
         directives=Operation(count=directives, bound=steps),
         replies=Operation(count=replies, bound=2 * steps),
-        table_writes=Operation(count=writes, bound=3 + 3 * steps),
-        table_reads=Operation(count=reads, bound=2 * steps),
+        table_writes=Operation(count=writes, bound=3 + 3 * steps - following),
+        table_reads=Operation(count=reads, bound=2 * steps - following),
         episodes=Operation(count=episodes, bound=1 + grouped + 3 * steps),
         beyond=beyond,
     )
 
 
 def _reads(before: Event | None, event: Event) -> int:
-    """How many the event needed after `before`: none where a reply follows one that the same process took just now."""
-    if before is not None and {before.type, event.type} <= REPLY_EVENTS and event.at - before.at < _RECENT:
+    """How many the event needed after `before`: none where a reply follows what the same process committed just now."""
+    known = before is not None and (before.type in REPLY_EVENTS or _by_result(before))
+    if known and before is not None and event.type in REPLY_EVENTS and event.at - before.at < _RECENT:
         return 0
+    # of an attempt that a RESULT recorded it is the one before its directive is sent
     return _READS.get(EventType(event.type), 1)
+
+
+def _by_result(event: Event) -> bool:
+    """Whether it is an attempt in a RESULT's transaction."""
+    return event.type == EventType.ATTEMPT_RECORDED and event.source != "dispatch"
 
 
 def add_up(receipts: Sequence[Receipt]) -> dict[str, Any]:

@@ -87,7 +87,7 @@ def _count_steps(before: Record, after: Record, event: Event) -> None:
     for old, new in zip(before.steps, after.steps, strict=True):
         if old is new:
             continue
-        if new.attempt_no > old.attempt_no:
+        if new.attempt_no > old.attempt_no and new.step_id == event.step_id:
             observe(
                 "dispatch_lag_seconds",
                 # a guard may have opened before its time

@@ -85,7 +85,7 @@ METRICS: tuple[Metric, ...] = (
         _H,
         "s",
         ("stepType",),
-        "From when an attempt could begin (POST, the step before, the end of the backoff) to its record",
+        "From when an attempt could begin (POST, the step before, the end of the backoff) to its record by `dispatch`",
     ),
     Metric("outbox_backlog", _G, "{attempt}", (), "Attempts INITIATED and not yet ACKed"),
     Metric("outbox_oldest_seconds", _G, "s", (), "Age of the oldest of them"),

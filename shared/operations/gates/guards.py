@@ -1,4 +1,4 @@
-"""Checks the dispatch limits of services and lanes before each attempt (R56).
+"""Checks the dispatch limits of services and lanes before an attempt is recorded (R56).
 
 A hold stops an attempt, and so does the number: the bus itself counts the directives that wait or are at work. So
 nothing is counted here that could leak, and there is no queue: a stopped attempt checks again.
@@ -56,6 +56,19 @@ async def find_shut_guard(context: Context, step: Step) -> ShutGuard | None:
     for count in counts:
         count.passed += 1
     return None
+
+
+async def has_guard(context: Context, step: Step) -> bool:
+    """Whether a dispatch limit of the step has a hold or a number, or may have one. Asks the bus nothing.
+
+    Then `find_shut_guard` decides. Raises nothing.
+    """
+    try:
+        known = (await admission_turns.read_directory(context)).over_all
+    except LedgerUnavailable as fault:
+        telemetry.record_fault(fault)
+        return True
+    return any(gate.id in known for gate in list_guards(step))
 
 
 def list_guards(step: Step) -> Iterator[Gate]:

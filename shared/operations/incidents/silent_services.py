@@ -39,9 +39,9 @@ class Untaken:
 def untaken(record: Record) -> Iterable[Untaken]:
     """The attempts of a job whose directives the bus took, and nobody else."""
     for step in record.open_steps:
-        if step.status is StepStatus.INITIATED and not step.owes_publish and step.initiated_at is not None:
+        if step.status is StepStatus.INITIATED and not step.owes_publish:
             own_id = message_id(record.job.job_id, step.step_id, step.attempt_no)
-            yield Untaken(step.service, step.lane, own_id, step.initiated_at)
+            yield Untaken(step.service, step.lane, own_id, step.sent_at)
 
 
 def longer_out(known: dict[str, Untaken], others: Iterable[Untaken]) -> None:

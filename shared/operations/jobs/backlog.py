@@ -52,12 +52,4 @@ async def directives_ahead(context: Context, record: Record) -> int | None:
 
 async def _ahead(context: Context, job_id: str, step: Step, since: datetime) -> int | None:
     look = await context.bus.lanes.directives(step.lane, step.service, since=since)
-    return look.ahead_of(message_id(job_id, step.step_id, step.attempt_no), _sent_at(step))
-
-
-def _sent_at(step: Step) -> datetime:
-    """About when the directive was sent for the last time: its lease began then."""
-    began = step.initiated_at or step.created_at
-    if step.lease_expires_at is None:
-        return began
-    return max(began, step.lease_expires_at - timedelta(seconds=step.timings.ack_timeout_s))
+    return look.ahead_of(message_id(job_id, step.step_id, step.attempt_no), step.sent_at)

@@ -1,4 +1,4 @@
-"""The activity `dispatch`: records an attempt and publishes its directive, or says what to wait for (R4)."""
+"""The activity `dispatch`: records an attempt, or finds that of a RESULT, and publishes its directive (R4)."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from shared import telemetry
 from shared.core.jobs.directive import directive_of, message_id
 from shared.core.jobs.history import Origin
 from shared.core.jobs.job import Step
+from shared.core.jobs.next_attempt import cause_of_record, is_late
 from shared.core.jobs.occurrences import Gated, Occurrence, PublishFailed, RecordAttempt, RenewLease
 from shared.core.jobs.routing import DIRECTIVE_TOPIC_PREFIX
 from shared.core.jobs.states import JobStatus, StepStatus
@@ -75,14 +76,14 @@ async def _dispatch(
                 key = f"gated:{instance_id}:{step_id}:{verdict.attempt_no}:{now.isoformat()}"
             else:
                 occurrence = RecordAttempt(step_id, context.new_lease())
-                key = f"dispatch:{instance_id}:{step_id}:{verdict.attempt_no}"
+                key = cause_of_record(instance_id, step_id, verdict.attempt_no)
         elif step.backlog_until is not None and step.backlog_until > now:
             # adopted: its directive was seen on the lane, or the bus could not be asked
             return verdict
-        elif step.owes_publish and stored.record.job.status is JobStatus.CANCELLING:
+        elif stored.record.job.status is JobStatus.CANCELLING:
             # it is not sent any more, and over with its lease
             return verdict
-        elif (step.lease_expires_at is not None and step.lease_expires_at <= now) or step.publish_failures:
+        elif is_late(step, now) or step.publish_failures:
             occurrence = RenewLease(step_id, step.attempt_no)
             key = f"renew:{instance_id}:{step_id}:{step.attempt_no}:{now.isoformat()}"
         else:
@@ -103,8 +104,15 @@ async def _dispatch(
 
 
 def _is_next(recent: Stored, step_id: str, instance_id: str, now: datetime) -> bool:
-    """Whether an attempt may well follow what this process committed last: then that is tried first, without a read."""
-    return verdict_for(recent.record, step_id, instance_id, now).kind is VerdictKind.RECORD
+    """Whether what this process committed last leads to an attempt, or has one to send: then no read comes first.
+
+    Until an attempt is late, only a control of another process can have moved the job, and the directive might as well
+    have been sent before it.
+    """
+    verdict, step = verdict_for(recent.record, step_id, instance_id, now), recent.record.step(step_id)
+    if verdict.kind is VerdictKind.AWAIT_ACK and step is not None:
+        return not (is_late(step, now) or step.publish_failures or step.backlog_until)
+    return verdict.kind is VerdictKind.RECORD
 
 
 async def _decide(

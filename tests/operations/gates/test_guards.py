@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any
@@ -14,7 +15,7 @@ from shared.core.gates.rules import Gate, GateKind
 from shared.core.jobs.occurrences import ControlKind
 from shared.core.jobs.states import JobStatus, StepStatus
 from shared.core.jobs.verdict import VerdictKind
-from shared.errors import BusUnavailable, CountsForbidden
+from shared.errors import BusUnavailable, CountsForbidden, LedgerUnavailable
 from shared.operations.jobs.read_history import read_history
 from shared.operations.quotas import quotas
 from shared.operations.quotas.quotas import By
@@ -35,6 +36,7 @@ from tests.operations.support import (
 
 SERVICE = Gate.over_all(GateKind.SERVICE, "ocr")
 LANE = Gate.over_all(GateKind.LANE, "15")
+NEXT = Gate.over_all(GateKind.SERVICE, "embedding")
 OPERATOR = By(actor="operator", reason="it is slow")
 
 
@@ -195,6 +197,45 @@ async def test_the_next_attempt_passes_the_guard_too(world: World) -> None:
     await service_sends(world, job_id, "RESULT", 1)
     record = await world.job(job_id)
     assert (record.job.status, record.steps[0].gated_until) == (JobStatus.SUCCEEDED, None)
+
+
+async def unread(world: World) -> None:
+    async def fails(*_args: object) -> None:
+        raise LedgerUnavailable("the directory is away")
+
+    world.context.process.gate_directory.read = fails  # type: ignore[assignment,method-assign]
+
+
+@pytest.mark.parametrize(
+    ("guard", "kind"),
+    [
+        (lambda world: held(world, NEXT), "GATED"),
+        (lambda world: ruled(world, NEXT), "SENT"),
+        (unread, "SENT"),
+    ],
+    ids=["held", "a number", "unread"],
+)
+async def test_a_result_records_no_attempt_that_a_guard_may_keep_back(
+    world: World, guard: Callable[[World], Awaitable[None]], kind: str
+) -> None:
+    """A hold, a number, and a directory that cannot be read: the guard is asked before the attempt is recorded."""
+    world, counts = counted(world)
+    job_id = await submitted(world)
+    await dispatch(world, job_id)
+    await guard(world)
+    await service_sends(world, job_id, "RESULT", 1)
+    step = (await world.job(job_id)).steps[1]
+    assert (step.status, step.attempt_no, counts.asked) == (StepStatus.PENDING, 0, [])
+    assert (await dispatch(world, job_id, "embedding")).kind == kind
+
+
+async def test_a_guard_that_is_shut_after_the_record_stops_nothing(world: World) -> None:
+    """The attempt that a RESULT recorded goes out."""
+    job_id = await submitted(world)
+    await dispatch(world, job_id)
+    await service_sends(world, job_id, "RESULT", 1)
+    await held(world, NEXT)
+    assert (await dispatch(world, job_id, "embedding")).kind is VerdictKind.SENT
 
 
 async def test_a_cancel_ends_the_wait(world: World) -> None:

@@ -20,7 +20,7 @@ from shared.core.jobs.states import StepStatus
 from shared.refusals import NotRedrivable
 from tests.jobs import RETENTION, START, body
 from tests.operations.conftest import World
-from tests.operations.support import cancelled, dispatch, redrive, service_sends, submitted
+from tests.operations.support import cancelled, dispatch, redrive, service_sends, submitted, swept
 
 PLACE = "https://account.blob.core.windows.net/results/job/text.json"
 DAY = 86_400
@@ -118,6 +118,8 @@ async def test_what_does_not_expire_is_carried_at_any_age(kept: World) -> None:
     await service_sends(kept, elsewhere, "RESULT", 9, result_ref=None, output_ref=PLACE)
     await cancelled(kept, elsewhere)
     kept.clock.advance(400 * DAY)
+    # the attempt that the RESULT recorded was not sent, and ends with its lease
+    await swept(kept)
     assert (await redrive(kept, elsewhere)).stored.record.steps[0].carried
     settings = replace(kept.context.settings, workspace_kept=None)
     assert (

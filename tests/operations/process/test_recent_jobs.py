@@ -70,11 +70,12 @@ async def test_an_outcome_that_moves_nothing_is_decided_on_a_fresh_read(world: W
     lanes, calls = counted(process_of(world))
     await service_sends(lanes, JOB, "ACK", 1)
     await service_sends(lanes, JOB, "ACK", 2)
-    await service_sends(lanes, JOB, "RESULT", 3)
+    await service_sends(lanes, JOB, "RESULT", 3, status="FAILED_RETRY")
+    world.clock.advance(30)
     elsewhere = replace(world, context=changed(world.context, recent_jobs=RecentJobs()))
-    assert (await dispatch(elsewhere, JOB, "embedding")).kind is VerdictKind.SENT
-    await service_sends(lanes, JOB, "ACK", 4, step_id="embedding")
-    assert (await world.job(JOB)).steps[1].status == "PROCESSING"
+    assert (await dispatch(elsewhere, JOB)).kind is VerdictKind.SENT
+    await service_sends(lanes, JOB, "ACK", 4)
+    assert (await world.job(JOB)).steps[0].status == "PROCESSING"
     assert calls["commit refused"] == 0
     assert calls["read"] == 2
 

@@ -26,7 +26,8 @@ async def test_an_orchestration_that_missed_an_event_is_asked_to_look(world: Wor
     await service_sends(world, job_id, "RESULT", 1)
     world.orchestrations.raised.clear()
     world.orchestrations.shown[job_id] = Shown("ocr", 1, "SENT", 3)
-    world.clock.advance(61)
+    # a minute past the lease of the attempt that the RESULT recorded
+    world.clock.advance(91)
     assert await swept(world) == ["raise look:3"]
     assert world.orchestrations.raised == [("look:3", {})]
     assert [event.type for event in await world.ledger.events(job_id)][-1] == "REPAIRED"

@@ -29,7 +29,7 @@ async def cost(world: World, job_id: str) -> Operations:
 
 
 async def test_a_job_without_faults_costs_its_bound(world: World) -> None:
-    """N directives, 2N replies, 3 + 3N table writes for N steps, as counted at the ports."""
+    """N directives, 2N replies, 4 + 2N table writes for N steps, as counted at the ports."""
     writes = 0
     commit, create, reserve, close = world.ledger.commit, world.ledger.create, world.index.reserve, world.index.close
 
@@ -47,12 +47,12 @@ async def test_a_job_without_faults_costs_its_bound(world: World) -> None:
     assert body(await cost(world, job_id)) == {
         "directives": {"count": 3, "bound": 3},
         "replies": {"count": 6, "bound": 6},
-        "table_writes": {"count": 12, "bound": 12},
-        "table_reads": {"count": 6, "bound": 6},
+        "table_writes": {"count": 10, "bound": 10},
+        "table_reads": {"count": 4, "bound": 4},
         "episodes": {"count": 10, "bound": 10},
         "beyond": {},
     }
-    assert (writes, len(world.publisher.sent)) == (12, 3)
+    assert (writes, len(world.publisher.sent)) == (10, 3)
 
 
 async def test_beyond_lists_why_a_job_cost_more(world: World) -> None:

@@ -18,7 +18,7 @@ from shared.contracts.messages import Reply
 from shared.core.jobs import durable_names
 from shared.core.jobs.history import EventType, Origin
 from shared.core.jobs.job import Event, Record
-from shared.core.jobs.occurrences import ReplyArrived
+from shared.core.jobs.occurrences import NextAttempt, ReplyArrived
 from shared.core.jobs.outcome import OutcomeKind
 from shared.core.jobs.replies import holds_lease
 from shared.core.jobs.states import JobStatus, StepStatus
@@ -35,6 +35,7 @@ from shared.errors import (
     Undecodable,
 )
 from shared.operations.context import Context
+from shared.operations.gates.guards import has_guard
 from shared.operations.jobs.references import with_allowed_result
 from shared.operations.jobs.transition import Transitioned, transition, transition_recent
 from shared.ports.durable import Orchestrations
@@ -175,7 +176,7 @@ async def _decide(
     proven = step is not None and (source == "callback" or holds_lease(step, reply))
     origin = Origin(cause_id=cause_id, actor=f"service:{step.service}" if step and proven else "service", source=source)
     allowed = with_allowed_result(context, stored.record.job.tenant, reply)
-    arrived = ReplyArrived(allowed, context.settings.progress_s)
+    arrived = ReplyArrived(allowed, context.settings.progress_s, await _next_attempt(context, stored.record, reply))
     if not is_recent:
         return await transition(
             context, stored, arrived, origin, orchestrations=orchestrations, maybe_repeated=maybe_repeated
@@ -196,6 +197,18 @@ async def _decide(
         maybe_repeated=maybe_repeated,
         is_recent=False,
     )
+
+
+async def _next_attempt(context: Context, record: Record, reply: Reply) -> NextAttempt | None:
+    """What a RESULT may record beside itself; None: nothing, or a guard may keep it back, which `dispatch` asks first.
+
+    Raises nothing.
+    """
+    step = record.step(reply.stepId)
+    following = record.after(step) if step is not None and reply.status == "SUCCEEDED" else None
+    if following is None or await has_guard(context, following):
+        return None
+    return NextAttempt(following.step_id, context.new_lease(), context.new_salt())
 
 
 async def _notify(orchestrations: Orchestrations, transitioned: Transitioned, reply: Reply) -> ReplyResult:
