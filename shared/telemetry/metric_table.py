@@ -1,7 +1,7 @@
 """Every metric: name, kind, unit, attributes and meaning. Source of the table of docs/reference/observability.md.
 
-No attribute is an id of a job, a step or a message. `tenant` is an attribute of two metrics only, and its number of
-values is bounded like that of every other attribute.
+No attribute is an id of a job, a step or a message. Only two metrics have the attribute `tenant`; the number of values
+of each attribute is bounded.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from typing import NamedTuple
 
 
 class Kind(StrEnum):
-    """How values add up."""
+    """The kind of instrument."""
 
     COUNTER = "counter"
     HISTOGRAM = "histogram"
-    #: the value at the last look
+    #: the value at the last sweep
     GAUGE = "gauge"
 
 
@@ -32,38 +32,40 @@ class Metric(NamedTuple):
 _C, _H, _G = Kind.COUNTER, Kind.HISTOGRAM, Kind.GAUGE
 
 METRICS: tuple[Metric, ...] = (
-    Metric("job_started_total", _C, "{job}", ("jobType", "mode"), "Jobs created, redrives among them"),
-    Metric("job_completed_total", _C, "{job}", ("jobType", "status"), "Jobs that ended, by how"),
+    Metric("job_started_total", _C, "{job}", ("jobType", "mode"), "Jobs created, including redrives"),
+    Metric("job_completed_total", _C, "{job}", ("jobType", "status"), "Jobs that ended, by final status"),
     Metric("job_failures_total", _C, "{job}", ("jobType", "reason"), "Jobs FAILED_FINAL, by `error_code`"),
     Metric(
         "job_retry_total",
         _C,
         "{attempt}",
         ("jobType", "stepType", "cause"),
-        "Attempts that came to nothing and are followed by another",
+        "Failed attempts that are retried, by cause",
     ),
     Metric(
         "job_latency_seconds",
         _H,
         "s",
         ("jobType", "phase"),
-        "`queued`: POST to the first ACK; `running`: first ACK to the end; `total`: POST to the end",
+        "Time of a job. `queued`: creation to first ACK; `running`: first ACK to end; `total`: creation to end",
     ),
     Metric(
         "job_queue_depth",
         _G,
         "{job}",
         ("jobType", "tenant"),
-        "Jobs that no service has taken up yet: QUEUED, THROTTLED and WAITING_FOR_JOBS",
+        "Jobs that no service has acknowledged yet: QUEUED, THROTTLED and WAITING_FOR_JOBS",
     ),
-    Metric("job_queue_oldest_seconds", _G, "s", (), "Age of the oldest QUEUED job since its POST, pauses included"),
-    Metric("job_wait_oldest_seconds", _G, "s", (), "Age of the oldest job that waits for its gates (THROTTLED)"),
+    Metric(
+        "job_queue_oldest_seconds", _G, "s", (), "Age of the oldest QUEUED job since its creation, including pauses"
+    ),
+    Metric("job_wait_oldest_seconds", _G, "s", (), "Age of the oldest job that waits for a quota (THROTTLED)"),
     Metric(
         "circuit_breaker_state",
         _G,
         "{state}",
         ("jobType",),
-        "Of the breakers of a job type the worst: 0 closed, 1 half open, 2 open",
+        "Worst state of the circuit breakers of a job type: 0 closed, 1 half open, 2 open",
     ),
     Metric("job_active", _G, "{job}", ("status",), "Jobs that have not ended"),
     Metric(
@@ -71,46 +73,54 @@ METRICS: tuple[Metric, ...] = (
         _H,
         "s",
         ("stepType", "phase"),
-        "`ack`: attempt recorded to its ACK; `result`: attempt recorded to its RESULT",
+        "Time of an attempt. `ack`: from its creation to its ACK; `result`: from its creation to its RESULT",
     ),
     Metric(
         "step_timeouts_total",
         _C,
         "{attempt}",
         ("stepType", "cause"),
-        "Attempts ended by a clock: ACK_TIMEOUT, LEASE_EXPIRED or TIME_EXCEEDED",
+        "Attempts that timed out, by cause: ACK_TIMEOUT, LEASE_EXPIRED or TIME_EXCEEDED",
     ),
     Metric(
         "dispatch_lag_seconds",
         _H,
         "s",
         ("stepType",),
-        "From when an attempt could begin (POST, the step before, the end of the backoff) to its record by `dispatch`",
+        "Time from the moment when an attempt could start to its record by `dispatch`",
     ),
-    Metric("outbox_backlog", _G, "{attempt}", (), "Attempts INITIATED and not yet ACKed"),
-    Metric("outbox_oldest_seconds", _G, "s", (), "Age of the oldest of them"),
-    Metric("publish_failures_total", _C, "{directive}", ("stepType",), "Directives that the bus did not take"),
+    Metric("outbox_backlog", _G, "{attempt}", (), "Attempts without an ACK (INITIATED)"),
+    Metric("outbox_oldest_seconds", _G, "s", (), "Age of the oldest attempt without an ACK; 0 if there is none"),
+    Metric(
+        "publish_failures_total", _C, "{directive}", ("stepType",), "Directives that could not be sent to Service Bus"
+    ),
     Metric(
         "lane_backlog_total",
         _C,
         "{attempt}",
         ("lane",),
-        "Time-outs put off because replies or directives still waited on the lane",
+        "Timeouts postponed because replies or directives still waited on the lane",
     ),
-    Metric("steps_gated_total", _C, "{attempt}", ("guard",), "Attempts that a guard of a service or lane kept back"),
-    Metric("lease_extensions_total", _C, "{lease}", ("jobType",), "Leases that a heartbeat moved on"),
+    Metric(
+        "steps_gated_total", _C, "{attempt}", ("guard",), "Attempts delayed by a dispatch limit of a service or lane"
+    ),
+    Metric("lease_extensions_total", _C, "{lease}", ("jobType",), "Leases that a heartbeat extended"),
     Metric(
         "replies_total",
         _C,
         "{reply}",
         ("type", "outcome"),
-        "Replies that were committed: `APPLIED`, or why not (LATE, DUPLICATE, STALE_ATTEMPT ...)",
+        "Replies received, by outcome: `APPLIED`, or the reason why it was ignored (LATE, DUPLICATE, ...)",
     ),
-    Metric("reply_lag_seconds", _H, "s", (), "From when the bus took a reply to its commit"),
-    Metric("rejected_messages_total", _C, "{message}", ("reason",), "Messages that no job could take"),
+    Metric("reply_lag_seconds", _H, "s", (), "Time from the arrival of a reply on Service Bus to its commit"),
+    Metric("rejected_messages_total", _C, "{message}", ("reason",), "Messages that no job could accept"),
     Metric("dead_replies_total", _C, "{message}", (), "Replies that the sweeper took from dead-letter queues"),
     Metric(
-        "clock_skew_total", _C, "{reply}", ("stepType",), "Replies whose `timestamp` is over 60 s from the bus's clock"
+        "clock_skew_total",
+        _C,
+        "{reply}",
+        ("stepType",),
+        "Replies whose `timestamp` differs by over 60 s from Service Bus",
     ),
     Metric("quota_exceeded_total", _C, "{request}", ("tenant", "limit"), "Requests refused with 429, by limit"),
     Metric(
@@ -118,60 +128,66 @@ METRICS: tuple[Metric, ...] = (
         _C,
         "{pass}",
         ("outcome",),
-        "Passes of the sweeper: `done`, `more` (a bound was reached) or `failed`",
+        "Sweeps, by outcome: `done`, `more` (it stopped at a limit) or `failed`",
     ),
-    Metric("sweeper_pass_seconds", _H, "s", (), "How long a pass took"),
+    Metric("sweeper_pass_seconds", _H, "s", (), "Duration of a sweep"),
     Metric(
         "sweeper_actions_total",
         _C,
         "{action}",
         ("action",),
-        "What passes did: `start, restart, replace, raise, end, withdraw, close`, in clearing "
-        "`purge, drop, archive, remove`; `failed`: the next one tries again",
+        "Actions of sweeps: repairs (`start, admit, restart, replace, raise, end, withdraw, close, hint`), clearing of "
+        "ended jobs (`purge, drop, archive, remove`), `skip`, and `failed` (retried by the next sweep)",
     ),
-    Metric("events_unsent", _G, "{event}", (), "Public events that the topic `lucius-events` has not taken yet"),
-    Metric("events_unsent_oldest_seconds", _G, "s", (), "Age of the oldest of them; 0: there is none"),
+    Metric("events_unsent", _G, "{event}", (), "Public events not yet sent to topic `lucius-events`"),
+    Metric("events_unsent_oldest_seconds", _G, "s", (), "Age of the oldest event not yet sent; 0 if there is none"),
     Metric(
         "dependency_faults_total",
         _C,
         "{fault}",
         ("dependency",),
-        "Calls that `ledger`, `bus`, `orchestration`, `configuration` or `issuer` did not answer",
+        "Failed calls to a dependency: `ledger`, `bus`, `orchestration`, `configuration` or `issuer`",
     ),
     Metric(
         "dependency_checks_total",
         _C,
         "{check}",
         ("dependency", "outcome"),
-        "Looks at `tables`, `servicebus`, `durable`, `blob`, by each pass of the sweeper and by `/v1/health/ready`: "
-        "`ok` or `down`",
+        "Health checks of `tables`, `servicebus`, `durable` and `blob`, by each sweep and by `/v1/health/ready`; "
+        "outcome `ok` or `down`",
     ),
     Metric(
         "contention_total",
         _C,
         "{request}",
         (),
-        "Writes that others overtook at every try; nothing is wrong with the tables",
+        "Writes that lost to concurrent writes at every try; the Table service itself is healthy",
     ),
-    Metric("webhook_tries_total", _C, "{try}", ("outcome",), "Tries of webhooks: `delivered`, `failed` or `dead`"),
-    Metric("webhooks_suspended", _G, "{hook}", (), "Webhooks whose receivers took nothing for a day, of one sweeper"),
+    Metric(
+        "webhook_tries_total",
+        _C,
+        "{try}",
+        ("outcome",),
+        "Webhook requests, by outcome: `delivered`, `failed` or `dead`",
+    ),
+    Metric("webhooks_suspended", _G, "{hook}", (), "Webhooks suspended after a day without a success, per sweeper"),
     Metric(
         "webhook_oldest_seconds",
         _G,
         "s",
         (),
-        "Age of the oldest event that a webhook which is not switched off has not got, of one sweeper",
+        "Age of the oldest event that an enabled webhook has not received, per sweeper",
     ),
     Metric(
         "http.server.request.duration",
         _H,
         "s",
         ("http.request.method", "http.route", "http.response.status_code"),
-        "Requests, by route and status; the name is that of OpenTelemetry's semantic conventions",
+        "Duration of HTTP requests, by route and status; named by the OpenTelemetry semantic conventions",
     ),
 )
 
-#: names kept for subjects that are not in this version; nothing is emitted under them
+#: reserved names; nothing is emitted under them
 RESERVED: tuple[tuple[str, str], ...] = (
     ("pack_run_logs_stream_lag_seconds", "pack runs"),
     ("pack_run_heartbeats_total", "pack runs"),

@@ -892,7 +892,7 @@ class RelatedJob(Message):
     error_code: Annotated[
         str | None,
         Field(
-            description="Error code of a job that ended without success: a code of a service, or one of LUCIUS (`ATTEMPTS_EXHAUSTED`: every attempt failed or timed out; `DISPATCH_FAILED`: the bus refused the directive at every try; `TIME_EXCEEDED`: the longest time of the job or of a step ran out; `ORCHESTRATION_FAILED`: its orchestration ended six times before the job did; `FAILED_FINAL`: a service gave up and named no code; `RESULT_REF_REFUSED`: a service's result leads where no reference of the tenant may; `DEPENDENCY_FAILED`: a job that it depends on did not succeed; `WITHDRAWN`: its creation was begun and never finished)."
+            description="Error code of a job that ended without success: a code of a service, or one of LUCIUS (`ATTEMPTS_EXHAUSTED`: every attempt failed or timed out; `DISPATCH_FAILED`: Service Bus rejected the directive at every try; `TIME_EXCEEDED`: the job or a step exceeded its time limit; `ORCHESTRATION_FAILED`: the job's orchestration ended six times before the job did; `FAILED_FINAL`: a service reported a final failure without a code; `RESULT_REF_REFUSED`: the service returned a result URI that the tenant may not use; `DEPENDENCY_FAILED`: a job that it depends on did not succeed; `WITHDRAWN`: the process stopped before it finished the creation of the job)."
         ),
     ]
     redriven_by: Annotated[str | None, Field(description="New job that redrives it.")]
@@ -1259,7 +1259,7 @@ class DeadLetter(Message):
     error_code: Annotated[
         str | None,
         Field(
-            description="Error code of a job that ended without success: a code of a service, or one of LUCIUS (`ATTEMPTS_EXHAUSTED`: every attempt failed or timed out; `DISPATCH_FAILED`: the bus refused the directive at every try; `TIME_EXCEEDED`: the longest time of the job or of a step ran out; `ORCHESTRATION_FAILED`: its orchestration ended six times before the job did; `FAILED_FINAL`: a service gave up and named no code; `RESULT_REF_REFUSED`: a service's result leads where no reference of the tenant may; `DEPENDENCY_FAILED`: a job that it depends on did not succeed; `WITHDRAWN`: its creation was begun and never finished)."
+            description="Error code of a job that ended without success: a code of a service, or one of LUCIUS (`ATTEMPTS_EXHAUSTED`: every attempt failed or timed out; `DISPATCH_FAILED`: Service Bus rejected the directive at every try; `TIME_EXCEEDED`: the job or a step exceeded its time limit; `ORCHESTRATION_FAILED`: the job's orchestration ended six times before the job did; `FAILED_FINAL`: a service reported a final failure without a code; `RESULT_REF_REFUSED`: the service returned a result URI that the tenant may not use; `DEPENDENCY_FAILED`: a job that it depends on did not succeed; `WITHDRAWN`: the process stopped before it finished the creation of the job)."
         ),
     ]
     error_message: str | None
@@ -2025,7 +2025,7 @@ class Job(Message):
     error_code: Annotated[
         str | None,
         Field(
-            description="Error code of a job that ended without success: a code of a service, or one of LUCIUS (`ATTEMPTS_EXHAUSTED`: every attempt failed or timed out; `DISPATCH_FAILED`: the bus refused the directive at every try; `TIME_EXCEEDED`: the longest time of the job or of a step ran out; `ORCHESTRATION_FAILED`: its orchestration ended six times before the job did; `FAILED_FINAL`: a service gave up and named no code; `RESULT_REF_REFUSED`: a service's result leads where no reference of the tenant may; `DEPENDENCY_FAILED`: a job that it depends on did not succeed; `WITHDRAWN`: its creation was begun and never finished)."
+            description="Error code of a job that ended without success: a code of a service, or one of LUCIUS (`ATTEMPTS_EXHAUSTED`: every attempt failed or timed out; `DISPATCH_FAILED`: Service Bus rejected the directive at every try; `TIME_EXCEEDED`: the job or a step exceeded its time limit; `ORCHESTRATION_FAILED`: the job's orchestration ended six times before the job did; `FAILED_FINAL`: a service reported a final failure without a code; `RESULT_REF_REFUSED`: the service returned a result URI that the tenant may not use; `DEPENDENCY_FAILED`: a job that it depends on did not succeed; `WITHDRAWN`: the process stopped before it finished the creation of the job)."
         ),
     ]
     error_message: str | None

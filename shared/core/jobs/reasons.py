@@ -1,4 +1,4 @@
-"""Why a job failed, why a reply or a request changed nothing: every code that LUCIUS itself gives (R23).
+"""The codes that LUCIUS gives: the reason of a failed job, and of a reply or request that changed nothing (R23).
 
 `JOB.error_code` holds a `Reason` or the code that a service gave. A member of `Reason` is one row, from which
 docs/guides/operations.md and the OpenAPI document are generated.
@@ -11,7 +11,7 @@ from typing import Self
 
 
 class Reason(StrEnum):
-    """Why a job ended without success, as LUCIUS decided it: the code, its cause, and what an operator can do."""
+    """The reason of LUCIUS for a job that ended without success: its code, its cause, and the operator's action."""
 
     cause: str
     what_to_do: str
@@ -26,44 +26,44 @@ class Reason(StrEnum):
     ATTEMPTS_EXHAUSTED = (
         "ATTEMPTS_EXHAUSTED",
         "every attempt failed or timed out",
-        "read `last_error_code` of the step: `ACK_TIMEOUT` means that no service took the directive (is it "
-        "running?), `LEASE_EXPIRED` that one took it and went silent, `TIME_EXCEEDED` that it was at work for an "
-        "attempt's longest time, anything else is the service's own",
+        "read `last_error_code` of the step. `ACK_TIMEOUT`: no service acknowledged the directive; check that the "
+        "service runs. `LEASE_EXPIRED`: the service sent no heartbeat and no result in time. `TIME_EXCEEDED`: the "
+        "attempt reached its maximum time. Any other code is the service's own",
     )
     DISPATCH_FAILED = (
         "DISPATCH_FAILED",
-        "the bus refused the directive at every try",
-        "look at the bus: its quota, its firewall, the identity's role",
+        "Service Bus rejected the directive at every try",
+        "check the Service Bus namespace: its quota, its firewall, the role of the app's identity",
     )
     TIME_EXCEEDED = (
         "TIME_EXCEEDED",
-        "the longest time of the job or of a step ran out",
-        "`lucius job explain` names the step that it waited in",
+        "the job or a step exceeded its time limit",
+        "run `lucius job show ID` for the step; check its service, or redrive the job",
     )
     ORCHESTRATION_FAILED = (
         "ORCHESTRATION_FAILED",
-        "its orchestration ended six times before the job did",
-        "look for exceptions of `job` in the host's logs",
+        "the job's orchestration ended six times before the job did",
+        "search the host's logs for exceptions of the function `job`",
     )
     FAILED_FINAL = (
         "FAILED_FINAL",
-        "a service gave up and named no code",
-        "read `error_message`; the service's log has the attempt",
+        "a service reported a final failure without a code",
+        "read `error_message`, then the service's log of the attempt",
     )
     RESULT_REF_REFUSED = (
         "RESULT_REF_REFUSED",
-        "a service's result leads where no reference of the tenant may",
-        "read `error_message`; let the service write into its workspace, or allow the place "
-        "(`LUCIUS_ALLOWED_REF_HOSTS`), then redrive",
+        "the service returned a result URI that the tenant may not use",
+        "read `error_message`; write the result into the attempt's workspace, or allow its host "
+        "(`LUCIUS_ALLOWED_REF_HOSTS`), then redrive the job",
     )
     DEPENDENCY_FAILED = (
         "DEPENDENCY_FAILED",
         "a job that it depends on did not succeed",
-        "`error_message` names that job; redrive that one, then this one, which waits for it again",
+        "redrive the job that `error_message` names, then this one",
     )
     WITHDRAWN = (
         "WITHDRAWN",
-        "its creation was begun and never finished",
+        "the process stopped before it finished the creation of the job",
         "submit the request again",
     )
 
@@ -79,36 +79,38 @@ class StepError(StrEnum):
 
 
 class IgnoreReason(StrEnum):
-    """Why an occurrence changes nothing, or cannot happen: `Outcome.reason_code`, and `reason` of REPLY_IGNORED."""
+    """The reason for an occurrence that changes nothing or is not allowed: `Outcome.reason_code`, `reason` of
+    REPLY_IGNORED.
+    """
 
-    #: the reply is of another tenant than the job
+    #: the reply names another tenant than the job's
     TENANT_MISMATCH = "TENANT_MISMATCH"
     UNKNOWN_STEP = "UNKNOWN_STEP"
-    #: of another attempt or lease than the step's current one (R5)
+    #: the reply is for another attempt or lease than the step's current one (R5)
     STALE_ATTEMPT = "STALE_ATTEMPT"
     JOB_TERMINAL = "JOB_TERMINAL"
-    #: after the attempt had ended
+    #: the reply arrived after the attempt had ended
     LATE = "LATE"
     DUPLICATE = "DUPLICATE"
-    #: a heartbeat of a job that is to be cancelled extends no lease
+    #: a heartbeat extends no lease after a cancel request
     CANCELLING = "CANCELLING"
-    #: the heartbeat would move the lease by less than the share that is worth a write
+    #: the heartbeat would extend the lease by less than the minimum that is written
     HEARTBEAT_NOT_DUE = "HEARTBEAT_NOT_DUE"
-    #: the attempt is over, or another one has begun
+    #: the attempt ended, or the next one began
     ATTEMPT_MOVED_ON = "ATTEMPT_MOVED_ON"
     LEASE_STILL_RUNS = "LEASE_STILL_RUNS"
-    #: the lane's backlog does not excuse the silence any more: the total time is over, or the job is to be cancelled
+    #: a lane's backlog no longer delays the timeout: the total time is over, or a cancel was requested
     BACKLOG_TOO_LONG = "BACKLOG_TOO_LONG"
-    #: the control or redrive was asked for before
+    #: the control or redrive was requested before
     ALREADY = "ALREADY"
     NOT_PAUSED = "NOT_PAUSED"
     RESTARTED_ALREADY = "RESTARTED_ALREADY"
-    #: this very occurrence was committed before
+    #: the same occurrence was committed before
     REPEATED = "REPEATED"
     EARLIER_STEP_UNSETTLED = "EARLIER_STEP_UNSETTLED"
     IN_BACKOFF = "IN_BACKOFF"
     JOB_LIVE = "JOB_LIVE"
     JOB_SUCCEEDED = "JOB_SUCCEEDED"
     REDRIVEN_ALREADY = "REDRIVEN_ALREADY"
-    #: a redrive would carry a result that the workspace keeps no longer
+    #: a redrive would reuse a result that the workspace no longer retains
     RESULT_EXPIRED = "RESULT_EXPIRED"
