@@ -18,104 +18,106 @@ class AccessSettings:
     workspace_uri: str = setting(
         "LUCIUS_WORKSPACE_URI",
         form.container_uri,
-        help="Where attempts get their folders; default: container `workspace` of the blobs",
+        help="URI of the blob container with a folder for each attempt; default: container `workspace`",
     )
-    #: None: for ever
+    #: None: unlimited
     workspace_kept: timedelta | None = setting(
         "LUCIUS_WORKSPACE_DAYS",
         form.lifetime,
         "30",
-        help="Days after the last write of a blob in the workspace from which its store may delete it; 0: never. The "
-        "template sets it, and the store's own rule, by its parameter `workspaceRetentionDays`",
+        help="Retention of blobs in the workspace in days, from the last write; 0: unlimited. The storage account "
+        "deletes them; the template's parameter `workspaceRetentionDays` sets both",
     )
     public_url: str | None = setting(
         "LUCIUS_PUBLIC_URL",
         form.optional(lambda value: form.trusted_address(form.address(value))),
-        help="The app's own address as callers and services reach it, by https (http on loopback only): in the API's "
-        "documents and, with callback keys, in directives",
+        help="Public URL of the app, https (http on loopback only). The API documents contain it and, with callback "
+        "keys, directives",
     )
     #: (key id, secret); empty: no callbacks and no tickets
     callback_keys: tuple[tuple[str, bytes], ...] = setting(
         "LUCIUS_CALLBACK_KEYS",
         form.keys,
-        help="Keys of callback tokens, `kid:base64key` with commas between: the first signs, all verify; unset: no "
-        "callbacks, and no tickets for streams",
+        help="Keys of callback tokens, `kid:base64key`, separated by commas. The first signs, all verify. Unset: "
+        "callbacks and stream tickets are disabled",
         secret=True,
     )
     #: (key id, secret); empty: no webhooks
     webhook_keys: tuple[tuple[str, bytes], ...] = setting(
         "LUCIUS_WEBHOOK_KEYS",
         form.keys,
-        help="Keys that the secrets of webhooks are made of, `kid:base64key` with commas between: the first makes new "
-        "secrets, each goes on signing for those it made; unset: no webhooks",
+        help="Keys from which webhook secrets are derived, `kid:base64key`, separated by commas. New secrets use the "
+        "first; older secrets keep theirs. Unset: webhooks are disabled",
         secret=True,
     )
     webhook_hosts: frozenset[str] = setting(
         "LUCIUS_WEBHOOK_HOSTS",
         form.hosts,
-        help="Hosts that webhooks may go to although they are IP addresses, in a private network, or at another port "
-        "than 443: `HOST`, `HOST:PORT` or `HOST:*`, with commas between, by https or http; `TENANT@HOST:PORT` for one "
-        "tenant, else for every tenant. A name leads where its DNS says: list none whose DNS is not yours",
+        help="Additional webhook hosts: IP addresses, private networks, other ports than 443, http. `HOST`, "
+        "`HOST:PORT` or `HOST:*`, separated by commas; `TENANT@` in front restricts a host to one tenant. List only "
+        "names whose DNS you control",
         tuning=True,
     )
     auth_mode: str = setting(
         "LUCIUS_AUTH_MODE",
         form.choice("none", "jwt"),
         "jwt",
-        help="`jwt`, or on a laptop `none`, which is refused where anything else looks like a deployment",
+        help="`jwt`, or `none` for local stacks; `none` is refused if another setting indicates a deployment",
     )
-    #: needed with `jwt`, as the next two
     auth_issuer: str = setting(
-        "LUCIUS_AUTH_ISSUER", form.text, help="`iss` of callers' tokens, exactly; needed with `jwt`, as the next two"
+        "LUCIUS_AUTH_ISSUER", form.text, help="`iss` of callers' tokens, compared exactly. Required with `jwt`"
     )
     auth_audiences: tuple[str, ...] = setting(
-        "LUCIUS_AUTH_AUDIENCE", form.texts, help="`aud` of callers' tokens; one of several, with commas between"
+        "LUCIUS_AUTH_AUDIENCE",
+        form.texts,
+        help="Accepted `aud` of callers' tokens, separated by commas. Required with `jwt`",
     )
     auth_jwks_url: str = setting(
         "LUCIUS_AUTH_JWKS_URL",
         lambda value: form.trusted_address(value) if value else "",
-        help="Where the issuer publishes its keys; https, or http on loopback",
+        help="URL of the issuer's keys (JWKS); https, or http on loopback. Required with `jwt`",
     )
     auth_tenant_claim: str = setting(
         "LUCIUS_AUTH_TENANT_CLAIM",
         form.text,
         "tenant_id",
-        help="Claim that names the caller's LUCIUS tenant, where neither LUCIUS_AUTH_TENANTS nor a role does",
+        help="Claim with the caller's tenant, if neither LUCIUS_AUTH_TENANTS nor a role `tenant:NAME` names it",
     )
-    #: None: a job's source is what its request says
+    #: None: the request names its job's source
     auth_source_claim: str | None = setting(
         "LUCIUS_AUTH_SOURCE_CLAIM",
         form.optional(form.text),
-        help="Claim whose text is the source of every job that its caller submits, whatever the request says; unset, "
-        "or missing in the token: the request's",
+        help="Claim with the source of the caller's jobs; it overrides the request. Unset, or missing in the token: "
+        "the request names the source",
         tuning=True,
     )
     auth_tenants: Mapping[str, Mapping[str, str]] = setting(
         "LUCIUS_AUTH_TENANTS",
         form.tenants,
-        help='LUCIUS tenants by values of claims, as JSON: `{"azp": {"CLIENT_ID": "contoso"}, "groups": {"GROUP_ID": '
+        help='Tenants by values of claims, as JSON: `{"azp": {"CLIENT_ID": "contoso"}, "groups": {"GROUP_ID": '
         '"fabrikam"}}`',
     )
     auth_all_tenants_role: str = setting(
         "LUCIUS_AUTH_ALL_TENANTS_ROLE",
         form.text,
         "orch:all-tenants",
-        help="Value of `roles` for operators of all tenants: with `:read` behind it they see every tenant's jobs, with "
-        "`:operate` they move them; alone, in this release, both",
+        help="Role (`roles`) of callers who see all tenants. With suffix `:read` they read every tenant's jobs, with "
+        "`:operate` they change them. Without a suffix, in this release, both",
         tuning=True,
     )
     allowed_ref_schemes: frozenset[str] = setting(
         "LUCIUS_ALLOWED_REF_SCHEMES",
         form.names,
-        help="Schemes of references, with commas between; default: `https,s3,abfss`, and `http` outside Azure",
+        help="Allowed URI schemes of references, separated by commas; default: `https,s3,abfss`, outside Azure also "
+        "`http`",
         tuning=True,
     )
     allowed_ref_hosts: frozenset[str] = setting(
         "LUCIUS_ALLOWED_REF_HOSTS",
         form.names,
-        help="Hosts of references, `host/container` or `host/container/prefix`, matched exactly, with commas between; "
-        "`{tenant}` stands for the tenant, a port other than the scheme's own belongs to the host; default: any; "
-        "the template names the containers of its own account",
+        help="Allowed hosts of references: `host`, `host/container` or `host/container/prefix`, compared exactly, "
+        "separated by commas. `{tenant}` is the job's tenant; name a port other than the scheme's own. Default: any "
+        "host; the template sets the containers of its own account",
         tuning=True,
     )
 

@@ -39,12 +39,14 @@ def _refused(
     if in_azure and values.get("storage_backend") == "memory":
         wrong.append("LUCIUS_STORAGE_BACKEND=memory is refused in Azure: every restart would lose every job")
     if values.get("auth_mode") == "none" and (signs := _signs_of_deployment(names, environ)):
-        wrong.append(f"LUCIUS_AUTH_MODE=none is refused, since this is no laptop: see {', '.join(signs)}")
+        wrong.append(f"LUCIUS_AUTH_MODE=none is refused, since this is a deployment: see {', '.join(signs)}")
     if (
         values.get("table_transport") == "direct"
         and "sharedaccesssignature=" in (values.get("table_connection") or "").lower()
     ):
-        wrong.append("LUCIUS_TABLE_CONNECTION has no AccountKey: LUCIUS_TABLE_TRANSPORT=sdk takes signatures")
+        wrong.append(
+            "LUCIUS_TABLE_CONNECTION has no AccountKey; use LUCIUS_TABLE_TRANSPORT=sdk for shared access signatures"
+        )
     retention, ttl = values.get("retention_days"), values.get("idempotency_ttl_days")
     if retention is not None and ttl is not None and retention < ttl:
         # a repeated request would get a job that is gone

@@ -43,12 +43,12 @@ class Setting:
 
     name: str
     parse: Callable[[str], Any]
-    #: as one would write it there; "": none
+    #: as text; "": no default
     default: str
     help: str
-    #: a parameter of the deployment; other settings are derived by it, or left alone
+    #: a parameter of the template; the template derives or omits other settings
     tuning: bool
-    #: only for a stack on one machine: a deployment never sets it
+    #: only for local stacks; a deployment never sets it
     local: bool
 
 
@@ -77,7 +77,7 @@ def optional(parse: Callable[[str], _T]) -> Callable[[str], _T | None]:
 
 
 def choice(*allowed: str, older: Mapping[str, str] | None = None) -> Callable[[str], str]:
-    """One of these, exactly; an `older` name is taken as the one that it stands for."""
+    """One of these, exactly; an `older` name is replaced by its new name."""
 
     def parse(value: str) -> str:
         value = (older or {}).get(value, value)
@@ -102,12 +102,12 @@ def number(value: str) -> float:
 def seconds(value: str) -> float:
     parsed = number(value)
     if parsed > _MAX_SECONDS:
-        raise ValueError("must be at most a century of seconds")
+        raise ValueError("must be at most 3,153,600,000 seconds (100 years)")
     return parsed
 
 
 def at_least(least: float) -> Callable[[str], float]:
-    """Seconds, so many or more."""
+    """Seconds, at least `least`."""
 
     def parse(value: str) -> float:
         if (parsed := seconds(value)) < least:
@@ -120,7 +120,7 @@ def at_least(least: float) -> Callable[[str], float]:
 def days(value: str) -> float:
     parsed = number(value)
     if parsed > _MAX_DAYS:
-        raise ValueError("must be at most a century of days")
+        raise ValueError("must be at most 36,500 days (100 years)")
     return parsed
 
 
@@ -141,8 +141,8 @@ def lifetime(value: str) -> timedelta | None:
 
 
 def backoffs(value: str) -> tuple[float, ...]:
-    """Seconds before the next attempt, with commas between."""
-    return _numbers(value, "must be seconds above 0 with commas between, for example 30,120,600", most=_MAX_BACKOFFS)
+    """Seconds before the next attempt, separated by commas."""
+    return _numbers(value, "must be seconds above 0, separated by commas, for example 30,120,600", most=_MAX_BACKOFFS)
 
 
 def _numbers(value: str, form: str, *, most: int) -> tuple[float, ...]:
@@ -156,12 +156,12 @@ def _numbers(value: str, form: str, *, most: int) -> tuple[float, ...]:
 
 
 def names(value: str) -> frozenset[str]:
-    """A set of names in lower case, with commas between."""
+    """A set of names in lower case, separated by commas."""
     return frozenset(part.strip().lower() for part in value.split(",") if part.strip())
 
 
 def texts(value: str) -> tuple[str, ...]:
-    """Texts in their order, with commas between."""
+    """Texts in their order, separated by commas."""
     return tuple(part.strip() for part in value.split(",") if part.strip())
 
 
@@ -180,7 +180,7 @@ def address(value: str) -> str:
     """An http or https address, without a slash at its end."""
     parts = urlsplit(value)
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
-        raise ValueError("must be an http or https address, for example https://lucius.example.com")
+        raise ValueError("must be an http or https URL, for example https://lucius.example.com")
     return value.rstrip("/")
 
 
@@ -221,14 +221,14 @@ def container_uri(value: str) -> str:
 
 
 def trusted_address(value: str) -> str:
-    """An address whose content is trusted: https, or http on loopback, where nobody can be in between."""
+    """An URL whose content is trusted: https, or http on loopback."""
     try:
         parts = urlsplit(value)
         good = bool(parts.hostname) and "@" not in parts.netloc and parts.port != 0
     except ValueError:
         good = False
     if not good or not (parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in _LOOPBACK)):
-        raise ValueError("must be an https address (http on loopback only)")
+        raise ValueError("must be an https URL (http on loopback only)")
     return value
 
 
@@ -243,7 +243,7 @@ def keys(value: str) -> tuple[tuple[str, bytes], ...]:
             secret = b""
         if not _KEY_ID.fullmatch(kid) or len(secret) < _MIN_KEY_BYTES or kid in parsed:
             raise ValueError(
-                f"must be kid:base64key with commas between, each key of at least {_MIN_KEY_BYTES} bytes "
+                f"must be kid:base64key, separated by commas, each key of at least {_MIN_KEY_BYTES} bytes "
                 "and each kid once, of letters, digits, - and _"
             )
         parsed[kid] = secret
@@ -251,13 +251,13 @@ def keys(value: str) -> tuple[tuple[str, bytes], ...]:
 
 
 def hosts(value: str) -> frozenset[str]:
-    """`HOST:PORT` and `HOST:*`, with commas between, each with or without `TENANT@`; a host without a port is taken at
+    """`HOST:PORT` and `HOST:*`, separated by commas, each with or without `TENANT@`; a host without a port is taken at
     443."""
     try:
         return frozenset(listed_host(each.lower()) for each in texts(value))
     except ValueError:
         raise ValueError(
-            "must be HOST, HOST:PORT or HOST:* with commas between, IPv6 in brackets, each with or without TENANT@"
+            "must be HOST, HOST:PORT or HOST:*, separated by commas, IPv6 in brackets, each with or without TENANT@"
         ) from None
 
 
@@ -271,9 +271,11 @@ def tenants(value: str) -> Mapping[str, Mapping[str, str]]:
     mapped: dict[str, dict[str, str]] = {}
     for claim, text, tenant in items:
         if tenant is None:
-            raise ValueError('must be JSON of claims, their values and tenants, for example {"azp": {"ID": "contoso"}}')
+            raise ValueError(
+                'must be JSON that maps claims and their values to tenants, for example {"azp": {"ID": "contoso"}}'
+            )
         if everybodys := public_client(text):
-            raise ValueError(f"maps the id of {everybodys}, which everybody can use, and which is no tenant")
+            raise ValueError(f"maps the id of {everybodys}, a public client, to a tenant")
         mapped.setdefault(claim, {})[text] = tenant
     return mapped
 

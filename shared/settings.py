@@ -1,6 +1,6 @@
 """The app's settings: the only module that reads the environment (R25).
 
-Each setting is declared once, as a field of `Settings`: its name, its form, its default and its help. The table of
+Each setting is declared once, as a field of `Settings`: name, format, default and help. The table of
 docs/reference/settings.md and the parameter `tuning` of the Bicep are generated from here.
 """
 
@@ -38,19 +38,19 @@ class Settings(AccessSettings):
     servicebus_connection: str | None = setting(
         SERVICEBUS_SETTING,
         form.optional(form.text),
-        help="Connection string of the bus; with managed identity, `__fullyQualifiedNamespace` instead",
+        help="Connection string of Service Bus. With managed identity, set `__fullyQualifiedNamespace` instead",
         secret=True,
         local=True,
     )
     servicebus_namespace: str | None = setting(
         f"{SERVICEBUS_SETTING}__fullyQualifiedNamespace",
         form.optional(form.text),
-        help="Host name of the bus, for managed identity",
+        help="Host name of the Service Bus namespace, for managed identity",
     )
     servicebus_admin_url: str | None = setting(
         "LUCIUS_SERVICEBUS_ADMIN_URL",
         form.optional(form.address),
-        help="Address of the bus's management API, where it is not at the bus's own host name by https: an emulator's",
+        help="URL of the management API of a Service Bus emulator; default: the namespace's own",
         local=True,
     )
     lanes: int = setting(
@@ -60,7 +60,7 @@ class Settings(AccessSettings):
         "LUCIUS_SERVICEBUS_REPLY_PREFIX",
         form.topic_prefix,
         "global-bus-replies-p",
-        help="A reply topic's name is this and the lane's number",
+        help="Prefix of the names of reply topics; the lane's number follows",
     )
     reply_subscription: str = setting(
         "LUCIUS_SERVICEBUS_REPLY_SUBSCRIPTION",
@@ -72,198 +72,207 @@ class Settings(AccessSettings):
         "LUCIUS_STORAGE_BACKEND",
         form.choice("tables", "memory", older={"table": "tables", "ledger": "tables"}),
         "tables",
-        help="`tables` (older names: `table`, `ledger`), or `memory` for tests: nothing survives a restart, so it is "
-        "refused in Azure",
+        help="`tables` (older names: `table`, `ledger`), or `memory` for tests. With `memory` a restart loses all "
+        "data; Azure refuses it",
     )
     table_connection: str | None = setting(
         "LUCIUS_TABLE_CONNECTION",
         form.optional(form.text),
-        help="Connection string of the ledger's storage account, for a stack on one machine",
+        help="Connection string of the ledger's storage account, for local stacks",
         secret=True,
         local=True,
     )
     table_endpoint: str | None = setting(
         "LUCIUS_TABLE_ENDPOINT",
         form.optional(form.trusted_address),
-        help="Table endpoint of the ledger's account, for managed identity: by https (http on loopback only)",
+        help="Table endpoint of the ledger's storage account, for managed identity; https (http on loopback only)",
     )
     table_transport: str = setting(
         "LUCIUS_TABLE_TRANSPORT",
         form.choice("direct", "sdk"),
         "direct",
-        help="`direct`: the ledger's rows travel by the app's own HTTP calls; `sdk`: by Microsoft's SDK, which takes a "
+        help="Client of the Table service. `direct`: the app's own HTTP client; `sdk`: Microsoft's SDK, which needs a "
         "multiple of the CPU",
         tuning=True,
     )
     blob_connection: str | None = setting(
         "LUCIUS_BLOB_CONNECTION",
         form.optional(form.text),
-        help="Connection string of the account for long strings and workspaces",
+        help="Connection string of the storage account for long strings and workspaces",
         secret=True,
         local=True,
     )
     blob_endpoint: str | None = setting(
         "LUCIUS_BLOB_ENDPOINT",
         form.optional(form.trusted_address),
-        help="Blob endpoint of that account, for managed identity: by https (http on loopback only)",
+        help="Blob endpoint of the storage account for long strings and workspaces, for managed identity; https (http "
+        "on loopback only)",
     )
-    ledger_table: str = setting("LUCIUS_LEDGER_TABLE", form.table_name, "luciusledger", help="Jobs, steps and events")
+    ledger_table: str = setting(
+        "LUCIUS_LEDGER_TABLE", form.table_name, "luciusledger", help="Table of jobs, steps and events"
+    )
     index_table: str = setting(
-        "LUCIUS_INDEX_TABLE", form.table_name, "luciusindex", help="Claims, active jobs and lists, by tenant"
+        "LUCIUS_INDEX_TABLE",
+        form.table_name,
+        "luciusindex",
+        help="Table of idempotency records, active jobs and lists, by tenant",
     )
     tenants_table: str = setting(
-        "LUCIUS_TENANTS_TABLE", form.table_name, "luciustenants", help="The tenants that ever submitted a job"
+        "LUCIUS_TENANTS_TABLE", form.table_name, "luciustenants", help="Table of tenants that have submitted a job"
     )
     gates_table: str = setting(
         "LUCIUS_GATES_TABLE",
         form.table_name,
         "luciusgates",
-        help="Which tenants have gates, rules for every tenant, open incidents",
+        help="Table of tenants with quotas, quotas over all tenants, and incidents of breakers and services",
     )
     rejected_table: str = setting(
-        "LUCIUS_REJECTED_TABLE", form.table_name, "luciusrejected", help="Messages that no job could take"
+        "LUCIUS_REJECTED_TABLE", form.table_name, "luciusrejected", help="Table of messages that no job could accept"
     )
     feed_table: str = setting(
-        "LUCIUS_FEED_TABLE", form.table_name, "luciusfeed", help="Public events of each tenant, in order"
+        "LUCIUS_FEED_TABLE",
+        form.table_name,
+        "luciusfeed",
+        help="Table of each tenant's public events, in order, and of webhooks",
     )
     events: str = setting(
         "LUCIUS_EVENTS",
         form.choice("off", "feed", "topic"),
         "feed",
-        help="`feed`: what happens to jobs is written into their tenants' feeds; `topic`: these are passed on to the "
-        "topic `lucius-events` as well; `off`: neither",
+        help="`feed`: public events are written to each tenant's feed; `topic`: they are also sent to the topic "
+        "`lucius-events`; `off`: no public events",
         tuning=True,
     )
     progress_s: float = setting(
         "LUCIUS_PROGRESS_SECONDS",
         form.at_least(5),
         "30",
-        help="Seconds after which a heartbeat whose `progress` is new is written, if the lease needs none; at least 5",
+        help="Minimum seconds between two stored values of `progress`; at least 5",
         tuning=True,
     )
-    #: neither of these two: the bus
+    #: if neither of these two is set: the namespace of the bus
     events_connection: str | None = setting(
         EVENTS_SETTING,
         form.optional(form.text),
-        help="Connection string of the namespace that has the topic `lucius-events`, where it is not the bus; with "
-        "managed identity, `__fullyQualifiedNamespace` instead",
+        help="Connection string of the namespace with the topic `lucius-events`. Default: the bus. With managed "
+        "identity, set `__fullyQualifiedNamespace` instead",
         secret=True,
     )
     events_namespace: str | None = setting(
         f"{EVENTS_SETTING}__fullyQualifiedNamespace",
         form.optional(form.text),
-        help="Host name of that namespace, for managed identity",
+        help="Host name of the namespace with the topic `lucius-events`, for managed identity",
     )
     feed_days: float = setting(
-        "LUCIUS_FEED_DAYS", form.days, "7", help="Days that a public event stays in its tenant's feed", tuning=True
+        "LUCIUS_FEED_DAYS", form.days, "7", help="Retention of public events in feeds, in days", tuning=True
     )
     #: no event of an incident goes into a feed later than 31 days after it (R88)
     change_log_days: float = setting(
         "LUCIUS_CHANGE_LOG_DAYS",
         form.days_from(32),
         "400",
-        help="Days that log entries of quotas and removed webhooks, and settled incidents of breakers and services, "
-        "are kept, and ended bulk operations if LUCIUS_RETENTION_DAYS is unset; at least 32",
+        help="Retention in days of log entries of quotas and deleted webhooks, of settled incidents of breakers and "
+        "services, and, if LUCIUS_RETENTION_DAYS is unset, of ended bulk operations; at least 32",
         tuning=True,
     )
     environment: str = setting(
         "LUCIUS_ENVIRONMENT",
         form.text,
         "local",
-        help="Name of this deployment, in the `source` of public events, in callback tokens and tickets, and in the "
-        "derivation of webhooks' secrets: another name makes those invalid and changes these",
+        help="Name of this deployment, in the `source` of public events. Callback tokens, tickets and webhook secrets "
+        "depend on it: a change invalidates tokens and tickets, and changes the secrets",
     )
     max_attempts: int = setting(
         "LUCIUS_MAX_ATTEMPTS",
         form.whole,
         "3",
-        help="Attempts a step may have, over all causes except publishing",
+        help="Maximum attempts of a step. Failed sends do not count",
         tuning=True,
     )
     ack_timeout_s: float = setting(
-        "LUCIUS_ACK_TIMEOUT_SECONDS", form.number, "30", help="Seconds from the directive to its ACK", tuning=True
+        "LUCIUS_ACK_TIMEOUT_SECONDS", form.number, "30", help="Maximum seconds from a directive to its ACK", tuning=True
     )
     lease_s: float = setting(
         "LUCIUS_STEP_RESULT_TIMEOUT_SECONDS",
         form.number,
         "900",
-        help="Seconds of the lease, from the ACK on; a heartbeat restarts it",
+        help="Seconds of the lease, from the ACK; a heartbeat restarts it",
         tuning=True,
     )
     attempt_max_s: float = setting(
         "LUCIUS_ATTEMPT_MAX_SECONDS",
         form.seconds,
         "14400",
-        help="Longest time of an attempt in seconds, from its ACK on; no heartbeat extends it",
+        help="Maximum seconds of an attempt, from its ACK; a heartbeat does not extend it",
         tuning=True,
     )
     total_timeout_s: float = setting(
         "LUCIUS_JOB_TOTAL_TIMEOUT_SECONDS",
         form.seconds,
         "604800",
-        help="Longest time of a job in seconds, from its creation on; the time that it is PAUSED does not count",
+        help="Maximum seconds of a job, from its creation; time in PAUSED does not count",
         tuning=True,
     )
     dispatch_backoffs: tuple[float, ...] = setting(
         "LUCIUS_DISPATCH_BACKOFF_SECONDS",
         form.backoffs,
         "30,120,600",
-        help="Seconds to wait after each publish fault, with commas between; the last entry does not repeat",
+        help="Seconds to wait after each failed send to Service Bus, separated by commas; the last entry does not "
+        "repeat",
         tuning=True,
     )
     ack_backoffs: tuple[float, ...] = setting(
         "LUCIUS_ACK_BACKOFF_SECONDS",
         form.backoffs,
         "60,300,900",
-        help="Seconds to wait after each ACK timeout, with commas between; the last entry repeats",
+        help="Seconds to wait after each ACK timeout, separated by commas; the last entry repeats",
         tuning=True,
     )
     execution_backoffs: tuple[float, ...] = setting(
         "LUCIUS_EXECUTION_BACKOFF_SECONDS",
         form.backoffs,
         "5,30,120",
-        help="Seconds to wait after each failed execution, with commas between; the last entry repeats",
+        help="Seconds to wait after each failed execution, separated by commas; the last entry repeats",
         tuning=True,
     )
     idempotency_ttl_days: float = setting(
         "LUCIUS_IDEMPOTENCY_TTL_DAYS",
         form.number,
         "30",
-        help="Days after a job's end in which the same request is still that job",
+        help="Days after a job's end for which the same request returns that job",
         tuning=True,
     )
-    #: None: ended jobs are kept for ever
+    #: None: unlimited
     retention_days: float | None = setting(
         "LUCIUS_RETENTION_DAYS",
         form.optional(form.number),
-        help="Days that a job is kept after its end, at least LUCIUS_IDEMPOTENCY_TTL_DAYS; then its audit bundle goes "
-        "to the blob container `lucius-archive` and its rows are deleted; unset: for ever",
+        help="Retention of ended jobs in days, at least LUCIUS_IDEMPOTENCY_TTL_DAYS. Then the audit bundle moves to "
+        "the blob container `lucius-archive` and the rows are deleted. Unset: unlimited",
         tuning=True,
     )
-    #: None: no limit, and no cost
     max_inflight_per_tenant: int | None = setting(
         "LUCIUS_MAX_INFLIGHT_PER_TENANT",
         form.optional(form.whole),
-        help="Active jobs a tenant may have, where no rule of `lucius quota` says otherwise; exact",
+        help="Maximum active jobs of a tenant; a limit set by `lucius quota` overrides it",
         tuning=True,
     )
     overflow: str = setting(
         "LUCIUS_OVERFLOW",
         form.choice("reject", "stage"),
         "reject",
-        help="What becomes of a request over a limit of the settings: `reject` (429), or `stage`: it waits in line",
+        help="Response to a request over a limit of the settings. `reject`: 429; `stage`: its job waits",
         tuning=True,
     )
     max_inflight: int | None = setting(
         "LUCIUS_MAX_INFLIGHT",
         form.optional(form.whole),
-        help="Active jobs of all tenants, where no rule of `lucius quota` says otherwise; exact",
+        help="Maximum active jobs of all tenants; a limit set by `lucius quota` overrides it",
         tuning=True,
     )
     max_inflight_burst: int | None = setting(
         "LUCIUS_MAX_INFLIGHT_BURST",
         form.optional(form.whole),
-        help="Active jobs in mode BURST, where no rule of `lucius quota` says otherwise; exact",
+        help="Maximum active jobs in mode BURST; a limit set by `lucius quota` overrides it",
         tuning=True,
     )
     sweep_schedule: str = setting(
@@ -277,14 +286,14 @@ class Settings(AccessSettings):
         "LUCIUS_SWEEPERS",
         form.whole,
         "1",
-        help="Timer functions that share the tenants' jobs (docs/explanation/scale.md: how many a rate needs)",
+        help="Number of sweepers (timer functions); they share the tenants. Sizing: docs/explanation/scale.md",
         tuning=True,
     )
     default_mode: str = setting(
         "LUCIUS_DEFAULT_MODE",
         form.choice("DEFAULT", "BURST", older=OLDER_MODES),
         "DEFAULT",
-        help="Mode of requests that name none, where App Configuration names none: `DEFAULT` (older name: `SAFE`) or "
+        help="Mode of requests without a mode, if App Configuration sets none: `DEFAULT` (older name: `SAFE`) or "
         "`BURST`",
         tuning=True,
     )
@@ -294,7 +303,7 @@ class Settings(AccessSettings):
         help="Folder of protocol files; default: `protocols/` of the app",
         local=True,
     )
-    #: neither of these two: the protocol files hold
+    #: if neither of these two is set: the protocol files are in effect
     appconfig_connection: str | None = setting(
         "LUCIUS_APPCONFIG_CONNECTION",
         form.optional(form.connection_string("Endpoint", "Id", "Secret")),
@@ -305,24 +314,24 @@ class Settings(AccessSettings):
     appconfig_endpoint: str | None = setting(
         "LUCIUS_APPCONFIG_ENDPOINT",
         form.optional(form.text),
-        help="Endpoint of that store, for managed identity",
+        help="Endpoint of the App Configuration store, for managed identity",
     )
     appconfig_refresh_s: float = setting(
         "LUCIUS_APPCONFIG_REFRESH_SECONDS",
         form.number,
         "30",
-        help="Seconds between two reads of App Configuration",
+        help="Minimum seconds between two reads of App Configuration",
         tuning=True,
     )
     build_commit: str | None = setting(
         "LUCIUS_BUILD_COMMIT",
         form.optional(form.text),
-        help="The commit that health shows; default: the file `BUILD_COMMIT` of the app",
+        help="Commit shown by the health routes; default: the content of the app's file `BUILD_COMMIT`",
     )
     topology_path: Path = setting(
         "LUCIUS_TOPOLOGY_PATH",
         Path,
-        help="Bus topology; default: `infra/bicep/topology.json` of the app",
+        help="File of the bus topology; default: `infra/bicep/topology.json` of the app",
         local=True,
     )
 

@@ -75,7 +75,7 @@ def test_a_ledger_in_memory_is_refused_in_azure() -> None:
 def test_the_direct_transport_takes_no_signed_url(transport: str) -> None:
     """A connection string without the account's key needs the SDK; no other transport is known."""
     signed = {"LUCIUS_TABLE_CONNECTION": "TableEndpoint=http://127.0.0.1:1/a;SharedAccessSignature=sv=1&sig=2"}
-    with pytest.raises(SettingsError, match="LUCIUS_TABLE_TRANSPORT=sdk takes signatures"):
+    with pytest.raises(SettingsError, match="use LUCIUS_TABLE_TRANSPORT=sdk for shared access signatures"):
         load(MINIMAL | signed | {"LUCIUS_TABLE_TRANSPORT": transport})
     assert load(MINIMAL | signed | {"LUCIUS_TABLE_TRANSPORT": "sdk"}).table_transport == "sdk"
     with pytest.raises(SettingsError, match="LUCIUS_TABLE_TRANSPORT must be one of direct, sdk"):
@@ -107,7 +107,7 @@ def test_in_azure_tokens_are_asked_for_without_saying_so() -> None:
 
 
 def test_tenants_are_mapped_by_claims() -> None:
-    """JSON of claims, their values and tenants; tenants are normalised as everywhere, values are not."""
+    """JSON of maps claims and their values; tenants are normalised as everywhere, values are not."""
     mapped = '{"azp": {"A-1": " Contoso "}, "https://lucius.example/org": {"x,y=z": "fabrikam"}, "groups": {}}'
     settings = load(MINIMAL | JWT | {"LUCIUS_AUTH_MODE": "jwt", "LUCIUS_AUTH_TENANTS": mapped})
     assert settings.auth_tenants == {
@@ -224,7 +224,7 @@ def test_an_address_that_gets_tokens_is_trusted(name: str, value: str) -> None:
     """The app's token goes to its stores, and callback tokens to its own address: by https, or on this machine."""
     with pytest.raises(SettingsError) as wrong:
         load(MINIMAL | {name: value})
-    expected = (f"{name} must be an https address (http on loopback only)", f"{name} must be an http or https address")
+    expected = (f"{name} must be an https URL (http on loopback only)", f"{name} must be an http or https URL")
     assert [line for line in str(wrong.value).splitlines() if line.strip(" -").startswith(expected)]
 
 

@@ -10,7 +10,7 @@ import { documentsType, ledgerType, runtimeType } from 'modules/storage.bicep'
 @description('Required. Name of the environment, in the source of public events.')
 param environmentName string
 
-@description('Required. End of the names of the resources.')
+@description('Required. Suffix of the resource names.')
 @minLength(22)
 @maxLength(41)
 param suffix string
@@ -21,31 +21,31 @@ param location string
 @description('Required. Tags of the resources.')
 param tags tagsType
 
-@description('Required. What runs the app. FlexConsumption scales each reply lane by itself and to nothing; ElasticPremium keeps whole instances warm.')
+@description('Required. Hosting plan of the app. FlexConsumption scales each reply lane separately, down to zero; ElasticPremium keeps instances warm.')
 @allowed([
   'FlexConsumption'
   'ElasticPremium'
 ])
 param hosting string
 
-@description('Required. Size, bounds and warm instances of the app.')
+@description('Required. Size, scale limits and warm instances of the app.')
 param scale scaleType
 
-@description('Required. Backend of Durable Functions; the package carries the host.json of the same one (scripts/package.py). Changing it ends what runs: the sweeper starts those jobs again from the ledger.')
+@description('Required. Backend of Durable Functions. The package must have its host.json (scripts/package.py). A change ends all orchestrations; the sweeper restarts their jobs from the ledger.')
 @allowed([
   'DurableTaskScheduler'
   'AzureStorage'
 ])
 param durableBackend string
 
-@description('Required. Tier of the Durable Task Scheduler: Consumption is paid by the action, Dedicated by the unit.')
+@description('Required. Tier of the Durable Task Scheduler. Billing: Consumption per action, Dedicated per unit.')
 @allowed([
   'Consumption'
   'Dedicated'
 ])
 param schedulerSku string
 
-@description('Required. Units of a Dedicated scheduler; three make it redundant over zones.')
+@description('Required. Units of a Dedicated scheduler; three units make it zone-redundant.')
 @minValue(1)
 @maxValue(3)
 param schedulerCapacity int
@@ -53,13 +53,13 @@ param schedulerCapacity int
 @description('Required. Settings of LUCIUS that differ from their defaults.')
 param tuning tuningType
 
-@description('Required. The app\'s own address as callers and platform services see it. Empty: its default host name.')
+@description('Required. Public URL of the app. Empty: its default host name.')
 param publicUrl string
 
-@description('Required. Whether there are webhooks.')
+@description('Required. Whether webhooks are enabled.')
 param webhooks bool
 
-@description('Required. Whose tokens are taken.')
+@description('Required. Accepted access tokens.')
 param auth authType
 
 @description('Required. The app\'s identity.')
@@ -68,19 +68,19 @@ param identity identityType
 @description('Required. Object id of the app\'s identity.')
 param appPrincipalId string
 
-@description('Required. Address of the container that deployed packages stand in.')
+@description('Required. URL of the container with the deployed packages.')
 param packageUri string
 
 @description('Required. Storage of the Functions runtime.')
 param runtimeStorage runtimeType
 
-@description('Required. Where the ledger stands.')
+@description('Required. Storage of the ledger.')
 param ledger ledgerType
 
-@description('Required. Where attempts get their folders: a container\'s address.')
+@description('Required. URL of the container with a folder for each attempt.')
 param workspaceUri string
 
-@description('Required. Days after which the workspaces of attempts are deleted; 0: never.')
+@description('Required. Days after which the workspaces of attempts are deleted. 0: never.')
 @minValue(0)
 @maxValue(36500)
 param workspaceRetentionDays int
@@ -95,50 +95,50 @@ param serviceBusName string
 @description('Required. Host name of the Service Bus namespace.')
 param serviceBusNamespace string
 
-@description('Required. Host name of another Service Bus namespace that has the topic of public events, which the app may send to (docs/guides/optional-features.md, Public events). Empty: the namespace of this template.')
+@description('Required. Host name of another Service Bus namespace that has the topic of public events, to which the app can send (docs/guides/optional-features.md, Public events). Empty: the namespace of this template.')
 param eventsNamespace string
 
-@description('Required. Address of the App Configuration store. Empty: none.')
+@description('Required. Endpoint of the App Configuration store. Empty: none.')
 param appConfigurationEndpoint string
 
-@description('Required. Address of the secret with callback keys. Empty: none.')
+@description('Required. URI of the secret with callback keys. Empty: none.')
 param callbackKeysUri string
 
-@description('Required. Address of the secret with the keys of webhooks. Empty: none.')
+@description('Required. URI of the secret with webhook keys. Empty: none.')
 param webhookKeysUri string
 
-@description('Required. Where telemetry goes.')
+@description('Required. Connection string of Application Insights.')
 param applicationInsightsConnectionString string
 
 @description('Required. Resource id of the app\'s subnet. Empty: no isolation.')
 param appSubnetResourceId string
 
-@description('Optional. How private endpoints are made. Absent: the public endpoints are open to identities with a role.')
+@description('Optional. Settings of private endpoints. If absent, the public endpoints accept identities with a role.')
 param privateAccess privateAccessType?
 
 @description('Required. Resource id of the Log Analytics workspace for diagnostics.')
 param workspaceResourceId string
 
-@description('Required. What platform services have a right to.')
+@description('Required. Storage that platform services can access.')
 param documents documentsType
 
 @description('Required. Platform services that get an identity with the rights to their subscriptions.')
 param platformServices platformServiceType[]
 
-@description('Required. Who runs the smoke test.')
+@description('Required. Identity that runs the smoke test.')
 param tester holderType
 
-@description('Required. Whether that one acts as every platform service.')
+@description('Required. Whether that identity can act as each platform service.')
 param testerRunsServices bool
 
 @export()
-@description('A platform service that gets rights.')
+@description('A platform service that gets an identity and rights.')
 @sealed()
 type platformServiceType = {
   @description('Required. Its name in topology.json.')
   name: string
 
-  @description('Optional. Object id of an identity that it has already, for example in another subscription. Absent: one is made.')
+  @description('Optional. Object id of an existing identity, for example in another subscription. If absent, a new identity is created.')
   principalId: string?
 }
 
@@ -247,15 +247,15 @@ module operatorServices 'modules/platform-service.bicep' = if (testerRunsService
 @description('Name of the function app.')
 output appName string = functionApp.outputs.name
 
-@description('Address of the API.')
+@description('URL of the API.')
 output url string = functionApp.outputs.url
 
-@description('Client ids of the identities that were made for platform services.')
+@description('Client ids of the identities that were created for platform services.')
 output serviceClientIds {
   @description('Name of the service.')
   service: string
 
-  @description('Client id of its identity. Empty: it has one of its own.')
+  @description('Client id of its identity. Empty: the service has its own identity.')
   clientId: string
 }[] = [
   for (service, index) in platformServices: {

@@ -5,12 +5,12 @@ import { appConfigurationDataOwner, appConfigurationDataReader } from 'modules/r
 import { holderType, privateAccessType, tagsType } from 'modules/shapes.bicep'
 import { documentsType, ledgerType, runtimeType } from 'modules/storage.bicep'
 
-@description('Required. End of the names of the resources.')
+@description('Required. Suffix of the resource names.')
 @minLength(22)
 @maxLength(41)
 param suffix string
 
-@description('Required. What makes the names of the accounts unique in Azure.')
+@description('Required. Suffix that makes the account names unique in Azure.')
 @minLength(13)
 @maxLength(13)
 param token string
@@ -30,24 +30,24 @@ param tags tagsType
 ])
 param storageSku string
 
-@description('Required. Days that deleted blobs can be brought back.')
+@description('Required. Retention of deleted blobs in days (soft delete).')
 @minValue(1)
 @maxValue(365)
 param softDeleteDays int
 
-@description('Required. Days after which the workspaces of attempts are deleted; 0: never.')
+@description('Required. Days after which the workspaces of attempts are deleted. 0: never.')
 @minValue(0)
 @maxValue(36500)
 param workspaceRetentionDays int
 
-@description('Required. Storage logs of single requests. `All` writes a line for each read and write, which costs more than the requests do.')
+@description('Required. Logs of storage requests. `All` logs each read and write, which costs more than the requests.')
 @allowed([
   'Deletes'
   'All'
 ])
 param storageRequestLogs string
 
-@description('Required. Whether the runtime keeps queues: the AzureStorage backend does.')
+@description('Required. Whether the runtime needs queues, as the AzureStorage backend does.')
 param queues bool
 
 @description('Required. Whether there is an App Configuration store.')
@@ -64,16 +64,16 @@ param appConfigurationSku string
 @description('Required. Object id of the app\'s identity.')
 param appPrincipalId string
 
-@description('Required. Who may write protocols.')
+@description('Required. Identity that can write protocols.')
 param operator holderType
 
-@description('Required. Who runs the smoke test, and may write into its container.')
+@description('Required. Identity that runs the smoke test and can write to its container.')
 param tester holderType
 
-@description('Required. Whether that one may upload documents, too.')
+@description('Required. Whether that identity can also upload documents.')
 param testerUploads bool
 
-@description('Optional. How private endpoints are made. Absent: the public endpoints are open to identities with a role.')
+@description('Optional. Settings of private endpoints. If absent, the public endpoints accept identities with a role.')
 param privateAccess privateAccessType?
 
 @description('Required. Resource id of the Log Analytics workspace for diagnostics.')
@@ -122,25 +122,25 @@ module configurationStore 'modules/app-configuration.bicep' = if (appConfigurati
   }
 }
 
-@description('Address of the container that deployed packages stand in.')
+@description('URL of the container with the deployed packages.')
 output packageUri string = storage.outputs.packageUri
 
 @description('Storage of the Functions runtime.')
 output runtime runtimeType = storage.outputs.runtime
 
-@description('Where the ledger stands.')
+@description('Storage of the ledger.')
 output ledger ledgerType = storage.outputs.ledger
 
 @description('Resource id of the ledger\'s account.')
 output ledgerResourceId string = storage.outputs.ledgerResourceId
 
-@description('What platform services have a right to.')
+@description('Storage that platform services can access.')
 output documents documentsType = storage.outputs.documents
 
 @description('Blob endpoint of the documents\' account.')
 output documentsEndpoint string = storage.outputs.documentsEndpoint
 
-@description('Where attempts get their folders: a container\'s address.')
+@description('URL of the container with a folder for each attempt.')
 output workspaceUri string = storage.outputs.workspaceUri
 
 @description('Allowed references of jobs.')
@@ -149,5 +149,5 @@ output referenceHosts string[] = storage.outputs.referenceHosts
 @description('Name of the App Configuration store; empty: none.')
 output storeName string = configurationStore.?outputs.name ?? ''
 
-@description('Address of the App Configuration store; empty: none.')
+@description('Endpoint of the App Configuration store. Empty: none.')
 output storeEndpoint string = configurationStore.?outputs.endpoint ?? ''

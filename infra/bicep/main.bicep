@@ -11,12 +11,12 @@ import { scaleType } from 'modules/function-app.bicep'
 
 // ---------------------------------------------------------------- where and under what names
 
-@description('Required. Name of the environment, for example `dev`: part of every name.')
+@description('Required. Name of the environment, for example `dev`: part of each resource name.')
 @minLength(1)
 @maxLength(20)
 param environmentName string
 
-@description('Required. Region, of those that offer Flex Consumption. The preprovision hook asks Azure whether it offers the Durable Task Scheduler, too.')
+@description('Required. Region with Flex Consumption. The preprovision hook checks whether it also offers the Durable Task Scheduler.')
 @allowed([
   'australiaeast'
   'australiasoutheast'
@@ -57,11 +57,11 @@ param environmentName string
 })
 param location string
 
-@description('Optional. Name of the resource group. Empty: made of the environment\'s name.')
+@description('Optional. Name of the resource group. Empty: derived from the environment\'s name.')
 @maxLength(90)
 param resourceGroupName string = ''
 
-@description('Optional. Tags of every resource, beside those that azd and cost reports need.')
+@description('Optional. Tags of each resource, in addition to those of azd and cost reports.')
 param tags {
   @description('Optional. A tag.')
   *: string
@@ -69,31 +69,31 @@ param tags {
 
 // ---------------------------------------------------------------- the app
 
-@description('Optional. What runs the app. FlexConsumption scales each reply lane by itself and to nothing; ElasticPremium keeps whole instances warm.')
+@description('Optional. Hosting plan of the app. FlexConsumption scales each reply lane separately, down to zero; ElasticPremium keeps instances warm.')
 @allowed([
   'FlexConsumption'
   'ElasticPremium'
 ])
 param hosting string = 'FlexConsumption'
 
-@description('Optional. Size, bounds and warm instances of the app.')
+@description('Optional. Size, scale limits and warm instances of the app.')
 param scale scaleType = {}
 
-@description('Optional. Backend of Durable Functions; the package carries the host.json of the same one (scripts/package.py). Changing it ends what runs: the sweeper starts those jobs again from the ledger.')
+@description('Optional. Backend of Durable Functions. The package must have its host.json (scripts/package.py). A change ends all orchestrations; the sweeper restarts their jobs from the ledger.')
 @allowed([
   'DurableTaskScheduler'
   'AzureStorage'
 ])
 param durableBackend string = 'DurableTaskScheduler'
 
-@description('Optional. Tier of the Durable Task Scheduler: Consumption is paid by the action, Dedicated by the unit.')
+@description('Optional. Tier of the Durable Task Scheduler. Billing: Consumption per action, Dedicated per unit.')
 @allowed([
   'Consumption'
   'Dedicated'
 ])
 param schedulerSku string = 'Consumption'
 
-@description('Optional. Units of a Dedicated scheduler; three make it redundant over zones.')
+@description('Optional. Units of a Dedicated scheduler; three units make it zone-redundant.')
 @minValue(1)
 @maxValue(3)
 param schedulerCapacity int = 1
@@ -101,21 +101,21 @@ param schedulerCapacity int = 1
 @description('Optional. Settings of LUCIUS that differ from their defaults.')
 param tuning tuningType = {}
 
-@description('Optional. The app\'s own address as callers and platform services see it. Empty: its default host name.')
+@description('Optional. Public URL of the app. Empty: its default host name.')
 param publicUrl string = ''
 
-@description('Optional. Keys of callback tokens, `kid:base64key` with commas between: the first signs, all verify.')
+@description('Optional. Keys of callback tokens, `kid:base64key`, separated by commas. The first signs, all verify.')
 @secure()
 param callbackKeys string = ''
 
-@description('Optional. Switches callbacks on, and with them a key vault; `callbackKeys` does so, too. Set it to true in a pipeline: a missing secret then stops the deployment, which would otherwise remove the vault.')
+@description('Optional. Enables callbacks and creates a key vault, as `callbackKeys` does. Set it to true in pipelines: a missing secret then stops the deployment instead of deleting the vault.')
 param enableCallbacks bool = false
 
-@description('Optional. Keys that the secrets of webhooks are made of, `kid:base64key` with commas between: the first makes new ones.')
+@description('Optional. Keys from which webhook secrets are derived, `kid:base64key`, separated by commas. New secrets use the first.')
 @secure()
 param webhookKeys string = ''
 
-@description('Optional. Switches webhooks on, and with them a key vault; `webhookKeys` does so, too.')
+@description('Optional. Enables webhooks and creates a key vault, as `webhookKeys` does.')
 param enableWebhooks bool = false
 
 // ---------------------------------------------------------------- whose tokens are taken
@@ -127,19 +127,19 @@ param authAudience string
 @description('Optional. `iss` of callers\' tokens. Empty: this Entra tenant, tokens of version 2.')
 param authIssuer string = ''
 
-@description('Optional. Where the issuer publishes its keys. Empty: those of this Entra tenant.')
+@description('Optional. URL of the issuer\'s keys (JWKS). Empty: those of this Entra tenant.')
 param authJwksUrl string = ''
 
-@description('Optional. Claim that names the caller\'s LUCIUS tenant, where `authTenants` and roles `tenant:NAME` do not. `azp` is the client id of the calling application; one that everybody can use is refused.')
+@description('Optional. Claim with the caller\'s tenant, if neither `authTenants` nor a role `tenant:NAME` names it. `azp` is the client id of the calling application; public clients are refused.')
 @minLength(1)
 param authTenantClaim string = 'azp'
 
-@description('Optional. LUCIUS tenants by values of claims: of an application\'s id (`azp`), a group\'s (`groups`), or any other.')
+@description('Optional. Tenants by values of claims: application id (`azp`), group id (`groups`) or any other.')
 param authTenants tenantsType = {}
 
 // ---------------------------------------------------------------- bus, storage, protocols
 
-@description('Optional. Tier of Service Bus. Network isolation takes Premium in any case: private endpoints need it.')
+@description('Optional. Tier of Service Bus. Network isolation always uses Premium, because private endpoints require it.')
 @allowed([
   'Standard'
   'Premium'
@@ -156,10 +156,10 @@ param serviceBusSku string = 'Standard'
 ])
 param serviceBusCapacity int = 1
 
-@description('Optional. Host name of another Service Bus namespace that has the topic of public events, which the app may send to (docs/guides/optional-features.md, Public events). Empty: the namespace of this template.')
+@description('Optional. Host name of another Service Bus namespace that has the topic of public events, to which the app can send (docs/guides/optional-features.md, Public events). Empty: the namespace of this template.')
 param eventsNamespace string = ''
 
-@description('Optional. Whether each reply lane scales by the number of its replies. That makes the app owner of the namespace (Azure Service Bus Data Owner): it may then delete topics. Without it the app may send and receive, and a lane gets one instance more at a time, while its oldest reply grows older.')
+@description('Optional. Whether each reply lane scales by its number of replies. This requires the role Azure Service Bus Data Owner, with which the app can delete topics. Otherwise the app can only send and receive, and a lane scales by one instance at a time while its oldest reply ages.')
 param targetBasedScaling bool = false
 
 @description('Optional. Redundancy of the ledger and the documents.')
@@ -171,20 +171,20 @@ param targetBasedScaling bool = false
 ])
 param storageSku string = 'Standard_LRS'
 
-@description('Optional. Days after which the workspaces of attempts are deleted; 0: never.')
+@description('Optional. Days after which the workspaces of attempts are deleted. 0: never.')
 @minValue(0)
 @maxValue(36500)
 param workspaceRetentionDays int = 30
 
-@description('Optional. Days that deleted blobs can be brought back.')
+@description('Optional. Retention of deleted blobs in days (soft delete).')
 @minValue(1)
 @maxValue(365)
 param softDeleteDays int = 7
 
-@description('Optional. Whether an App Configuration store rules over protocols and modes. Without it the packaged protocols do.')
+@description('Optional. Whether an App Configuration store overrides protocols and modes. Otherwise the packaged protocols are in effect.')
 param appConfiguration bool = true
 
-@description('Optional. Tier of App Configuration. Network isolation takes standard at least: private endpoints need it.')
+@description('Optional. Tier of App Configuration. Network isolation uses at least standard, because private endpoints require it.')
 @allowed([
   'developer'
   'standard'
@@ -192,28 +192,28 @@ param appConfiguration bool = true
 ])
 param appConfigurationSku string = 'standard'
 
-@description('Optional. Whether the protocols of this repository are written into the store at every deployment. Not in an isolated network, where Resource Manager cannot reach the store: there the packaged protocols rule until somebody inside writes the keys (docs/guides/deploy.md).')
+@description('Optional. Whether each deployment writes the protocols of this repository to the store. Has no effect with network isolation, because Resource Manager cannot reach the store: there the packaged protocols are in effect until an operator writes the keys (docs/guides/deploy.md).')
 param seedProtocols bool = true
 
-@description('Optional. Mode of requests that name none.')
+@description('Optional. Mode of requests without a mode.')
 @allowed([
   'DEFAULT'
   'BURST'
 ])
 param defaultMode string = 'DEFAULT'
 
-@description('Optional. Modes of tenants whose requests name none.')
+@description('Optional. Modes of requests without a mode, by tenant.')
 param tenantModes tenantModeType[] = []
 
 // ---------------------------------------------------------------- platform services and people
 
-@description('Optional. Platform services that get an identity with the rights to their subscriptions. Default: each of topology.json.')
+@description('Optional. Platform services that get an identity with the rights to their subscriptions. Default: all of topology.json.')
 param platformServices platformServiceType[]?
 
-@description('Optional. Object id of whoever deploys: it may write the protocols. Empty: whoever runs this deployment.')
+@description('Optional. Object id of the operator, who can write the protocols. Empty: the identity that runs this deployment.')
 param operatorPrincipalId string = ''
 
-@description('Optional. What kind of identity that is.')
+@description('Optional. Type of that identity.')
 @allowed([
   'ServicePrincipal'
   'User'
@@ -221,10 +221,10 @@ param operatorPrincipalId string = ''
 ])
 param operatorPrincipalType string = 'User'
 
-@description('Optional. Object id of whoever runs the smoke test: it may write into the container `smoke`. Empty: the operator.')
+@description('Optional. Object id of the identity that runs the smoke test and can write to the container `smoke`. Empty: the operator.')
 param smokePrincipalId string = ''
 
-@description('Optional. What kind of identity that is, where it is given.')
+@description('Optional. Type of that identity, if one is given.')
 @allowed([
   'ServicePrincipal'
   'User'
@@ -232,50 +232,50 @@ param smokePrincipalId string = ''
 ])
 param smokePrincipalType string = 'ServicePrincipal'
 
-@description('Optional. Whether whoever runs the smoke test may also act as every platform service and upload documents, to try things out with the reference services on a machine of their own.')
+@description('Optional. Whether the identity of the smoke test can also act as each platform service and upload documents, for example to run the reference services on a laptop.')
 param operatorRunsServices bool = false
 
 // ---------------------------------------------------------------- network and observation
 
-@description('Optional. Whether everything is reached over private endpoints only: a virtual network, private DNS zones, public access off. Takes Premium Service Bus.')
+@description('Optional. Whether all services use private endpoints only: a virtual network, private DNS zones, public access off. Requires Premium Service Bus.')
 param networkIsolation bool = false
 
 @description('Optional. Address space of the virtual network, a /22 or larger.')
 param addressPrefix string = '10.40.0.0/22'
 
-@description('Optional. Days that logs are kept.')
+@description('Optional. Retention of logs in days.')
 @minValue(30)
 @maxValue(730)
 param logRetentionDays int = 30
 
-@description('Optional. Most that a day of logs may take in, in GB; -1: no limit.')
+@description('Optional. Maximum log ingestion per day in GB. -1: no limit.')
 @minValue(-1)
 param logDailyQuotaGb int = -1
 
-@description('Optional. Storage logs of single requests. `All` writes a line for each read and write, which costs more than the requests do.')
+@description('Optional. Logs of storage requests. `All` logs each read and write, which costs more than the requests.')
 @allowed([
   'Deletes'
   'All'
 ])
 param storageRequestLogs string = 'Deletes'
 
-@description('Optional. Whether alert rules are made.')
+@description('Optional. Whether alert rules are created.')
 param alerts bool = true
 
-@description('Optional. When the alert rules fire.')
+@description('Optional. Thresholds of the alert rules.')
 param alertThresholds thresholdsType = {}
 
-@description('Optional. Who is told of alerts and of the budget.')
+@description('Optional. Email addresses that receive alerts and budget notifications.')
 param alertEmails string[] = []
 
-@description('Optional. Resource ids of existing action groups that are told of alerts, too.')
+@description('Optional. Resource ids of existing action groups that also receive alerts.')
 param actionGroupIds string[] = []
 
-@description('Optional. What a month may cost, in the currency of the bill; 0: no budget. Needs alertEmails and monthlyBudgetStart.')
+@description('Optional. Monthly budget in the billing currency; 0: no budget. Requires alertEmails and monthlyBudgetStart.')
 @minValue(0)
 param monthlyBudget int = 0
 
-@description('Optional. First day of the month in which the budget is made, for example 2026-11-01. It stays: Azure refuses to change it.')
+@description('Optional. First day of the month in which the budget is created, for example 2026-11-01. Azure refuses to change it.')
 param monthlyBudgetStart string = ''
 
 var topology = loadJsonContent('topology.json')
@@ -473,10 +473,10 @@ output AZURE_RESOURCE_GROUP string = group.name
 @description('Name of the function app.')
 output LUCIUS_FUNCTION_APP string = compute.outputs.appName
 
-@description('Address of the API.')
+@description('URL of the API.')
 output LUCIUS_API_URL string = compute.outputs.url
 
-@description('Audience that callers ask tokens for.')
+@description('Audience of callers\' tokens.')
 output LUCIUS_AUTH_AUDIENCE string = authAudience
 
 @description('Host name of the bus.')
@@ -491,11 +491,11 @@ output LUCIUS_APPCONFIG_NAME string = data.outputs.storeName
 @description('Resource id of the subnet for self-hosted runners and platform services; empty: no isolation.')
 output LUCIUS_SERVICE_SUBNET string = platform.outputs.serviceSubnetResourceId
 
-@description('Client ids of the identities that were made for platform services.')
+@description('Client ids of the identities that were created for platform services.')
 output LUCIUS_SERVICE_CLIENT_IDS {
   @description('Name of the service.')
   service: string
 
-  @description('Client id of its identity: its AZURE_CLIENT_ID. Empty: it has one of its own.')
+  @description('Client id of its identity, for AZURE_CLIENT_ID. Empty: the service has its own identity.')
   clientId: string
 }[] = compute.outputs.serviceClientIds

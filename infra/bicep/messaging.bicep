@@ -4,7 +4,7 @@ metadata description = 'The Service Bus namespace, and what the app may do there
 import { serviceBusDataOwner, serviceBusDataReceiver, serviceBusDataSender } from 'modules/roles.bicep'
 import { privateAccessType, tagsType } from 'modules/shapes.bicep'
 
-@description('Required. End of the names of the resources.')
+@description('Required. Suffix of the resource names.')
 @minLength(22)
 @maxLength(41)
 param suffix string
@@ -32,13 +32,13 @@ param serviceBusSku string
 ])
 param serviceBusCapacity int
 
-@description('Required. Whether each reply lane scales by the number of its replies. That makes the app owner of the namespace (Azure Service Bus Data Owner): it may then delete topics. Without it the app may send and receive, and a lane gets one instance more at a time, while its oldest reply grows older.')
+@description('Required. Whether each reply lane scales by its number of replies. This requires the role Azure Service Bus Data Owner, with which the app can delete topics. Otherwise the app can only send and receive, and a lane scales by one instance at a time while its oldest reply ages.')
 param targetBasedScaling bool
 
 @description('Required. Object id of the app\'s identity.')
 param appPrincipalId string
 
-@description('Optional. How private endpoints are made. Absent: the public endpoints are open to identities with a role.')
+@description('Optional. Settings of private endpoints. If absent, the public endpoints accept identities with a role.')
 param privateAccess privateAccessType?
 
 @description('Required. Resource id of the Log Analytics workspace for diagnostics.')

@@ -7,7 +7,7 @@ import { tagsType } from 'modules/shapes.bicep'
 @description('Required. Name of the environment, in the names of rules.')
 param environmentName string
 
-@description('Required. End of the names of the resources.')
+@description('Required. Suffix of the resource names.')
 @minLength(22)
 @maxLength(41)
 param suffix string
@@ -18,23 +18,23 @@ param location string
 @description('Required. Tags of the resources.')
 param tags tagsType
 
-@description('Required. Whether alert rules are made.')
+@description('Required. Whether alert rules are created.')
 param alerts bool
 
-@description('Required. When the alert rules fire.')
+@description('Required. Thresholds of the alert rules.')
 param alertThresholds thresholdsType
 
-@description('Required. Who is told of alerts and of the budget.')
+@description('Required. Email addresses that receive alerts and budget notifications.')
 param alertEmails string[]
 
-@description('Required. Resource ids of existing action groups that are told of alerts, too.')
+@description('Required. Resource ids of existing action groups that also receive alerts.')
 param actionGroupIds string[]
 
-@description('Required. What a month may cost, in the currency of the bill; 0: no budget. Needs alertEmails and monthlyBudgetStart.')
+@description('Required. Monthly budget in the billing currency; 0: no budget. Requires alertEmails and monthlyBudgetStart.')
 @minValue(0)
 param monthlyBudget int
 
-@description('Required. First day of the month in which the budget is made, for example 2026-11-01. It stays: Azure refuses to change it.')
+@description('Required. First day of the month in which the budget is created, for example 2026-11-01. Azure refuses to change it.')
 param monthlyBudgetStart string
 
 @description('Required. Name of the Log Analytics workspace.')

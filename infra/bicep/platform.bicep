@@ -4,12 +4,12 @@ metadata description = 'What all else stands on: the identity of the app, logs a
 import { keyVaultSecretsUser, monitoringMetricsPublisher } from 'modules/roles.bicep'
 import { identityType, privateAccessType, tagsType } from 'modules/shapes.bicep'
 
-@description('Required. End of the names of the resources.')
+@description('Required. Suffix of the resource names.')
 @minLength(22)
 @maxLength(41)
 param suffix string
 
-@description('Required. What makes names unique in Azure.')
+@description('Required. Suffix that makes names unique in Azure.')
 @minLength(13)
 @maxLength(13)
 param token string
@@ -20,36 +20,36 @@ param location string
 @description('Required. Tags of the resources.')
 param tags tagsType
 
-@description('Required. What runs the app: the app\'s subnet is delegated to it.')
+@description('Required. Hosting plan of the app; the app\'s subnet is delegated to it.')
 @allowed([
   'FlexConsumption'
   'ElasticPremium'
 ])
 param hosting string
 
-@description('Required. Whether everything is reached over private endpoints only: a virtual network, private DNS zones, public access off. Takes Premium Service Bus.')
+@description('Required. Whether all services use private endpoints only: a virtual network, private DNS zones, public access off. Requires Premium Service Bus.')
 param networkIsolation bool
 
 @description('Required. Address space of the virtual network, a /22 or larger.')
 param addressPrefix string
 
-@description('Required. Days that logs are kept.')
+@description('Required. Retention of logs in days.')
 @minValue(30)
 @maxValue(730)
 param logRetentionDays int
 
-@description('Required. Most that a day of logs may take in, in GB; -1: no limit.')
+@description('Required. Maximum log ingestion per day in GB. -1: no limit.')
 @minValue(-1)
 param logDailyQuotaGb int
 
 @description('Required. Whether there is a key vault.')
 param withVault bool
 
-@description('Required. Keys of callback tokens, `kid:base64key` with commas between: the first signs, all verify.')
+@description('Required. Keys of callback tokens, `kid:base64key`, separated by commas. The first signs, all verify.')
 @secure()
 param callbackKeys string
 
-@description('Required. Keys that the secrets of webhooks are made of, `kid:base64key` with commas between: the first makes new ones.')
+@description('Required. Keys from which webhook secrets are derived, `kid:base64key`, separated by commas. New secrets use the first.')
 @secure()
 param webhookKeys string
 
@@ -140,10 +140,10 @@ output workspaceResourceId string = monitoring.outputs.workspaceResourceId
 @description('Name of the Log Analytics workspace.')
 output workspaceName string = monitoring.outputs.workspaceName
 
-@description('Where telemetry goes.')
+@description('Connection string of Application Insights.')
 output applicationInsightsConnectionString string = monitoring.outputs.connectionString
 
-@description('How private endpoints are made; null: no isolation.')
+@description('Settings of private endpoints. Null: no network isolation.')
 output privateAccess privateAccessType? = network.?outputs.privateAccess
 
 @description('Resource id of the app\'s subnet; empty: no isolation.')
@@ -152,8 +152,8 @@ output appSubnetResourceId string = network.?outputs.appSubnetResourceId ?? ''
 @description('Resource id of the subnet for other resources; empty: no isolation.')
 output serviceSubnetResourceId string = network.?outputs.serviceSubnetResourceId ?? ''
 
-@description('Address of the secret with callback keys; empty: none.')
+@description('URI of the secret with callback keys; empty: none.')
 output callbackKeysUri string = vault.?outputs.callbackKeysUri ?? ''
 
-@description('Address of the secret with the keys of webhooks; empty: none.')
+@description('URI of the secret with webhook keys; empty: none.')
 output webhookKeysUri string = vault.?outputs.webhookKeysUri ?? ''

@@ -3,7 +3,7 @@ metadata description = 'Metric rules, and log rules over the workspace. A descri
 
 import { tagsType } from 'shapes.bicep'
 
-@description('Required. Start of the names of the alert rules.')
+@description('Required. Prefix of the names of the alert rules.')
 param namePrefix string
 
 @description('Required. Region of the log alerts.')
@@ -15,36 +15,36 @@ param tags tagsType = {}
 @description('Required. Resource id of the Log Analytics workspace.')
 param workspaceResourceId string
 
-@description('Required. Resource ids of the action groups that are told.')
+@description('Required. Resource ids of the action groups that receive alerts.')
 param actionGroupIds string[]
 
-@description('Required. Rules over metrics of the platform; each fires above its threshold.')
+@description('Required. Alert rules on platform metrics; each fires above its threshold.')
 param metricAlerts metricAlertType[]
 
-@description('Required. Rules over queries of the workspace.')
+@description('Required. Alert rules on queries of the workspace.')
 param logAlerts logAlertType[]
 
-@description('A rule over a metric of the platform.')
+@description('An alert rule on a platform metric.')
 @sealed()
 type metricAlertType = {
-  @description('Required. End of its name.')
+  @description('Required. Suffix of the rule\'s name.')
   name: string
 
-  @description('Required. What it means, a sentence.')
+  @description('Required. Meaning of the alert, one sentence.')
   means: string
 
   @description('Required. Section of docs/guides/operations.md.')
   section: string
 
-  @description('Required. The first line to type.')
+  @description('Required. First command to run.')
   command: string
 
-  @description('Required. 0 wakes somebody, 4 does not.')
+  @description('Required. Severity, from 0 (critical) to 4 (verbose).')
   @minValue(0)
   @maxValue(4)
   severity: int
 
-  @description('Required. Resource id of what has the metric.')
+  @description('Required. Resource id of the monitored resource.')
   scope: string
 
   @description('Required. Type of that resource.')
@@ -53,38 +53,38 @@ type metricAlertType = {
   @description('Required. Name of the metric.')
   metric: string
 
-  @description('Required. How its values add up.')
+  @description('Required. Aggregation of the values.')
   aggregation: 'Average' | 'Maximum' | 'Minimum' | 'Total'
 
-  @description('Required. It fires above it.')
+  @description('Required. Threshold; the rule fires above it.')
   threshold: int
 
-  @description('Required. Time that is looked at.')
+  @description('Required. Time window.')
   window: string
 
-  @description('Required. Dimension by which it is split.')
+  @description('Required. Dimension that splits the rule.')
   dimension: string
 
-  @description('Required. Values of the dimension; `*`: all.')
+  @description('Required. Values of the dimension. `*`: all.')
   values: string[]
 }
 
-@description('A rule over a query.')
+@description('An alert rule on a query.')
 @sealed()
 type logAlertType = {
-  @description('Required. End of its name.')
+  @description('Required. Suffix of the rule\'s name.')
   name: string
 
-  @description('Required. What it means, a sentence.')
+  @description('Required. Meaning of the alert, one sentence.')
   means: string
 
   @description('Required. Section of docs/guides/operations.md.')
   section: string
 
-  @description('Required. The first line to type.')
+  @description('Required. First command to run.')
   command: string
 
-  @description('Required. 0 wakes somebody, 4 does not.')
+  @description('Required. Severity, from 0 (critical) to 4 (verbose).')
   @minValue(0)
   @maxValue(4)
   severity: int
@@ -92,22 +92,22 @@ type logAlertType = {
   @description('Required. The query.')
   query: string
 
-  @description('Required. Column of its result that is measured.')
+  @description('Required. Column of the result that is measured.')
   measure: string
 
-  @description('Required. How the rows of the result add up.')
+  @description('Required. Aggregation of the rows of the result.')
   aggregation: 'Average' | 'Maximum' | 'Minimum' | 'Total'
 
   @description('Optional. Default: GreaterThan.')
   operator: ('GreaterThan' | 'LessThan')?
 
-  @description('Required. It fires above it, or below it.')
+  @description('Required. Threshold; the rule fires above or below it.')
   threshold: int
 
-  @description('Required. Time that is looked at.')
+  @description('Required. Time window.')
   window: string
 
-  @description('Optional. Column of the result by whose values it is split. Default: it is not.')
+  @description('Optional. Column of the result that splits the rule. Default: no split.')
   dimension: string?
 }
 

@@ -3,10 +3,10 @@ metadata description = 'What an operator is woken by (docs/guides/operations.md,
 
 import { tagsType } from 'shapes.bicep'
 
-@description('Required. Start of the names of the alert rules.')
+@description('Required. Prefix of the names of the alert rules.')
 param namePrefix string
 
-@description('Required. Name of the action group that is made where there are emails.')
+@description('Required. Name of the action group that is created if there are email addresses.')
 param actionGroupName string
 
 @description('Required. Region of the log alerts.')
@@ -15,10 +15,10 @@ param location string
 @description('Optional. Tags of the resources.')
 param tags tagsType = {}
 
-@description('Optional. Who is told by mail.')
+@description('Optional. Email addresses that receive alerts.')
 param emails string[] = []
 
-@description('Optional. Resource ids of existing action groups that are told as well: by webhook, pager or chat.')
+@description('Optional. Resource ids of existing action groups that also receive alerts, for example by webhook, pager or chat.')
 param actionGroupIds string[] = []
 
 @description('Required. Resource id of the Log Analytics workspace.')
@@ -30,49 +30,49 @@ param serviceBusResourceId string
 @description('Required. Resource id of the ledger\'s storage account.')
 param ledgerResourceId string
 
-@description('Optional. When the rules fire.')
+@description('Optional. Thresholds of the rules.')
 param thresholds thresholdsType = {}
 
 @export()
-@description('When the rules fire.')
+@description('Thresholds of the rules.')
 @sealed()
 type thresholdsType = {
-  @description('Optional. Replies that wait on one lane for fifteen minutes. Default: 500.')
+  @description('Optional. Replies that wait on one lane over fifteen minutes. Default: 500.')
   @minValue(1)
   replyBacklog: int?
 
-  @description('Optional. Age in seconds of the oldest directive that no service has taken up. After ACK timeout and lease (930 by default) the attempt counts, so that more is never seen. Default: 300.')
+  @description('Optional. Age in seconds of the oldest directive without an ACK. Maximum useful value: the ACK timeout plus the lease (930 by default). Default: 300.')
   @minValue(60)
   @maxValue(600)
   stuckSeconds: int?
 
-  @description('Optional. Age in seconds of the oldest job that no service has taken up. Default: 600.')
+  @description('Optional. Age in seconds of the oldest QUEUED job. Default: 600.')
   @minValue(60)
   @maxValue(1800)
   queuedSeconds: int?
 
-  @description('Optional. Age in seconds of the oldest job that waits for its gates. Default: 21600.')
+  @description('Optional. Age in seconds of the oldest job that waits for a quota. Default: 21600.')
   @minValue(60)
   waitSeconds: int?
 
-  @description('Optional. Age in seconds of the oldest public event that the topic has not taken. Default: 900.')
+  @description('Optional. Age in seconds of the oldest public event that is not yet sent to the topic. Default: 900.')
   @minValue(60)
   unsentSeconds: int?
 
-  @description('Optional. Percent of the jobs of fifteen minutes that failed; fires above it. Default: 10.')
+  @description('Optional. Percentage of jobs that failed in fifteen minutes; the rule fires above it. Default: 10.')
   @minValue(1)
   @maxValue(99)
   failurePercent: int?
 
-  @description('Optional. Failed jobs of fifteen minutes from which on the percentage counts. Default: 2.')
+  @description('Optional. Minimum failed jobs in fifteen minutes for the percentage to count. Default: 2.')
   @minValue(1)
   failedJobs: int?
 
-  @description('Optional. Throttled requests in five minutes, of the bus or of the ledger. Default: 20.')
+  @description('Optional. Throttled requests in five minutes, of Service Bus or of the ledger. Default: 20.')
   @minValue(0)
   throttled: int?
 
-  @description('Optional. Calls in fifteen minutes that a dependency did not answer. Default: 20.')
+  @description('Optional. Failed calls to dependencies in fifteen minutes. Default: 20.')
   @minValue(0)
   dependencyFaults: int?
 
@@ -84,16 +84,16 @@ type thresholdsType = {
   @minValue(0)
   exceptions: int?
 
-  @description('Optional. Messages that no job could take in fifteen minutes. Default: 0.')
+  @description('Optional. Messages in fifteen minutes that no job could accept. Default: 0.')
   @minValue(0)
   rejectedMessages: int?
 
-  @description('Optional. Looks in fifteen minutes, one a minute, that found a dependency down. Default: 2.')
+  @description('Optional. Failed health checks of a dependency in fifteen minutes, of one per minute. Default: 2.')
   @minValue(0)
   @maxValue(10)
   notReady: int?
 
-  @description('Optional. Passes of the sweeper that failed in fifteen minutes, of one a minute. Default: 2.')
+  @description('Optional. Failed sweeps in fifteen minutes, of one per minute. Default: 2.')
   @minValue(0)
   @maxValue(10)
   failedSweeps: int?

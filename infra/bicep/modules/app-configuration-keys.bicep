@@ -11,7 +11,7 @@ param storeName string
 ])
 param defaultMode string = 'DEFAULT'
 
-@description('Optional. Modes of tenants whose requests name none.')
+@description('Optional. Modes of requests without a mode, by tenant.')
 param tenantModes tenantModeType[] = []
 
 @export()

@@ -28,7 +28,7 @@ param purgeProtection bool = false
 @description('Optional. Roles on the store.')
 param roleAssignments roleAssignmentType[] = []
 
-@description('Optional. How the private endpoint is made. Absent: the public endpoint is open to identities with a role.')
+@description('Optional. Settings of the private endpoint. If absent, the public endpoint accepts identities with a role.')
 param privateAccess privateAccessType?
 
 @description('Required. Resource id of the Log Analytics workspace for diagnostics.')
@@ -106,5 +106,5 @@ output resourceId string = store.id
 @description('Name of the store.')
 output name string = store.name
 
-@description('Address of the store.')
+@description('Endpoint of the store.')
 output endpoint string = store.properties.endpoint

@@ -7,7 +7,7 @@ import { ledgerType, runtimeType } from 'storage.bicep'
 @description('Required. Name of the app.')
 param appName string
 
-@description('Required. What runs the app.')
+@description('Required. Hosting plan of the app.')
 @allowed([
   'FlexConsumption'
   'ElasticPremium'
@@ -17,23 +17,23 @@ param hosting string
 @description('Required. The app\'s identity.')
 param identity identityType
 
-@description('Required. Address of the container that deployed packages stand in.')
+@description('Required. URL of the container with the deployed packages.')
 param packageUri string
 
 @description('Required. Storage of the Functions runtime.')
 param runtimeStorage runtimeType
 
-@description('Required. Where the ledger stands.')
+@description('Required. Storage of the ledger.')
 param ledger ledgerType
 
-@description('Required. Where attempts get their folders: a container\'s address.')
+@description('Required. URL of the container with a folder for each attempt.')
 param workspaceUri string
 
-@description('Required. Days after which the workspaces of attempts are deleted; 0: never.')
+@description('Required. Days after which the workspaces of attempts are deleted. 0: never.')
 @minValue(0)
 param workspaceRetentionDays int
 
-@description('Required. What jobs may refer to: `host/container`. `tuning` may name others instead.')
+@description('Required. Allowed references of jobs: `host/container`. `tuning` overrides them.')
 @minLength(1)
 param referenceHosts string[]
 
@@ -48,58 +48,58 @@ param durable {
   @description('Required. Name of the task hub.')
   taskHubName: string
 
-  @description('Optional. Address of the scheduler; needed with DurableTaskScheduler.')
+  @description('Optional. Endpoint of the scheduler. Required with DurableTaskScheduler.')
   endpoint: string?
 }
 
-@description('Optional. Host name of another Service Bus namespace, which has the topic of public events. Empty: the bus has it.')
+@description('Optional. Host name of another Service Bus namespace, with the topic of public events. Empty: the namespace of the bus.')
 param eventsNamespace string = ''
 
-@description('Optional. Address of the App Configuration store. Empty: the packaged protocols rule.')
+@description('Optional. Endpoint of the App Configuration store. Empty: the packaged protocols are in effect.')
 param appConfigurationEndpoint string = ''
 
-@description('Optional. Address of the secret with callback keys. Empty: no callbacks.')
+@description('Optional. URI of the secret with callback keys. Empty: callbacks are disabled.')
 param callbackKeysUri string = ''
 
-@description('Optional. Address of the secret with the keys of webhooks. Empty: no webhooks.')
+@description('Optional. URI of the secret with webhook keys. Empty: webhooks are disabled.')
 param webhookKeysUri string = ''
 
 @description('Required. Name of the environment, in the source of public events.')
 param environmentName string
 
-@description('Required. The app\'s own address as callers and platform services see it.')
+@description('Required. Public URL of the app.')
 param publicUrl string
 
-@description('Required. Whose tokens are taken.')
+@description('Required. Accepted access tokens.')
 param auth authType
 
 @description('Optional. Settings of LUCIUS that differ from their defaults.')
 param tuning tuningType = {}
 
-@description('Required. Where telemetry goes.')
+@description('Required. Connection string of Application Insights.')
 param applicationInsightsConnectionString string
 
 @export()
-@description('Whose tokens are taken (RFC 9068).')
+@description('Accepted access tokens (RFC 9068).')
 @sealed()
 type authType = {
   @description('Required. `iss` of the tokens, exactly.')
   @minLength(8)
   issuer: string
 
-  @description('Required. `aud` of the tokens; one of several, with commas between.')
+  @description('Required. Accepted `aud` of the tokens, separated by commas.')
   @minLength(1)
   audience: string
 
-  @description('Required. Where the issuer publishes its keys.')
+  @description('Required. URL of the issuer\'s keys (JWKS).')
   @minLength(8)
   jwksUrl: string
 
-  @description('Required. Claim that names the caller\'s LUCIUS tenant, where `tenants` does not.')
+  @description('Required. Claim with the caller\'s tenant, if `tenants` does not name it.')
   @minLength(1)
   tenantClaim: string
 
-  @description('Required. LUCIUS tenants by values of claims; {}: none.')
+  @description('Required. Tenants by values of claims. {}: none.')
   tenants: tenantsType
 }
 
@@ -114,92 +114,92 @@ type tenantsType = {
 }
 
 @export()
-@description('Settings of LUCIUS, by their names (docs/reference/settings.md). What is absent has its default.')
+@description('Settings of LUCIUS by name (docs/reference/settings.md). An absent setting has its default.')
 @sealed()
 // generated: tuning
 type tuningType = {
-  @description('Optional. `direct`: the ledger\'s rows travel by the app\'s own HTTP calls; `sdk`: by Microsoft\'s SDK, which takes a multiple of the CPU.')
+  @description('Optional. Client of the Table service. `direct`: the app\'s own HTTP client; `sdk`: Microsoft\'s SDK, which needs a multiple of the CPU.')
   LUCIUS_TABLE_TRANSPORT: string?
 
-  @description('Optional. `feed`: what happens to jobs is written into their tenants\' feeds; `topic`: these are passed on to the topic `lucius-events` as well; `off`: neither.')
+  @description('Optional. `feed`: public events are written to each tenant\'s feed; `topic`: they are also sent to the topic `lucius-events`; `off`: no public events.')
   LUCIUS_EVENTS: string?
 
-  @description('Optional. Seconds after which a heartbeat whose `progress` is new is written, if the lease needs none; at least 5.')
+  @description('Optional. Minimum seconds between two stored values of `progress`; at least 5.')
   LUCIUS_PROGRESS_SECONDS: string?
 
-  @description('Optional. Days that a public event stays in its tenant\'s feed.')
+  @description('Optional. Retention of public events in feeds, in days.')
   LUCIUS_FEED_DAYS: string?
 
-  @description('Optional. Days that log entries of quotas and removed webhooks, and settled incidents of breakers and services, are kept, and ended bulk operations if LUCIUS_RETENTION_DAYS is unset; at least 32.')
+  @description('Optional. Retention in days of log entries of quotas and deleted webhooks, of settled incidents of breakers and services, and, if LUCIUS_RETENTION_DAYS is unset, of ended bulk operations; at least 32.')
   LUCIUS_CHANGE_LOG_DAYS: string?
 
-  @description('Optional. Attempts a step may have, over all causes except publishing.')
+  @description('Optional. Maximum attempts of a step. Failed sends do not count.')
   LUCIUS_MAX_ATTEMPTS: string?
 
-  @description('Optional. Seconds from the directive to its ACK.')
+  @description('Optional. Maximum seconds from a directive to its ACK.')
   LUCIUS_ACK_TIMEOUT_SECONDS: string?
 
-  @description('Optional. Seconds of the lease, from the ACK on; a heartbeat restarts it.')
+  @description('Optional. Seconds of the lease, from the ACK; a heartbeat restarts it.')
   LUCIUS_STEP_RESULT_TIMEOUT_SECONDS: string?
 
-  @description('Optional. Longest time of an attempt in seconds, from its ACK on; no heartbeat extends it.')
+  @description('Optional. Maximum seconds of an attempt, from its ACK; a heartbeat does not extend it.')
   LUCIUS_ATTEMPT_MAX_SECONDS: string?
 
-  @description('Optional. Longest time of a job in seconds, from its creation on; the time that it is PAUSED does not count.')
+  @description('Optional. Maximum seconds of a job, from its creation; time in PAUSED does not count.')
   LUCIUS_JOB_TOTAL_TIMEOUT_SECONDS: string?
 
-  @description('Optional. Seconds to wait after each publish fault, with commas between; the last entry does not repeat.')
+  @description('Optional. Seconds to wait after each failed send to Service Bus, separated by commas; the last entry does not repeat.')
   LUCIUS_DISPATCH_BACKOFF_SECONDS: string?
 
-  @description('Optional. Seconds to wait after each ACK timeout, with commas between; the last entry repeats.')
+  @description('Optional. Seconds to wait after each ACK timeout, separated by commas; the last entry repeats.')
   LUCIUS_ACK_BACKOFF_SECONDS: string?
 
-  @description('Optional. Seconds to wait after each failed execution, with commas between; the last entry repeats.')
+  @description('Optional. Seconds to wait after each failed execution, separated by commas; the last entry repeats.')
   LUCIUS_EXECUTION_BACKOFF_SECONDS: string?
 
-  @description('Optional. Days after a job\'s end in which the same request is still that job.')
+  @description('Optional. Days after a job\'s end for which the same request returns that job.')
   LUCIUS_IDEMPOTENCY_TTL_DAYS: string?
 
-  @description('Optional. Days that a job is kept after its end, at least LUCIUS_IDEMPOTENCY_TTL_DAYS; then its audit bundle goes to the blob container `lucius-archive` and its rows are deleted; unset: for ever.')
+  @description('Optional. Retention of ended jobs in days, at least LUCIUS_IDEMPOTENCY_TTL_DAYS. Then the audit bundle moves to the blob container `lucius-archive` and the rows are deleted. Unset: unlimited.')
   LUCIUS_RETENTION_DAYS: string?
 
-  @description('Optional. Active jobs a tenant may have, where no rule of `lucius quota` says otherwise; exact.')
+  @description('Optional. Maximum active jobs of a tenant; a limit set by `lucius quota` overrides it.')
   LUCIUS_MAX_INFLIGHT_PER_TENANT: string?
 
-  @description('Optional. What becomes of a request over a limit of the settings: `reject` (429), or `stage`: it waits in line.')
+  @description('Optional. Response to a request over a limit of the settings. `reject`: 429; `stage`: its job waits.')
   LUCIUS_OVERFLOW: string?
 
-  @description('Optional. Active jobs of all tenants, where no rule of `lucius quota` says otherwise; exact.')
+  @description('Optional. Maximum active jobs of all tenants; a limit set by `lucius quota` overrides it.')
   LUCIUS_MAX_INFLIGHT: string?
 
-  @description('Optional. Active jobs in mode BURST, where no rule of `lucius quota` says otherwise; exact.')
+  @description('Optional. Maximum active jobs in mode BURST; a limit set by `lucius quota` overrides it.')
   LUCIUS_MAX_INFLIGHT_BURST: string?
 
   @description('Optional. NCRONTAB schedule of the sweeper, with seconds.')
   LUCIUS_SWEEP_SCHEDULE: string?
 
-  @description('Optional. Timer functions that share the tenants\' jobs (docs/explanation/scale.md: how many a rate needs).')
+  @description('Optional. Number of sweepers (timer functions); they share the tenants. Sizing: docs/explanation/scale.md.')
   LUCIUS_SWEEPERS: string?
 
-  @description('Optional. Mode of requests that name none, where App Configuration names none: `DEFAULT` (older name: `SAFE`) or `BURST`.')
+  @description('Optional. Mode of requests without a mode, if App Configuration sets none: `DEFAULT` (older name: `SAFE`) or `BURST`.')
   LUCIUS_DEFAULT_MODE: string?
 
-  @description('Optional. Seconds between two reads of App Configuration.')
+  @description('Optional. Minimum seconds between two reads of App Configuration.')
   LUCIUS_APPCONFIG_REFRESH_SECONDS: string?
 
-  @description('Optional. Hosts that webhooks may go to although they are IP addresses, in a private network, or at another port than 443: `HOST`, `HOST:PORT` or `HOST:*`, with commas between, by https or http; `TENANT@HOST:PORT` for one tenant, else for every tenant. A name leads where its DNS says: list none whose DNS is not yours.')
+  @description('Optional. Additional webhook hosts: IP addresses, private networks, other ports than 443, http. `HOST`, `HOST:PORT` or `HOST:*`, separated by commas; `TENANT@` in front restricts a host to one tenant. List only names whose DNS you control.')
   LUCIUS_WEBHOOK_HOSTS: string?
 
-  @description('Optional. Claim whose text is the source of every job that its caller submits, whatever the request says; unset, or missing in the token: the request\'s.')
+  @description('Optional. Claim with the source of the caller\'s jobs; it overrides the request. Unset, or missing in the token: the request names the source.')
   LUCIUS_AUTH_SOURCE_CLAIM: string?
 
-  @description('Optional. Value of `roles` for operators of all tenants: with `:read` behind it they see every tenant\'s jobs, with `:operate` they move them; alone, in this release, both.')
+  @description('Optional. Role (`roles`) of callers who see all tenants. With suffix `:read` they read every tenant\'s jobs, with `:operate` they change them. Without a suffix, in this release, both.')
   LUCIUS_AUTH_ALL_TENANTS_ROLE: string?
 
-  @description('Optional. Schemes of references, with commas between; default: `https,s3,abfss`, and `http` outside Azure.')
+  @description('Optional. Allowed URI schemes of references, separated by commas; default: `https,s3,abfss`, outside Azure also `http`.')
   LUCIUS_ALLOWED_REF_SCHEMES: string?
 
-  @description('Optional. Hosts of references, `host/container` or `host/container/prefix`, matched exactly, with commas between; `{tenant}` stands for the tenant, a port other than the scheme\'s own belongs to the host; default: any; the template names the containers of its own account.')
+  @description('Optional. Allowed hosts of references: `host`, `host/container` or `host/container/prefix`, compared exactly, separated by commas. `{tenant}` is the job\'s tenant; name a port other than the scheme\'s own. Default: any host; the template sets the containers of its own account.')
   LUCIUS_ALLOWED_REF_HOSTS: string?
 }
 // end

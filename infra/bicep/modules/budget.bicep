@@ -6,15 +6,15 @@ metadata description = 'A monthly budget of the resource group, told of at half,
 @maxLength(63)
 param name string
 
-@description('Required. What a month may cost, in the currency of the bill.')
+@description('Required. Monthly budget in the billing currency.')
 @minValue(1)
 param amount int
 
-@description('Required. Who is told by mail.')
+@description('Required. Email addresses that receive alerts.')
 @minLength(1)
 param emails string[]
 
-@description('Required. First day that is counted: the first of the month in which the budget is made. Azure refuses another one later.')
+@description('Required. First day of the month in which the budget is created. Azure refuses to change it.')
 @minLength(10)
 param startDate string
 

@@ -3,45 +3,45 @@ metadata description = 'The managed backend of Durable Functions: a scheduler an
 
 import { privateAccessType, roleAssignmentType, tagsType } from 'shapes.bicep'
 
-@description('Required. Name of the scheduler; that of its private endpoint is four characters longer, and ends at 64.')
+@description('Required. Name of the scheduler. The name of its private endpoint is four characters longer; its maximum is 64.')
 @minLength(3)
 @maxLength(60)
 param name string
 
-@description('Required. Region; it must be one of the scheduler\'s.')
+@description('Required. Region; it must offer the scheduler.')
 param location string
 
 @description('Optional. Tags of the resources.')
 param tags tagsType = {}
 
-@description('Optional. Consumption is paid by the action, Dedicated by the unit.')
+@description('Optional. Billing: Consumption per action, Dedicated per unit.')
 @allowed([
   'Consumption'
   'Dedicated'
 ])
 param skuName string = 'Consumption'
 
-@description('Optional. Units of the Dedicated tier; three make it redundant over zones.')
+@description('Optional. Units of the Dedicated tier; three units make it zone-redundant.')
 @minValue(1)
 @maxValue(3)
 param capacity int = 1
 
-@description('Optional. Name of the task hub: one for each environment, never shared by two apps.')
+@description('Optional. Name of the task hub. Each environment needs its own; two apps must not share one.')
 @minLength(3)
 @maxLength(64)
 param taskHubName string = 'lucius'
 
-@description('Optional. Days after which the scheduler purges orchestrations that ended. The app purges too, once it needs them no more; this is the net below.')
+@description('Optional. Days after which the scheduler purges ended orchestrations. The app normally purges them earlier.')
 @minValue(1)
 param retentionDays int = 30
 
-@description('Optional. Addresses and ranges that may reach the public endpoint.')
+@description('Optional. IP addresses and ranges with access to the public endpoint.')
 @minLength(1)
 param ipAllowlist string[] = [
   '0.0.0.0/0'
 ]
 
-@description('Optional. How the private endpoint is made. Absent: the public endpoint is open to identities with a role.')
+@description('Optional. Settings of the private endpoint. If absent, the public endpoint accepts identities with a role.')
 param privateAccess privateAccessType?
 
 @description('Optional. Roles on the task hub.')
@@ -108,7 +108,7 @@ module privateEndpoint 'private-endpoint.bicep' = if (privateAccess != null) {
 @description('Resource id of the scheduler.')
 output resourceId string = scheduler.id
 
-@description('Address of the scheduler.')
+@description('Endpoint of the scheduler.')
 output endpoint string = scheduler.properties.endpoint
 
 @description('Name of the task hub.')

@@ -17,14 +17,14 @@ param location string
 @description('Optional. Tags of the resources.')
 param tags tagsType = {}
 
-@description('Optional. What runs the app. FlexConsumption scales each reply lane by itself and to nothing; ElasticPremium keeps whole instances warm.')
+@description('Optional. Hosting plan of the app. FlexConsumption scales each reply lane separately, down to zero; ElasticPremium keeps instances warm.')
 @allowed([
   'FlexConsumption'
   'ElasticPremium'
 ])
 param hosting string = 'FlexConsumption'
 
-@description('Optional. Size, bounds and warm instances of the app.')
+@description('Optional. Size, scale limits and warm instances of the app.')
 param scale scaleType = {}
 
 @description('Optional. How many functions share the work of the sweeper (LUCIUS_SWEEPERS): over zones each is a scale group of its own. Default: 1.')
@@ -40,10 +40,10 @@ param webhooks bool = false
 @description('Required. The app\'s identity.')
 param identity identityType
 
-@description('Required. Address of the container that deployed packages stand in.')
+@description('Required. URL of the container with the deployed packages.')
 param packageUri string
 
-@description('Optional. The app\'s own address as callers and platform services see it. Empty: its default host name.')
+@description('Optional. Public URL of the app. Empty: its default host name.')
 param publicUrl string = ''
 
 @description('Optional. Resource id of the subnet that the app integrates into. Empty: none.')
@@ -62,12 +62,12 @@ type scaleType = {
   @description('Optional. Flex Consumption: memory of an instance. Default: 2048.')
   instanceMemoryMB: (512 | 2048 | 4096)?
 
-  @description('Optional. Most instances. Default: 100.')
+  @description('Optional. Maximum instances. Default: 100.')
   @minValue(1)
   @maxValue(1000)
   maximumInstances: int?
 
-  @description('Optional. Flex Consumption: requests that one instance takes at once. Default: 100, as in host.json.')
+  @description('Optional. Flex Consumption: maximum concurrent requests of an instance. Default: 100, as in host.json.')
   @minValue(1)
   @maxValue(1000)
   httpConcurrency: int?
@@ -76,38 +76,38 @@ type scaleType = {
   @minValue(0)
   alwaysReadyHttp: int?
 
-  @description('Optional. Flex Consumption: instances always ready for orchestrations and activities. Default: 1, since it is not known yet how soon the scale controller wakes them from nothing. 0 where that was seen to work.')
+  @description('Optional. Flex Consumption: instances always ready for orchestrations and activities. Default: 1, because the start-up time from zero instances is not measured yet.')
   @minValue(0)
   alwaysReadyDurable: int?
 
-  @description('Optional. Flex Consumption: instances always ready for EACH of the reply functions, one a lane. A sleeping lane takes up to two minutes to wake. Default: 0.')
+  @description('Optional. Flex Consumption: instances always ready for EACH reply function, one per lane. A lane without instances takes up to two minutes to start. Default: 0.')
   @minValue(0)
   alwaysReadyReplies: int?
 
-  @description('Optional. Flex Consumption: instances always ready for the function that lets waiting jobs in when a gate opens by time. Asleep it takes up to two minutes to wake, and the sweeper looks every minute. Default: 0.')
+  @description('Optional. Flex Consumption: instances always ready for the function that admits waiting jobs when a quota opens by time. Without instances it takes up to two minutes to start; the sweeper checks every minute. Default: 0.')
   @minValue(0)
   alwaysReadyAdmission: int?
 
-  @description('Optional. Flex Consumption: instances always ready for the function that writes public events, where LUCIUS_EVENTS is not off. Asleep it takes up to two minutes to wake. Default: 0.')
+  @description('Optional. Flex Consumption: instances always ready for the function that writes public events, if LUCIUS_EVENTS is not off. Without instances it takes up to two minutes to start. Default: 0.')
   @minValue(0)
   alwaysReadyTell: int?
 
-  @description('Optional. Flex Consumption: instances always ready for the function that posts webhooks, where there are keys of them and LUCIUS_EVENTS is not off. Asleep it takes up to two minutes to wake. Default: 0.')
+  @description('Optional. Flex Consumption: instances always ready for the function that sends webhooks, if webhooks are enabled. Without instances it takes up to two minutes to start. Default: 0.')
   @minValue(0)
   alwaysReadyDeliver: int?
 
   @description('Optional. Elastic Premium: size of an instance. Default: EP1.')
   premiumSize: ('EP1' | 'EP2' | 'EP3')?
 
-  @description('Optional. Elastic Premium: instances always warm. Default: 1.')
+  @description('Optional. Elastic Premium: minimum warm instances. Default: 1.')
   @minValue(1)
   @maxValue(20)
   premiumMinimumInstances: int?
 
-  @description('Optional. Whether instances are spread over availability zones. On Flex Consumption two instances of every scale group are then always ready, and paid for: of HTTP, of orchestrations, of each reply function, of admission, of each sweeper, of public events and of webhooks. Default: false.')
+  @description('Optional. Whether instances are spread over availability zones. On Flex Consumption two instances of each scale group are then always ready and billed: HTTP, orchestrations, each reply function, admission, each sweeper, public events and webhooks. Default: false.')
   zoneRedundant: bool?
 
-  @description('Optional. Flex Consumption: how running instances are replaced. Recreate ends them and what runs on them; RollingUpdate (in preview) lets it end. It counts from the next update on. Default: Recreate.')
+  @description('Optional. Flex Consumption: replacement of running instances by an update. Recreate ends their executions; RollingUpdate (preview) lets them finish. In effect from the next update. Default: Recreate.')
   updateStrategy: ('Recreate' | 'RollingUpdate')?
 }
 
@@ -294,5 +294,5 @@ output resourceId string = app.id
 @description('Name of the app.')
 output name string = app.name
 
-@description('Address of the API.')
+@description('URL of the API.')
 output url string = empty(publicUrl) ? 'https://${app.properties.defaultHostName}' : publicUrl

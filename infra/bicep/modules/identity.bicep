@@ -23,8 +23,8 @@ resource identity 'Microsoft.ManagedIdentity/userAssignedIdentities@2024-11-30' 
 @description('Resource id of the identity.')
 output resourceId string = identity.id
 
-@description('Object id of its service principal: what roles are assigned to.')
+@description('Object id of the service principal, for role assignments.')
 output principalId string = identity.properties.principalId
 
-@description('Its client id: what SDKs and bindings name it by.')
+@description('Client id, for SDKs and bindings.')
 output clientId string = identity.properties.clientId

@@ -12,7 +12,7 @@ param location string
 @description('Optional. Tags of the workbook.')
 param tags tagsType = {}
 
-@description('Required. What the workbook is called in the portal.')
+@description('Required. Display name of the workbook in the portal.')
 param displayName string
 
 var category = 'LUCIUS'

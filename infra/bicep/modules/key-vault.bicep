@@ -14,15 +14,15 @@ param location string
 @description('Optional. Tags of the resources.')
 param tags tagsType = {}
 
-@description('Optional. Keys of callback tokens, `kid:base64key` with commas between: the first signs, all verify. Empty: no callbacks.')
+@description('Optional. Keys of callback tokens, `kid:base64key`, separated by commas. The first signs, all verify. Empty: callbacks are disabled.')
 @secure()
 param callbackKeys string = ''
 
-@description('Optional. Keys that the secrets of webhooks are made of, `kid:base64key` with commas between: the first makes new ones. Empty: no webhooks.')
+@description('Optional. Keys from which webhook secrets are derived, `kid:base64key`, separated by commas. New secrets use the first. Empty: webhooks are disabled.')
 @secure()
 param webhookKeys string = ''
 
-@description('Optional. Days that a deleted vault or secret can be brought back.')
+@description('Optional. Retention of deleted vaults and secrets in days (soft delete).')
 @minValue(7)
 @maxValue(90)
 param softDeleteDays int = 90
@@ -30,7 +30,7 @@ param softDeleteDays int = 90
 @description('Optional. Roles on the vault.')
 param roleAssignments roleAssignmentType[] = []
 
-@description('Optional. How the private endpoint is made. Absent: the public endpoint is open to identities with a role.')
+@description('Optional. Settings of the private endpoint. If absent, the public endpoint accepts identities with a role.')
 param privateAccess privateAccessType?
 
 @description('Required. Resource id of the Log Analytics workspace for diagnostics.')
@@ -138,10 +138,10 @@ resource diagnostics 'Microsoft.Insights/diagnosticSettings@2021-05-01-preview' 
 output resourceId string = vault.id
 
 // the addresses of the secrets, not their values
-@description('Address of the callback keys, without a version: a new version is taken up within a day, or at a restart. Empty: none.')
+@description('URI of the secret with callback keys, without a version: the app reads a new version within a day or at a restart. Empty: none.')
 #disable-next-line outputs-should-not-contain-secrets
 output callbackKeysUri string = callbackSecret.?properties.secretUri ?? ''
 
-@description('Address of the keys of webhooks, likewise.')
+@description('URI of the secret with webhook keys, without a version. Empty: none.')
 #disable-next-line outputs-should-not-contain-secrets
 output webhookKeysUri string = webhookSecret.?properties.secretUri ?? ''

@@ -17,19 +17,19 @@ param location string
 @description('Optional. Tags of the resources.')
 param tags tagsType = {}
 
-@description('Optional. Days that logs are kept.')
+@description('Optional. Retention of logs in days.')
 @minValue(30)
 @maxValue(730)
 param retentionDays int = 30
 
-@description('Optional. Most that a day may take in, in GB; -1: no limit.')
+@description('Optional. Maximum log ingestion per day in GB. -1: no limit.')
 @minValue(-1)
 param dailyQuotaGb int = -1
 
 @description('Optional. Roles on the Application Insights resource.')
 param roleAssignments roleAssignmentType[] = []
 
-@description('Optional. Whether telemetry comes over private endpoints only.')
+@description('Optional. Whether telemetry arrives over private endpoints only.')
 param isolated bool = false
 
 resource workspace 'Microsoft.OperationalInsights/workspaces@2025-07-01' = {
@@ -108,5 +108,5 @@ output workspaceName string = workspace.name
 @description('Resource id of the Application Insights resource.')
 output componentResourceId string = component.id
 
-@description('Where telemetry goes. It names an address and opens nothing: local authentication is off.')
+@description('Connection string of Application Insights. It grants no access: local authentication is off.')
 output connectionString string = component.properties.ConnectionString

@@ -17,7 +17,7 @@ param tags tagsType = {}
 @description('Optional. Address space, a /22 or larger.')
 param addressPrefix string = '10.40.0.0/22'
 
-@description('Required. Who may integrate into the app subnet: Flex Consumption runs in Container Apps environments, Elastic Premium in App Service plans.')
+@description('Required. Service to which the app subnet is delegated: Container Apps environments for Flex Consumption, App Service plans for Elastic Premium.')
 @allowed([
   'Microsoft.App/environments'
   'Microsoft.Web/serverFarms'
@@ -215,7 +215,7 @@ output appSubnetResourceId string = appSubnet.id
 @description('Resource id of the subnet for self-hosted runners and platform services.')
 output serviceSubnetResourceId string = serviceSubnet.id
 
-@description('What the other modules need for their private endpoints.')
+@description('Settings of private endpoints, for the other modules.')
 output privateAccess privateAccessType = {
   subnetResourceId: endpointSubnet.id
   zones: {

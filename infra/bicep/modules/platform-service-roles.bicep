@@ -11,7 +11,7 @@ param serviceNames string[]
 @description('Required. Object id of the identity.')
 param principalId string
 
-@description('Required. What kind of identity it is.')
+@description('Required. Type of the identity.')
 @allowed([
   'ServicePrincipal'
   'User'
@@ -22,7 +22,7 @@ param principalType string
 @description('Required. Name of the Service Bus namespace.')
 param serviceBusName string
 
-@description('Required. Where documents and workspaces are.')
+@description('Required. Storage of documents and workspaces.')
 param documents documentsType
 
 var topology = loadJsonContent('../topology.json')

@@ -4,11 +4,11 @@ metadata description = 'Gives a platform service what it may do: receive from it
 import { tagsType } from 'shapes.bicep'
 import { documentsType } from 'storage.bicep'
 
-@description('Required. Names of the services in topology.json that the identity acts as: those of its subscriptions. A platform team has one; who tries things out by hand may have all.')
+@description('Required. Names of the services in topology.json for whose subscriptions the identity gets rights.')
 @minLength(1)
 param serviceNames string[]
 
-@description('Required. Name of the identity that is made for it; not made where `principalId` is given.')
+@description('Required. Name of the new identity; unused if `principalId` is given.')
 param identityName string
 
 @description('Required. Region.')
@@ -17,10 +17,10 @@ param location string
 @description('Optional. Tags of the resources.')
 param tags tagsType = {}
 
-@description('Optional. Object id of an identity that it has already. Empty: one is made.')
+@description('Optional. Object id of an existing identity. Empty: a new identity is created.')
 param principalId string = ''
 
-@description('Optional. What kind of identity `principalId` is.')
+@description('Optional. Type of the identity `principalId`.')
 @allowed([
   'ServicePrincipal'
   'User'
@@ -31,7 +31,7 @@ param principalType string = 'ServicePrincipal'
 @description('Required. Name of the Service Bus namespace.')
 param serviceBusName string
 
-@description('Required. Where documents and workspaces are.')
+@description('Required. Storage of documents and workspaces.')
 param documents documentsType
 
 var holder = empty(principalId) ? identity!.properties.principalId : principalId
@@ -54,8 +54,8 @@ module roles 'platform-service-roles.bicep' = {
   }
 }
 
-@description('Client id of the identity that was made: AZURE_CLIENT_ID of the service. Empty where one was given.')
+@description('Client id of the new identity, for AZURE_CLIENT_ID of the service. Empty if an identity was given.')
 output identityClientId string = identity.?properties.clientId ?? ''
 
-@description('Object id that holds the rights.')
+@description('Object id of the identity with the rights.')
 output principalId string = holder

@@ -14,10 +14,10 @@ param location string
 @description('Optional. Tags of the resource.')
 param tags tagsType = {}
 
-@description('Required. Resource id of the subnet that it stands in.')
+@description('Required. Resource id of the endpoint\'s subnet.')
 param subnetResourceId string
 
-@description('Required. Resource id of what it leads to.')
+@description('Required. Resource id of the target.')
 param targetResourceId string
 
 @description('Required. Sub-resource of the target, for example `blob`.')

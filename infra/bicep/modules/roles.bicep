@@ -2,7 +2,7 @@ metadata name = 'Built-in roles'
 metadata description = 'Ids of the built-in roles that LUCIUS assigns, by name. Constants only: nothing is deployed.'
 
 @export()
-@description('Reads, writes and deletes blobs and containers, and sets their owners: what the Functions host needs.')
+@description('Reads, writes and deletes blobs and containers, and sets their owners, as the Functions host requires.')
 var storageBlobDataOwner = 'b7e6dc6d-f1e8-4753-8033-0f276bb0955b'
 
 @export()
@@ -38,7 +38,7 @@ var serviceBusDataSender = '69a216fc-b8fb-44d8-bc22-1f3c2cd27a39'
 var appConfigurationDataReader = '516239f1-63e1-4d78-a4de-a74fb236a071'
 
 @export()
-@description('Reads and writes key-values: for whoever deploys the protocols.')
+@description('Reads and writes key-values, to deploy the protocols.')
 var appConfigurationDataOwner = '5ae67dd6-50cb-40e7-96ff-dc2bfa4b606b'
 
 @export()
@@ -46,7 +46,7 @@ var appConfigurationDataOwner = '5ae67dd6-50cb-40e7-96ff-dc2bfa4b606b'
 var keyVaultSecretsUser = '4633458b-17de-408a-b874-0445c86b69e6'
 
 @export()
-@description('Publishes telemetry where local authentication is off.')
+@description('Publishes telemetry if local authentication is off.')
 var monitoringMetricsPublisher = '3913510d-42f4-4e42-8a64-420c390055eb'
 
 @export()

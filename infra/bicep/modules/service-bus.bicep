@@ -34,7 +34,7 @@ param capacity int = 1
 @description('Optional. Roles on the namespace.')
 param roleAssignments roleAssignmentType[] = []
 
-@description('Optional. How the private endpoint is made; needs Premium. Absent: the public endpoint is open to identities with a role.')
+@description('Optional. Settings of the private endpoint; requires Premium. If absent, the public endpoint accepts identities with a role.')
 param privateAccess privateAccessType?
 
 @description('Required. Resource id of the Log Analytics workspace for diagnostics.')

@@ -20,13 +20,13 @@ type identityType = {
 }
 
 @export()
-@description('How private endpoints are made. Absent: the public endpoint is open to identities with a role.')
+@description('Settings of private endpoints. If absent, the public endpoint accepts identities with a role.')
 @sealed()
 type privateAccessType = {
   @description('Required. Resource id of the subnet that holds private endpoints.')
   subnetResourceId: string
 
-  @description('Required. Resource ids of the private DNS zones, by the zone they are.')
+  @description('Required. Resource ids of the private DNS zones, by service.')
   zones: {
     @description('Required. Zone of blob endpoints.')
     blob: string
@@ -55,7 +55,7 @@ type privateAccessType = {
 }
 
 @export()
-@description('A role of an identity on the resource that the module makes.')
+@description('A role of an identity on the resource of the module.')
 @sealed()
 type roleAssignmentType = {
   @description('Required. Object id of the identity.')
@@ -64,17 +64,17 @@ type roleAssignmentType = {
   @description('Required. Id of the built-in role, from `roles.bicep`.')
   role: string
 
-  @description('Optional. What kind of identity it is. Default: ServicePrincipal, which managed identities are.')
+  @description('Optional. Type of the identity. Default: ServicePrincipal, for managed identities.')
   principalType: ('ServicePrincipal' | 'User' | 'Group')?
 }
 
 @export()
-@description('A holder of rights.')
+@description('An identity or group that gets roles.')
 @sealed()
 type holderType = {
   @description('Required. Object id.')
   principalId: string
 
-  @description('Required. What kind of identity it is.')
+  @description('Required. Type of the identity.')
   principalType: 'ServicePrincipal' | 'User' | 'Group'
 }

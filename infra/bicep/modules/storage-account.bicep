@@ -29,15 +29,15 @@ param containers string[] = []
 @description('Optional. Tables to create.')
 param tables string[] = []
 
-@description('Optional. Services that get a private endpoint where there are any.')
+@description('Optional. Services that get a private endpoint, if private endpoints are created.')
 param privateServices ('blob' | 'queue' | 'table')[] = []
 
-@description('Optional. Days that deleted blobs and containers can be brought back.')
+@description('Optional. Retention of deleted blobs and containers in days (soft delete).')
 @minValue(1)
 @maxValue(365)
 param softDeleteDays int = 7
 
-@description('Optional. Containers whose blobs are deleted by age: days after the last write, by container.')
+@description('Optional. Containers whose blobs are deleted by age, with the number of days after the last write.')
 param expiringContainers expiringContainerType[] = []
 
 @description('Optional. Roles on this account.')
@@ -46,13 +46,13 @@ param roleAssignments roleAssignmentType[] = []
 @description('Optional. Roles on single containers of this account.')
 param containerRoles containerRoleType[] = []
 
-@description('Optional. How private endpoints are made. Absent: the public endpoint is open to identities with a role.')
+@description('Optional. Settings of private endpoints. If absent, the public endpoint accepts identities with a role.')
 param privateAccess privateAccessType?
 
 @description('Required. Resource id of the Log Analytics workspace for diagnostics.')
 param workspaceResourceId string
 
-@description('Optional. Logs of single requests. `Deletes` is cheap; `All` writes a line for each read and write, which costs more than the requests do.')
+@description('Optional. Logs of storage requests. `Deletes` is cheap. `All` logs each read and write, which costs more than the requests.')
 @allowed([
   'Deletes'
   'All'
@@ -68,7 +68,7 @@ type containerRoleType = {
   @description('Required. Object id of the identity.')
   principalId: string
 
-  @description('Required. What kind of identity it is.')
+  @description('Required. Type of the identity.')
   principalType: 'ServicePrincipal' | 'User' | 'Group'
 
   @description('Required. Id of the built-in role, from `roles.bicep`.')
@@ -314,11 +314,11 @@ output resourceId string = account.id
 @description('Name of the account.')
 output name string = account.name
 
-@description('Blob endpoint, with a slash at its end.')
+@description('Blob endpoint, ends in a slash.')
 output blobEndpoint string = account.properties.primaryEndpoints.blob
 
-@description('Queue endpoint, with a slash at its end.')
+@description('Queue endpoint, ends in a slash.')
 output queueEndpoint string = account.properties.primaryEndpoints.queue
 
-@description('Table endpoint, with a slash at its end.')
+@description('Table endpoint, ends in a slash.')
 output tableEndpoint string = account.properties.primaryEndpoints.table

@@ -4,7 +4,7 @@ metadata description = 'The three storage accounts of LUCIUS, of the runtime, th
 import { holderType, privateAccessType, tagsType } from 'shapes.bicep'
 import { storageBlobDataContributor, storageBlobDataOwner, storageQueueDataContributor, storageTableDataContributor } from 'roles.bicep'
 
-@description('Required. What makes the names of the accounts unique in Azure.')
+@description('Required. Suffix that makes the account names unique in Azure.')
 @minLength(13)
 @maxLength(13)
 param token string
@@ -24,34 +24,34 @@ param tags tagsType = {}
 ])
 param skuName string
 
-@description('Required. Days that deleted blobs and containers can be brought back.')
+@description('Required. Retention of deleted blobs and containers in days (soft delete).')
 @minValue(1)
 @maxValue(365)
 param softDeleteDays int
 
-@description('Required. Days after which the workspaces of attempts are deleted; 0: never.')
+@description('Required. Days after which the workspaces of attempts are deleted. 0: never.')
 @minValue(0)
 param workspaceRetentionDays int
 
 @description('Required. Object id of the app\'s identity.')
 param appPrincipalId string
 
-@description('Required. Who runs the smoke test, and may write into its container.')
+@description('Required. Identity that runs the smoke test and can write to its container.')
 param tester holderType
 
-@description('Required. Whether that one may upload documents, too.')
+@description('Required. Whether that identity can also upload documents.')
 param testerUploads bool
 
-@description('Required. Whether the runtime keeps queues: the AzureStorage backend does.')
+@description('Required. Whether the runtime needs queues, as the AzureStorage backend does.')
 param queues bool
 
-@description('Optional. How private endpoints are made. Absent: the public endpoints are open to identities with a role.')
+@description('Optional. Settings of private endpoints. If absent, the public endpoints accept identities with a role.')
 param privateAccess privateAccessType?
 
 @description('Required. Resource id of the Log Analytics workspace for diagnostics.')
 param workspaceResourceId string
 
-@description('Required. Logs of single requests: `Deletes`, or `All`.')
+@description('Required. Logs of storage requests: `Deletes` or `All`.')
 @allowed([
   'Deletes'
   'All'
@@ -73,7 +73,7 @@ type runtimeType = {
 }
 
 @export()
-@description('Where the ledger stands.')
+@description('Storage of the ledger.')
 @sealed()
 type ledgerType = {
   @description('Required. Table endpoint of the ledger\'s account.')
@@ -85,18 +85,18 @@ type ledgerType = {
   @description('Required. Table of jobs, steps and events.')
   ledgerTable: string
 
-  @description('Required. Table of claims, active jobs and lists.')
+  @description('Required. Table of idempotency records, active jobs and lists.')
   indexTable: string
 
   @description('Required. Table of tenants.')
   tenantsTable: string
 
-  @description('Required. Table of messages that no job could take.')
+  @description('Required. Table of messages that no job could accept.')
   rejectedTable: string
 }
 
 @export()
-@description('What platform services have a right to.')
+@description('Storage that platform services can access.')
 @sealed()
 type documentsType = {
   @description('Required. Name of the storage account.')
@@ -262,7 +262,7 @@ module documentsStorage 'storage-account.bicep' = {
   }
 }
 
-@description('Address of the container that deployed packages stand in.')
+@description('URL of the container with the deployed packages.')
 output packageUri string = '${runtimeStorage.outputs.blobEndpoint}${deploymentContainer}'
 
 @description('Storage of the Functions runtime: endpoints end in a slash.')
@@ -275,7 +275,7 @@ output runtime runtimeType = {
 @description('Resource id of the ledger\'s account.')
 output ledgerResourceId string = ledgerStorage.outputs.resourceId
 
-@description('Where the ledger stands.')
+@description('Storage of the ledger.')
 output ledger ledgerType = {
   tableEndpoint: ledgerStorage.outputs.tableEndpoint
   blobEndpoint: ledgerStorage.outputs.blobEndpoint
@@ -285,20 +285,20 @@ output ledger ledgerType = {
   rejectedTable: ledgerTables.rejected
 }
 
-@description('What platform services have a right to.')
+@description('Storage that platform services can access.')
 output documents documentsType = {
   accountName: documentsStorage.outputs.name
   inputContainers: inputContainers
   outputContainers: outputContainers
 }
 
-@description('Blob endpoint of the documents\' account, with a slash at its end.')
+@description('Blob endpoint of the documents\' account, ends in a slash.')
 output documentsEndpoint string = documentsStorage.outputs.blobEndpoint
 
-@description('Where attempts get their folders: a container\'s address.')
+@description('URL of the container with a folder for each attempt.')
 output workspaceUri string = '${documentsStorage.outputs.blobEndpoint}${workspaceContainer}'
 
-@description('Allowed references of jobs: `host/container/{tenant}`. The app replaces `{tenant}` by the job\'s tenant.')
+@description('Allowed references of jobs: `host/container/{tenant}`. The app replaces `{tenant}` with the job\'s tenant.')
 output referenceHosts string[] = map(
   concat(inputContainers, [resultsContainer]),
   container => '${split(documentsStorage.outputs.blobEndpoint, '/')[2]}/${container}/{tenant}'
