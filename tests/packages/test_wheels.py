@@ -184,7 +184,7 @@ def test_the_command_line(tmp_path: Path) -> None:
     for group in ("service", "faults", "up"):
         assert not re.search(rf"^\W*{group} ", shown, re.MULTILINE)
         done = subprocess.run([lucius, group], capture_output=True, text=True, check=False, env=ENVIRONMENT)
-        assert (done.returncode, f"No such command '{group}'" in done.stderr) == (2, True)
+        assert (done.returncode, f"no such command '{group}'" in done.stderr) == (2, True)
     with api(PAGE) as url:
         assert run(lucius, "jobs", "--api", url, "-o", "ids", cwd=tmp_path) == "job_1\n"
 

@@ -18,7 +18,7 @@ from lucius_client.cli import rendering
 from lucius_client.cli.commands import add
 from lucius_client.cli.exits import UsageError
 from lucius_client.cli.instants import instant_ago
-from lucius_client.cli.options import Tenant
+from lucius_client.cli.options import OneTenant
 from lucius_client.cli.rendering import Json, OutputFormat
 from lucius_client.cli.session import WATCH_RETRIES, Session, with_session
 from lucius_client.cli.tables import Column, Listing, line_of
@@ -49,7 +49,7 @@ def _group() -> None:
 @with_session
 def events(
     session: Session,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with what happens, until interrupted.")] = False,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Stream new events until interrupted.")] = False,
     type_: Annotated[
         str | None, typer.Option("--type", help="One or more, separated by commas: job.completed,job.failed.")
     ] = None,
@@ -57,15 +57,15 @@ def events(
         str | None,
         typer.Option(metavar="TIME", help="At or after 2026-01-27T10:00:00Z, or 90m, 2h, 3d ago."),
     ] = None,
-    tenant: Tenant = None,
+    tenant: OneTenant = None,
     job: Annotated[str | None, typer.Option(help="Of this job only.")] = None,
     job_type: Annotated[str | None, typer.Option(help="Of jobs of this type only.")] = None,
-    terminal: Annotated[bool, typer.Option("--terminal", help="Only what ends a job.")] = False,
+    terminal: Annotated[bool, typer.Option("--terminal", help="Only events that end a job.")] = False,
     cursor_file: Annotated[
-        Path | None, typer.Option(help="Keeps the position: the next call goes on where this one ends.")
+        Path | None, typer.Option(help="File with the position; the next call continues there.")
     ] = None,
 ) -> None:
-    """Print what happened to a tenant's jobs, gates, incidents and webhooks, in order.
+    """Print one tenant's events of jobs, quotas, incidents and webhooks.
 
     That is all that is kept, or with --follow what happens from now on.
     """
@@ -113,7 +113,7 @@ def take(client: Client, which: Which, taker: Callable[[PublicEvent], None], *, 
 
 @contextmanager
 def _used(cursor_file: Path | None) -> Iterator[None]:
-    """Raises UsageError where the file cannot be read or written."""
+    """Raises UsageError if the file cannot be read or written."""
     try:
         yield
     except UnicodeDecodeError as error:

@@ -13,8 +13,11 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import Annotated
 
 import typer
+from typer._click.exceptions import ClickException, NoArgsIsHelpError
+from typer._click.exceptions import UsageError as ClickUsageError
 from typer._completion_classes import completion_init
 from typer._completion_shared import get_completion_script
+from typer.core import TyperGroup
 
 from lucius_client.cli import rendering
 from lucius_client.cli.audit import audit_app
@@ -147,11 +150,31 @@ def _broken(why: str) -> Callable[[], None]:
 add_commands(entry_points(group=GROUP))
 
 
+def _usage_error(error: ClickException) -> str:
+    """`no such command 'add'; commands: create, list (see lucius webhook --help)`."""
+    text = error.format_message().rstrip(".").replace(". Did you mean", "; did you mean")
+    context = error.ctx if isinstance(error, ClickUsageError) else None
+    group = context.command if context is not None else None
+    if text.startswith("No such command") and "did you mean" not in text and isinstance(group, TyperGroup):
+        text += f"; commands: {', '.join(name for name, each in group.commands.items() if not each.hidden)}"
+    path = context.command_path if context is not None else PROGRAM
+    return f"{text[:1].lower()}{text[1:]} (see {path} --help)"
+
+
 def main() -> None:
     """Runs the command. Every error is a message on stderr and an exit code, never a stack trace."""
     completion_init()
     try:
-        app(prog_name=PROGRAM)
+        # commands return nothing: a number is the code of typer.Exit
+        sys.exit(app(prog_name=PROGRAM, standalone_mode=False))
+    except NoArgsIsHelpError as error:
+        error.show()
+        sys.exit(Exit.USAGE)
+    except ClickException as error:
+        rendering.write(f"lucius: {_usage_error(error)}", stderr=True)
+        sys.exit(error.exit_code)
+    except typer.Abort:
+        sys.exit(Exit.INTERRUPTED)
     except CliError as error:
         rendering.write(f"lucius: {error}", stderr=True)
         sys.exit(error.exit)

@@ -28,6 +28,14 @@ Tenant = Annotated[
         autocompletion=completion.tenants,
     ),
 ]
+OneTenant = Annotated[
+    str | None,
+    typer.Option(
+        envvar="LUCIUS_TENANT",
+        help="The tenant. Default: that of the login; required if the login sees all tenants.",
+        autocompletion=completion.tenants,
+    ),
+]
 JobType = Annotated[
     str | None,
     typer.Option(
@@ -38,5 +46,5 @@ Label = Annotated[str | None, typer.Option(metavar="KEY:VALUE", help="Only jobs 
 Since = Annotated[str | None, typer.Option(metavar="TIME", help=f"Only jobs created at or after {_TIME}.")]
 Until = Annotated[str | None, typer.Option(metavar="TIME", help="Only jobs created before this time.")]
 Limit = Annotated[int, typer.Option(min=1, help="Maximum number of items.")]
-OptionalReason = Annotated[str | None, typer.Option("--reason", help="A text for the job's history.")]
-Reason = Annotated[str, typer.Option(help="A text for the log.")]
+OptionalReason = Annotated[str | None, typer.Option("--reason", help="Reason, for the job's history.")]
+Reason = Annotated[str, typer.Option(help="Reason, for the log.")]

@@ -1,4 +1,4 @@
-"""`lucius receipts`: what a tenant's jobs spent, in sum."""
+"""`lucius receipts`: sums of the time and attempts of a tenant's jobs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from lucius_client.cli.instants import instant_ago
-from lucius_client.cli.options import Since, Tenant, Until
+from lucius_client.cli.options import OneTenant, Since, Until
 from lucius_client.cli.rendering import Json
 from lucius_client.cli.session import Session, with_session
 from lucius_client.cli.tables import Column, Listing
@@ -41,15 +41,15 @@ SUMS = Listing(
 @with_session
 def receipts(
     session: Session,
-    tenant: Tenant = None,
+    tenant: OneTenant = None,
     since: Since = None,
     until: Until = None,
     by: Annotated[By | None, typer.Option(help="Sums for each of these.")] = None,
 ) -> None:
-    """Sum up where the time of a tenant's jobs went.
+    """Sum up the time of one tenant's jobs by phase.
 
-    That is at their quotas, on other jobs, in queues, at services, in backoffs and pauses. Each job is read whole: use
-    --since if there are many.
+    The phases are quotas, other jobs, queues, services, backoffs and pauses. The command reads each job: use --since if
+    there are many.
     """
     pages = session.client.receipts(
         tenant_id=tenant,

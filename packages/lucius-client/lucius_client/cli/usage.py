@@ -1,4 +1,4 @@
-"""`lucius usage` and `lucius source`: what a tenant's jobs used of its gates, and the sources that they named."""
+"""`lucius usage` and `lucius source`: a tenant's use of its quotas, and the sources of its jobs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import typer
 
 from lucius_client.cli.commands import add
 from lucius_client.cli.instants import instant_ago
-from lucius_client.cli.options import Limit, Tenant
+from lucius_client.cli.options import Limit, OneTenant, Tenant
 from lucius_client.cli.rendering import write
 from lucius_client.cli.session import Session, with_session
 from lucius_client.cli.tables import Column, Listing
@@ -55,13 +55,13 @@ source_app = typer.Typer(help="Sources: list.", no_args_is_help=True)
 @with_session
 def usage(
     session: Session,
-    tenant: Tenant = None,
+    tenant: OneTenant = None,
     since: Annotated[
         str | None, typer.Option(metavar="TIME", help="From the hour of 2026-01-27T10:00:00Z, or of 90m, 2h, 3d ago.")
     ] = None,
     by: Annotated[By | None, typer.Option(help="Sums for each of these.")] = None,
 ) -> None:
-    """Sum up a tenant's jobs in whole hours.
+    """Sum up one tenant's jobs in whole hours.
 
     Default: of the last day. Refused requests are approximate, waits are the upper bounds of their buckets, and
     the peak is the highest of one sample a minute.
@@ -73,7 +73,7 @@ def usage(
     rows.append({"of": "total", **report["total"]})
     session.show(USAGE, rows, report)
     if report["partial"]:
-        write("of the last hours some jobs are left out; they are counted when the hour is over", stderr=True)
+        write("jobs of the last hours are missing; they are counted after the hour ends", stderr=True)
 
 
 @with_session
