@@ -24,6 +24,11 @@ def commit(environ: Mapping[str, str], root: Path) -> str | None:
     return written[:64] or None
 
 
+def build_text(build_commit: str | None) -> str:
+    """`0.2.0, commit 1a2b3c4d5e6f`, or the version alone."""
+    return f"{VERSION}, commit {build_commit[:12]}" if build_commit else VERSION
+
+
 def build_info(build_commit: str | None) -> Build:
     """For health."""
     return Build(version=VERSION, commit=build_commit, envelope=f"{SCHEMA_MAJOR}.x")

@@ -19,6 +19,7 @@ from shared.apidocs.json_schema import JsonObject
 from shared.apidocs.openapi import document
 from shared.apidocs.problem_codes import ProblemCode
 from shared.apidocs.route import IMMUTABLE, PUBLIC, Route, in_path
+from shared.build import build_text
 from shared.core.events.event_types import PublicType
 from shared.core.registry import Registry
 from shared.settings import Settings
@@ -130,7 +131,7 @@ def blueprint(wiring: Wiring, every_route: Callable[[], tuple[Route, ...]]) -> d
     async def one_schema(request: Request, name: str) -> func.HttpResponse:
         found = (await documents(request)).schemas.get(name)
         if found is None:
-            detail = "there is no such schema; GET /v1/schemas lists them"
+            detail = "schema not found; GET /v1/schemas lists all schemas"
             raise RequestError(ProblemCode.SCHEMA_NOT_FOUND, detail)
         return respond(request.http, found)
 
@@ -143,7 +144,7 @@ def blueprint(wiring: Wiring, every_route: Callable[[], tuple[Route, ...]]) -> d
 
     async def docs_file(request: Request) -> func.HttpResponse:
         if request.http.route_params["file"] != docs_page.SCRIPT:
-            raise RequestError(ProblemCode.ROUTE_NOT_FOUND, "the docs page has no such file")
+            raise RequestError(ProblemCode.ROUTE_NOT_FOUND, "file not found")
         codings = weights_of(request.http.headers.get("Accept-Encoding", ""))
         packed = codings.get("gzip", codings.get("*", 0.0)) > 0
         headers = {"Vary": "Accept-Encoding", **({"Content-Encoding": "gzip"} if packed else {})}
@@ -209,9 +210,10 @@ class Documents:
 
     @cached_property
     def _described(self) -> JsonObject:
+        settings = self._settings
         # `/` is where the document came from
-        server = self._settings.public_url or "/"
-        return document(self._routes, self.registry, self._settings.allowed_ref_schemes, server=server)
+        server, build = settings.public_url or "/", build_text(settings.build_commit)
+        return document(self._routes, self.registry, settings.allowed_ref_schemes, server=server, build=build)
 
     @cached_property
     def _schemas(self) -> dict[str, JsonObject]:

@@ -18,8 +18,8 @@ from shared.apidocs.route import Route
 from shared.contracts.envelope import Envelope
 from shared.core.registry import Registry
 
-#: of the API, not of the app
-VERSION = "1.0.0"
+#: of the API; a served document adds the build of its app, the one in docs/ does not
+VERSION = "API v1"
 
 _SCHEMAS = "#/components/schemas/"
 
@@ -86,8 +86,11 @@ def document(
     schemes: Collection[str],
     *,
     server: str,
+    build: str | None = None,
 ) -> JsonObject:
-    """`schemes` are those of references; `server` is the address that examples call."""
+    """`schemes` are the allowed URI schemes of references; `server` is the URL of the API; `build` is shown with the
+    version.
+    """
     routes = list(routes)
     known = [protocol_response(protocol).model_dump(mode="json", exclude_unset=True) for protocol in registry][:1]
     examples = by_model() | {"ProtocolPage": {"protocols": known, "next": None}}
@@ -101,7 +104,7 @@ def document(
         "openapi": "3.1.0",
         "info": {
             "title": "LUCIUS",
-            "version": VERSION,
+            "version": f"{VERSION} (build {build})" if build else VERSION,
             "description": _DESCRIPTION,
             "license": {"name": "MIT", "identifier": "MIT"},
         },

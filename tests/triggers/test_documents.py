@@ -15,8 +15,10 @@ import azure.durable_functions as df
 import azure.functions as func
 import pytest
 
+from scripts.generate import api_documents
 from shared.apidocs import docs_page
 from shared.apidocs.operation import refusals_of
+from shared.build import VERSION
 from shared.core.registry import Registry
 from shared.operations.context import Context
 from shared.settings import Settings
@@ -95,6 +97,15 @@ async def test_a_document_is_made_once_for_each_catalog(documents: Documents, pa
     other = await documents.get(path)
     assert other.get_body() is not first.get_body()
     assert (path in FIXED) == (other.headers["ETag"] == first.headers["ETag"])
+
+
+async def test_the_document_has_the_build(documents: Documents) -> None:
+    """The served one has version and commit of the app; the committed one has neither, so no commit changes it."""
+    current = documents.wiring.current
+    documents.wiring.current = replace(current, settings=replace(current.settings, build_commit="1a2b3c4d5e6f7a8b"))
+    served = json.loads((await documents.get("v1/openapi.json")).get_body())
+    assert served["info"]["version"] == f"API v1 (build {VERSION}, commit 1a2b3c4d5e6f)"
+    assert api_documents.openapi()["info"]["version"] == "API v1"
 
 
 @pytest.mark.parametrize("path", PATHS)
