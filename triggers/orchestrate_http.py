@@ -13,7 +13,7 @@ from shared import refusals
 from shared.access.caller import ANYONE, Caller, Scope
 from shared.api.job import Job, job_links, job_response
 from shared.api.job_requests import Accepted, BatchOutcome, DryRun
-from shared.api.wait_reason import wait_reason
+from shared.api.wait_reason import quota_wait, wait_reason
 from shared.apidocs.problem_codes import ProblemCode
 from shared.apidocs.route import Route
 from shared.contracts.envelope import Envelope
@@ -113,11 +113,12 @@ async def _orchestrate_lines(request: Request) -> func.HttpResponse:
 
 
 def accepted(created: Created) -> Accepted:
-    """The answer to a submission; of a job that waits, at which gate, behind how many, and until when."""
+    """Returns the response to a submission; for a waiting job with its quota, position and estimated start."""
     job, decision = created.stored.record.job, created.decision
     if decision is None or decision.stopped_by is None or job.status is not JobStatus.THROTTLED:
         return Accepted.of(job, jobId=job.job_id, links=job_links(job.job_id))
     expected_at = estimate_start(decision.admission, decision.verdicts, decision.position, job.created_at)
+    wait = quota_wait(decision.stopped_by, expected_at)
     return Accepted.of(
         job,
         jobId=job.job_id,
@@ -125,7 +126,8 @@ def accepted(created: Created) -> Accepted:
         gate=decision.stopped_by.gate.words,
         position=decision.position,
         nextEligibleAt=expected_at,
-        waits_for=wait_reason(decision.stopped_by, decision.position, expected_at),
+        waits_for=wait_reason(wait, decision.position),
+        quota_wait=wait,
     )
 
 

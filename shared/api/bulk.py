@@ -27,7 +27,7 @@ class BulkLinks(Response):
     self: str
     items: str
     cancel: str
-    """For POST."""
+    """URL for POST."""
 
 
 class Bulk(Response):

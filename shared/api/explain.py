@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Literal
 
 from shared.api.response import Instant, JobId, JobStatusName, Response
-from shared.api.wait_reason import iso, wait_reason
+from shared.api.wait_reason import QuotaWait, iso, quota_wait, wait_reason
 from shared.contracts.messages import Reply
 from shared.core.gates.queue_position import QueuePosition
 from shared.core.jobs.backlog import MAX_SHOWN
@@ -59,6 +59,9 @@ class Explanation(Response):
     text: str
     """Summary in one paragraph."""
     waits_for: str | None
+    """Condition that the job waits for. Null if it has ended."""
+    quota_wait: QuotaWait | None = None
+    """THROTTLED: the parts of `waits_for`."""
     gate: Literal["PAUSED", "LANE_BACKLOG", "THROTTLED", "GATED"] | None
     """Reason for the delay of a job that has not failed. THROTTLED: a quota, or jobs before it in the queue. GATED: a
     dispatch limit of the step's service or lane."""
@@ -67,7 +70,7 @@ class Explanation(Response):
     position: int | None = None
     """THROTTLED: position in the waiting queue, counted to 1,000. Null if further back, or not in the queue yet."""
     nextEligibleAt: Instant | None = None
-    """THROTTLED: estimated start. Null: time alone does not start it; `waits_for` has what does."""
+    """THROTTLED: estimated start. Null: time alone does not start it; see `quota_wait`."""
     since: Instant | None
     until: Instant | None
     """End of the time limit. Null if there is no time limit, or the job has ended."""
@@ -128,40 +131,39 @@ def explain(
     """
     job = record.job
     step = next(iter(record.open_steps), None)
+    wait = quota_wait(standing.stopped_by, standing.expected_at) if standing is not None else None
     if job.status.terminal or step is None:
         since, waits_for, until, then = job.completed_at, None, None, "An ended job never changes again."
         text = _ended(record)
     elif job.status is JobStatus.THROTTLED:
         since, until = job.staged_at or job.created_at, None
-        waits_for = "its place in line"
-        if standing is not None:
-            waits_for = wait_reason(standing.stopped_by, standing.position, standing.expected_at)
+        waits_for = "its admission"
+        if standing is not None and wait is not None:
+            waits_for = wait_reason(wait, standing.position)
         then = "After its admission it is QUEUED and starts."
         text = f"Job {job.job_id} is {job.status} since {iso(since)}. It waits for {waits_for}."
     elif job.status is JobStatus.WAITING_FOR_JOBS:
         since, waits_for, until = job.created_at, _others(missing or (), len(job.dependencies or ())), job.expires_at
-        then = "When they have ended, it goes on to its gates."
+        then = "After they have ended, its quotas are checked."
         text = f"Job {job.job_id} is {job.status}. It waits for {waits_for}, since {iso(since)}"
         text += f", until {iso(until)} at the latest." if until else "; there is no time limit."
     else:
         since, waits_for, until, then = _waiting(record, step, now)
         if directives_ahead is not None:
-            waits_for += f"; {_ahead(directives_ahead)} before its directive on the bus"
+            waits_for += f"; {_ahead(directives_ahead)} ahead of its directive on Service Bus"
         text = f"Job {job.job_id} is {job.status}. It waits for {waits_for}, since {iso(since)}"
         if until is not None and step.gated_until == until:
-            text += f"; it is asked again at {iso(until)}."
+            text += f"; checked again at {iso(until)}."
         else:
             text += f", until {iso(until)} at the latest." if until else "; there is no time limit."
     brought_here = _brought_here(last) if last is not None else None
-    if brought_here is not None and brought_here.rows:
-        rows = ", ".join(f"{row.machine} {row.state} on {row.event}" for row in brought_here.rows)
-        text += f" Event {brought_here.seq} brought it here by {rows} ({brought_here.rows[0].source})."
     outcomes = {} if job.status.terminal or step is None else _what_if(record, step, now)
     return Explanation(
         jobId=job.job_id,
         status=job.status,
         text=f"{text} {then}",
         waits_for=waits_for,
+        quota_wait=wait,
         gate=_blocked_by(record, step),
         since=_seconds(since),
         until=_seconds(until),
@@ -178,7 +180,7 @@ def explain(
 def _others(missing: Sequence[tuple[str, Job | None]], depends_on: int) -> str:
     """The jobs that a job waits for; none: their ends are being counted."""
     if not missing:
-        return f"the count of the ends of {depends_on} jobs"
+        return f"the check of its {depends_on} dependencies"
     named = [f"{job_id} ({job.status})" for job_id, job in missing[:_NAMED] if job is not None]
     more = f" and {len(missing) - _NAMED} more" if len(missing) > _NAMED else ""
     return f"{len(missing)} of the {depends_on} jobs that it depends on: {', '.join(named)}{more}"
@@ -216,8 +218,8 @@ def _ended(record: Record) -> str:
 
 def _ahead(directives: int) -> str:
     if directives >= MAX_SHOWN:
-        return f"more than {MAX_SHOWN} others lie"
-    return {0: "no other lies", 1: "one other lies"}.get(directives, f"{directives} others lie")
+        return f"more than {MAX_SHOWN} others are"
+    return {0: "no other is", 1: "one other is"}.get(directives, f"{directives} others are")
 
 
 def _waiting(record: Record, step: Step, now: datetime) -> tuple[datetime, str, datetime | None, str]:
@@ -226,7 +228,12 @@ def _waiting(record: Record, step: Step, now: datetime) -> tuple[datetime, str, 
     attempt = f"attempt {step.attempt_no} of {timings.max_attempts} of step {step.step_id}"
     match step.status:
         case StepStatus.INITIATED if step.due_at is not None and step.due_at > now:
-            return step.updated_at, f"the bus to take the directive of {attempt}", step.due_at, "Then it is sent again."
+            return (
+                step.updated_at,
+                f"the sending of {attempt}",
+                step.due_at,
+                "Then it is sent again.",
+            )
         case StepStatus.INITIATED:
             then = _after_failure(record, step, "ACK", timings.ack_backoffs, step.ack_failures)
             return step.updated_at, f"the ACK of {attempt} by service {step.service}", step.silent_until, then
@@ -238,30 +245,30 @@ def _waiting(record: Record, step: Step, now: datetime) -> tuple[datetime, str, 
             return step.updated_at, f"the RESULT of {attempt} by service {step.service}", step.silent_until, then
         case _ if job.status is JobStatus.PAUSED:
             since = job.drained_at or job.updated_at
-            return since, "a resume", None, f"Then step {step.step_id} goes on; nothing is in flight meanwhile."
+            return since, "a resume", None, f"After a resume, step {step.step_id} continues. No attempt is in progress."
         case _ if step.gated_since is not None:
             attempt = f"attempt {step.attempt_no + 1} of step {step.step_id}"
-            what = f"the guard {step.gated_by}, which lets {attempt} not go now"
-            return step.gated_since, what, step.gated_until, "When it is open, the attempt is dispatched."
+            what = f"the dispatch limit {step.gated_by}, for {attempt}"
+            return step.gated_since, what, step.gated_until, "When the limit allows it, the attempt is sent."
         case StepStatus.FAILED_RETRY:
             why = f"the backoff after {step.last_error_code or step.retry_cause} in {attempt}"
-            return step.updated_at, why, step.due_at, f"Then attempt {step.attempt_no + 1} is dispatched."
+            return step.updated_at, why, step.due_at, f"Then attempt {step.attempt_no + 1} is sent."
         case _:
             return (
                 job.updated_at,
                 f"the dispatch of step {step.step_id}",
                 None,
-                "It is due now; the sweeper sees to it.",
+                "It is due now; the sweeper repairs it if it is late.",
             )
 
 
 def _after_failure(record: Record, step: Step, what: str, backoffs: tuple[float, ...], failures: int) -> str:
     if record.job.status is JobStatus.CANCELLING:
-        return f"If no {what} comes by then, the job is CANCELLED."
+        return f"If no {what} arrives by then, the job is CANCELLED."
     if step.attempt_no >= step.timings.max_attempts:
-        return f"If no {what} comes by then, the attempts are used up and the job is FAILED_FINAL."
+        return f"If no {what} arrives by then, the job is FAILED_FINAL: it was the last attempt."
     wait_s = backoffs[min(failures + 1, len(backoffs)) - 1]
-    return f"If no {what} comes by then, attempt {step.attempt_no + 1} follows after about {wait_s:g} s."
+    return f"If no {what} arrives by then, attempt {step.attempt_no + 1} follows after about {wait_s:g} s."
 
 
 def _what_if(record: Record, step: Step, now: datetime) -> dict[str, Outcome]:

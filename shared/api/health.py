@@ -56,9 +56,9 @@ class WorkInProgress(Response):
     queued_oldest_seconds: float
     """Seconds since the POST of the oldest QUEUED job. 0 if none is QUEUED."""
     unacked: int
-    """Number of attempts that are INITIATED and not yet ACKed."""
+    """Number of attempts without an ACK (INITIATED)."""
     unacked_oldest_seconds: float
-    """Age of the oldest such attempt."""
+    """Age of the oldest attempt without an ACK. 0 if there is none."""
 
 
 class SweeperState(Response):

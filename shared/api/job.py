@@ -122,7 +122,7 @@ class Step(Response):
     gated_since: Instant | None = None
     """Time when a dispatch limit of the service or lane began to delay the next attempt."""
     gated_by: str | None = None
-    """That dispatch limit, as `service:ocr` or `lane:3`."""
+    """Dispatch limit that delays the next attempt, as `service:ocr` or `lane:3`."""
     gated_until: Instant | None = None
     """Time of the next check of the dispatch limit."""
     attempt_deadline_at: Instant | None
@@ -169,7 +169,7 @@ class JobLinks(Response):
     steps: str
     events: str
     cancel: str
-    """For POST."""
+    """URL for POST."""
 
 
 class Job(Response):
@@ -253,8 +253,7 @@ class JobLine(Response):
     current_step_id: str | None
     """Null if the job has ended."""
     seq: int
-    """Number of the event that `status` and `current_step_id` are as of. For a job that has not ended, the item can be
-    one sweep old."""
+    """Event number of `status` and `current_step_id`. For a job that has not ended, the item can be one sweep old."""
     labels: dict[str, str]
     created_at: Instant
     links: JobLinks
@@ -272,7 +271,7 @@ class DeadLetterLinks(JobLinks):
     """Paths of the failed job."""
 
     redrive: str
-    """For POST."""
+    """URL for POST."""
 
 
 class DeadLetter(Response):

@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, StrictBool
 
 from shared.api.job import JobLinks
 from shared.api.response import Instant, JobId, JobStatusName, Problem, RequestBody, Response, Why
+from shared.api.wait_reason import QuotaWait
 from shared.contracts.envelope import Line
 
 
@@ -23,9 +24,10 @@ class Accepted(Response):
     position: int | None = None
     """Waiting jobs only. Queue position at submission."""
     nextEligibleAt: Instant | None = None
-    """Set while the job waits: estimated start. Null: time alone does not start it; `waits_for` has what does."""
+    """Set while the job waits: estimated start. Null: time alone does not start it; see `quota_wait`."""
     waits_for: str | None = None
-    """Set while the job waits: the cause in words, with actor, reason and times of a hold, and what starts the job."""
+    """Set while the job waits: `quota_wait` and the position, in one sentence."""
+    quota_wait: QuotaWait | None = None
 
 
 class DryRoute(Response):

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, WithJsonSchema
 
 from shared.api.response import Cursor, Instant, JobId, Response
-from shared.api.wait_reason import wait_reason
+from shared.api.wait_reason import QuotaWait, quota_wait, wait_reason
 from shared.core.gates import rate
 from shared.core.gates.admission import QueuedJob
 from shared.core.gates.admission_state import AdmissionState
@@ -190,13 +190,14 @@ class WaitingJob(Response):
     """That quota, in words."""
     why: ShutName
     """HELD: the quota is held. FULL: the limit of active jobs is reached. RATE: the rate is reached. BREAKER: too many
-    of its jobs ended badly. LINE: other jobs are before it."""
+    of its jobs failed. LINE: other jobs are ahead of it."""
     nextEligibleAt: Instant | None
     """Estimated start. Null: time alone does not start it. HELD: it starts after the quota is resumed; FULL: after a
     job of this quota ends, or, over all tenants, after an allocation; RATE: as the rate allows; BREAKER: after enough
-    jobs have ended well; LINE: after the jobs before it."""
+    jobs have succeeded; LINE: after the jobs ahead of it."""
     waits_for: str | None = None
-    """The cause in words, with actor, reason and times of a hold, and what starts the job."""
+    """`quota_wait` and the position, in one sentence."""
+    quota_wait: QuotaWait | None = None
 
 
 class WaitingPage(Response):
@@ -218,7 +219,7 @@ class QuotaLogEntry(Response):
     reason: str
     at: Instant
     data: dict[str, Any]
-    """`before` and `after`; with `breaker` where that moved. JOB_ADMITTED: `after` has the `job_id`."""
+    """States `before` and `after`, and `breaker` if its state changed. JOB_ADMITTED: `after` has the `job_id`."""
     prev_hash: str
     hash: str
 
@@ -300,6 +301,7 @@ def quota_change(before: GateState, after: GateState, now: Quota) -> QuotaChange
 def waiting_job(standing: QueuePosition, position: int) -> WaitingJob:
     candidate, verdict = standing.waiting.candidate, standing.stopped_by
     assert verdict.blocked_by is not None
+    wait = quota_wait(verdict, standing.expected_at)
     return WaitingJob.of(
         candidate,
         jobId=candidate.job_id,
@@ -310,7 +312,8 @@ def waiting_job(standing: QueuePosition, position: int) -> WaitingJob:
         gate=verdict.gate.words,
         why=verdict.blocked_by.value,
         nextEligibleAt=standing.expected_at,
-        waits_for=wait_reason(verdict, position, standing.expected_at),
+        waits_for=wait_reason(wait, position),
+        quota_wait=wait,
     )
 
 

@@ -18,7 +18,7 @@ _MOST = 10_000_000
 
 def _not_nobody(value: int) -> int:
     if value == 0:
-        raise ValueError("must be at least 1; to let nobody in, hold the gate")
+        raise ValueError("must be at least 1; to start no job, hold the quota")
     return value
 
 

@@ -47,7 +47,7 @@ class WhatIf(Response):
     """Result that a redrive would have now."""
 
     outcome: str
-    """MOVED, IGNORED, REFUSED or REJECTED."""
+    """MOVED, IGNORED or REJECTED."""
     why: str | None
 
 

@@ -1,9 +1,10 @@
-"""Why a job waits for a quota, and what starts it, in words."""
+"""The reason why a job waits for a quota, and what starts it, in words."""
 
 from __future__ import annotations
 
 from datetime import datetime
 
+from shared.api.response import Response
 from shared.core.gates.admission_state import BlockReason, GateVerdict
 from shared.core.gates.queue_position import MAX_POSITION
 from shared.core.gates.rules import OVER_ALL, GateKind, Hold
@@ -12,18 +13,32 @@ _STARTS_AFTER = {
     BlockReason.HELD: "the quota is resumed",
     BlockReason.FULL: "a job of this quota ends",
     BlockReason.RATE: "the rate allows its start",
-    BlockReason.BREAKER: "enough jobs of this type have ended well",
-    BlockReason.LINE: "the jobs before it",
+    BlockReason.BREAKER: "enough jobs of this type have succeeded",
+    BlockReason.LINE: "the jobs ahead of it",
 }
 
 
-def wait_reason(verdict: GateVerdict, position: int | None, expected_at: datetime | None) -> str:
-    """The quota that stops the job and the cause, the job's position, and what starts the job."""
+class QuotaWait(Response):
+    """A job's wait for a quota, in words."""
+
+    cause: str
+    """Quota that stops the job, and its state. Of a hold: with actor, reason and times."""
+    starts: str
+    """Condition that starts the job."""
+
+
+def quota_wait(verdict: GateVerdict, expected_at: datetime | None) -> QuotaWait:
+    """The parts of `wait_reason`."""
+    starts = f"after {_starts_after(verdict)}"
+    if expected_at is not None and verdict.blocked_by is not BlockReason.HELD:
+        starts = f"{starts}, estimated at {iso(expected_at)}"
+    return QuotaWait(cause=_cause(verdict), starts=starts)
+
+
+def wait_reason(wait: QuotaWait, position: int | None) -> str:
+    """The cause, the job's position in the waiting queue, and the condition that starts the job."""
     place = position if position is not None else f"over {MAX_POSITION:,}"
-    text = f"{_cause(verdict)}; its position in line is {place}; it starts after {_starts_after(verdict)}"
-    if expected_at is None or verdict.blocked_by is BlockReason.HELD:
-        return text
-    return f"{text}, estimated at {iso(expected_at)}"
+    return f"{wait.cause}; position {place}; starts {wait.starts}"
 
 
 def iso(instant: datetime | None) -> str | None:
@@ -51,15 +66,15 @@ def _cause(verdict: GateVerdict) -> str:
             return f"{quota}, which is held{_hold(verdict.hold, names_actor=verdict.gate.kind not in OVER_ALL)}"
         case BlockReason.FULL:
             limit = verdict.rule.max_active if verdict.rule is not None else None
-            return f"{quota}, which has as many jobs inside as it may have" + (f" ({limit})" if limit else "")
+            return f"{quota}, which has its maximum of active jobs" + (f" ({limit})" if limit else "")
         case BlockReason.RATE:
-            return f"{quota}, which starts no more at its rate now"
+            return f"{quota}, which has reached its rate"
         case _:
-            return f"{quota}, which is open, and others wait before it"
+            return f"{quota}, which has other jobs ahead"
 
 
 def _hold(hold: Hold | None, *, names_actor: bool) -> str:
-    """Who holds it, since when, until when and why. Actor and reason of a quota over all tenants may name a tenant."""
+    """Actor, times and reason. Of a quota over all tenants without actor and reason, which may name a tenant."""
     if hold is None:
         return ""
     by, reason = (f" by {hold.actor}", f" ({hold.reason})") if names_actor else ("", "")
@@ -72,7 +87,7 @@ def _breaker(verdict: GateVerdict) -> str:
     if verdict.gate.kind is GateKind.TYPE:
         whose = f"the breaker of type {verdict.gate.name} of tenant {verdict.gate.tenant}"
     elif verdict.opens_at is None:
-        return f"{whose}, which is half-open and lets few in at once, of all tenants"
+        return f"{whose}, which is half-open and admits few jobs at a time, over all tenants"
     if verdict.allowed or verdict.opens_at is None:
-        return f"{whose}, which is half-open and lets {verdict.allowed} in at once"
+        return f"{whose}, which is half-open and admits {verdict.allowed} at a time"
     return f"{whose}, which is open until {iso(verdict.opens_at)}"

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from shared.api.wait_reason import wait_reason
+from shared.api.wait_reason import quota_wait, wait_reason
 from shared.core.gates.admission_state import BlockReason, GateVerdict
 from shared.core.gates.rules import Gate, GateKind, Hold, Rule
 from tests.jobs import START
@@ -46,38 +46,38 @@ SLOT = "after a job of its tenant ends, or after the next allocation among tenan
         (
             GateVerdict(TENANT, BlockReason.FULL, rule=Rule(max_active=2)),
             None,
-            "the quota of tenant acme, which has as many jobs inside as it may have (2)",
+            "the quota of tenant acme, which has its maximum of active jobs (2)",
             "after a job of this quota ends",
         ),
         (
             GateVerdict(PLATFORM, BlockReason.FULL, rule=Rule(max_active=2)),
             None,
-            "the quota of platform, which has as many jobs inside as it may have (2)",
+            "the quota of platform, which has its maximum of active jobs (2)",
             SLOT,
         ),
         (
             GateVerdict(TENANT, BlockReason.RATE, LATER),
             LATER,
-            "the quota of tenant acme, which starts no more at its rate now",
+            "the quota of tenant acme, which has reached its rate",
             "after the rate allows its start, estimated at 2026-01-27T10:05:00Z",
         ),
         (
             GateVerdict(PLATFORM, BlockReason.RATE),
             None,
-            "the quota of platform, which starts no more at its rate now",
+            "the quota of platform, which has reached its rate",
             "after the next allocation among tenants grants its tenant a start",
         ),
         (
             GateVerdict(OCR, BlockReason.BREAKER, LATER, allowed=0),
             None,
             "the breaker of type OCR of tenant acme, which is open until 2026-01-27T10:05:00Z",
-            "after enough jobs of this type have ended well",
+            "after enough jobs of this type have succeeded",
         ),
         (
             GateVerdict(TENANT, BlockReason.LINE),
             None,
-            "the quota of tenant acme, which is open, and others wait before it",
-            "after the jobs before it",
+            "the quota of tenant acme, which has other jobs ahead",
+            "after the jobs ahead of it",
         ),
     ],
 )
@@ -85,4 +85,6 @@ def test_a_waiting_job_names_the_cause_and_what_starts_it(
     verdict: GateVerdict, expected_at: datetime | None, cause: str, starts: str
 ) -> None:
     """A job's end starts no job behind a hold."""
-    assert wait_reason(verdict, 2, expected_at) == f"{cause}; its position in line is 2; it starts {starts}"
+    wait = quota_wait(verdict, expected_at)
+    assert (wait.cause, wait.starts) == (cause, starts)
+    assert wait_reason(wait, 2) == f"{cause}; position 2; starts {starts}"

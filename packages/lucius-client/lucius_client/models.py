@@ -103,7 +103,7 @@ class BulkLinks(Message):
 
     self: str
     items: str
-    cancel: Annotated[str, Field(description="For POST.")]
+    cancel: Annotated[str, Field(description="URL for POST.")]
 
 
 class BulkPreview(Message):
@@ -152,8 +152,8 @@ class DeadLetterLinks(Message):
     self: str
     steps: str
     events: str
-    cancel: Annotated[str, Field(description="For POST.")]
-    redrive: Annotated[str, Field(description="For POST.")]
+    cancel: Annotated[str, Field(description="URL for POST.")]
+    redrive: Annotated[str, Field(description="URL for POST.")]
 
 
 class DefaultSecret(Message):
@@ -530,7 +530,7 @@ class JobLinks(Message):
     self: str
     steps: str
     events: str
-    cancel: Annotated[str, Field(description="For POST.")]
+    cancel: Annotated[str, Field(description="URL for POST.")]
 
 
 class Live(Message):
@@ -757,7 +757,7 @@ class QuotaLogEntry(Message):
     data: Annotated[
         dict[str, Any],
         Field(
-            description="`before` and `after`; with `breaker` where that moved. JOB_ADMITTED: `after` has the `job_id`."
+            description="States `before` and `after`, and `breaker` if its state changed. JOB_ADMITTED: `after` has the `job_id`."
         ),
     ]
     prev_hash: str
@@ -826,6 +826,17 @@ class QuotaThrottle(Message):
     at: AwareDatetime
     until: Annotated[AwareDatetime | None, Field(description="End of the hold. Null: until a resume.")]
     max_per_hour: int
+
+
+class QuotaWait(Message):
+    """
+    A job's wait for a quota, in words.
+    """
+
+    cause: Annotated[
+        str, Field(description="Quota that stops the job, and its state. Of a hold: with actor, reason and times.")
+    ]
+    starts: Annotated[str, Field(description="Condition that starts the job.")]
 
 
 class Reference(Message):
@@ -1095,19 +1106,17 @@ class WaitingJob(Message):
     why: Annotated[
         Literal["HELD", "FULL", "RATE", "BREAKER", "LINE"],
         Field(
-            description="HELD: the quota is held. FULL: the limit of active jobs is reached. RATE: the rate is reached. BREAKER: too many\nof its jobs ended badly. LINE: other jobs are before it."
+            description="HELD: the quota is held. FULL: the limit of active jobs is reached. RATE: the rate is reached. BREAKER: too many\nof its jobs failed. LINE: other jobs are ahead of it."
         ),
     ]
     nextEligibleAt: Annotated[
         AwareDatetime | None,
         Field(
-            description="Estimated start. Null: time alone does not start it. HELD: it starts after the quota is resumed; FULL: after a\njob of this quota ends, or, over all tenants, after an allocation; RATE: as the rate allows; BREAKER: after enough\njobs have ended well; LINE: after the jobs before it."
+            description="Estimated start. Null: time alone does not start it. HELD: it starts after the quota is resumed; FULL: after a\njob of this quota ends, or, over all tenants, after an allocation; RATE: as the rate allows; BREAKER: after enough\njobs have succeeded; LINE: after the jobs ahead of it."
         ),
     ]
-    waits_for: Annotated[
-        str | None,
-        Field(description="The cause in words, with actor, reason and times of a hold, and what starts the job."),
-    ] = None
+    waits_for: Annotated[str | None, Field(description="`quota_wait` and the position, in one sentence.")] = None
+    quota_wait: QuotaWait | None = None
 
 
 class WaitingPage(Message):
@@ -1125,7 +1134,7 @@ class WhatIf(Message):
     Result that a redrive would have now.
     """
 
-    outcome: Annotated[str, Field(description="MOVED, IGNORED, REFUSED or REJECTED.")]
+    outcome: Annotated[str, Field(description="MOVED, IGNORED or REJECTED.")]
     why: str | None
 
 
@@ -1141,8 +1150,10 @@ class WorkInProgress(Message):
     queued_oldest_seconds: Annotated[
         float, Field(description="Seconds since the POST of the oldest QUEUED job. 0 if none is QUEUED.")
     ]
-    unacked: Annotated[int, Field(description="Number of attempts that are INITIATED and not yet ACKed.")]
-    unacked_oldest_seconds: Annotated[float, Field(description="Age of the oldest such attempt.")]
+    unacked: Annotated[int, Field(description="Number of attempts without an ACK (INITIATED).")]
+    unacked_oldest_seconds: Annotated[
+        float, Field(description="Age of the oldest attempt without an ACK. 0 if there is none.")
+    ]
 
 
 class Accepted(Message):
@@ -1172,15 +1183,13 @@ class Accepted(Message):
     nextEligibleAt: Annotated[
         AwareDatetime | None,
         Field(
-            description="Set while the job waits: estimated start. Null: time alone does not start it; `waits_for` has what does."
+            description="Set while the job waits: estimated start. Null: time alone does not start it; see `quota_wait`."
         ),
     ] = None
     waits_for: Annotated[
-        str | None,
-        Field(
-            description="Set while the job waits: the cause in words, with actor, reason and times of a hold, and what starts the job."
-        ),
+        str | None, Field(description="Set while the job waits: `quota_wait` and the position, in one sentence.")
     ] = None
+    quota_wait: QuotaWait | None = None
 
 
 class Bulk(Message):
@@ -1504,7 +1513,7 @@ class JobLine(Message):
     seq: Annotated[
         int,
         Field(
-            description="Number of the event that `status` and `current_step_id` are as of. For a job that has not ended, the item can be\none sweep old."
+            description="Event number of `status` and `current_step_id`. For a job that has not ended, the item can be one sweep old."
         ),
     ]
     labels: dict[str, str]
@@ -1824,7 +1833,9 @@ class Step(Message):
         AwareDatetime | None,
         Field(description="Time when a dispatch limit of the service or lane began to delay the next attempt."),
     ] = None
-    gated_by: Annotated[str | None, Field(description="That dispatch limit, as `service:ocr` or `lane:3`.")] = None
+    gated_by: Annotated[
+        str | None, Field(description="Dispatch limit that delays the next attempt, as `service:ocr` or `lane:3`.")
+    ] = None
     gated_until: Annotated[AwareDatetime | None, Field(description="Time of the next check of the dispatch limit.")] = (
         None
     )
@@ -1937,7 +1948,8 @@ class Explanation(Message):
         "CANCELLED",
     ]
     text: Annotated[str, Field(description="Summary in one paragraph.")]
-    waits_for: str | None
+    waits_for: Annotated[str | None, Field(description="Condition that the job waits for. Null if it has ended.")]
+    quota_wait: Annotated[QuotaWait | None, Field(description="THROTTLED: the parts of `waits_for`.")] = None
     gate: Annotated[
         Literal["PAUSED", "LANE_BACKLOG", "THROTTLED", "GATED"] | None,
         Field(
@@ -1955,7 +1967,7 @@ class Explanation(Message):
     ] = None
     nextEligibleAt: Annotated[
         AwareDatetime | None,
-        Field(description="THROTTLED: estimated start. Null: time alone does not start it; `waits_for` has what does."),
+        Field(description="THROTTLED: estimated start. Null: time alone does not start it; see `quota_wait`."),
     ] = None
     since: AwareDatetime | None
     until: Annotated[

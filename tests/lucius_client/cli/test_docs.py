@@ -149,7 +149,7 @@ def test_the_commands_of_governance(stack: RunningStack, checkout: Path, tenant:
     gaps = [(later - earlier).total_seconds() for earlier, later in itertools.pairwise(times)]
     assert gaps == pytest.approx([600.0] * 7, abs=0.01)
     watched = shell("watch", line[0]["jobId"])
-    assert re.search(r"which starts no more at its rate now; position 1, for \d+[ms]; starts in \d+m", watched)
+    assert re.search(r"which has reached its rate; position 1, for \d+[ms]; starts in \d+m", watched)
     shell("priority", line[-1]["jobId"])
     assert [each["jobId"] for each in waiting()] == [line[-1]["jobId"], *(each["jobId"] for each in line[:-1])]
     raised = shell("raise", line[-1]["jobId"])

@@ -16,7 +16,7 @@ from tests.lucius_client.stub_api import CannedResponse, serving
 
 A, B = "job_aaaa1111", "job_aaaa2222"
 BULK = by_model()["BulkPage"]["bulks"][0]
-MISSING = CannedResponse(404, samples.problem(404, "JOB_NOT_FOUND", detail="there is no job job_aaaa"))
+MISSING = CannedResponse(404, samples.problem(404, "JOB_NOT_FOUND", detail="job not found: job_aaaa"))
 NO_TENANT = CannedResponse(400, samples.problem(400, "TENANT_REQUIRED"))
 
 

@@ -21,7 +21,7 @@ from tests.lucius_client.stub_api import CannedResponse, serving
 
 NOW = START + timedelta(minutes=3)
 HOLD = Hold(reason="repair; until noon", actor="user:1", at=START)
-HELD = "tenant acme, which is held by user:1 since 2026-01-27T10:00:00Z (repair; until noon)"
+HELD = "the quota of tenant acme, which is held by user:1 since 2026-01-27T10:00:00Z (repair; until noon)"
 FAILED = {"error_code": "INPUT_BROKEN", "error_message": "not a PDF", "attempts_total": 1}
 ENDED = {"completed_at": "2026-01-27T10:02:05Z"}
 
@@ -44,7 +44,7 @@ def explained(blocked_by: BlockReason | None = None, **standing: Any) -> dict[st
         (explained(BlockReason.HELD), f"{HELD}; position 2, for 3m; starts after the quota is resumed"),
         (
             explained(BlockReason.RATE, position=None, expected_at=NOW + timedelta(minutes=5)),
-            "tenant acme, which starts no more at its rate now; position unknown, for 3m; starts in 5m",
+            "the quota of tenant acme, which has reached its rate; position unknown, for 3m; starts in 5m",
         ),
         (explained(), "the dispatch of step ocr, for 3m"),
         (

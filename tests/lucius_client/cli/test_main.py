@@ -39,6 +39,21 @@ def test_help_has_a_short_form() -> None:
         assert "Usage: lucius" in completed.stdout
 
 
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        (("job", "shw"), "no such command 'shw'; did you mean 'show'? (see lucius job --help)"),
+        (("event", "add"), "no such command 'add'; commands: list (see lucius event --help)"),
+        (("job", "show"), "missing argument 'ID' (see lucius job show --help)"),
+        (("health", "--zzz"), "no such option: --zzz (see lucius health --help)"),
+    ],
+)
+def test_wrong_usage_is_one_line(words: tuple[str, ...], line: str) -> None:
+    """As every other error, with the help that has the right words; exit code 2."""
+    completed = run_main(*words)
+    assert (completed.returncode, completed.stdout, completed.stderr) == (2, "", f"lucius: {line}\n")
+
+
 def test_protocols_are_listed(stack: RunningStack) -> None:
     """`lucius protocols` lists request types and steps."""
     assert "OCR_EMBEDDING_SIS" in stdout_of(stack, "protocols", "-o", "ids").split()
@@ -68,7 +83,7 @@ def test_health_protocols_and_rejected_messages(stack: RunningStack) -> None:
         (
             ("submit", INVOICE, "-p", "OCR", "--payload", '{"dpi": 1}', "--again"),
             3,
-            "lucius: the request does not fit",
+            "lucius: the job request does not match",
         ),
         (("submit", "nowhere.pdf", "-p", "OCR"), 2, "lucius: no such file: nowhere.pdf"),
         (("submit", INVOICE, "-p", "OCR", "--ask", "Who?"), 2, "lucius: --ask needs a protocol with a SIS step"),

@@ -32,7 +32,7 @@ def test_both_versions_are_shown() -> None:
 @pytest.mark.parametrize(
     ("problem", "text"),
     [
-        ({"code": "JOB_NOT_FOUND", "detail": "there is no job nope"}, "job not found: nope (JOB_NOT_FOUND)"),
+        ({"code": "JOB_NOT_FOUND", "detail": "job not found: nope"}, "job not found: nope (JOB_NOT_FOUND)"),
         (
             {"code": "HOOK_NOT_FOUND", "detail": "there is no webhook of yours: a b"},
             "there is no webhook of yours: a b (HOOK_NOT_FOUND)",

@@ -191,7 +191,7 @@ def test_a_document_whose_job_failed_is_not_submitted_silently() -> None:
 def test_a_job_that_waits_is_shown_with_its_quota() -> None:
     """The response of the API has it; others have no such column."""
     waits = samples.accepted() | {"status": "THROTTLED", "gate": "tenant demo", "position": 2, "nextEligibleAt": None}
-    waits["waits_for"] = f"the quota of {HELD}; its position in line is 2; it starts after the quota is resumed"
+    waits["quota_wait"] = {"cause": HELD, "starts": "after the quota is resumed"}
     with serving(OCR, CannedResponse(202, waits)) as api:
         shown = run_main(*SUBMIT, api=api.url).stdout.splitlines()
     assert shown[0].endswith("waits for")

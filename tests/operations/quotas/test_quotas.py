@@ -181,7 +181,7 @@ async def test_a_waiting_job_names_what_it_waits_for(world: World) -> None:
     answer = accepted(second)
     assert (answer.status, answer.gate, answer.position) == (JobStatus.THROTTLED, "tenant tenant_a", 1)
     assert answer.nextEligibleAt is None  # time alone does not start it
-    assert str(answer.waits_for).endswith("(1); its position in line is 1; it starts after a job of this quota ends")
+    assert str(answer.waits_for).endswith("(1); position 1; starts after a job of this quota ends")
     record = await world.job(job_id)
     standing = await read_position(world.context, record.job)
     text = explain(record, world.clock.now(), None, standing=standing)
@@ -191,7 +191,7 @@ async def test_a_waiting_job_names_what_it_waits_for(world: World) -> None:
         1,
         None,
     )
-    assert "tenant tenant_a, which has as many jobs inside as it may have (1)" in text.text
+    assert "tenant tenant_a, which has its maximum of active jobs (1)" in text.text
     world.clock.advance(90)
     await dispatch(world, first)
     await service_sends(world, first, "RESULT", 1)

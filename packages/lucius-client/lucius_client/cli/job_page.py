@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -24,8 +23,6 @@ _NEXT = {
     "PAUSING": "lucius job resume {jobId}",
     "PAUSED": "lucius job resume {jobId}",
 }
-#: the text of the API about a job that waits for a quota
-_QUOTA = re.compile(r"(?:the quota of )?(?P<cause>.+); its position in line is [^;]+; it (?P<starts>starts [^;]+)$")
 TRANSITIONS = Listing(
     "transitions",
     "source",
@@ -64,7 +61,7 @@ def next_command(job: Json) -> str:
 
 
 def explanation(session: Session, job_id: str) -> Json | None:
-    """Why the job is where it is; None: this API does not explain it."""
+    """Returns the explanation of the job's state. None: this API has none."""
     try:
         return session.client.explain(job_id).plain()
     except (Refused, NotLucius):
@@ -84,17 +81,16 @@ def waiting(explained: Json | None, now: datetime | None = None) -> str | None:
 
 
 def at_a_quota(row: Json, passed: str = "", now: datetime | None = None) -> str | None:
-    """`tenant acme, which is held by user:1; position 2; starts after a resume`; None: it waits for none."""
-    quota = _QUOTA.match(row.get("waits_for") or "")
-    if quota is None:
+    """`the quota of tenant acme, which is held by user:1; position 2; starts after a resume`, or None."""
+    wait, start = row.get("quota_wait"), row.get("nextEligibleAt")
+    if not wait:
         return None
-    start = row.get("nextEligibleAt")
-    starts = f"starts {age_of(start, now)}" if start else quota["starts"]
-    return f"{quota['cause']}; position {row.get('position') or 'unknown'}{passed}; {starts}"
+    starts = age_of(start, now) if start else wait["starts"]
+    return f"{wait['cause']}; position {row.get('position') or 'unknown'}{passed}; starts {starts}"
 
 
 def in_one_sentence(explained: Json, job: Json | None) -> str:
-    """Why a job is where it is; `job` is the job itself if it has ended."""
+    """Returns the reason of a job's state; `job` is the job itself if it has ended."""
     if job is None:
         reason = waiting(explained)
         return f"Job {explained['jobId']} is {explained['status']}" + (f": it waits for {reason}." if reason else ".")
