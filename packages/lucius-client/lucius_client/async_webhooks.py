@@ -1,4 +1,4 @@
-"""Webhooks: the part of the asynchronous client that says where events are posted to."""
+"""Webhooks: the part of the asynchronous client that manages URLs that receive events."""
 
 from __future__ import annotations
 
@@ -48,13 +48,12 @@ class AsyncWebhooks(ABC):
         tenant: str | None = None,
         key: str | None = None,
     ) -> HookSecret:
-        """Have a tenant's events posted to an https address; only this result shows the secret that signs them.
+        """Creates a webhook for a tenant's events. Only this result has the secret that signs them.
 
-        `format` is `cloudevents`, `slack` or `teams`. An event has to fit `types` (as `job.completed`), `job_types` and
-        `labels`, where they are given. `after`: the `sequence` of an event, for those after it that are kept; None:
-        from now on. `tenant` is for operators of all tenants, here and below. The
-        same `key` with the same arguments is the same webhook, with its secret, until it is changed, rotated or
-        removed; None: a random one, for repetitions within this call.
+        `format` is `cloudevents`, `slack` or `teams`. An event must match `types` (as `job.completed`), `job_types` and
+        `labels`, if given. `after`: `sequence` of the last event to skip; None: only new events. `tenant` is for
+        operators of all tenants, here and below. The same `key` with the same arguments returns the same webhook with
+        its secret, until it is changed, rotated or deleted; None: a random key, for retries within this call.
         """
         lets_in = webhook_filter(types, job_types, labels)
         members = {"url": url, "format": format, "description": description, "filter": lets_in, "after": after}
@@ -71,10 +70,9 @@ class AsyncWebhooks(ABC):
     async def change_webhook(
         self, hook_id: str, changes: Mapping[str, Any], *, tenant: str | None = None
     ) -> HookDetail:
-        """Change `url`, `format`, `filter`, `description` or `enabled`; what is not named stays.
+        """Change `url`, `format`, `filter`, `description` or `enabled`; other fields keep their values.
 
-        `filter` has `types`, `job_types` and `labels`, and takes the place of the whole old one; None lets every event
-        in.
+        `filter` has `types`, `job_types` and `labels`, and replaces the whole filter; None matches every event.
         """
         return await self._call(webhook_calls.change(hook_id, changes, tenant))
 
@@ -83,7 +81,7 @@ class AsyncWebhooks(ABC):
         await self._call(webhook_calls.remove(hook_id, tenant))
 
     async def test_webhook(self, hook_id: str, *, tenant: str | None = None) -> HookTest:
-        """Post a test event now; the result is what its receiver answered."""
+        """Sends a test event now; returns the endpoint's response."""
         return await self._call(webhook_calls.test(hook_id, tenant))
 
     async def rotate_webhook(self, hook_id: str, *, tenant: str | None = None) -> HookSecret:
@@ -95,13 +93,13 @@ class AsyncWebhooks(ABC):
         return await self._call(webhook_calls.resume(hook_id, tenant))
 
     async def callback_secret(self, *, tenant: str | None = None) -> DefaultSecret:
-        """The secret that signs what goes to the callback URLs of a tenant's jobs."""
+        """Secret that signs requests to the callback URLs of a tenant's jobs."""
         return await self._call(webhook_calls.default_secret(tenant))
 
     def deliveries(
         self, hook_id: str, *, state: str | None = None, tenant: str | None = None, limit: int | None = None
     ) -> AsyncIterator[Delivery]:
-        """What a webhook was to deliver: what waits, the oldest event first; then what has ended, the newest first.
+        """Deliveries of a webhook: pending ones, oldest event first; then ended ones, newest first.
 
         `state` is PENDING, DELIVERED or DEAD.
         """
@@ -114,5 +112,5 @@ class AsyncWebhooks(ABC):
         return await self._call(webhook_calls.redeliver(hook_id, number, name, tenant))
 
     async def webhook_log(self, hook_id: str, *, tenant: str | None = None) -> list[HookLogEntry]:
-        """What was done to a webhook, in order; also to one that was removed."""
+        """Changes of a webhook, in order; also of a deleted one."""
         return (await self._call(webhook_calls.log(hook_id, tenant))).entries

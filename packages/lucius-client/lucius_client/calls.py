@@ -187,7 +187,7 @@ def dismiss_dead_letter(job_id: str, reason: str) -> Call[Job]:
 
 
 def quota(tenant: str | None, job_type: str | None, source: str | None, name: str | None) -> Call[Quota]:
-    """A gate by its names; the tenant's own is the first of its list."""
+    """A quota by its names; the tenant's own is the first of its list."""
 
     def read(response: Response) -> Quota:
         found = _parse(QuotaPage, response).quotas
@@ -203,7 +203,7 @@ RuleNumbers = Mapping[str, int | Mapping[str, float | None] | None]
 
 
 def set_quota(known: Quota, numbers: RuleNumbers, *, reason: str, dry_run: bool) -> Call[QuotaChange]:
-    """Merge numbers into the rule of a gate as it was read; a null takes one out."""
+    """Merges numbers into the limits of a quota as read; null removes a limit."""
     body = {**numbers, "reason": reason}
     request = Request(
         "PATCH",
@@ -216,20 +216,20 @@ def set_quota(known: Quota, numbers: RuleNumbers, *, reason: str, dry_run: bool)
 
 
 def delete_quota(known: Quota, *, reason: str, dry_run: bool) -> Call[QuotaChange]:
-    """Take the rule of a gate as it was read away."""
+    """Deletes the limits of a quota as read."""
     query = {**quota_names(known), "reason": reason, **({"dryRun": "true"} if dry_run else {})}
     request = Request("DELETE", quota_path(known), query=query, headers={"If-Match": known.etag})
     return Call(request, _reader(QuotaChange))
 
 
 def reset_breaker(known: Quota, *, reason: str) -> Call[QuotaChange]:
-    """Close the breaker of a gate."""
+    """Closes a quota's circuit breaker."""
     request = _post(f"{quota_path(known)}:reset", {"reason": reason}, quota_names(known))
     return Call(request, _reader(QuotaChange))
 
 
 def limit(action: str, **members: Any) -> Call[QuotaChange]:
-    """Act on a gate; `action` is pause, resume or throttle, and members that are None are left out."""
+    """Holds, resumes or throttles a quota: `action` is pause, resume or throttle. Fields that are None are omitted."""
     body = {name: _text(value) if isinstance(value, date) else value for name, value in members.items()}
     given = {name: value for name, value in body.items() if value is not None}
     return Call(_post(f"/v1/limits/{action}", given), _reader(QuotaChange))
@@ -244,7 +244,7 @@ def quota_path(known: Quota) -> str:
 
 
 def quota_names(known: Quota) -> dict[str, str]:
-    """The names of the gate, with which it is found also where nothing is set for it."""
+    """Names of the quota, which find it even if it has no settings."""
     if known.name is not None:
         return _query(name=known.name)
     return _query(tenant=known.tenant, type=known.type, source=known.source)
@@ -290,7 +290,7 @@ def feed(after: str, query: Mapping[str, Any], wait_s: int) -> Request:
 
 
 def read_feed(response: Response) -> FeedPage:
-    """One page of a feed. Raises NotLucius where there is none."""
+    """One page of a feed. Raises NotLucius if there is none."""
     return _parse(FeedPage, response)
 
 
@@ -305,17 +305,17 @@ def poll_job(job_id: str, *, etag: str | None, wait_s: int, until: str | None = 
 
 
 def read_job(response: Response) -> Job:
-    """The job in a response. Raises NotLucius where there is none."""
+    """The job in a response. Raises NotLucius if there is none."""
     return _parse(Job, response)
 
 
 def read_sums(response: Response) -> ReceiptSums:
-    """One page of sums. Raises NotLucius where there is none."""
+    """One page of sums. Raises NotLucius if there is none."""
     return _parse(ReceiptSums, response)
 
 
 def json_object(response: Response) -> dict[str, Any]:
-    """The JSON object in a response. Raises NotLucius where there is none."""
+    """The JSON object in a response. Raises NotLucius if there is none."""
     try:
         body = json.loads(response.body)
     except ValueError as error:

@@ -106,7 +106,7 @@ class Client(Governance, Webhooks):
         return self._call(calls.submit_many(envelopes, dry_run=dry_run))
 
     def dry_run(self, envelope: EnvelopeLike) -> DryRun:
-        """What a submit of the envelope would do; nothing is written."""
+        """Returns the effect of a submit of the job request; writes nothing."""
         return self._call(calls.dry_run(envelope))
 
     def job(self, job_id: str, *, as_of: int | None = None) -> Job:
@@ -114,7 +114,7 @@ class Client(Governance, Webhooks):
         return self._call(calls.job(job_id, as_of=as_of))
 
     def changes(self, job_id: str, *, timeout_s: float | None = None) -> Iterator[Job]:
-        """The job now and after each change, until it has ended. Raises WaitTimeout after `timeout_s` seconds."""
+        """Yields the job now and after each change until its end. Raises WaitTimeout after `timeout_s` seconds."""
         return self._iterate(series.Changes(job_id, timeout_s, self._retries))
 
     def wait(self, job_id: str, *, timeout_s: float | None = None) -> Job:
@@ -123,14 +123,14 @@ class Client(Governance, Webhooks):
         return list(self._iterate(changes))[-1]
 
     def wait_admitted(self, job_id: str, *, timeout_s: float | None = None) -> Job:
-        """The job when its gates have let it in, or it has ended. Raises WaitTimeout after `timeout_s` seconds."""
+        """Returns the job after it is admitted or has ended. Raises WaitTimeout after `timeout_s` seconds."""
         changes = series.Changes(job_id, timeout_s, self._retries, until="admitted")
         return list(self._iterate(changes))[-1]
 
     def jobs(self, *, limit: int | None = None, **filters: Unpack[JobFilter]) -> Iterator[JobLine]:
         """Jobs, newest first. `label` is `key:value`; `since` and `until` (exclusive) bound the time of creation.
 
-        `limit` is the maximum number of lines. Pages are fetched when they are needed. Raises ValueError for a time
+        `limit` is the maximum number of jobs. Pages are fetched on demand. Raises ValueError for a time
         without time zone.
         """
         return self._iterate(series.jobs(filters, limit, self._retries))
@@ -144,7 +144,7 @@ class Client(Governance, Webhooks):
         return self._iterate(JobEvents(job_id, self._retries))
 
     def dead_letters(self, *, limit: int | None = None, **filters: Unpack[JobFilter]) -> Iterator[DeadLetter]:
-        """Jobs that ended FAILED_FINAL and that nobody has redriven or dismissed; the last that failed first.
+        """Failed jobs that are neither redriven nor dismissed, most recent first.
 
         The filter is that of `jobs`: `label` is `key:value`; `since` and `until` (exclusive) bound the time of
         creation. Raises ValueError for a time without time zone.
@@ -164,7 +164,7 @@ class Client(Governance, Webhooks):
         return self._call(calls.protocol(name))
 
     def explain(self, job_id: str) -> Explanation:
-        """What a job waits for, until when, and what happens then."""
+        """Explains a job's state: the condition it waits for, the time limit, and the effect afterwards."""
         return self._call(calls.explain(job_id))
 
     def receipt(self, job_id: str) -> Receipt:
@@ -198,11 +198,11 @@ class Client(Governance, Webhooks):
         return self._call(calls.control(job_id, "resume", reason))
 
     def admit(self, job_id: str, *, reason: str) -> Job:
-        """Let a job that waits go past its gates, once; for operators."""
+        """Admits a waiting job past its quotas, once. For operators."""
         return self._call(calls.control(job_id, "admit", reason))
 
     def set_priority(self, job_id: str, priority: str, *, reason: str) -> Job:
-        """Give a job that waits another priority, and so another place in line: low, normal, high or emergency."""
+        """Changes the priority of a waiting job, and so its queue position: low, normal, high or emergency."""
         return self._call(calls.set_priority(job_id, priority, reason))
 
     def redrive(self, job_id: str, *, reason: str | None = None, ignore_dependencies: bool = False) -> Job:
@@ -218,7 +218,7 @@ class Client(Governance, Webhooks):
         return self._call(calls.dependencies(job_id)).dependencies
 
     def dependants(self, job_id: str, *, limit: int | None = None) -> Iterator[RelatedJob]:
-        """The jobs that depend on a job; of one that did not succeed, those that waited for it."""
+        """Jobs that wait for a job. If it did not succeed, jobs that waited for it."""
         return self._iterate(series.dependants(job_id, limit, self._retries))
 
     def receipts(
@@ -229,7 +229,7 @@ class Client(Governance, Webhooks):
         until: datetime | None = None,
         by: str | None = None,
     ) -> Iterator[ReceiptSums]:
-        """What a tenant's jobs spent, in pages of up to 100 jobs, newest first: add them up.
+        """Sums of the time and attempts of a tenant's jobs, per page of up to 100 jobs, newest first. Add the pages up.
 
         `since` and `until` (exclusive) bound the time of creation; `by` is `type`, `source` or `priority`.
         """
@@ -237,7 +237,7 @@ class Client(Governance, Webhooks):
         return self._iterate(series.Sums(query, self._retries))
 
     def rejected(self, *, day: date | None = None, limit: int | None = None) -> Iterator[RejectedLine]:
-        """Messages that no job could take, newest first, of one UTC day; None: of today."""
+        """Messages of one UTC day that no job could accept, newest first. Default: today."""
         return self._iterate(series.rejected(day, limit, self._retries))
 
     def rejected_message(self, rejected_id: str) -> RejectedMessage:
@@ -245,15 +245,15 @@ class Client(Governance, Webhooks):
         return self._call(calls.rejected_message(rejected_id))
 
     def redrive_rejected(self, rejected_id: str) -> RejectedMessage:
-        """Apply a rejected message to its job again; `redriven_outcome` of the result is what came of it."""
+        """Applies a rejected message to its job again; `redriven_outcome` is the outcome."""
         return self._call(calls.redrive_rejected(rejected_id))
 
     def reconcile(self, *, dry_run: bool = False) -> Reconciled:
-        """Run the sweeper once; with `dry_run` it only lists what it would do."""
+        """Runs the sweeper once. With `dry_run` it only lists its actions."""
         return self._call(calls.reconcile(dry_run=dry_run))
 
     def live(self) -> Live:
-        """Whether the API runs. Raises Unreachable where it does not."""
+        """Checks that the API runs. Raises Unreachable if it does not."""
         return self._call(calls.live())
 
     def ready(self) -> Ready:

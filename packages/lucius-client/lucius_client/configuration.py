@@ -40,7 +40,7 @@ def headers_of(request: Request, token: str | None) -> dict[str, str]:
 
 
 def lower_names(headers: Mapping[str, str]) -> dict[str, str]:
-    """Headers under their names in lower case, as `Response` expects them."""
+    """Returns headers with their names in lower case, for `Response`."""
     return {name.lower(): value for name, value in headers.items()}
 
 

@@ -132,7 +132,7 @@ class KeyConflict(Conflicting):
 
 
 class RuleChanged(Refused):
-    """412: the gate was changed since it was read; read it and decide again."""
+    """412: the quota changed since it was read; read it again."""
 
 
 class TooLarge(Refused):
@@ -148,7 +148,7 @@ class Unavailable(Refused):
 
 
 class Overloaded(Unavailable):
-    """OVERLOADED: more submissions are in hand than the API takes at once; `retry_after_s` gives the time to wait."""
+    """OVERLOADED: the API has its maximum of submissions in progress; retry after `retry_after_s`."""
 
 
 class ServerFault(Refused):

@@ -48,12 +48,12 @@ class Response:
     body: bytes
 
     def header(self, name: str) -> str | None:
-        """One header by its name in any case; None where it is missing."""
+        """One header by its name in any case; None if it is missing."""
         return self.headers.get(name.lower())
 
     @property
     def retry_after_s(self) -> float | None:
-        """`Retry-After` in seconds, also where it is a date (RFC 9110 10.2.3); None: missing or malformed."""
+        """`Retry-After` in seconds, also if it is a date (RFC 9110 10.2.3); None: missing or malformed."""
         header = self.header("Retry-After")
         if header is None:
             return None

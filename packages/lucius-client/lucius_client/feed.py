@@ -25,7 +25,7 @@ _CROWDED_S = 5.0
 
 
 class Which(TypedDict, total=False):
-    """Which events, and how they are followed; what is left out does not matter.
+    """Selects events, and how they are followed. An omitted field matches everything.
 
     `cursor_file` keeps the position. `after` says where to begin instead: a cursor, `earliest` or `latest`; without
     both at the first event that is kept. `follow`: False ends at the end of the feed. `tenant_id` is for operators of
@@ -46,7 +46,7 @@ class Which(TypedDict, total=False):
 def events(client: Client, **which: Unpack[Which]) -> Iterator[PublicEvent]:
     """The events of a tenant, in the order of its feed, for ever or to its end; `Which` has the arguments.
 
-    Raises CursorExpired where what follows on the position is not kept any more: `problem.earliest` is where to go on;
+    Raises CursorExpired if what follows on the position is not kept any more: `problem.earliest` is where to go on;
     OSError and UnicodeDecodeError where the file cannot be used; ValueError where `types` is empty. The position is
     stored when the events before it were consumed.
     """
@@ -117,7 +117,7 @@ class Feed(Series[PublicEvent]):
     def store(self) -> None:
         """What came was consumed: the whole cursor or the one before is in the file, a crash leaves no part of it.
 
-        Raises OSError where it cannot be written.
+        Raises OSError if it cannot be written.
         """
         if self._file is None:
             return

@@ -41,7 +41,7 @@ class Governance(ABC):
     def _iterate(self, source: Series[T]) -> Iterator[T]: ...
 
     def incidents(self, *, limit: int | None = None, **filters: Unpack[IncidentFilter]) -> Iterator[Incident]:
-        """What a person has to look at, the last that was opened first; `state` is OPEN, RESOLVED, RETRIED, DISMISSED.
+        """Incidents, most recent first; `state` is OPEN, RESOLVED, RETRIED or DISMISSED.
 
         `kind` is JOB, BREAKER, SERVICE or ROW; `since` and `until` (exclusive) bound the time of the opening. Raises
         ValueError for a time without time zone.
@@ -53,7 +53,7 @@ class Governance(ABC):
         return self._call(calls.incident(incident_id))
 
     def resolve_incident(self, incident_id: str, *, reason: str) -> IncidentDetail:
-        """Say that what was to do is done; a repetition changes nothing. Raises Conflicting where it is settled."""
+        """Resolves an incident. Idempotent. Raises Conflicting if it is settled."""
         return self._call(calls.settle_incident(incident_id, "resolve", reason))
 
     def retry_incident(self, incident_id: str, *, reason: str) -> IncidentDetail:
@@ -61,7 +61,7 @@ class Governance(ABC):
         return self._call(calls.settle_incident(incident_id, "retry", reason))
 
     def dismiss_incident(self, incident_id: str, *, reason: str) -> IncidentDetail:
-        """Put an incident aside; its job is no dead letter any more. A repetition changes nothing."""
+        """Dismisses an incident; its job is no longer a dead letter. Idempotent."""
         return self._call(calls.settle_incident(incident_id, "dismiss", reason))
 
     def start_bulk(self, action: str, words: Mapping[str, Any], *, reason: str, key: str | None = None) -> Bulk:
@@ -86,15 +86,15 @@ class Governance(ABC):
     def bulk_items(
         self, bulk_id: str, *, tenant: str | None = None, outcome: str | None = None, limit: int | None = None
     ) -> Iterator[BulkItem]:
-        """What became of each job of a bulk; with `outcome` only those that are OPEN, DONE or REFUSED."""
+        """Outcomes of the jobs of a bulk operation; `outcome` selects OPEN, DONE or REFUSED."""
         return self._iterate(series.bulk_items(bulk_id, tenant, outcome, limit, self._retries))
 
     def cancel_bulk(self, bulk_id: str, *, tenant: str | None = None) -> Bulk:
-        """Stop the rest of a bulk; what is done stays done."""
+        """Cancels the rest of a bulk operation; completed actions remain."""
         return self._call(calls.cancel_bulk(bulk_id, tenant))
 
     def quotas(self, *, tenant: str | None = None, limit: int | None = None) -> Iterator[Quota]:
-        """The gates of a tenant, its own first; None: of the token's tenant, or for an operator of all tenants."""
+        """Quotas of a tenant, its own first. None: the token's tenant, or all tenants for operators of all tenants."""
         return self._iterate(series.quotas(tenant, limit, self._retries))
 
     def quota(
@@ -105,27 +105,28 @@ class Governance(ABC):
         source: str | None = None,
         name: str | None = None,
     ) -> Quota:
-        """The gate of a tenant, of one of its job types or of one of its sources, also where nothing is set for it.
+        """Quota of a tenant, of one of its job types or of one of its sources, even if it has no settings.
 
         `name`: one over all tenants (`platform`, `mode:BURST`, `type:OCR`, `service:ocr`, `lane:3`).
         """
         return self._call(calls.quota(tenant, job_type, source, name))
 
     def set_quota(self, quota: Quota, numbers: RuleNumbers, *, reason: str, dry_run: bool = False) -> QuotaChange:
-        """Merge `numbers` (`max_active`, `max_per_hour`, `burst`, `max_staged`, `emergency_max_active`) into the rule.
+        """Merges `numbers` into a quota's limits: `max_active`, `max_per_hour`, `burst`, `max_staged`,
+        `emergency_max_active`.
 
-        Of a job type's gate also `breaker`, with `failure_rate`, `min_calls` and `cooldown_s`; `{}` is one as it comes.
-        None takes a number out; what is not named stays. Raises RuleChanged where the gate was changed since `quota`
-        was read. `dry_run` tells how many jobs would go in, and writes nothing.
+        A quota of a job type also has `breaker` with `failure_rate`, `min_calls` and `cooldown_s`; `{}`: the defaults.
+        None removes a limit; other limits keep their values. Raises RuleChanged if the quota changed since `quota`
+        was read. With `dry_run` the result has the number of jobs that would start; nothing is written.
         """
         return self._call(calls.set_quota(quota, numbers, reason=reason, dry_run=dry_run))
 
     def delete_quota(self, quota: Quota, *, reason: str, dry_run: bool = False) -> QuotaChange:
-        """Take the rule of a gate away; a rule for every tenant then counts. Raises RuleChanged as `set_quota`."""
+        """Deletes the limits of a quota; limits for every tenant then apply. Raises RuleChanged as `set_quota`."""
         return self._call(calls.delete_quota(quota, reason=reason, dry_run=dry_run))
 
     def reset_breaker(self, quota: Quota, *, reason: str) -> QuotaChange:
-        """Close the breaker of a gate, and forget what it counted. Raises Conflicting where no rule gives it one."""
+        """Closes a quota's circuit breaker and resets its counts. Raises Conflicting if the quota has no breaker."""
         return self._call(calls.reset_breaker(quota, reason=reason))
 
     def hold_gate(
@@ -138,7 +139,7 @@ class Governance(ABC):
         name: str | None = None,
         until: datetime | None = None,
     ) -> QuotaChange:
-        """Let nobody in until `resume_gate`, or `until`; jobs that run go on. Repeated, it changes nothing."""
+        """Starts no job until `resume_gate` or `until`; running jobs continue. Idempotent."""
         members = {"tenant": tenant, "job_type": job_type, "source": source, "name": name, "until": until}
         return self._call(calls.limit("pause", reason=reason, **members))
 
@@ -153,7 +154,7 @@ class Governance(ABC):
         name: str | None = None,
         until: datetime | None = None,
     ) -> QuotaChange:
-        """Give a gate a rate until `resume_gate`, or `until`; the smaller of it and the rule's counts."""
+        """Limits a quota's rate until `resume_gate` or `until`; the lower of this rate and the quota's own applies."""
         members = {"tenant": tenant, "job_type": job_type, "source": source, "name": name, "until": until}
         return self._call(calls.limit("throttle", reason=reason, max_per_hour=max_per_hour, **members))
 
@@ -166,20 +167,20 @@ class Governance(ABC):
         source: str | None = None,
         name: str | None = None,
     ) -> QuotaChange:
-        """End the hold and the throttle of a gate."""
+        """Ends the hold and the throttle of a quota."""
         members = {"tenant": tenant, "job_type": job_type, "source": source, "name": name, "reason": reason}
         return self._call(calls.limit("resume", **members))
 
     def waiting(self, quota: Quota, *, limit: int | None = None) -> Iterator[WaitingJob]:
-        """Who waits for a gate, in order: at most the first thousand."""
+        """Jobs that wait for a quota, in order; at most the first 1,000."""
         return self._iterate(series.waiting(quota, limit, self._retries))
 
     def quota_log(self, quota: Quota, *, limit: int | None = None) -> Iterator[QuotaLogEntry]:
-        """Every change of a gate, in order."""
+        """Changes of a quota, in order."""
         return self._iterate(series.quota_log(quota, limit, self._retries))
 
     def usage(self, *, tenant: str | None = None, since: datetime | None = None, by: str | None = None) -> UsageReport:
-        """What the jobs of a tenant used of its gates, in whole hours from `since` (None: the last day) on.
+        """A tenant's use of its quotas, in whole hours from `since`. None: the last day.
 
         `by`: also sums for each `type`, `source` or `hour`.
         """

@@ -1,4 +1,4 @@
-"""What happens to a job, by its stream of server-sent events (R82; no I/O).
+"""Events of a job, from its stream of server-sent events (R82; no I/O).
 
 The API's answers are complete (docs/reference/events.md): one has events, or none after a while, and the position
 behind them. So a connection that is cut, or an API that starts again, costs one more request from the same position.
@@ -24,7 +24,7 @@ EVENT_STREAM = "text/event-stream"
 class JobEvents(Series[Event]):
     """The events of a job from `after` on (`earliest`, `latest` or an id of its stream), until it has ended.
 
-    `next` gives those of one answer, each once and in order: at once where there are some, else when some come, or
+    `next` gives those of one answer, each once and in order: at once if there are some, else when some come, or
     none after `LONG_POLL_S`. It raises NotLucius where the answer is no stream.
     """
 

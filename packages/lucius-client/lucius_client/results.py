@@ -48,7 +48,7 @@ class Result:
     media_type: str | None
     #: in bytes
     size: int
-    #: empty where it was written to a file of the caller's
+    #: empty if it was written to a file of the caller's
     content: bytes
 
 

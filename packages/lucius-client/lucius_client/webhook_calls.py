@@ -1,7 +1,7 @@
 """Each call of the API about webhooks: how to build the request and how to read the response (no I/O).
 
-A creation has an idempotency key. A rotation is sent once: repeated after a lost response, it would make another secret
-than one that somebody may have seen.
+A creation has an idempotency key. A rotation is sent once: if it were repeated after a lost response, it would replace
+a secret that is already in use.
 """
 
 from __future__ import annotations

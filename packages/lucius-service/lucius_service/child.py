@@ -48,7 +48,7 @@ def serve(descriptor: int, step: Step, settings: Settings) -> int:
 
 
 def limit_memory(mib: int) -> None:
-    """Limits the writable memory of this process, where the system can; logs where it cannot. 0: no limit."""
+    """Limits the writable memory of this process, where the system can; logs if it cannot. 0: no limit."""
     if not mib:
         return
     if sys.platform != "linux":

@@ -51,7 +51,7 @@ class _Child:
 
     @classmethod
     async def start(cls) -> _Child:
-        """A child that is ready. Raises SettingsError where its step cannot be prepared."""
+        """A child that is ready. Raises SettingsError if its step cannot be prepared."""
         ours, theirs = socket.socketpair()
         with theirs:
             child = cls(_this_program(theirs.fileno()), ours)
@@ -107,7 +107,7 @@ class _Child:
         raise _Ended(_how(self._process.returncode))
 
     def kill(self) -> None:
-        """Ends the process where it still runs, and frees what it held."""
+        """Ends the process if it still runs, and frees what it held."""
         # one that has closed its socket is at its end; one that was killed is gone at once
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(0.2 if self._reader_at_end() else 0)
@@ -151,7 +151,7 @@ class ChildWorker:
         self._replacing: set[asyncio.Task[None]] = set()
 
     async def start(self) -> None:
-        """Raises SettingsError where a child's step cannot be prepared."""
+        """Raises SettingsError if a child's step cannot be prepared."""
         if not hasattr(socket, "AF_UNIX"):
             raise SettingsError('isolation = "process" needs a system with Unix sockets')
         await asyncio.gather(*(self._add() for _ in range(self._size)))

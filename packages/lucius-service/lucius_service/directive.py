@@ -60,7 +60,7 @@ class Directive(BaseModel):
     output_ref: _Reference | None = None
     #: the step's result is the job's: it is copied to `output_ref`
     final: bool = False
-    #: place of the step in its last parallel group, from 0; 0 where it is the only last step
+    #: place of the step in its last parallel group, from 0; 0 if it is the only last step
     final_index: Annotated[int, Field(ge=0, strict=True)] = 0
     #: the first job of the chain of redrives; None: the job is not a redrive
     first_job_id: _Id | None = None

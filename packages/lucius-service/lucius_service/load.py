@@ -22,7 +22,7 @@ PERCENTILES = (50, 90, 95, 99, 100)
 
 
 class Kind(NamedTuple):
-    """Names of what is measured."""
+    """Names of the measurements."""
 
     #: the first answer, and the end
     first: str
@@ -36,7 +36,7 @@ DIRECTIVES = Kind("ack", "result", "RESULT")
 
 @dataclass(frozen=True)
 class Plan:
-    """What is sent."""
+    """The load to send."""
 
     #: directives or jobs a second
     rate: float
@@ -49,7 +49,7 @@ class Plan:
 
 @dataclass
 class Measured:
-    """What came back."""
+    """The measured responses."""
 
     sent: int
     kind: Kind = DIRECTIVES
@@ -108,7 +108,7 @@ async def drive(options: Options, plan: Plan) -> Measured:
 
 
 async def when_due(plan: Plan, began: float) -> AsyncIterator[tuple[float, dict[str, Any]]]:
-    """Each that is to be sent, with the time at which it was due, by `time.monotonic`, once that time has come."""
+    """Yields each sample when it is due, with the due time of `time.monotonic`."""
     generator = random.Random(plan.seed)
     samples, shares = [sample for sample, _ in plan.mix], [share for _, share in plan.mix]
     for number in range(plan.count):
@@ -119,7 +119,7 @@ async def when_due(plan: Plan, began: float) -> AsyncIterator[tuple[float, dict[
 
 
 def percentiles(values: list[float]) -> dict[int, float]:
-    """The smallest value that so many percent do not exceed; {} without values."""
+    """Returns the smallest value that each percentage of the values does not exceed; {} without values."""
     ordered = sorted(values)
     return {share: round(ordered[max(0, -(-len(ordered) * share // 100) - 1)], 4) for share in PERCENTILES if ordered}
 
@@ -147,7 +147,7 @@ def _measure(bench: Bench, due: dict[str, float], began: float) -> Measured:
 
 
 def read_mix(text: str) -> tuple[str, float]:
-    """`FILE` or `FILE=SHARE`. Raises ValueError where the share is no number over 0."""
+    """`FILE` or `FILE=SHARE`. Raises ValueError if the share is no number over 0."""
     name, separator, share = text.rpartition("=")
     if not separator:
         return text, 1.0

@@ -71,7 +71,7 @@ class _Driver:
         self.began = time.monotonic()
 
     async def check(self, request: Mapping[str, Any]) -> None:
-        """Raises NotRun where the API is not there or would not take the request."""
+        """Raises NotRun if the API is not there or would not take the request."""
         try:
             status, answer = await self._post(request, dry=True)
         except (aiohttp.ClientError, TimeoutError, ValueError) as error:

@@ -32,7 +32,7 @@ MAX_NOTE = 1000
 
 @dataclass(frozen=True)
 class Sent:
-    """What came of sending a reply."""
+    """The result of sending a reply."""
 
     #: the other side has it, or will never take it; False: send it again
     done: bool
@@ -97,14 +97,14 @@ def check_size(result: dict[str, Any]) -> None:
 
 
 def without_lease(reply: dict[str, Any], directive: Directive) -> dict[str, Any]:
-    """The reply to store: whoever reads it there can send none in its name."""
+    """Returns the reply to store, without the lease: a reader of the store cannot send replies with it."""
     return {name: value for name, value in reply.items() if name != "lease_id"} | {
         "lease_digest": directive.lease_digest
     }
 
 
 def with_lease(stored: object, directive: Directive) -> dict[str, Any]:
-    """What was stored, to be sent. Raises ValueError where it is not a RESULT of the directive's own attempt."""
+    """Returns a stored RESULT, ready to send. Raises ValueError if it is not of the directive's own attempt."""
     if isinstance(stored, dict):
         own = without_lease(_attempt(directive) | {"type": "RESULT"}, directive)
         if all(stored.get(name) == value for name, value in own.items()):

@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 
 
 def final_uri(directive: Directive, result_ref: str) -> str:
-    """Where the result at `result_ref` is copied to. Raises FailedFinal where a final directive has no `output_ref`."""
+    """Where the result at `result_ref` is copied to. Raises FailedFinal if a final directive has no `output_ref`."""
     if directive.output_ref is None:
         raise FailedFinal(REF_UNSUPPORTED, "the directive is final and has no output_ref")
     output = directive.output_ref.uri
@@ -53,9 +53,9 @@ def check_places(directive: Directive, workspace: Workspace) -> None:
 
 
 def publish_result(directive: Directive, result: dict[str, Any], workspace: Workspace) -> dict[str, Any]:
-    """Copies what a RESULT names to its place at `output_ref`; gives the RESULT with that place and its digest.
+    """Copies the blob that a RESULT names to `output_ref`; returns the RESULT with that URI and the digest.
 
-    What is not final, or did not succeed, is given back as it is. Raises StepFailed where the place cannot be written:
+    Returns a RESULT that is not final, or did not succeed, unchanged. Raises StepFailed if the place cannot be written:
     no RESULT names the workspace in its stead.
     """
     if not directive.final or result["status"] != "SUCCEEDED":
@@ -82,7 +82,7 @@ class ResultStore:
         self._workspace = workspace
 
     def find(self, directive: Directive) -> dict[str, Any] | None:
-        """The stored RESULT of the attempt; None where it has not ended, or where what is stored is not its RESULT."""
+        """Returns the stored RESULT of the attempt. None if it has not ended, or if the blob is not its RESULT."""
         stored = self._workspace.find(directive.workspace_ref.uri, _name(directive))
         try:
             return None if stored is None else replies.with_lease(json.loads(stored), directive)
@@ -91,9 +91,9 @@ class ResultStore:
             return None
 
     def keep(self, directive: Directive, result: dict[str, Any]) -> dict[str, Any]:
-        """Stores `result` unless there is one already; gives the stored one.
+        """Stores `result` unless one is stored already; returns the stored one.
 
-        Raises ValueError where what is stored is not the attempt's RESULT.
+        Raises ValueError if the stored blob is not the attempt's RESULT.
         """
         body = json.dumps(replies.without_lease(result, directive), ensure_ascii=False).encode()
         stored = self._workspace.write_once(directive.workspace_ref.uri, _name(directive), body, "application/json")

@@ -156,7 +156,7 @@ def _stop_on_signals(stopping: asyncio.Event) -> None:
 
 
 async def serve_health(port: int, checks: Checks, *, host: str = "0.0.0.0") -> asyncio.Server:
-    """Serves the health probes. Raises OSError where the port is taken."""
+    """Serves the health probes. Raises OSError if the port is taken."""
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:

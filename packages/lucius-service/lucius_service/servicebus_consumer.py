@@ -142,7 +142,7 @@ class LaneConsumer:
 
 
 def keep_alive(receiver: ServiceBusReceiver, every_s: float) -> None:
-    """How often the SDK listens on the connection by itself, beside whoever receives; it has no option for that.
+    """Interval at which the SDK reads the connection beside the receiver; it has no option for that.
 
     A message that it hears waits in a queue until the receive, which waits for another frame, looks there: up to
     `SOCKET_TIMEOUT_S`. So it must not listen while the lane receives.

@@ -88,7 +88,7 @@ def _connection_or_address(environ: Mapping[str, str], connection: str, address:
 
 
 def whole_number(environ: Mapping[str, str], name: str, default: int, minimum: int, maximum: int) -> int:
-    """A setting from `minimum` to `maximum`; `default` where it is unset. Raises SettingsError."""
+    """A setting from `minimum` to `maximum`; `default` if it is unset. Raises SettingsError."""
     text = environ.get(name, "").strip()
     if not text:
         return default
@@ -132,7 +132,7 @@ def _seconds(environ: Mapping[str, str], name: str, default: float) -> float:
 
 
 def _lanes(environ: Mapping[str, str], lanes: int) -> tuple[int, ...]:
-    """The lanes in `LUCIUS_SERVICE_LANES`, a list such as `0,3,8-11`; all where it is unset."""
+    """The lanes in `LUCIUS_SERVICE_LANES`, a list such as `0,3,8-11`; all if it is unset."""
     text = environ.get("LUCIUS_SERVICE_LANES", "").strip()
     if not text:
         return tuple(range(lanes))

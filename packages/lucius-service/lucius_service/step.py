@@ -141,7 +141,7 @@ class Step(Protocol):
 class Declared:
     """What a step's class declares of its work."""
 
-    #: `process`: the work runs in a child process, which is killed where it does not stop at a limit. `thread`: in the
+    #: `process`: the work runs in a child process, which is killed if it does not stop at a limit. `thread`: in the
     #: service's own process; work that does not stop is left behind and its thread goes on until the process ends
     isolation: Literal["thread", "process"] = "thread"
     #: seconds without `report`, `log` or `still_working` after which the work is taken for hung; None: never
@@ -151,7 +151,7 @@ class Declared:
 
 
 def declared(step: Step) -> Declared:
-    """Raises ValueError where an attribute has a value that it cannot have."""
+    """Raises ValueError if an attribute has a value that it cannot have."""
     isolation = getattr(step, "isolation", Declared.isolation)
     silent_s = getattr(step, "silent_s", Declared.silent_s)
     if isolation not in ("thread", "process"):

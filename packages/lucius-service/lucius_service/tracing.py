@@ -27,7 +27,7 @@ _propagator = TraceContextTextMapPropagator()
 
 
 def configure(environ: Mapping[str, str], name: str) -> None:
-    """Sets up the exporter; call it once, before the first span. Raises SettingsError where that is not possible."""
+    """Sets up the exporter; call it once, before the first span. Raises SettingsError if that is not possible."""
     if environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
         return
     insights = environ.get("APPLICATIONINSIGHTS_CONNECTION_STRING", "").strip()

@@ -1,4 +1,4 @@
-"""The work of one attempt: what runs it, on a thread here or in a child process, and what came of it."""
+"""The work of one attempt: its execution, on a thread or in a child process, and its result."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Worker(Protocol):
         """`stopping` is set with `watch.cancelled`. Raises StepFailed, and whatever a bug of the step raises."""
 
     async def close(self) -> None:
-        """Ends what is left."""
+        """Ends all remaining work."""
 
 
 class ThreadWorker:

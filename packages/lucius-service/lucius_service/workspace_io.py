@@ -132,9 +132,9 @@ class Workspace:
         """Copies a blob of any size with its content type; returns `sha256:{hex}` of its content.
 
         The copy has `owner` as metadata. Only a blob that has the same job there is replaced; the write is conditional,
-        so that of two jobs that write at once one fails. A blob is replaced as a whole: a reader sees what was there
-        before, or all of the copy. Storage checks each part by its MD5. Raises FailedFinal(OUTPUT_EXISTS) and other
-        StepFailed.
+        so that of two jobs that write at once one fails. A blob is replaced as a whole: a reader sees the
+        previous content or the whole copy. Storage checks each part by its MD5. Raises FailedFinal(OUTPUT_EXISTS) and
+        other StepFailed.
         """
         source, target = self._blob(source_uri), self._blob(target_uri)
         replaced: str | None = None
@@ -154,7 +154,7 @@ class Workspace:
         )
 
     def check_reference(self, uri: str, workspace_uri: str) -> None:
-        """Raises FailedFinal where no blob under `uri` may be used for the attempt that works in `workspace_uri`.
+        """Raises FailedFinal if no blob under `uri` may be used for the attempt that works in `workspace_uri`.
 
         That is a blob of another account, and one in the workspace of another tenant: the folder of a tenant is the
         first three segments of its attempts' `workspace_ref`, container, system and tenant.
@@ -165,7 +165,7 @@ class Workspace:
             raise FailedFinal(REF_UNSUPPORTED, f"the reference leads into another tenant's workspace: {uri[:300]}")
 
     def find(self, base_uri: str, name: str) -> bytes | None:
-        """The content of `name` under `base_uri`; None where it does not exist."""
+        """The content of `name` under `base_uri`; None if it does not exist."""
         try:
             return self.read(f"{base_uri.rstrip('/')}/{quote(name)}").data
         except FailedFinal as fault:
@@ -174,7 +174,7 @@ class Workspace:
             raise
 
     def check(self) -> None:
-        """Raises FailedRetry or FailedFinal where the container of workspaces does not respond."""
+        """Raises FailedRetry or FailedFinal if the container of workspaces does not respond."""
         with _storage_faults():
             # a right on this container alone covers it; the first write makes one that is not there yet
             blobs = self._service.get_container_client(_WORKSPACE).list_blobs(
@@ -229,7 +229,7 @@ class Workspace:
 def _copied(source: BlobClient, target: BlobClient, owner: Owner, replaced: str | None) -> str:
     """Copies over the blob with the ETag `replaced`; None: only where there is no blob.
 
-    Raises ResourceNotFoundError where the container of `target` is missing, and errors of which `_was_changed` is true.
+    Raises ResourceNotFoundError if the container of `target` is missing, and errors of which `_was_changed` is true.
     """
     try:
         download = source.download_blob(max_concurrency=1)

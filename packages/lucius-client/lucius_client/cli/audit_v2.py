@@ -32,7 +32,7 @@ _EXACT = 2**53 - 1
 
 
 def chain_faults(job: Row, steps: list[Row], events: list[Row], head: str | None) -> list[str]:
-    """Faults of the chain of events; where it is whole, also those of the rows."""
+    """Faults of the chain of events; if it is whole, also those of the rows."""
     previous = ""
     for seq, event in enumerate(events, start=1):
         if event["seq"] != seq:

@@ -88,7 +88,7 @@ def pause(
     dry_run: DryRun = False,
     wait: Wait = False,
 ) -> None:
-    """Start no further attempt of jobs; attempts in flight are waited for."""
+    """Pause jobs. Attempts in progress continue."""
     _start(session, "pause", filter_, reason, tenant, dry_run=dry_run, wait=wait)
 
 

@@ -23,7 +23,7 @@ def path() -> Path:
 
 
 def access_token(api: str) -> str | None:
-    """The token for this API; None: there is no login for it. Raises UsageError where the token has expired."""
+    """The token for this API; None: there is no login for it. Raises UsageError if the token has expired."""
     entry = _read().get(_key(api))
     if entry is None:
         return None

@@ -70,7 +70,7 @@ class Documents:
         return str(blob.url)
 
     def read_json(self, uri: str) -> Any:
-        """A JSON document of this account; None where `uri` names something else or it cannot be read."""
+        """A JSON document of this account; None if `uri` names something else or it cannot be read."""
         path = urlsplit(uri).path.removeprefix(urlsplit(self.endpoint).path).lstrip("/")
         container, _, name = unquote(path).partition("/")
         if not uri.startswith(self.endpoint + "/") or not name:
@@ -90,7 +90,7 @@ class Documents:
 
 
 def configured() -> str | None:
-    """`LUCIUS_BLOB_CONNECTION`; None where it is not set, or stands for Azurite."""
+    """`LUCIUS_BLOB_CONNECTION`; None if it is not set, or stands for Azurite."""
     connection = os.environ.get(SETTING, "").strip()
     return None if connection.rstrip(";").lower() in ("", "usedevelopmentstorage=true") else connection
 

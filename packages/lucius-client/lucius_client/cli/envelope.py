@@ -15,7 +15,7 @@ def payload_for(protocol: Json, text: str | None, questions: list[Any]) -> Json:
     """The payload of an envelope, with one key for each step of `protocol`.
 
     `text` is JSON or `@FILE`; in a protocol of one step it may be the payload of this step without the key. `questions`
-    become the prompt set of each SIS step. Raises UsageError where the options do not fit the protocol.
+    become the prompt set of each SIS step. Raises UsageError if the options do not fit the protocol.
     """
     payload = _parse(text) if text else {}
     steps = protocol["steps"]

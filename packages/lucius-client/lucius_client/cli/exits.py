@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from enum import IntEnum
 from typing import Any
@@ -64,8 +63,6 @@ NAME_A_TENANT = "name a tenant by --tenant or LUCIUS_TENANT, or log in to one"
 def problem_text(problem: Mapping[str, Any]) -> str:
     """`job not found: nope (JOB_NOT_FOUND)`, with a line for each wrong place of the request."""
     detail = str(problem["detail"])
-    if missing := re.fullmatch(r"there is no ([a-z ]+) (\S+)", detail):
-        detail = f"{missing[1]} not found: {missing[2]}"
     places = [each for each in problem.get("errors") or () if each["message"] not in detail]
     return "\n".join([f"{detail} ({problem['code']})", *(f"  {each['path']}: {each['message']}" for each in places)])
 

@@ -61,7 +61,7 @@ WEBHOOK = Kind(
 def found(api: Client, kinds: dict[str, Kind], options: dict[str, Any], error: Refused) -> dict[str, Any] | None:
     """The options of a command that was refused with `error`, with whole ids and their tenant; None: there are none.
 
-    `kinds` are the kinds of the ids among the options, by name. Raises CliError where a prefix is not unique.
+    `kinds` are the kinds of the ids among the options, by name. Raises CliError if a prefix is not unique.
     """
     changed: dict[str, Any] = {}
     for name, kind in kinds.items():

@@ -36,7 +36,9 @@ def resume(session: Session, job: JobId, reason: OptionalReason = None) -> None:
 
 @with_session
 def admit(
-    session: Session, job: JobId, reason: Annotated[str, typer.Option(help="A text for the log of the tenant's gate.")]
+    session: Session,
+    job: JobId,
+    reason: Annotated[str, typer.Option(help="Reason, for the log of the tenant's quota.")],
 ) -> None:
     """Let a job that waits go past its gates, once; for operators."""
     show_job(session, session.client.admit(job, reason=reason).plain())
@@ -54,7 +56,7 @@ def priority(
     session: Session,
     job: JobId,
     priority: Annotated[Priority, typer.Argument(help="The new priority.")],
-    reason: Annotated[str, typer.Option(help="A text for the job's history.")],
+    reason: Annotated[str, typer.Option(help="Reason, for the job's history.")],
 ) -> None:
     """Give a job that waits another priority, and so another place in line."""
     show_job(session, session.client.set_priority(job, priority.value, reason=reason).plain())
@@ -69,9 +71,10 @@ def redrive(
         bool, typer.Option("--ignore-dependencies", help="Begin at once, whatever became of the jobs before it.")
     ] = False,
     with_dependants: Annotated[
-        bool, typer.Option("--with-dependants", help="Then also every job that failed because of it, as a bulk.")
+        bool,
+        typer.Option("--with-dependants", help="Also redrive each job that failed because of it, as a bulk operation."),
     ] = False,
-    wait: Annotated[bool, typer.Option("--wait", help="With --with-dependants: until all are taken up.")] = False,
+    wait: Annotated[bool, typer.Option("--wait", help="With --with-dependants: wait until all are redriven.")] = False,
 ) -> None:
     """Redrive a failed or cancelled job: create a new job that starts at the failed step.
 

@@ -82,7 +82,7 @@ def watch(
     session: Session,
     jobs: JobIds,
     until: Annotated[
-        WatchUntil, typer.Option(help="admitted: only until their gates have let them in.")
+        WatchUntil, typer.Option(help="admitted: only until their quotas have admitted them.")
     ] = WatchUntil.ENDED,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress, only the jobs at the end.")] = False,
 ) -> None:
@@ -118,7 +118,7 @@ def explain(
         bool, typer.Option("--verbose", "-v", help="Add the last transition and the possible next events.")
     ] = False,
 ) -> None:
-    """Explain in one sentence why a job is where it is."""
+    """Explain in one sentence why a job is in its state."""
     explanation = session.client.explain(job).plain()
     if session.for_people:
         ended = session.client.job(job).plain() if explanation["status"] in TERMINAL else None

@@ -84,9 +84,9 @@ class Linter:
 
 
 def services_of(topology: Path | None) -> dict[str, str] | None:
-    """The step type of each service in a bus topology file; None where no file is given and there is no checkout.
+    """The step type of each service in a bus topology file; None if no file is given and there is no checkout.
 
-    Raises UsageError where the file is not a bus topology.
+    Raises UsageError if the file is not a bus topology.
     """
     if topology is None and not _CHECKOUT_TOPOLOGY.is_file():
         return None

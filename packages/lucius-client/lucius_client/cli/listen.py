@@ -91,7 +91,7 @@ def _address(forward: str) -> httpx.URL:
     except httpx.InvalidURL as error:
         raise UsageError(f"--forward {forward}: {error}") from error
     if url.scheme not in ("http", "https") or not url.host or (url.port or 1) > 65_535:
-        raise UsageError(f"--forward {forward} is no address as http://127.0.0.1:3000/hooks")
+        raise UsageError(f"--forward {forward} is not a URL like http://127.0.0.1:3000/hooks")
     return url
 
 

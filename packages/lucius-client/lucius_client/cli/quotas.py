@@ -21,27 +21,27 @@ from lucius_client.models import Quota
 Tenant = Annotated[
     str | None,
     typer.Option(
-        envvar="LUCIUS_TENANT", help="The tenant; *: the rules for every tenant.", autocompletion=completion.tenants
+        envvar="LUCIUS_TENANT", help="The tenant. `*`: limits for every tenant.", autocompletion=completion.tenants
     ),
 ]
 Gate = Annotated[
     str | None,
-    typer.Option(metavar="NAME", help="A gate over all tenants: platform, mode:BURST, type:OCR, service:ocr, lane:3."),
+    typer.Option(metavar="NAME", help="A quota over all tenants: platform, mode:BURST, type:OCR, service:ocr, lane:3."),
 ]
 Type = Annotated[
     str | None,
     typer.Option(
-        "--type", metavar="REQUEST_TYPE", help="The gate of this job type.", autocompletion=completion.protocols
+        "--type", metavar="REQUEST_TYPE", help="The quota of this job type.", autocompletion=completion.protocols
     ),
 ]
-Source = Annotated[str | None, typer.Option(help="The gate of this source, as the jobs name it.")]
-Reason = Annotated[str, typer.Option(help="A text for the gate's log.")]
+Source = Annotated[str | None, typer.Option(help="The quota of this source, as the jobs name it.")]
+Reason = Annotated[str, typer.Option(help="Reason, for the quota's log.")]
 Until = Annotated[
     str | None,
     typer.Option(metavar="TIME", help="When it ends by itself: 2026-01-27T10:00:00Z, or in 90m, 2h, 3d."),
 ]
 Limit = Annotated[int, typer.Option(min=1, help="The maximum number.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Only show what would change.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Show the changes; write nothing.")]
 #: of a number that may be taken out of a rule
 _Number = "A number, or none to take it out."
 
@@ -55,7 +55,7 @@ def list_(
         str | None,
         typer.Option(
             envvar="LUCIUS_TENANT",
-            help="Only of this tenant; *: the rules for every tenant.",
+            help="Only this tenant. `*`: limits for every tenant.",
             autocompletion=completion.tenants,
         ),
     ] = None,
@@ -224,8 +224,8 @@ def log(
 @with_session
 def apply(
     session: Session,
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="A YAML file of rules.")],
-    reason: Annotated[str | None, typer.Option(help="A text for each gate's log; by default the file's name.")] = None,
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A YAML file of limits.")],
+    reason: Annotated[str | None, typer.Option(help="Reason for each quota's log. Default: the file's name.")] = None,
     dry_run: DryRun = False,
 ) -> None:
     """Give each gate in a file the rule that it has there; gates that are not in it stay as they are."""

@@ -64,7 +64,7 @@ class Session:
         return self.connect(RETRIES)
 
     def connect(self, retries: Retries) -> Client:
-        """Another client of the same API. Raises UsageError where the token of the login has expired."""
+        """Another client of the same API. Raises UsageError if the token of the login has expired."""
         return Client(self.api, token=self.token or credentials.access_token(self.api), retries=retries)
 
     def tenant(self, named: str | None) -> str | None:

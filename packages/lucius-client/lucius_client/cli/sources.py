@@ -39,7 +39,7 @@ class Selection:
     def readable(self, step_type: str) -> tuple[list[str], list[str]]:
         """The documents, each once, and the found ones that a step of `step_type` does not read.
 
-        Raises UsageError where no document is left.
+        Raises UsageError if no document is left.
         """
         reads = _READS.get(step_type)
         skipped = [
@@ -57,7 +57,7 @@ def documents(names: list[str], include: Sequence[str] = ()) -> Selection:
     """The documents that `names` stand for: URIs, files, patterns of paths, and folders.
 
     Of a folder these are all files that are neither hidden nor in `__pycache__`, or those whose name matches one of the
-    patterns `include`. Raises UsageError where there is no such file.
+    patterns `include`. Raises UsageError if there is no such file.
     """
     selected: list[str] = []
     found, named = set[str](), set[str]()
@@ -83,7 +83,7 @@ def _inside(folder: Path, include: Sequence[str]) -> list[str]:
 
 
 def unique_labels(names: Sequence[str]) -> list[str]:
-    """The last part of each path or URI, numbered where it is not unique: `a.pdf`, `a.pdf (2)`."""
+    """The last part of each path or URI, numbered if it is not unique: `a.pdf`, `a.pdf (2)`."""
     labels: list[str] = []
     for name in names:
         short = name.rstrip("/").rsplit("/", 1)[-1] or name

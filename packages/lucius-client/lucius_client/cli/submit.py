@@ -96,7 +96,7 @@ def submit(
     ] = None,
     callback: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME=URL", help="Post the event that ends a job to this https address; may be repeated."),
+        typer.Option(metavar="NAME=URL", help="Send the event that ends a job to this https URL. Can be repeated."),
     ] = None,
     after: Annotated[
         list[str] | None,
@@ -109,11 +109,9 @@ def submit(
     again: Annotated[bool, typer.Option("--again", help="Create a new job even if the same request is known.")] = False,
     ndjson: Annotated[
         str | None,
-        typer.Option(metavar="FILE", help="Envelopes, one for each line, instead of documents; - is standard input."),
+        typer.Option(metavar="FILE", help="Job requests, one per line, instead of documents; - is standard input."),
     ] = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show what would happen; write and upload nothing.")
-    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the effect; write and upload nothing.")] = False,
     watch: Annotated[bool, typer.Option("--watch", "-w", help="Show progress until the jobs end.")] = False,
     wait: Annotated[
         bool,

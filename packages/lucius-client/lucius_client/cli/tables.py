@@ -81,7 +81,7 @@ def status(name: str = "status") -> Callable[[Json], Text]:
 
 
 def age(instant: datetime, now: datetime) -> str:
-    """`3m`, in the largest unit of which there is one; `in 3m` where it is to come."""
+    """`3m`, in the largest unit of which there is one; `in 3m` if it is to come."""
     seconds = int((now - instant).total_seconds())
     ahead, seconds = seconds < -_SKEW_S, abs(seconds) if abs(seconds) > _SKEW_S else max(0, seconds)
     size, unit = next((each for each in _UNITS if seconds >= each[0]), (1, "s"))

@@ -81,10 +81,8 @@ webhooks_app = typer.Typer(
 @with_session
 def create(
     session: Session,
-    url: Annotated[
-        str, typer.Argument(metavar="URL", help="An https address; plain http where the deployment lists the host.")
-    ],
-    format_: Annotated[Format, typer.Option("--format", help="What the body is.")] = Format.CLOUDEVENTS,
+    url: Annotated[str, typer.Argument(metavar="URL", help="An https URL; http if the deployment lists the host.")],
+    format_: Annotated[Format, typer.Option("--format", help="Format of the body.")] = Format.CLOUDEVENTS,
     type_: Types = None,
     job_type: JobTypes = None,
     label: Labels = None,
@@ -125,7 +123,7 @@ def show(session: Session, webhook: HookOrDefault, tenant: Tenant = None) -> Non
 def change(
     session: Session,
     webhook: HookId,
-    url: Annotated[str | None, typer.Option(help="The new address.")] = None,
+    url: Annotated[str | None, typer.Option(help="The new URL.")] = None,
     format_: Annotated[Format | None, typer.Option("--format", help="The new format.")] = None,
     type_: Types = None,
     job_type: JobTypes = None,
@@ -195,7 +193,7 @@ def deliveries(
     session: Session,
     webhook: HookOrDefault,
     state: Annotated[str | None, typer.Option(help="Only PENDING, DELIVERED or DEAD.")] = None,
-    limit: Annotated[int, typer.Option(min=1, help="The maximum number; what waits comes first.")] = 50,
+    limit: Annotated[int, typer.Option(min=1, help="Maximum number of items; pending ones first.")] = 50,
     tenant: Tenant = None,
 ) -> None:
     """List the deliveries of a webhook, with their results."""
@@ -205,7 +203,7 @@ def deliveries(
 
 @with_session
 def log(session: Session, webhook: HookId, tenant: Tenant = None) -> None:
-    """List who made, changed, rotated or removed a webhook, and what LUCIUS did with it, in order."""
+    """List the changes of a webhook, in order."""
     found = session.client.webhook_log(webhook, tenant=tenant)
     session.show(LOG, [each.plain() for each in found])
 

@@ -62,7 +62,10 @@ def verify(
         Path | None, typer.Option("--slow", metavar="FILE", help="The same, with work of a few seconds.")
     ] = None,
     command: Annotated[
-        str | None, typer.Option("--command", metavar="COMMAND", help="Starts the service, so that it can be killed.")
+        str | None,
+        typer.Option(
+            "--command", metavar="COMMAND", help="Command that starts the service, so that checks can kill it."
+        ),
     ] = None,
     callback: Annotated[
         str | None, typer.Option("--callback", metavar="URL", help="Where the service reaches this command over HTTP.")
@@ -76,7 +79,9 @@ def verify(
     wait: Annotated[
         float | None,
         typer.Option(
-            "--wait", metavar="S", help="Longest wait for a RESULT. Default: 120; 330 where a lock must end before."
+            "--wait",
+            metavar="S",
+            help="Maximum seconds to wait for a RESULT. Default: 120; 330 if a lock must end before.",
         ),
     ] = None,
     output: Annotated[str, typer.Option("--output", "-o", metavar="FORM", help="table, json or junit.")] = "table",
@@ -170,7 +175,7 @@ def load(
 
 
 def read_sample(path: Path) -> dict[str, Any]:
-    """The fields of a directive in a file; one line and exit code 2 where it is none."""
+    """The fields of a directive in a file; one line and exit code 2 if it is none."""
     try:
         sample = json.loads(path.read_text("utf-8"))
     except (OSError, ValueError) as error:

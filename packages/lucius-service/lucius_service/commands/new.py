@@ -1,8 +1,8 @@
 """Writes a new service, into a checkout of LUCIUS or into a folder of its own.
 
 In a checkout the service is `platform_service/NAME`, and protocol, payload schema and topology line are added where
-LUCIUS reads them. Elsewhere all lie in the folder NAME, and the protocol files and the line are to be handed to those
-who run LUCIUS.
+LUCIUS reads them. Elsewhere all files are in the folder NAME; the operator of LUCIUS must install the protocol
+files and the line.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ class NotMade(Exception):
 
 @dataclass(frozen=True)
 class Made:
-    """What was written."""
+    """The files of a new service."""
 
     files: list[Path]
     next_steps: str
 
 
 def make(name: str, step_type: str, folder: Path) -> Made:
-    """Writes the files of a service. Raises NotMade where the name or the step type is invalid or exists."""
+    """Writes the files of a service. Raises NotMade if the name or the step type is invalid or exists."""
     if not _NAME.fullmatch(name) or keyword.iskeyword(name):
         raise NotMade(f"{name!r} is no name: 1 to 40 of a-z, 0-9 and _, a letter first, as in word_count")
     if not _STEP_TYPE.fullmatch(step_type):

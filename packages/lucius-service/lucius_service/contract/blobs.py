@@ -1,4 +1,4 @@
-"""The blob account in a verification: contents, and what was written since the start. Synchronous, for threads."""
+"""The blob account in a verification: contents, and the blobs written since the start. Synchronous, for threads."""
 
 from __future__ import annotations
 

@@ -142,7 +142,7 @@ async def stale_attempt(bench: Bench) -> None:
 
 
 async def malformed(bench: Bench) -> None:
-    """What is no directive is dead-lettered at once, with a reason."""
+    """A message that is not a directive is dead-lettered at once, with a reason."""
     for what, body in (
         ("a body that is not JSON", b"not json"),
         ("a directive without jobId", json.dumps({**bench.directive(), "jobId": None}).encode()),

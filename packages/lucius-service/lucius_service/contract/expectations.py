@@ -1,4 +1,4 @@
-"""What checks expect of replies and messages: each function raises Wrong where it is not so."""
+"""What checks expect of replies and messages: each function raises Wrong if it is not so."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Skipped(Exception):
 
 
 async def result_of(bench: Bench, directive: Json) -> Reply:
-    """The RESULT of the directive's attempt. Raises Wrong where it does not come, or is no RESULT."""
+    """The RESULT of the directive's attempt. Raises Wrong if it does not come, or is no RESULT."""
     result = await bench.reply(directive, "RESULT", attempt=directive["attempt_no"])
     if result is None:
         ended = "; the service has ended" if bench.has_ended else ""
@@ -39,7 +39,7 @@ def again(bench: Bench) -> str:
 
 
 async def expect_same_result(bench: Bench, directive: Json) -> None:
-    """Raises Wrong where two RESULTs of a job differ, but for their spans."""
+    """Raises Wrong if two RESULTs of a job differ, but for their spans."""
     await bench.settle()
     # each sending has a span of its own
     bodies = [{k: v for k, v in each.body.items() if k != "traceparent"} for each in bench.of(directive, "RESULT")]
@@ -52,7 +52,7 @@ async def expect_same_result(bench: Bench, directive: Json) -> None:
 
 
 async def expect_dead_letter(bench: Bench, body: Json | bytes, what: str) -> None:
-    """Sends a message, and raises Wrong where it is not dead-lettered at once with a reason."""
+    """Sends a message, and raises Wrong if it is not dead-lettered at once with a reason."""
     message_id = uuid4().hex
     await bench.send(body, message_id)
     dead = await bench.dead_letter(message_id, bench.options.ack_s)

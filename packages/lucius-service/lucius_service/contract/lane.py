@@ -39,7 +39,7 @@ class Lane:
         """Opens the links; `stack` closes them. `take` gets the body of each reply, the number of the lane and the
         sequence number of the message.
 
-        Raises ServiceBusError, ValueError, OSError, TimeoutError where the bus does not respond or has no such lane.
+        Raises ServiceBusError, ValueError, OSError, TimeoutError if the bus does not respond or has no such lane.
         """
         topic = f"{DIRECTIVE_TOPIC_PREFIX}{number}"
         receiver = client.get_subscription_receiver(reply_topic, reply_subscription)
@@ -69,7 +69,7 @@ class Lane:
             await self._sender.send_messages(message)
 
     async def messages(self, *, dead: bool) -> list[ServiceBusReceivedMessage]:
-        """What is in the service's subscription, or in its dead-letter queue; also what is locked."""
+        """Messages in the service's subscription or its dead-letter queue, including locked ones."""
         async with self._turn:
             found: list[ServiceBusReceivedMessage] = []
             # one page after the other: a queue of earlier runs may be long

@@ -22,7 +22,7 @@ CONTRACT_VERSION = "1.0.0"
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of one check."""
+    """The result of one check."""
 
     check: str
     #: passed, failed or skipped
@@ -85,7 +85,7 @@ class Report:
 
 
 async def verify(options: Options, service: str) -> Report:
-    """Raises NotRun where bus, blobs or the service's command are not there."""
+    """Raises NotRun if bus, blobs or the service's command are not there."""
     async with Bench(options) as bench:
         await bench.look_around()
         bench.start()
