@@ -72,7 +72,7 @@ class BusUnavailable(Transient):
 
 
 class CountsForbidden(BusUnavailable):
-    """needs the bus's counts, which takes Service Bus Data Owner (targetBasedScaling = true); a hold does not"""
+    """requires targetBasedScaling = true (role Azure Service Bus Data Owner) to read message counts; a hold does not"""
 
 
 class ConfigurationUnavailable(Transient):

@@ -1,6 +1,6 @@
-"""Refusals of requests: each is one class with its code, HTTP status, meaning and text (R28).
+"""Errors of requests: each is one class with its code, HTTP status, meaning and text (R28).
 
-`shared.apidocs.problem_codes` has the refusals that only the HTTP layer raises, and faults.
+`shared.apidocs.problem_codes` has the errors that only the HTTP layer raises.
 """
 
 from __future__ import annotations
@@ -11,27 +11,27 @@ from typing import Any
 
 from shared.errors import LuciusError
 
-#: of what is wrong with one request; one more is looked for, so that the problem can say that there are more
+#: maximum number of errors in a problem; one more is searched for, so that `detail` can say that there are more
 MAX_REQUEST_ERRORS = 50
-#: characters of the path and of the message of each
+#: maximum characters of the path and of the message of an error
 MAX_REQUEST_ERROR = 200
 
 
 class Refused(LuciusError):
-    """The request cannot be served as it is; nothing was changed."""
+    """The request is refused; nothing was changed."""
 
     #: stable, even if the message changes. Default: the name of the class in capitals
     code: str
-    #: of HTTP. Default: that of the base class
+    #: HTTP status. Default: that of the base class
     status = 400
-    #: for the API's documents: the docstring of the class
+    #: the docstring of the class, for the API documents
     meaning: str
     #: default message
     text: str | None = None
-    #: (path, message) of what is wrong with the request's content
+    #: (path, message) of each error in the request's content
     errors: tuple[tuple[str, str], ...] = ()
     headers: Mapping[str, str] = {}
-    #: members of the problem beyond those that every problem has
+    #: further fields of the problem
     members: Mapping[str, Any] = {}
 
     def __init_subclass__(cls, *, status: int | None = None, code: str | None = None) -> None:
@@ -53,13 +53,13 @@ class DependencyUnknown(Refused):
     """A dependency is not a job of the tenant."""
 
     def __init__(self, names: Sequence[str]) -> None:
-        super().__init__(f"no job of the tenant's: {', '.join(names)}")
+        super().__init__(f"dependencies not found: {', '.join(names)}; check the ids and the tenant")
 
 
 class TokenMissing(Refused, status=401):
     """The request has no token."""
 
-    text = "send Authorization: Bearer with a token"
+    text = "token missing; send it in the header Authorization: Bearer"
     headers = _challenge()
 
 
@@ -81,7 +81,7 @@ class ScopeMissing(Refused, status=403):
     """The token does not have the scope that this route requires."""
 
     def __init__(self, scope: str) -> None:
-        super().__init__(f"this needs the scope {scope}")
+        super().__init__(f"scope {scope} missing; request a token with it")
         self.headers = _challenge(error="insufficient_scope", scope=scope)
 
 
@@ -89,33 +89,33 @@ class TenantMissing(Refused, status=403):
     """The token does not name exactly one tenant; see `detail`."""
 
     def __init__(self, why: str) -> None:
-        super().__init__(f"the token names no tenant: {why}")
+        super().__init__(f"no tenant in the token: {why}")
 
 
 class TenantForbidden(Refused, status=403):
     """The token is for another tenant, or grants only reading of this tenant's jobs."""
 
-    text = "the token is for another tenant than the request names"
+    text = "the request names another tenant than the token's"
 
 
 class JobNotFound(Refused, status=404):
     """Job not found, or it belongs to another tenant."""
 
     def __init__(self, job_id: str) -> None:
-        super().__init__(f"there is no job {job_id[:128]}")
+        super().__init__(f"job not found: {job_id[:128]}")
 
 
 class EventsOff(Refused, status=404):
     """Events are disabled: `LUCIUS_EVENTS` is `off`."""
 
-    text = "this deployment keeps no events: LUCIUS_EVENTS is off"
+    text = "events are disabled in this deployment (LUCIUS_EVENTS=off)"
 
 
 class CursorExpired(Refused, status=410):
     """The cursor has expired, or is from another feed; restart from `earliest`."""
 
     def __init__(self, earliest: str) -> None:
-        super().__init__("what follows on this cursor is not kept; `earliest` is the first cursor that still holds")
+        super().__init__("cursor expired, or from another feed; restart from `earliest`")
         self.earliest = earliest
         self.members = {"earliest": earliest}
 
@@ -124,7 +124,7 @@ class HookUrlRefused(Refused):
     """The URL of a webhook is not allowed. See `errors`."""
 
     def __init__(self, why: str, path: str = "url") -> None:
-        """The reason repeats nothing of the address, which may hold a secret."""
+        """`why` repeats nothing of the URL, which may contain a secret."""
         super().__init__(f"{path} {why}")
         self.why = why
         self.errors = ((path, why),)
@@ -134,57 +134,57 @@ class HookKeyGone(Refused, status=409):
     """The signing key of this webhook is no longer configured. Rotate the secret."""
 
     def __init__(self, hook_id: str) -> None:
-        super().__init__(f"the key that the secret of {hook_id} was made of is gone: rotate the secret")
+        super().__init__(f"the signing key of webhook {hook_id} is no longer configured; rotate its secret")
 
 
 class WebhooksOff(Refused, status=404):
     """Webhooks are disabled: `LUCIUS_WEBHOOK_KEYS` is empty, or events are disabled."""
 
-    text = "this deployment sends no webhooks: it has no LUCIUS_WEBHOOK_KEYS, or LUCIUS_EVENTS is off"
+    text = "webhooks are disabled in this deployment: LUCIUS_WEBHOOK_KEYS is empty, or LUCIUS_EVENTS=off"
 
 
 class HookNotFound(Refused, status=404):
     """Webhook not found, or it belongs to another tenant."""
 
     def __init__(self, hook_id: str) -> None:
-        super().__init__(f"there is no webhook {hook_id[:128]}")
+        super().__init__(f"webhook not found: {hook_id[:128]}")
 
 
 class DeliveryNotFound(Refused, status=404):
     """Delivery not found, or its event is no longer retained."""
 
     def __init__(self, hook_id: str, number: int) -> None:
-        super().__init__(f"webhook {hook_id[:128]} has no delivery {number} whose event is still kept")
+        super().__init__(f"delivery not found: {number} of webhook {hook_id[:128]}; its event may have expired")
 
 
 class HookLimit(Refused, status=409):
     """The tenant has the maximum number of webhooks."""
 
     def __init__(self, limit: int) -> None:
-        super().__init__(f"the tenant has {limit} webhooks; remove one first")
+        super().__init__(f"the tenant has {limit} webhooks, the maximum; delete one first")
 
 
 class HookKeyConflict(Refused, status=409, code="IDEMPOTENCY_CONFLICT"):
-    """The idempotency key belongs to a webhook that is, or was, another one."""
+    """The idempotency key belongs to a webhook that was created by another request, or changed since."""
 
     def __init__(self, hook_id: str) -> None:
         super().__init__(
-            f"this Idempotency-Key made webhook {hook_id}, which was asked for otherwise, or changed, rotated or "
-            "removed since; use a new key"
+            f"Idempotency-Key already used for webhook {hook_id}, which was created with another body, or was changed, "
+            "rotated or deleted since; use a new key"
         )
 
 
 class DefaultHook(Refused, status=409):
     """The webhook `default` has no URL: it cannot be changed, deleted, tested or resumed."""
 
-    text = "the default webhook has no address of its own: it cannot be changed, removed, tested or resumed"
+    text = "the webhook default has no URL; it cannot be changed, deleted, tested or resumed"
 
 
 class ControlNotPossible(Refused, status=409):
     """The job's state does not allow the action."""
 
-    def __init__(self, job_id: str, status: str, control: str) -> None:
-        super().__init__(f"job {job_id} is {status}: it cannot be asked to {control}")
+    def __init__(self, job_id: str, status: str, control: str, why: str | None = None) -> None:
+        super().__init__(f"cannot {control} job {job_id}: it {why or f'is {status}'}")
 
 
 class JobTerminal(ControlNotPossible):
@@ -213,7 +213,7 @@ class NotRedrivable(Refused, status=409):
 class IdempotencyConflict(Refused, status=409):
     """The idempotency key was used with another body; `jobId` is its job, `detail` names its bulk or webhook."""
 
-    text = "this idempotency_key was used with another body; use a new key, or send the first body again"
+    text = "idempotency_key already used with another body; use a new key, or send the first body again"
 
     def __init__(self, job_id: str) -> None:
         super().__init__()
@@ -224,7 +224,7 @@ class ProtocolUnknown(Refused):
     """`request_type` is unknown; `known` lists the job types."""
 
     def __init__(self, request_type: str, known: Sequence[str]) -> None:
-        super().__init__(f"no protocol for request_type {request_type!r}; known: {', '.join(known)}")
+        super().__init__(f"unknown request_type: {request_type!r}; known: {', '.join(known)}")
         self.errors = (("request_type", "is not known"),)
         self.members = {"known": list(known)}
 
@@ -232,7 +232,7 @@ class ProtocolUnknown(Refused):
 class RequestInvalid(Refused):
     """The job request does not match its protocol or the policy. See `errors`."""
 
-    text = "the request does not fit its protocol; see errors"
+    text = "the job request does not match its protocol; see errors"
 
     def __init__(self, errors: Sequence[tuple[str, str]]) -> None:
         super().__init__()
@@ -244,8 +244,8 @@ class DirectiveTooLarge(Refused, status=413):
 
     def __init__(self, step_id: str, size: int, limit: int) -> None:
         super().__init__(
-            f"the directive of step {step_id} would be {size} bytes; at most {limit} travel on the bus: put large "
-            "parameters into a blob and name it"
+            f"the message of step {step_id} is too large: {size} bytes, maximum {limit}; put large parameters into a "
+            "blob and pass its URI"
         )
 
 
@@ -257,7 +257,7 @@ class LimitReached(Refused, status=429):
     """The limit in `limit` is reached; retry after `Retry-After`."""
 
     def __init__(self, limit: str, detail: str, retry_after_s: int) -> None:
-        super().__init__(f"{detail}, which is the limit; send the same request again later")
+        super().__init__(f"limit reached: {detail}; repeat the request later")
         #: the setting that holds the limit
         self.limit = limit
         self.headers = {"Retry-After": str(retry_after_s)}
@@ -268,7 +268,7 @@ class BulkNotFound(Refused, status=404):
     """Bulk operation not found, or it belongs to another tenant."""
 
     def __init__(self, bulk_id: str) -> None:
-        super().__init__(f"there is no bulk {bulk_id[:128]}")
+        super().__init__(f"bulk operation not found: {bulk_id[:128]}")
 
 
 class BulkLimit(Refused, status=409):
@@ -276,7 +276,7 @@ class BulkLimit(Refused, status=409):
 
     def __init__(self, limit: int) -> None:
         super().__init__(
-            f"the tenant has {limit} running bulk operations, which is the maximum; wait until one ends, or stop one"
+            f"the tenant has {limit} running bulk operations, the maximum; wait until one ends, or cancel one"
         )
 
 
@@ -284,54 +284,54 @@ class BulkEnded(Refused, status=409):
     """The bulk operation is DONE and cannot be cancelled."""
 
     def __init__(self, bulk_id: str) -> None:
-        super().__init__(f"bulk {bulk_id} is DONE: there is nothing left to stop")
+        super().__init__(f"cannot cancel bulk operation {bulk_id}: it is DONE")
 
 
 class BulkKeyConflict(Refused, status=409, code="IDEMPOTENCY_CONFLICT"):
     """The idempotency key belongs to a bulk with another body."""
 
     def __init__(self, bulk_id: str) -> None:
-        super().__init__(f"this Idempotency-Key made bulk {bulk_id}, of another body; use a new key")
+        super().__init__(f"Idempotency-Key already used for bulk operation {bulk_id} with another body; use a new key")
 
 
 class GateNotFound(Refused, status=404):
     """Quota not found, it has no limits to delete, or it belongs to another tenant."""
 
     def __init__(self, named: str) -> None:
-        super().__init__(f"there is no gate {named[:300]}")
+        super().__init__(f"quota not found: {named[:300]}")
 
 
 class IncidentNotFound(Refused, status=404):
     """Incident not found, or it belongs to another tenant."""
 
     def __init__(self, incident_id: str) -> None:
-        super().__init__(f"there is no incident {incident_id[:160]}")
+        super().__init__(f"incident not found: {incident_id[:160]}")
 
 
 class IncidentSettled(Refused, status=409):
     """The incident has another final state."""
 
     def __init__(self, incident_id: str, state: str) -> None:
-        super().__init__(f"incident {incident_id} is {state} already")
+        super().__init__(f"incident {incident_id} is already {state}")
 
 
 class IncidentNoJob(Refused, status=409):
     """The incident has no job to redrive."""
 
     def __init__(self, incident_id: str) -> None:
-        super().__init__(f"incident {incident_id} is about no job: there is nothing to retry; resolve or dismiss it")
+        super().__init__(f"incident {incident_id} has no job to redrive; resolve or dismiss it")
 
 
 class GateUnclear(Refused):
     """The request does not name exactly one quota; `detail` has the five forms."""
 
-    text = "name one gate: tenant; tenant and type; tenant and source; type; service"
+    text = "name one quota: tenant; tenant and job_type; tenant and source; or name, of a quota over all tenants"
 
 
 class QuotaInvalid(Refused):
     """The change is not valid for the quota, or has no reason. See `errors`."""
 
-    text = "the change does not fit the gate; see errors"
+    text = "invalid change of the quota; see errors"
 
     def __init__(self, *errors: tuple[str, str]) -> None:
         super().__init__()
@@ -343,35 +343,35 @@ class QuotaForbidden(Refused, status=403):
     who see all tenants read the log of a quota over all tenants.
     """
 
-    text = "a tenant's own caller may hold, throttle, and resume what it held; other changes are an operator's"
+    text = "only operators can change limits; tenant callers can hold, throttle, and resume their own holds"
 
 
 class RuleChanged(Refused, status=412):
     """The quota's limits, hold or throttle have changed since they were read; read the quota again."""
 
-    text = "the rule, hold or throttle of this gate was changed since it was read; read it again"
+    text = "the quota changed since it was read; read it again"
 
 
 class NoBreaker(Refused, status=409):
     """The quota has no circuit breaker."""
 
     def __init__(self, named: str) -> None:
-        super().__init__(f"no rule gives {named} a breaker")
+        super().__init__(f"{named} has no circuit breaker")
 
 
 class TooManyRules(Refused):
     """The tenant has the maximum of 100 quotas with limits, hold or throttle, or of 400 KiB for them."""
 
     def __init__(self, limit: int | str) -> None:
-        of = "gates with a rule, hold or throttle" if isinstance(limit, int) else "of rules, holds and throttles"
-        super().__init__(f"the tenant has {limit} {of}; delete one first")
+        of = "quotas with limits, hold or throttle" if isinstance(limit, int) else "of limits, holds and throttles"
+        super().__init__(f"the tenant has {limit} {of}, the maximum; delete one first")
 
 
 class Overloaded(Refused, status=503):
     """The process has the maximum number of submissions, redrives or webhook tests in progress; retry after
     `Retry-After`."""
 
-    text = "this process has its maximum number of such requests in progress; send the same request again"
+    text = "too many requests in progress in this process; repeat the request"
     headers: Mapping[str, str] = {"Retry-After": "2"}
 
 
@@ -379,19 +379,19 @@ class NotYourAttempt(Refused, status=403):
     """The body names a job, step, attempt or lease that is not the token's."""
 
     def __init__(self, field: str) -> None:
-        super().__init__(f"the body's {field} is not that of the token")
+        super().__init__(f"{field} of the body differs from the token's")
 
 
 class RejectedNotFound(Refused, status=404):
     """Rejected message not found."""
 
     def __init__(self, id_: str) -> None:
-        super().__init__(f"there is no rejected message {id_[:128]}")
+        super().__init__(f"rejected message not found: {id_[:128]}")
 
 
 class StillNotApplicable(Refused, status=409):
     """No job can accept the message; `reason` has the cause."""
 
     def __init__(self, reason: str, detail: str) -> None:
-        super().__init__(f"no job can take this message: {detail}")
+        super().__init__(f"no job can accept the message: {detail}")
         self.members = {"reason": reason}

@@ -169,7 +169,7 @@ async def _items(request: Request) -> func.HttpResponse:
         raise _bad_cursor()
     given = request.http.params.get("outcome")
     if given is not None and given not in list(ItemState):
-        raise RequestError(ProblemCode.OUTCOME_INVALID, f"outcome is one of {', '.join(ItemState)}")
+        raise RequestError(ProblemCode.OUTCOME_INVALID, f"outcome must be one of {', '.join(ItemState)}")
     context, tenant = request.context(), _tenant(request, request.http.params.get("tenant"))
     bulk = await read_bulk(context, tenant, _bulk_id(request.http))
     outcome = ItemState(given) if given is not None else None
@@ -205,7 +205,7 @@ def key_of(req: func.HttpRequest, invalid: ProblemCode = ProblemCode.BULK_INVALI
     """Raises RequestError (400, `invalid`)."""
     key: str = req.headers.get("Idempotency-Key", "").strip()
     if len(key) > MAX_KEY:
-        raise RequestError(invalid, f"an Idempotency-Key has at most {MAX_KEY} characters")
+        raise RequestError(invalid, f"Idempotency-Key too long; maximum {MAX_KEY} characters")
     return key or None
 
 
@@ -215,7 +215,7 @@ def _checked(words: dict[str, Any]) -> dict[str, Any]:
         parse_filter(JobFilter, words)
     except FilterInvalid as wrong:
         errors = ((f"filter.{wrong.word}", str(wrong)),)
-        raise RequestError(ProblemCode.FILTER_INVALID, "the filter is wrong; see errors", errors=errors) from None
+        raise RequestError(ProblemCode.FILTER_INVALID, "invalid filter; see errors", errors=errors) from None
     return words
 
 
@@ -224,8 +224,12 @@ def _tenant(request: Request, named: str | None) -> str:
     moving = request.http.method not in ("GET", "HEAD")
     tenant = request.caller.tenant_for(named, moving=moving) or request.caller.tenant
     if tenant is None:
-        where = "filter.tenant_id" if request.http.method == "POST" and not request.http.route_params else "tenant=..."
-        raise RequestError(ProblemCode.TENANT_REQUIRED, f"name a tenant: {where}")
+        where = (
+            "set filter.tenant_id"
+            if request.http.method == "POST" and not request.http.route_params
+            else "add tenant=..."
+        )
+        raise RequestError(ProblemCode.TENANT_REQUIRED, f"tenant missing; {where}")
     return normalise(tenant)
 
 

@@ -46,7 +46,7 @@ async def _deliveries(request: Request) -> func.HttpResponse:
     limit, _ = page(request.http)
     given = request.http.params.get("state")
     if given is not None and given not in {*DeliveryState}:
-        raise RequestError(ProblemCode.STATE_INVALID, f"state is one of {', '.join(DeliveryState)}")
+        raise RequestError(ProblemCode.STATE_INVALID, f"state must be one of {', '.join(DeliveryState)}")
     found, following = await webhooks.list_deliveries(
         context,
         tenant,

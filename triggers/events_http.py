@@ -147,7 +147,7 @@ async def _follow(request: Request, after: str, wait_s: float) -> tuple[Page, bo
             after=after,
             event_filter=_filter_of(req),
             limit=limit,
-            invalid=lambda: RequestError(ProblemCode.CURSOR_INVALID, "take the cursor from `next` of the page before"),
+            invalid=lambda: RequestError(ProblemCode.CURSOR_INVALID, "cursor invalid; use `next` of the previous page"),
             wait_s=wait_s if room else 0,
         )
     return found, room
@@ -180,7 +180,9 @@ async def _ticket(request: Request) -> func.HttpResponse:
     asked = optional_body(request.http, TicketRequest, ProblemCode.TICKET_INVALID)
     context = request.context()
     if not context.settings.callback_keys:
-        raise RequestError(ProblemCode.TICKETS_OFF, "this deployment has no keys that sign tickets")
+        raise RequestError(
+            ProblemCode.TICKETS_OFF, "tickets are disabled in this deployment (LUCIUS_CALLBACK_KEYS is empty)"
+        )
     if (job_id := asked.job_id) is not None:
         if (stored := await context.ledger.read(job_id)) is None:
             raise JobNotFound(job_id)
@@ -196,7 +198,7 @@ def _tenant_of(request: Request, named: str | None) -> str:
     """Raises RequestError (400), TenantForbidden."""
     tenant = request.caller.tenant_for(named) or request.caller.tenant
     if tenant is None:
-        raise RequestError(ProblemCode.TENANT_REQUIRED, "name a tenant: tenant_id=...")
+        raise RequestError(ProblemCode.TENANT_REQUIRED, "tenant missing; add tenant_id=...")
     return tenant
 
 
@@ -205,10 +207,10 @@ def _filter_of(req: func.HttpRequest) -> EventFilter:
     given = req.params.get("types")
     types = [each.strip() for each in given.split(",")] if given is not None else None
     if types is not None and not {*types} <= {*PublicType}:
-        raise RequestError(ProblemCode.TYPES_INVALID, f"types is one or more of {', '.join(PublicType)}")
+        raise RequestError(ProblemCode.TYPES_INVALID, f"types must be one or more of {', '.join(PublicType)}")
     terminal = req.params.get("terminal", "false")
     if terminal not in ("true", "false"):
-        raise RequestError(ProblemCode.TERMINAL_INVALID, "terminal is true or false")
+        raise RequestError(ProblemCode.TERMINAL_INVALID, "terminal must be true or false")
     label = parse_label("label", req.params["label"]) if "label" in req.params else None
     return EventFilter(
         types=frozenset(map(PublicType, types)) if types is not None else None,

@@ -166,7 +166,7 @@ def _error(error: GraphQLError, correlation_id: str) -> JsonObject:
 
 def _too_complex(what: str) -> RequestError:
     bounds = (
-        f"at most {MAX_TOKENS} tokens, {MAX_DEPTH} fields deep, {MAX_FIELDS} fields and fragments, {MAX_SAME} fields "
+        f"maximum {MAX_TOKENS} tokens, {MAX_DEPTH} fields deep, {MAX_FIELDS} fields and fragments, {MAX_SAME} fields "
         f"of one name or alias and {MAX_READS} fields at the root, {MAX_PAGES_OF_EVENTS} of them `events`"
     )
     return RequestError(ProblemCode.QUERY_TOO_COMPLEX, f"the document {what}: {bounds}")

@@ -110,7 +110,7 @@ async def _job_read(request: Request, long_poll: LongPoll) -> func.HttpResponse:
 async def _job_as_of(request: Request, given: str) -> func.HttpResponse:
     """The job as event `given` left it, with that event under `as_of`. Raises RequestError (400, 404)."""
     if not given.isdecimal() or len(given) > MAX_SEQ_DIGITS or int(given) < 1:
-        raise RequestError(ProblemCode.AS_OF_INVALID, "asOf must be the number of an event, from 1")
+        raise RequestError(ProblemCode.AS_OF_INVALID, "asOf must be an event number, from 1")
     record, events = await read_history(request.context(), job_id_of(request.http))
     try:
         at = as_of(record, events, int(given))

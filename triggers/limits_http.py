@@ -123,5 +123,5 @@ async def _gate(request: Request, context: Context, body: Resume) -> Gate:
             raise GateUnclear
         return _over_all(request, context, f"type:{body.job_type}")
     if normalise(tenant) == EVERY:
-        raise QuotaInvalid(("tenant", "is every tenant: only a rule can be for each of them"))
+        raise QuotaInvalid(("tenant", "`*` is not allowed: a hold or throttle is of one tenant"))
     return await find_gate(context, tenant, **names)

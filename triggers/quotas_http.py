@@ -264,7 +264,7 @@ async def _gate(request: Request, context: Context, *, with_id: bool = True) -> 
         return found
     tenant = request.caller.tenant_for(req.params.get("tenant"), moving=moving) or request.caller.tenant
     if tenant is None:
-        raise RequestError(ProblemCode.TENANT_REQUIRED, "name a tenant: tenant=...")
+        raise RequestError(ProblemCode.TENANT_REQUIRED, "tenant missing; add tenant=...")
     return await find_gate(
         context,
         tenant,

@@ -36,10 +36,10 @@ async def _receipts_sum(request: Request) -> func.HttpResponse:
     limit, position = page(request.http)
     job_filter = filter_of(request.http, request.caller, JobFilter)
     if job_filter.tenant_id is None:
-        raise RequestError(ProblemCode.TENANT_REQUIRED, "name a tenant: tenant_id=...")
+        raise RequestError(ProblemCode.TENANT_REQUIRED, "tenant missing; add tenant_id=...")
     by = request.http.params.get("by")
     if by is not None and by not in list(Grouping):
-        raise RequestError(ProblemCode.BY_INVALID, f"by is one of {', '.join(Grouping)}")
+        raise RequestError(ProblemCode.BY_INVALID, f"by must be one of {', '.join(Grouping)}")
     grouping = Grouping(by) if by is not None else None
     sums, found = await sum_receipts(request.context(), job_filter, after=position or None, limit=limit, by=grouping)
     response = ReceiptSums(

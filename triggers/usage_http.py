@@ -50,7 +50,7 @@ async def _usage(request: Request) -> func.HttpResponse:
         raise FilterInvalid("since", f"since must be within the last {FARTHEST.days} days")
     by = params.get("by")
     if by is not None and by not in list(Axis):
-        raise RequestError(ProblemCode.BY_INVALID, f"by is one of {', '.join(Axis)}")
+        raise RequestError(ProblemCode.BY_INVALID, f"by must be one of {', '.join(Axis)}")
     used = await read_usage(context, tenant, since, Axis(by) if by is not None else None)
     report = UsageReport(
         tenant=tenant,
@@ -94,5 +94,5 @@ def _tenant(request: Request) -> str:
     """Normalised. Raises TenantForbidden, RequestError (400)."""
     tenant = request.caller.tenant_for(request.http.params.get("tenant")) or request.caller.tenant
     if not tenant or not normalise(tenant):
-        raise RequestError(ProblemCode.TENANT_REQUIRED, "name a tenant: tenant=...")
+        raise RequestError(ProblemCode.TENANT_REQUIRED, "tenant missing; add tenant=...")
     return normalise(tenant)

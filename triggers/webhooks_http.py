@@ -247,7 +247,7 @@ async def _secret(request: Request) -> func.HttpResponse:
     context, tenant = request.context(), tenant_of(request)
     if not request.caller.may_move(tenant):
         # who has it may sign
-        raise refusals.TenantForbidden("the token may see this tenant, and not have its secret")
+        raise refusals.TenantForbidden("reading the secret requires a token that can change this tenant's jobs")
     found = await webhooks.read_hook(context, tenant, DEFAULT_HOOK)
     return respond(request.http, views.default_secret(found, _secrets_of(context, found)))
 
@@ -288,7 +288,7 @@ def tenant_of(request: Request) -> str:
     tenant = normalise(request.caller.tenant_for(named, moving=moving) or request.caller.tenant or "")
     # `*` stands for every tenant elsewhere: a hook of it would get nothing
     if tenant in ("", EVERY):
-        raise RequestError(ProblemCode.TENANT_REQUIRED, "name one tenant: tenant_id=...")
+        raise RequestError(ProblemCode.TENANT_REQUIRED, "tenant missing; add tenant_id=...")
     return tenant
 
 
@@ -306,10 +306,10 @@ def _filter_of(context: Context, body: HookFilterBody | None) -> HookFilter:
         return HookFilter()
     # events of webhooks go to no webhook
     known = {*PublicType} - OF_HOOKS
-    unknown = "is no type of event that a webhook gets"
+    unknown = "is not an event type of webhooks"
     wrong = [(f"filter.types.{n}", unknown) for n, each in enumerate(body.types) if each not in known]
     wrong += [
-        (f"filter.job_types.{n}", "is no request type")
+        (f"filter.job_types.{n}", "is not a known job type")
         for n, each in enumerate(body.job_types)
         if context.registry.find(each) is None
     ]

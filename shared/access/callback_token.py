@@ -105,18 +105,18 @@ def verified_claims(version: str, token: str, keys: Keys, *, deployment: str) ->
     """
     parts = token.split(".") if len(token) <= _MAX_LENGTH and token.isascii() else []
     if len(parts) != 4 or parts[0] != version:
-        raise ValueError("the token was not made by this app")
+        raise ValueError("the token was not issued by this app")
     head, _, signature = token.rpartition(".")
     # every key is tried, a known key id or not, so that the time taken reveals nothing
     good = [hmac.compare_digest(_encode(_mac(secret, head)), signature) and kid == parts[1] for kid, secret in keys]
     if not any(good):
-        raise ValueError("the token's signature is wrong")
+        raise ValueError("the signature of the token is invalid")
     try:
         claims: dict[str, Any] = json.loads(_decode(parts[2]))
     except (binascii.Error, ValueError):
-        raise ValueError("the token was not made by this app") from None
+        raise ValueError("the token was not issued by this app") from None
     if claims.get(_DEPLOYMENT) != deployment:
-        raise ValueError("the token was made by another deployment")
+        raise ValueError("the token was issued by another deployment")
     return claims
 
 

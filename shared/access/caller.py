@@ -132,7 +132,7 @@ def _source(claims: Mapping[str, Any], claim: str | None) -> str | None:
         return None
     # as strict as the field of the envelope
     if not isinstance(claimed, str) or not claimed.strip() or len(claimed) > _MAX_SUBJECT:
-        raise TokenInvalid(f"its claim {claim} must be a text of at most {_MAX_SUBJECT} characters")
+        raise TokenInvalid(f"its claim {claim} must be a string of at most {_MAX_SUBJECT} characters")
     if not all(map(is_text, claimed)):
         raise TokenInvalid(f"its claim {claim} must be plain text")
     return claimed

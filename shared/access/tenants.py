@@ -33,7 +33,7 @@ APP_CLAIMS = ("azp", "appid", "client_id")
 _PROOF_CLAIMS = ("azpacr", "appidacr")
 #: a role of this form names a tenant
 _TENANT_ROLE = "tenant:"
-_OTHER_WAYS = "a tenant comes by a role tenant:NAME, by LUCIUS_AUTH_TENANTS, or by a client with a secret of its own"
+_OTHER_WAYS = "use a role tenant:NAME, LUCIUS_AUTH_TENANTS, or a client with a secret of its own"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,14 +55,14 @@ def tenant_of(claims: Mapping[str, Any], rules: TenantRules) -> str:
     if "groups" in rules.mapped and _leaves_groups_out(claims):
         # a group that is not there might name another tenant than what is there
         raise TenantMissing(
-            "it leaves its caller's groups out, which are too many: emit those alone that are assigned to this API"
+            "it omits the caller's groups because there are too many; emit only the groups assigned to this API"
         )
     roles = (role for role in words_of(claims.get("roles")) if role.startswith(_TENANT_ROLE))
     named = {_plain(role.removeprefix(_TENANT_ROLE), "roles") for role in roles}
     for claim, tenants in rules.mapped.items():
         named |= {tenants[value] for value in values_of(claims.get(claim)) if value in tenants}
     if len(named) > 1:
-        raise TenantMissing("its roles and LUCIUS_AUTH_TENANTS name more than one, and it must be one")
+        raise TenantMissing("its roles and LUCIUS_AUTH_TENANTS name more than one; grant exactly one")
     if named:
         return named.pop()
     _check_is_not_everybodys(claims, rules.claim)
@@ -102,7 +102,7 @@ def is_text(char: str) -> bool:
 def _plain(claimed: object, claim: str) -> str:
     if (tenant := plain_tenant(claimed)) is None:
         reserved = " ".join(RESERVED_TENANTS)
-        raise TenantMissing(f"its claim {claim} must be plain text, and not a reserved name: {reserved}")
+        raise TenantMissing(f"its claim {claim} must be plain text, and none of the reserved names {reserved}")
     return tenant
 
 
@@ -115,6 +115,6 @@ def _leaves_groups_out(claims: Mapping[str, Any]) -> bool:
 def _check_is_not_everybodys(claims: Mapping[str, Any], claim: str) -> None:
     """Many callers share a client that is public: its id, as a tenant, would be one tenant for all of them."""
     if known := next((name for id_ in values_of(claims.get(claim)) if (name := public_client(id_))), None):
-        raise TenantMissing(f"its claim {claim} is the id of {known}, which everybody can use; {_OTHER_WAYS}")
+        raise TenantMissing(f"its claim {claim} is the id of {known}, a public client; {_OTHER_WAYS}")
     if claim in APP_CLAIMS and any(str(claims.get(proof)) == "0" for proof in _PROOF_CLAIMS):
-        raise TenantMissing(f"its claim {claim} is the id of a public client, which everybody can use; {_OTHER_WAYS}")
+        raise TenantMissing(f"its claim {claim} is the id of a public client; {_OTHER_WAYS}")

@@ -102,16 +102,16 @@ class AddressPolicy:
         literal = _literal(target.host)
         if self._is_listed(target):
             if literal is not None and not _allowed_if_listed(literal):
-                raise HookUrlRefused("leads to an address that no list opens")
+                raise HookUrlRefused("resolves to an address that is not allowed (LUCIUS_WEBHOOK_HOSTS)")
             return target
         if target.scheme != "https":
-            raise HookUrlRefused("must be an https address")
+            raise HookUrlRefused("must be an https URL")
         if literal is not None:
             raise HookUrlRefused("must name its host, not an IP address")
         if "." not in target.host:
-            raise HookUrlRefused("has a host that is no public name")
+            raise HookUrlRefused("must name a public host")
         if target.port != 443:
-            raise HookUrlRefused("must be at port 443")
+            raise HookUrlRefused("must use port 443")
         return target
 
     def lets(self, target: Target, address: str) -> bool:
@@ -161,27 +161,27 @@ def _target(url: str) -> Target:
     if len(url) > MAX_URL:
         raise HookUrlRefused(f"must have at most {MAX_URL} characters")
     if not _CHARACTERS.fullmatch(url):
-        raise HookUrlRefused("must be an https address in plain ASCII, without a fragment")
+        raise HookUrlRefused("must be an https URL in ASCII without a fragment")
     try:
         parts = urlsplit(url)
         port = parts.port
         scheme = parts.scheme.lower()
         host = parts.hostname or ""
     except ValueError:
-        raise HookUrlRefused("is no address") from None
+        raise HookUrlRefused("is not a valid URL") from None
     if scheme not in ("https", "http"):
-        raise HookUrlRefused("must be an https address")
+        raise HookUrlRefused("must be an https URL")
     if "@" in parts.netloc:
         raise HookUrlRefused("must not contain user information")
     if port == 0:
-        raise HookUrlRefused("is no address")
+        raise HookUrlRefused("is not a valid URL")
     if _is_number(host):
         literal = _literal(host)
         if literal is None:
             raise HookUrlRefused("must name its host, not an IP address")
         host = literal
     elif not (_NAME.fullmatch(host) and len(host) <= 253):
-        raise HookUrlRefused("has a host that is no name")
+        raise HookUrlRefused("must have a valid host name")
     return Target(scheme, host, port or (443 if scheme == "https" else 80))
 
 

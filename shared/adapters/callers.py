@@ -46,7 +46,7 @@ _WHY: Sequence[tuple[type[PyJWTError], str]] = (
     (InvalidAudienceError, "the token is for another audience"),
     (InvalidIssuerError, "the token is of another issuer"),
     # before DecodeError, which it is one of
-    (InvalidSignatureError, "the token's signature is wrong"),
+    (InvalidSignatureError, "the signature of the token is invalid"),
     (DecodeError, "the token cannot be read"),
 )
 
@@ -76,7 +76,7 @@ class JwtCallers:
         if not authorization:
             raise TokenMissing
         if (match := _BEARER.fullmatch(authorization)) is None or len(match[1]) > _MAX_TOKEN:
-            raise TokenInvalid("the Authorization header holds no bearer token")
+            raise TokenInvalid("the Authorization header has no bearer token")
         token = match[1]
         try:
             header = jwt.get_unverified_header(token)
@@ -84,10 +84,10 @@ class JwtCallers:
             if header.get("alg") != ALGORITHM or not isinstance(kid, str) or len(kid) > _MAX_KID:
                 raise TokenInvalid(f"the token must be signed by {ALGORITHM} and name its key")
             if str(header.get("typ", "jwt")).lower().removeprefix("application/") not in _TYPES:
-                raise TokenInvalid("the token is no access token: its typ is neither JWT nor at+jwt")
+                raise TokenInvalid("not an access token: typ must be JWT or at+jwt")
             key = await self._keys.key(kid)
             if key is None:
-                raise TokenInvalid("the token's key is none of the issuer's")
+                raise TokenInvalid("the token is not signed by a key of the issuer")
             claims = jwt.decode(
                 token,
                 key,
@@ -101,9 +101,9 @@ class JwtCallers:
             why = next((why for kind, why in _WHY if isinstance(wrong, kind)), "the token is wrong")
             raise TokenInvalid(why) from None
         if any(name in claims for name in _NOT_BEARER):
-            raise TokenInvalid("the token is an ID token, or bound to a key: send an access token for bearers")
+            raise TokenInvalid("not a bearer access token: it is an ID token or bound to a key")
         if int(claims["exp"]) > time.time() + _MAX_LIFE_S:
-            raise TokenInvalid(f"the token lives longer than {_MAX_LIFE_S // 3600} hours")
+            raise TokenInvalid(f"the token is valid for more than {_MAX_LIFE_S // 3600} hours, the maximum")
         return caller_from_claims(
             claims,
             tenants=self._tenants,

@@ -93,7 +93,7 @@ class CheckedResolver(AbstractResolver):
         """Raises OSError where there is no address, or one that must not be reached: the same of both, so that an error
         of a delivery does not say which names the app's own network has."""
         if (host, port) != (self._target.host, self._target.port):
-            raise HookUrlRefused("is read in two ways")
+            raise HookUrlRefused("is ambiguous: parsers read it differently")
         addresses = await self._lookup(host, port)
         if not addresses or not all(self._policy.lets(self._target, each) for each in addresses):
             raise OSError(f"{host} has no address that may be reached")
@@ -173,7 +173,7 @@ class HttpWebhookSender:
             address = URL(url, encoded=True)
             address = address.with_host(spelled(address.raw_host or ""))
             if (address.scheme, address.raw_host, address.port) != (target.scheme, target.host, target.port):
-                raise HookUrlRefused("is read in two ways")
+                raise HookUrlRefused("is ambiguous: parsers read it differently")
             async with self._session(policy, target, tenant, allowance) as session:
                 posting = session.post(address, data=body, headers={**_HEADERS, **headers}, allow_redirects=False)
                 async with posting as response:

@@ -89,7 +89,7 @@ PROBLEM: JsonObject = {
     "title": "Request invalid",
     "status": 400,
     "code": "REQUEST_INVALID",
-    "detail": "the request does not fit its protocol; see errors",
+    "detail": "the job request does not match its protocol; see errors",
     "errors": [{"path": "payload.ocr.dpi", "message": "9000 is greater than the maximum of 400"}],
     "correlation_id": CORRELATION_ID,
 }
@@ -153,7 +153,7 @@ def by_model() -> JsonObject:
         "id": "rej_1769508120000_0123456789abcdef01234567",
         "received_at": "2026-01-27T10:02:00Z",
         "reason": "UNKNOWN_JOB",
-        "detail": "no job job_0",
+        "detail": "job not found: job_0",
         "lane": 15,
         "message_id": "6f0f1c5e6a574b8c9a1e0d3c1f6a7b52",
         "sequence_number": 7,

@@ -106,7 +106,7 @@ def _instant(value: Any) -> Any:
     if value is None:
         return None
     if not isinstance(value, str | datetime):
-        raise ValueError("must be an instant as text")
+        raise ValueError("must be a timestamp as a string")
     instant = datetime.fromisoformat(value) if isinstance(value, str) else value
     return within_bounds(instant) if instant.tzinfo is not None else instant
 

@@ -42,7 +42,7 @@ class Parameter:
 
 def _text(name: str, value: Any) -> str:
     if not isinstance(value, str):
-        raise FilterInvalid(name, f"{name} must be a text")
+        raise FilterInvalid(name, f"{name} must be a string")
     return value
 
 
@@ -54,7 +54,7 @@ def parse_instant(name: str, value: Any) -> datetime:
     except ValueError:
         instant = None
     if instant is None or instant.tzinfo is None:
-        raise FilterInvalid(name, f"{name} must be an instant with its zone, for example 2026-01-27T10:00:00Z")
+        raise FilterInvalid(name, f"{name} must be a timestamp with a time zone, for example 2026-01-27T10:00:00Z")
     # every row is between the two
     return min(max(instant, FIRST), LAST)
 
@@ -77,7 +77,9 @@ def _some_of(names: type[StrEnum], plural: str) -> Kind:
                 raise ValueError
             return frozenset(names(_text(name, each).strip().upper()) for each in given)
         except ValueError:
-            raise FilterInvalid(name, f"{name} is one or more of {', '.join(names)}, with commas between") from None
+            raise FilterInvalid(
+                name, f"{name} must be one or more of {', '.join(names)}, separated by commas"
+            ) from None
 
     a_list = {"type": "array", "minItems": 1, "items": {"enum": [str(each) for each in names]}}
     one = "|".join(names)
@@ -194,6 +196,6 @@ def parse_filter(filter_: type[Filter], given: Mapping[str, Any]) -> Filter:
     parsed: dict[str, Any] = {}
     for name, value in given.items():
         if name not in known:
-            raise FilterInvalid(name, f"is no word of a filter; these are {', '.join(known)}")
+            raise FilterInvalid(name, f"is not a filter parameter; known: {', '.join(known)}")
         parsed[known[name].field] = known[name].kind.parse(name, value)
     return filter_(**parsed)

@@ -39,7 +39,7 @@ class Protocol:
     def _payload_errors(self, payload: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         parts = self.split(payload)
         known = {step.step_id for step in self.definition.steps}
-        yield from ((f"payload.{key}", "is no step of this protocol") for key in parts if key not in known)
+        yield from ((f"payload.{key}", "is not a step of this protocol") for key in parts if key not in known)
         for step in self.definition.steps:
             part = parts.get(step.step_id, {})
             schema = self.schemas.get(step.step_id)

@@ -59,7 +59,7 @@ def bounded_body(req: func.HttpRequest) -> bytes:
 
 def _check(size: int) -> None:
     if size > MAX_BODY_BYTES:
-        raise BodyTooLarge(f"the body has {size} bytes; at most {MAX_BODY_BYTES} are taken")
+        raise BodyTooLarge(f"the body is too large: {size} bytes, maximum {MAX_BODY_BYTES}")
 
 
 def json_body(req: func.HttpRequest) -> bytes:

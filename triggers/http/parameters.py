@@ -105,4 +105,4 @@ def cursor(position: str | None) -> str | None:
 
 
 def bad_cursor() -> RequestError:
-    return RequestError(ProblemCode.CURSOR_INVALID, "take the cursor from `next` of the page before")
+    return RequestError(ProblemCode.CURSOR_INVALID, "cursor invalid; use `next` of the previous page")

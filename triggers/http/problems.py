@@ -46,24 +46,24 @@ def _unavailable(detail: str | None = None) -> Callable[[Exception], Refused]:
 #: the response to an error that is not a refusal; an error without a row has that of its nearest base class
 _FAULTS: Mapping[type[Exception], Callable[[Any], Refused]] = {
     ValidationError: lambda error: RequestError(
-        ProblemCode.ENVELOPE_INVALID, "the request body is not a valid envelope; see errors", errors=errors_of(error)
+        ProblemCode.ENVELOPE_INVALID, "the body is not a valid job request; see errors", errors=errors_of(error)
     ),
     errors.ReplyUnfit: lambda error: RequestError(
         ProblemCode.__members__.get(error.reason, ProblemCode.REPLY_INVALID), error.detail
     ),
     errors.LedgerRefused: _fault(ProblemCode.NOT_STORABLE, "the ledger cannot hold a value of this request"),
     errors.DataLost: _fault(
-        ProblemCode.DATA_LOST, "a stored part of it is gone; only an operator can restore it, the log names it"
+        ProblemCode.DATA_LOST, "a stored part of the job or message is gone; only an operator can restore it"
     ),
     errors.Undecodable: _unavailable(
-        "a stored row is of a later release, or broken; try again, or ask an operator: the log names the row"
+        "a stored row is invalid, or from a later release; repeat the request, or report the correlation_id"
     ),
     errors.OtherStoreVersion: _unavailable(),
     errors.UnknownStatus: _unavailable(),
     errors.Contended: _unavailable(),
     errors.CreationWithdrawn: _unavailable(),
-    errors.Transient: _unavailable("a service that LUCIUS needs does not respond; send the same request again"),
-    Exception: _fault(ProblemCode.INTERNAL, "something went wrong here; the log has it under correlation_id"),
+    errors.Transient: _unavailable("a dependency does not respond; repeat the request"),
+    Exception: _fault(ProblemCode.INTERNAL, "internal error; report the correlation_id"),
 }
 
 

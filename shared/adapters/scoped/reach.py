@@ -67,4 +67,4 @@ def check_seen(allowed: bool) -> None:
 def _check_move(*, may_move: bool, may_see: bool) -> None:
     if not may_move:
         check_seen(may_see)
-        raise TenantForbidden("the token may see this tenant's jobs, and not change them")
+        raise TenantForbidden("the token grants only reading of this tenant's jobs")

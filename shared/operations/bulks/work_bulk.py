@@ -246,5 +246,5 @@ async def _write(context: Context, stored: StoredBulk, after: Bulk) -> StoredBul
 async def _again(context: Context, stored: StoredBulk) -> StoredBulk:
     found = await context.bulks.read(stored.bulk.tenant, stored.bulk.bulk_id)
     if found is None:
-        raise Contended("the bulk was removed while somebody worked on it")
+        raise Contended("the bulk operation was removed while it was in progress")
     return found

@@ -357,7 +357,7 @@ def decide(context: Context, admission: AdmissionState, directory: Directory, jo
         detail = f"{gate.words}: {admission.count_active(gate)} jobs are active"
         raise LimitReached(limit, detail, _compute_retry_after(refused.verdict.opens_at, now)) from None
     except QueueFull as full:
-        detail = f"tenant {job.tenant!r} has {admission.staged} jobs that wait, of {full.limit}"
+        detail = f"tenant {job.tenant!r} has {admission.staged} waiting jobs, maximum {full.limit}"
         raise LimitReached("max_staged", detail, _compute_retry_after(full.verdict.opens_at, now)) from None
 
 

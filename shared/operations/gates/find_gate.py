@@ -25,7 +25,7 @@ _NAMES: dict[str, Callable[[Context], Iterable[str]]] = {
 def find_platform_gate(context: Context, name: str) -> Gate:
     """Returns a quota over all tenants by its name, as `platform` or `mode:BURST`. Raises GateNotFound."""
     if (found := next((gate for gate in _list_platform_gates(context) if gate.words == name), None)) is None:
-        raise GateNotFound(f"{name}: gates over all tenants are named as {', '.join(OVER_ALL_EXAMPLES)}")
+        raise GateNotFound(f"{name}; quotas over all tenants have names like {', '.join(OVER_ALL_EXAMPLES)}")
     return found
 
 
@@ -49,7 +49,7 @@ async def find_gate(context: Context, tenant: str, *, gate_id: str | None = None
         raise GateUnclear
     tenant = normalise(tenant)
     if not tenant or tenant == PLATFORM or len(encode_key(tenant)) > MAX_KEY:
-        raise QuotaInvalid(("tenant", "is blank, no tenant's name, or too long for a key"))
+        raise QuotaInvalid(("tenant", "must be a valid tenant name"))
     own = Gate(GateKind.TENANT, tenant)
     if given or gate_id is None:
         gate = next((_make_gate(tenant, kind, name) for kind, name in given.items()), own)
@@ -63,7 +63,7 @@ async def find_gate(context: Context, tenant: str, *, gate_id: str | None = None
         return found
     stored = await context.admissions.read(tenant)
     if stored is None or gate_id not in stored.admission.gates:
-        raise GateNotFound(f"{gate_id} of tenant {tenant}: name it by tenant and type, or tenant and source")
+        raise GateNotFound(f"{gate_id} of tenant {tenant}; name it by tenant and type, or tenant and source")
     return stored.admission.gates[gate_id].gate
 
 
@@ -72,7 +72,7 @@ def _make_gate(tenant: str, kind: GateKind, name: str) -> Gate:
     if kind.key in _NAMES:
         return Gate(kind, tenant, name)
     if tenant == EVERY:
-        raise QuotaInvalid((kind.key, "has no rule for every tenant"))
+        raise QuotaInvalid((kind.key, "cannot have limits for every tenant"))
     return Gate(kind, tenant, normalised) if (normalised := normalise(name)) else Gate(GateKind.TENANT, tenant)
 
 

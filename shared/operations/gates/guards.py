@@ -86,7 +86,7 @@ async def check_rule(context: Context, gate: Gate, patch: Mapping[str, int | Non
         return
     given = {name for name, number in patch.items() if number is not None}
     if wrong := sorted(given - gate.kind.limits):
-        raise QuotaInvalid(*((name, "has no meaning for a service or a lane") for name in wrong))
+        raise QuotaInvalid(*((name, "does not apply to a service or a lane") for name in wrong))
     if given:
         await _check_counts(context, gate)
 
@@ -94,7 +94,7 @@ async def check_rule(context: Context, gate: Gate, patch: Mapping[str, int | Non
 def check_throttle(gate: Gate) -> None:
     """Raises QuotaInvalid: a dispatch limit has no rate."""
     if gate.kind in GUARDS:
-        raise QuotaInvalid(("max_per_hour", "has no meaning for a service or a lane"))
+        raise QuotaInvalid(("max_per_hour", "does not apply to a service or a lane"))
 
 
 async def _check_counts(context: Context, gate: Gate) -> None:

@@ -70,7 +70,7 @@ async def look_for_silence(context: Context, out: dict[str, Untaken]) -> None:
         if is_marked or now - waits_since < SILENT_AFTER or not await _lies_there(context, attempt, now):
             continue
         telemetry.warn("SERVICE_SILENT", service=service, lane=attempt.lane, since=waits_since.isoformat())
-        detail = f"nobody answers since {waits_since.isoformat(timespec='seconds')}, and a directive waits"
+        detail = f"no reply since {waits_since.isoformat(timespec='seconds')} while a directive waits"
         await raise_incident(context, IncidentKind.SERVICE, service, tenant=None, code="SERVICE_SILENT", detail=detail)
         await context.answers.mark(service, now)
 

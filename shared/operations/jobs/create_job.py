@@ -141,7 +141,7 @@ def _check_callbacks(context: Context, envelope: Envelope) -> None:
         except HookUrlRefused as refused:
             raise HookUrlRefused(refused.why, f"callback_urls.{name}") from None
         if hosts[host] > MAX_CALLBACKS_OF_HOST:
-            why = f"names the host of {MAX_CALLBACKS_OF_HOST} others, which is the maximum of a job"
+            why = f"names a host that already has {MAX_CALLBACKS_OF_HOST} callback URLs, the maximum"
             raise HookUrlRefused(why, f"callback_urls.{name}")
 
 

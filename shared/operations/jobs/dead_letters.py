@@ -62,12 +62,12 @@ async def dismiss_dead_letter(context: Context, job_id: str, origin: Origin) -> 
         raise JobNotFound(job_id)
     job = stored.record.job
     if job.status is not JobStatus.FAILED_FINAL or job.redriven_by is not None:
-        raise ControlNotPossible(job_id, job.status, "be dismissed: it is no dead letter")
+        raise ControlNotPossible(job_id, job.status, "dismiss", "is not a dead letter")
     now, reason = context.clock.now(), origin.reason or ""
     settlement = Settlement(state=IncidentState.DISMISSED, actor=origin.actor, reason=reason, at=now)
     state = await end_dead_letter(context, job, LetterState.DISMISSED, settlement)
     if state is LetterState.REDRIVEN:
-        raise ControlNotPossible(job_id, job.status, "be dismissed: it was taken up again")
+        raise ControlNotPossible(job_id, job.status, "dismiss", "was redriven")
     telemetry.info(
         "DEAD_LETTER_DISMISSED", jobId=job_id, tenant_id=job.tenant, actor=origin.actor, reason=origin.reason
     )

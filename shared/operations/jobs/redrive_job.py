@@ -101,7 +101,9 @@ def _references(record: Record) -> dict[str, Ref]:
 def _refuse(record: Record) -> None:
     job = record.job
     if job.error_code == Reason.WITHDRAWN:
-        raise NotRedrivable(Reason.WITHDRAWN, f"job {job.job_id} never came to be; submit its request again")
+        raise NotRedrivable(
+            Reason.WITHDRAWN, f"cannot redrive job {job.job_id}: it was never created; submit its request again"
+        )
     if (why := not_redrivable(record)) is not None:
         detail = f"job {job.job_id} is {job.status}: only a job that is FAILED_FINAL or CANCELLED can be redriven"
         raise NotRedrivable(why, detail)

@@ -72,7 +72,7 @@ async def what_if(context: Context, message: RejectedMessage) -> tuple[str, str 
     except LedgerRefused as refused:
         return "REJECTED", f"LEDGER_REFUSED: {refused}"
     if stored is None:
-        return "REJECTED", f"UNKNOWN_JOB: no job {reply.jobId}"
+        return "REJECTED", f"UNKNOWN_JOB: job not found: {reply.jobId}"
     provenance = Provenance(cause_id="what-if", actor="what-if", source="http", at=context.clock.now(), salt="")
     outcome = apply(stored.record, ReplyArrived(reply, context.settings.progress_s), provenance)
     if outcome.kind is OutcomeKind.REFUSED:

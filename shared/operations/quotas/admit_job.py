@@ -33,11 +33,11 @@ async def admit_job(context: Context, orchestrations: Orchestrations, job_id: st
         raise JobNotFound(job_id)
     job = stored.record.job
     if job.status.terminal:
-        raise JobTerminal(job_id, job.status, "go in")
+        raise JobTerminal(job_id, job.status, "admit")
     if not job.is_staged:
         return stored
     if job.status is not JobStatus.THROTTLED:
-        raise ControlNotPossible(job_id, job.status, "go in")
+        raise ControlNotPossible(job_id, job.status, "admit")
     stored = await reconcile_place(context, orchestrations, stored)
     if await _enter(context, job, by):
         started = await admit(context, orchestrations, job_id, actor=by.actor, reason=by.reason)

@@ -352,7 +352,7 @@ def _apply_default(directory: Directory, state: GateState) -> Directory:
 
 def _delete_rule(state: GateState) -> GateState:
     if state.rule is None:
-        raise GateNotFound(f"with a rule of its own: {state.gate.words}")
+        raise GateNotFound(f"{state.gate.words} has no limits of its own")
     return changes.remove_rule(state)
 
 
@@ -363,7 +363,7 @@ def _check_seq(state: GateState, rule_seq: int | None) -> None:
 
 def _check_ahead(until: datetime | None, now: datetime) -> None:
     if until is not None and until <= now:
-        raise QuotaInvalid(("until", "is over"))
+        raise QuotaInvalid(("until", "must be in the future"))
 
 
 def _check_room(admission: AdmissionState, after: GateState, now: datetime) -> None:

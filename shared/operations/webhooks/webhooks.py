@@ -362,5 +362,5 @@ def _place(cursor: str) -> tuple[bool, Place]:
         if text[:1] not in ("p", "e") or not (number.isascii() and number.isdecimal() and len(number) <= 19):
             raise ValueError
     except (binascii.Error, ValueError):
-        raise FilterInvalid("cursor", "this is no cursor of deliveries") from None
+        raise FilterInvalid("cursor", "cursor invalid; use `next` of the previous page") from None
     return text[0] == "e", (int(number), name)

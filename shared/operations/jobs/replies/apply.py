@@ -155,7 +155,7 @@ async def _read(context: Context, reply: Reply) -> Stored:
     """Raises ReplyUnfit, LedgerRefused, LedgerUnavailable."""
     stored = await context.ledger.read(reply.jobId)
     if stored is None:
-        raise ReplyUnfit("UNKNOWN_JOB", f"no job {reply.jobId}")
+        raise ReplyUnfit("UNKNOWN_JOB", f"job not found: {reply.jobId}")
     return stored
 
 
@@ -214,7 +214,7 @@ async def _next_attempt(context: Context, record: Record, reply: Reply) -> NextA
 async def _notify(orchestrations: Orchestrations, transitioned: Transitioned, reply: Reply) -> ReplyResult:
     """Raises ReplyUnfit where the job takes no such reply, OrchestrationUnavailable."""
     if transitioned.outcome.kind is OutcomeKind.REFUSED:
-        raise ReplyUnfit(transitioned.outcome.reason_code or "", f"it is none of job {reply.jobId}")
+        raise ReplyUnfit(transitioned.outcome.reason_code or "", f"it does not belong to job {reply.jobId}")
     if transitioned.event is not None and (transitioned.outcome.transitioned or transitioned.repeated):
         await _raise_event(orchestrations, transitioned.stored.record, reply, transitioned.event)
     if transitioned.repeated and transitioned.event is not None:

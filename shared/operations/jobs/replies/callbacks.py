@@ -55,9 +55,11 @@ async def receive_callback(
     try:
         grant = verify_token(token or "", keys, context.clock.now(), deployment=deployment)
     except ValueError as why:
-        raise CallbackTokenInvalid(f"send Authorization: Bearer with the token of the directive ({why})") from None
+        raise CallbackTokenInvalid(
+            f"invalid callback token: {why}; send the directive's token in the header Authorization: Bearer"
+        ) from None
     if len(body) > MAX_CALLBACK_BYTES:
-        raise BodyTooLarge(f"a callback has at most {MAX_CALLBACK_BYTES} bytes")
+        raise BodyTooLarge(f"the body is too large; maximum {MAX_CALLBACK_BYTES} bytes")
     attempt = f"{grant.job_id}:{grant.step_id}:{grant.attempt_no}"
     named = f"key:{key}" if key is not None else f"body:{digest(body.decode('utf-8', errors='backslashreplace'))}"
     if kind == "HEARTBEAT" and key is None:
@@ -87,7 +89,7 @@ def _reply(kind: Kind, grant: Grant, body: bytes) -> dict[str, Any]:
     if not isinstance(given, Mapping):
         raise ReplyUnfit("REPLY_INVALID", "the body must be a JSON object")
     if given.get("type") not in (None, kind):
-        raise ReplyUnfit("REPLY_INVALID", f"type: this address takes {kind}")
+        raise ReplyUnfit("REPLY_INVALID", f"type: must be {kind} for this URL")
     own = {
         "jobId": grant.job_id,
         "stepId": grant.step_id,
