@@ -187,9 +187,9 @@ async def test_an_unknown_critical_header_is_refused(world: World) -> None:
         ({"exp": "tomorrow"}, "cannot be read"),
         ({"nbf": int(time.time()) + LEEWAY_S + 86_400}, "not valid yet"),
         ({"iat": int(time.time()) + LEEWAY_S + 86_400}, "not valid yet"),
-        ({"exp": int(time.time()) + 37 * 3600}, "lives longer than 36 hours"),
-        ({"exp": 1e300}, "lives longer than 36 hours"),
-        ({"exp": str(int(time.time()) + 37 * 3600)}, "lives longer than 36 hours"),
+        ({"exp": int(time.time()) + 37 * 3600}, "valid for more than 36 hours"),
+        ({"exp": 1e300}, "valid for more than 36 hours"),
+        ({"exp": str(int(time.time()) + 37 * 3600)}, "valid for more than 36 hours"),
         ({"cnf": {"jkt": "0ZcOCORZNYy-DWpqq30jZyJGHTN0d2HglBV3uiguA4I"}}, "bound to a key"),
         ({"nonce": "n-0S6_WzA2Mj"}, "an ID token"),
         ({"sub": None}, "wrong"),
@@ -214,7 +214,7 @@ async def test_an_access_token_by_its_type(world: World, typ: str | None) -> Non
 @pytest.mark.parametrize("typ", ["logout+jwt", "dpop+jwt", "id+jwt", "secevent+jwt", "x"])
 async def test_a_token_of_another_type_is_refused(world: World, typ: str) -> None:
     """RFC 8725 3.11: what was signed for something else does not open the API."""
-    assert "no access token" in str(await world.refused("Bearer " + world.token({"typ": typ})))
+    assert "not an access token" in str(await world.refused("Bearer " + world.token({"typ": typ})))
 
 
 async def test_clocks_may_differ_a_little(world: World) -> None:
@@ -307,7 +307,7 @@ async def test_a_withdrawn_key_ends(world: World) -> None:
         world.issuer.rotate()
     world.now += REFRESH_S
     refused = await world.refused(f"Bearer {token}")
-    assert "none of the issuer's" in str(refused)
+    assert "not signed by a key of the issuer" in str(refused)
 
 
 @pytest.mark.parametrize(

@@ -307,8 +307,8 @@ async def test_explain_names_the_guard(world: World) -> None:
         "service:ocr",
         verdict.until.replace(microsecond=0),
     )
-    assert "the guard service:ocr" in explained.text
-    assert "it is asked again at" in explained.text
+    assert "the dispatch limit service:ocr" in explained.text
+    assert "checked again at" in explained.text
     world.clock.advance(45)
     await resumed(world)
     world.clock.advance(10)
