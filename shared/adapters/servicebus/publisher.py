@@ -69,7 +69,7 @@ class ServiceBusPublisher:
             async with time_limit(_PUBLISH_S):
                 await self._sender(directive.lane).send_messages(message)
         except (BusUnavailable, Interrupted) as error:
-            raise PublishUnavailable(f"the bus did not take the directive: {error}") from error
+            raise PublishUnavailable(f"Service Bus did not accept the directive: {error}") from error
 
     async def close(self) -> None:
         for sender in self._senders.values():

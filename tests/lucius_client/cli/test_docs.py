@@ -160,7 +160,7 @@ def test_the_commands_of_governance(stack: RunningStack, checkout: Path, tenant:
     wait_until(
         lambda: stack.get(f"/v1/jobs/{guarded}/explain")["gate"] == "GATED", "the guard was not asked", deadline_s=60
     )
-    assert "the guard service:ocr" in shell("guarded", guarded).replace("\n", " ")
+    assert "the dispatch limit service:ocr" in shell("guarded", guarded).replace("\n", " ")
     # else the test waits for half a minute
     assert run_main("job", "cancel", guarded, "--reason", "seen", api=stack.api).returncode == 0
     held = shell("hold")

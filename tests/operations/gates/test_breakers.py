@@ -191,4 +191,4 @@ async def test_who_waits_at_a_breaker_sees_it(world: World) -> None:
     assert (shown.state, shown.until, shown.allow) == ("HALF_OPEN", None, 1)
     standing = await read_position(world.context, (await world.job(waiting[1])).job)
     text = explain(await world.job(waiting[1]), world.clock.now(), None, standing=standing).text
-    assert "which is half-open and lets 1 in at once" in text
+    assert "which is half-open and admits 1 at a time" in text
