@@ -55,6 +55,7 @@ from shared.adapters.tables.hooks import TablesHooks
 from shared.adapters.tables.incidents import TablesIncidents
 from shared.adapters.tables.index import TablesIndex
 from shared.adapters.tables.ledger import TablesLedger
+from shared.adapters.tables.minutes import TablesMinutes
 from shared.adapters.tables.rejected import TablesRejected
 from shared.adapters.tables.sweep_mark import TablesAnswers, TablesSweepMark
 from shared.adapters.tables.table import Tables
@@ -64,7 +65,8 @@ from shared.operations.context import Context, Stores
 from shared.operations.jobs.ending import follow_end
 from shared.operations.process.hinting import Hinting
 from shared.operations.process.known_feeds import KnownFeeds
-from shared.operations.process.parts import Bus, Events, Webhooks
+from shared.operations.process.minute_buffer import MinuteBuffer
+from shared.operations.process.parts import Bus, Events, Process, Webhooks
 from shared.operations.process.topic_relay import TopicRelay
 from shared.operations.protocols.catalog import Catalog
 from shared.operations.protocols.overrides import CatalogState
@@ -176,6 +178,7 @@ class Wiring:
             settings=settings,
             registry=self._packaged.registry,
             **{each.name: getattr(stores, each.name) for each in fields(Stores)},
+            process=Process(minute_buffer=MinuteBuffer(asyncio.sleep)),
             bus=Bus(
                 publisher=publisher,
                 lanes=lanes,
@@ -324,6 +327,7 @@ def stores_over(
         rejected=TablesRejected(account, settings.rejected_table, texts),
         archive=archive,
         sweep_marks=TablesSweepMark(account, index),
+        minutes=TablesMinutes(account, index),
         feed=TablesFeed(account, settings.feed_table, now),
         hooks=TablesHooks(account, settings.feed_table),
         answers=TablesAnswers(account, gates),

@@ -34,6 +34,7 @@ from shared.adapters.tables.keys import (
 from shared.adapters.tables.ledger import TablesLedger
 from shared.adapters.tables.listing import _dead_of, _listed_of
 from shared.adapters.tables.log_rows import entry_entity
+from shared.adapters.tables.minutes import TablesMinutes
 from shared.adapters.tables.places import freed_of
 from shared.adapters.tables.rejected import TablesRejected
 from shared.adapters.tables.rows import job_entity, step_entity
@@ -133,6 +134,13 @@ class MemoryAnswers(TablesAnswers):
 
 class MemorySweepMark(TablesSweepMark):
     """See `shared.ports.sweeps.SweepMarks`."""
+
+    def __init__(self) -> None:
+        super().__init__(FakeAccount(), "index")
+
+
+class MemoryMinutes(TablesMinutes):
+    """See `shared.ports.minutes.Minutes`."""
 
     def __init__(self) -> None:
         super().__init__(FakeAccount(), "index")

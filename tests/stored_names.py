@@ -21,6 +21,7 @@ from shared.adapters.tables.incidents import TablesIncidents
 from shared.adapters.tables.index import TablesIndex
 from shared.adapters.tables.keys import list_row
 from shared.adapters.tables.ledger import TablesLedger
+from shared.adapters.tables.minutes import TablesMinutes
 from shared.adapters.tables.rejected import TablesRejected
 from shared.adapters.tables.sweep_mark import TablesAnswers, TablesSweepMark
 from shared.adapters.tables.table import Entity, NotThere
@@ -37,6 +38,7 @@ from shared.core.incidents import IncidentKind, incident_of, opened
 from shared.core.jobs.directive import directive_of
 from shared.core.jobs.job import Event, Job, Step
 from shared.core.jobs.states import JobStatus
+from shared.core.minutes import MinuteCounts
 from shared.core.webhooks.hook_log import logged as hook_logged
 from shared.core.webhooks.webhooks import Delivery, DeliveryState, Hook, HookAct, HookFilter, SecretVersion
 from shared.errors import LedgerUnavailable
@@ -171,6 +173,9 @@ async def stored_and_sent(rows_seen: Rows | None = None) -> dict[str, set[str]]:
     counts = WorkCounts(queued_since=START, waiting_since=START, unacked_since=START)
     mark = SweepMark(ended_at=START, looked_at=0, actions=0, more=False, counts=counts)
     await TablesSweepMark(account, "index").write(0, mark)
+    minutes = TablesMinutes(account, "index")
+    await minutes.add({START: MinuteCounts()}, "a")
+    await minutes.fold(START, {})
     feed = TablesFeed(account, "feed", lambda: START)
     with suppress(LedgerUnavailable):  # the row that it makes is not found again here
         await feed.identity()

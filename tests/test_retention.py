@@ -56,6 +56,10 @@ def stored() -> set[str]:
     return found | _in_code()
 
 
+#: first words of keys of shared partitions
+_SHARED = {"REFOLD": "=guard REFOLD", "MINUTE": "=minutes MINUTE"}
+
+
 def _in_code() -> set[str]:
     """First words of the keys that keys.py makes, of rows beside a tenant's; the promised names do not have all."""
     texts = [
@@ -66,7 +70,7 @@ def _in_code() -> set[str]:
         if isinstance(part, ast.Constant)
     ]
     words = {found[1] for text in texts if (found := re.match(r"([A-Z]+):", text))}
-    return {"=guard REFOLD" if word == "REFOLD" else word for word in words} | {"=hooks"}
+    return {_SHARED.get(word, word) for word in words} | {"=hooks"}
 
 
 def _of(name: str, kinds: dict[str, str]) -> str:

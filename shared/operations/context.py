@@ -20,6 +20,7 @@ from shared.ports.environment import Clock
 from shared.ports.incidents import Incidents
 from shared.ports.index import Index
 from shared.ports.ledger import Archive, Ledger, Stored
+from shared.ports.minutes import Minutes
 from shared.ports.rejected import RejectedMessages
 from shared.ports.sweeps import Answers, SweepMarks
 from shared.ports.usage import Usage
@@ -53,6 +54,7 @@ class Stores:
     usage: Usage
     answers: Answers
     sweep_marks: SweepMarks
+    minutes: Minutes
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import zlib
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Protocol
+
+from shared.core.gates.tight_quotas import TightQuota, tightest
 
 
 @dataclass(frozen=True)
@@ -19,6 +21,18 @@ class Share:
 
     def has(self, tenant: str) -> bool:
         return zlib.crc32(tenant.encode()) % self.of == self.number
+
+
+@dataclass(frozen=True)
+class Backlog:
+    """Directives of one service on one lane that the service has not acknowledged yet."""
+
+    count: int = 0
+    #: when the oldest of them was sent
+    since: datetime | None = None
+
+    def __add__(self, other: Backlog) -> Backlog:
+        return Backlog(self.count + other.count, earlier(self.since, other.since))
 
 
 @dataclass
@@ -36,6 +50,10 @@ class WorkCounts:
     #: attempts INITIATED and not ACKed, and since when the oldest of them is
     unacked: int = 0
     unacked_since: datetime | None = None
+    #: the same by (service, lane)
+    backlogs: dict[tuple[str, int], Backlog] = field(default_factory=dict)
+    #: attempts that a service has acknowledged and not ended, by service
+    processing: Counter[str] = field(default_factory=Counter)
 
     def __add__(self, other: WorkCounts) -> WorkCounts:
         return WorkCounts(
@@ -45,6 +63,11 @@ class WorkCounts:
             waiting_since=earlier(self.waiting_since, other.waiting_since),
             unacked=self.unacked + other.unacked,
             unacked_since=earlier(self.unacked_since, other.unacked_since),
+            backlogs={
+                key: self.backlogs.get(key, Backlog()) + other.backlogs.get(key, Backlog())
+                for key in {**self.backlogs, **other.backlogs}
+            },
+            processing=self.processing + other.processing,
         )
 
 
@@ -109,6 +132,8 @@ class SweepMark:
     more: bool
     #: of the last pass that could count
     counts: WorkCounts = field(default_factory=WorkCounts)
+    #: of the last pass that read every admission state
+    quotas: Sequence[TightQuota] = ()
 
 
 @dataclass(frozen=True)
@@ -151,6 +176,7 @@ def merged(marks: Iterable[SweepMark]) -> SweepMark | None:
         actions=sum(mark.actions for mark in each),
         more=any(mark.more for mark in each),
         counts=sum((mark.counts for mark in each), WorkCounts()),
+        quotas=tightest(quota for mark in each for quota in mark.quotas),
     )
 
 

@@ -15,6 +15,7 @@ from shared.core.jobs.job import Event, Job, Record, Step
 from shared.core.jobs.outcome import Outcome
 from shared.core.jobs.reasons import Reason
 from shared.core.jobs.states import JobStatus, StepStatus
+from shared.core.minutes import reply_latencies
 from shared.telemetry import tracing
 from shared.telemetry.lines import info, warn
 from shared.telemetry.meters import code, increment, observe
@@ -84,6 +85,8 @@ def _line(job: Job, event: Event, **more: object) -> None:
 
 def _count_steps(before: Record, after: Record, event: Event) -> None:
     job = after.job
+    for step, phase, waited in reply_latencies(before, after, event):
+        observe("step_latency_seconds", waited.total_seconds(), stepType=step.step_type, phase=phase)
     for old, new in zip(before.steps, after.steps, strict=True):
         if old is new:
             continue
@@ -98,10 +101,6 @@ def _count_steps(before: Record, after: Record, event: Event) -> None:
             _emit_attempt(job, new, event.at)
         if old.step_id != event.step_id:
             continue
-        if old.status is StepStatus.INITIATED and event.type in REPLY_EVENTS:
-            _observe_since_start(new, "ack", event.at)
-        if event.type == EventType.RESULT:
-            _observe_since_start(new, "result", event.at)
         if event.type == EventType.HEARTBEAT and old.status is StepStatus.PROCESSING:
             increment("lease_extensions_total", jobType=job.request_type)
         if event.type == EventType.PUBLISH_FAILED:
@@ -180,8 +179,3 @@ def _could_start_at(record: Record, step: Step) -> datetime:
     first = record.group_of(step)[0]
     ends = [earlier.completed_at for earlier in record.steps[: first.step_index] if earlier.completed_at is not None]
     return max(ends, default=record.job.created_at)
-
-
-def _observe_since_start(step: Step, phase: str, at: datetime) -> None:
-    if step.initiated_at is not None:
-        observe("step_latency_seconds", (at - step.initiated_at).total_seconds(), stepType=step.step_type, phase=phase)

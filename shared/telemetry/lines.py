@@ -105,6 +105,11 @@ LINES: tuple[Line, ...] = (
     Line("TELEMETRY_FAILED", _W, "Could not report a committed transition; the job continues, and metrics lack it"),
     Line("DEPENDANTS_UNTOLD", _W, "Could not notify the jobs that wait for an ended job; retried by the next sweep"),
     Line("ADMISSION_UNTOLD", _W, "Could not start an admitted job; started by the sweeper"),
+    Line(
+        "MINUTES_UNWRITTEN",
+        _W,
+        "Could not write counts of the last hour; the overview shows too few, and jobs are not affected",
+    ),
     Line("USAGE_UNFOLDED", _W, "Could not write the hourly rollup of a tenant's usage; retried by the next sweep"),
     Line(
         "USAGE_UNWRITTEN", _W, "Could not write counts of refused requests, sources or peaks; these counts are too low"

@@ -17,6 +17,7 @@ from shared.adapters.tables.hooks import TablesHooks
 from shared.adapters.tables.incidents import TablesIncidents
 from shared.adapters.tables.index import TablesIndex
 from shared.adapters.tables.ledger import TablesLedger
+from shared.adapters.tables.minutes import TablesMinutes
 from shared.adapters.tables.rejected import TablesRejected
 from shared.adapters.tables.sweep_mark import TablesAnswers, TablesSweepMark
 from shared.adapters.tables.table import INT64, Entity
@@ -87,6 +88,7 @@ class Stores:
         self.usage = TablesUsage(account, "index")
         self.rejected = TablesRejected(account, "rejected", self.texts)
         self.marks = TablesSweepMark(account, "index")
+        self.minutes = TablesMinutes(account, "index")
         self.answers = TablesAnswers(account, "gates")
 
     def of(self, kind: str) -> list[Any]:

@@ -234,12 +234,25 @@ WRITES_AGAIN: dict[str, Callable[[Stores], Awaitable[Any]]] = {
 #: the others, and why nothing of a later release is in them when this release writes them
 REPLACED = {
     **dict.fromkeys(
-        ("EVENT", "E", "GATELOG", "HOOKLOG", "INCIDENTLOG", "FREED", "DEP", "BULKKEY", "BULKWORK", "FEED", "SUBJECT"),
+        (
+            "EVENT",
+            "E",
+            "GATELOG",
+            "HOOKLOG",
+            "INCIDENTLOG",
+            "FREED",
+            "DEP",
+            "BULKKEY",
+            "BULKWORK",
+            "CORRELATION",
+            "FEED",
+            "SUBJECT",
+        ),
         "written once",
     ),
     "WAIT": "a copy of ACTIVE",
     **dict.fromkeys(
-        ("USAGE JOBS", "USAGE FOLDING", "USAGE PEAK", "SWEEP", "POSITION"), "counts of one writer, as a whole"
+        ("USAGE JOBS", "USAGE FOLDING", "USAGE PEAK", "SWEEP", "POSITION", "MINUTE"), "counts of one writer, as a whole"
     ),
     "directory": "copies of what the admission states of `*` have, in tests/adapters/test_directory.py",
 }

@@ -218,7 +218,7 @@ async def test_a_table_without_tenants_has_the_listed_partitions_only() -> None:
     partitions = {getattr(keys, name) for name in names}
     unlisted = partitions - SHARED.keys()
     assert unlisted == {
-        *(keys.GUARD_PARTITION, keys.FEED_PARTITION),
+        *(keys.GUARD_PARTITION, keys.FEED_PARTITION, keys.MINUTES_PARTITION),
         *(keys.SERVICES_PARTITION, keys.BOOKS_PARTITION, keys.ASKS_PARTITION),
     }
     for partition in unlisted:

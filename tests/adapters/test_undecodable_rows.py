@@ -129,6 +129,7 @@ READS: dict[str, Reads] = {
     "REFOLD": Reads(lists=(lambda made: made.usage.to_fold_again(FOR_EVER, after="", limit=1),)),
     "FOLD": Reads(strict=(lambda made: made.usage.read_position(0),)),
     "SWEEP": Reads(lists=(lambda made: made.marks.read(1),)),
+    "MINUTE": Reads(lists=(lambda made: made.minutes.read(START),)),
     "SERVICE": Reads(lists=(lambda made: made.answers.read(),)),
     "rejected": Reads(lists=(lambda made: made.rejected.list_days(DAY, DAY, tenant=None, after=None, limit=1),)),
     "tenants": Reads(
@@ -137,6 +138,7 @@ READS: dict[str, Reads] = {
     # by their keys alone
     "DEP": Reads(),
     "DEPFAILED": Reads(),
+    "CORRELATION": Reads(),
     # tests/adapters/test_directory.py
     "directory": Reads(),
 }

@@ -23,6 +23,7 @@ from shared.adapters.tables.hooks import TablesHooks
 from shared.adapters.tables.incidents import TablesIncidents
 from shared.adapters.tables.index import TablesIndex
 from shared.adapters.tables.ledger import TablesLedger
+from shared.adapters.tables.minutes import TablesMinutes
 from shared.adapters.tables.rejected import TablesRejected
 from shared.adapters.tables.sweep_mark import TablesAnswers, TablesSweepMark
 from shared.adapters.tables.usage import TablesUsage
@@ -119,6 +120,7 @@ class App:
             ),
             answers=TablesAnswers(account, "gates"),
             sweep_marks=TablesSweepMark(account, "index"),
+            minutes=TablesMinutes(account, "index"),
             usage=TablesUsage(account, "index"),
             events=Events(
                 feed=TablesFeed(account, "feed", self.now),

@@ -77,6 +77,7 @@ LINES: dict[str, Line] = {
     "FREED": Line(_NO_ETAG, ends_by=_COUNTED_AGAIN),
     # a tenant's jobs: lists, dead letters, incidents, dependencies, ends
     "LIST": Line(_NO_ETAG, silent="u"),
+    "CORRELATION": Line(_WRITTEN),
     "DEAD": Line(_WRITTEN),
     "INCIDENT": Line(_NO_ETAG),
     "INCIDENTLOG": Line(_WRITTEN),
@@ -121,6 +122,7 @@ LINES: dict[str, Line] = {
     "=guard POSITION": Line(_NO_ETAG, of_all=True, silent="u"),
     "=guard SWEEP": Line(_NO_ETAG, silent="u"),
     "=guard FOLD": Line(_NO_ETAG, (USAGE,)),
+    "=minutes": Line(_ALL, silent="u"),
     "services": Line(_NO_ETAG, silent="o"),
     "rejected message": Line(_WRITTEN),
 }

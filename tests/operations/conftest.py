@@ -29,6 +29,7 @@ from tests.memory_stores import (
     MemoryBulks,
     MemoryIndex,
     MemoryLedger,
+    MemoryMinutes,
     MemoryRejected,
     MemorySweepMark,
     MemoryUsage,
@@ -184,6 +185,7 @@ def built(ledger: MemoryLedger) -> World:
         usage=MemoryUsage(),
         answers=MemoryAnswers(),
         sweep_marks=MemorySweepMark(),
+        minutes=MemoryMinutes(),
         bus=Bus(
             publisher=publisher,
             lanes=lanes,

@@ -33,6 +33,7 @@ from tests.memory_stores import (
     MemoryAnswers,
     MemoryBulks,
     MemoryIndex,
+    MemoryMinutes,
     MemoryRejected,
     MemorySweepMark,
     MemoryUsage,
@@ -185,6 +186,7 @@ class World:
             usage=MemoryUsage(),
             answers=MemoryAnswers(),
             sweep_marks=MemorySweepMark(),
+            minutes=MemoryMinutes(),
             bus=parts.Bus(
                 publisher=self._port(self.bus, PublishUnavailable),
                 lanes=self._port(self.lanes, BusUnavailable),

@@ -29,6 +29,8 @@ ASKS_PARTITION = "asks"
 BULKS_PARTITION = "bulks"
 #: no tenant encodes to this: a lone = never stands there
 GUARD_PARTITION = "=guard"
+#: of the same table: counts of the last hour, minute by minute
+MINUTES_PARTITION = "=minutes"
 #: how a sweeper's last pass ended, and where it stopped; but for the first one, its number follows after a colon
 SWEEP_ROW = "SWEEP"
 POSITION_ROW = "POSITION"
@@ -206,6 +208,11 @@ def list_row(created_at: datetime, job_id: str) -> str:
     return f"LIST:{_FAR_FUTURE_MS - _millis(created_at):013d}:{job_id}"
 
 
+def correlation_row(correlation_id: str, listed: str) -> str:
+    """Sorts by the correlation id, which may be any text, then as the LIST row with the key `listed` does."""
+    return f"CORRELATION:{digest(correlation_id)}:{listed.partition(':')[2]}"
+
+
 def dead_row(ended_at: datetime, job_id: str) -> str:
     return f"DEAD:{_FAR_FUTURE_MS - _millis(ended_at):013d}:{job_id}"
 
@@ -218,6 +225,11 @@ def newest_first(prefix: str, opened_at: datetime, incident_id: str) -> str:
 
 def incident_log_row(incident_id: str, seq: int) -> str:
     return f"INCIDENTLOG:{incident_id}:{seq:010d}"
+
+
+def minute_row(minute: datetime) -> str:
+    """Sorts by the minute."""
+    return f"MINUTE:{minute.astimezone(UTC):%Y%m%d%H%M}"
 
 
 def _hour(instant: datetime) -> str:

@@ -4,18 +4,26 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from shared.adapters.tables.columns import UNDECODABLE, known_members, parts, whole
 from shared.adapters.tables.decoding import row_as
 from shared.adapters.tables.keys import GUARD_PARTITION, SERVICES_PARTITION, SWEEP_ROW, share_row
+from shared.adapters.tables.sweep_position import backlogs_json, backlogs_of, instant_of, instant_text
 from shared.adapters.tables.table import Entity, Tables, put_row, row_at, upsert_row
 from shared.adapters.tables.table_rows import TableRows, all_of, from_key
 from shared.core.canonical import encode_key
+from shared.core.gates.breaker import BreakerState
+from shared.core.gates.rules import Gate, GateKind
+from shared.core.gates.tight_quotas import TightQuota
 from shared.ports.sweeps import Heard, SweepMark, WorkCounts
 
 #: stands for "not silent": a merge takes no column out
 _NEVER = datetime(1970, 1, 1, tzinfo=UTC)
+#: columns of a mark's counts that are JSON
+_JSON = ("active", "modes", "backlogs", "processing")
 
 
 class TablesAnswers:
@@ -53,10 +61,13 @@ class TablesSweepMark:
         row = {
             **row_at(GUARD_PARTITION, share_row(SWEEP_ROW, share)),
             "share": share,
-            **{name: value for name, value in vars(mark).items() if name != "counts"},
-            **vars(mark.counts),
+            **{name: value for name, value in vars(mark).items() if name not in ("counts", "quotas")},
+            **{name: value for name, value in vars(mark.counts).items() if name not in _JSON},
             "active": json.dumps(mark.counts.active),
             "modes": json.dumps(mark.counts.modes),
+            **parts("backlogs", backlogs_json(mark.counts)),
+            **parts("processing", mark.counts.processing),
+            **parts("quotas", [_quota_json(each) for each in mark.quotas]),
         }
         # replaced as a whole: the counts of a later release belong to its own pass
         await self._rows.write(put_row({name: value for name, value in row.items() if value is not None}))
@@ -70,6 +81,32 @@ class TablesSweepMark:
 
 def _mark(entity: Entity) -> tuple[int, SweepMark]:
     counters = {name: Counter(json.loads(entity[name])) for name in ("active", "modes")}
-    return int(entity["share"]), row_as(
-        SweepMark, entity, counts=row_as(WorkCounts, entity, unacked=entity["unacked"], **counters)
-    )
+    backlogs = backlogs_of(whole("backlogs", entity)) if "backlogs" in entity else {}
+    processing = Counter(whole("processing", entity)) if "processing" in entity else Counter()
+    counts = row_as(WorkCounts, entity, unacked=entity["unacked"], backlogs=backlogs, processing=processing, **counters)
+    return int(entity["share"]), row_as(SweepMark, entity, counts=counts, quotas=_quotas_of(entity))
+
+
+def _quotas_of(entity: Entity) -> Sequence[TightQuota]:
+    try:
+        return [_quota_of(each) for each in whole("quotas", entity)]
+    except UNDECODABLE:
+        # an earlier release has none, and a later one may know other kinds: the rest of the mark counts
+        return ()
+
+
+def _quota_json(quota: TightQuota) -> dict[str, Any]:
+    gate = quota.gate
+    return {
+        **vars(quota),
+        "gate": [gate.kind.value, gate.tenant, gate.name],
+        "oldest_at": instant_text(quota.oldest_at),
+    }
+
+
+def _quota_of(found: dict[str, Any]) -> TightQuota:
+    kind, tenant, name = found["gate"]
+    breaker = BreakerState(found["breaker"]) if found["breaker"] is not None else None
+    known = known_members(TightQuota, found)
+    gate = Gate(GateKind(kind), tenant, name)
+    return TightQuota(**{**known, "gate": gate, "breaker": breaker, "oldest_at": instant_of(found["oldest_at"])})

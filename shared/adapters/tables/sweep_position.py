@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
 
 from shared.adapters.tables.keys import GUARD_PARTITION, POSITION_ROW, share_row
 from shared.adapters.tables.table import row_at
-from shared.ports.sweeps import Survey, SweepPosition, TenantCounts, WorkCounts
+from shared.ports.sweeps import Backlog, Survey, SweepPosition, TenantCounts, WorkCounts
 
 _SINCE = ("queued_since", "waiting_since", "unacked_since")
 
@@ -24,7 +25,7 @@ def position_entity(share: int, position: SweepPosition) -> dict[str, Any]:
         "admit": position.admit or "",
         "tenant": tenant,
         "job_id": job_id,
-        "hourly_at": _text(position.hourly_at),
+        "hourly_at": instant_text(position.hourly_at),
         "survey": json.dumps(_survey_json(position.survey)),
     }
 
@@ -38,7 +39,7 @@ def position_of(entity: Any) -> SweepPosition:
         clear=entity["clear"] or None,
         admit=entity["admit"] or None,
         survey=_survey_of(survey, after),
-        hourly_at=_instant(entity["hourly_at"]),
+        hourly_at=instant_of(entity["hourly_at"]),
     )
 
 
@@ -46,9 +47,10 @@ def _survey_json(survey: Survey) -> dict[str, Any]:
     counts, tenant = survey.counts, survey.of_tenant
     return {
         "is_whole": survey.is_whole,
-        "whole_at": _text(survey.whole_at),
+        "whole_at": instant_text(survey.whole_at),
         **{name: value for name, value in vars(counts).items() if name not in _SINCE},
-        **{name: _text(getattr(counts, name)) for name in _SINCE},
+        "backlogs": backlogs_json(counts),
+        **{name: instant_text(getattr(counts, name)) for name in _SINCE},
         "of_tenant": vars(tenant),
     }
 
@@ -58,12 +60,15 @@ def _survey_of(found: dict[str, Any], after: tuple[str, str] | None) -> Survey:
     return Survey(
         after=after,
         is_whole=bool(found["is_whole"]),
-        whole_at=_instant(found["whole_at"]),
+        whole_at=instant_of(found["whole_at"]),
         counts=WorkCounts(
             active=Counter(found["active"]),
             modes=Counter(found["modes"]),
             unacked=int(found["unacked"]),
-            **{name: _instant(found[name]) for name in _SINCE},
+            # a survey that an earlier release began has none
+            backlogs=backlogs_of(found.get("backlogs", ())),
+            processing=Counter(found.get("processing", {})),
+            **{name: instant_of(found[name]) for name in _SINCE},
         ),
         of_tenant=TenantCounts(
             queued=Counter(tenant["queued"]),
@@ -72,9 +77,19 @@ def _survey_of(found: dict[str, Any], after: tuple[str, str] | None) -> Survey:
     )
 
 
-def _text(at: datetime | None) -> str:
+def backlogs_json(counts: WorkCounts) -> list[Any]:
+    """Returns the backlogs of the counts as JSON."""
+    return [[*key, each.count, instant_text(each.since)] for key, each in counts.backlogs.items()]
+
+
+def backlogs_of(found: Iterable[Any]) -> dict[tuple[str, int], Backlog]:
+    """Returns the backlogs that `backlogs_json` wrote."""
+    return {(service, lane): Backlog(count, instant_of(since)) for service, lane, count, since in found}
+
+
+def instant_text(at: datetime | None) -> str:
     return at.isoformat() if at is not None else ""
 
 
-def _instant(text: str) -> datetime | None:
+def instant_of(text: str) -> datetime | None:
     return datetime.fromisoformat(text) if text else None

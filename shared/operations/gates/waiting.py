@@ -4,15 +4,20 @@ reader.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
 from shared.core.gates.admission import AdmissionRound, QueuedJob
 from shared.core.gates.admission_state import AdmissionState
 from shared.core.gates.places import PlaceState, apply_count
 from shared.core.gates.queue_position import MAX_POSITION, QueuePosition, find_position, find_queues, list_positions
 from shared.core.gates.rules import Directory, Gate
+from shared.core.gates.tight_quotas import TightQuota
 from shared.core.gates.type_breaker import sync_breakers
 from shared.core.jobs.job import Job
 from shared.operations.context import Context
 from shared.operations.gates import admission_counts, admission_turns
+from shared.operations.process.concurrency import at_once
 
 
 async def read_admission(
@@ -57,6 +62,22 @@ async def read_oldest(context: Context, admission: AdmissionState, gate: Gate) -
     first = min(queues, key=lambda number: (not queues[number].emergency, queues[number].head), default=None)
     rows = await context.admissions.first_waiting(admission.tenant, first, 1) if first is not None else []
     return rows[0] if rows else None
+
+
+async def add_ages(
+    context: Context, admissions: Mapping[str, AdmissionState], quotas: Sequence[TightQuota]
+) -> list[TightQuota]:
+    """Returns the quotas with the age of their waiting queues: one read for each at which a tenant's jobs wait.
+
+    Raises LedgerUnavailable.
+    """
+
+    async def add_age(quota: TightQuota) -> TightQuota:
+        admission = admissions.get(quota.gate.tenant)
+        first = await read_oldest(context, admission, quota.gate) if admission is not None and quota.waiting else None
+        return replace(quota, oldest_at=first.created_at if first is not None else None)
+
+    return await at_once(quotas, add_age)
 
 
 async def read_position(context: Context, job: Job) -> QueuePosition | None:

@@ -91,6 +91,7 @@ async def _commit(context: Context, before: Stored, outcome: Outcome, orchestrat
     stored = await context.ledger.commit(before, outcome.record, outcome.events)
     context.process.recent_jobs.note(stored, context.clock.now())
     telemetry.record_transition(before.record, outcome)
+    context.process.minute_buffer.note(before.record, outcome, context.of_all_tenants.minutes)
     if outcome.transitioned and outcome.record.job.status.terminal:
         await context.follow_end(context, orchestrations, stored, outcome.events)
     elif context.events is not None:

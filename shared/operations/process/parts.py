@@ -11,6 +11,7 @@ from shared.operations.process.hinting import Hinting
 from shared.operations.process.hook_calls import HookCalls
 from shared.operations.process.in_flight import InFlight
 from shared.operations.process.known_feeds import ComparedLogs, KnownFeeds
+from shared.operations.process.minute_buffer import MinuteBuffer
 from shared.operations.process.recent_ends import RecentEnds
 from shared.operations.process.recent_jobs import RecentJobs
 from shared.operations.process.row_faults import RowFaults
@@ -71,6 +72,7 @@ class Process:
     recent_jobs: RecentJobs = field(default_factory=RecentJobs)
     row_faults: RowFaults = field(default_factory=RowFaults)
     usage_buffer: UsageBuffer = field(default_factory=UsageBuffer)
+    minute_buffer: MinuteBuffer = field(default_factory=MinuteBuffer)
     #: by service, when this process last noted an answer
     answered: dict[str, datetime] = field(default_factory=dict)
     waiters: Waiters = field(default_factory=Waiters)

@@ -19,6 +19,7 @@ from shared.operations.sweeper.incidents import keep_breakers, look_at_directory
 from shared.operations.sweeper.living import put_to_sleep, survey_living
 from shared.operations.sweeper.logs import compare_logs
 from shared.operations.sweeper.looks import clear_ended, look_again, look_at_due
+from shared.operations.sweeper.minutes import write_minute
 from shared.operations.sweeper.state import IsOver, Pass
 from shared.operations.sweeper.usage import fold_usage
 from shared.time_limits import time_limit
@@ -119,6 +120,7 @@ DUTIES: tuple[Duty, ...] = (
     Duty(name="row incidents", budget_s=0, run=settle_row_incidents, failure="INCIDENT_LATE"),
     Duty(name="logs", budget_s=1, run=_compare_logs, failure="LOG_UNCOMPARED"),
     Duty(name="all logs", budget_s=1, run=_compare_all_logs, failure="LOG_UNCOMPARED", hourly=True),
+    Duty(name="minutes", budget_s=0, run=write_minute, failure="MINUTES_UNWRITTEN", first_share=True),
     Duty(name="rejected messages", budget_s=0, run=_remove_old, failure="REJECTED_KEPT", first_share=True),
 )
 

@@ -26,7 +26,7 @@ from shared.operations.incidents.silent_services import Untaken, longer_out, unt
 from shared.operations.jobs.read_history import read_for_list
 from shared.operations.sweeper.turns import AT_ONCE, at_once
 from shared.ports.index import ActiveRow
-from shared.ports.sweeps import Survey, TenantCounts, WorkCounts, earlier
+from shared.ports.sweeps import Backlog, Survey, TenantCounts, WorkCounts, earlier
 
 #: rows of one query, and jobs between two looks at the time
 _PAGE, _ROUND = 1000, 256
@@ -194,7 +194,9 @@ class _Part:
         if (record := stored.record if stored is not None else None) is None:
             return row
         if not record.job.status.terminal:
-            longer_out(found.untaken, untaken(record))
+            out = list(untaken(record))
+            longer_out(found.untaken, out)
+            _count_steps(found.survey.counts, record, out)
         # of one that waits or was set aside no look is due
         asleep = state in (PlaceState.WAITING, PlaceState.OFF)
         if asleep and row.place and find_owed(record.job, row.place) is not Owed.NOTHING:
@@ -239,6 +241,14 @@ def _count_row(survey: Survey, row: ActiveRow) -> None:
         counts.queued_since = earlier(counts.queued_since, row.created_at)
     counts.unacked += row.unacked
     counts.unacked_since = earlier(counts.unacked_since, row.unacked_since)
+
+
+def _count_steps(counts: WorkCounts, record: Record, out: Sequence[Untaken]) -> None:
+    """By service: what no service has acknowledged, and what one works on."""
+    for each in out:
+        key = (each.service, each.lane)
+        counts.backlogs[key] = counts.backlogs.get(key, Backlog()) + Backlog(1, each.sent_at)
+    counts.processing.update(step.service for step in record.open_steps if step.status is StepStatus.PROCESSING)
 
 
 def _count_place(counts: TenantCounts, row: ActiveRow) -> None:

@@ -14,6 +14,7 @@ from shared.errors import Transient
 from shared.operations.context import Context
 from shared.operations.sweeper.duties import do_duties
 from shared.operations.sweeper.gauges import set_breaker_gauges, set_work_gauges
+from shared.operations.sweeper.minutes import find_tight_quotas
 from shared.operations.sweeper.report import SweepReport
 from shared.operations.sweeper.state import Pass
 from shared.ports.durable import Orchestrations
@@ -108,7 +109,8 @@ async def _leave_mark(one: Pass) -> None:
     marks, counts = context.sweep_marks, one.counts
     if one.has_all_gates:
         set_breaker_gauges(share, one.gates, now)
-    known = await marks.read(share.of) if share.of > 1 or counts is None else {}
+    quotas = await find_tight_quotas(one) if one.has_all_gates else None
+    known = await marks.read(share.of) if share.of > 1 or counts is None or quotas is None else {}
     if counts is None:
         counts = known[share.number].counts if share.number in known else None
     if counts is not None and share.number == 0:
@@ -120,5 +122,6 @@ async def _leave_mark(one: Pass) -> None:
         actions=len(one.report.actions),
         more=one.report.more,
         counts=counts or WorkCounts(),
+        quotas=quotas if quotas is not None else known[share.number].quotas if share.number in known else (),
     )
     await marks.write(share.number, mark)

@@ -1,0 +1,99 @@
+"""`Minutes` over Azure Tables: one partition of the index table. The key of a process's row has one part more."""
+
+from __future__ import annotations
+
+import contextlib
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from itertools import groupby
+from typing import Any
+
+from shared.adapters.tables.columns import parts, whole
+from shared.adapters.tables.decoding import all_decoded
+from shared.adapters.tables.keys import MINUTES_PARTITION, minute_row
+from shared.adapters.tables.table import MAX_OPERATIONS, Entity, Operation, Tables, delete_row, replace_row, row_at
+from shared.adapters.tables.table_rows import TableRows, all_of
+from shared.core.minutes import KEPT_FOR, MinuteCounts, minute_of
+from shared.errors import AlreadyExists, Conflict
+
+#: rows of one query: an hour of minutes, and the rows of many processes
+_MAX_ROWS = 1000
+
+
+class TablesMinutes:
+    """See `shared.ports.minutes.Minutes`."""
+
+    def __init__(self, account: Tables, table: str) -> None:
+        self._rows = TableRows(account, table)
+
+    async def add(self, counts: Mapping[datetime, MinuteCounts], writer: str) -> None:
+        rows = [("create", _entity(f"{minute_row(minute)}:{writer}", each)) for minute, each in counts.items()]
+        await self._rows.transact(rows[-MAX_OPERATIONS:])
+
+    async def read(self, since: datetime) -> dict[datetime, MinuteCounts]:
+        found: dict[datetime, MinuteCounts] = {}
+        for minute, counts in all_decoded(_decoded, await self._since(minute_row(minute_of(since)))):
+            found[minute] = found.get(minute, MinuteCounts()) + counts
+        return found
+
+    async def fold(self, now: datetime, active: Mapping[str, int] | None) -> None:
+        rows = await self._since("")
+        oldest, current = minute_row(minute_of(now - KEPT_FOR)), minute_row(minute_of(now))
+        old = [row for row in rows if _minute_key(row) < oldest]
+        for first in range(0, len(old), MAX_OPERATIONS):
+            await self._rows.delete_all(old[first : first + MAX_OPERATIONS])
+        kept = {key: list(group) for key, group in groupby(rows[len(old) :], _minute_key)}
+        if active is not None:
+            kept.setdefault(current, [])
+        for key, group in kept.items():
+            state = active if key == current else None
+            added = [row for row in group if row["RowKey"] != key][: MAX_OPERATIONS - 1]
+            if added or state is not None:
+                known = next((row for row in group if row["RowKey"] == key), None)
+                await self._unless_moved(_folded(key, known, added, state))
+
+    async def _since(self, key: str) -> list[Entity]:
+        return await self._rows.first(all_of(MINUTES_PARTITION).having("RowKey ge @since", since=key), _MAX_ROWS)
+
+    async def _unless_moved(self, operations: list[Operation]) -> None:
+        """Another sweeper that did the same in between did it for both."""
+        with contextlib.suppress(AlreadyExists, Conflict):
+            await self._rows.transact(operations)
+
+
+def _folded(
+    key: str, known: Entity | None, added: Sequence[Entity], active: Mapping[str, int] | None
+) -> list[Operation]:
+    """The minute's row with the others in it, and these gone; a row that cannot be decoded counts nothing."""
+    rows = [*([known] if known is not None else []), *added]
+    counts = sum((each for _, each in all_decoded(_decoded, rows)), MinuteCounts())
+    counts.active = active if active is not None else counts.active
+    row, deletes = _entity(key, counts), [delete_row(MINUTES_PARTITION, each["RowKey"]) for each in added]
+    return [("create", row) if known is None else replace_row(row, known.etag), *deletes]
+
+
+def _minute_key(row: Entity) -> str:
+    return ":".join(str(row["RowKey"]).split(":")[:2])
+
+
+def _entity(row: str, counts: MinuteCounts) -> dict[str, Any]:
+    latencies = [[*phase, sorted(buckets.items())] for phase, buckets in counts.latencies.items()]
+    return {
+        **row_at(MINUTES_PARTITION, row),
+        **parts("ends", [[*end, count] for end, count in counts.ends.items()]),
+        **parts("latencies", latencies),
+        **parts("active", counts.active),
+    }
+
+
+def _decoded(row: Entity) -> tuple[datetime, MinuteCounts]:
+    counts = MinuteCounts(
+        ends=Counter({(tenant, status, reason): int(n) for tenant, status, reason, n in whole("ends", row)}),
+        latencies={
+            (service, phase): Counter({int(bucket): int(n) for bucket, n in buckets})
+            for service, phase, buckets in whole("latencies", row)
+        },
+        active=whole("active", row),
+    )
+    return datetime.strptime(_minute_key(row), "MINUTE:%Y%m%d%H%M").replace(tzinfo=UTC), counts

@@ -1,0 +1,44 @@
+"""What the sweeper leaves for the overview: a row a minute (`shared.core.minutes`), and quotas at which jobs wait."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from shared import telemetry
+from shared.core.gates.tight_quotas import TightQuota, tight_quotas
+from shared.operations.gates.admission_turns import read_directory
+from shared.operations.gates.waiting import add_ages
+from shared.operations.sweeper.state import IsOver, Pass
+from shared.time_limits import time_limit
+
+#: of the whole duty: nothing else of a pass waits longer for it
+_MINUTE_S = 5.0
+
+
+async def write_minute(one: Pass, is_over: IsOver) -> None:
+    """Adds what the processes counted to the rows of their minutes. Raises LedgerUnavailable, TimeoutError."""
+    if not one.is_of_timer:
+        return
+    context = one.context
+    async with time_limit(_MINUTE_S):
+        await context.process.minute_buffer.write(context.minutes)
+        await context.minutes.fold(context.clock.now(), await _active(one))
+
+
+async def _active(one: Pass) -> Counter[str] | None:
+    """Jobs of all shares by state; None: this pass did not count them."""
+    if one.counts is None or one.share.of == 1:
+        return one.counts.active if one.counts is not None else None
+    others = await one.context.sweep_marks.read(one.share.of)
+    known = (mark.counts.active for number, mark in others.items() if number != one.share.number)
+    return sum(known, one.counts.active)
+
+
+async def find_tight_quotas(one: Pass) -> list[TightQuota]:
+    """Of the share's tenants, and over all tenants. Without the age of a waiting queue where it cannot be read."""
+    context = one.context
+    with telemetry.tolerate(Exception, "MINUTES_UNWRITTEN"):
+        async with time_limit(_MINUTE_S):
+            known, now = await read_directory(context), context.clock.now()
+            return await add_ages(context, one.admissions, tight_quotas([*one.admissions.values()], known, now))
+    return []
