@@ -123,15 +123,15 @@ class Job:
     def index_entities(self) -> int:
         """Written to the tenant's one index partition.
 
-        POST: CLAIM, ACTIVE, DUE, LIST. The end: these, and ENDED. The histories' clearing: ENDED from here to there.
-        The claim's: CLAIM, ENDED.
+        POST: CLAIM, ACTIVE, DUE, LIST, CORRELATION. The end: the first four, and ENDED. The histories' clearing: ENDED
+        from here to there. The claim's: CLAIM, ENDED.
         """
-        return 4 + 5 + 2 + 2
+        return 5 + 5 + 2 + 2
 
     @property
     def rows_kept(self) -> int:
-        """JOB, steps, an EVENT a move; CLAIM, LIST and ENDED."""
-        return 1 + self.steps + (1 + 3 * self.steps) + 3
+        """JOB, steps, an EVENT a move; CLAIM, LIST, CORRELATION and ENDED."""
+        return 1 + self.steps + (1 + 3 * self.steps) + 4
 
     @property
     def episodes(self) -> int:

@@ -120,10 +120,20 @@ class JobFilter:
     #: a label and its value
     label: tuple[str, str] | None = _parameter(_LABEL, "`key:value`. Jobs whose label `key` is exactly `value`.")
 
+    idempotency_key: str | None = _parameter(
+        TEXT, "Job that this idempotency key belongs to. A key that expired may belong to a later job, or to none."
+    )
+    correlation_id: str | None = _parameter(TEXT, "Jobs with this correlation id.")
+
     @property
     def matches_every_row(self) -> bool:
-        """Tenant and time, by which rows are found, are filter enough."""
-        return has_only(self, "tenant_id", "since", "until")
+        """What rows are found by is filter enough."""
+        return has_only(self, "tenant_id", "since", "until", "idempotency_key", "correlation_id")
+
+    @property
+    def is_keyed(self) -> bool:
+        """It names a key that leads to few jobs."""
+        return self.idempotency_key is not None or self.correlation_id is not None
 
     @property
     def needs_ledger(self) -> bool:

@@ -356,5 +356,20 @@ class Index(DeadLetters, Protocol):
         No other filter: the store would look at any number of rows to fill a page.
         """
 
+    async def read_listed(
+        self, tenant: str, created_at: datetime, job_id: str, *, correlation_id: str | None = None
+    ) -> ListRow | None:
+        """The row of one job in the list; None: there is none, or the job has not the given correlation id.
+
+        Raises LedgerUnavailable.
+        """
+
+    async def list_correlated(
+        self, tenant: str, correlation_id: str, *, after: str | None, limit: int
+    ) -> list[ListRow]:
+        """A tenant's jobs with this correlation id, as `list_jobs`: one query, and one read for each job. Jobs of an
+        earlier release have no row that leads to them. Raises LedgerUnavailable.
+        """
+
     async def tenants(self) -> list[str]:
         """Every tenant (normalised) that ever posted, asleep or awake."""

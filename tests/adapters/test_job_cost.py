@@ -62,7 +62,7 @@ PAYLOADS: dict[str, Any] = {"ocr": {}, "embedding": {}, "sis": {"prompt_set": ["
 
 #: bodies of directives, and of requests to the tables by a job and by each step: two percent or more above what is sent
 DIRECTIVE_BYTES = 600
-JOB_TABLE_BYTES, STEP_TABLE_BYTES = 8_500, 18_200
+JOB_TABLE_BYTES, STEP_TABLE_BYTES = 8_800, 18_200
 
 
 @dataclass

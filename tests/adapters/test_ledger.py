@@ -151,7 +151,7 @@ async def test_rows_have_their_documented_columns(azurite: str) -> None:
     assert (job["status"], job["tenant_id"], job["current_step_index"]) == ("QUEUED", "Contoso/EU", 0)
     assert job["tenant_bucket"] == "contoso/eu#202601"
     assert (step["status"], step["attempt_no"], step["resolved_mode"]) == ("PENDING", 0, "DEFAULT")
-    assert [row.split(":")[0] for row in rows] == ["ACTIVE", "CLAIM", "DUE", "LIST"]
+    assert [row.split(":")[0] for row in rows] == ["ACTIVE", "CLAIM", "CORRELATION", "DUE", "LIST"]
     async with TableServiceClient.from_connection_string(azurite) as service:
         of_a_later_release = {"PartitionKey": "job_rows", "RowKey": "JOB", "status": "OF_A_LATER_RELEASE"}
         await service.get_table_client("luciusledger").update_entity(of_a_later_release)

@@ -20,7 +20,7 @@ __all__ = ["app", "world"]  # fixtures
 
 JOBS = 40
 #: rows of a creation, and of an end, in a tenant without quotas
-CREATION, END = 4, 5
+CREATION, END = 5, 5
 
 
 @dataclass

@@ -77,6 +77,8 @@ async def test_an_index_serves_its_own_tenant() -> None:
         lambda index: index.move_places([PlaceMove(replace(ACTIVE, tenant="tenant_b"), PLACE, START)], ADMISSION),
         lambda index: index.reserve_together([Reservation(replace(OTHER, job_id="job_c", idempotency_hash="c"))]),
         lambda index: index.list_jobs("tenant_b", after=None, limit=10),
+        lambda index: index.read_listed("tenant_b", START, "job_b"),
+        lambda index: index.list_correlated("tenant_b", OTHER.correlation_id, after=None, limit=10),
         lambda index: index.reschedule_clearing(replace(ENDED, tenant="tenant_b"), START),
         lambda index: index.dead_letters("tenant_b", after=None, limit=10),
         lambda index: index.end_dead_letter(OTHER, LetterState.DISMISSED),
@@ -84,7 +86,8 @@ async def test_an_index_serves_its_own_tenant() -> None:
     ids=[
         *("read_claim", "reserve", "close", "read_active", "list_active"),
         *("dependants", "failed_dependants", "is_dependant", "drop_dependant"),
-        *("write_admission", "move_place", "move_places", "reserve_together", "list_jobs", "reschedule_clearing"),
+        *("write_admission", "move_place", "move_places", "reserve_together", "list_jobs"),
+        *("read_listed", "list_correlated", "reschedule_clearing"),
         *("dead_letters", "end_dead_letter"),
     ],
 )
@@ -157,6 +160,7 @@ def test_every_method_of_the_index_is_decided_here() -> None:
     served = {"read_claim", "reserve", "close", "read_active", "list_active"}
     served |= {"write_admission", "move_place", "reserve_together", "dependants", "is_dependant", "drop_dependant"}
     served |= {"failed_dependants", "move_places"}
+    served |= {"read_listed", "list_correlated"}
     served |= {"list_jobs", "tenants", "reschedule_clearing", "dead_letters", "end_dead_letter"}
     methods = {name for name, _ in inspect.getmembers(TablesIndex, inspect.isfunction) if not name.startswith("_")}
     assert methods == served | SWEEPS.keys()

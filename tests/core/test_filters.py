@@ -51,7 +51,11 @@ def test_what_is_wrong_is_named(word: str, value: Any) -> None:
     assert refused.value.code == f"{word.upper()}_INVALID"
 
 
-@pytest.mark.parametrize("word", [each.name for each in parameters_of(JobFilter)])
+#: rows are found by them, in tests/operations/jobs/test_list_jobs.py
+_KEYS = ("idempotency_key", "correlation_id")
+
+
+@pytest.mark.parametrize("word", [each.name for each in parameters_of(JobFilter) if each.name not in _KEYS])
 def test_every_word_narrows(word: str) -> None:
     """A job that the filter of no word lets through is kept out by each word with another value."""
     values = {

@@ -21,6 +21,10 @@ class JobFilter(TypedDict, total=False):
     """Created before this timestamp."""
     label: str | None
     """`key:value`. Jobs whose label `key` is exactly `value`."""
+    idempotency_key: str | None
+    """Job that this idempotency key belongs to. A key that expired may belong to a later job, or to none."""
+    correlation_id: str | None
+    """Jobs with this correlation id."""
 
 
 class IncidentFilter(TypedDict, total=False):

@@ -1,5 +1,5 @@
-"""The rows with which a job begins in its tenant's partition (CLAIM, LIST, ACTIVE, DUE, WAIT, and DEP), and those with
-which it ends (LIST, CLAIM, DEAD, INCIDENT, and ENDED).
+"""The rows with which a job begins in its tenant's partition (CLAIM, LIST, CORRELATION, ACTIVE, DUE, WAIT, DEP), and
+those with which it ends (LIST, CLAIM, DEAD, INCIDENT, ENDED).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 from shared.adapters.tables.active import inserts
 from shared.adapters.tables.decoding import row_as
 from shared.adapters.tables.incidents import incident_inserts
-from shared.adapters.tables.keys import claim_row, dependant_row, ended_row, list_row
+from shared.adapters.tables.keys import claim_row, correlation_row, dependant_row, ended_row, list_row
 from shared.adapters.tables.listing import changing_columns, dead_inserts, letter_column, list_columns
 from shared.adapters.tables.table import Entity, Operation, delete_row, merge_row, replace_row, row_at, upsert_row
 from shared.adapters.tables.unknown_members import keep
@@ -42,6 +42,7 @@ def rows_of(reservation: Reservation) -> list[Operation]:
     return [
         claiming,
         ("create", listed),
+        ("create", row_at(partition, correlation_row(job.correlation_id, listed["RowKey"]))),
         *inserts(partition, job, reservation.place),
         *(
             ("create", {**row_at(partition, dependant_row(each, job.job_id)), "job_id": job.job_id})

@@ -6,15 +6,17 @@ keys, and `shared.operations.jobs.list_jobs` filters the rows that come back.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
-from shared.adapters.tables.decoding import decoded, row_as
+from shared.adapters.tables.decoding import all_decoded, decoded, row_as
 from shared.adapters.tables.incidents import job_incident, removes, settles
 from shared.adapters.tables.keys import (
+    correlation_row,
     dead_row,
     failed_dependant_row,
     list_row,
@@ -33,6 +35,7 @@ from shared.ports.index import ListRow
 _MILLISECOND = timedelta(milliseconds=1)
 #: Race letter: a redrive, a dismissal and a sweep change the row once each
 _MAX_RACES = 5
+_READS_AT_ONCE = 16
 T = TypeVar("T")
 
 
@@ -53,8 +56,47 @@ class TablesLists:
     ) -> list[ListRow]:
         return await self._rows.first_decoded(_list_query(encode_key(tenant), after, since, until), limit, _listed_of)
 
+    async def read_listed(
+        self, tenant: str, created_at: datetime, job_id: str, *, correlation_id: str | None = None
+    ) -> ListRow | None:
+        key = list_row(created_at, job_id)
+        of_id = correlation_row(correlation_id, key) if correlation_id is not None else None
+        if of_id is not None and await self._rows.read(encode_key(tenant), of_id) is None:
+            return None
+        return await self._read_row(tenant, key)
+
+    async def list_correlated(
+        self, tenant: str, correlation_id: str, *, after: str | None, limit: int
+    ) -> list[ListRow]:
+        first, end = correlation_row(correlation_id, ":"), correlation_row(correlation_id, ":;")
+        position = correlation_row(correlation_id, after) if after is not None else first
+        found: list[ListRow] = []
+        while len(found) < limit:
+            rows = await self._range(tenant, position, end, limit - len(found))
+            if not rows:
+                break
+            for begin in range(0, len(rows), _READS_AT_ONCE):
+                keys = [f"LIST:{row['RowKey'].removeprefix(first)}" for row in rows[begin : begin + _READS_AT_ONCE]]
+                listed = await asyncio.gather(*(self._read_row(tenant, key) for key in keys))
+                # that of a job which is cleared away may be gone
+                found += [row for row in listed if row is not None]
+            position = rows[-1]["RowKey"]
+        return found
+
+    async def _read_row(self, tenant: str, row: str) -> ListRow | None:
+        entity = await self._rows.read(encode_key(tenant), row)
+        found = all_decoded(_listed_of, [entity] if entity is not None else [])
+        return found[0] if found else None
+
     async def delete_listing(self, job: Job) -> None:
-        await self._delete(job.tenant, list_row(job.created_at, job.job_id))
+        listed = list_row(job.created_at, job.job_id)
+        keys = [listed, correlation_row(job.correlation_id, listed)]
+        try:
+            await self._rows.transact([delete_row(encode_key(job.tenant), key) for key in keys])
+        except Conflict:
+            # one of them is gone, or the job never had the second
+            for key in keys:
+                await self._delete(job.tenant, key)
         if letter_at_end(job) is not None:
             await self._delete(job.tenant, dead_row(ended_at(job), job.job_id))
             if (incident := await job_incident(self._rows, job)) is not None:

@@ -51,7 +51,7 @@ from shared.refusals import LimitReached
 #: for a quota without a known time of opening: jobs end all the time
 RETRY_AFTER_S = 30
 #: operations of a new job, without its dependencies
-_OPERATIONS_OF_CREATION = 4
+_OPERATIONS_OF_CREATION = 5
 #: if a count takes too long, jobs of the next seconds are staged without one
 _STAGING_TIME = timedelta(seconds=2)
 #: then the job joins the waiting queue, unless a sweep did that before

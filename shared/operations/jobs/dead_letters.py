@@ -5,6 +5,8 @@ The rows in the index (R60) say which; what a line tells of a job is read from t
 
 from __future__ import annotations
 
+from functools import partial
+
 from shared import telemetry
 from shared.api.job import DeadLetter, dead_letter
 from shared.core.filters import JobFilter
@@ -22,10 +24,11 @@ from shared.core.jobs.job import Job
 from shared.core.jobs.states import JobStatus
 from shared.errors import Contended, LuciusError
 from shared.operations.context import Context
-from shared.operations.jobs.list_jobs import Page, fill
+from shared.operations.jobs.list_jobs import Page, fill, walk_list
 from shared.operations.jobs.read_history import read_for_list
 from shared.operations.process.log_hints import note_incident
 from shared.ports.dead_letters import DeadRow, LetterState, ended_at
+from shared.ports.index import ListRow
 from shared.refusals import ControlNotPossible, JobNotFound
 
 
@@ -33,6 +36,8 @@ async def list_dead_letters(
     context: Context, job_filter: JobFilter, *, after: str | None, limit: int
 ) -> Page[DeadLetter]:
     """One page, with why and where each job failed. Raises LedgerUnavailable."""
+    if job_filter.is_keyed:
+        return await walk_list(context, job_filter, partial(_if_dead, context), after=after, limit=limit)
 
     async def of_tenant(tenant: str, after: str | None, count: int) -> list[DeadRow]:
         return await context.index.dead_letters(tenant, after=after, limit=count, since=job_filter.since)
@@ -43,12 +48,20 @@ async def list_dead_letters(
         )
 
     async def render(dead: DeadRow) -> DeadLetter | None:
-        stored = await read_for_list(context.ledger, dead.job_id)
-        # Race letter: its row goes right after its redrive, or at the sweeper's next look
-        return dead_letter(stored.record) if stored is not None and stored.record.job.redriven_by is None else None
+        return await _dead_letter(context, dead.job_id)
 
     every_row = job_filter.matches_every_row and job_filter.since is None and job_filter.until is None
     return await fill(context, job_filter, of_tenant, may_match, render, after=after, limit=limit, every_row=every_row)
+
+
+async def _if_dead(context: Context, listed: ListRow) -> DeadLetter | None:
+    return await _dead_letter(context, listed.job_id) if listed.dead_letter == LetterState.LISTED else None
+
+
+async def _dead_letter(context: Context, job_id: str) -> DeadLetter | None:
+    stored = await read_for_list(context.ledger, job_id)
+    # Race letter: its row goes right after its redrive, or at the sweeper's next look
+    return dead_letter(stored.record) if stored is not None and stored.record.job.redriven_by is None else None
 
 
 async def dismiss_dead_letter(context: Context, job_id: str, origin: Origin) -> Job:

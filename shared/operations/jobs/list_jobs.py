@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
 from shared.api.job import JobLine, job_line
+from shared.core.canonical import digest
 from shared.core.filters import JobFilter
 from shared.core.jobs.routing import normalise
 from shared.core.jobs.states import JobStatus
@@ -87,13 +88,19 @@ async def walk_list(
     """
 
     async def of_tenant(tenant: str, after: str | None, count: int) -> list[ListRow]:
+        if job_filter.is_keyed:
+            return await _of_key(context, tenant, job_filter, after=after, limit=count)
         return await context.index.list_jobs(
             tenant, after=after, limit=count, since=job_filter.since, until=job_filter.until
         )
 
     def may_match(listed: ListRow) -> bool:
         status = status_of(listed)
-        return status is not None and job_filter.may_match(status, listed.request_type, listed.labels)
+        return (
+            status is not None
+            and job_filter.has_time(listed.created_at)
+            and job_filter.may_match(status, listed.request_type, listed.labels)
+        )
 
     return await fill(
         context,
@@ -105,6 +112,19 @@ async def walk_list(
         limit=limit,
         every_row=job_filter.matches_every_row,
     )
+
+
+async def _of_key(
+    context: Context, tenant: str, job_filter: JobFilter, *, after: str | None, limit: int
+) -> list[ListRow]:
+    """Rows of the jobs to which the filter's keys lead. Raises LedgerUnavailable."""
+    index, key, correlation_id = context.index, job_filter.idempotency_key, job_filter.correlation_id
+    if key is None:
+        return await index.list_correlated(tenant, correlation_id or "", after=after, limit=limit)
+    if (claim := await index.read_claim(tenant, digest(f"key:{key}"))) is None:
+        return []
+    row = await index.read_listed(tenant, claim.created_at, claim.job_id, correlation_id=correlation_id)
+    return [row] if row is not None and (after is None or row.cursor > after) else []
 
 
 def status_of(listed: ListRow) -> JobStatus | None:

@@ -183,3 +183,41 @@ async def test_all_tenants_are_merged_newest_first(world: World) -> None:
         ids += await several(world, 1, tenant_id=f"tenant_{number % 3}")
     ids.reverse()
     assert await pages(world, JobFilter(), 4) == [ids[:4], ids[4:]]
+
+
+async def test_a_key_and_a_correlation_id_lead_to_their_jobs(world: World) -> None:
+    """With the other parameters they narrow further; of another tenant they lead nowhere."""
+    first, second = [await submitted(world, idempotency_key=each, correlation_id="mail-7") for each in ("a", "b")]
+    await several(world, 3)
+    third = await submitted(world, idempotency_key="c", correlation_id="mail-7", labels={"team": "red"})
+    await submitted(world, tenant_id="tenant_b", idempotency_key="a", correlation_id="mail-7")
+
+    async def found(**words: Any) -> list[str]:
+        [page] = await pages(world, JobFilter(**{"tenant_id": "tenant_a", **words}), 100)
+        return sorted(page)
+
+    assert await found(idempotency_key="a") == [first]
+    assert await found(correlation_id="mail-7") == sorted([first, second, third])
+    assert await found(correlation_id="mail-7", label=("team", "red")) == [third]
+    assert await found(correlation_id="mail-7", until=world.clock.now() - timedelta(seconds=1)) == sorted(
+        [first, second]
+    )
+    assert await found(idempotency_key="a", correlation_id="mail-7") == [first]
+    assert await found(idempotency_key="a", correlation_id="mail-8") == []
+    assert await found(idempotency_key="a", until=START - timedelta(days=1)) == []
+    assert await found(idempotency_key="x") == await found(correlation_id="x") == []
+    assert await found(tenant_id="tenant_c", idempotency_key="a") == []
+    assert len(await found(tenant_id=None, correlation_id="mail-7")) == 4
+
+
+async def test_pages_of_a_correlation_id(world: World) -> None:
+    """Each job once, also where the rows of one in between are gone."""
+    ids = [await submitted(world, idempotency_key=str(number), correlation_id="batch") for number in range(5)]
+    await world.index.delete_listing((await world.job(ids[2])).job)
+
+    found = await pages(world, JobFilter(tenant_id="tenant_a", correlation_id="batch"), 2)
+
+    assert sorted(job_id for page in found for job_id in page) == sorted([*ids[:2], *ids[3:]])
+    assert not [
+        row for row in world.index.rows.all_rows if row["RowKey"].startswith("CORRELATION:") and ids[2] in row["RowKey"]
+    ]
