@@ -52,7 +52,7 @@ async def health_live(request: Request) -> func.HttpResponse:
 async def health_ready(request: Request) -> func.HttpResponse:
     wiring, context = request.wiring, await request.fresh_context()
     found = await wiring.look(request.orchestrations())
-    dependencies = {each.name: _dependency(each) for each in found}
+    dependencies = {each.name: dependency(each) for each in found}
     down = [each for each in found if each.fault is not None]
     if down:
         raise RequestError(
@@ -90,7 +90,8 @@ async def _sees_all_tenants(wiring: Wiring, req: func.HttpRequest) -> bool:
     return caller.sees_all and Scope.READ in caller.scopes
 
 
-def _dependency(found: Dependency) -> DependencyState:
+def dependency(found: Dependency) -> DependencyState:
+    """What one check found, as the API shows it."""
     if found.fault is None:
         return DependencyState(status="ok", since=found.since)
     return DependencyState(status="down", since=found.since, reason=found.fault)

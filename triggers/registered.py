@@ -16,6 +16,7 @@ from triggers import (
     bulk_http,
     callbacks_http,
     controls_http,
+    dashboard_http,
     deliveries_http,
     documents_http,
     events_http,
@@ -56,6 +57,7 @@ _MODULES = (
     rejected_http,
     reconcile_http,
     callbacks_http,
+    dashboard_http,
     health_http,
 )
 

@@ -26,7 +26,8 @@ def begin() -> str:
 _RESOURCES = {
     "Jobs": ("orchestrate", "commands", "jobs", "deadletters", "receipts"),
     "Bulk operations": ("bulk",),
-    "Events": ("events", "dashboard", "graphql"),
+    "Events": ("events", "graphql"),
+    "Dashboard": ("dashboard", "routing"),
     "Webhooks": ("webhooks",),
     "Incidents": ("incidents",),
     "Quotas and usage": ("quotas", "limits", "usage", "sources"),

@@ -36,6 +36,7 @@ _TAGS = {
     "rejected messages": "Messages from services that no job could accept.",
     "admin": "For operators.",
     "callbacks": "Replies of platform services that are not on the bus. They require the token of the directive.",
+    "dashboard": "The overview that the dashboard and `lucius status` show.",
     "health": "For probes.",
     "documents": (
         "API documents, for people and for programs. [/v1/problems](/v1/problems) has the meaning of each error code."

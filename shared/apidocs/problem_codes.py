@@ -113,6 +113,7 @@ class ProblemCode(StrEnum):
         "A result that the new job would reuse is older than the retention of the workspace; submit the request again.",
     )
     ROUTE_NOT_FOUND = "ROUTE_NOT_FOUND", 404, "No route has this path."
+    ROUTING_INVALID = "ROUTING_INVALID", 400, "`mode` or `doc_id` is not a value that a job request can have."
     SCHEMA_NOT_FOUND = "SCHEMA_NOT_FOUND", 404, "Schema not found."
     SINCE_INVALID = "SINCE_INVALID", 400, "`since` is not a timestamp with a time zone."
     STATE_INVALID = "STATE_INVALID", 400, "`state` is not a state of the items in this list."

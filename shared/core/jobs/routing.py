@@ -55,20 +55,28 @@ def lane_of(routing_key: str, lanes: int) -> int:
 
 def decide_lane(envelope: Envelope, *, default_mode: str, lanes: int, modes: Modes | None = None) -> LaneDecision:
     """The lane of every step of a job. Raises ValueError where BURST lacks its `doc_id`."""
-    if envelope.mode is not None:
-        mode: str = envelope.mode
+    return decide_lane_of(
+        envelope.tenant_id, envelope.doc_id, envelope.mode, default_mode=default_mode, lanes=lanes, modes=modes
+    )
+
+
+def decide_lane_of(
+    tenant_id: str, doc_id: str | None, mode: str | None, *, default_mode: str, lanes: int, modes: Modes | None
+) -> LaneDecision:
+    """The same for the fields of a job request; `mode` None: it names none. Raises ValueError as `decide_lane`."""
+    tenant = normalise(tenant_id)
+    if mode is not None:
         source, reason = "REQUEST", "mode named in the request"
-    elif modes is not None and (named := modes.tenants.get(normalise(envelope.tenant_id))) is not None:
+    elif modes is not None and (named := modes.tenants.get(tenant)) is not None:
         mode = named
         source, reason = "TENANT_CONFIG", "no mode in the request: the tenant's configured one"
     else:
         mode = (modes.default if modes is not None else None) or default_mode
         source, reason = "GLOBAL_CONFIG", "no mode in the request: the configured default"
-    tenant = normalise(envelope.tenant_id)
     if mode == "BURST":
-        if envelope.doc_id is None:
+        if doc_id is None:
             raise ValueError("mode BURST needs doc_id, which spreads one tenant's documents over the lanes")
-        key = tenant + normalise(envelope.doc_id)
+        key = tenant + normalise(doc_id)
     else:
         key = tenant
     return LaneDecision(lane_of(key, lanes), key, mode, source, reason)

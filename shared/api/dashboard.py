@@ -1,0 +1,307 @@
+"""The overview that the dashboard and `lucius status` show, and the lane of a document."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from shared.api.health import DependencyState
+from shared.api.incident import Incident, incident
+from shared.api.quota import GateId, GateKindName
+from shared.api.response import Instant, Response
+from shared.core.gates.tight_quotas import TightQuota
+from shared.core.jobs.routing import DIRECTIVE_TOPIC_PREFIX, LaneDecision
+from shared.core.jobs.states import JobStatus
+from shared.core.minutes import ACK, RESULT, MinuteCounts, percentile_ms
+from shared.core.overview import Overview, Problem, Service, health_of, problems_of
+from shared.ports.sweeps import Backlog, SweepMark, WorkCounts
+
+
+class OverviewSubject(Response):
+    """Subject of a problem."""
+
+    kind: Literal["dependency", "sweeper", "service", "quota", "incident", "failures"]
+    id: str
+    """Name of the dependency or service, id of the quota or incident, or the most frequent reason of failures."""
+
+
+class OverviewProblem(Response):
+    """Problem that needs an operator."""
+
+    level: Literal["critical", "warning"]
+    """`critical`: jobs do not continue."""
+    sentence: str
+    """Problem in one sentence."""
+    consequence: str | None
+    """Consequence if no operator acts."""
+    since: Instant | None
+    subject: OverviewSubject
+    command: str | None
+    """`lucius` command that comes next."""
+
+
+class OverviewHealth(Response):
+    """The worst problem, or that there is none."""
+
+    level: Literal["critical", "warning", "ok"]
+    sentence: str
+    since: Instant | None
+    subject: OverviewSubject | None
+    """Null if there is no problem."""
+    command: str | None
+
+
+class OverviewJobs(Response):
+    """Jobs that have not ended."""
+
+    active: dict[str, int]
+    """Number of jobs by status. A status without jobs is absent."""
+    at_least: bool
+    """`true` if the tenant has more than 1,000 such jobs: the first 1,000 are counted."""
+    counted_at: Instant | None
+    """End of the sweep that counted them. Null: no sweep yet."""
+
+
+class OverviewLatency(Response):
+    """Latency since the attempt was recorded. A percentile is the upper bound of its bucket."""
+
+    count: int
+    p50_ms: int
+    p95_ms: int
+
+
+class OverviewMinute(Response):
+    """Counts of one minute. Approximate: the counts of a process that is killed are lost."""
+
+    minute: Instant
+    active: dict[str, int] | None
+    """Jobs that had not ended, by status. Null: not counted in this minute, or the overview of one tenant."""
+    ended: dict[str, int]
+    """Jobs that ended, by status."""
+    reasons: dict[str, int]
+    """Jobs that ended without success, by error code."""
+    ack: OverviewLatency | None
+    """Null: none in this minute, or the overview of one tenant."""
+    result: OverviewLatency | None
+
+
+class OverviewLane(Response):
+    """Directives of one lane that no service has acknowledged, as of the last sweep."""
+
+    lane: Annotated[int, Field(ge=0)]
+    topic: Annotated[str, Field(examples=["global-bus-p3"])]
+    waiting: int
+    oldest_seconds: float
+    """Age of the oldest directive. 0 if none waits."""
+    services: dict[str, int]
+    """Directives by service."""
+
+
+class OverviewService(Response):
+    """Platform service. In the overview of one tenant all but `service` and `silent_since` is null."""
+
+    service: str
+    answered_at: Instant | None
+    """Time of its last reply, to about a minute."""
+    silent_since: Instant | None
+    """Time when the sweeper found it silent. Null: it answers."""
+    waiting: int | None
+    """Directives that it has not acknowledged, as of the last sweep."""
+    oldest_seconds: float | None
+    in_flight: int | None
+    """Attempts that it has acknowledged and not ended, as of the last sweep."""
+    ack: OverviewLatency | None
+    """Of the last hour."""
+    result: OverviewLatency | None
+
+
+class OverviewQuota(Response):
+    """Quota that is held, throttled, near its limit of active jobs, or has an open circuit breaker."""
+
+    id: GateId
+    kind: GateKindName
+    tenant: str
+    """`*`: over all tenants."""
+    name: str
+    """The quota in words."""
+    active: int
+    max_active: int | None
+    waiting: int
+    oldest_wait_seconds: float | None
+    held: bool
+    throttled: bool
+    breaker: Literal["OPEN", "HALF_OPEN"] | None
+
+
+class OverviewIncidents(Response):
+    """Open incidents."""
+
+    open: int
+    at_least: bool
+    """`true` if there are more than 50."""
+    newest: Incident | None
+
+
+class OverviewSweeper(Response):
+    """The last sweep in any process."""
+
+    last_pass_at: Instant | None
+    """Null: no sweep yet."""
+    late: bool
+    more: bool | None
+    """`true` if the sweep ran out of time before it did all due work."""
+
+
+class DashboardMetrics(Response):
+    """Overview of one tenant or of all tenants."""
+
+    at: Instant
+    tenant: str | None
+    """Null: all tenants."""
+    health: OverviewHealth
+    problems: list[OverviewProblem]
+    """Worst first, at most 20."""
+    jobs: OverviewJobs
+    last_hour: list[OverviewMinute]
+    """Oldest first. A minute without counts is absent."""
+    lanes: list[OverviewLane] | None
+    """Null in the overview of one tenant."""
+    services: list[OverviewService]
+    quotas: list[OverviewQuota]
+    """At most 20."""
+    incidents: OverviewIncidents
+    sweeper: OverviewSweeper
+    dependencies: dict[str, DependencyState]
+
+
+class Routing(Response):
+    """Lane of a job that would be created now."""
+
+    tenant: str
+    doc_id: str | None
+    mode: Literal["DEFAULT", "BURST"]
+    lane: Annotated[int, Field(ge=0)]
+    topic: str
+    """Topic of its directives."""
+    replies_topic: str
+    routing_key_used: str
+    decision_source: Literal["REQUEST", "TENANT_CONFIG", "GLOBAL_CONFIG"]
+    decision_reason: str
+
+
+def dashboard_metrics(
+    overview: Overview, mark: SweepMark | None, dependencies: Mapping[str, DependencyState], lanes: int
+) -> DashboardMetrics:
+    """The response of an overview; `lanes`: number of lanes."""
+    problems, of_all = problems_of(overview), overview.tenant is None
+    worst = health_of(overview, problems)
+    hour = sum(overview.minutes.values(), MinuteCounts())
+    counts = mark.counts if mark is not None else WorkCounts()
+    return DashboardMetrics(
+        at=overview.at,
+        tenant=overview.tenant,
+        health=OverviewHealth.of(worst, level=worst.level.value, subject=_subject(worst)),
+        problems=[OverviewProblem.of(each, level=each.level.value, subject=_subject(each)) for each in problems],
+        jobs=OverviewJobs(
+            active=dict(overview.active), at_least=overview.active_at_least, counted_at=overview.swept_at
+        ),
+        last_hour=[_minute(minute, each) for minute, each in sorted(overview.minutes.items())],
+        lanes=[_lane(number, counts, overview.at) for number in range(lanes)] if of_all else None,
+        services=[_service(each, hour, overview) for each in overview.services],
+        quotas=[_quota(each, overview.at) for each in overview.quotas],
+        incidents=OverviewIncidents(
+            open=len(overview.incidents),
+            at_least=overview.incidents_at_least,
+            newest=incident(overview.incidents[0]) if overview.incidents else None,
+        ),
+        sweeper=OverviewSweeper(
+            last_pass_at=overview.swept_at, late=overview.sweeper_late, more=mark.more if mark is not None else None
+        ),
+        dependencies=dict(dependencies),
+    )
+
+
+def routing(tenant: str, doc_id: str | None, decision: LaneDecision, reply_prefix: str) -> Routing:
+    """The response of a decision for a tenant's document."""
+    return Routing.of(
+        decision,
+        tenant=tenant,
+        doc_id=doc_id,
+        mode=decision.resolved_mode,
+        topic=f"{DIRECTIVE_TOPIC_PREFIX}{decision.lane}",
+        replies_topic=f"{reply_prefix}{decision.lane}",
+    )
+
+
+def _subject(problem: Problem) -> OverviewSubject | None:
+    if problem.kind is None or problem.subject is None:
+        return None
+    return OverviewSubject(kind=problem.kind.value, id=problem.subject)
+
+
+def _minute(minute: datetime, counts: MinuteCounts) -> OverviewMinute:
+    ended: Counter[str] = Counter()
+    reasons: Counter[str] = Counter()
+    for (_, status, reason), number in counts.ends.items():
+        ended[status] += number
+        if status != JobStatus.SUCCEEDED:
+            reasons[reason or status] += number
+    return OverviewMinute(
+        minute=minute,
+        active=dict(counts.active) if counts.active is not None else None,
+        ended=dict(ended),
+        reasons=dict(reasons),
+        ack=_latency(counts.latency(ACK)),
+        result=_latency(counts.latency(RESULT)),
+    )
+
+
+def _latency(buckets: Counter[int]) -> OverviewLatency | None:
+    p50, p95 = percentile_ms(buckets, 0.5), percentile_ms(buckets, 0.95)
+    if p50 is None or p95 is None:
+        return None
+    return OverviewLatency(count=buckets.total(), p50_ms=p50, p95_ms=p95)
+
+
+def _lane(number: int, counts: WorkCounts, now: datetime) -> OverviewLane:
+    here = {service: each for (service, lane), each in counts.backlogs.items() if lane == number and each.count}
+    whole = sum(here.values(), Backlog())
+    return OverviewLane(
+        lane=number,
+        topic=f"{DIRECTIVE_TOPIC_PREFIX}{number}",
+        waiting=whole.count,
+        oldest_seconds=_age(whole.since, now) or 0.0,
+        services={service: each.count for service, each in sorted(here.items())},
+    )
+
+
+def _service(service: Service, hour: MinuteCounts, overview: Overview) -> OverviewService:
+    of_all = overview.tenant is None
+    return OverviewService.of(
+        service,
+        service=service.name,
+        oldest_seconds=(_age(service.waiting_since, overview.at) or 0.0) if of_all else None,
+        ack=_latency(hour.latency(ACK, service.name)),
+        result=_latency(hour.latency(RESULT, service.name)),
+    )
+
+
+def _quota(quota: TightQuota, now: datetime) -> OverviewQuota:
+    gate = quota.gate
+    return OverviewQuota.of(
+        quota,
+        id=gate.id,
+        kind=gate.kind.value,
+        tenant=gate.tenant,
+        name=gate.words,
+        oldest_wait_seconds=_age(quota.oldest_at, now),
+        breaker=quota.breaker.value if quota.breaker is not None else None,
+    )
+
+
+def _age(since: datetime | None, now: datetime) -> float | None:
+    return max(0.0, (now - since).total_seconds()) if since is not None else None

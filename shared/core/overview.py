@@ -1,0 +1,310 @@
+"""The overview of one tenant or of all: what is known, and in one sentence what is wrong with it.
+
+`GET /v1/dashboard/metrics`, the dashboard and `lucius status` show the problems that `problems_of` finds.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+from shared.core.gates.breaker import BreakerState
+from shared.core.gates.rules import EVERY, OVER_ALL
+from shared.core.gates.tight_quotas import TightQuota
+from shared.core.incidents import Incident, IncidentKind
+from shared.core.jobs.states import JobStatus
+from shared.core.minutes import MinuteCounts
+
+MAX_PROBLEMS = 20
+#: a directive that no service acknowledges is a problem after this time
+SLOW_AFTER = timedelta(minutes=2)
+#: failures are a problem if, within this time, so many jobs failed, and so large a share of those that ended
+_FAILURES_WITHIN = timedelta(minutes=10)
+_MANY_FAILURES, _FAILED_SHARE = 5, 0.2
+_STAYS_OPEN = "It stays open until an operator acts on it, or its cause ends."
+_KINDS = {
+    IncidentKind.JOB: "job",
+    IncidentKind.BREAKER: "circuit breaker of quota",
+    IncidentKind.SERVICE: "service",
+    IncidentKind.ROW: "row",
+}
+
+
+class Level(StrEnum):
+    """How bad it is."""
+
+    CRITICAL = "critical"
+    """Jobs do not continue."""
+    WARNING = "warning"
+    """A person should look at it."""
+    OK = "ok"
+
+
+class SubjectKind(StrEnum):
+    """What a problem is about."""
+
+    DEPENDENCY = "dependency"
+    SWEEPER = "sweeper"
+    SERVICE = "service"
+    QUOTA = "quota"
+    INCIDENT = "incident"
+    FAILURES = "failures"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Problem:
+    """Something that needs a person; of level OK: that nothing does."""
+
+    level: Level
+    sentence: str
+    #: what happens if no person acts
+    consequence: str | None = None
+    since: datetime | None = None
+    kind: SubjectKind | None = None
+    subject: str | None = None
+    #: the `lucius` command that comes next
+    command: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Service:
+    """A platform service."""
+
+    name: str
+    #: to about a minute; None: not known, or not shown
+    answered_at: datetime | None = None
+    #: when the sweeper found it silent; None: it answers
+    silent_since: datetime | None = None
+    #: directives that it has not acknowledged; None: not shown
+    waiting: int | None = None
+    waiting_since: datetime | None = None
+    in_flight: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Down:
+    """A dependency that does not respond."""
+
+    name: str
+    reason: str
+    since: datetime
+
+
+@dataclass(frozen=True, kw_only=True)
+class Overview:
+    """The facts."""
+
+    at: datetime
+    #: None: all tenants
+    tenant: str | None
+    down: Sequence[Down] = ()
+    #: end of the last sweep; None: there was none
+    swept_at: datetime | None = None
+    sweeper_late: bool = False
+    #: jobs that have not ended, by state
+    active: Counter[str] = field(default_factory=Counter)
+    #: there may be more of them
+    active_at_least: bool = False
+    services: Sequence[Service] = ()
+    quotas: Sequence[TightQuota] = ()
+    #: open ones, most recently opened first
+    incidents: Sequence[Incident] = ()
+    incidents_at_least: bool = False
+    minutes: Mapping[datetime, MinuteCounts] = field(default_factory=dict)
+
+
+def health_of(overview: Overview, problems: Sequence[Problem]) -> Problem:
+    """The worst problem, or that there is none."""
+    if problems:
+        return problems[0]
+    jobs = overview.active.total()
+    return Problem(level=Level.OK, sentence=f"All good. {_count(jobs, 'job')} in progress or waiting.")
+
+
+def problems_of(overview: Overview) -> list[Problem]:
+    """The problems, worst first, at most `MAX_PROBLEMS`."""
+    found = [
+        *_dependencies(overview),
+        *_sweeper(overview),
+        *(problem for service in overview.services for problem in _service(overview, service)),
+        *(problem for quota in overview.quotas for problem in _quota(overview, quota)),
+        *_failures(overview),
+        *_incidents(overview),
+    ]
+    return sorted(found, key=lambda problem: problem.level is not Level.CRITICAL)[:MAX_PROBLEMS]
+
+
+def _dependencies(overview: Overview) -> Iterator[Problem]:
+    for down in overview.down:
+        yield Problem(
+            level=Level.CRITICAL,
+            sentence=f"{down.name}: does not respond for {age(overview.at, down.since)} ({down.reason}).",
+            consequence="Jobs stop, and continue when it responds.",
+            since=down.since,
+            kind=SubjectKind.DEPENDENCY,
+            subject=down.name,
+            command="lucius health",
+        )
+
+
+def _sweeper(overview: Overview) -> Iterator[Problem]:
+    if overview.sweeper_late and overview.swept_at is not None:
+        yield Problem(
+            level=Level.CRITICAL,
+            sentence=f"Sweeper: the last sweep ended {age(overview.at, overview.swept_at)} ago.",
+            consequence="Jobs continue, but lost messages are not detected, and the numbers here are old.",
+            since=overview.swept_at,
+            kind=SubjectKind.SWEEPER,
+            subject="sweeper",
+            command="lucius health",
+        )
+
+
+def _service(overview: Overview, service: Service) -> Iterator[Problem]:
+    waits = f", {_count(service.waiting, 'directive')} {_verb(service.waiting, 'wait')}" if service.waiting else ""
+    about = {
+        "kind": SubjectKind.SERVICE,
+        "subject": service.name,
+        "command": _with_tenant("lucius job list --status QUEUED,IN_PROGRESS", overview.tenant),
+    }
+    if service.silent_since is not None:
+        since = service.answered_at or service.waiting_since or service.silent_since
+        yield Problem(
+            level=Level.CRITICAL,
+            sentence=f"{service.name}: no service has answered for {age(overview.at, since)}{waits}.",
+            consequence="Its jobs wait. They continue when the service answers, or fail at their time limit.",
+            since=since,
+            **about,  # type: ignore[arg-type]
+        )
+    elif service.waiting_since is not None and overview.at - service.waiting_since >= SLOW_AFTER:
+        yield Problem(
+            level=Level.WARNING,
+            sentence=f"{service.name}: a directive has waited {age(overview.at, service.waiting_since)} for its ACK"
+            f"{waits}.",
+            consequence="The directives stay on their lanes until the service takes them.",
+            since=service.waiting_since,
+            **about,  # type: ignore[arg-type]
+        )
+
+
+def _quota(overview: Overview, quota: TightQuota) -> Iterator[Problem]:
+    """Neither a limit that is reached nor a hold without waiting jobs is a problem."""
+    gate = quota.gate
+    name = gate.words if gate.kind in OVER_ALL or overview.tenant is None else gate.words.partition(", ")[2] or "tenant"
+    waits = f", {_count(quota.waiting, 'job')} {_verb(quota.waiting, 'wait')}" if quota.waiting else ""
+    selects = f" --gate {_quoted(gate.words)}" if gate.kind in OVER_ALL else f" --tenant {_quoted(gate.tenant)}"
+    if gate.kind not in OVER_ALL and gate.name:
+        selects += f" --{gate.kind.label} {_quoted(gate.name)}"
+    about = {"kind": SubjectKind.QUOTA, "subject": gate.id, "since": quota.oldest_at}
+    if quota.breaker is BreakerState.OPEN:
+        yield Problem(
+            level=Level.CRITICAL,
+            sentence=f"Quota {name}: the circuit breaker is open{waits}.",
+            consequence="No job starts until it is half-open; then it admits a few.",
+            command=f"lucius quota show{selects}",
+            **about,  # type: ignore[arg-type]
+        )
+    if quota.held and quota.waiting:
+        yield Problem(
+            level=Level.WARNING,
+            sentence=f"Quota {name}: held{waits}.",
+            consequence="No job starts until the quota is resumed, or the hold ends.",
+            command=f"lucius quota show{selects}",
+            **about,  # type: ignore[arg-type]
+        )
+
+
+def _failures(overview: Overview) -> Iterator[Problem]:
+    since = overview.at - _FAILURES_WITHIN
+    recent = [counts for minute, counts in overview.minutes.items() if minute >= since]
+    reasons: Counter[str] = Counter()
+    ended = failed = 0
+    for counts in recent:
+        for (tenant, status, reason), number in counts.ends.items():
+            if overview.tenant in (None, tenant):
+                ended += number
+                if status == JobStatus.FAILED_FINAL:
+                    failed += number
+                    reasons[reason] += number
+    if failed < _MANY_FAILURES or failed < _FAILED_SHARE * ended:
+        return
+    reason = reasons.most_common(1)[0][0] or "unknown"
+    yield Problem(
+        level=Level.WARNING,
+        sentence=f"Failures: {failed:,} of {_count(ended, 'job')} failed in the last 10 minutes, most of them with "
+        f"{reason}.",
+        consequence="Failed jobs stay dead letters until they are redriven or dismissed.",
+        since=min(minute for minute in overview.minutes if minute >= since),
+        kind=SubjectKind.FAILURES,
+        subject=reason,
+        command=_with_tenant("lucius deadletter list", overview.tenant),
+    )
+
+
+def _incidents(overview: Overview) -> Iterator[Problem]:
+    """Jobs that failed are one problem, however many there are."""
+    failed = [each for each in overview.incidents if each.kind is IncidentKind.JOB]
+    if len(failed) > 1:
+        codes = Counter(each.code for each in failed)
+        more = "at least " if overview.incidents_at_least else ""
+        yield Problem(
+            level=Level.WARNING,
+            sentence=f"Incidents: {more}{len(failed)} failed jobs wait for an operator, most of them with "
+            f"{codes.most_common(1)[0][0]}.",
+            consequence=_STAYS_OPEN,
+            since=failed[-1].opened_at,
+            kind=SubjectKind.INCIDENT,
+            subject=failed[0].id,
+            command=_with_tenant("lucius incident list --kind JOB", overview.tenant),
+        )
+    for incident in overview.incidents:
+        if (incident in failed and len(failed) > 1) or _is_named(overview, incident):
+            continue
+        whose = f" of tenant {incident.tenant}" if incident.tenant and overview.tenant is None else ""
+        yield Problem(
+            level=Level.WARNING,
+            sentence=f"Incident: {_KINDS[incident.kind]} {incident.subject}{whose}, {incident.code}, open for "
+            f"{age(overview.at, incident.opened_at)}.",
+            consequence=_STAYS_OPEN,
+            since=incident.opened_at,
+            kind=SubjectKind.INCIDENT,
+            subject=incident.id,
+            command=f"lucius incident show {incident.id}",
+        )
+
+
+def _is_named(overview: Overview, incident: Incident) -> bool:
+    """Whether another problem names its cause."""
+    if incident.kind is IncidentKind.SERVICE:
+        return any(each.name == incident.subject and each.silent_since for each in overview.services)
+    return any(each.gate.id == incident.subject and each.breaker is BreakerState.OPEN for each in overview.quotas)
+
+
+def age(now: datetime, since: datetime) -> str:
+    """The time since then, in words."""
+    seconds = max(0, int((now - since).total_seconds()))
+    for size, unit in ((86_400, "day"), (3_600, "hour"), (60, "minute")):
+        if seconds >= size:
+            return _count(seconds // size, unit)
+    return _count(seconds, "second")
+
+
+def _count(number: int | None, noun: str) -> str:
+    return f"{number:,} {noun}" if number == 1 else f"{number or 0:,} {noun}s"
+
+
+def _verb(number: int | None, verb: str) -> str:
+    return f"{verb}s" if number == 1 else verb
+
+
+def _with_tenant(command: str, tenant: str | None) -> str:
+    return f"{command} --tenant {_quoted(tenant)}" if tenant is not None and tenant != EVERY else command
+
+
+def _quoted(text: str) -> str:
+    """For a shell, and for one line of a terminal: a caller may have named it."""
+    return shlex.quote("".join(char if char.isprintable() else "?" for char in text))

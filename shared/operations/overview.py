@@ -1,0 +1,118 @@
+"""Reads the overview of one tenant or of all, from rows that are counted already: no number of jobs matters."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime
+
+from shared.core.filters import IncidentFilter
+from shared.core.gates.tight_quotas import TightQuota, tight_quotas
+from shared.core.gates.type_breaker import sync_breaker
+from shared.core.incidents import Incident, IncidentState
+from shared.core.minutes import KEPT_FOR, MinuteCounts
+from shared.core.overview import Down, Overview, Service
+from shared.errors import LedgerUnavailable
+from shared.operations.context import Context
+from shared.operations.gates.admission_turns import directory
+from shared.operations.gates.waiting import with_ages
+from shared.operations.incidents.incidents import list_incidents
+from shared.operations.readiness import Dependency, sweeper_late
+from shared.ports.sweeps import Backlog, Heard, SweepMark, WorkCounts
+
+#: open incidents that are read, and living jobs of one tenant that are counted; past it the number is "at least"
+_MAX_INCIDENTS, _MAX_COUNTED = 50, 1_000
+
+
+async def read_overview(
+    context: Context, tenant: str | None, dependencies: Sequence[Dependency], mark: SweepMark | None
+) -> Overview:
+    """`tenant`, normalised: its facts alone; None: those of all tenants.
+
+    While a dependency is down and the tables do not respond, that is all that is known. Raises LedgerUnavailable if no
+    dependency is known to be down.
+    """
+    down = [Down(name=each.name, reason=each.fault, since=each.since) for each in dependencies if each.fault]
+    try:
+        return replace(await _read(context, tenant, mark), down=down)
+    except LedgerUnavailable:
+        if not down:
+            raise
+        return Overview(at=context.clock.now(), tenant=tenant, down=down)
+
+
+async def _read(context: Context, tenant: str | None, mark: SweepMark | None) -> Overview:
+    now = context.clock.now()
+    whole = context.of_all_tenants
+    minutes, heard, incidents = await asyncio.gather(
+        whole.minutes.read(now - KEPT_FOR), whole.answers.read(), _open_incidents(context, tenant)
+    )
+    counts = mark.counts if mark is not None else WorkCounts()
+    active = counts.active if tenant is None else await _active_of(context, tenant)
+    return Overview(
+        at=now,
+        tenant=tenant,
+        swept_at=mark.ended_at if mark is not None else None,
+        sweeper_late=sweeper_late(mark, now),
+        active=active,
+        active_at_least=tenant is not None and active.total() == _MAX_COUNTED,
+        services=_services(heard, counts, tenant),
+        quotas=(mark.quotas if mark is not None else ()) if tenant is None else await _quotas_of(context, tenant),
+        incidents=incidents[:_MAX_INCIDENTS],
+        incidents_at_least=len(incidents) > _MAX_INCIDENTS,
+        minutes=minutes if tenant is None else {minute: _of_tenant(each, tenant) for minute, each in minutes.items()},
+    )
+
+
+async def _open_incidents(context: Context, tenant: str | None) -> list[Incident]:
+    """One more than are shown, where there are more."""
+    limit = _MAX_INCIDENTS + 1
+    if tenant is None:
+        # one that was settled just now may be among them
+        return [row.incident for row in await context.incidents.list_open(after=None, limit=limit)]
+    only_open = IncidentFilter(tenant_id=tenant, states=frozenset({IncidentState.OPEN}))
+    return (await list_incidents(context, only_open, after=None, limit=limit)).lines
+
+
+async def _active_of(context: Context, tenant: str) -> Counter[str]:
+    rows = await context.index.list_active(tenant, after=None, limit=_MAX_COUNTED, unread=[])
+    return Counter(row.status for row in rows)
+
+
+async def _quotas_of(context: Context, tenant: str) -> list[TightQuota]:
+    known, stored = await directory(context), await context.admissions.read(tenant)
+    if stored is None or not known.concerns(tenant):
+        return []
+    # as it is stored: an overview counts no jobs
+    admission = sync_breaker(stored.admission, known)
+    return await with_ages(context, {tenant: admission}, tight_quotas([admission], known, context.clock.now()))
+
+
+def _services(heard: dict[str, Heard], counts: WorkCounts, tenant: str | None) -> list[Service]:
+    """For one tenant only whether a service is silent: its other numbers are of all tenants' jobs."""
+    names = sorted({*heard, *(service for service, _ in counts.backlogs), *counts.processing})
+    found: list[Service] = []
+    for name in names:
+        known = heard.get(name, Heard())
+        silent_since: datetime | None = None if known.has_answered_since else known.silent_since
+        if tenant is not None:
+            found.append(Service(name=name, silent_since=silent_since))
+            continue
+        backlog = sum((each for (service, _), each in counts.backlogs.items() if service == name), Backlog())
+        found.append(
+            Service(
+                name=name,
+                answered_at=known.answered_at,
+                silent_since=silent_since,
+                waiting=backlog.count,
+                waiting_since=backlog.since,
+                in_flight=counts.processing[name],
+            )
+        )
+    return found
+
+
+def _of_tenant(counts: MinuteCounts, tenant: str) -> MinuteCounts:
+    return MinuteCounts(ends=Counter({end: number for end, number in counts.ends.items() if end[0] == tenant}))

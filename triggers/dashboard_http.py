@@ -1,0 +1,106 @@
+"""`GET /v1/dashboard/metrics`, the overview of the dashboard and of `lucius status`; `GET /v1/routing`."""
+
+from __future__ import annotations
+
+import azure.functions as func
+
+from shared.access.caller import Scope
+from shared.api.dashboard import DashboardMetrics, Routing, dashboard_metrics, routing
+from shared.apidocs.problem_codes import ProblemCode
+from shared.apidocs.route import Parameter, Route
+from shared.contracts.envelope import OLDER_MODES
+from shared.core.jobs.routing import decide_lane_of, normalise
+from shared.operations.overview import read_overview
+from shared.refusals import TenantForbidden
+from shared.wiring import seen_by
+from triggers.health_http import dependency
+from triggers.http.problems import RequestError
+from triggers.http.responses import respond
+from triggers.http.routes import Request
+
+_MODES = ("DEFAULT", "BURST")
+_MAX_NAME = 512
+
+
+@Route(
+    function="dashboard_metrics",
+    method="GET",
+    path="v1/dashboard/metrics",
+    scope=Scope.READ,
+    every_tenant=True,
+    durable_client=True,
+    tag="dashboard",
+    summary="Get the overview",
+    description="What is wrong, in one sentence; the problems behind it, worst first; jobs, lanes, services, quotas "
+    "and the last hour. Reads counts, never jobs: with any number of jobs it makes the same few requests. Counts are "
+    "as of the last sweep, which comes every minute. A caller of one tenant gets that tenant's facts.",
+    parameters=(
+        Parameter(
+            name="tenant",
+            where="query",
+            schema={"type": "string"},
+            description="Tenant of the overview. Default: the caller's tenant; for all-tenants callers, all tenants.",
+        ),
+    ),
+    responses={200: DashboardMetrics},
+    problems=(ProblemCode.NOT_STORABLE, TenantForbidden),
+)
+async def dashboard_metrics_read(request: Request) -> func.HttpResponse:
+    """Raises TenantForbidden, LedgerUnavailable."""
+    wiring, caller = request.wiring, request.caller
+    named = caller.tenant_for(request.http.params.get("tenant"))
+    context = seen_by(caller, wiring.context(), moving=False)
+    found = await wiring.look(request.orchestrations())
+    mark = wiring.readiness.mark
+    overview = await read_overview(context, normalise(named) if named is not None else None, found, mark)
+    dependencies = {each.name: dependency(each) for each in found}
+    return respond(request.http, dashboard_metrics(overview, mark, dependencies, wiring.settings.lanes))
+
+
+@Route(
+    function="routing_read",
+    method="GET",
+    path="v1/routing",
+    scope=Scope.READ,
+    tag="dashboard",
+    summary="Get a document's lane",
+    description="Lane that a job of this tenant and document would take now, by the function that pins the lane of a "
+    "job. Creates nothing.",
+    parameters=(
+        Parameter(name="tenant", where="query", schema={"type": "string"}, description="Default: the caller's tenant."),
+        Parameter(
+            name="doc_id",
+            where="query",
+            schema={"type": "string", "maxLength": _MAX_NAME},
+            description="Document id of the tenant. Required for mode BURST.",
+        ),
+        Parameter(
+            name="mode",
+            where="query",
+            schema={"enum": [*_MODES, *OLDER_MODES]},
+            description="Mode of the request. Default: as configured for the tenant, or for all.",
+        ),
+    ),
+    responses={200: Routing},
+    problems=(ProblemCode.TENANT_REQUIRED, TenantForbidden, ProblemCode.ROUTING_INVALID),
+)
+async def routing_read(request: Request) -> func.HttpResponse:
+    """Raises TenantForbidden, RequestError (400)."""
+    params, context = request.http.params, await request.fresh_context()
+    tenant = request.caller.tenant_for(params.get("tenant")) or request.caller.tenant
+    if not tenant or not normalise(tenant):
+        raise RequestError(ProblemCode.TENANT_REQUIRED, "name a tenant: tenant=...")
+    doc_id, mode = params.get("doc_id"), params.get("mode")
+    mode = OLDER_MODES.get(mode, mode) if mode is not None else None
+    if mode not in (None, *_MODES):
+        raise RequestError(ProblemCode.ROUTING_INVALID, f"mode is one of {', '.join(_MODES)}")
+    if doc_id is not None and not (doc_id.strip() and len(doc_id) <= _MAX_NAME):
+        raise RequestError(ProblemCode.ROUTING_INVALID, f"doc_id has 1 to {_MAX_NAME} characters")
+    settings = context.settings
+    try:
+        decision = decide_lane_of(
+            tenant, doc_id, mode, default_mode=settings.default_mode, lanes=settings.lanes, modes=context.modes
+        )
+    except ValueError as wrong:
+        raise RequestError(ProblemCode.ROUTING_INVALID, str(wrong)) from None
+    return respond(request.http, routing(normalise(tenant), doc_id, decision, settings.reply_prefix))
