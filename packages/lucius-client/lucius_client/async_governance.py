@@ -7,18 +7,20 @@ from collections.abc import AsyncIterator, Mapping
 from datetime import datetime
 from typing import Any, TypeVar, Unpack
 
-from lucius_client import calls, series
+from lucius_client import calls, overview_calls, series
 from lucius_client.calls import Call, RuleNumbers
 from lucius_client.filters import IncidentFilter
 from lucius_client.models import (
     Bulk,
     BulkItem,
     BulkPreview,
+    DashboardMetrics,
     Incident,
     IncidentDetail,
     Quota,
     QuotaChange,
     QuotaLogEntry,
+    Routing,
     SeenSource,
     UsageReport,
     WaitingJob,
@@ -187,6 +189,19 @@ class AsyncGovernance(ABC):
         `by`: also sums for each `type`, `source` or `hour`.
         """
         return await self._call(calls.usage(tenant, since, by))
+
+    async def dashboard_metrics(self, *, tenant: str | None = None) -> DashboardMetrics:
+        """The overview of a tenant. Default: that of the token, else all tenants.
+
+        `health` says in one sentence what is wrong; `problems` have the command that comes next.
+        """
+        return await self._call(overview_calls.dashboard_metrics(tenant))
+
+    async def routing(
+        self, *, tenant: str | None = None, doc_id: str | None = None, mode: str | None = None
+    ) -> Routing:
+        """The lane that a job of this tenant and document would take now."""
+        return await self._call(overview_calls.routing(tenant, doc_id, mode))
 
     def sources(self, *, tenant: str | None = None, limit: int | None = None) -> AsyncIterator[SeenSource]:
         """The sources that jobs of a tenant named, with the first and the last job of each."""

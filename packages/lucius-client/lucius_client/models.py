@@ -582,6 +582,123 @@ class Operations(Message):
     ]
 
 
+class OverviewJobs(Message):
+    """
+    Jobs that have not ended.
+    """
+
+    active: Annotated[dict[str, int], Field(description="Number of jobs by status. A status without jobs is absent.")]
+    at_least: Annotated[
+        bool, Field(description="`true` if the tenant has more than 1,000 such jobs: the first 1,000 are counted.")
+    ]
+    counted_at: Annotated[
+        AwareDatetime | None, Field(description="End of the sweep that counted them. Null: no sweep yet.")
+    ]
+
+
+class OverviewLane(Message):
+    """
+    Directives of one lane that no service has acknowledged, as of the last sweep.
+    """
+
+    lane: int
+    topic: str
+    waiting: int
+    oldest_seconds: Annotated[float, Field(description="Age of the oldest directive. 0 if none waits.")]
+    services: Annotated[dict[str, int], Field(description="Directives by service.")]
+
+
+class OverviewLatency(Message):
+    """
+    Latency since the attempt was recorded. A percentile is the upper bound of its bucket.
+    """
+
+    count: int
+    p50_ms: int
+    p95_ms: int
+
+
+class OverviewMinute(Message):
+    """
+    Counts of one minute. Approximate: the counts of a process that is killed are lost.
+    """
+
+    minute: AwareDatetime
+    active: Annotated[
+        dict[str, int] | None,
+        Field(
+            description="Jobs that had not ended, by status. Null: not counted in this minute, or the overview of one tenant."
+        ),
+    ]
+    ended: Annotated[dict[str, int], Field(description="Jobs that ended, by status.")]
+    reasons: Annotated[dict[str, int], Field(description="Jobs that ended without success, by error code.")]
+    ack: Annotated[
+        OverviewLatency | None, Field(description="Null: none in this minute, or the overview of one tenant.")
+    ]
+    result: OverviewLatency | None
+
+
+class OverviewQuota(Message):
+    """
+    Quota that is held, throttled, near its limit of active jobs, or has an open circuit breaker.
+    """
+
+    id: str
+    kind: Literal["tenant", "tenant/type", "tenant/source", "platform", "mode", "type", "service", "lane"]
+    tenant: Annotated[str, Field(description="`*`: over all tenants.")]
+    name: Annotated[str, Field(description="The quota in words.")]
+    active: int
+    max_active: int | None
+    waiting: int
+    oldest_wait_seconds: float | None
+    held: bool
+    throttled: bool
+    breaker: Literal["OPEN", "HALF_OPEN"] | None
+
+
+class OverviewService(Message):
+    """
+    Platform service. In the overview of one tenant all but `service` and `silent_since` is null.
+    """
+
+    service: str
+    answered_at: Annotated[AwareDatetime | None, Field(description="Time of its last reply, to about a minute.")]
+    silent_since: Annotated[
+        AwareDatetime | None, Field(description="Time when the sweeper found it silent. Null: it answers.")
+    ]
+    waiting: Annotated[int | None, Field(description="Directives that it has not acknowledged, as of the last sweep.")]
+    oldest_seconds: float | None
+    in_flight: Annotated[
+        int | None, Field(description="Attempts that it has acknowledged and not ended, as of the last sweep.")
+    ]
+    ack: Annotated[OverviewLatency | None, Field(description="Of the last hour.")]
+    result: OverviewLatency | None
+
+
+class OverviewSubject(Message):
+    """
+    Subject of a problem.
+    """
+
+    kind: Literal["dependency", "sweeper", "service", "quota", "incident", "failures"]
+    id: Annotated[
+        str,
+        Field(
+            description="Name of the dependency or service, id of the quota or incident, or the most frequent reason of failures."
+        ),
+    ]
+
+
+class OverviewSweeper(Message):
+    """
+    The last sweep in any process.
+    """
+
+    last_pass_at: Annotated[AwareDatetime | None, Field(description="Null: no sweep yet.")]
+    late: bool
+    more: Annotated[bool | None, Field(description="`true` if the sweep ran out of time before it did all due work.")]
+
+
 class Problem(Message):
     """
     Error (`application/problem+json`). Programs use `code`; `detail` is for people.
@@ -907,6 +1024,22 @@ class RelatedJob(Message):
         ),
     ]
     redriven_by: Annotated[str | None, Field(description="New job that redrives it.")]
+
+
+class Routing(Message):
+    """
+    Lane of a job that would be created now.
+    """
+
+    tenant: str
+    doc_id: str | None
+    mode: Literal["DEFAULT", "BURST"]
+    lane: int
+    topic: Annotated[str, Field(description="Topic of its directives.")]
+    replies_topic: str
+    routing_key_used: str
+    decision_source: Literal["REQUEST", "TENANT_CONFIG", "GLOBAL_CONFIG"]
+    decision_reason: str
 
 
 class SchemaLine(Message):
@@ -1566,6 +1699,41 @@ class Move(Message):
     ]
 
 
+class OverviewHealth(Message):
+    """
+    The worst problem, or that there is none.
+    """
+
+    level: Literal["critical", "warning", "ok"]
+    sentence: str
+    since: AwareDatetime | None
+    subject: Annotated[OverviewSubject | None, Field(description="Null if there is no problem.")]
+    command: str | None
+
+
+class OverviewIncidents(Message):
+    """
+    Open incidents.
+    """
+
+    open: int
+    at_least: Annotated[bool, Field(description="`true` if there are more than 50.")]
+    newest: Incident | None
+
+
+class OverviewProblem(Message):
+    """
+    Problem that needs an operator.
+    """
+
+    level: Annotated[Literal["critical", "warning"], Field(description="`critical`: jobs do not continue.")]
+    sentence: Annotated[str, Field(description="Problem in one sentence.")]
+    consequence: Annotated[str | None, Field(description="Consequence if no operator acts.")]
+    since: AwareDatetime | None
+    subject: OverviewSubject
+    command: Annotated[str | None, Field(description="`lucius` command that comes next.")]
+
+
 class Protocol(Message):
     """
     Protocol: the ordered steps of a job type.
@@ -1926,6 +2094,25 @@ class BatchOutcome(Message):
 
     results: list[LineOutcome]
     counts: BatchCounts
+
+
+class DashboardMetrics(Message):
+    """
+    Overview of one tenant or of all tenants.
+    """
+
+    at: AwareDatetime
+    tenant: Annotated[str | None, Field(description="Null: all tenants.")]
+    health: OverviewHealth
+    problems: Annotated[list[OverviewProblem], Field(description="Worst first, at most 20.")]
+    jobs: OverviewJobs
+    last_hour: Annotated[list[OverviewMinute], Field(description="Oldest first. A minute without counts is absent.")]
+    lanes: Annotated[list[OverviewLane] | None, Field(description="Null in the overview of one tenant.")]
+    services: list[OverviewService]
+    quotas: Annotated[list[OverviewQuota], Field(description="At most 20.")]
+    incidents: OverviewIncidents
+    sweeper: OverviewSweeper
+    dependencies: dict[str, DependencyState]
 
 
 class Explanation(Message):

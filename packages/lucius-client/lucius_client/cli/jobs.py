@@ -43,6 +43,10 @@ def jobs(
     ] = None,
     type_: JobType = None,
     label: Label = None,
+    idempotency_key: Annotated[str | None, typer.Option(metavar="KEY", help="Only the job of this key.")] = None,
+    correlation_id: Annotated[
+        str | None, typer.Option(metavar="ID", help="Only jobs with this correlation id.")
+    ] = None,
     since: Since = None,
     until: Until = None,
     limit: Limit = 50,
@@ -53,6 +57,8 @@ def jobs(
         status=status.upper() if status else None,
         request_type=type_,
         label=label,
+        idempotency_key=idempotency_key,
+        correlation_id=correlation_id,
         since=instant_ago("--since", since),
         until=instant_ago("--until", until),
         limit=limit,

@@ -33,6 +33,7 @@ from lucius_client.cli.protocols import protocol_app, protocols
 from lucius_client.cli.quotas import quota_app
 from lucius_client.cli.receipts import receipts
 from lucius_client.cli.server import client_version, health, version
+from lucius_client.cli.status import status
 from lucius_client.cli.submit import submit
 from lucius_client.cli.usage import source_app, usage
 from lucius_client.cli.webhooks import webhooks_app
@@ -60,8 +61,8 @@ def completion(shell: Annotated[Shell, typer.Argument(help="The shell.")]) -> No
 
 app = typer.Typer(
     help="Submit documents to LUCIUS, and watch and control the jobs.",
-    epilog="Exit codes: 0 done, 1 a job failed or a checked file is wrong, 2 wrong usage, 3 the API refused, "
-    "4 the API, the blob store or the issuer does not respond, 130 interrupted.",
+    epilog="Exit codes: 0 done, 1 a job failed, a checked file is wrong or something needs a person, "
+    "2 wrong usage, 3 the API refused, 4 the API, the blob store or the issuer does not respond, 130 interrupted.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -109,6 +110,7 @@ for group, names in (
     app.add_typer(group, name=name)
     for each in older:
         app.add_typer(group, name=each, hidden=True)
+add(app, "status", status, "lucius status", "lucius status --tenant acme -o json")
 add(app, "usage", usage, "lucius usage --tenant acme --since 1d --by type")
 add(app, "receipts", receipts, "lucius receipts --tenant acme --since 1d --by type")
 add(app, "health", health, "lucius health", "lucius health -o json")
