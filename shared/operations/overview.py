@@ -10,14 +10,14 @@ from datetime import datetime
 
 from shared.core.filters import IncidentFilter
 from shared.core.gates.tight_quotas import TightQuota, tight_quotas
-from shared.core.gates.type_breaker import sync_breaker
+from shared.core.gates.type_breaker import sync_breakers
 from shared.core.incidents import Incident, IncidentState
 from shared.core.minutes import KEPT_FOR, MinuteCounts
 from shared.core.overview import Down, Overview, Service
 from shared.errors import LedgerUnavailable
 from shared.operations.context import Context
-from shared.operations.gates.admission_turns import directory
-from shared.operations.gates.waiting import with_ages
+from shared.operations.gates.admission_turns import read_directory
+from shared.operations.gates.waiting import add_ages
 from shared.operations.incidents.incidents import list_incidents
 from shared.operations.readiness import Dependency, sweeper_late
 from shared.ports.sweeps import Backlog, Heard, SweepMark, WorkCounts
@@ -82,12 +82,12 @@ async def _active_of(context: Context, tenant: str) -> Counter[str]:
 
 
 async def _quotas_of(context: Context, tenant: str) -> list[TightQuota]:
-    known, stored = await directory(context), await context.admissions.read(tenant)
+    known, stored = await read_directory(context), await context.admissions.read(tenant)
     if stored is None or not known.concerns(tenant):
         return []
     # as it is stored: an overview counts no jobs
-    admission = sync_breaker(stored.admission, known)
-    return await with_ages(context, {tenant: admission}, tight_quotas([admission], known, context.clock.now()))
+    admission = sync_breakers(stored.admission, known)
+    return await add_ages(context, {tenant: admission}, tight_quotas([admission], known, context.clock.now()))
 
 
 def _services(heard: dict[str, Heard], counts: WorkCounts, tenant: str | None) -> list[Service]:

@@ -176,7 +176,7 @@ async def test_the_requests_do_not_depend_on_the_number_of_jobs(world: World, ca
     assert counts[0] == counts[1] == (4 if caller is ANYONE else 7), account.calls
 
 
-async def test_where_the_tables_are_down_that_is_what_it_says(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_tables_that_are_down_are_the_problem(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     async def away(*_: Any) -> Any:
         raise LedgerUnavailable("no response")
 

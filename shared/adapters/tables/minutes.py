@@ -51,12 +51,12 @@ class TablesMinutes:
             added = [row for row in group if row["RowKey"] != key][: MAX_OPERATIONS - 1]
             if added or state is not None:
                 known = next((row for row in group if row["RowKey"] == key), None)
-                await self._unless_moved(_folded(key, known, added, state))
+                await self._unless_changed(_folded(key, known, added, state))
 
     async def _since(self, key: str) -> list[Entity]:
         return await self._rows.first(all_of(MINUTES_PARTITION).having("RowKey ge @since", since=key), _MAX_ROWS)
 
-    async def _unless_moved(self, operations: list[Operation]) -> None:
+    async def _unless_changed(self, operations: list[Operation]) -> None:
         """Another sweeper that did the same in between did it for both."""
         with contextlib.suppress(AlreadyExists, Conflict):
             await self._rows.transact(operations)

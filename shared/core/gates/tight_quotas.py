@@ -10,7 +10,7 @@ from shared.core.gates import breaker as breakers
 from shared.core.gates.admission_state import AdmissionState, list_gates
 from shared.core.gates.breaker import BreakerState
 from shared.core.gates.queue_position import count_waiting
-from shared.core.gates.rules import DIVIDED, OVER_ALL, Directory, Gate, GateKind, GateState
+from shared.core.gates.rules import ALLOCATED, OVER_ALL, Directory, Gate, GateKind, GateState
 
 #: quotas that one overview names
 MAX_TIGHT = 20
@@ -62,7 +62,7 @@ def _tight(
     admissions: Sequence[AdmissionState], directory: Directory, state: GateState, now: datetime
 ) -> TightQuota | None:
     gate, rule = state.gate, directory.find_rule(state)
-    counted = gate.kind in DIVIDED or gate.kind not in OVER_ALL
+    counted = gate.kind in ALLOCATED or gate.kind not in OVER_ALL
     active = sum(each.count_active(gate) for each in admissions) if counted else 0
     breaker = (
         breakers.advance(state.breaker, now).state if rule and rule.breaker and state.breaker else BreakerState.CLOSED
