@@ -31,7 +31,7 @@ _MAX_NAME = 512
     durable_client=True,
     tag="dashboard",
     summary="Get the overview",
-    description="What is wrong, in one sentence; the problems behind it, worst first; jobs, lanes, services, quotas "
+    description="The worst problem in one sentence; all problems, worst first; jobs, lanes, services, quotas "
     "and the last hour. Reads counts, never jobs: with any number of jobs it makes the same few requests. Counts are "
     "as of the last sweep, which comes every minute. A caller of one tenant gets that tenant's facts.",
     parameters=(

@@ -1,4 +1,4 @@
-"""`lucius status`: one screen with what is wrong, and the facts behind it."""
+"""`lucius status`: one screen with the problems, and the facts behind them."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ QUOTAS = Listing(
 
 @with_session
 def status(session: Session, tenant: Tenant = None) -> None:
-    """Show on one screen what is wrong, and what to do next.
+    """Show the problems on one screen, each with the next command.
 
     Exit code 0: nothing is wrong; 1: something needs a person; 4: the API does not respond.
     """
