@@ -17,6 +17,7 @@ from triggers import (
     callbacks_http,
     controls_http,
     dashboard_http,
+    dashboard_page_http,
     deliveries_http,
     documents_http,
     events_http,
@@ -59,6 +60,7 @@ _MODULES = (
     callbacks_http,
     dashboard_http,
     health_http,
+    dashboard_page_http,
 )
 
 #: what is served, in the order of the documentation
@@ -73,6 +75,7 @@ def blueprints(wiring: Wiring) -> list[df.Blueprint]:
         build_blueprint(_MODULES, wiring),
         documents_http.blueprint(wiring, lambda: ROUTES),
         options_blueprint(ROUTES),
+        dashboard_page_http.root_blueprint(),
     ]
 
 

@@ -18,6 +18,7 @@ from scripts.generate import (
     client_filters,
     client_models,
     comparisons,
+    dashboard_vendor,
     error_classes,
     job_life,
     operator_tables,
@@ -57,6 +58,7 @@ def generated() -> dict[Path, str]:
     texts |= bicep.files()
     texts |= template_checks.files()
     texts |= {job_life.FILE: job_life.text()}
+    texts |= dashboard_vendor.files()
     texts |= {each.FILE: each.text(api["openapi.json"]) for each in (client_filters, client_models)}
     return texts
 
@@ -71,6 +73,7 @@ def main() -> int:
         if not path.exists() or path.read_text(encoding="utf-8") != text:
             stale.append(path.relative_to(DOCS.parent).as_posix())
             if not check:
+                path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_text(text, encoding="utf-8")
     if check and stale:
         print(f"out of date: {', '.join(stale)}; run python -m scripts.generate", file=sys.stderr)

@@ -1,0 +1,82 @@
+"""The dashboard: a page, open to every caller, that reads the API with its user's token; and `/`, which leads to it."""
+
+from __future__ import annotations
+
+import azure.durable_functions as df
+import azure.functions as func
+
+from shared.apidocs.problem_codes import ProblemCode
+from shared.apidocs.route import IMMUTABLE, PUBLIC, Route, in_path
+from shared.dashboard_assets import dashboard
+from shared.time_limits import REQUEST_S, limited
+from triggers.http.problems import RequestError
+from triggers.http.responses import Content, content_of, correlation_id, respond, weights_of
+from triggers.http.routes import Request
+
+#: scripts, styles and requests of the app only; no inline script or style, no HTML from a string (W3C Trusted Types)
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
+    "require-trusted-types-for 'script'; trusted-types 'none'; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+ROOT_FUNCTION = "dashboard_root"
+
+
+@Route(
+    function="dashboard_page",
+    method="GET",
+    path="v1/dashboard",
+    scope=None,
+    caching=PUBLIC,
+    tag="documents",
+    summary="Get the dashboard",
+    description="Page for browsers. Its data come from the routes of this API, with the token of its user.",
+    responses={200: "text/html"},
+)
+async def dashboard_page(request: Request) -> func.HttpResponse:
+    if request.http.url.partition("?")[0].endswith("/"):
+        # the host serves this path too, from which the page's links would lead elsewhere
+        return respond(request.http, Content(b"", "text/html"), status=308, headers={"Location": "../dashboard"})
+    headers = {"Content-Security-Policy": POLICY, "Referrer-Policy": "no-referrer"}
+    return respond(request.http, content_of(dashboard().page, "text/html"), headers=headers)
+
+
+@Route(
+    function="dashboard_asset",
+    method="GET",
+    path="v1/dashboard/assets/{file}",
+    scope=None,
+    caching=IMMUTABLE,
+    tag="documents",
+    summary="Get a dashboard file",
+    parameters=(in_path("file", {"type": "string"}, "File name, as in the page."),),
+    responses={200: "text/javascript"},
+    problems=(ProblemCode.ROUTE_NOT_FOUND,),
+)
+async def dashboard_asset(request: Request) -> func.HttpResponse:
+    """Raises RequestError (404)."""
+    asset = dashboard().assets.get(request.http.route_params["file"])
+    if asset is None:
+        raise RequestError(ProblemCode.ROUTE_NOT_FOUND, "the dashboard has no such file; reload the page")
+    codings = weights_of(request.http.headers.get("Accept-Encoding", ""))
+    packed = codings.get("gzip", codings.get("*", 0.0)) > 0
+    headers = {"Vary": "Accept-Encoding", **({"Content-Encoding": "gzip"} if packed else {})}
+    return respond(request.http, Content(asset.packed if packed else asset.body, asset.media_type), headers=headers)
+
+
+def root_blueprint() -> df.Blueprint:
+    """`/` leads to the dashboard.
+
+    The host shows its own page at `/` for an empty route, but not for a route with an optional parameter that is always
+    empty (github.com/Azure/azure-functions-host/issues/4638).
+    """
+    bp = df.Blueprint()
+
+    @bp.function_name(ROOT_FUNCTION)
+    @bp.route(route="{ignored:maxlength(0)?}", methods=["GET", "HEAD"], auth_level=func.AuthLevel.ANONYMOUS)
+    @limited(REQUEST_S)
+    async def root(req: func.HttpRequest) -> func.HttpResponse:
+        headers = {"Location": "v1/dashboard", "Cache-Control": PUBLIC, "X-Correlation-Id": correlation_id(req)}
+        return func.HttpResponse(status_code=302, headers=headers)
+
+    return bp
