@@ -1,0 +1,39 @@
+// "Copy as curl" and "Copy as lucius command": what the page shows, a script can read.
+import { html, useState } from "./html.js";
+import { token } from "./session.js";
+import { BASE } from "../api.js";
+
+const quoted = (word) => (/^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replace(/'/g, `'\\''`)}'`);
+export const shell = (words) => words.filter((word) => word !== "" && word !== null && word !== undefined).map((word) => quoted(String(word))).join(" ");
+
+/** The request of an API function as a curl command; the token is `$TOKEN`, never the value. */
+export function curlOf(send, values) {
+  const { url, init } = send.request(values);
+  const parts = [shell(["curl", "-s", ...(init.method === "GET" ? [] : ["-X", init.method]), url])];
+  for (const [name, value] of Object.entries(init.headers)) parts.push(shell(["-H", `${name}: ${value}`]));
+  if (init.body) parts.push(shell(["-d", init.body]));
+  if (token.value) parts.push(`-H "Authorization: Bearer $TOKEN"`);
+  return parts.join(" ");
+}
+
+/** A `lucius` command for this app. */
+export const luciusOf = (...words) => shell(["lucius", ...words, ...(BASE.endsWith("//127.0.0.1:7071") ? [] : ["--api", BASE])]);
+
+export function CopyButton({ text, children, small = false }) {
+  const [done, setDone] = useState("");
+  const copy = async () => {
+    try {
+      await navigator.clipboard.writeText(text);
+      setDone("Copied");
+    } catch {
+      setDone("Not allowed by the browser");
+    }
+    setTimeout(() => setDone(""), 1500);
+  };
+  return html`<button class=${small ? "link small" : "button quiet"} title=${text} onClick=${copy}><span aria-live="polite">${done || children}</span></button>`;
+}
+
+export const CopyAs = ({ curl, lucius }) => html`<div class="copy-as">
+  <${CopyButton} text=${curl}>Copy as curl<//>
+  ${lucius && html`<${CopyButton} text=${lucius}>Copy as lucius command<//>`}
+</div>`;

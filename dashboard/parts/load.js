@@ -1,0 +1,72 @@
+// Data of a view: loaded when it is shown, again when its key changes, on a timer, or on demand.
+import { html, useCallback, useEffect, useRef, useState } from "./html.js";
+import { visible } from "./live.js";
+
+/**
+ * Loads `load({signal})` for `key`. Returns {data, error, loading, reload}; `data` of the same key stays while it loads again.
+ * `every`: milliseconds between two loads of a page that is visible.
+ */
+export function useLoad(load, key, { every = 0 } = {}) {
+  const [state, setState] = useState({ key, data: undefined, error: null });
+  const latest = useRef(load);
+  const running = useRef(null);
+  latest.current = load;
+  const reload = useCallback(async () => {
+    running.current?.abort();
+    const control = (running.current = new AbortController());
+    const settle = (change) =>
+      control.signal.aborted || setState((old) => ({ ...(old.key === key ? old : { data: undefined }), ...change, key }));
+    try {
+      settle({ data: await latest.current({ signal: control.signal }), error: null });
+    } catch (error) {
+      if (error.name !== "AbortError") settle({ error });
+    }
+  }, [key]);
+  const shown = visible.value;
+  useEffect(() => {
+    if (!shown) return undefined;
+    reload();
+    const timer = every ? setInterval(reload, every) : 0;
+    return () => clearInterval(timer);
+  }, [reload, shown, every]);
+  useEffect(() => () => running.current?.abort(), []);
+  const current = state.key === key ? state : { data: undefined, error: null };
+  return { ...current, loading: current.data === undefined && !current.error, reload };
+}
+
+/** The title and the next step for an error of the API. */
+function words(error) {
+  const known = {
+    0: ["No connection", "The page tries again when you press Retry."],
+    401: ["Sign in to see this", "The app needs a valid access token."],
+    403: ["Your token does not allow this", "Ask an operator for the scope, or choose another tenant."],
+    404: ["Nothing is here", "It may have been deleted after its retention, or it belongs to another tenant."],
+    429: ["Too many requests", `Retry in ${error.retryAfter ?? "a few"} seconds.`],
+    503: ["Temporarily unavailable", `Storage or the app is busy. Retry in ${error.retryAfter ?? "a few"} seconds.`],
+  };
+  return known[error.status] ?? ["The request failed", "See the error code."];
+}
+
+/** An error: title, the problem's detail, code, correlation id, and a button that tries again. */
+export function ErrorState({ error, retry, compact = false }) {
+  const [title, next] = words(error);
+  return html`<div class=${compact ? "error-state compact" : "error-state"} role="alert">
+    <h2>${title}</h2>
+    <p class="clip">${error.message || next}</p>
+    ${error.message && html`<p class="muted">${next}</p>`}
+    ${error.errors.map((each) => html`<p class="mono clip">${each.path}: ${each.message}</p>`)}
+    <p class="muted small"><a class="mono" href=${`problems#${error.code}`} target="_blank">${error.code}</a>
+      ${error.correlationId && html` · correlation id <span class="mono">${error.correlationId}</span>`}</p>
+    ${retry && html`<button class="button" onClick=${retry}>Retry</button>`}
+  </div>`;
+}
+
+/** Nothing to show, and what to do next. */
+export const EmptyState = ({ title, children }) =>
+  html`<div class="empty-state"><h2>${title}</h2><div class="muted">${children}</div></div>`;
+
+/** Grey bars in the place of what is being loaded. */
+export const Skeleton = ({ rows = 6, height = 20 }) =>
+  html`<div class="skeleton" aria-label="Loading" aria-busy="true" role="status">
+    ${Array.from({ length: rows }, (_, index) => html`<i key=${index} style=${{ height: `${height}px`, width: `${96 - ((index * 17) % 40)}%` }} />`)}
+  </div>`;

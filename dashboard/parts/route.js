@@ -1,0 +1,36 @@
+// The URL has every state of the page: `#/jobs/{id}?tab=events&tenant=demo`.
+import { computed, signal } from "./html.js";
+
+function parse() {
+  const [path, query = ""] = location.hash.replace(/^#\/?/, "").split("?");
+  return { path: path.split("/").filter(Boolean).map(decodeURIComponent), query: new URLSearchParams(query) };
+}
+
+export const route = signal(parse());
+addEventListener("hashchange", () => (route.value = parse()));
+
+/** The tenant whose facts are shown; "" for all that the caller may see. It is part of every link. */
+export const tenant = computed(() => route.value.query.get("tenant") ?? "");
+
+/** The link to a path, with the tenant that is chosen now. Values that are null or "" are left out. */
+export function link(path, query = {}) {
+  const all = { tenant: tenant.value, ...query };
+  const given = Object.entries(all).filter(([, value]) => value !== null && value !== undefined && value !== "");
+  const text = new URLSearchParams(given).toString();
+  return `#/${path.map(encodeURIComponent).join("/")}${text ? `?${text}` : ""}`;
+}
+
+export function go(path, query) {
+  location.hash = link(path, query);
+}
+
+/** Changes parameters of the current URL; the entry of the history is replaced unless `push` is true. */
+export function setQuery(changes, { push = false } = {}) {
+  const query = Object.fromEntries(route.value.query);
+  const target = link(route.value.path, { ...query, ...changes });
+  if (push) location.hash = target;
+  else {
+    history.replaceState(null, "", target);
+    route.value = parse();
+  }
+}

@@ -1,0 +1,156 @@
+// The list of jobs: live, with a filter, and actions on many.
+import { html, useEffect, useMemo, useRef, useState } from "../parts/html.js";
+import { explainJob, listJobs, listProtocols } from "../api.js";
+import { CopyAs, curlOf, luciusOf } from "../parts/copy.js";
+import { FilterBox, parseFilter } from "../parts/filter.js";
+import { useKeys } from "../parts/keys.js";
+import { VirtualList } from "../parts/list.js";
+import { EmptyState, ErrorState, Skeleton, useLoad } from "../parts/load.js";
+import { connection, follow, visible } from "../parts/live.js";
+import { go, link, route, setQuery, tenant } from "../parts/route.js";
+import { may } from "../parts/session.js";
+import { hasEnded, reasonOf, State } from "../parts/state.js";
+import { now, Time } from "../parts/time.js";
+import { BulkBar } from "../parts/bulk.js";
+
+const PAGE = 100;
+/** A job that waits for longer than this gets its reason from the API; a younger one mostly moves on by itself. */
+const EXPLAINED_AFTER_MS = 5000;
+
+/** The jobs of a filter: pages of the API, the first one read again when something happens. */
+function useJobs(values, key) {
+  const [state, setState] = useState({ key, jobs: null, next: null, error: null });
+  const latest = useRef({});
+  latest.current = { values, key, state };
+  const load = async (cursor) => {
+    const asked = latest.current.key;
+    try {
+      const page = await listJobs({ ...latest.current.values, limit: PAGE, cursor });
+      if (latest.current.key !== asked) return;
+      setState((old) => {
+        const before = old.key === asked && old.jobs ? old.jobs : [];
+        const known = new Set(page.jobs.map((job) => job.jobId));
+        if (cursor) return { key: asked, jobs: [...before.filter((job) => !known.has(job.jobId)), ...page.jobs], next: page.next, error: null };
+        // what is older than the page stays, in its last known state
+        const oldest = page.jobs.at(-1)?.created_at;
+        const rest = page.next && before.length > PAGE ? before.filter((job) => !known.has(job.jobId) && job.created_at < oldest) : [];
+        return { key: asked, jobs: [...page.jobs, ...rest], next: rest.length ? old.next : page.next, error: null };
+      });
+    } catch (error) {
+      if (latest.current.key === asked) setState((old) => ({ ...(old.key === asked ? old : { jobs: null, next: null }), key: asked, error }));
+    }
+  };
+  const busy = useRef(false);
+  const more = async () => {
+    if (busy.current || !latest.current.state.next) return;
+    busy.current = true;
+    await load(latest.current.state.next);
+    busy.current = false;
+  };
+  useEffect(() => {
+    load();
+    let timer = 0;
+    // many events in a row are one request
+    const soon = () => (timer ||= setTimeout(() => ((timer = 0), load()), 400));
+    const stop = follow(tenant.value, soon);
+    const poll = setInterval(() => visible.value && connection.value === "polling" && load(), 5000);
+    return () => (stop(), clearInterval(poll), clearTimeout(timer));
+  }, [key]);
+  const current = state.key === key ? state : { jobs: null, next: null, error: null };
+  return { ...current, more, reload: () => load() };
+}
+
+const reasons = new Map();
+
+/** Why a job waits: words of its state; after a while those of the API, with what it waits for. */
+function Why({ job }) {
+  const key = `${job.jobId}:${job.seq}`;
+  const [text, setText] = useState(reasons.get(key));
+  const old = now.value - new Date(job.created_at) > EXPLAINED_AFTER_MS;
+  useEffect(() => {
+    if (hasEnded(job.status) || !old || reasons.has(key)) return setText(reasons.get(key));
+    const control = new AbortController();
+    const timer = setTimeout(async () => {
+      try {
+        const found = await explainJob({ jobId: job.jobId }, { signal: control.signal });
+        reasons.set(key, found.waits_for ?? "");
+        setText(found.waits_for ?? "");
+      } catch {
+        // the words of its state stand
+      }
+    }, 300);
+    return () => (clearTimeout(timer), control.abort());
+  }, [key, old]);
+  const words = text || (job.status === "IN_PROGRESS" ? `${job.current_step_id} ${reasonOf(job.status)}` : reasonOf(job.status));
+  return html`<span class="clip" title=${words}>${words}</span>`;
+}
+
+function Row({ job, showTenant, marked, onMark }) {
+  return html`
+    <span role="cell" class="c-mark">${onMark && html`<input type="checkbox" aria-label=${`Select ${job.jobId}`} checked=${marked} onClick=${onMark} />`}</span>
+    <span role="cell" class="c-state"><${State} status=${job.status} /></span>
+    <span role="cell" class="c-id"><a class="mono clip" href=${link(["jobs", job.jobId])} title=${job.jobId}>${job.jobId.slice(0, 12)}</a></span>
+    <span role="cell" class="c-type clip" title=${job.request_type}>${job.request_type}</span>
+    ${showTenant && html`<span role="cell" class="c-tenant clip" title=${job.tenant_id}>${job.tenant_id}</span>`}
+    <span role="cell" class="c-why muted"><${Why} job=${job} /></span>
+    <span role="cell" class="c-labels">${Object.entries(job.labels).slice(0, 2).map(([key, value]) => html`<span key=${key} class="chip clip" title=${`${key}:${value}`}>${key}:${value}</span>`)}</span>
+    <span role="cell" class="c-age muted"><${Time} at=${job.created_at} /></span>`;
+}
+
+const SHORTCUTS = [["All", ""], ["Not ended", "status=WAITING_FOR_JOBS,THROTTLED,QUEUED,IN_PROGRESS,PAUSING,PAUSED,CANCELLING"], ["Waiting", "status=WAITING_FOR_JOBS,THROTTLED,QUEUED"], ["Failed", "status=FAILED_FINAL"], ["Succeeded", "status=SUCCEEDED"]];
+
+export function Jobs() {
+  const text = route.value.query.get("filter") ?? "";
+  const { values, error: wrong } = useMemo(() => parseFilter(text), [text]);
+  const filter = { ...values, tenant_id: tenant.value };
+  const key = JSON.stringify([text, tenant.value]);
+  const found = useJobs(wrong ? {} : filter, key);
+  const protocols = useLoad((options) => listProtocols({}, options), "protocols");
+  const [marked, setMarked] = useState(() => new Set());
+  const [selected, setSelected] = useState(-1);
+  useEffect(() => (setMarked(new Set()), setSelected(-1)), [key]);
+  const jobs = found.jobs ?? [];
+  const last = useRef(-1);
+  const mark = (index, event) => {
+    const next = new Set(marked);
+    const range = event?.shiftKey && last.current >= 0 ? [Math.min(last.current, index), Math.max(last.current, index)] : [index, index];
+    const on = !marked.has(jobs[index].jobId);
+    for (let each = range[0]; each <= range[1]; each += 1) on ? next.add(jobs[each].jobId) : next.delete(jobs[each].jobId);
+    last.current = index;
+    setMarked(next);
+  };
+  const step = (by) => setSelected(Math.max(0, Math.min(jobs.length - 1, selected + by)));
+  useKeys({
+    j: () => step(1),
+    k: () => step(-1),
+    x: () => jobs[selected] && mark(selected),
+    Enter: (event) => (jobs[selected] && !event.target.closest("a, button") ? go(["jobs", jobs[selected].jobId]) : false),
+  });
+  const setFilter = (next) => setQuery({ filter: next }, { push: true });
+  const types = (protocols.data?.protocols ?? []).map((each) => each.request_type);
+  const options = Object.entries(values).flatMap(([name, value]) => [name === "request_type" ? "--type" : `--${name}`, value]);
+  const header = html`<div class="vlist-row vlist-header" role="row" aria-rowindex="1">
+    ${["mark", "state", "id", "type", ...(tenant.value ? [] : ["tenant"]), "why", "labels", "age"].map((each) => html`<span key=${each} role="columnheader" class=${`c-${each}`}>
+      ${{ mark: html`<span class="hidden">Select</span>`, state: "State", id: "Job", type: "Type", tenant: "Tenant", why: "Waits for", labels: "Labels", age: "Created" }[each]}</span>`)}
+  </div>`;
+  return html`<section class="view fill" aria-labelledby="title">
+    <header class="view-header"><h1 id="title">Jobs</h1>
+      <${CopyAs} curl=${curlOf(listJobs, filter)} lucius=${luciusOf("jobs", ...(tenant.value ? ["--tenant", tenant.value] : []), ...options)} />
+    </header>
+    <div class="toolbar">
+      <${FilterBox} value=${text} onChange=${setFilter} error=${wrong} types=${types} />
+      <div class="segmented" role="group" aria-label="Filters">
+        ${SHORTCUTS.map(([name, value]) => html`<button key=${name} aria-pressed=${text === value} onClick=${() => setFilter(value)}>${name}</button>`)}
+      </div>
+    </div>
+    ${may("orch:operate") && html`<${BulkBar} filter=${filter} text=${text} marked=${marked} jobs=${jobs} more=${Boolean(found.next)} onDone=${() => (setMarked(new Set()), found.reload())} />`}
+    ${found.error && html`<${ErrorState} error=${found.error} retry=${found.reload} compact=${jobs.length > 0} />`}
+    ${found.jobs === null && !found.error && html`<${Skeleton} rows=${12} height=${28} />`}
+    ${found.jobs !== null && !jobs.length && !found.error && html`<${EmptyState} title=${text ? "No job matches" : "No jobs yet"}>
+      ${text ? html`<p>Change the filter, or <button class="link" onClick=${() => setFilter("")}>show all jobs</button>.</p>`
+        : html`<p>Submit the first one on the page <a href=${link(["submit"])}>Submit</a>, or in a terminal:</p><pre class="mono">lucius submit FILE --protocol OCR --watch</pre>`}<//>`}
+    ${jobs.length > 0 && html`<${VirtualList} label="Jobs" items=${jobs} header=${header} selected=${selected} onEnd=${found.more}
+      row=${(job, index) => html`<${Row} job=${job} showTenant=${!tenant.value} marked=${marked.has(job.jobId)} onMark=${may("orch:operate") ? (event) => mark(index, event) : null} />`} />`}
+    ${jobs.length > 0 && html`<p class="muted small list-foot">${jobs.length}${found.next ? "+" : ""} jobs</p>`}
+  </section>`;
+}
