@@ -29,7 +29,8 @@ PACKAGES = {
 _MEDIA_TYPES = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
 #: `from "x"`, `import "x"`, `import("x")`
 _IMPORT = re.compile(r'((?:\bfrom|\bimport)\s*(\(?)\s*)"([@\w./-]+)"')
-_LINK = re.compile(r'\b(href|src)="(?!#|\w+:)([\w./-]+)"')
+#: an attribute with the name of a file
+_LINK = re.compile(r'\b(href|src)="([\w/-]+\.\w+)"')
 #: a bundler replaces this word of `@tanstack/virtual-core` too
 _NODE_ENV = ("process.env.NODE_ENV", '"production"')
 

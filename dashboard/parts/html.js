@@ -4,5 +4,5 @@ import htm from "htm";
 
 export const html = htm.bind(h);
 export { render, Fragment } from "preact";
-export { useCallback, useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
+export { useCallback, useEffect, useId, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 export { batch, computed, effect, signal, useComputed, useSignal } from "@preact/signals";

@@ -1,0 +1,41 @@
+// The actions on one job that its state and the caller's scopes allow.
+import { html, useState } from "./html.js";
+import { admitJob, cancelJob, changePriority, pauseJob, redriveJob, resumeJob } from "../api.js";
+import { CopyButton, curlOf } from "./copy.js";
+import { ActionDialog } from "./dialog.js";
+import { go } from "./route.js";
+import { may } from "./session.js";
+
+const WAITING = ["THROTTLED", "WAITING_FOR_JOBS"];
+const RUNNING = ["QUEUED", "IN_PROGRESS"];
+const ACTIONS = [
+  { name: "pause", verb: "Pause", states: RUNNING, send: pauseJob, text: "The job starts no further attempt. Attempts in flight finish." },
+  { name: "resume", verb: "Resume", states: ["PAUSED", "PAUSING"], send: resumeJob, text: "The job continues where it stopped." },
+  { name: "admit", verb: "Admit", states: ["THROTTLED"], send: admitJob, reason: "required", text: "The job starts now, past its quotas, once." },
+  { name: "priority", verb: "Priority", states: ["THROTTLED"], send: changePriority, reason: "required", text: "The job moves in its waiting queue." },
+  { name: "redrive", verb: "Redrive", states: ["FAILED_FINAL", "CANCELLED"], send: redriveJob, text: "A new job starts at the failed step and keeps the results of the steps before it." },
+  { name: "cancel", verb: "Cancel", states: [...WAITING, ...RUNNING, "PAUSED", "PAUSING"], send: cancelJob, danger: true, text: "The job ends. LUCIUS waits for attempts in flight." },
+];
+const PRIORITIES = ["low", "normal", "high", "emergency"];
+
+export function Controls({ job, onDone }) {
+  const [open, setOpen] = useState(null);
+  const [priority, setPriority] = useState(job.priority);
+  if (!may("orch:operate")) return null;
+  const possible = ACTIONS.filter((each) => each.states.includes(job.status) && !(each.name === "redrive" && job.redriven_by));
+  const values = { jobId: job.jobId, ...(open?.name === "priority" ? { priority } : {}) };
+  const run = async (reason) => {
+    const done = await open.send({ ...values, reason });
+    await onDone();
+    if (open.name === "redrive" && done.jobId) go(["jobs", done.jobId]);
+  };
+  return html`<div class="buttons">
+    ${possible.map((each) => html`<button key=${each.name} class=${`button ${each.danger ? "danger" : ""}`} onClick=${() => setOpen(each)}>${each.verb}</button>`)}
+    ${open && html`<${ActionDialog} title=${`${open.verb} this job`} verb=${open.verb === "Priority" ? "Change priority" : `${open.verb} job`} danger=${open.danger} reason=${open.reason ?? "optional"} action=${run} onClose=${() => setOpen(null)}>
+      <p>${open.text}</p>
+      ${open.name === "priority" && html`<label class="field">Priority <select value=${priority} onChange=${(event) => setPriority(event.target.value)}>
+        ${PRIORITIES.map((each) => html`<option key=${each} selected=${each === priority}>${each}</option>`)}</select></label>`}
+      <${CopyButton} small text=${curlOf(open.send, { ...values, reason: "REASON" })}>Copy as curl<//>
+    <//>`}
+  </div>`;
+}

@@ -1,0 +1,28 @@
+// The proof of an audit bundle in the browser: its digest, and the chain of its events' hashes.
+
+/** The canonical JSON of a value (RFC 8785); JSON.stringify writes numbers and strings as the RFC says. */
+function canonical(value) {
+  if (Array.isArray(value)) return `[${value.map(canonical).join(",")}]`;
+  if (value === null || typeof value !== "object") return JSON.stringify(value);
+  const members = Object.keys(value).sort().map((key) => `${JSON.stringify(key)}:${canonical(value[key])}`);
+  return `{${members.join(",")}}`;
+}
+
+async function sha256(text) {
+  const digest = await crypto.subtle.digest("SHA-256", new TextEncoder().encode(text));
+  return [...new Uint8Array(digest)].map((byte) => byte.toString(16).padStart(2, "0")).join("");
+}
+
+/** {ok, text}: whether the digest fits the bundle, and each event names the hash of the event before it. */
+export async function verifyChain(bundle) {
+  const { digest, ...rest } = bundle;
+  const found = await sha256(canonical(rest));
+  if (digest.replace(/^sha256:/, "") !== found) return { ok: false, text: `The digest of the bundle is ${found}, not ${digest}.` };
+  let before = "";
+  for (const [index, event] of bundle.events.entries()) {
+    if (event.seq !== undefined && Number(event.seq) !== index + 1) return { ok: false, text: `Event ${index + 1} is missing.` };
+    if (event.prev_hash !== before) return { ok: false, text: `Event ${index + 1} does not follow the event before it.` };
+    before = event.hash;
+  }
+  return { ok: true, text: `${bundle.events.length} events, each with the hash of the event before it; the digest of the bundle fits.` };
+}
