@@ -3,7 +3,7 @@ import { html, useEffect, useId, useRef, useState } from "./html.js";
 import { JOB_STATES } from "./state.js";
 
 const AGO = /^(\d+)(s|m|h|d)$/;
-const UNITS = { s: 1000, m: 60e3, h: 3600e3, d: 86400e3 };
+const MILLISECONDS = { s: 1000, m: 60e3, h: 3600e3, d: 86400e3 };
 export const JOB_KEYS = {
   status: "one or more states, separated by commas",
   request_type: "job type",
@@ -26,7 +26,7 @@ export function parseFilter(text, keys = JOB_KEYS) {
       if (unknown !== undefined) return { values, error: `“${unknown}” is not a state. Use ${JOB_STATES.join(", ")}` };
     }
     const ago = ["since", "until"].includes(key) && AGO.exec(value);
-    values[key] = ago ? new Date(Math.floor((Date.now() - ago[1] * UNITS[ago[2]]) / 1000) * 1000).toISOString() : value;
+    values[key] = ago ? new Date(Math.floor((Date.now() - ago[1] * MILLISECONDS[ago[2]]) / 1000) * 1000).toISOString() : value;
   }
   return { values, error: null };
 }

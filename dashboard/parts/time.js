@@ -9,6 +9,7 @@ effect(() => localStorage.setItem("lucius.time", local.value ? "local" : "utc"))
 export const now = signal(Date.now());
 setInterval(() => visible.value && (now.value = Date.now()), 1000);
 
+const UNITS = [["d", 86400], ["h", 3600], ["min", 60], ["s", 1]];
 const two = (number, digits = 2) => String(number).padStart(digits, "0");
 
 /** "2026-11-26 21:42:37.855 UTC" */
@@ -26,11 +27,10 @@ export function duration(seconds) {
   if (seconds < 0.0005) return "0 s";
   if (seconds < 1) return `${Number(seconds.toPrecision(2))} s`;
   if (seconds < 60) return `${seconds.toFixed(seconds < 10 ? 1 : 0)} s`;
-  const units = [["d", 86400], ["h", 3600], ["min", 60], ["s", 1]];
-  const first = units.findIndex(([, size]) => seconds >= size);
-  const [unit, size] = units[first];
+  const first = UNITS.findIndex(([, size]) => seconds >= size);
+  const [unit, size] = UNITS[first];
   const whole = Math.floor(seconds / size);
-  const next = units[first + 1];
+  const next = UNITS[first + 1];
   const rest = next ? Math.floor((seconds - whole * size) / next[1]) : 0;
   return `${whole} ${unit}${rest ? ` ${rest} ${next[0]}` : ""}`;
 }
@@ -41,7 +41,8 @@ export const secondsBetween = (from, to) => (new Date(to) - new Date(from)) / 10
 function relative(at) {
   const seconds = (now.value - new Date(at)) / 1000;
   if (Math.abs(seconds) < 1) return "now";
-  const amount = duration(Math.abs(seconds) < 60 ? Math.round(Math.abs(seconds)) : Math.abs(seconds)).replace(/^(\d+)\.0 s$/, "$1 s");
+  const [unit, size] = UNITS.find(([, each]) => Math.abs(seconds) >= each);
+  const amount = `${Math.floor(Math.abs(seconds) / size)} ${unit}`;
   return seconds < 0 ? `in ${amount}` : `${amount} ago`;
 }
 

@@ -65,7 +65,7 @@ function Slider({ events, seq, onChange }) {
   const last = events.at(-1).seq;
   const event = events.find((each) => each.seq === seq) ?? events.at(-1);
   return html`<div class="slider">
-    <label>As of event <b class="tabular">${seq}</b> of <span class="tabular">${last}</span>
+    <label><span>As of event <b>${seq}</b> of ${last}</span>
       <input type="range" min="1" max=${last} value=${seq} aria-valuetext=${`${event.seq}: ${event.type}`} onInput=${(changed) => onChange(Number(changed.target.value))} /></label>
     <span class="muted clip"><span class="mono">${event.type}</span> ${event.stepId ?? ""} ${exact(event.at, { date: false })}</span>
     <button class="button small quiet" disabled=${seq === last} onClick=${() => onChange(last)}>Latest</button>

@@ -151,6 +151,6 @@ export function Jobs() {
         : html`<p>Submit the first one on the page <a href=${link(["submit"])}>Submit</a>, or in a terminal:</p><pre class="mono">lucius submit FILE --protocol OCR --watch</pre>`}<//>`}
     ${jobs.length > 0 && html`<${VirtualList} label="Jobs" items=${jobs} header=${header} selected=${selected} onEnd=${found.more}
       row=${(job, index) => html`<${Row} job=${job} showTenant=${!tenant.value} marked=${marked.has(job.jobId)} onMark=${may("orch:operate") ? (event) => mark(index, event) : null} />`} />`}
-    ${jobs.length > 0 && html`<p class="muted small list-foot">${jobs.length}${found.next ? "+" : ""} jobs</p>`}
+    ${jobs.length > 0 && html`<p class="muted small list-foot">${jobs.length}${found.next ? "+" : ""} ${jobs.length === 1 && !found.next ? "job" : "jobs"}</p>`}
   </section>`;
 }

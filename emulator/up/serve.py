@@ -114,6 +114,7 @@ class _Announcement:
             f"table={table_endpoint(chosen)} {issuer}{traces}data={self._data.path}"
         )
         print(ready, flush=True)
+        log(f"the dashboard is on http://{LOOPBACK}:{chosen.api}/v1/dashboard")
         if traces:
             log(f"each job's trace is on http://{LOOPBACK}:{chosen.traces}")
         if uploaded:
