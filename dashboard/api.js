@@ -58,7 +58,7 @@ export async function exchange(url, init) {
   throw new ApiError(response.status, await response.json().catch(() => ({})), wait > 0 ? wait : null);
 }
 
-const FILTER = "tenant_id status request_type since until label";
+const FILTER = "tenant_id status request_type since until label idempotency_key correlation_id";
 
 export const submitJob = call("POST", "/v1/orchestrate", "dryRun", "*");
 export const listJobs = call("GET", "/v1/jobs", `${FILTER} limit cursor`);
@@ -78,11 +78,29 @@ export const createBulk = call("POST", "/v1/bulk", "", "action filter reason dry
 export const getBulk = call("GET", "/v1/bulk/{bulkId}", "tenant");
 export const streamEvents = call("GET", "/v1/dashboard/events", "after types jobId tenant_id");
 export const getMetrics = call("GET", "/v1/dashboard/metrics", "tenant");
+export const getRouting = call("GET", "/v1/routing", "tenant doc_id mode");
 export const listQuotas = call("GET", "/v1/quotas", "tenant type source name limit cursor");
 export const listWaiting = call("GET", "/v1/quotas/{gate}/waiting", "tenant type source name limit cursor");
 export const listQuotaLog = call("GET", "/v1/quotas/{gate}/log", "tenant type source name limit cursor");
+export const changeQuota = call("PATCH", "/v1/quotas/{gate}", "tenant type source name dryRun", "*");
+export const resetBreaker = call("POST", "/v1/quotas/{gate}:reset", "tenant type source name", "*");
+export const holdQuota = call("POST", "/v1/limits/pause", "", "*");
+export const throttleQuota = call("POST", "/v1/limits/throttle", "", "*");
+export const resumeQuota = call("POST", "/v1/limits/resume", "", "*");
+export const getUsage = call("GET", "/v1/usage", "tenant since by");
 export const listIncidents = call("GET", "/v1/incidents", "tenant_id state kind request_type since until limit cursor");
 export const listDeadLetters = call("GET", "/v1/deadletters", `${FILTER} limit cursor`);
+export const resolveIncident = call("POST", "/v1/incidents/{incidentId}:resolve", "", "reason");
+export const retryIncident = call("POST", "/v1/incidents/{incidentId}:retry", "", "reason");
+export const dismissIncident = call("POST", "/v1/incidents/{incidentId}:dismiss", "", "reason");
+export const dismissDeadLetter = call("POST", "/v1/deadletters/{jobId}:dismiss", "", "reason");
+export const getRejected = call("GET", "/v1/rejected/{rejectedId}");
+export const redriveRejected = call("POST", "/v1/rejected/{rejectedId}:redrive");
+export const listWebhooks = call("GET", "/v1/webhooks", "tenant_id");
+export const listDeliveries = call("GET", "/v1/webhooks/{hookId}/deliveries", "tenant_id state limit cursor");
+export const testWebhook = call("POST", "/v1/webhooks/{hookId}:test", "tenant_id");
+export const resumeWebhook = call("POST", "/v1/webhooks/{hookId}:resume", "tenant_id");
+export const redeliver = call("POST", "/v1/webhooks/{hookId}/deliveries/{number}:redeliver", "tenant_id name");
 export const listRejected = call("GET", "/v1/rejected", "date limit cursor");
 export const listProtocols = call("GET", "/v1/protocols");
 export const getProtocol = call("GET", "/v1/protocols/{protocolId}");

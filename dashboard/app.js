@@ -44,12 +44,12 @@ function Search() {
     if (/^job_[0-9a-f]{32}$/.test(text)) go(["jobs", text]);
     else if (/^\w+=/.test(text)) go(["jobs"], { filter: text });
     else if (text.includes(":")) go(["jobs"], { filter: `label=${text}` });
-    else go(["search", text]);
+    else go(["jobs"], { find: text });
     input.current.value = "";
   };
   return html`<form class="search" role="search" onSubmit=${submit}>
     <svg viewBox="0 0 16 16" aria-hidden="true"><circle cx="7" cy="7" r="4.5" fill="none" stroke="currentColor" stroke-width="1.6" /><path d="M10.5 10.5L14 14" stroke="currentColor" stroke-width="1.6" stroke-linecap="round" /></svg>
-    <input ref=${input} aria-label="Search" placeholder="Job id, label, or filter" spellcheck="false" autocomplete="off" /><kbd>/</kbd>
+    <input ref=${input} aria-label="Search" placeholder="Job id, key, correlation id, label" spellcheck="false" autocomplete="off" /><kbd>/</kbd>
   </form>`;
 }
 

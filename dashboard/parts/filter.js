@@ -8,6 +8,8 @@ export const JOB_KEYS = {
   status: "one or more states, separated by commas",
   request_type: "job type",
   label: "key:value",
+  idempotency_key: "exact value",
+  correlation_id: "exact value",
   since: "created at or after: 90m, 2h, 3d, or a timestamp",
   until: "created before: 90m, 2h, 3d, or a timestamp",
 };

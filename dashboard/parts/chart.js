@@ -1,0 +1,49 @@
+// A chart over time (uPlot): bars that are stacked, or lines. uPlot draws on a canvas, so the numbers are in a table too.
+import uPlot from "uplot";
+import { html, useEffect, useRef } from "./html.js";
+import { local } from "./time.js";
+
+const color = (name) => {
+  const probe = document.createElement("i");
+  probe.style.color = `var(--${name})`;
+  document.body.append(probe);
+  const found = getComputedStyle(probe).color;
+  probe.remove();
+  return found;
+};
+
+/** `times`: seconds since 1970; `series`: {name, color, values} each, drawn on top of one another. */
+export default function Chart({ times, series, label, height = 180, bar = 60 }) {
+  const box = useRef(null);
+  useEffect(() => {
+    let chart = null;
+    const draw = () => {
+      chart?.destroy();
+      const sums = times.map(() => 0);
+      const stacked = series.map(({ values }) => values.map((value, index) => (sums[index] += value ?? 0)));
+      const axis = { stroke: color("muted"), grid: { stroke: color("line"), width: 1 }, ticks: { stroke: color("line"), width: 1 }, font: "13px system-ui" };
+      const width = box.current.clientWidth;
+      chart = new uPlot({
+        width, height, cursor: { show: false }, legend: { show: false },
+        tzDate: (at) => (local.value ? new Date(at * 1000) : uPlot.tzDate(new Date(at * 1000), "Etc/UTC")),
+        scales: { x: { time: true, range: [times[0] - bar, times.at(-1) + bar] }, y: { range: (_, __, most) => [0, Math.max(4, Math.ceil((most ?? 1) * 1.1))] } },
+        axes: [{ ...axis, space: 90, values: [[60, "{HH}:{mm}", null, null, null, null, null, null, 1]] }, { ...axis, size: 40, incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 5000] }],
+        // the tallest first, so that the shorter ones are drawn over it
+        series: [{}, ...series.map((each) => ({ fill: color(each.color), stroke: color(each.color), width: 0, points: { show: false }, paths: uPlot.paths.bars({ size: [0.8, 24] }) })).reverse()],
+      }, [times, ...stacked.reverse()], box.current);
+    };
+    draw();
+    const observer = new ResizeObserver(() => chart && box.current && Math.abs(chart.width - box.current.clientWidth) > 1 && chart.setSize({ width: box.current.clientWidth, height }));
+    observer.observe(box.current);
+    const scheme = matchMedia("(prefers-color-scheme: dark)");
+    const theme = new MutationObserver(draw);
+    theme.observe(document.documentElement, { attributes: true, attributeFilter: ["data-theme"] });
+    scheme.addEventListener("change", draw);
+    return () => (observer.disconnect(), theme.disconnect(), scheme.removeEventListener("change", draw), chart?.destroy());
+  }, [JSON.stringify([times, series]), local.value]);
+  const total = (values) => values.reduce((sum, each) => sum + (each ?? 0), 0);
+  return html`<figure class="chart" role="img" aria-label=${`${label}: ${series.map((each) => `${total(each.values)} ${each.name}`).join(", ")}`}>
+    <div class="chart-box" ref=${box} style=${{ height: `${height}px` }} />
+    <figcaption>${series.map((each) => html`<span key=${each.name}><i class="chart-swatch" style=${{ background: `var(--${each.color})` }} />${each.name} <b class="tabular">${total(each.values)}</b></span>`)}</figcaption>
+  </figure>`;
+}
