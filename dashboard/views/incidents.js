@@ -1,4 +1,118 @@
-import { html } from "../parts/html.js";
-import { EmptyState } from "../parts/load.js";
+// What needs an operator: incidents, dead letters, rejected messages, webhooks with their deliveries.
+import { html, useState } from "../parts/html.js";
+import * as api from "../api.js";
+import { CopyAs, curlOf, luciusOf } from "../parts/copy.js";
+import { ActionDialog } from "../parts/dialog.js";
+import { EmptyState, ErrorState, Skeleton, useLoad } from "../parts/load.js";
+import { link, route, setQuery, tenant } from "../parts/route.js";
+import { may } from "../parts/session.js";
+import { Shape } from "../parts/state.js";
+import { Time } from "../parts/time.js";
 
-export default () => html`<section class="view"><h1>Incidents</h1><${EmptyState} title="This view is not built yet" /></section>`;
+const COLORS = { OPEN: "bad", RESOLVED: "good", RETRIED: "active", DISMISSED: "stopped", ENABLED: "good", DISABLED: "idle", SUSPENDED: "bad", DELIVERED: "good", DEAD: "bad", PENDING: "active" };
+const Mark = ({ state }) => html`<span class=${`state ${COLORS[state] ?? "idle"}`}><${Shape} color=${COLORS[state] ?? "idle"} />${state.toLowerCase()}</span>`;
+const job = (id) => html`<a class="mono" href=${link(["jobs", id])}>${id.slice(0, 12)}</a>`;
+
+/** Buttons of a row: {verb, send, values, text, danger}; each asks for a reason unless `reason` is "none". */
+function Actions({ actions, onDone }) {
+  const [open, setOpen] = useState(null);
+  const run = async (reason) => {
+    await open.send({ ...open.values, reason });
+    await onDone();
+  };
+  return html`<span class="buttons">${actions.map((each) => html`<button key=${each.verb} class="button small" onClick=${() => setOpen(each)}>${each.verb}</button>`)}
+    ${open && html`<${ActionDialog} title=${open.verb} verb=${open.verb} reason=${open.reason ?? "required"} danger=${open.danger} action=${run} onClose=${() => setOpen(null)}><p>${open.text}</p><//>`}</span>`;
+}
+
+/** A list of the API: loading, error, empty, or its rows. */
+function List({ load, id, items, empty, children }) {
+  const found = useLoad(load, id, { every: 10000 });
+  if (found.error && !found.data) return html`<${ErrorState} error=${found.error} retry=${found.reload} />`;
+  if (!found.data) return html`<${Skeleton} rows=${5} height=${48} />`;
+  if (!found.data[items].length) return empty;
+  return html`<div class="stack">${found.data[items].map((each) => html`<article class="card" key=${each.incidentId ?? each.jobId ?? each.id ?? each.hookId}>${children(each, found.reload)}</article>`)}
+    ${found.data.next && html`<p class="muted small">The newest ${found.data[items].length}.</p>`}</div>`;
+}
+
+function Incidents({ id }) {
+  const values = { tenant_id: tenant.value, limit: 50 };
+  const load = async (options) => {
+    const page = await api.listIncidents(values, options);
+    return id ? { ...page, incidents: page.incidents.filter((each) => each.incidentId === id) } : page;
+  };
+  return html`<${List} id=${`incidents:${tenant.value}:${id}`} load=${load} items="incidents"
+    empty=${html`<${EmptyState} title=${id ? "This incident is not among the newest" : "No incidents"}><p>LUCIUS opens one when a job fails for good, a breaker opens, or a service is silent.</p><//>`}>
+    ${(each, reload) => html`<header><h2 class="clip"><${Mark} state=${each.state} /> <span class="mono">${each.code}</span></h2>
+      ${each.state === "OPEN" && may("orch:operate") && html`<${Actions} onDone=${reload} actions=${[
+        ...(each.kind === "JOB" ? [{ verb: "Redrive", send: api.retryIncident, values: { incidentId: each.incidentId }, text: "A new job starts at the failed step." }] : []),
+        { verb: "Resolve", send: api.resolveIncident, values: { incidentId: each.incidentId }, text: "The cause is repaired. The job stays as it is." },
+        { verb: "Dismiss", send: api.dismissIncident, values: { incidentId: each.incidentId }, text: "No action is needed." },
+      ]} />`}</header>
+      <p class="clip-lines">${each.detail}</p>
+      <p class="muted small">${each.kind === "JOB" ? html`job ${job(each.subject)}` : html`${each.kind.toLowerCase()} <span class="clip-any">${each.subject}</span>`}${each.tenant ? ` · tenant ${each.tenant}` : ""} · opened <${Time} at=${each.opened_at} />
+        ${each.settled_by && html` · ${each.state.toLowerCase()} by ${each.settled_by}${each.reason ? `: ${each.reason}` : ""}`}${each.retried_by && html` · new job ${job(each.retried_by)}`}</p>`}
+  <//>`;
+}
+
+const DeadLetters = () => html`<${List} id=${`dead:${tenant.value}`} load=${(options) => api.listDeadLetters({ tenant_id: tenant.value, limit: 50 }, options)} items="deadletters"
+  empty=${html`<${EmptyState} title="No dead letters"><p>Jobs that failed and that no operator redrove or dismissed are listed here.</p><//>`}>
+  ${(each, reload) => html`<header><h2 class="clip mono">${each.error_code ?? each.last_error_code}</h2>${may("orch:operate") && html`<${Actions} onDone=${reload} actions=${[
+    { verb: "Redrive", send: api.redriveJob, values: { jobId: each.jobId }, reason: "optional", text: "A new job starts at the failed step and keeps earlier results." },
+    { verb: "Dismiss", send: api.dismissDeadLetter, values: { jobId: each.jobId }, text: "The job stays failed and leaves this list." },
+  ]} />`}</header><p class="clip-lines">${each.error_message}</p>
+  <p class="muted small">job ${job(each.jobId)} · ${each.request_type} · step ${each.failed_step_id} after ${each.attempts_total} attempts · tenant ${each.tenant_id} · <${Time} at=${each.completed_at} /></p>`}
+<//>`;
+
+function Message({ id, onDone }) {
+  const found = useLoad((options) => api.getRejected({ rejectedId: id }, options), `rejected:${id}`);
+  if (found.error) return html`<${ErrorState} error=${found.error} retry=${found.reload} compact />`;
+  if (!found.data) return html`<${Skeleton} rows=${3} />`;
+  const { what_if: whatIf, body } = found.data;
+  return html`${whatIf && html`<p><b>If it were applied now:</b> <span class="mono">${whatIf.outcome}</span> ${whatIf.why}</p>`}<pre class="mono">${body}</pre>
+    ${may("orch:operate") && html`<${Actions} onDone=${onDone} actions=${[{ verb: "Redrive message", send: api.redriveRejected, values: { rejectedId: id }, reason: "none", text: "The message is applied as if it arrived now." }]} />`}`;
+}
+
+function Rejected() {
+  const [open, setOpen] = useState(null);
+  return html`<${List} id="rejected" load=${(options) => api.listRejected({ limit: 50 }, options)} items="rejected"
+    empty=${html`<${EmptyState} title="No rejected messages today"><p>Messages on the bus that no job accepts are kept here with the reason.</p><//>`}>
+    ${(each, reload) => html`<header><h2 class="clip"><span class="mono">${each.reason}</span></h2><button class="button small" aria-expanded=${open === each.id} onClick=${() => setOpen(open === each.id ? null : each.id)}>${open === each.id ? "Close" : "What if applied?"}</button></header>
+      <p class="clip-lines">${each.detail}</p><p class="muted small">lane ${each.lane} · message <span class="mono clip-any">${each.message_id}</span> · <${Time} at=${each.received_at} />${each.redriven_outcome ? ` · redriven: ${each.redriven_outcome}` : ""}</p>
+      ${open === each.id && html`<${Message} id=${each.id} onDone=${reload} />`}`}
+  <//>`;
+}
+
+const Deliveries = ({ hook }) => html`<${List} id=${`deliveries:${hook.hookId}`} load=${(options) => api.listDeliveries({ hookId: hook.hookId, tenant_id: hook.tenant, limit: 20 }, options)} items="deliveries" empty=${html`<p class="muted">No deliveries.</p>`}>
+  ${(each, reload) => html`<header><span><${Mark} state=${each.state} /> <span class="mono">${each.event_type}</span></span>${each.state !== "PENDING" && may("orch:operate") && html`<${Actions} onDone=${reload} actions=${[{ verb: "Redeliver", reason: "none", send: api.redeliver, values: { hookId: hook.hookId, number: each.number, tenant_id: hook.tenant, name: each.name }, text: "The event is sent again." }]} />`}</header>
+    <p class="muted small">${each.jobId ? html`job ${job(each.jobId)} · ` : ""}${each.tries} tries${each.status ? ` · HTTP ${each.status}` : ""}${each.error ? ` · ${each.error}` : ""} · <${Time} at=${each.tried_at ?? each.created_at} /></p>`}
+<//>`;
+
+function Webhooks() {
+  const [open, setOpen] = useState(null);
+  if (!tenant.value) return html`<${EmptyState} title="Choose a tenant"><p>Webhooks belong to one tenant. Enter its name at the top.</p><//>`;
+  return html`<${List} id=${`hooks:${tenant.value}`} load=${(options) => api.listWebhooks({ tenant_id: tenant.value }, options)} items="webhooks" empty=${html`<${EmptyState} title="No webhooks"><p>Create one with <code class="mono">lucius webhook create URL</code>.</p><//>`}>
+    ${(each, reload) => html`<header><h2 class="clip"><${Mark} state=${each.state} /> ${each.url ?? "callback URLs of jobs"}</h2><span class="buttons">
+      <button class="button small" aria-expanded=${open === each.hookId} onClick=${() => setOpen(open === each.hookId ? null : each.hookId)}>Deliveries</button>
+      ${may("orch:operate") && html`<${Actions} onDone=${reload} actions=${[...(each.hookId === "default" ? [] : [{ verb: "Test", reason: "none", send: api.testWebhook, values: { hookId: each.hookId, tenant_id: each.tenant }, text: "The endpoint gets a test event." }]), ...(each.state === "SUSPENDED" ? [{ verb: "Resume", reason: "none", send: api.resumeWebhook, values: { hookId: each.hookId, tenant_id: each.tenant }, text: "Deliveries start again." }] : [])]} />`}</span></header>
+      <p class="muted small">${each.description}${each.failures > 0 ? ` · ${each.failures} failures since ${each.failing_since}` : ""}${each.succeeded_at ? html` · last success <${Time} at=${each.succeeded_at} />` : ""}</p>
+      ${open === each.hookId && html`<${Deliveries} hook=${each} />`}`}
+  <//>`;
+}
+
+const TABS = {
+  incidents: ["Incidents", () => [curlOf(api.listIncidents, { tenant_id: tenant.value }), luciusOf("incident", "list")]],
+  deadletters: ["Dead letters", () => [curlOf(api.listDeadLetters, { tenant_id: tenant.value }), luciusOf("deadletters")]],
+  rejected: ["Rejected", () => [curlOf(api.listRejected, {}), null]],
+  webhooks: ["Webhooks", () => [curlOf(api.listWebhooks, { tenant_id: tenant.value }), luciusOf("webhook", "list")]],
+};
+
+export default function IncidentsView({ path }) {
+  const tab = TABS[route.value.query.get("tab")] ? route.value.query.get("tab") : "incidents";
+  const [curl, lucius] = TABS[tab][1]();
+  return html`<section class="view" aria-labelledby="title">
+    <header class="view-header"><h1 id="title">Incidents</h1><${CopyAs} curl=${curl} lucius=${lucius} /></header>
+    <div class="segmented" role="group" aria-label="Lists">${Object.entries(TABS).map(([name, [title]]) => html`<button key=${name} aria-pressed=${tab === name} onClick=${() => setQuery({ tab: name === "incidents" ? null : name })}>${title}</button>`)}</div>
+    ${tab === "incidents" && path[1] && html`<p><a href=${link(["incidents"])}>All incidents</a></p>`}
+    ${tab === "incidents" && html`<${Incidents} id=${path[1]} />`}${tab === "deadletters" && html`<${DeadLetters} />`}${tab === "rejected" && html`<${Rejected} />`}${tab === "webhooks" && html`<${Webhooks} />`}
+  </section>`;
+}

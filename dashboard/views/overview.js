@@ -4,6 +4,7 @@ import { getMetrics } from "../api.js";
 import Chart from "../parts/chart.js";
 import { CopyAs, CopyButton, curlOf, luciusOf } from "../parts/copy.js";
 import { EmptyState, ErrorState, Skeleton, useLoad } from "../parts/load.js";
+import { Meter } from "../parts/meter.js";
 import { link, tenant } from "../parts/route.js";
 import { colorOf, JOB_STATES, nameOf, Shape, State } from "../parts/state.js";
 import { duration, now, Time } from "../parts/time.js";
@@ -66,12 +67,16 @@ const Services = ({ services }) => html`<div class="scroll"><table class="table"
     <td class="tabular">${each.in_flight ?? "–"}</td><td class="tabular">${milliseconds(each.ack?.p95_ms)}</td><td class="tabular">${milliseconds(each.result?.p95_ms)}</td></tr>`)}
 </tbody></table></div>`;
 
-export const Meter = ({ value, most }) => html`<span class="meter" role="img" aria-label=${`${value} of ${most ?? "no maximum"}`}>
-  <i class="bar"><i class=${most && value >= most ? "full" : ""} style=${{ width: `${most ? Math.min(100, (100 * value) / most) : 0}%` }} /></i><b class="tabular">${value}${most !== null ? ` / ${most}` : ""}</b></span>`;
-
 const Quotas = ({ quotas }) => html`<ul class="rows">${quotas.map((each) => html`<li key=${each.id}>
   <a class="clip" href=${link(["quotas"], { quota: each.id })}>${each.name}</a><${Meter} value=${each.active} most=${each.max_active} />
   <span class="muted small">${[each.held && "held", each.throttled && "throttled", each.breaker && `breaker ${each.breaker}`, each.waiting > 0 && `${each.waiting} waiting`, each.oldest_wait_seconds && `oldest ${duration(each.oldest_wait_seconds)}`].filter(Boolean).join(", ")}</span></li>`)}</ul>`;
+
+const Health = ({ name, ok, children }) => html`<li><span class=${`state ${ok ? "good" : "bad"}`}><${Shape} color=${ok ? "good" : "bad"} />${name}</span><span class="muted clip">${children}</span></li>`;
+
+const Platform = ({ sweeper, dependencies }) => html`<ul class="rows">
+  <${Health} name="sweeper" ok=${!sweeper.late}>last pass <${Time} at=${sweeper.last_pass_at} /><//>
+  ${Object.entries(dependencies).map(([name, each]) => html`<${Health} key=${name} name=${name} ok=${each.status === "ok"}>${each.reason ?? each.status}<//>`)}
+</ul>`;
 
 const Card = ({ title, href, children }) => html`<section class="card"><header><h2>${title}</h2>${href && html`<a class="small" href=${href}>All</a>`}</header>${children}</section>`;
 
@@ -91,16 +96,17 @@ export default function Overview() {
     <div class="tiles">${JOB_STATES.slice(0, 7).map((state) => html`<a key=${state} class=${`tile ${colorOf(state)}`} href=${jobsOf(state)}>
       <b class="tabular">${active[state] ?? 0}${atLeast ? "+" : ""}</b><${State} status=${state} /></a>`)}</div>
     <div class="cards wide">
-      <${Card} title="Ended in the last hour" href=${link(["jobs"], { filter: "status=SUCCEEDED,FAILED_FINAL,CANCELLED since=1h" })}><${LastHour} minutes=${data.last_hour} /><//>
-      <${Card} title="Services"><${Services} services=${data.services} /><//>
-      ${data.lanes && html`<${Card} title="Lanes"><${Lanes} lanes=${data.lanes} /><//>`}
-      <${Card} title="Quotas near their limit" href=${link(["quotas"])}>${data.quotas.length ? html`<${Quotas} quotas=${data.quotas} />` : html`<p class="muted">No quota is held, throttled or near its limit.</p>`}<//>
-      <${Card} title="Open incidents" href=${link(["incidents"])}><p class="big"><b class="tabular">${data.incidents.open}${data.incidents.at_least ? "+" : ""}</b></p>
-        ${data.incidents.newest && html`<p><a href=${link(["incidents", data.incidents.newest.incidentId])}>${data.incidents.newest.code}</a> <span class="muted"><${Time} at=${data.incidents.newest.opened_at} /></span></p><p class="muted small clip-lines">${data.incidents.newest.detail}</p>`}<//>
-      <${Card} title="Platform"><ul class="rows">
-        <li><span class=${`state ${data.sweeper.late ? "bad" : "good"}`}><${Shape} color=${data.sweeper.late ? "bad" : "good"} />sweeper</span><span class="muted">last pass <${Time} at=${data.sweeper.last_pass_at} /></span></li>
-        ${Object.entries(data.dependencies).map(([name, each]) => html`<li key=${name}><span class=${`state ${each.status === "ok" ? "good" : "bad"}`}><${Shape} color=${each.status === "ok" ? "good" : "bad"} />${name}</span><span class="muted clip">${each.reason ?? each.status}</span></li>`)}
-      </ul><//>
+      <div class="stack">
+        <${Card} title="Ended in the last hour" href=${link(["jobs"], { filter: "status=SUCCEEDED,FAILED_FINAL,CANCELLED since=1h" })}><${LastHour} minutes=${data.last_hour} /><//>
+        ${data.lanes && html`<${Card} title="Lanes"><${Lanes} lanes=${data.lanes} /><//>`}
+      </div>
+      <div class="stack">
+        <${Card} title="Services"><${Services} services=${data.services} /><//>
+        <${Card} title="Quotas near their limit" href=${link(["quotas"])}>${data.quotas.length ? html`<${Quotas} quotas=${data.quotas} />` : html`<p class="muted">No quota is held, throttled or near its limit.</p>`}<//>
+        <${Card} title="Open incidents" href=${link(["incidents"])}><p class="big"><b class="tabular">${data.incidents.open}${data.incidents.at_least ? "+" : ""}</b></p>
+          ${data.incidents.newest && html`<p><a href=${link(["incidents", data.incidents.newest.incidentId])}>${data.incidents.newest.code}</a> <span class="muted"><${Time} at=${data.incidents.newest.opened_at} /></span></p><p class="muted small clip-lines">${data.incidents.newest.detail}</p>`}<//>
+        <${Card} title="Platform"><${Platform} sweeper=${data.sweeper} dependencies=${data.dependencies} /><//>
+      </div>
     </div>
     <p class="muted small">As of ${duration(Math.max(0, Math.round((now.value - Date.parse(data.at)) / 1000)))} ago.</p>
   </section>`;

@@ -1,4 +1,106 @@
-import { html } from "../parts/html.js";
-import { EmptyState } from "../parts/load.js";
+// Quotas: limits, active jobs, the waiting queue in its order, holds, throttles, breakers, and the log.
+import { html, useEffect, useMemo, useState } from "../parts/html.js";
+import { changeQuota, getUsage, listQuotaLog, listQuotas, listWaiting } from "../api.js";
+import Chart from "../parts/chart.js";
+import { CopyAs, curlOf, luciusOf } from "../parts/copy.js";
+import { EmptyState, ErrorState, Skeleton, useLoad } from "../parts/load.js";
+import { Meter } from "../parts/meter.js";
+import { link, route, setQuery, tenant } from "../parts/route.js";
+import { Shape } from "../parts/state.js";
+import { exact, Time } from "../parts/time.js";
+import { QuotaActions } from "../parts/quota_actions.js";
 
-export default () => html`<section class="view"><h1>Quotas</h1><${EmptyState} title="This view is not built yet" /></section>`;
+/** The words of a quota: "tenant acme, type OCR". */
+export function nameOf(quota) {
+  if (quota.name) return quota.name;
+  const who = quota.tenant === "*" ? "every tenant" : `tenant ${quota.tenant}`;
+  return [who, quota.type && `type ${quota.type}`, quota.source && `source ${quota.source}`].filter(Boolean).join(", ");
+}
+
+/** The parameters that name a quota. */
+export const keyOf = (quota) => (quota.name ? { gate: quota.id, name: quota.name } : { gate: quota.id, tenant: quota.tenant, type: quota.type, source: quota.source });
+
+/** What stops admission now, in words; with its color. */
+function signs(quota) {
+  return [
+    quota.hold && ["bad", `held by ${quota.hold.actor ?? "an operator"}${quota.hold.reason ? `: ${quota.hold.reason}` : ""}`],
+    quota.throttle && ["stopped", `throttled to ${quota.throttle.max_per_hour} an hour`],
+    quota.breaker?.state === "OPEN" && ["bad", `breaker open: ${quota.breaker.bad} of ${quota.breaker.calls} ended badly`],
+    quota.breaker?.state === "HALF_OPEN" && ["stopped", "breaker half open"],
+  ].filter(Boolean);
+}
+
+function limits(rule) {
+  if (!rule) return "no limits";
+  const words = { max_active: "active at most", max_per_hour: "starts an hour", burst: "starts at once", max_staged: "waiting at most", emergency_max_active: "emergency jobs", weight: "weight" };
+  return Object.entries(words).filter(([name]) => rule[name] !== null && rule[name] !== undefined).map(([name, text]) => `${rule[name]} ${text}`).join(", ") || "no limits";
+}
+
+function Waiting({ quota }) {
+  const found = useLoad((options) => listWaiting({ ...keyOf(quota), limit: 50 }, options), `waiting:${quota.id}`, { every: 10000 });
+  if (found.error) return html`<${ErrorState} error=${found.error} retry=${found.reload} compact />`;
+  if (!found.data) return html`<${Skeleton} rows=${4} />`;
+  const { waiting, total } = found.data;
+  if (!waiting.length) return html`<p class="muted">No job waits for this quota.</p>`;
+  return html`<div class="scroll"><table class="table"><thead><tr><th>#</th><th>Job</th><th>Priority</th><th>Waits for</th><th>Expected</th></tr></thead><tbody>
+    ${waiting.map((each) => html`<tr key=${each.jobId}><td class="tabular muted">${each.position}</td><td><a class="mono" href=${link(["jobs", each.jobId])}>${each.jobId.slice(0, 12)}</a></td>
+      <td>${each.priority}</td><td class="clip-any">${each.waits_for ?? each.gate}</td><td>${each.nextEligibleAt ? html`<${Time} at=${each.nextEligibleAt} />` : html`<span class="muted">when a job ends</span>`}</td></tr>`)}
+  </tbody></table></div>${total > waiting.length && html`<p class="muted small">The first ${waiting.length} of ${total}.</p>`}`;
+}
+
+function Log({ quota }) {
+  const found = useLoad((options) => listQuotaLog({ ...keyOf(quota), limit: 20 }, options), `log:${quota.id}:${quota.etag}`);
+  if (found.error) return html`<${ErrorState} error=${found.error} retry=${found.reload} compact />`;
+  if (!found.data) return html`<${Skeleton} rows=${3} />`;
+  const entries = found.data.log ?? found.data.entries ?? [];
+  if (!entries.length) return html`<p class="muted">Nobody has changed this quota.</p>`;
+  return html`<ul class="rows">${entries.map((each) => html`<li key=${each.seq}><span><b class="mono">${each.type}</b> <span class="clip-any">${each.reason}</span></span><span class="muted small">${each.actor}, <${Time} at=${each.at} /></span></li>`)}</ul>`;
+}
+
+function Usage({ name }) {
+  const since = useMemo(() => new Date(Math.floor(Date.now() / 3600e3) * 3600e3 - 23 * 3600e3).toISOString(), []);
+  const found = useLoad((options) => getUsage({ tenant: name, since, by: "hour" }, options), `usage:${name}`);
+  if (found.error) return html`<${ErrorState} error=${found.error} retry=${found.reload} compact />`;
+  if (!found.data) return html`<${Skeleton} rows=${3} height=${40} />`;
+  const hours = Object.entries(found.data.groups ?? {}).sort(([one], [other]) => one.localeCompare(other));
+  if (!hours.length) return html`<p class="muted">No job in the last 24 hours.</p>`;
+  return html`<${Chart} label="Jobs by hour" bar=${3600} height=${140} times=${hours.map(([hour]) => Date.parse(hour) / 1000)} series=${[
+    { name: "waited", color: "stopped", values: hours.map(([, sum]) => sum.staged) },
+    { name: "admitted at once", color: "accent", values: hours.map(([, sum]) => Math.max(0, sum.admitted - sum.staged)) },
+  ]} />`;
+}
+
+function Quota({ quota, open, onChange }) {
+  const key = keyOf(quota);
+  return html`<article class="stack" id=${`quota-${quota.id}`}>
+    <button class="quota" aria-expanded=${open} onClick=${() => setQuery({ quota: open ? null : quota.id })}>
+      <span class="stack"><b class="clip" title=${nameOf(quota)}>${nameOf(quota)}</b>
+        ${signs(quota).map(([color, text]) => html`<span key=${text} class=${`state ${color}`}><${Shape} color=${color} /><span class="clip">${text}</span></span>`)}</span>
+      <span class="stack">${quota.active !== null && html`<${Meter} value=${quota.active} most=${quota.in_force?.max_active ?? null} />`}<span class="muted small">${limits(quota.in_force)}</span></span>
+      <span class="muted small">${quota.staged ? html`<b>${quota.staged}</b> waiting${quota.oldest_wait_at ? html`, oldest <${Time} at=${quota.oldest_wait_at} />` : ""}` : "none waiting"}</span>
+    </button>
+    ${open && html`<div class="split">
+      <section class="card"><header><h2>Waiting queue</h2></header><${Waiting} quota=${quota} /></section>
+      <section class="card"><header><h2>Limits</h2></header><${QuotaActions} quota=${quota} keys=${key} onDone=${onChange} />
+        <p class="muted small">In effect: ${limits(quota.in_force)}${quota.ruled_by && quota.ruled_by !== "own" ? ` (from ${quota.ruled_by})` : ""}.${quota.next_start_at ? ` The next start: ${exact(quota.next_start_at)}.` : ""}</p>
+        <h3>Log</h3><${Log} quota=${quota} /></section>
+      ${quota.tenant && quota.tenant !== "*" && html`<section class="card"><header><h2>Jobs by hour</h2></header><${Usage} name=${quota.tenant} /></section>`}
+      <section class="card"><${CopyAs} curl=${curlOf(listWaiting, key)} lucius=${luciusOf("quota", "show", ...Object.entries(key).filter(([name, value]) => name !== "gate" && value).flatMap(([name, value]) => [`--${name === "name" ? "gate" : name}`, value]))} /></section>
+    </div>`}
+  </article>`;
+}
+
+export default function Quotas() {
+  const filter = { tenant: tenant.value, limit: 200 };
+  const found = useLoad((options) => listQuotas(filter, options), `quotas:${tenant.value}`, { every: 10000 });
+  const open = route.value.query.get("quota");
+  useEffect(() => void (open && document.getElementById(`quota-${open}`)?.scrollIntoView({ block: "nearest" })), [open, Boolean(found.data)]);
+  const quotas = found.data?.quotas;
+  return html`<section class="view" aria-labelledby="title">
+    <header class="view-header"><h1 id="title">Quotas</h1><${CopyAs} curl=${curlOf(listQuotas, filter)} lucius=${luciusOf("quota", "list", ...(tenant.value ? ["--tenant", tenant.value] : []))} /></header>
+    ${found.error && html`<${ErrorState} error=${found.error} retry=${found.reload} />`}
+    ${!quotas && !found.error && html`<${Skeleton} rows=${5} height=${64} />`}
+    ${quotas && !quotas.length && html`<${EmptyState} title="No quotas"><p>A quota limits when jobs may start. Set one with <code class="mono">lucius quota set --tenant TENANT --max-active 5 --reason WHY</code>.</p><//>`}
+    ${quotas?.map((each) => html`<${Quota} key=${each.id} quota=${each} open=${each.id === open} onChange=${found.reload} />`)}
+  </section>`;
+}

@@ -1,4 +1,130 @@
-import { html } from "../parts/html.js";
-import { EmptyState } from "../parts/load.js";
+// A job request as a form, with the dry run's response beside it; and the lane of a tenant's document.
+import { html, useEffect, useMemo, useState } from "../parts/html.js";
+import { getJob, getRouting, listJobs, listProtocols, submitJob } from "../api.js";
+import { CopyAs, curlOf, luciusOf } from "../parts/copy.js";
+import { EmptyState, ErrorState, Skeleton, useLoad } from "../parts/load.js";
+import { go, route, setQuery, tenant } from "../parts/route.js";
+import { ownTenant } from "../parts/session.js";
+import { Shape } from "../parts/state.js";
+import { readForm, SchemaForm } from "../parts/schema_form.js";
 
-export default () => html`<section class="view"><h1>Submit</h1><${EmptyState} title="This view is not built yet" /></section>`;
+/** What every job request has besides its payload; the texts follow the schema `Envelope`. */
+const REQUEST = {
+  required: ["input_ref", "output_ref"],
+  properties: {
+    input_ref: { type: "string", description: "URI of the document." },
+    output_ref: { type: "string", description: "URI of the destination of the last step's output." },
+    priority: { enum: ["low", "normal", "high", "emergency"], default: "normal", description: "Order in the waiting queue of a quota." },
+    doc_id: { type: "string", description: "Your id of the document. BURST needs it." },
+    mode: { enum: ["DEFAULT", "BURST"], description: "BURST spreads the documents of one tenant over the lanes." },
+    idempotency_key: { type: "string", description: "Requests with the same key return the same job." },
+    labels: { type: "array", items: { type: "string" }, description: "key:value, one per line." },
+  },
+};
+const SAMPLES = ["bw40-manual.pdf", "invoice.png", "minutes-scan.pdf"];
+const onLaptop = ["127.0.0.1", "localhost", "[::1]"].includes(location.hostname);
+
+/** The blob service of a laptop: that of the newest job, else the default port of `make up`. */
+const storageOf = (job) => /^(https?:\/\/[^/]+\/devstoreaccount1)\//.exec(job?.input_ref?.uri ?? "")?.[1] ?? "http://127.0.0.1:10000/devstoreaccount1";
+
+async function newestJob(options) {
+  const { jobs } = await listJobs({ tenant_id: tenant.value, limit: 1 }, options);
+  return jobs[0] ? getJob({ jobId: jobs[0].jobId }, options) : null;
+}
+
+function bodyOf(protocol, name, texts, payload) {
+  const { values, error } = readForm(REQUEST, texts);
+  const labels = values.labels && Object.fromEntries(values.labels.map((each) => [each.split(":")[0], each.split(":").slice(1).join(":")]));
+  const parts = {};
+  let wrong = error ?? (name ? null : "tenant is required");
+  for (const step of protocol.steps) {
+    const found = readForm(step.payload_schema, payload[step.step_id] ?? {});
+    wrong ??= found.error && `${step.step_id}: ${found.error}`;
+    if (Object.keys(found.values).length) parts[step.step_id] = found.values;
+  }
+  const { labels: _, input_ref: input, output_ref: output, ...rest } = values;
+  return { body: { schema_version: "1.0", tenant_id: name, request_type: protocol.request_type, input_ref: { uri: input }, output_ref: { uri: output }, payload: parts, ...rest, ...(labels ? { labels } : {}) }, error: wrong };
+}
+
+const VERDICTS = { ADMITTED: ["good", "It would start at once."], STAGED: ["stopped", "It would wait for a quota."], REFUSED: ["bad", "It would be refused."] };
+
+function Answer({ body, error }) {
+  const key = JSON.stringify(body);
+  const [settled, setSettled] = useState(key);
+  useEffect(() => {
+    const timer = setTimeout(() => setSettled(key), 500);
+    return () => clearTimeout(timer);
+  }, [key]);
+  const found = useLoad((options) => (error ? Promise.resolve(null) : submitJob({ dryRun: true, body: JSON.parse(settled) }, options)), `${error}:${settled}`);
+  if (error) return html`<p class="muted">Complete the form: ${error}.</p>`;
+  if (found.error) return html`<${ErrorState} error=${found.error} retry=${found.reload} compact />`;
+  if (!found.data) return html`<${Skeleton} rows=${4} />`;
+  const { quota, route: lane, idempotency, directives } = found.data;
+  const [color, text] = VERDICTS[quota.verdict] ?? ["idle", quota.verdict];
+  return html`<p class=${`state ${color}`}><${Shape} color=${color} />${text}</p>
+    ${quota.limit && html`<p class="muted">Limit: <span class="mono">${quota.limit}</span></p>`}
+    ${quota.tenant_limit !== null && quota.tenant_limit !== undefined && html`<p class="muted">The tenant has ${quota.tenant_active} of ${quota.tenant_limit} active jobs.</p>`}
+    ${idempotency.jobId && html`<p class="notice">The same request exists already: <a class="mono" href=${`#/jobs/${idempotency.jobId}`}>${idempotency.jobId.slice(0, 12)}</a>. No new job would be created.</p>`}
+    <details open><summary>Lane</summary><pre class="mono">${JSON.stringify(lane, null, 2)}</pre></details>
+    <details><summary>${directives.length} ${directives.length === 1 ? "directive" : "directives"}</summary><pre class="mono">${JSON.stringify(directives, null, 2)}</pre></details>`;
+}
+
+function Lane({ name }) {
+  const [doc, setDoc] = useState("");
+  const [mode, setMode] = useState("DEFAULT");
+  const ready = name && (mode === "DEFAULT" || doc);
+  const found = useLoad((options) => (ready ? getRouting({ tenant: name, doc_id: doc, mode }, options) : Promise.resolve(null)), JSON.stringify([name, doc, mode]));
+  return html`<section class="card"><header><h2>Which lane?</h2></header>
+    <label class="field">doc_id<input value=${doc} onInput=${(event) => setDoc(event.target.value)} /></label>
+    <label class="field">mode<select value=${mode} onChange=${(event) => setMode(event.target.value)}><option>DEFAULT</option><option>BURST</option></select></label>
+    ${!ready && html`<p class="muted">${name ? "BURST needs a document id." : "Enter a tenant."}</p>`}
+    ${found.error && html`<${ErrorState} error=${found.error} compact />`}
+    ${found.data && html`<p class="big">Lane <b>${found.data.lane}</b></p><p class="muted small clip-any">${found.data.topic}, routed by ${found.data.routing_key_used}: ${found.data.decision_reason}</p>`}
+  </section>`;
+}
+
+export default function Submit() {
+  const protocols = useLoad((options) => listProtocols({}, options), "protocols");
+  const newest = useLoad(newestJob, `newest:${tenant.value}`);
+  const [name, setName] = useState(tenant.value || ownTenant.value || (onLaptop ? "demo" : ""));
+  const [texts, setTexts] = useState({});
+  const [payload, setPayload] = useState({});
+  const [state, setState] = useState({ busy: false, error: null });
+  const list = protocols.data?.protocols ?? [];
+  const chosen = route.value.query.get("type");
+  const protocol = list.find((each) => each.request_type === chosen) ?? list.find((each) => each.request_type === "OCR_EMBEDDING_SIS") ?? list[0];
+  const { body, error } = useMemo(() => (protocol ? bodyOf(protocol, name.trim(), texts, payload) : {}), [protocol, name, texts, payload]);
+  if (protocols.error) return html`<section class="view"><h1>Submit</h1><${ErrorState} error=${protocols.error} retry=${protocols.reload} /></section>`;
+  if (!protocols.data) return html`<section class="view"><h1>Submit</h1><${Skeleton} rows=${8} height=${36} /></section>`;
+  if (!protocol) return html`<section class="view"><h1>Submit</h1><${EmptyState} title="No protocols"><p>The app has no job types.</p><//></section>`;
+  const storage = storageOf(newest.data);
+  const sample = (file) => setTexts({ ...texts, input_ref: `${storage}/documents/samples/${file}`, output_ref: `${storage}/results` });
+  const submit = async (event) => {
+    event.preventDefault();
+    setState({ busy: true, error: null });
+    try {
+      const { jobId } = await submitJob({ body });
+      go(["jobs", jobId], { tenant: tenant.value && name });
+    } catch (refused) {
+      setState({ busy: false, error: refused });
+    }
+  };
+  return html`<section class="view" aria-labelledby="title">
+    <header class="view-header"><h1 id="title">Submit</h1><${CopyAs} curl=${curlOf(submitJob, { body })} lucius=${luciusOf("submit", texts.input_ref || "FILE", "--protocol", protocol.request_type, "--tenant", name)} /></header>
+    <div class="split">
+      <form class="card form" onSubmit=${submit}>
+        <label class="field">Job type<select value=${protocol.request_type} onChange=${(event) => (setPayload({}), setQuery({ type: event.target.value }))}>${list.map((each) => html`<option key=${each.request_type} value=${each.request_type}>${each.request_type}</option>`)}</select><small>${protocol.description}</small></label>
+        <label class="field">Tenant *<input value=${name} required readonly=${Boolean(ownTenant.value)} onInput=${(event) => setName(event.target.value)} /></label>
+        ${onLaptop && html`<div class="buttons"><span class="muted small">Samples:</span>${SAMPLES.map((each) => html`<button type="button" key=${each} class="button small" onClick=${() => sample(each)}>${each}</button>`)}</div>`}
+        <${SchemaForm} schema=${REQUEST} texts=${texts} onTexts=${setTexts} />
+        ${protocol.steps.filter((step) => step.payload_schema?.properties).map((step) => html`<fieldset key=${step.step_id}><legend>${step.step_id}</legend>
+          <${SchemaForm} schema=${step.payload_schema} texts=${payload[step.step_id] ?? {}} onTexts=${(next) => setPayload({ ...payload, [step.step_id]: next })} /></fieldset>`)}
+        ${state.error && html`<${ErrorState} error=${state.error} compact />`}
+        <div class="dialog-buttons"><button class="button primary" disabled=${state.busy || Boolean(error)}>${state.busy ? "Working…" : "Submit the job"}</button></div>
+      </form>
+      <div class="stack"><section class="card" aria-live="polite"><header><h2>What would happen</h2></header><${Answer} body=${body} error=${error} /></section>
+        <${Lane} name=${name.trim()} />
+        <section class="card"><header><h2>Request</h2></header><pre class="mono">${JSON.stringify(body, null, 2)}</pre></section></div>
+    </div>
+  </section>`;
+}

@@ -1,0 +1,63 @@
+// Changes of a quota: limits with a dry run, hold, throttle, resume, and the reset of its breaker.
+import { html, useEffect, useState } from "./html.js";
+import { changeQuota, holdQuota, resetBreaker, resumeQuota, throttleQuota } from "../api.js";
+import { CopyButton, curlOf } from "./copy.js";
+import { ActionDialog } from "./dialog.js";
+import { ErrorState, Skeleton, useLoad } from "./load.js";
+import { may } from "./session.js";
+
+const LIMITS = { max_active: "Active jobs at most", max_per_hour: "Starts an hour at most" };
+
+/** What a change of limits would do now. */
+function Preview({ keys, change, onReady }) {
+  const found = useLoad((options) => changeQuota({ ...keys, dryRun: true, body: { ...change, reason: "dry run" } }, options), JSON.stringify(change));
+  useEffect(() => onReady(Boolean(found.data?.changed)), [found.data]);
+  if (found.error) return html`<${ErrorState} error=${found.error} compact />`;
+  if (!found.data) return html`<${Skeleton} rows=${2} />`;
+  const { changed, released, held_back: heldBack } = found.data;
+  if (!changed) return html`<p class="muted">The quota has these limits already.</p>`;
+  return html`<p class="big"><b class="tabular">${released ?? 0}</b> waiting ${released === 1 ? "job" : "jobs"} would start.</p>
+    ${heldBack > 0 && html`<p class="muted"><b class="tabular">${heldBack}</b> would continue to wait for this quota.</p>`}`;
+}
+
+export function QuotaActions({ quota, keys, onDone }) {
+  const [open, setOpen] = useState(null);
+  const [values, setValues] = useState({});
+  const [ready, setReady] = useState(true);
+  const named = quota.name ? { name: quota.name } : { tenant: quota.tenant, job_type: quota.type, source: quota.source };
+  const start = (name) => {
+    setValues({ max_active: quota.rule?.max_active ?? "", max_per_hour: name === "throttle" ? 60 : quota.rule?.max_per_hour ?? "" });
+    setReady(name !== "limits");
+    setOpen(name);
+  };
+  const number = (value) => (value === "" ? null : Number(value));
+  const change = Object.fromEntries(Object.keys(LIMITS).map((name) => [name, number(values[name] ?? "")]));
+  const given = Object.fromEntries(Object.entries(named).filter(([, value]) => value));
+  const actions = {
+    limits: ["Change limits", (reason) => [changeQuota, { ...keys, body: { ...change, reason } }]],
+    hold: ["Hold", (reason) => [holdQuota, { body: { ...given, reason } }]],
+    throttle: ["Throttle", (reason) => [throttleQuota, { body: { ...given, max_per_hour: number(values.max_per_hour ?? ""), reason } }]],
+    resume: ["Resume", (reason) => [resumeQuota, { body: { ...given, reason } }]],
+    reset: ["Reset breaker", (reason) => [resetBreaker, { ...keys, body: { reason } }]],
+  };
+  const everyTenant = quota.tenant === "*";
+  const offered = Object.keys(actions).filter((name) => ({ hold: !quota.hold && !everyTenant, throttle: !everyTenant, resume: quota.hold || quota.throttle, reset: quota.breaker && quota.breaker.state !== "CLOSED" })[name] ?? true);
+  if (!may("orch:quota")) return null;
+  const input = (name) => html`<label class="field" key=${name}>${LIMITS[name]}<input type="number" min="0" value=${values[name]} placeholder="no limit" onInput=${(event) => setValues({ ...values, [name]: event.target.value })} /></label>`;
+  const run = async (reason) => {
+    const [send, sent] = actions[open][1](reason);
+    await send(sent);
+    await onDone();
+  };
+  return html`<div class="buttons">
+    ${offered.map((name) => html`<button key=${name} class="button small" onClick=${() => start(name)}>${actions[name][0]}</button>`)}
+    ${open && html`<${ActionDialog} title=${actions[open][0]} verb=${actions[open][0]} danger=${open === "hold"} reason="required" ready=${ready} action=${run} onClose=${() => setOpen(null)}>
+      ${open === "limits" && html`${Object.keys(LIMITS).map(input)}<${Preview} keys=${keys} change=${change} onReady=${setReady} />`}
+      ${open === "hold" && html`<p>No further job is admitted until the quota is resumed. Jobs that run continue.</p>`}
+      ${open === "throttle" && input("max_per_hour")}
+      ${open === "resume" && html`<p>The hold and the throttle end. Waiting jobs start in their order.</p>`}
+      ${open === "reset" && html`<p>The breaker closes and forgets what it counted.</p>`}
+      <${CopyButton} small text=${curlOf(...actions[open][1]("REASON"))}>Copy as curl<//>
+    <//>`}
+  </div>`;
+}
