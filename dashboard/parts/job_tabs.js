@@ -22,7 +22,7 @@ export function Events({ events }) {
           <td class="tabular muted">${event.seq}</td>
           <td><button class="link mono" aria-expanded=${shown} onClick=${() => setOpen(shown ? null : event.seq)}>${event.type}</button></td>
           <td class="clip">${event.stepId ?? ""}${event.attempt_no ? html` <span class="muted tabular">${event.attempt_no}</span>` : ""}</td>
-          <td class="clip">${event.reason ? event.reason : [event.from_status !== event.to_status && event.to_status, event.job_from !== event.job_to && event.job_to].filter(Boolean).map((to) => html`<span key=${to} class=${`state ${colorOf(to)}`}><${Shape} color=${colorOf(to)} />${to}</span> `)}</td>
+          <td class="clip">${event.reason ? event.reason : [["step", event.from_status, event.to_status], ["job", event.job_from, event.job_to]].filter(([, from, to]) => to && from !== to).map(([of, , to]) => html`<span key=${of} class=${`state change ${colorOf(to)}`}><${Shape} color=${colorOf(to)} /><span class="muted">${of}</span> ${to}</span>`)}</td>
           <td class="muted clip">${event.actor}</td>
           <td class="muted tabular nowrap">${exact(event.at, { date: false })}</td>
         </tr>

@@ -41,7 +41,7 @@ export function QuotaActions({ quota, keys, onDone }) {
     reset: ["Reset breaker", (reason) => [resetBreaker, { ...keys, body: { reason } }]],
   };
   const everyTenant = quota.tenant === "*";
-  const offered = Object.keys(actions).filter((name) => ({ hold: !quota.hold && !everyTenant, throttle: !everyTenant, resume: quota.hold || quota.throttle, reset: quota.breaker && quota.breaker.state !== "CLOSED" })[name] ?? true);
+  const offered = Object.keys(actions).filter((name) => ({ hold: !quota.hold && !everyTenant, throttle: !everyTenant, resume: Boolean(quota.hold || quota.throttle), reset: ["OPEN", "HALF_OPEN"].includes(quota.breaker?.state) })[name] ?? true);
   if (!may("orch:quota")) return null;
   const input = (name) => html`<label class="field" key=${name}>${LIMITS[name]}<input type="number" min="0" value=${values[name]} placeholder="no limit" onInput=${(event) => setValues({ ...values, [name]: event.target.value })} /></label>`;
   const run = async (reason) => {

@@ -8,7 +8,7 @@ const percent = (part, whole) => `${whole > 0 ? Math.min(100, (100 * part) / who
 function Bar({ row, length, start }) {
   const name = row.attempt ? `${row.label} attempt ${row.attempt}` : row.label;
   return html`<div class="tl-row" role="row">
-    <div class="tl-label" role="rowheader"><span class="clip">${row.label}</span><span class="muted tabular">${row.attempt ?? ""}</span></div>
+    <div class="tl-label" role="rowheader"><span class="tl-name"><span class="clip">${row.label}</span>${row.end?.bad && html`<span class="tl-fault clip" title=${row.end.text}>${row.end.text}</span>`}</span><span class="muted tabular">${row.attempt ?? ""}</span></div>
     <div class="tl-track" role="cell">
       ${row.carried && html`<span class="tl-note muted">result carried over from the redriven job</span>`}
       ${!row.carried && !row.spans.length && html`<span class="tl-note muted">not started</span>`}
@@ -17,8 +17,8 @@ function Bar({ row, length, start }) {
         return html`<i key=${span.from + span.use} class=${`tl-span ${span.use}`} title=${text} role="img" aria-label=${text}
           style=${{ left: percent(span.from, length), width: percent(span.to - span.from, length) }} />`;
       })}
-      ${row.end && html`<b class=${`tl-end ${row.end.bad ? "bad" : "good"}${row.end.at > length * 0.8 ? " before" : ""}`} style=${{ left: percent(row.end.at, length) }}
-        title=${`${name}: ${row.end.text}`}>${row.end.bad ? `✕ ${row.end.text}` : "✓"}</b>`}
+      ${row.end && html`<b class=${`tl-end ${row.end.bad ? "bad" : "good"}`} style=${{ left: percent(row.end.at, length) }}
+        title=${`${name}: ${row.end.text}`}>${row.end.bad ? "✕" : "✓"}</b>`}
     </div>
   </div>`;
 }

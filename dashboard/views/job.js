@@ -47,8 +47,8 @@ function Summary({ job, receipt, explanation }) {
   }
   const verb = { SUCCEEDED: "Succeeded", FAILED_FINAL: "Failed", CANCELLED: "Cancelled" }[job.status];
   return html`<p class="summary clip-lines">${verb} at ${exact(job.completed_at, { date: false, milliseconds: false })} after ${attempts}.
-    ${spent.length > 0 && ` Spent ${spent.join(", ")}.`}
-    ${job.error_code && html` <b class="mono">${job.error_code}</b>${job.error_message && html`: ${job.error_message}`}`}</p>`;
+    ${spent.length > 0 && ` Spent ${spent.join(", ")}.`}</p>
+    ${job.error_code && html`<p class="fault clip-any"><b class="mono">${job.error_code}</b> ${job.error_message}</p>`}`;
 }
 
 function Related({ job }) {

@@ -6,9 +6,10 @@ import { CopyAs, CopyButton, curlOf, luciusOf } from "../parts/copy.js";
 import { EmptyState, ErrorState, Skeleton, useLoad } from "../parts/load.js";
 import { Meter } from "../parts/meter.js";
 import { link, tenant } from "../parts/route.js";
-import { colorOf, JOB_STATES, nameOf, Shape, State } from "../parts/state.js";
+import { colorOf, Shape, State } from "../parts/state.js";
 import { duration, now, Time } from "../parts/time.js";
 
+const TILES = [["WAITING_FOR_JOBS"], ["THROTTLED"], ["QUEUED"], ["IN_PROGRESS"], ["PAUSED", "PAUSING"], ["CANCELLING"]];
 const COLORS = { ok: "good", warning: "stopped", critical: "bad" };
 const TARGETS = {
   incident: (id) => link(["incidents", id]),
@@ -93,8 +94,8 @@ export default function Overview() {
     ${found.error && html`<${ErrorState} error=${found.error} retry=${found.reload} compact />`}
     <${Problem} problem=${first} first />
     ${others.map((each) => html`<${Problem} key=${each.sentence} problem=${each} />`)}
-    <div class="tiles">${JOB_STATES.slice(0, 7).map((state) => html`<a key=${state} class=${`tile ${colorOf(state)}`} href=${jobsOf(state)}>
-      <b class="tabular">${active[state] ?? 0}${atLeast ? "+" : ""}</b><${State} status=${state} /></a>`)}</div>
+    <div class="tiles">${TILES.map(([state, ...others]) => html`<a key=${state} class=${`tile ${colorOf(state)}`} href=${jobsOf(state, ...others)}>
+      <b class="tabular">${[state, ...others].reduce((sum, each) => sum + (active[each] ?? 0), 0)}${atLeast ? "+" : ""}</b><${State} status=${state} /></a>`)}</div>
     <div class="cards wide">
       <div class="stack">
         <${Card} title="Ended in the last hour" href=${link(["jobs"], { filter: "status=SUCCEEDED,FAILED_FINAL,CANCELLED since=1h" })}><${LastHour} minutes=${data.last_hour} /><//>

@@ -20,6 +20,8 @@ export function nameOf(quota) {
 /** The parameters that name a quota. */
 export const keyOf = (quota) => (quota.name ? { gate: quota.id, name: quota.name } : { gate: quota.id, tenant: quota.tenant, type: quota.type, source: quota.source });
 
+const WHY = { HELD: "the quota is held", FULL: "the limit of active jobs", RATE: "the rate of starts", BREAKER: "the circuit breaker", LINE: "jobs before it in the queue" };
+
 /** What stops admission now, in words; with its color. */
 function signs(quota) {
   return [
@@ -44,7 +46,7 @@ function Waiting({ quota }) {
   if (!waiting.length) return html`<p class="muted">No job waits for this quota.</p>`;
   return html`<div class="scroll"><table class="table"><thead><tr><th>#</th><th>Job</th><th>Priority</th><th>Waits for</th><th>Expected</th></tr></thead><tbody>
     ${waiting.map((each) => html`<tr key=${each.jobId}><td class="tabular muted">${each.position}</td><td><a class="mono" href=${link(["jobs", each.jobId])}>${each.jobId.slice(0, 12)}</a></td>
-      <td>${each.priority}</td><td class="clip-any">${each.waits_for ?? each.gate}</td><td>${each.nextEligibleAt ? html`<${Time} at=${each.nextEligibleAt} />` : html`<span class="muted">when a job ends</span>`}</td></tr>`)}
+      <td>${each.priority}</td><td class="clip-any" title=${each.waits_for}>${WHY[each.why] ?? each.gate}</td><td>${each.nextEligibleAt ? html`<${Time} at=${each.nextEligibleAt} />` : html`<span class="muted">when a job ends</span>`}</td></tr>`)}
   </tbody></table></div>${total > waiting.length && html`<p class="muted small">The first ${waiting.length} of ${total}.</p>`}`;
 }
 
@@ -53,7 +55,7 @@ function Log({ quota }) {
   if (found.error) return html`<${ErrorState} error=${found.error} retry=${found.reload} compact />`;
   if (!found.data) return html`<${Skeleton} rows=${3} />`;
   const entries = found.data.log ?? found.data.entries ?? [];
-  if (!entries.length) return html`<p class="muted">Nobody has changed this quota.</p>`;
+  if (!entries.length) return html`<p class="muted">The quota has not been changed.</p>`;
   return html`<ul class="rows">${entries.map((each) => html`<li key=${each.seq}><span><b class="mono">${each.type}</b> <span class="clip-any">${each.reason}</span></span><span class="muted small">${each.actor}, <${Time} at=${each.at} /></span></li>`)}</ul>`;
 }
 
