@@ -7,8 +7,8 @@ const quoted = (word) => (/^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replac
 export const shell = (words) => words.filter((word) => word !== "" && word !== null && word !== undefined).map((word) => quoted(String(word))).join(" ");
 
 /** The request of an API function as a curl command; the token is `$TOKEN`, never the value. */
-export function curlOf(send, values) {
-  const { url, init } = send.request(values);
+export function curlOf(send, values, headers = {}) {
+  const { url, init } = send.request(values, { headers });
   const parts = [shell(["curl", "-s", ...(init.method === "GET" ? [] : ["-X", init.method]), url])];
   for (const [name, value] of Object.entries(init.headers)) parts.push(shell(["-H", `${name}: ${value}`]));
   if (init.body) parts.push(shell(["-d", init.body]));

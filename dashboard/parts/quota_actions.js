@@ -9,8 +9,8 @@ import { may } from "./session.js";
 const LIMITS = { max_active: "Active jobs at most", max_per_hour: "Starts an hour at most" };
 
 /** What a change of limits would do now. */
-function Preview({ keys, change, onReady }) {
-  const found = useLoad((options) => changeQuota({ ...keys, dryRun: true, body: { ...change, reason: "dry run" } }, options), JSON.stringify(change));
+function Preview({ keys, change, headers, onReady }) {
+  const found = useLoad((options) => changeQuota({ ...keys, dryRun: true, body: { ...change, reason: "dry run" } }, { ...options, headers }), JSON.stringify(change));
   useEffect(() => onReady(Boolean(found.data?.changed)), [found.data]);
   if (found.error) return html`<${ErrorState} error=${found.error} compact />`;
   if (!found.data) return html`<${Skeleton} rows=${2} />`;
@@ -40,24 +40,26 @@ export function QuotaActions({ quota, keys, onDone }) {
     resume: ["Resume", (reason) => [resumeQuota, { body: { ...given, reason } }]],
     reset: ["Reset breaker", (reason) => [resetBreaker, { ...keys, body: { reason } }]],
   };
+  // a change that another operator made meanwhile is not overwritten
+  const headers = open === "limits" ? { "If-Match": quota.etag } : {};
   const everyTenant = quota.tenant === "*";
   const offered = Object.keys(actions).filter((name) => ({ hold: !quota.hold && !everyTenant, throttle: !everyTenant, resume: Boolean(quota.hold || quota.throttle), reset: ["OPEN", "HALF_OPEN"].includes(quota.breaker?.state) })[name] ?? true);
   if (!may("orch:quota")) return null;
   const input = (name) => html`<label class="field" key=${name}>${LIMITS[name]}<input type="number" min="0" value=${values[name]} placeholder="no limit" onInput=${(event) => setValues({ ...values, [name]: event.target.value })} /></label>`;
   const run = async (reason) => {
     const [send, sent] = actions[open][1](reason);
-    await send(sent);
+    await send(sent, { headers });
     await onDone();
   };
   return html`<div class="buttons">
     ${offered.map((name) => html`<button key=${name} class="button small" onClick=${() => start(name)}>${actions[name][0]}</button>`)}
     ${open && html`<${ActionDialog} title=${actions[open][0]} verb=${actions[open][0]} danger=${open === "hold"} reason="required" ready=${ready} action=${run} onClose=${() => setOpen(null)}>
-      ${open === "limits" && html`${Object.keys(LIMITS).map(input)}<${Preview} keys=${keys} change=${change} onReady=${setReady} />`}
+      ${open === "limits" && html`${Object.keys(LIMITS).map(input)}<${Preview} keys=${keys} headers=${headers} change=${change} onReady=${setReady} />`}
       ${open === "hold" && html`<p>No further job is admitted until the quota is resumed. Jobs that run continue.</p>`}
       ${open === "throttle" && input("max_per_hour")}
       ${open === "resume" && html`<p>The hold and the throttle end. Waiting jobs start in their order.</p>`}
       ${open === "reset" && html`<p>The breaker closes and forgets what it counted.</p>`}
-      <${CopyButton} small text=${curlOf(...actions[open][1]("REASON"))}>Copy as curl<//>
+      <${CopyButton} small text=${curlOf(...actions[open][1]("REASON"), headers)}>Copy as curl<//>
     <//>`}
   </div>`;
 }

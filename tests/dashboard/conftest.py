@@ -1,0 +1,46 @@
+"""One stack and one browser for the tests of the dashboard; its jobs are played by a scripted service."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Browser, sync_playwright
+
+from tests import machine
+from tests.api.live import Live
+from tests.dashboard.scene import Scene, play, start
+from tests.dashboard.screen import DEADLINE_MS, Screens
+
+
+@pytest.fixture(scope="package")
+def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
+    running = start(tmp_path_factory.mktemp("dashboard"))
+    try:
+        yield running
+    finally:
+        running.close()
+        code = running.stack.stop()
+    assert code == 0
+
+
+@pytest.fixture(scope="package")
+def scene(api: Live) -> Scene:
+    return play(api)
+
+
+@pytest.fixture(scope="package")
+def browser() -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        launched = playwright.chromium.launch(executable_path=machine.path_of("browser"), timeout=DEADLINE_MS)
+        yield launched
+        launched.close()
+
+
+@pytest.fixture
+def screens(browser: Browser, api: Live) -> Iterator[Screens]:
+    """Pages of the dashboard. A message in a console, an error and a violation of the policy fail the test."""
+    opened = Screens(browser, api)
+    yield opened
+    opened.close()
+    assert opened.complaints == []

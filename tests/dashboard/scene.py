@@ -1,0 +1,95 @@
+"""The jobs that the tests of the dashboard look at: a scripted service plays each to the state that it is in."""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from servicebus_emulator.tls import make_certificate
+from tests import running_stack
+from tests.api import live
+from tests.api.live import Live, envelope
+from tests.stack.scripted_service import TENANT, ScriptedService
+from tests.waiting import wait_until
+
+#: what a caller can set, and what must stay text
+SCRIPT = "<script>document.title='hacked'</script><img src=x onerror=alert(1)>"
+RTL = "\u202egnp.ecioani\u2066"
+LONG = "long " * 2000
+ENDS = {"SUCCEEDED", "FAILED_FINAL", "CANCELLED"}
+
+
+@dataclass
+class Scene:
+    """Ids of jobs of tenant TENANT, by what happened to them."""
+
+    #: it succeeded in its second attempt; a RESULT of the first one came late
+    retried: str
+    #: the service failed it; code and message are hostile
+    failed: str
+    #: it waits for its ACK
+    queued: str
+    #: two jobs that wait for the quota of the tenant of `throttled_tenant`
+    throttled: list[str]
+    throttled_tenant: str
+    #: an incident, open
+    incident: str
+    #: a message that no job accepted
+    rejected: str
+
+
+def start(folder: Path) -> Live:
+    certificate = make_certificate(folder / "tls")
+    environment = {
+        **live.ENVIRONMENT,
+        "SSL_CERT_FILE": str(certificate[0]),
+        "LUCIUS_EXECUTION_BACKOFF_SECONDS": "0.5",
+    }
+    stack = running_stack.start(folder, "--without-services", "--auth", environment=environment)
+    return Live(stack, certificate)
+
+
+def submit(api: Live, **changes: Any) -> str:
+    body = envelope(idempotency_key=str(uuid.uuid4()), **changes)
+    client = api.client(tenant=changes.get("tenant_id", TENANT))
+    return str(client.post("/v1/orchestrate", json=body).raise_for_status().json()["jobId"])
+
+
+def play(api: Live) -> Scene:
+    """Takes about five seconds."""
+    operator = api.operator()
+    with ScriptedService(api.stack.bus_connection) as service:
+        retried = submit(api, labels={"batch": "one"}, doc_id="invoice-1")
+        first = service.directive(retried)
+        service.reply(first, "ACK")
+        service.reply(first, "RESULT", status="FAILED_RETRY", error={"code": "BUSY", "message": "later"}, result_ref=None)
+        second = service.directive(retried)
+        service.reply(second, "ACK")
+        service.reply(first, "RESULT")
+        service.reply(second, "RESULT", metrics={"pages": 4})
+        failed = submit(api, labels={"note": SCRIPT[:60], "rtl": RTL}, source=RTL)
+        error = {"code": "ATTEMPTS_EXHAUSTED", "message": f"{SCRIPT} {RTL} {LONG}"[:10000]}
+        service.reply(service.directive(failed), "RESULT", status="FAILED_FINAL", error=error, result_ref=None)
+        service.send("this is not JSON <script>")
+    queued = submit(api, labels={"batch": "two"})
+    tenant = f"acme-{uuid.uuid4()}"
+    quota = operator.get("/v1/quotas", params={"tenant": tenant}).json()["quotas"][0]
+    match = {"If-Match": quota["etag"]}
+    change = {"max_active": 1, "reason": "a small contract"}
+    operator.patch(f"/v1/quotas/{quota['id']}", params={"tenant": tenant}, json=change, headers=match).raise_for_status()
+    jobs = [submit(api, tenant_id=tenant) for _ in range(3)]
+
+    def ended(job_id: str) -> bool:
+        return operator.get(f"/v1/jobs/{job_id}").json()["status"] in ENDS
+
+    def one(path: str, key: str) -> dict[str, Any] | None:
+        return next(iter(operator.get(path).json()[key]), None)
+
+    for job_id in (retried, failed):
+        wait_until(lambda: ended(job_id), f"{job_id} has not ended")  # noqa: B023
+    incident = wait_until(lambda: one("/v1/incidents", "incidents"), "no incident was opened")
+    rejected = wait_until(lambda: one("/v1/rejected", "rejected"), "no message was rejected")
+    wait_until(lambda: operator.get(f"/v1/jobs/{retried}/receipt").json()["replies_ignored"], "no reply was late")
+    return Scene(retried, failed, queued, jobs[1:], tenant, incident["incidentId"], rejected["id"])

@@ -1,0 +1,46 @@
+"""A page of the dashboard in a browser, signed in with a token of the stack's issuer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from playwright.sync_api import Browser, Page
+
+from tests.api.live import Live
+
+#: what a busy machine may take
+DEADLINE_MS = 120_000
+#: the console names each response that is no success; a test that provokes one expects it
+_REFUSED = "Failed to load resource"
+
+
+class Screens:
+    """Opens pages, and collects what a browser complains about."""
+
+    def __init__(self, browser: Browser, api: Live) -> None:
+        self._browser = browser
+        self._api = api
+        self._pages: list[Page] = []
+        self.complaints: list[str] = []
+
+    def open(self, path: str = "jobs", *, token: str | None = None, width: int = 1280, **context: Any) -> Page:
+        """The page at `#/path`. `token`: default one of an operator of all tenants; "": nobody is signed in."""
+        page = self._browser.new_page(viewport={"width": width, "height": 800}, **context)
+        page.set_default_timeout(DEADLINE_MS)
+        page.on("console", lambda line: self._hear(line.text) if line.type in ("error", "warning") else None)
+        page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        self._pages.append(page)
+        page.goto(f"{self._api.stack.api}/v1/dashboard#/{path}")
+        if token != "":
+            page.get_by_label("Access token").fill(token or self._api.token(roles="orch:all-tenants"))
+            page.get_by_role("button", name="Use this token").click()
+            page.get_by_role("heading", level=1).filter(has_not_text="Sign in").wait_for()
+        return page
+
+    def _hear(self, text: str) -> None:
+        if not text.startswith(_REFUSED):
+            self.complaints.append(text)
+
+    def close(self) -> None:
+        for page in self._pages:
+            page.close()

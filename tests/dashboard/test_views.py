@@ -1,0 +1,238 @@
+"""Each view in a browser over a real stack: it opens, shows its facts, and its actions work."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from shared.dashboard_assets import dashboard
+from tests.api.live import Live
+from tests.dashboard.scene import Scene, submit
+from tests.dashboard.screen import DEADLINE_MS, Screens
+from tests.stack.scripted_service import TENANT
+
+pytestmark = pytest.mark.needs("browser")
+expect.set_options(timeout=DEADLINE_MS)
+
+
+def short(job_id: str) -> str:
+    return job_id[:12]
+
+
+def act(page: Page, button: str, confirm: str, reason: str = "a test") -> None:
+    page.get_by_role("button", name=button, exact=True).click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_label("Reason").fill(reason)
+    dialog.get_by_role("button", name=confirm).click()
+    dialog.wait_for(state="detached")
+
+
+def test_jobs_are_listed_with_the_reason_why_they_wait(screens: Screens, scene: Scene) -> None:
+    page = screens.open(f"jobs?tenant={scene.throttled_tenant}&filter=status%3DTHROTTLED")
+    rows = page.get_by_role("row").filter(has_text="Throttled")
+    expect(rows).to_have_count(2)
+    expect(rows.first.get_by_text("the quota of tenant")).to_be_visible()
+    expect(page.get_by_text("Live")).to_be_visible()
+
+
+def test_a_new_job_appears_by_itself(screens: Screens, scene: Scene, api: Live) -> None:
+    page = screens.open(f"jobs?tenant={TENANT}")
+    expect(page.get_by_role("link", name=short(scene.retried))).to_be_visible()
+    expect(page.get_by_text("Live")).to_be_visible()
+    new = submit(api)
+    expect(page.get_by_role("link", name=short(new))).to_be_visible()
+
+
+def test_the_filter_is_in_the_url_and_helps_to_write_it(screens: Screens, scene: Scene) -> None:
+    page = screens.open("jobs")
+    box = page.get_by_role("combobox", name="Filter")
+    box.fill("stat")
+    page.get_by_role("option", name="status=").click()
+    box.press_sequentially("FAILED")
+    page.get_by_role("option", name="status=FAILED_FINAL").click()
+    expect(page.get_by_role("link", name=short(scene.failed))).to_be_visible()
+    expect(page.get_by_role("link", name=short(scene.retried))).to_have_count(0)
+    assert "filter=status%3DFAILED_FINAL" in page.url
+    box.fill("colour=red")
+    box.press("Enter")
+    expect(page.get_by_role("alert")).to_contain_text("“colour=red” is not a filter")
+
+
+def test_keys_and_the_search_lead_to_a_job(screens: Screens, scene: Scene) -> None:
+    page = screens.open("jobs?filter=label%3Dbatch:one")
+    page.get_by_role("link", name=short(scene.retried)).wait_for()
+    page.keyboard.press("j")
+    page.keyboard.press("Enter")
+    page.wait_for_url(f"**/jobs/{scene.retried}")
+    page.keyboard.press("/")
+    page.keyboard.type(scene.failed)
+    page.keyboard.press("Enter")
+    page.wait_for_url(f"**/jobs/{scene.failed}")
+    page.keyboard.press("?")
+    expect(page.get_by_role("dialog", name="Keyboard")).to_be_visible()
+
+
+def test_a_job_shows_its_attempts_and_the_late_reply(screens: Screens, scene: Scene) -> None:
+    page = screens.open(f"jobs/{scene.retried}")
+    timeline = page.get_by_role("table", name="Timeline of the job")
+    expect(timeline.get_by_role("rowheader", name=re.compile("^ocr"))).to_have_count(2)
+    expect(timeline.get_by_role("img", name=re.compile("RESULT of ocr attempt 1 ignored"))).to_be_visible()
+    expect(timeline.get_by_text("BUSY")).to_be_visible()
+    expect(page.get_by_text("after 2 attempts")).to_be_visible()
+
+
+def test_the_bars_have_the_numbers_of_the_receipt(screens: Screens, scene: Scene, api: Live) -> None:
+    """The page computes the time of each use from the events, by the rules of the receipt."""
+    operator = api.operator()
+    page = screens.open("jobs")
+    spans = next(name for name in dashboard().assets if name.startswith("parts-spans"))
+    for job_id in (scene.retried, scene.failed, scene.throttled[0]):
+        job, events, receipt = (operator.get(f"/v1/jobs/{job_id}{path}").json() for path in ("", "/events", "/receipt"))
+        drawn = page.evaluate(
+            """async ([url, steps, events, until]) => {
+                const { timelineOf } = await import(url);
+                const sums = {};
+                for (const row of timelineOf(steps, events, until).rows)
+                    for (const { use, from, to } of row.spans) sums[`${use}_s`] = (sums[`${use}_s`] ?? 0) + to - from;
+                return sums;
+            }""",
+            [f"{api.stack.api}/v1/dashboard/assets/{spans}", job["steps"], events["events"], receipt["until"]],
+        )
+        told = {name: value for name, value in receipt["total"].items() if value >= 0.002}
+        assert {name: pytest.approx(value, abs=0.005) for name, value in told.items()} == {
+            name: value for name, value in drawn.items() if name in told
+        }, job_id
+
+
+def test_a_job_as_it_was(screens: Screens, scene: Scene) -> None:
+    page = screens.open(f"jobs/{scene.retried}")
+    slider = page.get_by_role("slider")
+    slider.fill("3")
+    expect(page.get_by_text("The job as of event 3")).to_be_visible()
+    expect(page.locator(".facts")).to_contain_text("In progress")
+    assert "asOf=3" in page.url
+    page.reload()
+    page.get_by_label("Access token").wait_for()
+
+
+def test_the_tabs_of_a_job(screens: Screens, scene: Scene) -> None:
+    page = screens.open(f"jobs/{scene.retried}?tab=events")
+    page.get_by_role("button", name="RESULT").last.click()
+    expect(page.get_by_text('"prev_hash"')).to_be_visible()
+    page.get_by_role("tab", name="Steps").click()
+    expect(page.get_by_text("pages 4")).to_be_visible()
+    page.get_by_role("tab", name="Request").click()
+    expect(page.get_by_text("invoice-1")).to_be_visible()
+    page.get_by_role("tab", name="Audit").click()
+    expect(page.get_by_text("The hash chain is complete")).to_be_visible()
+    with page.expect_download() as started:
+        page.get_by_role("button", name="Download the bundle").click()
+    assert json.loads(started.value.path().read_text())["job"]["job_id"] == scene.retried
+
+
+def test_the_controls_of_a_job(screens: Screens, scene: Scene, api: Live) -> None:
+    """Pause, resume, cancel, redrive; the reason is in the job's history, and the page leads to the new job."""
+    job_id = submit(api, labels={"batch": "controls"})
+    page = screens.open(f"jobs/{job_id}")
+    act(page, "Pause", "Pause job", "a look at the lane")
+    act(page, "Resume", "Resume job")
+    act(page, "Cancel", "Cancel job")
+    expect(page.locator(".facts")).to_contain_text("Cancel")
+    events = api.operator().get(f"/v1/jobs/{job_id}/events").json()["events"]
+    assert next(each["reason"] for each in events if each["type"] == "PAUSE_REQUESTED") == "a look at the lane"
+    page.goto(f"{api.stack.api}/v1/dashboard#/jobs/{scene.failed}")
+    act(page, "Redrive", "Redrive job")
+    expect(page.get_by_text("Redrive of")).to_be_visible()
+    page.get_by_role("link", name=short(scene.failed)).click()
+    expect(page.get_by_text("Redriven by")).to_be_visible()
+
+
+def test_many_jobs_at_once(screens: Screens, api: Live) -> None:
+    """The dry run counts them before the action; without a reason there is none."""
+    jobs = [submit(api, labels={"batch": "many"}) for _ in range(2)]
+    page = screens.open(f"jobs?tenant={TENANT}&filter=label%3Dbatch:many")
+    page.get_by_role("button", name="Cancel", exact=True).click()
+    dialog = page.get_by_role("dialog")
+    expect(dialog).to_contain_text("2 jobs match now")
+    expect(dialog.get_by_role("button", name="Cancel", exact=True)).to_be_disabled()
+    dialog.get_by_label("Reason").fill("a wrong batch")
+    dialog.get_by_role("button", name="Cancel", exact=True).click()
+    expect(page.get_by_role("status").filter(has_text="of 2 jobs")).to_contain_text("Done")
+    operator = api.operator()
+    assert {operator.get(f"/v1/jobs/{each}").json()["status"] for each in jobs} <= {"CANCELLING", "CANCELLED"}
+
+
+def test_the_overview_says_what_is_wrong(screens: Screens, scene: Scene) -> None:
+    page = screens.open("overview")
+    expect(page.get_by_role("heading", name="Services")).to_be_visible()
+    expect(page.locator(".problem").first).to_be_visible()
+    expect(page.locator(".tile", has_text="Throttled")).to_contain_text(re.compile(r"\d"))
+    expect(page.get_by_role("listitem", name=re.compile("^lane 15:"))).to_be_visible()
+
+
+def test_a_quota_is_changed_after_its_dry_run(screens: Screens, scene: Scene, api: Live) -> None:
+    page = screens.open(f"quotas?tenant={scene.throttled_tenant}")
+    page.get_by_role("button", name=f"tenant {scene.throttled_tenant}").click()
+    expect(page.get_by_role("link", name=short(scene.throttled[0]))).to_be_visible()
+    act(page, "Hold", "Hold", "the contract ended")
+    expect(page.get_by_text("the contract ended").first).to_be_visible()
+    act(page, "Resume", "Resume", "it goes on")
+    page.get_by_role("button", name="Change limits").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_label("Active jobs at most").fill("3")
+    expect(dialog).to_contain_text("2 waiting jobs would start")
+    dialog.get_by_label("Reason").fill("a larger contract")
+    dialog.get_by_role("button", name="Change limits").click()
+    expect(page.get_by_text("No job waits for this quota")).to_be_visible()
+
+
+def test_incidents_and_their_neighbours(screens: Screens, scene: Scene) -> None:
+    page = screens.open("incidents")
+    incident = page.get_by_role("article").filter(has_text=short(scene.failed))
+    expect(incident).to_contain_text("open")
+    page.get_by_role("button", name="Rejected").click()
+    page.get_by_role("button", name="What if applied?").first.click()
+    expect(page.get_by_text("If it were applied now:")).to_be_visible()
+    page.get_by_role("button", name="Webhooks").click()
+    expect(page.get_by_text("Choose a tenant")).to_be_visible()
+    page.get_by_role("button", name="Dead letters").click()
+    expect(page.get_by_text("ATTEMPTS_EXHAUSTED").or_(page.get_by_text("No dead letters")).first).to_be_visible()
+
+
+def test_a_form_submits_a_job(screens: Screens, scene: Scene) -> None:
+    page = screens.open(f"submit?tenant={TENANT}&type=OCR")
+    page.get_by_label("input_ref").fill("https://example.com/a.pdf")
+    page.get_by_label("output_ref").fill("https://example.com/a.json")
+    expect(page.get_by_text("It would start at once.")).to_be_visible()
+    expect(page.get_by_text("Lane 15")).to_be_visible()
+    page.get_by_role("button", name="Submit the job").click()
+    page.wait_for_url(re.compile(r"#/jobs/job_"))
+
+
+def test_hostile_text_stays_text(screens: Screens, scene: Scene, api: Live) -> None:
+    """In the list, on the job's page, in its events and in the incident; nothing is executed, nothing breaks the layout."""
+    for path in ("jobs", f"jobs/{scene.failed}", f"jobs/{scene.failed}?tab=events", "incidents"):
+        page = screens.open(path)
+        page.get_by_text("<script>").first.wait_for()
+        assert "hacked" not in page.title()
+        assert page.evaluate("document.querySelectorAll('main script, main img').length") == 0
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), path
+        assert page.evaluate("getComputedStyle(document.body).direction") == "ltr"
+
+
+def _copied(page: Page, button: str) -> Any:
+    return page.get_by_role("button", name=button).first.get_attribute("title")
+
+
+def test_what_is_shown_can_be_copied_as_commands(screens: Screens, scene: Scene, api: Live) -> None:
+    page = screens.open(f"jobs/{scene.retried}?asOf=3")
+    page.get_by_text("The job as of event 3").wait_for()
+    curl = f"curl -s '{api.stack.api}/v1/jobs/{scene.retried}?asOf=3' -H \"Authorization: Bearer $TOKEN\""
+    assert _copied(page, "Copy as curl") == curl
+    assert _copied(page, "Copy as lucius command").startswith(f"lucius job show {scene.retried}")
+
+
