@@ -42,8 +42,8 @@ export default function Chart({ times, series, label, height = 180, bar = 60 }) 
     return () => (observer.disconnect(), theme.disconnect(), scheme.removeEventListener("change", draw), chart?.destroy());
   }, [JSON.stringify([times, series]), local.value]);
   const total = (values) => values.reduce((sum, each) => sum + (each ?? 0), 0);
-  return html`<figure class="chart" role="img" aria-label=${`${label}: ${series.map((each) => `${total(each.values)} ${each.name}`).join(", ")}`}>
-    <div class="chart-box" ref=${box} style=${{ height: `${height}px` }} />
+  return html`<figure class="chart">
+    <div class="chart-box" ref=${box} style=${{ height: `${height}px` }} role="img" aria-label=${`${label}: ${series.map((each) => `${total(each.values)} ${each.name}`).join(", ")}`} />
     <figcaption>${series.map((each) => html`<span key=${each.name}><i class="chart-swatch" style=${{ background: `var(--${each.color})` }} />${each.name} <b class="tabular">${total(each.values)}</b></span>`)}</figcaption>
   </figure>`;
 }

@@ -129,7 +129,7 @@ export function JobPage({ jobId }) {
       ${Object.entries(TABS).map(([name, title]) => html`<button key=${name} id=${`tab-${name}`} role="tab" aria-selected=${tab === name} aria-controls="panel" tabindex=${tab === name ? 0 : -1}
         onClick=${() => choose(name)} onKeyDown=${onTabKey}>${title}${name === "events" ? html` <span class="count">${data.events.length}</span>` : ""}</button>`)}
     </div>
-    <div id="panel" class="panel" role="tabpanel" aria-labelledby=${`tab-${tab}`}>
+    <div id="panel" class="panel" role="tabpanel" tabindex="0" aria-labelledby=${`tab-${tab}`}>
       ${tab === "timeline" && html`<${Timeline} job=${job} events=${events} until=${until} receipt=${seq ? null : data.receipt} />`}
       ${tab === "events" && html`<${Events} events=${events} />`}
       ${tab === "steps" && html`<${Steps} job=${job} receipt=${data.receipt} />`}

@@ -60,7 +60,7 @@ function Lanes({ lanes }) {
   })}</div><p class="muted small">Directives that no service has ACKed, by lane.${oldest > 0 ? ` The oldest waits for ${duration(oldest)}.` : ""}</p>`;
 }
 
-const Services = ({ services }) => html`<div class="scroll"><table class="table"><thead><tr><th>Service</th><th>Last reply</th><th>Waiting</th><th>In flight</th><th>ACK p95</th><th>RESULT p95</th></tr></thead><tbody>
+const Services = ({ services }) => html`<div class="scroll" role="region" tabindex="0" aria-label="Table"><table class="table"><thead><tr><th>Service</th><th>Last reply</th><th>Waiting</th><th>In flight</th><th>ACK p95</th><th>RESULT p95</th></tr></thead><tbody>
   ${services.map((each) => html`<tr key=${each.service} id=${`service-${each.service}`}>
     <td><span class=${`state ${each.silent_since ? "bad" : each.answered_at ? "good" : "idle"}`}><${Shape} color=${each.silent_since ? "bad" : each.answered_at ? "good" : "idle"} />${each.service}</span></td>
     <td>${each.silent_since ? html`silent since <${Time} at=${each.silent_since} />` : html`<${Time} at=${each.answered_at} />`}</td>

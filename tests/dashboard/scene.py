@@ -64,7 +64,9 @@ def play(api: Live) -> Scene:
         retried = submit(api, labels={"batch": "one"}, doc_id="invoice-1")
         first = service.directive(retried)
         service.reply(first, "ACK")
-        service.reply(first, "RESULT", status="FAILED_RETRY", error={"code": "BUSY", "message": "later"}, result_ref=None)
+        service.reply(
+            first, "RESULT", status="FAILED_RETRY", error={"code": "BUSY", "message": "later"}, result_ref=None
+        )
         second = service.directive(retried)
         service.reply(second, "ACK")
         service.reply(first, "RESULT")
@@ -78,7 +80,9 @@ def play(api: Live) -> Scene:
     quota = operator.get("/v1/quotas", params={"tenant": tenant}).json()["quotas"][0]
     match = {"If-Match": quota["etag"]}
     change = {"max_active": 1, "reason": "a small contract"}
-    operator.patch(f"/v1/quotas/{quota['id']}", params={"tenant": tenant}, json=change, headers=match).raise_for_status()
+    operator.patch(
+        f"/v1/quotas/{quota['id']}", params={"tenant": tenant}, json=change, headers=match
+    ).raise_for_status()
     jobs = [submit(api, tenant_id=tenant) for _ in range(3)]
 
     def ended(job_id: str) -> bool:

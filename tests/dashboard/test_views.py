@@ -234,5 +234,3 @@ def test_what_is_shown_can_be_copied_as_commands(screens: Screens, scene: Scene,
     curl = f"curl -s '{api.stack.api}/v1/jobs/{scene.retried}?asOf=3' -H \"Authorization: Bearer $TOKEN\""
     assert _copied(page, "Copy as curl") == curl
     assert _copied(page, "Copy as lucius command").startswith(f"lucius job show {scene.retried}")
-
-

@@ -1,0 +1,108 @@
+"""What the page shows when something is refused, missing or away; who sees which buttons; phones; and accessibility."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page, Route, expect
+
+from tests.api.live import Live
+from tests.dashboard.scene import Scene
+from tests.dashboard.screen import Screens
+from tests.jobs import ROOT
+from tests.stack.scripted_service import TENANT
+
+pytestmark = pytest.mark.needs("browser")
+AXE = ROOT / "node_modules" / "axe-core" / "axe.min.js"
+
+
+def test_the_root_leads_here_and_a_token_is_asked_for(screens: Screens, api: Live) -> None:
+    page = screens.open(token="")
+    page.goto(f"{api.stack.api}/")
+    assert page.url.startswith(f"{api.stack.api}/v1/dashboard")
+    page.get_by_label("Access token").fill("not-a-token")
+    page.get_by_role("button", name="Use this token").click()
+    expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
+
+
+def test_a_reader_sees_no_buttons_and_no_other_tenant(screens: Screens, scene: Scene, api: Live) -> None:
+    page = screens.open(f"jobs/{scene.queued}", token=api.token(tenant=TENANT, scope="orch:read"))
+    expect(page.get_by_role("tab", name="Timeline")).to_be_visible()
+    expect(page.get_by_role("button", name="Cancel")).to_have_count(0)
+    expect(page.get_by_text("tenant tenant_a").first).to_be_visible()
+    other = screens.open(f"jobs/{scene.queued}", token=api.token(tenant="another"))
+    expect(other.get_by_role("alert")).to_contain_text("JOB_NOT_FOUND")
+
+
+def test_a_missing_scope_is_explained(screens: Screens, api: Live) -> None:
+    page = screens.open("quotas", token=api.token(tenant=TENANT, scope="orch:quota"))
+    expect(page.get_by_role("alert")).to_contain_text("Your token does not allow this")
+
+
+def answer(status: int, code: str, **headers: str) -> Any:
+    """A handler of a route that refuses each request like this."""
+    body = {"code": code, "detail": f"the detail of {code}", "errors": [], "correlation_id": "corr-1"}
+
+    def refuse(route: Route) -> None:
+        route.fulfill(status=status, headers=headers, content_type="application/problem+json", body=json.dumps(body))
+
+    return refuse
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "title"),
+    [(429, "TOO_MANY", "Too many requests"), (503, "LEDGER_UNAVAILABLE", "Temporarily unavailable")],
+)
+def test_a_refusal_has_detail_code_and_retry(
+    screens: Screens, scene: Scene, status: int, code: str, title: str
+) -> None:
+    page = screens.open("submit")
+    page.route("**/v1/jobs?**", answer(status, code, **{"Retry-After": "7"}))
+    page.get_by_role("link", name="Jobs").click()
+    alert = page.get_by_role("alert")
+    expect(alert).to_contain_text(title)
+    expect(alert).to_contain_text(f"the detail of {code}")
+    expect(alert).to_contain_text("7 seconds")
+    expect(alert).to_contain_text("corr-1")
+    page.unroute("**/v1/jobs?**")
+    alert.get_by_role("button", name="Retry").click()
+    expect(page.get_by_role("link", name=scene.retried[:12])).to_be_visible()
+
+
+def test_a_lost_connection_and_a_gap(screens: Screens, scene: Scene) -> None:
+    """The rows stay; the page says that it reconnects; after a gap the list is read again."""
+    page = screens.open(f"jobs?tenant={TENANT}")
+    expect(page.get_by_text("Live")).to_be_visible()
+    page.route("**/v1/dashboard/events**", lambda route: route.abort())
+    expect(page.get_by_text("Reconnecting")).to_be_visible()
+    expect(page.get_by_role("link", name=scene.retried[:12])).to_be_visible()
+    page.unroute("**/v1/dashboard/events**")
+    gap = 'retry: 60000\n\nid: x\nevent: gap\ndata: {"earliest": "x"}\n\n'
+    page.route("**/v1/dashboard/events**", lambda route: route.fulfill(content_type="text/event-stream", body=gap))
+    with page.expect_request("**/v1/jobs?**"):
+        expect(page.get_by_text("Live")).to_be_visible()
+
+
+VIEWS = ("overview", "jobs", "jobs/{job}", "jobs/{job}?tab=steps", "quotas", "incidents", "submit")
+
+
+def faults(page: Page) -> list[str]:
+    found = page.evaluate("axe.run(document, {resultTypes: ['violations']})")["violations"]
+    return [f"{each['id']}: {each['nodes'][0]['html'][:200]} {each['nodes'][0]['failureSummary']}" for each in found]
+
+
+@pytest.mark.parametrize(("scheme", "width"), [("light", 360), ("dark", 1280)])
+def test_every_view_is_accessible_and_fits(screens: Screens, scene: Scene, scheme: Any, width: int) -> None:
+    page = screens.open(width=width, color_scheme=scheme, bypass_csp=True)
+    page.evaluate(AXE.read_text())
+    found = {}
+    for view in VIEWS:
+        target = view.format(job=scene.retried)
+        page.evaluate("target => { location.hash = `#/${target}` }", target)
+        page.get_by_role("heading", level=1).first.wait_for()
+        page.locator(".skeleton").first.wait_for(state="detached")
+        assert page.evaluate("document.documentElement.scrollWidth") <= width, view
+        found[view] = faults(page)
+    assert found == {view: [] for view in VIEWS}
