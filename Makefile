@@ -2,7 +2,7 @@
 # Every recipe line is one plain command, so that make runs it itself and a SIGTERM to make reaches it.
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup setup-dev demo up reset test test-long generate docs lock bench bench-peers bench-bus bench-host chaos soak lint clean
+.PHONY: help setup setup-dev demo up reset test test-long generate docs screenshots lock bench bench-peers bench-bus bench-host chaos soak lint clean
 
 PY := .venv/bin/python
 
@@ -54,6 +54,9 @@ generate: setup-dev ## write what is made from the code: tables of docs/, API do
 
 docs: setup-dev ## build the site of docs/ into site/; a broken link or a page that the navigation lacks is an error
 	@$(PY) -m mkdocs build --strict
+
+screenshots: setup-dev ## take the pictures of docs/guides/dashboard.md with a browser, in light and dark
+	@$(PY) -m tests.dashboard.screenshots
 
 lock: setup-dev ## write the hashes of what is deployed, for the versions in constraints.txt; it asks the package index
 	@$(PY) -m scripts.lock

@@ -26,7 +26,7 @@ export function exact(at, { date = true, milliseconds = true } = {}) {
 export function duration(seconds) {
   if (seconds < 0.0005) return "0 s";
   if (seconds < 1) return `${Number(seconds.toPrecision(2))} s`;
-  if (seconds < 60) return `${seconds.toFixed(seconds < 10 ? 1 : 0)} s`;
+  if (seconds < 60) return `${Number(seconds.toFixed(seconds < 10 ? 1 : 0))} s`;
   const first = UNITS.findIndex(([, size]) => seconds >= size);
   const [unit, size] = UNITS[first];
   const whole = Math.floor(seconds / size);

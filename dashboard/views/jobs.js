@@ -85,6 +85,9 @@ function Why({ job }) {
   return html`<span class="clip" title=${words}>${words}</span>`;
 }
 
+/** The first label, and how many more there are. */
+const Labels = ({ labels }) => labels.length > 0 && html`<span class="chip clip" title=${labels.map((each) => each.join(":")).join("\n")}>${labels[0].join(":")}</span>${labels.length > 1 ? html`<span class="muted">+${labels.length - 1}</span>` : ""}`;
+
 function Row({ job, showTenant, marked, onMark }) {
   return html`
     <span role="cell" class="c-mark">${onMark && html`<input type="checkbox" aria-label=${`Select ${job.jobId}`} checked=${marked} onClick=${onMark} />`}</span>
@@ -93,7 +96,7 @@ function Row({ job, showTenant, marked, onMark }) {
     <span role="cell" class="c-type clip" title=${job.request_type}>${job.request_type}</span>
     ${showTenant && html`<span role="cell" class="c-tenant clip" title=${job.tenant_id}>${job.tenant_id}</span>`}
     <span role="cell" class="c-why muted"><${Why} job=${job} /></span>
-    <span role="cell" class="c-labels">${Object.entries(job.labels).slice(0, 2).map(([key, value]) => html`<span key=${key} class="chip clip" title=${`${key}:${value}`}>${key}:${value}</span>`)}</span>
+    <span role="cell" class="c-labels"><${Labels} labels=${Object.entries(job.labels)} /></span>
     <span role="cell" class="c-age muted"><${Time} at=${job.created_at} /></span>`;
 }
 

@@ -87,7 +87,7 @@ function Quota({ quota, open, onChange }) {
         <p class="muted small">In effect: ${limits(quota.in_force)}${quota.ruled_by && quota.ruled_by !== "own" ? ` (from ${quota.ruled_by})` : ""}.${quota.next_start_at ? ` The next start: ${exact(quota.next_start_at)}.` : ""}</p>
         <h3>Log</h3><${Log} quota=${quota} /></section>
       ${quota.tenant && quota.tenant !== "*" && html`<section class="card"><header><h2>Jobs by hour</h2></header><${Usage} name=${quota.tenant} /></section>`}
-      <section class="card"><${CopyAs} curl=${curlOf(listWaiting, key)} lucius=${luciusOf("quota", "show", ...Object.entries(key).filter(([name, value]) => name !== "gate" && value).flatMap(([name, value]) => [`--${name === "name" ? "gate" : name}`, value]))} /></section>
+      <div><${CopyAs} curl=${curlOf(listWaiting, key)} lucius=${luciusOf("quota", "show", ...Object.entries(key).filter(([name, value]) => name !== "gate" && value).flatMap(([name, value]) => [`--${name === "name" ? "gate" : name}`, value]))} /></div>
     </div>`}
   </article>`;
 }
