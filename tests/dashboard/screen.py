@@ -19,13 +19,20 @@ class Screens:
 
     def __init__(self, browser: Browser, api: Live) -> None:
         self._browser = browser
+        # one context, so that only the first page loads the files
+        self._shared = browser.contexts[0] if browser.contexts else browser.new_context()
         self._api = api
         self._pages: list[Page] = []
         self.complaints: list[str] = []
 
     def open(self, path: str = "jobs", *, token: str | None = None, width: int = 1280, **context: Any) -> Page:
         """The page at `#/path`. `token`: default one of an operator of all tenants; "": nobody is signed in."""
-        page = self._browser.new_page(viewport={"width": width, "height": 800}, **context)
+        page = (
+            self._browser.new_page(viewport={"width": width, "height": 800}, **context)
+            if context
+            else self._shared.new_page()
+        )
+        page.set_viewport_size({"width": width, "height": 800})
         page.set_default_timeout(DEADLINE_MS)
         page.on("console", lambda line: self._hear(line.text) if line.type in ("error", "warning") else None)
         page.on("pageerror", lambda error: self.complaints.append(str(error)))

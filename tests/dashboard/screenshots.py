@@ -109,7 +109,9 @@ def stage(folder: Path) -> Iterator[tuple[RunningStack, Stage]]:
         stack.stop()
 
 
-def take(browser: Browser, base: str, name: str, path: str, scheme: Any, *, width: int = 1280, height: int = 800) -> None:
+def take(
+    browser: Browser, base: str, name: str, path: str, scheme: Any, *, width: int = 1280, height: int = 800
+) -> None:
     page = browser.new_page(viewport={"width": width, "height": height}, color_scheme=scheme)
     page.goto(f"{base}/v1/dashboard#/{path}")
     page.get_by_role("heading", level=1).wait_for()
@@ -121,7 +123,11 @@ def take(browser: Browser, base: str, name: str, path: str, scheme: Any, *, widt
 
 
 def main() -> None:
-    with tempfile.TemporaryDirectory() as folder, stage(Path(folder)) as (stack, played), sync_playwright() as playwright:
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        stage(Path(folder)) as (stack, played),
+        sync_playwright() as playwright,
+    ):
         shown = play(played)
         quota = stack.get("/v1/quotas", tenant="fabrikam")["quotas"][0]["id"]
         pictures = {

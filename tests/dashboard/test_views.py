@@ -102,9 +102,9 @@ def test_the_bars_have_the_numbers_of_the_receipt(screens: Screens, scene: Scene
             }""",
             [f"{api.stack.api}/v1/dashboard/assets/{spans}", job["steps"], events["events"], receipt["until"]],
         )
-        told = {name: value for name, value in receipt["total"].items() if value >= 0.002}
-        assert {name: pytest.approx(value, abs=0.005) for name, value in told.items()} == {
-            name: value for name, value in drawn.items() if name in told
+        expected = {name: value for name, value in receipt["total"].items() if value >= 0.002}
+        assert {name: pytest.approx(value, abs=0.005) for name, value in expected.items()} == {
+            name: value for name, value in drawn.items() if name in expected
         }, job_id
 
 
@@ -166,7 +166,7 @@ def test_many_jobs_at_once(screens: Screens, api: Live) -> None:
     assert {operator.get(f"/v1/jobs/{each}").json()["status"] for each in jobs} <= {"CANCELLING", "CANCELLED"}
 
 
-def test_the_overview_says_what_is_wrong(screens: Screens, scene: Scene) -> None:
+def test_the_overview_names_the_fault(screens: Screens, scene: Scene) -> None:
     page = screens.open("overview")
     expect(page.get_by_role("heading", name="Services")).to_be_visible()
     expect(page.locator(".problem").first).to_be_visible()
@@ -214,7 +214,7 @@ def test_a_form_submits_a_job(screens: Screens, scene: Scene) -> None:
 
 
 def test_hostile_text_stays_text(screens: Screens, scene: Scene, api: Live) -> None:
-    """In the list, on the job's page, in its events and in the incident; nothing is executed, nothing breaks the layout."""
+    """In the list, on the job's page, in its events and in the incident; nothing is executed, and the layout holds."""
     for path in ("jobs", f"jobs/{scene.failed}", f"jobs/{scene.failed}?tab=events", "incidents"):
         page = screens.open(path)
         page.get_by_text("<script>").first.wait_for()
