@@ -12,7 +12,8 @@ import { duration, now, Time } from "../parts/time.js";
 const TILES = [["WAITING_FOR_JOBS"], ["THROTTLED"], ["QUEUED"], ["IN_PROGRESS"], ["PAUSED", "PAUSING"], ["CANCELLING"]];
 const COLORS = { ok: "good", warning: "stopped", critical: "bad" };
 const TARGETS = {
-  incident: (id) => link(["incidents", id]),
+  // one problem may stand for several incidents
+  incident: (id) => link(id ? ["incidents", id] : ["incidents"]),
   quota: (id) => link(["quotas"], { quota: id }),
   service: (id) => link(["overview"], { at: `service-${id}` }),
   failures: (id) => link(["jobs"], { filter: "status=FAILED_FINAL since=1h" }),

@@ -106,3 +106,24 @@ def test_every_view_is_accessible_and_fits(screens: Screens, scene: Scene, schem
         assert page.evaluate("document.documentElement.scrollWidth") <= width, view
         found[view] = faults(page)
     assert found == {view: [] for view in VIEWS}
+
+
+@pytest.mark.long
+def test_ten_thousand_jobs_are_a_few_rows_of_the_document(screens: Screens) -> None:
+    """To the last row and back, the document has the rows in view and a few more."""
+
+    def jobs(route: Route) -> None:
+        line = {"tenant_id": TENANT, "request_type": "OCR", "status": "SUCCEEDED", "current_step_id": None, "seq": 5}
+        times = {"labels": {"batch": "one"}, "created_at": "2026-01-27T10:00:00Z", "links": {}}
+        lines = [{"jobId": f"job_{number:032x}", **line, **times} for number in range(10_000)]
+        route.fulfill(json={"jobs": lines, "next": None, "partial": False})
+
+    page = screens.open("submit")
+    page.route("**/v1/jobs?**", jobs)
+    page.get_by_role("link", name="Jobs").click()
+    rows = page.locator(".vlist-body > .vlist-row")
+    for end in (True, False):
+        page.locator(".vlist").evaluate("(list, end) => { list.scrollTop = end ? list.scrollHeight : 0 }", end)
+        page.get_by_role("link", name=f"job_{9_999 if end else 0:032x}"[:12]).first.wait_for()
+        expect(page.locator(f'[aria-rowindex="{10_001 if end else 2}"]')).to_be_visible()
+        assert rows.count() < 60
