@@ -27,7 +27,7 @@ export default function Chart({ times, series, label, height = 180, bar = 60 }) 
         width, height, cursor: { show: false }, legend: { show: false },
         tzDate: (at) => (local.value ? new Date(at * 1000) : uPlot.tzDate(new Date(at * 1000), "Etc/UTC")),
         scales: { x: { time: true, range: [times[0] - bar, times.at(-1) + bar] }, y: { range: (_, __, most) => [0, Math.max(4, Math.ceil((most ?? 1) * 1.1))] } },
-        axes: [{ ...axis, size: 28, space: 90, values: [[60, "{HH}:{mm}", null, null, null, null, null, null, 1]] }, { ...axis, size: 40, incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 5000] }],
+        axes: [{ ...axis, size: 28, space: 90, incrs: [60, 300, 600, 900, 1800, 3600, 7200, 21600, 86400], values: [[60, "{HH}:{mm}", null, null, null, null, null, null, 1]] }, { ...axis, size: 40, incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 5000] }],
         // the tallest first, so that the shorter ones are drawn over it
         series: [{}, ...series.map((each) => ({ fill: color(each.color), stroke: color(each.color), width: 0, points: { show: false }, paths: uPlot.paths.bars({ size: [0.8, 24] }) })).reverse()],
       }, [times, ...stacked.reverse()], box.current);
