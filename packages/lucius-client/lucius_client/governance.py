@@ -191,7 +191,7 @@ class Governance(ABC):
     def dashboard_metrics(self, *, tenant: str | None = None) -> DashboardMetrics:
         """The overview of a tenant. Default: that of the token, else all tenants.
 
-        `health` says in one sentence what is wrong; `problems` have the command that comes next.
+        `health` names the worst problem in one sentence; each of `problems` has the command that comes next.
         """
         return self._call(overview_calls.dashboard_metrics(tenant))
 
