@@ -10,6 +10,7 @@ import signal
 from collections.abc import Callable
 
 from aiohttp import web
+from aiohttp.typedefs import Middleware
 
 from servicebus_emulator.foreign_pages import refuse_foreign_pages
 
@@ -20,14 +21,16 @@ async def serve(
     application: web.Application,
     port: int,
     *,
+    pages: Middleware | None = None,
     listening: Callable[[str], None] = lambda url: None,
     shutdown_timeout_s: float = 60.0,
 ) -> int:
     """`listening` is called with the URL before the ready line is printed. A second signal ends the program at once.
+    `pages` replaces the middleware that refuses foreign pages.
 
     Returns the exit code. Raises OSError where the port cannot be listened on.
     """
-    application.middlewares.insert(0, refuse_foreign_pages())
+    application.middlewares.insert(0, pages or refuse_foreign_pages())
     runner = web.AppRunner(application, access_log=None, shutdown_timeout=shutdown_timeout_s)
     await runner.setup()
     try:

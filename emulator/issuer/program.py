@@ -1,4 +1,4 @@
-"""The issuer as a program: discovery, keys, `POST /token` (RFC 6749 4.4), `POST /rotate`."""
+"""The issuer as a program: discovery, keys, `/authorize`, `POST /token` (RFC 6749 4.1 and 4.4), `POST /rotate`."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ import json
 import secrets
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import jwt
 from aiohttp import web
 
+from emulator.issuer import page
+from emulator.issuer.authorization import DISCOVERY, Codes, UnknownClient, allow_sign_in_pages, sign_in_of
 from emulator.issuer.key_file import KeyFile, KeyFileError
 from emulator.serving import serve
 
@@ -40,7 +42,7 @@ def run(args: argparse.Namespace) -> int:
 
 async def _serve(args: argparse.Namespace) -> int:
     issuer = Issuer(KeyFile(args.data), audience=args.audience, tenant_claim=args.tenant_claim, clock=time.time)
-    return await serve(issuer.application(), args.port, listening=issuer.set_url)
+    return await serve(issuer.application(), args.port, pages=allow_sign_in_pages(), listening=issuer.set_url)
 
 
 class Issuer:
@@ -52,6 +54,7 @@ class Issuer:
         self._audience = audience
         self._tenant_claim = tenant_claim
         self._clock = clock
+        self._codes = Codes(clock)
 
     def set_url(self, url: str) -> None:
         """Sets the address of the issuer, which is known once it listens."""
@@ -59,8 +62,10 @@ class Issuer:
 
     def application(self) -> web.Application:
         app = web.Application()
-        app.router.add_get("/.well-known/openid-configuration", self._discovery)
+        app.router.add_get(DISCOVERY, self._discovery)
         app.router.add_get("/keys", self._jwks)
+        app.router.add_get("/authorize", self._authorize)
+        app.router.add_post("/authorize", self._choose)
         app.router.add_post("/token", self._token)
         app.router.add_post("/rotate", self._rotate)
         return app
@@ -70,10 +75,14 @@ class Issuer:
             {
                 "issuer": self.url,
                 "jwks_uri": f"{self.url}/keys",
+                "authorization_endpoint": f"{self.url}/authorize",
                 "token_endpoint": f"{self.url}/token",
-                "grant_types_supported": ["client_credentials"],
+                "grant_types_supported": ["authorization_code", "client_credentials"],
+                "code_challenge_methods_supported": ["S256"],
+                "authorization_response_iss_parameter_supported": True,
                 "token_endpoint_auth_methods_supported": ["none"],
-                "response_types_supported": [],
+                "response_types_supported": ["code"],
+                "response_modes_supported": ["query", "fragment"],
                 "subject_types_supported": ["public"],
                 "id_token_signing_alg_values_supported": ["RS256"],
             }
@@ -85,45 +94,94 @@ class Issuer:
     async def _rotate(self, request: web.Request) -> web.Response:
         return web.json_response({"kid": self._keys.rotate()})
 
+    async def _authorize(self, request: web.Request) -> web.Response:
+        """The page of a request that can be granted; an error of any other leads back, or is shown."""
+        try:
+            sign_in = sign_in_of(request.query)
+        except UnknownClient as reason:
+            return _page(page.refusal_page(str(reason)), 400)
+        if sign_in.error:
+            return sign_in.response(self.url, error=sign_in.error)
+        return _page(page.authorize_page(sign_in, request.query, _LIFETIME_S))
+
+    async def _choose(self, request: web.Request) -> web.Response:
+        """The page's form: the parameters of the request, and the choice."""
+        form = await request.post()
+        try:
+            sign_in = sign_in_of(form)
+        except UnknownClient as reason:
+            return _page(page.refusal_page(str(reason)), 400)
+        if sign_in.error or "deny" in form:
+            return sign_in.response(self.url, error=sign_in.error or "access_denied")
+        choice = {name: str(form.get(name, "")) for name in ("tenant", "expires_in")}
+        choice["scope"] = " ".join(map(str, form.getall("granted_scope", [])))
+        choice["roles"] = " ".join(map(str, form.getall("role", [])))
+        if wrong := _wrong(choice):
+            return _page(page.refusal_page(wrong), 400)
+        return sign_in.response(self.url, code=self._codes.issue(sign_in, choice))
+
     async def _token(self, request: web.Request) -> web.Response:
         form = {name: value for name, value in (await request.post()).items() if isinstance(value, str)}
-        if form.get("grant_type") != "client_credentials":
-            return _error_response("unsupported_grant_type", "send grant_type=client_credentials as a form")
-        lifetime = form.get("expires_in", str(_LIFETIME_S))
-        if not lifetime.isdecimal() or not 1 <= int(lifetime) <= _MAX_LIFETIME_S:
-            return _error_response("invalid_request", f"expires_in must be seconds from 1 to {_MAX_LIFETIME_S}")
-        further = _object(form.get("claims", "{}"))
-        if further is None:
-            return _error_response("invalid_request", f"claims must be a JSON object without {', '.join(_OWN_CLAIMS)}")
-        if not form.get("tenant") and not form.get("roles") and not further:
-            detail = "send tenant=..., roles=... for an operator of all tenants, or claims={...}"
-            return _error_response("invalid_request", detail)
-        now = int(self._clock())
-        claims: dict[str, object] = {
-            "iss": self.url,
-            "aud": self._audience,
-            "sub": form.get("subject") or f"local:{form.get('tenant') or 'operator'}",
-            "iat": now,
-            "nbf": now,
-            "exp": now + int(lifetime),
-            "jti": secrets.token_hex(16),
-            "scp": " ".join(form.get("scope", "").split()),
-        }
+        match form.get("grant_type"):
+            case "client_credentials":
+                if wrong := _wrong(form):
+                    return _error_response("invalid_request", wrong)
+                return self._granted(form)
+            case "authorization_code":
+                found = self._codes.redeem(form)
+                if found is None:
+                    detail = "the code is unknown, used or expired, or client, redirect_uri or verifier are not its own"
+                    return _error_response("invalid_grant", detail)
+                sign_in, choice = found
+                own = {"aud": sign_in.client, **({"nonce": sign_in.nonce} if sign_in.nonce else {})}
+                id_token = self._signed(choice, own) if "openid" in sign_in.scopes else None
+                return self._granted(choice, **({"id_token": id_token} if id_token else {}))
+            case _:
+                detail = "send grant_type=client_credentials or grant_type=authorization_code as a form"
+                return _error_response("unsupported_grant_type", detail)
+
+    def _granted(self, form: dict[str, str], **members: str) -> web.Response:
+        """The token of a form in which nothing is wrong."""
+        scope = " ".join(form.get("scope", "").split())
+        claims: dict[str, object] = {"aud": self._audience, "jti": secrets.token_hex(16), "scp": scope}
         if tenant := form.get("tenant"):
             claims[self._tenant_claim] = tenant
         if roles := form.get("roles", "").split():
             claims["roles"] = roles
-        claims |= further
+        claims |= _object(form.get("claims", "{}")) or {}
+        body = {
+            "access_token": self._signed(form, claims),
+            "token_type": "Bearer",
+            "expires_in": _lifetime_of(form),
+            "scope": claims["scp"],
+            **members,
+        }
+        return web.json_response(body, headers={"Cache-Control": "no-store"})
+
+    def _signed(self, form: dict[str, str], claims: Mapping[str, object]) -> str:
+        now = int(self._clock())
+        subject = form.get("subject") or f"local:{form.get('tenant') or 'operator'}"
+        times = {"iat": now, "nbf": now, "exp": now + (_lifetime_of(form) or 0)}
         kid, key = self._keys.signing
-        return web.json_response(
-            {
-                "access_token": jwt.encode(claims, key, algorithm="RS256", headers={"kid": kid}),
-                "token_type": "Bearer",
-                "expires_in": int(lifetime),
-                "scope": claims["scp"],
-            },
-            headers={"Cache-Control": "no-store"},
-        )
+        return jwt.encode({"iss": self.url, "sub": subject, **times, **claims}, key, "RS256", headers={"kid": kid})
+
+
+def _wrong(form: dict[str, str]) -> str | None:
+    """Why no token is made of a form."""
+    if _lifetime_of(form) is None:
+        return f"expires_in must be seconds from 1 to {_MAX_LIFETIME_S}"
+    further = _object(form.get("claims", "{}"))
+    if further is None:
+        return f"claims must be a JSON object without {', '.join(_OWN_CLAIMS)}"
+    if not form.get("tenant") and not form.get("roles") and not further:
+        return "send tenant=..., roles=... for an operator of all tenants, or claims={...}"
+    return None
+
+
+def _lifetime_of(form: dict[str, str]) -> int | None:
+    """Seconds; None: wrong."""
+    text = form.get("expires_in", str(_LIFETIME_S))
+    return int(text) if text.isdecimal() and 1 <= int(text) <= _MAX_LIFETIME_S else None
 
 
 def _object(text: str) -> dict[str, object] | None:
@@ -133,6 +191,10 @@ def _object(text: str) -> dict[str, object] | None:
     except (ValueError, RecursionError):
         return None
     return claims if isinstance(claims, dict) and not claims.keys() & set(_OWN_CLAIMS) else None
+
+
+def _page(text: str, status: int = 200) -> web.Response:
+    return web.Response(text=text, status=status, content_type="text/html", headers=page.HEADERS)
 
 
 def _error_response(error: str, description: str) -> web.Response:
