@@ -18,7 +18,7 @@ export class ApiError extends Error {
 
 const words = (text) => text.split(" ").filter(Boolean);
 
-function call(method, path, query = "", body = "") {
+function call(method, path, query = "", body = "", scope = method === "GET" ? "orch:read" : "orch:operate") {
   const inQuery = words(query);
   const inBody = words(body);
   const send = async (values = {}, options = {}) => {
@@ -36,6 +36,8 @@ function call(method, path, query = "", body = "") {
     if (init.body) init.headers["Content-Type"] = "application/json";
     return { url: `${BASE}${filled}${search ? `?${search}` : ""}`, init };
   };
+  /** The scope that a token needs for this call. */
+  send.scope = scope;
   return send;
 }
 
@@ -72,7 +74,7 @@ export const cancelJob = call("POST", "/v1/jobs/{jobId}:cancel", "", "reason");
 export const pauseJob = call("POST", "/v1/jobs/{jobId}:pause", "", "reason");
 export const resumeJob = call("POST", "/v1/jobs/{jobId}:resume", "", "reason");
 export const redriveJob = call("POST", "/v1/jobs/{jobId}:redrive", "", "reason ignoreDependencies withDependants");
-export const admitJob = call("POST", "/v1/jobs/{jobId}:admit", "", "reason");
+export const admitJob = call("POST", "/v1/jobs/{jobId}:admit", "", "reason", "orch:quota");
 export const changePriority = call("PATCH", "/v1/jobs/{jobId}", "", "priority reason");
 export const createBulk = call("POST", "/v1/bulk", "", "action filter reason dryRun");
 export const getBulk = call("GET", "/v1/bulk/{bulkId}", "tenant");
@@ -82,11 +84,11 @@ export const getRouting = call("GET", "/v1/routing", "tenant doc_id mode");
 export const listQuotas = call("GET", "/v1/quotas", "tenant type source name limit cursor");
 export const listWaiting = call("GET", "/v1/quotas/{gate}/waiting", "tenant type source name limit cursor");
 export const listQuotaLog = call("GET", "/v1/quotas/{gate}/log", "tenant type source name limit cursor");
-export const changeQuota = call("PATCH", "/v1/quotas/{gate}", "tenant type source name dryRun", "*");
-export const resetBreaker = call("POST", "/v1/quotas/{gate}:reset", "tenant type source name", "*");
-export const holdQuota = call("POST", "/v1/limits/pause", "", "*");
-export const throttleQuota = call("POST", "/v1/limits/throttle", "", "*");
-export const resumeQuota = call("POST", "/v1/limits/resume", "", "*");
+export const changeQuota = call("PATCH", "/v1/quotas/{gate}", "tenant type source name dryRun", "*", "orch:quota");
+export const resetBreaker = call("POST", "/v1/quotas/{gate}:reset", "tenant type source name", "*", "orch:quota");
+export const holdQuota = call("POST", "/v1/limits/pause", "", "*", "orch:quota");
+export const throttleQuota = call("POST", "/v1/limits/throttle", "", "*", "orch:quota");
+export const resumeQuota = call("POST", "/v1/limits/resume", "", "*", "orch:quota");
 export const getUsage = call("GET", "/v1/usage", "tenant since by");
 export const listIncidents = call("GET", "/v1/incidents", "tenant_id state kind request_type since until limit cursor");
 export const listDeadLetters = call("GET", "/v1/deadletters", `${FILTER} limit cursor`);
@@ -94,14 +96,14 @@ export const resolveIncident = call("POST", "/v1/incidents/{incidentId}:resolve"
 export const retryIncident = call("POST", "/v1/incidents/{incidentId}:retry", "", "reason");
 export const dismissIncident = call("POST", "/v1/incidents/{incidentId}:dismiss", "", "reason");
 export const dismissDeadLetter = call("POST", "/v1/deadletters/{jobId}:dismiss", "", "reason");
-export const getRejected = call("GET", "/v1/rejected/{rejectedId}");
-export const redriveRejected = call("POST", "/v1/rejected/{rejectedId}:redrive");
-export const listWebhooks = call("GET", "/v1/webhooks", "tenant_id");
-export const listDeliveries = call("GET", "/v1/webhooks/{hookId}/deliveries", "tenant_id state limit cursor");
-export const testWebhook = call("POST", "/v1/webhooks/{hookId}:test", "tenant_id");
-export const resumeWebhook = call("POST", "/v1/webhooks/{hookId}:resume", "tenant_id");
-export const redeliver = call("POST", "/v1/webhooks/{hookId}/deliveries/{number}:redeliver", "tenant_id name");
-export const listRejected = call("GET", "/v1/rejected", "date limit cursor");
+export const getRejected = call("GET", "/v1/rejected/{rejectedId}", "", "", "orch:admin");
+export const redriveRejected = call("POST", "/v1/rejected/{rejectedId}:redrive", "", "", "orch:admin");
+export const listWebhooks = call("GET", "/v1/webhooks", "tenant_id", "", "orch:admin");
+export const listDeliveries = call("GET", "/v1/webhooks/{hookId}/deliveries", "tenant_id state limit cursor", "", "orch:admin");
+export const testWebhook = call("POST", "/v1/webhooks/{hookId}:test", "tenant_id", "", "orch:admin");
+export const resumeWebhook = call("POST", "/v1/webhooks/{hookId}:resume", "tenant_id", "", "orch:admin");
+export const redeliver = call("POST", "/v1/webhooks/{hookId}/deliveries/{number}:redeliver", "tenant_id name", "", "orch:admin");
+export const listRejected = call("GET", "/v1/rejected", "date limit cursor", "", "orch:admin");
 export const listProtocols = call("GET", "/v1/protocols");
 export const getProtocol = call("GET", "/v1/protocols/{protocolId}");
 export const getSchema = call("GET", "/v1/schemas/{name}");

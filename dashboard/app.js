@@ -3,7 +3,8 @@ import { html, render, useEffect, useRef, useState } from "./parts/html.js";
 import { helpOpen, useKeys } from "./parts/keys.js";
 import { connection } from "./parts/live.js";
 import { go, link, route, setQuery, tenant } from "./parts/route.js";
-import { ownTenant, refused, signIn, subject, token } from "./parts/session.js";
+import { submitJob } from "./api.js";
+import { may, ownTenant, refused, signIn, subject, token } from "./parts/session.js";
 import { local } from "./parts/time.js";
 import { JobPage } from "./views/job.js";
 import { Jobs } from "./views/jobs.js";
@@ -26,7 +27,7 @@ const lazy = {
 function Navigation({ current }) {
   return html`<nav class="nav" aria-label="Views">
     <a class="brand" href=${link(["overview"])}><svg viewBox="0 0 32 32" aria-hidden="true"><rect width="32" height="32" rx="8" fill="var(--accent)" /><path d="M10 7v18h13" fill="none" stroke="#fff" stroke-width="3.5" stroke-linecap="round" stroke-linejoin="round" /><circle cx="21" cy="12" r="4" fill="#c7d2fe" /></svg><span>LUCIUS</span></a>
-    ${Object.entries(VIEWS).map(([name, [title, path]]) => html`<a key=${name} href=${link([name])} aria-current=${current === name ? "page" : undefined}>
+    ${Object.entries(VIEWS).filter(([name]) => name !== "submit" || may(submitJob)).map(([name, [title, path]]) => html`<a key=${name} href=${link([name])} aria-current=${current === name ? "page" : undefined}>
       <svg viewBox="0 0 16 16" aria-hidden="true"><path d=${path} fill="none" stroke="currentColor" stroke-width="1.6" stroke-linejoin="round" stroke-linecap="round" /></svg><span>${title}</span></a>`)}
     <a class="nav-foot" href="docs"><svg viewBox="0 0 16 16" aria-hidden="true"><path d="M3 2h10v12H3zM6 5h4M6 8h4" fill="none" stroke="currentColor" stroke-width="1.6" stroke-linejoin="round" stroke-linecap="round" /></svg><span>API</span></a>
   </nav>`;

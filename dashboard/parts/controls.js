@@ -21,8 +21,7 @@ const PRIORITIES = ["low", "normal", "high", "emergency"];
 export function Controls({ job, onDone }) {
   const [open, setOpen] = useState(null);
   const [priority, setPriority] = useState(job.priority);
-  if (!may("orch:operate")) return null;
-  const possible = ACTIONS.filter((each) => each.states.includes(job.status) && !(each.name === "redrive" && job.redriven_by));
+  const possible = ACTIONS.filter((each) => may(each.send) && each.states.includes(job.status) && !(each.name === "redrive" && job.redriven_by));
   const values = { jobId: job.jobId, ...(open?.name === "priority" ? { priority } : {}) };
   const run = async (reason) => {
     const done = await open.send({ ...values, reason });

@@ -4,7 +4,7 @@ import { changeQuota, holdQuota, resetBreaker, resumeQuota, throttleQuota } from
 import { CopyButton, curlOf } from "./copy.js";
 import { ActionDialog } from "./dialog.js";
 import { ErrorState, Skeleton, useLoad } from "./load.js";
-import { may } from "./session.js";
+import { may, operatesAll } from "./session.js";
 
 const LIMITS = { max_active: "Active jobs at most", max_per_hour: "Starts an hour at most" };
 
@@ -43,8 +43,10 @@ export function QuotaActions({ quota, keys, onDone }) {
   // a change that another operator made meanwhile is not overwritten
   const headers = open === "limits" ? { "If-Match": quota.etag } : {};
   const everyTenant = quota.tenant === "*";
-  const offered = Object.keys(actions).filter((name) => ({ hold: !quota.hold && !everyTenant, throttle: !everyTenant, resume: Boolean(quota.hold || quota.throttle), reset: ["OPEN", "HALF_OPEN"].includes(quota.breaker?.state) })[name] ?? true);
-  if (!may("orch:quota")) return null;
+  // a tenant's own caller may hold and throttle; other changes are an operator's
+  const own = ["hold", "throttle", "resume"];
+  const offered = Object.keys(actions).filter((name) => (operatesAll.value || (!everyTenant && own.includes(name))) && ({ hold: !quota.hold && !everyTenant, throttle: !everyTenant, resume: Boolean(quota.hold || quota.throttle), reset: ["OPEN", "HALF_OPEN"].includes(quota.breaker?.state) }[name] ?? true));
+  if (!may(changeQuota)) return null;
   const input = (name) => html`<label class="field" key=${name}>${LIMITS[name]}<input type="number" min="0" value=${values[name]} placeholder="no limit" onInput=${(event) => setValues({ ...values, [name]: event.target.value })} /></label>`;
   const run = async (reason) => {
     const [send, sent] = actions[open][1](reason);

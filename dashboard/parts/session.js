@@ -15,19 +15,29 @@ const claims = computed(() => {
   }
 });
 
-const granted = computed(() => {
-  const { scp, scope, roles } = claims.value;
-  return new Set([scp, scope].flatMap((each) => String(each ?? "").split(" ")).concat(roles ?? []));
+const roles = computed(() => new Set([claims.value.roles ?? []].flat()));
+
+/** As docs/reference/access.md: `orch:admin` and the roles over all tenants are given, not requested. */
+const scopes = computed(() => {
+  const { scp, scope } = claims.value;
+  const requested = [scp, scope].flatMap((each) => String(each ?? "").split(" ")).filter((each) => each !== "orch:admin");
+  return new Set([...requested, ...roles.value]);
 });
 
-/** Whether to show an action: the app checks each request in any case. */
-export const may = (scope) => !token.value || granted.value.has(scope) || granted.value.has("orch:admin");
+const overAll = (verb) => roles.value.has("orch:all-tenants") || roles.value.has(`orch:all-tenants:${verb}`);
+const tenantOfToken = computed(() => {
+  const role = [...roles.value].find((each) => String(each).startsWith("tenant:"));
+  return role ? role.slice("tenant:".length) : String(claims.value.tenant ?? claims.value.tenant_id ?? claims.value.lucius_tenant ?? "");
+});
+
+/** Whether to offer a call of the API, which checks each request in any case. A caller that only sees all tenants acts on none. */
+export const may = (call) => !token.value || (scopes.value.has(call.scope) && (!overAll("read") || overAll("operate") || Boolean(tenantOfToken.value)));
+
+/** Whether the caller acts on every tenant. */
+export const operatesAll = computed(() => !token.value || overAll("operate"));
 
 /** The tenant that the token is bound to; "" for a caller of all tenants. */
-export const ownTenant = computed(() => {
-  const all = !token.value || granted.value.has("orch:all-tenants");
-  return all ? "" : String(claims.value.tenant ?? claims.value.tenant_id ?? claims.value.lucius_tenant ?? "");
-});
+export const ownTenant = computed(() => (!token.value || overAll("read") ? "" : tenantOfToken.value));
 
 export const subject = computed(() => claims.value.preferred_username ?? claims.value.azp ?? claims.value.sub ?? "");
 

@@ -5,7 +5,7 @@ import { CopyAs, curlOf, luciusOf } from "../parts/copy.js";
 import { ActionDialog } from "../parts/dialog.js";
 import { EmptyState, ErrorState, Skeleton, useLoad } from "../parts/load.js";
 import { link, route, setQuery, tenant } from "../parts/route.js";
-import { may } from "../parts/session.js";
+import { may, ownTenant } from "../parts/session.js";
 import { Shape } from "../parts/state.js";
 import { Time } from "../parts/time.js";
 
@@ -43,7 +43,7 @@ function Incidents({ id }) {
   return html`<${List} id=${`incidents:${tenant.value}:${id}`} load=${load} items="incidents"
     empty=${html`<${EmptyState} title=${id ? "This incident is not among the newest" : "No incidents"}><p>LUCIUS opens one when a job fails for good, a breaker opens, or a service is silent.</p><//>`}>
     ${(each, reload) => html`<header><h2 class="clip"><${Mark} state=${each.state} /> <span class="mono">${each.code}</span></h2>
-      ${each.state === "OPEN" && may("orch:operate") && html`<${Actions} onDone=${reload} actions=${[
+      ${each.state === "OPEN" && may(api.resolveIncident) && html`<${Actions} onDone=${reload} actions=${[
         ...(each.kind === "JOB" ? [{ verb: "Redrive", send: api.retryIncident, values: { incidentId: each.incidentId }, text: "A new job starts at the failed step." }] : []),
         { verb: "Resolve", send: api.resolveIncident, values: { incidentId: each.incidentId }, text: "The cause is repaired. The job stays as it is." },
         { verb: "Dismiss", send: api.dismissIncident, values: { incidentId: each.incidentId }, text: "No action is needed." },
@@ -56,7 +56,7 @@ function Incidents({ id }) {
 
 const DeadLetters = () => html`<${List} id=${`dead:${tenant.value}`} load=${(options) => api.listDeadLetters({ tenant_id: tenant.value, limit: 50 }, options)} items="deadletters"
   empty=${html`<${EmptyState} title="No dead letters"><p>Jobs that failed and that no operator redrove or dismissed are listed here.</p><//>`}>
-  ${(each, reload) => html`<header><h2 class="clip mono">${each.error_code ?? each.last_error_code}</h2>${may("orch:operate") && html`<${Actions} onDone=${reload} actions=${[
+  ${(each, reload) => html`<header><h2 class="clip mono">${each.error_code ?? each.last_error_code}</h2>${may(api.redriveJob) && html`<${Actions} onDone=${reload} actions=${[
     { verb: "Redrive", send: api.redriveJob, values: { jobId: each.jobId }, reason: "optional", text: "A new job starts at the failed step and keeps earlier results." },
     { verb: "Dismiss", send: api.dismissDeadLetter, values: { jobId: each.jobId }, text: "The job stays failed and leaves this list." },
   ]} />`}</header><p class="clip-lines">${each.error_message}</p>
@@ -69,7 +69,7 @@ function Message({ id, onDone }) {
   if (!found.data) return html`<${Skeleton} rows=${3} />`;
   const { what_if: whatIf, body } = found.data;
   return html`${whatIf && html`<p><b>If it were applied now:</b> <span class="mono">${whatIf.outcome}</span> ${whatIf.why}</p>`}<pre class="mono">${body}</pre>
-    ${may("orch:operate") && html`<${Actions} onDone=${onDone} actions=${[{ verb: "Redrive message", send: api.redriveRejected, values: { rejectedId: id }, reason: "none", text: "The message is applied as if it arrived now." }]} />`}`;
+    ${may(api.redriveRejected) && html`<${Actions} onDone=${onDone} actions=${[{ verb: "Redrive message", send: api.redriveRejected, values: { rejectedId: id }, reason: "none", text: "The message is applied as if it arrived now." }]} />`}`;
 }
 
 function Rejected() {
@@ -83,17 +83,17 @@ function Rejected() {
 }
 
 const Deliveries = ({ hook }) => html`<${List} id=${`deliveries:${hook.hookId}`} load=${(options) => api.listDeliveries({ hookId: hook.hookId, tenant_id: hook.tenant, limit: 20 }, options)} items="deliveries" empty=${html`<p class="muted">No deliveries.</p>`}>
-  ${(each, reload) => html`<header><span><${Mark} state=${each.state} /> <span class="mono">${each.event_type}</span></span>${each.state !== "PENDING" && may("orch:operate") && html`<${Actions} onDone=${reload} actions=${[{ verb: "Redeliver", reason: "none", send: api.redeliver, values: { hookId: hook.hookId, number: each.number, tenant_id: hook.tenant, name: each.name }, text: "The event is sent again." }]} />`}</header>
+  ${(each, reload) => html`<header><span><${Mark} state=${each.state} /> <span class="mono">${each.event_type}</span></span>${each.state !== "PENDING" && may(api.redeliver) && html`<${Actions} onDone=${reload} actions=${[{ verb: "Redeliver", reason: "none", send: api.redeliver, values: { hookId: hook.hookId, number: each.number, tenant_id: hook.tenant, name: each.name }, text: "The event is sent again." }]} />`}</header>
     <p class="muted small">${each.jobId ? html`job ${job(each.jobId)} · ` : ""}${each.tries} tries${each.status ? ` · HTTP ${each.status}` : ""}${each.error ? ` · ${each.error}` : ""} · <${Time} at=${each.tried_at ?? each.created_at} /></p>`}
 <//>`;
 
 function Webhooks() {
   const [open, setOpen] = useState(null);
-  if (!tenant.value) return html`<${EmptyState} title="Choose a tenant"><p>Webhooks belong to one tenant. Enter its name at the top.</p><//>`;
+  if (!tenant.value && !ownTenant.value) return html`<${EmptyState} title="Choose a tenant"><p>Webhooks belong to one tenant. Enter its name at the top.</p><//>`;
   return html`<${List} id=${`hooks:${tenant.value}`} load=${(options) => api.listWebhooks({ tenant_id: tenant.value }, options)} items="webhooks" empty=${html`<${EmptyState} title="No webhooks"><p>Create one with <code class="mono">lucius webhook create URL</code>.</p><//>`}>
     ${(each, reload) => html`<header><h2 class="clip"><${Mark} state=${each.state} /> ${each.url ?? "callback URLs of jobs"}</h2><span class="buttons">
       <button class="button small" aria-expanded=${open === each.hookId} onClick=${() => setOpen(open === each.hookId ? null : each.hookId)}>Deliveries</button>
-      ${may("orch:operate") && html`<${Actions} onDone=${reload} actions=${[...(each.hookId === "default" ? [] : [{ verb: "Test", reason: "none", send: api.testWebhook, values: { hookId: each.hookId, tenant_id: each.tenant }, text: "The endpoint gets a test event." }]), ...(each.state === "SUSPENDED" ? [{ verb: "Resume", reason: "none", send: api.resumeWebhook, values: { hookId: each.hookId, tenant_id: each.tenant }, text: "Deliveries start again." }] : [])]} />`}</span></header>
+      ${may(api.testWebhook) && html`<${Actions} onDone=${reload} actions=${[...(each.hookId === "default" ? [] : [{ verb: "Test", reason: "none", send: api.testWebhook, values: { hookId: each.hookId, tenant_id: each.tenant }, text: "The endpoint gets a test event." }]), ...(each.state === "SUSPENDED" ? [{ verb: "Resume", reason: "none", send: api.resumeWebhook, values: { hookId: each.hookId, tenant_id: each.tenant }, text: "Deliveries start again." }] : [])]} />`}</span></header>
       <p class="muted small">${each.description}${each.failures > 0 ? ` · ${each.failures} failures since ${each.failing_since}` : ""}${each.succeeded_at ? html` · last success <${Time} at=${each.succeeded_at} />` : ""}</p>
       ${open === each.hookId && html`<${Deliveries} hook=${each} />`}`}
   <//>`;

@@ -1,6 +1,6 @@
 // The list of jobs: live, with a filter, and actions on many.
 import { html, useEffect, useMemo, useRef, useState } from "../parts/html.js";
-import { explainJob, listJobs, listProtocols } from "../api.js";
+import { createBulk, explainJob, listJobs, listProtocols } from "../api.js";
 import { CopyAs, curlOf, luciusOf } from "../parts/copy.js";
 import { FilterBox, parseFilter } from "../parts/filter.js";
 import { useKeys } from "../parts/keys.js";
@@ -146,14 +146,14 @@ export function Jobs() {
         ${SHORTCUTS.map(([name, value]) => html`<button key=${name} aria-pressed=${text === value} onClick=${() => setFilter(value)}>${name}</button>`)}
       </div>
     </div>
-    ${may("orch:operate") && html`<${BulkBar} filter=${filter} text=${text} marked=${marked} jobs=${jobs} more=${Boolean(found.next)} onDone=${() => (setMarked(new Set()), found.reload())} />`}
+    ${may(createBulk) && html`<${BulkBar} filter=${filter} text=${text} marked=${marked} jobs=${jobs} more=${Boolean(found.next)} onDone=${() => (setMarked(new Set()), found.reload())} />`}
     ${found.error && html`<${ErrorState} error=${found.error} retry=${found.reload} compact=${jobs.length > 0} />`}
     ${found.jobs === null && !found.error && html`<${Skeleton} rows=${12} height=${28} />`}
     ${found.jobs !== null && !jobs.length && !found.error && html`<${EmptyState} title=${text ? "No job matches" : "No jobs yet"}>
       ${text ? html`<p>Change the filter, or <button class="link" onClick=${() => setFilter("")}>show all jobs</button>.</p>`
         : html`<p>Submit the first one on the page <a href=${link(["submit"])}>Submit</a>, or in a terminal:</p><pre class="mono">lucius submit FILE --protocol OCR --watch</pre>`}<//>`}
     ${jobs.length > 0 && html`<${VirtualList} label="Jobs" items=${jobs} header=${header} selected=${selected} onEnd=${found.more}
-      row=${(job, index) => html`<${Row} job=${job} showTenant=${!tenant.value} marked=${marked.has(job.jobId)} onMark=${may("orch:operate") ? (event) => mark(index, event) : null} />`} />`}
+      row=${(job, index) => html`<${Row} job=${job} showTenant=${!tenant.value} marked=${marked.has(job.jobId)} onMark=${may(createBulk) ? (event) => mark(index, event) : null} />`} />`}
     ${jobs.length > 0 && html`<p class="muted small list-foot">${jobs.length}${found.next ? "+" : ""} ${jobs.length === 1 && !found.next ? "job" : "jobs"}</p>`}
   </section>`;
 }

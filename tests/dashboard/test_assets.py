@@ -20,8 +20,10 @@ from triggers.http.routes import build_blueprint
 
 #: of the files that a browser loads before it shows the first view, in gzip
 FIRST_LOAD_BYTES = 150_000
-#: name of a function, method, path, query parameters, fields of the body; `*`: the caller gives the body
-_CALL = re.compile(r'export const (\w+) = call\("(\w+)", "([^"]+)"(?:, ["`]([^"`]*)["`])?(?:, "([^"]*)")?\);')
+#: name of a function, method, path, query parameters, fields of the body, scope; `*`: the caller gives the body
+_CALL = re.compile(
+    r'export const (\w+) = call\("(\w+)", "([^"]+)"(?:, ["`]([^"`]*)["`])?(?:, "([^"]*)")?(?:, "([^"]*)")?\);'
+)
 _FILTER = re.compile(r'const FILTER = "([^"]+)"')
 
 
@@ -53,16 +55,18 @@ def test_it_is_part_of_what_is_deployed() -> None:
 
 
 def test_each_call_is_of_the_api() -> None:
-    """Paths, parameters and fields of bodies are those of the OpenAPI document."""
+    """Paths, parameters, fields of bodies and scopes are those of the OpenAPI document."""
     document = json.loads((ROOT / "docs" / "openapi.json").read_text())
     source = (FOLDER / "api.js").read_text()
     filters = cast(re.Match[str], _FILTER.search(source))[1]
     calls = _CALL.findall(source)
     assert len(calls) == source.count("= call(")
-    for name, method, path, query, body in calls:
+    for name, method, path, query, body, scope in calls:
         operation = document["paths"][path][method.lower()]
         known = {_resolved(document, each)["name"] for each in operation.get("parameters", [])}
         assert {*query.replace("${FILTER}", filters).split()} <= known, name
+        needed = scope or ("orch:read" if method == "GET" else "orch:operate")
+        assert operation["security"] in ([{"bearer": [needed]}], []), name
         if body not in ("", "*"):
             schema = _resolved(document, operation["requestBody"]["content"]["application/json"]["schema"])
             assert {*body.split()} <= {*schema["properties"]}, name
