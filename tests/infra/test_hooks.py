@@ -285,6 +285,18 @@ def test_postdown_leaves_a_registration_without_our_tag(walk: Walk) -> None:
     assert walk.state()["apps"] == [registration()]
 
 
+def test_the_dashboard_gets_a_redirect_address(walk: Walk) -> None:
+    """Of type SPA, once, beside those that others added."""
+    for held in ({}, {"spa": {"redirectUris": []}}, {"spa": {"redirectUris": ["https://theirs"]}}):
+        walk.know(apps=[registration(**held)])
+        for _ in range(2):
+            assert walk.run("sh infra/hooks/allow_dashboard.sh theirs https://lucius.example/").code == 0
+        theirs = held.get("spa", {}).get("redirectUris", [])
+        expected = registration(spa={"redirectUris": [*theirs, "https://lucius.example/v1/dashboard"]})
+        assert walk.state()["apps"] == [expected]
+    assert walk.run("sh infra/hooks/allow_dashboard.sh theirs").code == 2
+
+
 def test_roles_are_granted_once(walk: Walk) -> None:
     """Each role is asked for, and granted where it is not held yet, also to a principal that is new."""
     audience = walk.run("sh infra/hooks/register_app.sh sub-1 dev").output.strip()
