@@ -1,5 +1,5 @@
 // One function for each API call that the page makes. A test compares the table with docs/openapi.json.
-import { refused, token } from "./parts/session.js";
+import { refuse, token } from "./parts/session.js";
 
 /** Where the API is, also behind a path of a proxy: this file is `{base}/v1/dashboard/assets/api-{hash}.js`. */
 export const BASE = new URL("../../..", import.meta.url).href.replace(/\/$/, "");
@@ -55,9 +55,10 @@ export async function exchange(url, init) {
     const isJson = (response.headers.get("Content-Type") ?? "").includes("json");
     return { response, body: response.status === 204 ? null : isJson ? await response.json() : await response.text() };
   }
-  if (response.status === 401) refused.value = true;
+  const problem = await response.json().catch(() => ({}));
+  if (response.status === 401) refuse(problem.detail);
   const wait = Number(response.headers.get("Retry-After"));
-  throw new ApiError(response.status, await response.json().catch(() => ({})), wait > 0 ? wait : null);
+  throw new ApiError(response.status, problem, wait > 0 ? wait : null);
 }
 
 const FILTER = "tenant_id status request_type since until label idempotency_key correlation_id";

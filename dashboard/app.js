@@ -1,10 +1,11 @@
 // The shell: navigation, tenant, search, connection, keyboard; and the view that the URL names.
+import { SignIn, signingIn } from "./parts/sign_in.js"; // before the router: it reads the address that the issuer leads back to
 import { html, render, useEffect, useRef, useState } from "./parts/html.js";
 import { helpOpen, useKeys } from "./parts/keys.js";
 import { connection } from "./parts/live.js";
 import { go, link, route, setQuery, tenant } from "./parts/route.js";
 import { submitJob } from "./api.js";
-import { may, ownTenant, refused, signIn, subject, token } from "./parts/session.js";
+import { may, ownTenant, refused, signOut, subject, token } from "./parts/session.js";
 import { local } from "./parts/time.js";
 import { JobPage } from "./views/job.js";
 import { Jobs } from "./views/jobs.js";
@@ -67,18 +68,6 @@ function Tenant() {
   </form>`;
 }
 
-function SignIn() {
-  const input = useRef(null);
-  const submit = (event) => (event.preventDefault(), signIn(input.current.value));
-  return html`<section class="view narrow"><h1>Sign in</h1>
-    <p>The app needs an access token. The page keeps it in memory only; it is gone when you close or reload the page.</p>
-    <form onSubmit=${submit}><label class="field">Access token
-      <input ref=${input} type="password" autocomplete="off" spellcheck="false" required placeholder="eyJ…" /></label>
-      <div class="buttons"><button class="button primary">Use this token</button></div></form>
-    <p class="muted small">On a laptop, <code class="mono">make up AUTH=1</code> prints a command that gets one.</p>
-  </section>`;
-}
-
 function Help() {
   const dialog = useRef(null);
   useEffect(() => dialog.current.showModal(), []);
@@ -111,7 +100,7 @@ function App() {
     document.title = path[1] ? `${path[1].slice(0, 12)} · LUCIUS` : `${title} · LUCIUS`;
   }, [view, path[1]]);
   let shown;
-  if (refused.value) shown = html`<${SignIn} />`;
+  if (refused.value || signingIn.value) shown = html`<${SignIn} />`;
   else if (view === "jobs" && path[1]) shown = html`<${JobPage} key=${path[1]} jobId=${path[1]} />`;
   else if (view === "jobs") shown = html`<${Jobs} />`;
   else if (lazy[view]) shown = html`<${Later} key=${view} load=${lazy[view]} path=${path} />`;
@@ -124,7 +113,7 @@ function App() {
       <button class="icon-button" title="Show times in UTC or local time" onClick=${() => (local.value = !local.value)}>${local.value ? "Local" : "UTC"}</button>
       <button class="icon-button" aria-label="Light or dark" title="Light or dark" onClick=${setTheme}>◐</button>
       <button class="icon-button" aria-label="Keyboard" title="Keyboard" onClick=${() => (helpOpen.value = true)}>?</button>
-      ${token.value && html`<button class="icon-button" title=${`Signed in as ${subject.value}`} onClick=${() => (token.value = "", refused.value = true)}>Sign out</button>`}
+      ${token.value && html`<button class="icon-button" title=${`Signed in as ${subject.value}`} onClick=${signOut}>Sign out</button>`}
     </header>
     <main id="main" ref=${main} tabindex="-1">${shown}</main>
     ${helpOpen.value && html`<${Help} />`}`;

@@ -11,6 +11,15 @@ from shared.access.references import Retention
 from shared.setting_values import setting
 
 
+@dataclass(frozen=True)
+class SignIn:
+    """How users of the dashboard sign in."""
+
+    issuer: str
+    client_id: str
+    scope: str
+
+
 @dataclass(frozen=True, kw_only=True)
 class AccessSettings:
     """A part of `shared.settings.Settings`, which reads them."""
@@ -105,6 +114,20 @@ class AccessSettings:
         "`:operate` they change them. Without a suffix, in this release, both",
         tuning=True,
     )
+    #: "": the dashboard's users bring a token
+    dashboard_client_id: str = setting(
+        "LUCIUS_DASHBOARD_CLIENT_ID",
+        form.text,
+        help="Client id of the dashboard at the issuer, for sign-in by authorization code with PKCE. Its redirect URI "
+        "is `/v1/dashboard` of the app, of type SPA. Unset: users paste a token",
+    )
+    dashboard_scope: str = setting(
+        "LUCIUS_DASHBOARD_SCOPE",
+        form.text,
+        help="Scopes that the dashboard requests, separated by spaces. Default: `AUDIENCE/.default` with the first of "
+        "LUCIUS_AUTH_AUDIENCE",
+        tuning=True,
+    )
     allowed_ref_schemes: frozenset[str] = setting(
         "LUCIUS_ALLOWED_REF_SCHEMES",
         form.names,
@@ -120,6 +143,14 @@ class AccessSettings:
         "host; the template sets the containers of its own account",
         tuning=True,
     )
+
+    @property
+    def sign_in(self) -> SignIn | None:
+        """Of the dashboard; None: its users bring a token, or need none."""
+        if self.auth_mode == "none" or not self.dashboard_client_id:
+            return None
+        scope = self.dashboard_scope or f"{self.auth_audiences[0]}/.default"
+        return SignIn(self.auth_issuer, self.dashboard_client_id, scope)
 
     @property
     def retention(self) -> Retention:

@@ -24,6 +24,7 @@ PACKAGES = {
     "@preact/signals": "vendor/signals.js",
     "@preact/signals-core": "vendor/signals-core.js",
     "@tanstack/virtual-core": "vendor/virtual-core/index.js",
+    "oauth4webapi": "vendor/oauth4webapi.js",
     "uplot": "vendor/uplot.js",
 }
 _MEDIA_TYPES = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Mapping
 from typing import Any
 
 #: set where a platform runs the app: App Service and Functions, Container Apps, a managed identity, Kubernetes
 _PLATFORM = frozenset({"WEBSITE_SITE_NAME", "CONTAINER_APP_NAME", "IDENTITY_ENDPOINT", "KUBERNETES_SERVICE_HOST"})
+#: where browsers sign in; the origin is a part of the dashboard's policy
+_SIGN_IN = re.compile(r"(https://[\w.-]+|http://(127\.0\.0\.1|localhost|\[::1\]))(:\d+)?(/|\Z)")
 
 
 def contradictions(
@@ -29,6 +32,9 @@ def _missing(names: Mapping[str, str], values: Mapping[str, Any]) -> list[str]:
     if values.get("auth_mode") == "jwt":
         empty = (each for each in ("auth_issuer", "auth_audiences", "auth_jwks_url") if values.get(each) in ("", ()))
         wrong += [f"{names[each]} is not set: LUCIUS_AUTH_MODE=jwt needs it (none: on a laptop)" for each in empty]
+        if values.get("dashboard_client_id") and not _SIGN_IN.match(values.get("auth_issuer", "")):
+            issuer, client = names["auth_issuer"], names["dashboard_client_id"]
+            wrong.append(f"{issuer} must be an https address (http on loopback only), since {client} is set")
     return wrong
 
 

@@ -4,6 +4,7 @@ from datetime import timedelta
 
 import pytest
 
+from shared.access_settings import SignIn
 from shared.errors import SettingsError
 from shared.older_settings import NOT_READ
 from shared.settings import SETTINGS, load
@@ -87,6 +88,19 @@ JWT = {
     "LUCIUS_AUTH_AUDIENCE": "api://lucius, 6f0e8d2c",
     "LUCIUS_AUTH_JWKS_URL": "https://login.example/keys",
 }
+
+
+def test_the_dashboard_signs_in_where_tokens_are_required() -> None:
+    """With the scope of the first audience, or its own; at an address that browsers can trust; not on a laptop."""
+    client = {"LUCIUS_DASHBOARD_CLIENT_ID": "page"}
+    signed = MINIMAL | JWT | client | {"LUCIUS_AUTH_MODE": "jwt"}
+    assert load(signed).sign_in == SignIn("https://login.example/tenant/v2.0", "page", "api://lucius/.default")
+    own = load(signed | {"LUCIUS_DASHBOARD_SCOPE": "orch:read"}).sign_in
+    assert own is not None
+    assert own.scope == "orch:read"
+    assert load(MINIMAL | client).sign_in is None
+    with pytest.raises(SettingsError, match="LUCIUS_AUTH_ISSUER must be an https address"):
+        load(signed | {"LUCIUS_AUTH_ISSUER": "http://login.example"})
 
 
 def test_in_azure_missing_identity_is_named_and_stops_the_start() -> None:

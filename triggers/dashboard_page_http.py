@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from html import escape
+from urllib.parse import urlsplit
+
 import azure.durable_functions as df
 import azure.functions as func
 
@@ -37,8 +40,15 @@ async def dashboard_page(request: Request) -> func.HttpResponse:
     if request.http.url.partition("?")[0].endswith("/"):
         # the host serves this path too, from which the page's links would lead elsewhere
         return respond(request.http, Content(b"", "text/html"), status=308, headers={"Location": "../dashboard"})
-    headers = {"Content-Security-Policy": POLICY, "Referrer-Policy": "no-referrer"}
-    return respond(request.http, content_of(dashboard().page, "text/html"), headers=headers)
+    page, policy = dashboard().page, POLICY
+    if sign_in := request.settings.sign_in:
+        attributes = (("issuer", sign_in.issuer), ("client-id", sign_in.client_id), ("scope", sign_in.scope))
+        named = " ".join(f'data-{name}="{escape(value)}"' for name, value in attributes)
+        page = page.replace("</head>", f'<meta name="sign-in" {named}></head>', 1)
+        parts = urlsplit(sign_in.issuer)
+        policy = policy.replace("connect-src 'self'", f"connect-src 'self' {parts.scheme}://{parts.netloc}")
+    headers = {"Content-Security-Policy": policy, "Referrer-Policy": "no-referrer"}
+    return respond(request.http, content_of(page, "text/html"), headers=headers)
 
 
 @Route(

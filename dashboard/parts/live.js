@@ -1,6 +1,6 @@
 // What follows changes: a tenant's stream of server-sent events, read with `fetch`, since EventSource sends no token.
 import { effect, signal } from "./html.js";
-import { token } from "./session.js";
+import { refuse, token } from "./session.js";
 import { streamEvents } from "../api.js";
 
 /** "live": a stream; "polling": a timer; "reconnecting"; "paused": the tab is hidden. */
@@ -45,6 +45,7 @@ async function readStream(tenant, onEvents, signal) {
       if (position) init.headers["Last-Event-ID"] = position;
       if (token.value) init.headers.Authorization = `Bearer ${token.value}`;
       const response = await fetch(url, init);
+      if (response.status === 401) refuse((await response.json().catch(() => ({}))).detail);
       if ([401, 403, 404, 409, 501].includes(response.status)) return void (connection.value = "polling");
       if (!response.ok) throw new Error(response.status);
       const { events, retry } = parseEvents(await response.text());

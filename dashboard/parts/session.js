@@ -6,6 +6,9 @@ export const token = signal("");
 /** Whether a request was refused because it had no valid token. */
 export const refused = signal(false);
 
+/** Why the app refused the token; "" if there was none. */
+export const reason = signal("");
+
 const claims = computed(() => {
   try {
     const part = token.value.split(".")[1].replace(/-/g, "+").replace(/_/g, "/");
@@ -43,5 +46,18 @@ export const subject = computed(() => claims.value.preferred_username ?? claims.
 
 export function signIn(given) {
   token.value = given.trim().replace(/^Bearer\s+/i, "");
+  reason.value = "";
   refused.value = false;
+}
+
+/** After a 401; `detail` is the problem's. */
+export function refuse(detail) {
+  reason.value = token.value ? (detail ?? "it is not valid") : "";
+  refused.value = true;
+}
+
+export function signOut() {
+  token.value = "";
+  reason.value = "";
+  refused.value = true;
 }

@@ -56,6 +56,7 @@ def addresses(ports: Ports) -> dict[str, str]:
             "LUCIUS_AUTH_ISSUER": issuer,
             "LUCIUS_AUTH_AUDIENCE": AUDIENCE,
             "LUCIUS_AUTH_JWKS_URL": f"{issuer}/keys",
+            "LUCIUS_DASHBOARD_CLIENT_ID": "lucius-dashboard",
         }
     return {
         **telemetry,

@@ -6,6 +6,7 @@ param environmentName = readEnvironmentVariable('AZURE_ENV_NAME', 'dev')
 param location = readEnvironmentVariable('AZURE_LOCATION', 'westeurope')
 // azd reads this file before its hooks have made the app registration; no token has this audience
 param authAudience = readEnvironmentVariable('LUCIUS_AUTH_AUDIENCE', 'not-registered-yet')
+param dashboardClientId = readEnvironmentVariable('LUCIUS_DASHBOARD_CLIENT_ID', '')
 param authTenants = json(readEnvironmentVariable('LUCIUS_AUTH_TENANTS', '{}'))
 param callbackKeys = readEnvironmentVariable('LUCIUS_CALLBACK_KEYS', '')
 param enableCallbacks = readEnvironmentVariable('LUCIUS_CALLBACKS', '') == 'true'

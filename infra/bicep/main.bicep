@@ -137,6 +137,9 @@ param authTenantClaim string = 'azp'
 @description('Optional. Tenants by values of claims: application id (`azp`), group id (`groups`) or any other.')
 param authTenants tenantsType = {}
 
+@description('Optional. Client id of the dashboard at the issuer, for its sign-in. Empty: users paste a token.')
+param dashboardClientId string = ''
+
 // ---------------------------------------------------------------- bus, storage, protocols
 
 @description('Optional. Tier of Service Bus. Network isolation always uses Premium, because private endpoints require it.')
@@ -322,6 +325,7 @@ var auth = {
   jwksUrl: empty(authJwksUrl) ? '${loginAuthority}/discovery/v2.0/keys' : authJwksUrl
   tenantClaim: authTenantClaim
   tenants: authTenants
+  dashboardClientId: dashboardClientId
 }
 
 resource group 'Microsoft.Resources/resourceGroups@2025-04-01' = {

@@ -18,6 +18,7 @@ FILES = {
     "virtual-core/ios-gesture.js": "@tanstack/virtual-core/dist/esm/ios-gesture.js",
     "virtual-core/lazy-measurements.js": "@tanstack/virtual-core/dist/esm/lazy-measurements.js",
     "virtual-core/scroll-classifier.js": "@tanstack/virtual-core/dist/esm/scroll-classifier.js",
+    "oauth4webapi.js": "oauth4webapi/build/index.js",
     "uplot.js": "uplot/dist/uPlot.esm.js",
     "uplot.css": "uplot/dist/uPlot.min.css",
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import re
+from types import SimpleNamespace
 from typing import Any, cast
 
 import azure.durable_functions as df
@@ -12,6 +13,7 @@ import azure.functions as func
 import pytest
 
 from infra.package.files import packaged
+from shared.access_settings import SignIn
 from shared.dashboard_assets import FOLDER, dashboard
 from shared.wiring import Wiring
 from tests.jobs import ROOT
@@ -81,8 +83,13 @@ def _resolved(document: dict[str, Any], node: dict[str, Any]) -> dict[str, Any]:
 
 @pytest.fixture
 def functions() -> dict[str, Any]:
+    return functions_with(sign_in=None)
+
+
+def functions_with(sign_in: SignIn | None) -> dict[str, Any]:
     app = df.DFApp()
-    app.register_functions(build_blueprint([dashboard_page_http], cast(Wiring, None)))
+    wiring = SimpleNamespace(settings=SimpleNamespace(sign_in=sign_in))
+    app.register_functions(build_blueprint([dashboard_page_http], cast(Wiring, wiring)))
     app.register_functions(dashboard_page_http.root_blueprint())
     return {one.get_function_name(): one.get_user_function() for one in app.get_functions()}
 
@@ -116,6 +123,17 @@ async def test_the_page_has_no_inline_script_or_style(functions: dict[str, Any])
     text = page.get_body().decode()
     assert re.findall(r"<script(?![^>]*\bsrc=)[^>]*>|<style|\bon\w+=|\bstyle=", text) == []
     assert f"dashboard/assets/{dashboard().first_load[0]}" in text
+    assert "connect-src 'self';" in page.headers["Content-Security-Policy"]
+    assert 'name="sign-in"' not in text
+
+
+async def test_the_page_names_the_issuer(functions: dict[str, Any]) -> None:
+    """As text of attributes, and as the one other origin that the page may call."""
+    sign_in = SignIn("https://login.example/tenant/v2.0", 'c"1', "api/.default")
+    page = await get(functions_with(sign_in), "dashboard_page", "v1/dashboard")
+    assert "connect-src 'self' https://login.example;" in page.headers["Content-Security-Policy"]
+    meta = 'data-issuer="https://login.example/tenant/v2.0" data-client-id="c&quot;1" data-scope="api/.default"'
+    assert meta in page.get_body().decode()
 
 
 async def test_the_root_leads_to_the_page(functions: dict[str, Any]) -> None:

@@ -137,6 +137,7 @@ def test_each_size_reads_the_variables_of_the_guide(path: Path) -> None:
     given = dict(re.findall(r"(?m)^param (\w+) = .*?readEnvironmentVariable\('(\w+)'", path.read_text()))
     expected = {
         "authTenants": "LUCIUS_AUTH_TENANTS",
+        "dashboardClientId": "LUCIUS_DASHBOARD_CLIENT_ID",
         "callbackKeys": "LUCIUS_CALLBACK_KEYS",
         "enableCallbacks": "LUCIUS_CALLBACKS",
         "webhookKeys": "LUCIUS_WEBHOOK_KEYS",

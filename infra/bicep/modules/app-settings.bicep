@@ -101,6 +101,9 @@ type authType = {
 
   @description('Required. Tenants by values of claims. {}: none.')
   tenants: tenantsType
+
+  @description('Required. Client id of the dashboard; empty: none.')
+  dashboardClientId: string
 }
 
 @export()
@@ -196,6 +199,9 @@ type tuningType = {
   @description('Optional. Role (`roles`) of callers who see all tenants. With suffix `:read` they read every tenant\'s jobs, with `:operate` they change them. Without a suffix, in this release, both.')
   LUCIUS_AUTH_ALL_TENANTS_ROLE: string?
 
+  @description('Optional. Scopes that the dashboard requests, separated by spaces. Default: `AUDIENCE/.default` with the first of LUCIUS_AUTH_AUDIENCE.')
+  LUCIUS_DASHBOARD_SCOPE: string?
+
   @description('Optional. Allowed URI schemes of references, separated by commas; default: `https,s3,abfss`, outside Azure also `http`.')
   LUCIUS_ALLOWED_REF_SCHEMES: string?
 
@@ -252,6 +258,7 @@ var appSettings = {
   LUCIUS_AUTH_JWKS_URL: auth.jwksUrl
   LUCIUS_AUTH_TENANT_CLAIM: auth.tenantClaim
   LUCIUS_AUTH_TENANTS: string(auth.tenants)
+  LUCIUS_DASHBOARD_CLIENT_ID: auth.dashboardClientId
 }
 
 // Flex Consumption knows these by functionAppConfig and refuses them as settings.

@@ -1,0 +1,116 @@
+// Sign-in by authorization code with PKCE (RFC 7636) at the issuer that the page names. The token stays in memory; what
+// has to survive the way to the issuer and back (verifier, state, nonce, address) is in sessionStorage until then.
+import { effect, html, signal, useRef } from "./html.js";
+import { reason, refused, signIn } from "./session.js";
+
+const STORED = "lucius.sign-in";
+/** A token that is refused sooner was just issued: another one would be refused too, for instance by a wrong clock. */
+const RENEW_AFTER_MS = 60000;
+const CLOCK_TOLERANCE_S = 300;
+
+/** {issuer, clientId, scope}; undefined: the app has no sign-in, or takes requests without tokens. */
+const named = document.querySelector('meta[name="sign-in"]')?.dataset;
+const redirect = location.origin + location.pathname;
+
+/** Whether the browser is on its way to the issuer, or the code is being exchanged. */
+export const signingIn = signal(false);
+const failure = signal("");
+let signedInAt = null;
+
+async function server() {
+  const oauth = await import("oauth4webapi");
+  const issuer = new URL(named.issuer);
+  // the app takes http addresses on loopback only
+  const options = { [oauth.allowInsecureRequests]: issuer.protocol === "http:" };
+  const response = await oauth.discoveryRequest(issuer, options);
+  return { oauth, options, metadata: await oauth.processDiscoveryResponse(issuer, response) };
+}
+
+/** Leads to the issuer. `silent`: without asking the user, who may have a session there. */
+async function start({ silent = false } = {}) {
+  signingIn.value = true;
+  failure.value = "";
+  try {
+    const { oauth, metadata } = await server();
+    const kept = { verifier: oauth.generateRandomCodeVerifier(), state: oauth.generateRandomState(), nonce: oauth.generateRandomNonce(), hash: location.hash, silent };
+    const address = new URL(metadata.authorization_endpoint);
+    const parameters = {
+      client_id: named.clientId, redirect_uri: redirect, response_type: "code", response_mode: "fragment", scope: `openid ${named.scope}`,
+      state: kept.state, nonce: kept.nonce, code_challenge: await oauth.calculatePKCECodeChallenge(kept.verifier), code_challenge_method: "S256",
+      ...(silent ? { prompt: "none" } : {}),
+    };
+    Object.entries(parameters).forEach(([name, value]) => address.searchParams.set(name, value));
+    sessionStorage.setItem(STORED, JSON.stringify(kept));
+    location.assign(address);
+  } catch (error) {
+    failure.value = words(error);
+    signingIn.value = false;
+  }
+}
+
+/** What the issuer sent the browser back with, and what was kept for it; null: this is no such return. */
+function takeReturn() {
+  if (!named || !/^#(?!\/).*\bstate=/.test(location.hash)) return null;
+  const answer = new URLSearchParams(location.hash.slice(1));
+  const kept = JSON.parse(sessionStorage.getItem(STORED));
+  sessionStorage.removeItem(STORED);
+  // before the router reads the address; the code leaves the history too
+  history.replaceState(null, "", `${location.pathname}${location.search}${kept?.hash ?? ""}`);
+  return { answer, kept };
+}
+
+async function finish({ answer, kept }) {
+  signingIn.value = true;
+  try {
+    if (!kept) throw new Error("This sign-in was not started in this tab, or its code was used already");
+    const { oauth, options, metadata } = await server();
+    const client = { client_id: named.clientId, [oauth.clockTolerance]: CLOCK_TOLERANCE_S };
+    const parameters = oauth.validateAuthResponse(metadata, client, answer, kept.state);
+    // Entra ID refuses some requests without the scope (AADSTS90009, if client and API are one registration)
+    const response = await oauth.authorizationCodeGrantRequest(metadata, client, oauth.None(), parameters, redirect, kept.verifier, {
+      ...options, additionalParameters: { scope: `openid ${named.scope}` },
+    });
+    const tokens = await oauth.processAuthorizationCodeResponse(metadata, client, response, { expectedNonce: kept.nonce, requireIdToken: true });
+    signIn(tokens.access_token);
+    signedInAt = performance.now();
+  } catch (error) {
+    failure.value = kept?.silent ? "Your sign-in has expired." : words(error);
+    refused.value = true;
+  }
+  signingIn.value = false;
+}
+
+function words(error) {
+  const { origin } = new URL(named.issuer);
+  if (error.error) return `${origin} refused: ${error.error_description ?? error.error}`;
+  // `fetch` says no more where the server is away, and where it forbids the page to read its answer
+  if (error.name === "TypeError" && !error.code) return `${origin} does not respond to this page. Check the connection; at the issuer, ${redirect} must be a redirect address of type SPA.`;
+  return `${error.message.replace(/\.$/, "")}. Sign in again.`;
+}
+
+if (named) {
+  const returned = takeReturn();
+  if (returned) finish(returned);
+  else refused.value = true;
+  // a browser may show the page as it left it
+  addEventListener("pageshow", (event) => event.persisted && (signingIn.value = false));
+  // a token that ended is renewed by the same way; the page comes back to where it was
+  effect(() => {
+    if (refused.value && signedInAt !== null && performance.now() - signedInAt > RENEW_AFTER_MS) start({ silent: true });
+  });
+}
+
+export function SignIn() {
+  const input = useRef(null);
+  const submit = (event) => (event.preventDefault(), signIn(input.current.value));
+  if (signingIn.value) return html`<section class="view narrow" aria-busy="true"><h1>Sign in</h1><p class="muted" role="status">Signing in…</p></section>`;
+  return html`<section class="view narrow"><h1>Sign in</h1>
+    ${(failure.value || reason.value) && html`<p class="error-state compact clip" role="alert">${failure.value || `The app refused the token: ${reason.value}`}</p>`}
+    <p>The app needs an access token. The page keeps it in memory only; it is gone when you close or reload the page.</p>
+    ${named && html`<div class="buttons"><button class="button primary" onClick=${() => start()}>Sign in</button></div><p class="muted">Or use a token that you have:</p>`}
+    <form onSubmit=${submit}><label class="field">Access token
+      <input ref=${input} type="password" autocomplete="off" spellcheck="false" required placeholder="eyJ…" /></label>
+      <div class="buttons"><button class=${named ? "button" : "button primary"}>Use this token</button></div></form>
+    ${!named && html`<p class="muted small">Set <code class="mono">LUCIUS_DASHBOARD_CLIENT_ID</code> to sign in at the issuer.</p>`}
+  </section>`;
+}
