@@ -13,12 +13,12 @@ from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from enum import Enum
 from functools import cache
-from typing import Any
+from typing import Any, Unpack
 
 from azure.core import MatchConditions
 from azure.data.tables import UpdateMode
 
-from shared.adapters.tables.table import INT64, MAX_OPERATIONS, Entity, NotThere, Operation, naming
+from shared.adapters.tables.table import INT64, MAX_OPERATIONS, Entity, NotThere, Operation, QueryOptions, naming
 from shared.errors import AlreadyExists, Conflict, DataLost, LedgerRefused
 
 #: characters of a text; the service takes 64 KiB of UTF-16
@@ -100,15 +100,9 @@ class MemoryTable:
             raise NotThere("ResourceNotFound")
         return row.entity
 
-    async def query_entities(
-        self,
-        query_filter: str,
-        *,
-        parameters: Mapping[str, Any] | None = None,
-        select: Sequence[str] | None = None,
-        results_per_page: int | None = None,
-    ) -> AsyncIterator[Entity]:
-        for partition, key in self._keys_found(query_filter, parameters or {}):
+    async def query_entities(self, query_filter: str, **options: Unpack[QueryOptions]) -> AsyncIterator[Entity]:
+        select = options.get("select")
+        for partition, key in self._keys_found(query_filter, options.get("parameters") or {}):
             # the reader may have waited since the row before
             if (row := self.partitions[partition].rows.get(key)) is None:
                 continue

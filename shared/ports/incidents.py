@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Protocol
+from typing import Protocol, Unpack
 
 from shared.core.incidents import Incident, IncidentEntry, IncidentKind, Settlement
+from shared.ports.page_range import PageRange
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,38 +25,19 @@ class IncidentRow:
 class Incidents(Protocol):
     """The rows of a job's incident are written by `shared.ports.index.Index` with its end, and with its dead letter's.
 
-    Each method raises LedgerUnavailable. The lists have what is past the cursor `after`, and was opened at `since` or
-    later and before `until`.
+    Each method raises LedgerUnavailable. The lists go by the time at which an incident was opened.
     """
 
     async def read(self, home: str | None, incident_id: str, opened_at: datetime) -> Incident | None:
         """`home`: the tenant of a job's incident, None for others. `opened_at` counts to the millisecond."""
 
-    async def list_at(
-        self,
-        home: str | None,
-        *,
-        after: str | None,
-        limit: int,
-        since: datetime | None = None,
-        until: datetime | None = None,
-    ) -> list[IncidentRow]:
+    async def list_at(self, home: str | None, **page: Unpack[PageRange]) -> list[IncidentRow]:
         """Those of a tenant's jobs; None: those of no job."""
 
-    async def list_of_tenant(
-        self,
-        tenant: str,
-        *,
-        after: str | None,
-        limit: int,
-        since: datetime | None = None,
-        until: datetime | None = None,
-    ) -> list[IncidentRow]:
+    async def list_of_tenant(self, tenant: str, **page: Unpack[PageRange]) -> list[IncidentRow]:
         """Those of no job that are the tenant's own."""
 
-    async def list_open(
-        self, *, after: str | None, limit: int, since: datetime | None = None, until: datetime | None = None
-    ) -> list[IncidentRow]:
+    async def list_open(self, **page: Unpack[PageRange]) -> list[IncidentRow]:
         """Every open incident, of all tenants, and some that are not open any more (Race incident, R79)."""
 
     async def enter_open(self, incident: Incident, now: datetime) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any, Protocol
+from typing import Any, Protocol, Unpack
 
 from shared.core.gates.admission_state import Candidate
 from shared.core.gates.ends import Freed
@@ -14,6 +14,7 @@ from shared.core.incidents import escalates
 from shared.core.jobs.job import Job
 from shared.ports.admissions import AdmissionWrite
 from shared.ports.dead_letters import DeadLetters
+from shared.ports.page_range import PageRange
 from shared.ports.sweeps import SweepPosition
 
 #: an ACTIVE row is first looked at when a job that nothing went wrong with is past its start
@@ -342,15 +343,7 @@ class Index(DeadLetters, Protocol):
     async def delete_listing(self, job: Job) -> None:
         """LIST, DEAD, DEPFAILED and INCIDENT with its log go; again is harmless."""
 
-    async def list_jobs(
-        self,
-        tenant: str,
-        *,
-        after: str | None,
-        limit: int,
-        since: datetime | None = None,
-        until: datetime | None = None,
-    ) -> list[ListRow]:
+    async def list_jobs(self, tenant: str, **page: Unpack[PageRange]) -> list[ListRow]:
         """A tenant's jobs, newest first, created from `since` on and before `until`: one query of at most 1,000 rows.
 
         No other filter: the store would look at any number of rows to fill a page.

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime
-from typing import Any
+from typing import Any, Unpack
 
 from azure.core.credentials_async import AsyncTokenCredential
 from azure.core.exceptions import AzureError, HttpResponseError
@@ -22,6 +22,7 @@ from shared.adapters.tables.table import (
     Entity,
     NotThere,
     Operation,
+    QueryOptions,
     Table,
     meaning,
     naming,
@@ -166,20 +167,14 @@ class SdkTable:
         async with translate_errors() as hook:
             return _plain(await self._client.get_entity(partition_key, row_key, raw_request_hook=hook))
 
-    async def query_entities(
-        self,
-        query_filter: str,
-        *,
-        parameters: Mapping[str, Any] | None = None,
-        select: Sequence[str] | None = None,
-        results_per_page: int | None = None,
-    ) -> AsyncIterator[Entity]:
+    async def query_entities(self, query_filter: str, **options: Unpack[QueryOptions]) -> AsyncIterator[Entity]:
+        select = options.get("select")
         async with translate_errors() as hook:
             pages = self._client.query_entities(
                 query_filter,
-                parameters=dict(parameters or {}),
+                parameters=dict(options.get("parameters") or {}),
                 select=list(select) if select is not None else None,
-                results_per_page=results_per_page,
+                results_per_page=options.get("results_per_page"),
                 raw_request_hook=hook,
             ).by_page()
         while True:

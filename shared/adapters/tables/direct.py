@@ -15,7 +15,7 @@ import re
 import time
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from email.utils import formatdate, parsedate_to_datetime
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, Unpack
 from urllib.parse import quote, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
@@ -26,7 +26,7 @@ from azure.core.exceptions import AzureError
 from yarl import URL
 
 from shared.adapters.tables import wire
-from shared.adapters.tables.table import UNSTORABLE, Entity, Operation, naming
+from shared.adapters.tables.table import UNSTORABLE, Entity, Operation, QueryOptions, naming
 from shared.errors import LedgerRefused, LedgerUnavailable, LuciusError
 from shared.time_limits import StoreLimits
 
@@ -220,19 +220,12 @@ class DirectTable:
             _expect(200, answer)
             return wire.row_of(json.loads(answer.body))
 
-    async def query_entities(
-        self,
-        query_filter: str,
-        *,
-        parameters: Mapping[str, Any] | None = None,
-        select: Sequence[str] | None = None,
-        results_per_page: int | None = None,
-    ) -> AsyncIterator[Entity]:
+    async def query_entities(self, query_filter: str, **options: Unpack[QueryOptions]) -> AsyncIterator[Entity]:
         with _encoding():
-            asked = {"$filter": wire.filter_of(query_filter, parameters)}
-        if select is not None:
+            asked = {"$filter": wire.filter_of(query_filter, options.get("parameters"))}
+        if (select := options.get("select")) is not None:
             asked["$select"] = ",".join(select)
-        if results_per_page is not None:
+        if (results_per_page := options.get("results_per_page")) is not None:
             asked["$top"] = str(results_per_page)
         while True:
             with _encoding():

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Any
+from typing import Any, Unpack
 
 from shared.adapters.tables.decoding import decoded, row_as
 from shared.adapters.tables.keys import INCIDENTS_PARTITION, incident_log_row, newest_first
@@ -32,6 +32,7 @@ from shared.core.jobs.job import Job
 from shared.errors import AlreadyExists, Conflict, Contended
 from shared.ports.dead_letters import ended_at
 from shared.ports.incidents import IncidentRow
+from shared.ports.page_range import PageRange
 
 _ROW, _OPEN = "INCIDENT", "OPEN"
 _MILLISECOND = timedelta(milliseconds=1)
@@ -50,32 +51,14 @@ class TablesIncidents:
         rows, partition = self._place(home)
         return await rows.find(partition, newest_first(_ROW, opened_at, incident_id), _incident_of)
 
-    async def list_at(
-        self,
-        home: str | None,
-        *,
-        after: str | None,
-        limit: int,
-        since: datetime | None = None,
-        until: datetime | None = None,
-    ) -> list[IncidentRow]:
-        return await _rows(*self._place(home), _ROW, after, limit, since, until)
+    async def list_at(self, home: str | None, **page: Unpack[PageRange]) -> list[IncidentRow]:
+        return await _rows(*self._place(home), _ROW, page)
 
-    async def list_of_tenant(
-        self,
-        tenant: str,
-        *,
-        after: str | None,
-        limit: int,
-        since: datetime | None = None,
-        until: datetime | None = None,
-    ) -> list[IncidentRow]:
-        return await _rows(*self._place(None), _of(tenant), after, limit, since, until)
+    async def list_of_tenant(self, tenant: str, **page: Unpack[PageRange]) -> list[IncidentRow]:
+        return await _rows(*self._place(None), _of(tenant), page)
 
-    async def list_open(
-        self, *, after: str | None, limit: int, since: datetime | None = None, until: datetime | None = None
-    ) -> list[IncidentRow]:
-        return await _rows(*self._place(None), _OPEN, after, limit, since, until)
+    async def list_open(self, **page: Unpack[PageRange]) -> list[IncidentRow]:
+        return await _rows(*self._place(None), _OPEN, page)
 
     async def enter_open(self, incident: Incident, now: datetime) -> None:
         listed = {**_entity(INCIDENTS_PARTITION, _OPEN, incident), "entered_at": now}
@@ -207,27 +190,19 @@ def _subject_row(kind: IncidentKind, subject: str) -> str:
     return f"SUBJECT:{digest(f'{kind}:{subject}')}"
 
 
-async def _rows(
-    rows: TableRows,
-    partition: str,
-    prefix: str,
-    after: str | None,
-    limit: int,
-    since: datetime | None,
-    until: datetime | None,
-) -> list[IncidentRow]:
+async def _rows(rows: TableRows, partition: str, prefix: str, page: PageRange) -> list[IncidentRow]:
     """The instants bound the range of keys too, which holds milliseconds."""
-    first, end = f"{prefix}:{after or ''}", f"{prefix};"
-    if until is not None:
+    first, end = f"{prefix}:{page['after'] or ''}", f"{prefix};"
+    if (until := page.get("until")) is not None:
         first = max(first, newest_first(prefix, until + _MILLISECOND, ""))
-    if since is not None:
+    if (since := page.get("since")) is not None:
         end = newest_first(prefix, since - _MILLISECOND, "")
     query = between(partition, first, end)
     if until is not None:
         query = query.having("opened_at lt @until", until=until)
     if since is not None:
         query = query.having("opened_at ge @since", since=since)
-    return await rows.first_decoded(query, limit, partial(_row_of, prefix))
+    return await rows.first_decoded(query, page["limit"], partial(_row_of, prefix))
 
 
 def _row_of(prefix: str, entity: Entity) -> IncidentRow:

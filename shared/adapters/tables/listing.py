@@ -11,7 +11,7 @@ import contextlib
 import json
 from collections.abc import Callable
 from datetime import datetime, timedelta
-from typing import Any, TypeVar
+from typing import Any, TypeVar, Unpack
 
 from shared.adapters.tables.decoding import all_decoded, decoded, row_as
 from shared.adapters.tables.incidents import job_incident, removes, settles
@@ -31,6 +31,7 @@ from shared.core.jobs.states import JobStatus
 from shared.errors import Conflict, Contended
 from shared.ports.dead_letters import DeadRow, LetterState, ended_at, letter_at_end
 from shared.ports.index import ListRow
+from shared.ports.page_range import PageRange
 
 _MILLISECOND = timedelta(milliseconds=1)
 #: Race letter: a redrive, a dismissal and a sweep change the row once each
@@ -45,16 +46,8 @@ class TablesLists:
     def __init__(self, account: Tables, table: str) -> None:
         self._rows = TableRows(account, table)
 
-    async def list_jobs(
-        self,
-        tenant: str,
-        *,
-        after: str | None,
-        limit: int,
-        since: datetime | None = None,
-        until: datetime | None = None,
-    ) -> list[ListRow]:
-        return await self._rows.first_decoded(_list_query(encode_key(tenant), after, since, until), limit, _listed_of)
+    async def list_jobs(self, tenant: str, **page: Unpack[PageRange]) -> list[ListRow]:
+        return await self._rows.first_decoded(_list_query(encode_key(tenant), page), page["limit"], _listed_of)
 
     async def read_listed(
         self, tenant: str, created_at: datetime, job_id: str, *, correlation_id: str | None = None
@@ -225,12 +218,13 @@ def _dead_of(entity: Entity) -> DeadRow:
     )
 
 
-def _list_query(partition: str, after: str | None, since: datetime | None, until: datetime | None) -> Query:
+def _list_query(partition: str, page: PageRange) -> Query:
     """Returns the query of a page. The instants bound the key range, so that a late page reads late rows only."""
+    since, until = page.get("since"), page.get("until")
     # rows sort newest first; the key holds milliseconds, the column all there is
     first = list_row(until + _MILLISECOND, "") if until is not None else "LIST:"
     end = list_row(since - _MILLISECOND, "") if since is not None else "LIST;"
-    query = between(partition, max(after or "", first), end)
+    query = between(partition, max(page["after"] or "", first), end)
     if until is not None:
         query = query.having("created_at lt @until", until=until)
     return query.having("created_at ge @since", since=since) if since is not None else query

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import AsyncIterator, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Protocol
+from typing import Any, Protocol, TypedDict, Unpack
 
 from azure.core import MatchConditions
 from azure.data.tables import UpdateMode
@@ -91,20 +91,21 @@ class NotThere(Conflict):
     """There is no such row."""
 
 
+class QueryOptions(TypedDict, total=False):
+    """Keyword arguments of `Table.query_entities`."""
+
+    parameters: Mapping[str, Any] | None
+    select: Sequence[str] | None
+    results_per_page: int | None
+
+
 class Table(Protocol):
     """See the module. Each method raises LedgerUnavailable where the store gives no answer that makes sense."""
 
     async def get_entity(self, partition_key: str, row_key: str) -> Entity:
         """Raises NotThere."""
 
-    def query_entities(
-        self,
-        query_filter: str,
-        *,
-        parameters: Mapping[str, Any] | None = None,
-        select: Sequence[str] | None = None,
-        results_per_page: int | None = None,
-    ) -> AsyncIterator[Entity]:
+    def query_entities(self, query_filter: str, **options: Unpack[QueryOptions]) -> AsyncIterator[Entity]:
         """Rows in the order of their keys. `@name` in the filter, a word of its own, is the parameter of that name."""
 
     async def submit_transaction(self, operations: Sequence[Operation]) -> list[dict[str, Any]]:

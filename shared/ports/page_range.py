@@ -1,0 +1,15 @@
+"""What a list of a store reads: one page of its rows, newest first."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Required, TypedDict
+
+
+class PageRange(TypedDict, total=False):
+    """Keyword arguments of a list: the rows past the cursor `after`, from `since` on and before `until`."""
+
+    after: Required[str | None]
+    limit: Required[int]
+    since: datetime | None
+    until: datetime | None
