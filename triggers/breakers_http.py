@@ -4,31 +4,23 @@ from __future__ import annotations
 
 import azure.functions as func
 
-from shared.access.caller import Scope
-from shared.api.quota import QuotaChange
 from shared.api.quota_changes import BreakerReset
-from shared.apidocs.route import Route
 from shared.operations.quotas.quotas import By, reset_breaker
 from shared.refusals import NoBreaker, QuotaForbidden, QuotaInvalid
 from triggers.http.bodies import BODY_PROBLEMS, optional_body
 from triggers.http.routes import Request
-from triggers.quotas_http import GATE, NAME, NAME_PROBLEMS, NAMES, change_response, operated_gate
+from triggers.quotas_http import GATE, NAME, NAME_PROBLEMS, NAMES, change_response, change_route, operated_gate
 
 
-@Route(
+@change_route(
     function="quotas_reset",
     method="POST",
     path="v1/quotas/{gate}:reset",
-    scope=Scope.QUOTA,
-    durable_client=True,
-    tag="quotas",
     summary="Reset a quota's circuit breaker",
     description="Closes the breaker and clears its counts. Operators only. Waiting jobs are admitted in order.",
     parameters=(GATE, *NAMES, NAME),
     body=BreakerReset,
     body_required=True,
-    responses={200: QuotaChange},
-    headers={200: ("ETag",)},
     problems=(*NAME_PROBLEMS, *BODY_PROBLEMS, QuotaForbidden, NoBreaker),
 )
 async def _reset(request: Request) -> func.HttpResponse:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 from typing import Annotated, Any, Literal
 
 import azure.functions as func
@@ -52,6 +53,8 @@ BULK_KEY = in_header(
 )
 _TENANT_PROBLEMS = (ProblemCode.TENANT_REQUIRED, ProblemCode.NOT_STORABLE, TenantForbidden)
 _READ_PROBLEMS = (*_TENANT_PROBLEMS, BulkNotFound)
+
+_read_route = partial(Route, method="GET", scope=Scope.READ, tag="bulks")
 
 
 class BulkRequest(RequestBody):
@@ -112,12 +115,9 @@ async def _start(request: Request) -> func.HttpResponse:
     return accepted(request.http, bulk_response(bulk), replayed=replayed)
 
 
-@Route(
+@_read_route(
     function="bulk_list",
-    method="GET",
     path="v1/bulk",
-    scope=Scope.READ,
-    tag="bulks",
     summary="List bulk operations",
     description="Newest first.",
     parameters=(TENANT, *PAGE),
@@ -134,12 +134,9 @@ async def _list(request: Request) -> func.HttpResponse:
     return respond(request.http, BulkPage(bulks=[bulk_response(each) for each in found[:limit]], next=following))
 
 
-@Route(
+@_read_route(
     function="bulk_read",
-    method="GET",
     path="v1/bulk/{bulkId}",
-    scope=Scope.READ,
-    tag="bulks",
     summary="Get a bulk operation",
     description="Includes the number of completed, refused and open items.",
     parameters=(BULK_ID, TENANT),
@@ -151,12 +148,9 @@ async def _read(request: Request) -> func.HttpResponse:
     return respond(request.http, bulk_response(await read_bulk(request.context(), tenant, _bulk_id(request.http))))
 
 
-@Route(
+@_read_route(
     function="bulk_items",
-    method="GET",
     path="v1/bulk/{bulkId}/items",
-    scope=Scope.READ,
-    tag="bulks",
     summary="List a bulk operation's items",
     description="The result for each job.",
     parameters=(BULK_ID, TENANT, OUTCOME, *PAGE),

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import uuid
+from functools import partial
 
 import azure.functions as func
 
@@ -44,15 +45,14 @@ REDRIVE_PROBLEMS = (
     refusals.Overloaded,
 )
 
+_route = partial(Route, scope=Scope.OPERATE, durable_client=True, tag="jobs")
+
 
 def _control(kind: ControlKind) -> Handler:
-    @Route(
+    @_route(
         function=f"job_{kind.value.lower()}",
         method="POST",
         path=f"v1/jobs/{{jobId}}:{kind.value.lower()}",
-        scope=Scope.OPERATE,
-        durable_client=True,
-        tag="jobs",
         summary=f"{kind.value.capitalize()} a job",
         description="Idempotent: a repeated request changes nothing.",
         parameters=(JOB_ID,),
@@ -72,13 +72,10 @@ def _control(kind: ControlKind) -> Handler:
 _cancel, _pause, _resume = (_control(kind) for kind in ControlKind)
 
 
-@Route(
+@_route(
     function="job_redrive",
     method="POST",
     path="v1/jobs/{jobId}:redrive",
-    scope=Scope.OPERATE,
-    durable_client=True,
-    tag="jobs",
     summary="Redrive a failed or cancelled job",
     description="Creates a new job that does not run SUCCEEDED steps again. Idempotent: repeating the request returns "
     "the same new job. With `withDependants` a bulk operation redrives the job, and then every job that failed "
@@ -157,13 +154,10 @@ async def _admit(request: Request) -> func.HttpResponse:
     return respond(request.http, job_response(stored.record, context.settings.retention))
 
 
-@Route(
+@_route(
     function="job_priority",
     method="PATCH",
     path="v1/jobs/{jobId}",
-    scope=Scope.OPERATE,
-    durable_client=True,
-    tag="jobs",
     summary="Update a waiting job's priority",
     description="Moves the job to the queue position that it would have had with this priority. Returns 409 if the job "
     "no longer waits. Idempotent: a repeated request changes nothing.",

@@ -6,11 +6,10 @@ import re
 
 import azure.functions as func
 
-from shared.access.caller import Scope
 from shared.api import webhook as views
 from shared.api.webhook import Delivery, DeliveryPage
 from shared.apidocs.problem_codes import ProblemCode
-from shared.apidocs.route import Route, in_path, in_query
+from shared.apidocs.route import in_path, in_query
 from shared.core.webhooks.webhooks import DEFAULT_HOOK, DeliveryState
 from shared.operations.webhooks import webhooks
 from shared.refusals import DeliveryNotFound
@@ -18,18 +17,16 @@ from triggers.http.parameters import PAGE, PAGE_PROBLEMS, page
 from triggers.http.problems import RequestError
 from triggers.http.responses import respond
 from triggers.http.routes import Request
-from triggers.webhooks_http import HOOK_ID, HOOK_PROBLEMS, TENANT, hook_id_of, tenant_of
+from triggers.webhooks_http import HOOK_ID, HOOK_PROBLEMS, TENANT, hook_id_of, route, tenant_of
 
 _NUMBER = re.compile(r"[0-9]{1,18}")
 _MAX_NAME = 64
 
 
-@Route(
+@route(
     function="webhooks_deliveries",
     method="GET",
     path="v1/webhooks/{hookId}/deliveries",
-    scope=Scope.ADMIN,
-    tag="webhooks",
     summary="List a webhook's deliveries",
     description="Deliveries with their results.",
     parameters=(
@@ -58,12 +55,10 @@ async def _deliveries(request: Request) -> func.HttpResponse:
     return respond(request.http, DeliveryPage(deliveries=[views.delivery(each) for each in found], next=following))
 
 
-@Route(
+@route(
     function="webhooks_redeliver",
     method="POST",
     path="v1/webhooks/{hookId}/deliveries/{number}:redeliver",
-    scope=Scope.ADMIN,
-    tag="webhooks",
     summary="Redeliver an event",
     description="Sends the event again now, with the same `webhook-id`. If the delivery is waiting, its next attempt "
     "is made now.",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import uuid
 from collections.abc import Awaitable, Callable
+from functools import partial
 
 import azure.functions as func
 
@@ -41,13 +42,22 @@ _ACT_PROBLEMS = (*BODY_PROBLEMS, ProblemCode.REASON_INVALID, refusals.IncidentNo
 
 _Act = Callable[[Context, str, Origin], Awaitable[Incident]]
 
-
-@Route(
-    function="incidents_list",
-    method="GET",
-    path="v1/incidents",
-    scope=Scope.READ,
+_read_route = partial(Route, method="GET", scope=Scope.READ, tag="incidents")
+_act_route = partial(
+    Route,
+    method="POST",
+    scope=Scope.OPERATE,
     tag="incidents",
+    parameters=(INCIDENT_ID,),
+    body=IncidentRequest,
+    body_required=True,
+    responses={200: IncidentDetail},
+)
+
+
+@_read_route(
+    function="incidents_list",
+    path="v1/incidents",
     summary="List incidents",
     description="Most recently opened first. `state=OPEN` alone is one query for any number of tenants. A call reads "
     f"at most {MAX_READ_MORE} rows more than it returns. If too few rows match by then, the page is short or empty, "
@@ -67,12 +77,9 @@ async def _list(request: Request) -> func.HttpResponse:
     return respond(req, IncidentPage(incidents=lines, next=cursor(found.after), partial=found.partial))
 
 
-@Route(
+@_read_route(
     function="incident_read",
-    method="GET",
     path="v1/incidents/{incidentId}",
-    scope=Scope.READ,
-    tag="incidents",
     summary="Get an incident",
     description="Includes its log.",
     parameters=(INCIDENT_ID,),
@@ -84,37 +91,23 @@ async def _read(request: Request) -> func.HttpResponse:
     return await _shown(request, context, await incidents.read_incident(context, _incident_id(request)))
 
 
-@Route(
+@_act_route(
     function="incident_resolve",
-    method="POST",
     path="v1/incidents/{incidentId}:resolve",
-    scope=Scope.OPERATE,
-    tag="incidents",
     summary="Resolve an incident",
     description="Its job, if any, stays a dead letter. Idempotent: a repeated request changes nothing.",
-    parameters=(INCIDENT_ID,),
-    body=IncidentRequest,
-    body_required=True,
-    responses={200: IncidentDetail},
     problems=_ACT_PROBLEMS,
 )
 async def _resolve(request: Request) -> func.HttpResponse:
     return await _act(request, incidents.resolve_incident)
 
 
-@Route(
+@_act_route(
     function="incident_retry",
-    method="POST",
     path="v1/incidents/{incidentId}:retry",
-    scope=Scope.OPERATE,
     durable_client=True,
-    tag="incidents",
     summary="Redrive an incident's job",
     description="`retried_by` is the new job. Idempotent: repeating the request returns the same new job.",
-    parameters=(INCIDENT_ID,),
-    body=IncidentRequest,
-    body_required=True,
-    responses={200: IncidentDetail},
     headers={200: ("Location", "Idempotency-Replayed")},
     problems=(*_ACT_PROBLEMS, refusals.IncidentNoJob, *REDRIVE_PROBLEMS),
 )
@@ -128,18 +121,11 @@ async def _retry(request: Request) -> func.HttpResponse:
     return await _shown(request, context, after, headers)
 
 
-@Route(
+@_act_route(
     function="incident_dismiss",
-    method="POST",
     path="v1/incidents/{incidentId}:dismiss",
-    scope=Scope.OPERATE,
-    tag="incidents",
     summary="Dismiss an incident",
     description="Its job, if any, is no longer a dead letter. Idempotent: a repeated request changes nothing.",
-    parameters=(INCIDENT_ID,),
-    body=IncidentRequest,
-    body_required=True,
-    responses={200: IncidentDetail},
     problems=_ACT_PROBLEMS,
 )
 async def _dismiss(request: Request) -> func.HttpResponse:

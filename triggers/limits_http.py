@@ -6,11 +6,8 @@ from collections.abc import Awaitable, Callable
 
 import azure.functions as func
 
-from shared.access.caller import Scope
-from shared.api.quota import QuotaChange
 from shared.api.quota_changes import Pause, Resume, Slowdown
 from shared.apidocs.problem_codes import ProblemCode
-from shared.apidocs.route import Route
 from shared.core.gates.rules import EVERY, PARTS, Gate
 from shared.core.jobs.routing import normalise
 from shared.operations.context import Context
@@ -21,7 +18,7 @@ from shared.ports.durable import Orchestrations
 from shared.refusals import GateNotFound, GateUnclear, QuotaForbidden, QuotaInvalid, TenantForbidden, TooManyRules
 from triggers.http.bodies import BODY_PROBLEMS, optional_body
 from triggers.http.routes import Handler, Request
-from triggers.quotas_http import change_response
+from triggers.quotas_http import change_response, change_route
 
 _PROBLEMS = (
     GateUnclear,
@@ -45,19 +42,14 @@ def _route(action: str, body: type[Resume], summary: str, description: str) -> C
     """Declares the route of an action. For operators, and for a tenant's own callers, who may end what they began."""
 
     def declare(act: _Act) -> Handler:
-        @Route(
+        @change_route(
             function=f"limits_{action}",
             method="POST",
             path=f"v1/limits/{action}",
-            scope=Scope.QUOTA,
-            durable_client=True,
-            tag="quotas",
             summary=summary,
             description=f"{description} {_WHOSE}",
             body=body,
             body_required=True,
-            responses={200: QuotaChange},
-            headers={200: ("ETag",)},
             problems=_PROBLEMS,
         )
         async def handle(request: Request) -> func.HttpResponse:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import azure.functions as func
 
 from shared.access.caller import Scope
@@ -12,13 +14,12 @@ from triggers.http.problems import RequestError
 from triggers.http.responses import respond
 from triggers.http.routes import Request
 
+_route = partial(Route, method="GET", scope=Scope.READ, tag="protocols")
 
-@Route(
+
+@_route(
     function="protocols_list",
-    method="GET",
     path="v1/protocols",
-    scope=Scope.READ,
-    tag="protocols",
     summary="List protocols",
     responses={200: ProtocolPage},
 )
@@ -27,12 +28,9 @@ async def _protocols_list(request: Request) -> func.HttpResponse:
     return respond(request.http, ProtocolPage(protocols=[protocol_response(each) for each in registry], next=None))
 
 
-@Route(
+@_route(
     function="protocols_read",
-    method="GET",
     path="v1/protocols/{protocolId}",
-    scope=Scope.READ,
-    tag="protocols",
     summary="Get a protocol",
     parameters=(in_path("protocolId", {"type": "string"}, "Id of the protocol, or its job type."),),
     responses={200: Protocol},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 
 import azure.functions as func
 from pydantic import TypeAdapter, ValidationError
@@ -81,13 +82,20 @@ _RULE_PROBLEMS = (
 _MAX_DIGITS = 10
 _MAX_TENANTS = 100
 
-
-@Route(
-    function="quotas_list",
-    method="GET",
-    path="v1/quotas",
-    scope=Scope.READ,
+_read_route = partial(Route, method="GET", scope=Scope.READ, tag="quotas")
+change_route = partial(
+    Route,
+    scope=Scope.QUOTA,
+    durable_client=True,
     tag="quotas",
+    responses={200: QuotaChange},
+    headers={200: ("ETag",)},
+)
+
+
+@_read_route(
+    function="quotas_list",
+    path="v1/quotas",
     summary="List quotas",
     description="The tenant's own quota first, then the quotas of job types and sources that have settings. With "
     "`type` or `source`: only that quota, even if it has no settings; use it to get `id` and `etag`. Operators that "
@@ -115,12 +123,9 @@ async def quotas_list(request: Request) -> func.HttpResponse:
     return respond(req, QuotaPage(quotas=found, next=None if is_last else cursor(following[-1])))
 
 
-@Route(
+@_read_route(
     function="quotas_read",
-    method="GET",
     path="v1/quotas/{gate}",
-    scope=Scope.READ,
-    tag="quotas",
     summary="Get a quota",
     description="Its limits, the number of active jobs and the number of waiting jobs.",
     parameters=(GATE, *NAMES, NAME),
@@ -133,13 +138,10 @@ async def _read(request: Request) -> func.HttpResponse:
     return respond(request.http, found, etag=found.etag)
 
 
-@Route(
+@change_route(
     function="quotas_set",
     method="PATCH",
     path="v1/quotas/{gate}",
-    scope=Scope.QUOTA,
-    durable_client=True,
-    tag="quotas",
     summary="Update a quota's limits",
     description="Applies a JSON merge patch (RFC 7396). Operators only. Jobs that fit the new limits start at once; "
     "running jobs are not stopped. With `dryRun`: the number of jobs that would be admitted, or would continue to "
@@ -147,8 +149,6 @@ async def _read(request: Request) -> func.HttpResponse:
     parameters=(GATE, *NAMES, NAME, IF_MATCH, DRY_RUN),
     body=RuleChange,
     body_required=True,
-    responses={200: QuotaChange},
-    headers={200: ("ETag",)},
     problems=(*_RULE_PROBLEMS, *BODY_PROBLEMS),
 )
 async def _set(request: Request) -> func.HttpResponse:
@@ -162,19 +162,14 @@ async def _set(request: Request) -> func.HttpResponse:
     return await change_response(request, context, changed)
 
 
-@Route(
+@change_route(
     function="quotas_delete",
     method="DELETE",
     path="v1/quotas/{gate}",
-    scope=Scope.QUOTA,
-    durable_client=True,
-    tag="quotas",
     summary="Delete a quota's limits",
     description="Limits for every tenant, or those of the settings, are then in effect for the quota. A hold or "
     "throttle stays. Operators only.",
     parameters=(GATE, *NAMES, NAME, IF_MATCH, REASON, DRY_RUN),
-    responses={200: QuotaChange},
-    headers={200: ("ETag",)},
     problems=_RULE_PROBLEMS,
 )
 async def _delete(request: Request) -> func.HttpResponse:
@@ -190,12 +185,9 @@ async def _delete(request: Request) -> func.HttpResponse:
     return await change_response(request, context, changed)
 
 
-@Route(
+@_read_route(
     function="quotas_waiting",
-    method="GET",
     path="v1/quotas/{gate}/waiting",
-    scope=Scope.READ,
-    tag="quotas",
     summary="List jobs waiting for a quota",
     description="In the order of admission.",
     parameters=(GATE, *NAMES, NAME, *PAGE),
@@ -220,12 +212,9 @@ async def _waiting(request: Request) -> func.HttpResponse:
     return respond(request.http, WaitingPage(waiting=chosen, total=total, next=following))
 
 
-@Route(
+@_read_route(
     function="quotas_log",
-    method="GET",
     path="v1/quotas/{gate}/log",
-    scope=Scope.READ,
-    tag="quotas",
     summary="List a quota's changes",
     description="In order. Only callers who see all tenants can read the log of a quota over all tenants. Entries "
     "older than `LUCIUS_CHANGE_LOG_DAYS` are removed, but the last of them is retained, so the first entry of a log "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import date, datetime
+from functools import partial
 
 import azure.functions as func
 
@@ -21,13 +22,13 @@ from triggers.http.routes import Request
 REJECTED_ID = in_path("rejectedId", {"type": "string", "pattern": "^rej_[0-9]{13}_[0-9a-f]{24}$"})
 DATE = in_query("date", {"type": "string", "format": "date"}, "Only messages of this UTC day.")
 
+_route = partial(Route, scope=Scope.ADMIN, tag="rejected messages")
 
-@Route(
+
+@_route(
     function="rejected_list",
     method="GET",
     path="v1/rejected",
-    scope=Scope.ADMIN,
-    tag="rejected messages",
     summary="List rejected messages",
     description="Messages that no job could accept in the last 90 days, newest first.",
     parameters=(DATE, *PAGE),
@@ -46,12 +47,10 @@ async def _rejected_list(request: Request) -> func.HttpResponse:
     return respond(request.http, RejectedPage(rejected=lines, next=cursor(last)))
 
 
-@Route(
+@_route(
     function="rejected_read",
     method="GET",
     path="v1/rejected/{rejectedId}",
-    scope=Scope.ADMIN,
-    tag="rejected messages",
     summary="Get a rejected message",
     description="Includes its body as received, and the result that a redrive would have.",
     parameters=(REJECTED_ID,),
@@ -67,13 +66,11 @@ async def _rejected_read(request: Request) -> func.HttpResponse:
     return respond(request.http, RejectedMessage.of(message, what_if=WhatIf(outcome=outcome, why=why)))
 
 
-@Route(
+@_route(
     function="rejected_redrive",
     method="POST",
     path="v1/rejected/{rejectedId}:redrive",
-    scope=Scope.ADMIN,
     durable_client=True,
-    tag="rejected messages",
     summary="Redrive a rejected message",
     description="Processes the message again. After a job has accepted it, repeating the request changes nothing.",
     parameters=(REJECTED_ID,),

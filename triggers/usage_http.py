@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import azure.functions as func
 
 from shared.access.caller import Scope
@@ -28,13 +30,12 @@ SINCE = in_query(
 BY = in_query("by", {"enum": [each.value for each in Axis]}, "Adds sums per job type, source or hour.")
 _TENANT_PROBLEMS = (ProblemCode.TENANT_REQUIRED, TenantForbidden)
 
+_route = partial(Route, method="GET", scope=Scope.READ, tag="quotas")
 
-@Route(
+
+@_route(
     function="usage_read",
-    method="GET",
     path="v1/usage",
-    scope=Scope.READ,
-    tag="quotas",
     summary="Sum a tenant's quota usage",
     description="Past hours are read from hourly rollups, the most recent ones from the job list. If those have more "
     f"than {MAX_ROWS:,} jobs, the response is `partial`.",
@@ -63,12 +64,9 @@ async def _usage(request: Request) -> func.HttpResponse:
     return respond(request.http, report)
 
 
-@Route(
+@_route(
     function="sources_list",
-    method="GET",
     path="v1/sources",
-    scope=Scope.READ,
-    tag="quotas",
     summary="List a tenant's sources",
     description="Sources that the tenant's jobs named, with the first job of each and the hour of its last use. "
     "Maximum 1,000 per tenant.",
