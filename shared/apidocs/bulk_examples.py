@@ -5,10 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
-from pydantic import BaseModel
-
 from shared.api.bulk import RelatedJob, bulk_response, item_response, preview
-from shared.apidocs.json_schema import JsonObject
+from shared.apidocs.json_schema import JsonObject, dumped
 from shared.core.bulks import Bulk, BulkAction, BulkItem, BulkState, ItemState
 
 _AT = datetime(2026, 1, 27, 10, 0, tzinfo=UTC)
@@ -43,14 +41,9 @@ def by_model(job_id: str) -> JsonObject:
     ]
     waits = RelatedJob(jobId=_OTHER, status=None, error_code=None, redriven_by=None)
     return {
-        "Bulk": _body(bulk_response(ended)),
-        "BulkPage": {"bulks": [_body(bulk_response(ended))], "next": None},
-        "BulkItemPage": {"items": [_body(item_response(each)) for each in items], "next": None, "partial": False},
-        "BulkPreview": _body(preview("tenant_a", "redrive", [job_id], False, 20)),
-        "DependencyPage": {"jobId": job_id, "dependencies": [_body(waits)], "dependants": [], "next": None},
+        "Bulk": dumped(bulk_response(ended)),
+        "BulkPage": {"bulks": [dumped(bulk_response(ended))], "next": None},
+        "BulkItemPage": {"items": [dumped(item_response(each)) for each in items], "next": None, "partial": False},
+        "BulkPreview": dumped(preview("tenant_a", "redrive", [job_id], False, 20)),
+        "DependencyPage": {"jobId": job_id, "dependencies": [dumped(waits)], "dependants": [], "next": None},
     }
-
-
-def _body(model: BaseModel) -> JsonObject:
-    body: JsonObject = model.model_dump(mode="json", exclude_unset=True)
-    return body

@@ -13,9 +13,8 @@ from shared.api.explain import explain
 from shared.api.incident import incident, incident_detail
 from shared.api.job import callback_outcome, dead_letter, event_response, job_links, job_response, step_response
 from shared.api.receipt import receipt
-from shared.api.response import Response
 from shared.apidocs import bulk_examples, event_schemas, quota_examples, webhook_examples
-from shared.apidocs.json_schema import JsonObject
+from shared.apidocs.json_schema import JsonObject, dumped
 from shared.contracts.envelope import Envelope
 from shared.contracts.messages import Reply
 from shared.core.events.event_types import PublicType
@@ -133,7 +132,7 @@ def by_model() -> JsonObject:
     story.occurs(0.4, f"dispatch:{JOB_ID}:ocr:1", "system", "dispatch", RecordAttempt("ocr", _LEASE_ID))
     story.replied(0.9, "ACK")
     running = story.record
-    working = _body(explain(running, story.now))
+    working = dumped(explain(running, story.now))
     failed = _failed(running, story)
     ref = {"uri": f"{_ACCOUNT}/workspace/lucius/tenant_a/{JOB_ID}/OCR/1/result.json"}
     text = {"name": "output.txt", "uri": ref["uri"].replace("result.json", "output.txt"), "media_type": "text/plain"}
@@ -147,7 +146,7 @@ def by_model() -> JsonObject:
         "seq": story.record.job.event_seq,
         "labels": ENVELOPE["labels"],
         "created_at": "2026-01-27T10:00:00Z",
-        "links": _body(job_links(JOB_ID)),
+        "links": dumped(job_links(JOB_ID)),
     }
     rejected = {
         "id": "rej_1769508120000_0123456789abcdef01234567",
@@ -164,21 +163,21 @@ def by_model() -> JsonObject:
     accepted = {
         "jobId": JOB_ID,
         "status": "QUEUED",
-        "links": _body(job_links(JOB_ID)),
+        "links": dumped(job_links(JOB_ID)),
         "created_at": line["created_at"],
     }
-    outcome = {"line": 1, "status": 202, "jobId": JOB_ID, "links": _body(job_links(JOB_ID)), "replayed": False}
+    outcome = {"line": 1, "status": 202, "jobId": JOB_ID, "links": dumped(job_links(JOB_ID)), "replayed": False}
     counts = {"lines": 2, "created": 1, "replayed": 0, "checked": 0, "refused": 1, "failed": 0}
-    spent = _body(receipt(story.record, story.events, story.now))
+    spent = dumped(receipt(story.record, story.events, story.now))
     summed = ("elapsed_s", "total", "attempts_total", "replies_ignored", "operations")
     build_ = {"version": "0.2.0", "commit": None, "envelope": "1.x"}
     up = {"status": "ok", "since": line["created_at"], "reason": None}
     return {
         "Accepted": accepted,
-        "Job": _body(job_response(story.record, _RETENTION)),
+        "Job": dumped(job_response(story.record, _RETENTION)),
         "JobPage": {"jobs": [line], "next": None, "partial": False},
-        "StepPage": {"steps": [_body(step_response(step)) for step in story.record.steps], "next": None},
-        "EventPage": {"events": [_body(event_response(event)) for event in story.events], "next": None},
+        "StepPage": {"steps": [dumped(step_response(step)) for step in story.record.steps], "next": None},
+        "EventPage": {"events": [dumped(event_response(event)) for event in story.events], "next": None},
         "Explanation": working,
         "Receipt": spent,
         "ReceiptSums": {
@@ -188,8 +187,8 @@ def by_model() -> JsonObject:
             "partial": False,
         },
         "AuditBundle": bundle(story.record, story.events, story.now),
-        "DeadLetterPage": {"deadletters": [_body(dead_letter(failed))], "next": None, "partial": False},
-        "CallbackOutcome": _body(callback_outcome(created, applied=True, reason_code=None)),
+        "DeadLetterPage": {"deadletters": [dumped(dead_letter(failed))], "next": None, "partial": False},
+        "CallbackOutcome": dumped(callback_outcome(created, applied=True, reason_code=None)),
         "RejectedPage": {"rejected": [rejected], "next": None},
         "RejectedMessage": {**rejected, "body": '{"type": "ACK", "jobId": "job_0"}'},
         "BatchOutcome": {"results": [outcome, {"line": 2, "status": 400, "problem": PROBLEM}], "counts": counts},
@@ -233,10 +232,6 @@ def by_model() -> JsonObject:
         **bulk_examples.by_model(JOB_ID),
         **webhook_examples.by_model(JOB_ID),
     }
-
-
-def _body(response: Response) -> JsonObject:
-    return response.model_dump(mode="json", exclude_unset=True)
 
 
 def _planned() -> _Story:
@@ -297,6 +292,6 @@ def _incidents(failed: Record) -> JsonObject:
     resolved = settled(opened, done)
     assert resolved is not None
     return {
-        "IncidentDetail": _body(incident_detail(resolved[0], [first, resolved[1]])),
-        "IncidentPage": {"incidents": [_body(incident(opened))], "next": None, "partial": False},
+        "IncidentDetail": dumped(incident_detail(resolved[0], [first, resolved[1]])),
+        "IncidentPage": {"incidents": [dumped(incident(opened))], "next": None, "partial": False},
     }

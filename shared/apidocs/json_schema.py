@@ -51,6 +51,11 @@ def schemas(
     return {name: each for name, each in definitions.items() if f"'{ref_template.format(model=name)}'" in named}
 
 
+def dumped(model: BaseModel) -> JsonObject:
+    """Returns the model as JSON, without the fields that were not set."""
+    return model.model_dump(mode="json", exclude_unset=True)
+
+
 def schema(model: type[BaseModel], way: Way) -> JsonObject:
     """One model's schema, whole."""
     mode: JsonSchemaMode = "serialization" if way == "read" else "validation"

@@ -5,11 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
-from pydantic import BaseModel
-
 from shared.api.quota import QuotaLogEntry, quota, quota_change, waiting_job
 from shared.api.usage import UsageReport, seen_source, usage_sum
-from shared.apidocs.json_schema import JsonObject
+from shared.apidocs.json_schema import JsonObject, dumped
 from shared.core.gates.admission import QueuedJob
 from shared.core.gates.admission_state import AdmissionState, Candidate, WaitingQueue
 from shared.core.gates.changes import ChangeType, record_change
@@ -51,13 +49,13 @@ def by_model(job_id: str) -> JsonObject:
     gate = quota(admission, Directory(), after, now, waiting)
     stands = waiting_job(find_position(admission, Directory(), waiting, 1, now), 1)
     return {
-        "Quota": _body(gate),
-        "QuotaPage": {"quotas": [_body(gate)], "next": None},
-        "QuotaChange": _body(quota_change(before, after, gate)),
-        "WaitingPage": {"waiting": [_body(stands)], "total": 1, "next": None},
+        "Quota": dumped(gate),
+        "QuotaPage": {"quotas": [dumped(gate)], "next": None},
+        "QuotaChange": dumped(quota_change(before, after, gate)),
+        "WaitingPage": {"waiting": [dumped(stands)], "total": 1, "next": None},
         "UsageReport": _usage(now),
         "SourcePage": {"sources": [_source(job_id, gate.tenant, now)], "next": None},
-        "QuotaLogPage": {"entries": [_body(QuotaLogEntry.of(entry))], "next": None},
+        "QuotaLogPage": {"entries": [dumped(QuotaLogEntry.of(entry))], "next": None},
     }
 
 
@@ -67,7 +65,7 @@ def _usage(now: datetime) -> JsonObject:
     for staged_at, admitted_at in ((None, None), (None, None), (now, now + timedelta(seconds=40))):
         counted.add(staged_at, admitted_at, now)
     total, groups = summed([replace(hour, jobs={("OCR", "scanner-7"): counted})], Axis.SOURCE)
-    return _body(
+    return dumped(
         UsageReport(
             tenant="tenant_a",
             since=hour.hour,
@@ -81,9 +79,4 @@ def _usage(now: datetime) -> JsonObject:
 
 def _source(job_id: str, tenant: str, now: datetime) -> JsonObject:
     row = SeenSource(name="scanner-7", first_job=job_id, first_at=now, last_job=job_id, last_at=hour_of(now))
-    return _body(seen_source(row, tenant, None, now))
-
-
-def _body(model: BaseModel) -> JsonObject:
-    body: JsonObject = model.model_dump(mode="json", exclude_unset=True)
-    return body
+    return dumped(seen_source(row, tenant, None, now))

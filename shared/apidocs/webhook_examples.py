@@ -5,11 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
-from pydantic import BaseModel
-
 from shared.access.webhook_signature import secrets_of
 from shared.api.webhook import HookLogEntry, default_secret, delivery, hook, hook_detail, hook_secret, hook_test
-from shared.apidocs.json_schema import JsonObject
+from shared.apidocs.json_schema import JsonObject, dumped
 from shared.core.webhooks.hook_log import logged
 from shared.core.webhooks.webhooks import (
     DEFAULT_HOOK,
@@ -68,19 +66,14 @@ def by_model(job_id: str) -> JsonObject:
     [secret] = secrets_of(_KEYS, made, _AT, deployment="example")
     of_callbacks = replace(made, id=DEFAULT_HOOK, url=None)
     return {
-        "HookPage": {"webhooks": [_body(hook(made))]},
-        "HookDetail": _body(hook_detail(failing, waiting.created_at)),
-        "HookSecret": _body(hook_secret(made, secret)),
-        "DefaultSecret": _body(
+        "HookPage": {"webhooks": [dumped(hook(made))]},
+        "HookDetail": dumped(hook_detail(failing, waiting.created_at)),
+        "HookSecret": dumped(hook_secret(made, secret)),
+        "DefaultSecret": dumped(
             default_secret(of_callbacks, secrets_of(_KEYS, of_callbacks, _AT, deployment="example"))
         ),
-        "HookTest": _body(hook_test(Answer(status=204, took_ms=38))),
-        "Delivery": _body(delivery(waiting)),
-        "DeliveryPage": {"deliveries": [_body(delivery(waiting))], "next": None},
-        "HookLog": {"entries": [_body(HookLogEntry.of(entry))]},
+        "HookTest": dumped(hook_test(Answer(status=204, took_ms=38))),
+        "Delivery": dumped(delivery(waiting)),
+        "DeliveryPage": {"deliveries": [dumped(delivery(waiting))], "next": None},
+        "HookLog": {"entries": [dumped(HookLogEntry.of(entry))]},
     }
-
-
-def _body(model: BaseModel) -> JsonObject:
-    body: JsonObject = model.model_dump(mode="json", exclude_unset=True)
-    return body
