@@ -150,7 +150,6 @@ def active_of(tenant: str, entity: Entity) -> ActiveRow:
         # a merge leaves the column where it was when the last of them was ACKed
         unacked_since=entity["unacked_since"] if unacked else None,
         place=place_of(entity),
-        etag=entity.etag,
         row=entity,
     )
 

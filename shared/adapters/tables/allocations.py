@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Sequence
 from dataclasses import fields
+from functools import partial
 from typing import Any
 
 from shared.adapters.tables.breakers import breaker_json, breaker_of
@@ -57,7 +58,7 @@ class TablesAllocations:
 
     async def asks(self, gate_id: str) -> list[Ask]:
         query = from_key(ASKS_PARTITION, f"{gate_id}:", f"{gate_id};")
-        return await self._gates.first_decoded(query, None, _ask_of)
+        return await self._gates.first_decoded(query, None, partial(row_as, Ask))
 
     async def answer(self, gate_id: str, asks: Sequence[Ask]) -> None:
         for first in range(0, len(asks), MAX_OPERATIONS):
@@ -73,10 +74,6 @@ class TablesAllocations:
 
 def _removal(gate_id: str, ask: Ask) -> Operation:
     return delete_row(ASKS_PARTITION, f"{gate_id}:{encode_key(ask.tenant)}", ask.etag)
-
-
-def _ask_of(entity: Entity) -> Ask:
-    return Ask(entity["tenant"], entity.etag)
 
 
 def _columns(record: AllocationRecord) -> dict[str, Any]:

@@ -62,7 +62,8 @@ class TablesBulks:
 
     async def slots(self, tenant: str) -> list[BulkSlot]:
         # strict: a slot that is left out would look free
-        return [decoded(_slot_of, each) for each in await self._range(tenant, "BULKSLOT:", "BULKSLOT;", MAX_RUNNING)]
+        found = await self._range(tenant, "BULKSLOT:", "BULKSLOT;", MAX_RUNNING)
+        return [decoded(partial(row_as, BulkSlot), each) for each in found]
 
     async def read(self, tenant: str, bulk_id: str) -> StoredBulk | None:
         return await self._index.find(encode_key(tenant), bulk_row(bulk_id), _stored_of)
@@ -140,10 +141,6 @@ def _taking(bulk: Bulk, slot: BulkSlot) -> Operation:
     if not slot.etag:
         return ("create", row)
     return merge_row(row, slot.etag)
-
-
-def _slot_of(entity: Entity) -> BulkSlot:
-    return row_as(BulkSlot, entity, etag=entity.etag)
 
 
 def _due_row(due: DueBulk) -> str:

@@ -43,8 +43,10 @@ def all_decoded(decode: Callable[[Entity], T], entities: Iterable[Entity], unrea
 def row_as(kind: Callable[..., T], row: Mapping[str, Any], /, **given: Any) -> T:
     """Returns the dataclass of a row that has a column for each field; `given` are fields that it has in another form.
 
-    A column may be absent if its field has a default. Raises Undecodable for any other.
+    A column may be absent if its field has a default. Raises Undecodable for any other. A field `etag` gets the row's.
     """
+    if isinstance(row, Entity) and any(name == "etag" for name, _ in _fields_of(kind)):
+        given["etag"] = row.etag
     values = {
         name: row[name]
         for name, is_required in _fields_of(kind)

@@ -24,7 +24,7 @@ _ENDED_COLUMNS = dict.fromkeys(("job_id", "clear_at", "purged", "owed"))
 
 def decode_claim(entity: Entity) -> Claim:
     """Returns the claim of a CLAIM row."""
-    return row_as(Claim, entity, expires_at=entity.get("expires_at") or None, etag=entity.etag)
+    return row_as(Claim, entity, expires_at=entity.get("expires_at") or None)
 
 
 def claim_entity(partition: str, job: Job) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import fields, replace
 from datetime import datetime
+from functools import partial
 
 from shared.adapters.tables.decoding import all_decoded, decoded, row_as
 from shared.adapters.tables.feed import event_entity, head_operation, list_tenant
@@ -146,7 +147,7 @@ class TablesHooks:
         await self._rows.write(upsert_row(row))
 
     async def noted(self) -> list[HookTenant]:
-        return await self._rows.first_decoded(all_of(HOOK_TENANTS_PARTITION), None, _noted_of)
+        return await self._rows.first_decoded(all_of(HOOK_TENANTS_PARTITION), None, partial(row_as, HookTenant))
 
     async def forget(self, noted: HookTenant) -> None:
         await self._rows.delete(HOOK_TENANTS_PARTITION, encode_key(noted.tenant), noted.etag)
@@ -186,7 +187,3 @@ def _stored(row: Entity) -> StoredHook:
 
 def _delivery(row: Entity) -> StoredDelivery:
     return StoredDelivery(delivery=delivery_of(row), etag=row.etag, row=row)
-
-
-def _noted_of(row: Entity) -> HookTenant:
-    return row_as(HookTenant, row, etag=row.etag)

@@ -6,10 +6,11 @@ import contextlib
 import copy
 from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import partial
 
 from shared.adapters.tables.decoding import row_as
 from shared.adapters.tables.keys import TENANTS_PARTITION
-from shared.adapters.tables.table import Entity, Tables, merge_row, row_at, upsert_row
+from shared.adapters.tables.table import Tables, merge_row, row_at, upsert_row
 from shared.adapters.tables.table_rows import TableRows, all_of
 from shared.core.canonical import encode_key
 from shared.errors import Conflict
@@ -50,7 +51,7 @@ class TenantRows:
     async def awake(self, now: datetime) -> list[AwakeTenant]:
         """One query, in pages. Raises LedgerUnavailable."""
         query = all_of(TENANTS_PARTITION).having("wake_at le @now", now=now)
-        return await self._rows.first_decoded(query, None, _awake_of)
+        return await self._rows.first_decoded(query, None, partial(row_as, AwakeTenant))
 
     async def sleep(self, awake: AwakeTenant, until: datetime | None) -> None:
         """Until `until`, None: its next POST. Race sleep: nothing where it posted since. Raises LedgerUnavailable."""
@@ -61,7 +62,3 @@ class TenantRows:
     async def all(self) -> list[str]:
         """Asleep or awake. Raises LedgerUnavailable."""
         return await self._rows.first_decoded(all_of(TENANTS_PARTITION), None, lambda row: str(row["tenant"]))
-
-
-def _awake_of(row: Entity) -> AwakeTenant:
-    return row_as(AwakeTenant, row, etag=row.etag)

@@ -103,7 +103,8 @@ class TablesUsage:
 
     async def to_fold_again(self, before: datetime, *, after: str, limit: int) -> list[tuple[datetime, str, str]]:
         first, end = after or fold_again_row(None, ""), fold_again_row(before, "")
-        return await self._rows.first_decoded(between(GUARD_PARTITION, first, end), limit, _refold_of)
+        query = between(GUARD_PARTITION, first, end)
+        return await self._rows.first_decoded(query, limit, lambda row: (row["hour"], row["tenant"], row["RowKey"]))
 
     async def folded_again(self, tenant: str, hour: datetime) -> None:
         await self._rows.delete(GUARD_PARTITION, fold_again_row(hour, tenant))
@@ -146,10 +147,6 @@ def _source_of(row: Entity) -> SeenSource | None:
     if "first_at" not in row:
         return None
     return row_as(SeenSource, row, cursor=row["RowKey"])
-
-
-def _refold_of(row: Entity) -> tuple[datetime, str, str]:
-    return row["hour"], row["tenant"], row["RowKey"]
 
 
 def _part_of(row: Entity) -> tuple[datetime, dict[str, Any]]:
