@@ -316,10 +316,6 @@ async def shown(context: Context, gate: Gate, caller: Caller) -> Quota:
         state = await read_platform_state(context, gate, by_operator=caller.sees_all or caller.moves_all)
         return await _over_all(context, state, await read_directory(context), caller, shows_reasons=caller.sees_all)
     admission, known = await read_admission(context, gate.tenant, also=gate)
-    return await _quota(context, gate, admission, known)
-
-
-async def _quota(context: Context, gate: Gate, admission: AdmissionState, known: Directory) -> Quota:
     return await _shown(context, admission, known, await read_state(context, admission, gate))
 
 
@@ -344,4 +340,5 @@ async def _of_tenant(context: Context, tenant: str) -> list[Quota]:
     hidden = idle if context.events is not None else set()
     others = [state.gate for state in admission.gates.values() if state.gate != own and state.gate not in hidden]
     ordered = sorted(others, key=lambda gate: (gate.kind, gate.name))
-    return [await _quota(context, gate, admission, known) for gate in (own, *ordered)]
+    states = [await read_state(context, admission, gate) for gate in (own, *ordered)]
+    return [await _shown(context, admission, known, state) for state in states]

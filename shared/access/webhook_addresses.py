@@ -175,7 +175,7 @@ def _target(url: str) -> Target:
         raise HookUrlRefused("must not contain user information")
     if port == 0:
         raise HookUrlRefused("is not a valid URL")
-    if _is_number(host):
+    if ":" in host or _NUMBER.fullmatch(host):
         literal = _literal(host)
         if literal is None:
             raise HookUrlRefused("must name its host, not an IP address")
@@ -183,10 +183,6 @@ def _target(url: str) -> Target:
     elif not (_NAME.fullmatch(host) and len(host) <= 253):
         raise HookUrlRefused("must have a valid host name")
     return Target(scheme, host, port or (443 if scheme == "https" else 80))
-
-
-def _is_number(host: str) -> bool:
-    return ":" in host or _NUMBER.fullmatch(host) is not None
 
 
 def _literal(host: str) -> str | None:

@@ -35,9 +35,7 @@ class AdmissionCalls(Protocol):
         breaker_of: str | None = None,
         at: datetime | None = None,
     ) -> None:
-        """Now, or at an instant; one that comes twice costs a look. `breaker_of`: id of a gate. Raises
-        BusUnavailable.
-        """
+        """Now, or at an instant; a repeated one costs a look. `breaker_of`: id of a gate. Raises BusUnavailable."""
 
     async def divide(self, gate_id: str, *, at: datetime, since: datetime | None = None) -> None:
         """A call to divide a gate over all tenants at an instant, unless it is divided after `since`, which is that

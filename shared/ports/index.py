@@ -310,9 +310,7 @@ class Index(DeadLetters, Protocol):
     async def write_position(self, share: int, position: SweepPosition) -> None: ...
 
     async def write_admission(self, admission: AdmissionWrite) -> None:
-        """A change of the admission state alone, with those that it lets in. Raises Conflict or AlreadyExists if it
-        moved.
-        """
+        """A change of the admission state alone, with the jobs that it admits. Raises Conflict, AlreadyExists."""
 
     async def withdraw(self, active: ActiveRow, *, counted: bool = False) -> bool:
         """CLAIM, ACTIVE, DUE, WAIT and LIST of a job that never came to be, in one transaction; again is harmless.

@@ -62,9 +62,7 @@ class Candidate:
 
 
 def compute_rank(created_at: datetime, priority: str) -> int:
-    """Returns milliseconds since 1970; a job of high priority counts as half an hour older, one of low as half an
-    hour younger.
-    """
+    """Returns milliseconds since 1970; high priority counts as half an hour older, low as half an hour younger."""
     at = created_at - _AGE.get(priority, timedelta())
     return max(0, (at - _EPOCH) // timedelta(milliseconds=1))
 

@@ -138,9 +138,7 @@ def has_room(record: AllocationRecord, max_active: int | None, tenant: str, acti
 
 
 def select_kept(demands: Sequence[Demand], granted: Mapping[str, int], now: datetime, *, has_breaker: bool) -> set[str]:
-    """Returns the tenants that stay in the record: those with slots or demand, and, up to half the maximum, those
-    with recent ends.
-    """
+    """Returns the tenants to keep: those with slots or demand, and, up to half the maximum, those with recent ends."""
     found = {demand.tenant for demand in demands if demand.needed or demand.earlier or granted[demand.tenant]}
     if has_breaker:
         ended = [

@@ -106,9 +106,7 @@ class Breaker:
 
 
 def advance(breaker: Breaker, now: datetime) -> Breaker:
-    """Returns the breaker as time alone leaves it; the same object if nothing changes, also for a clock that is
-    behind.
-    """
+    """Returns the breaker as time alone leaves it; the same object if nothing changes, or if the clock is behind."""
     if breaker.state is BreakerState.OPEN and breaker.until is not None and breaker.until <= now:
         breaker = replace(breaker, state=BreakerState.HALF_OPEN, until=None, allow=1, good=0, waits_since=breaker.until)
     if breaker.state is BreakerState.HALF_OPEN and breaker.waits_since is not None:

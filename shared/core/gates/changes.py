@@ -94,10 +94,6 @@ def _patch_breaker(found: BreakerRule | None, patch: Mapping[str, Any] | None) -
     )
 
 
-def remove_rule(state: GateState) -> GateState:
-    return state if state.rule is None else replace(state, rule=None)
-
-
 def shorten(reason: str) -> str:
     """Returns the reason as a hold or a throttle has it."""
     return reason if len(reason) <= MAX_REASON else f"{reason[: MAX_REASON - 1]}…"

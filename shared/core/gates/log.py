@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import itertools
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
+from operator import attrgetter
 from typing import Any
 
 from shared.core.chained_log import Entry, chained
@@ -32,3 +34,9 @@ def append_entry(
     }
     entry = LogEntry(**chained(values, seq=state.log_seq, prev_hash=state.log_hash))
     return replace(state, log_seq=entry.seq, log_hash=entry.hash), entry
+
+
+def group_entries(entries: Iterable[LogEntry]) -> Iterator[tuple[str, list[LogEntry]]]:
+    """Returns each quota's id with its entries, in their order."""
+    by_id = attrgetter("gate_id")
+    return ((gate_id, [*found]) for gate_id, found in itertools.groupby(sorted(entries, key=by_id), by_id))

@@ -241,9 +241,7 @@ def admit_or_queue(
 
 
 def release(admission: AdmissionState, place: Place) -> AdmissionState:
-    """Takes back what the job held at its end or withdrawal: its slot, or its position in the queue and its staged
-    count.
-    """
+    """Takes back what an ended or withdrawn job held: its slot, or its queue position and its staged count."""
     if place.state is PlaceState.ENDED or place.uncounted:
         return admission
     if place.state is PlaceState.ADMITTED:

@@ -93,9 +93,7 @@ def find_position(
 
 
 def find_blocking_verdict(found: Sequence[GateVerdict]) -> GateVerdict:
-    """Returns the verdict to show: of the first quota that stops the job; else the first quota, with other jobs
-    before it.
-    """
+    """Returns the verdict to show: the first quota that stops the job; else the first one, with jobs before this."""
     return next(
         (verdict for verdict in found if verdict.blocks),
         GateVerdict(found[0].gate, BlockReason.LINE, None, found[0].rule),

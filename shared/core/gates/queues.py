@@ -29,10 +29,7 @@ def make_queue(admission: AdmissionState, candidate: Candidate, *, emergency: bo
 
 
 def find_queue(admission: AdmissionState, directory: Directory, candidate: Candidate) -> tuple[int, WaitingQueue]:
-    """Returns the number and the queue in which the job waits; an empty queue if it is the first.
-
-    Raises TooManyQueues.
-    """
+    """Returns the number and queue in which the job waits; an empty queue if it is the first. Raises TooManyQueues."""
     requested = make_queue(admission, candidate, emergency=is_emergency(admission, directory, candidate.priority))
     for number, queue in admission.queues.items():
         if replace(queue, count=0, head=0) == requested:

@@ -274,9 +274,7 @@ class Directory:
         return min(since, default=None)
 
     def list_platform_gates(self, job: object) -> Iterator[Gate]:
-        """Returns the quotas over all tenants that the job, a `Candidate` or a `WaitingQueue`, must pass, from
-        narrow to broad.
-        """
+        """Returns the quotas over all tenants that a `Candidate` or `WaitingQueue` must pass, from narrow to broad."""
         if self.over_all:
             for kind in ALLOCATED:
                 gate = Gate.over_all(kind, getattr(job, kind.key) if kind.key else "")

@@ -35,9 +35,7 @@ def sync_breakers(admission: AdmissionState, directory: Directory) -> AdmissionS
 
 
 def sync_breaker(admission: AdmissionState, gate: Gate, breaker: Breaker) -> AdmissionState:
-    """Returns the admission state with the state of the breaker; the same object if it has this epoch or a later
-    one.
-    """
+    """Returns the admission state with the breaker's state; the same object if it has this epoch or a later one."""
     share = admission.share(gate)
     if breaker.epoch > share.breaker.epoch:
         share = start_epoch(share, breaker, admission.count_used(gate))
@@ -47,9 +45,7 @@ def sync_breaker(admission: AdmissionState, gate: Gate, breaker: Breaker) -> Adm
 
 
 def start_epoch(share: Share, breaker: Breaker, counted: int) -> Share:
-    """Returns the share in a later epoch, in which none of its active jobs counts; a closed breaker leaves its
-    unused slots.
-    """
+    """Returns the share in a later epoch, in which no active job counts; a closed breaker leaves its unused slots."""
     limited = breaker.state is not BreakerState.CLOSED
     known = AdmissionBreaker(epoch=breaker.epoch, limited=limited, until=breaker.until)
     return replace(share, slots=0 if limited else max(0, share.slots - counted), breaker=known)

@@ -75,10 +75,7 @@ class CountedOut:
 
 
 async def read_freed(context: Context, tenant: str, limit: int) -> list[Freed]:
-    """Reads the tenant's first FREED rows, without those that cannot be decoded: these keep their slots.
-
-    Raises LedgerUnavailable.
-    """
+    """Reads the tenant's first FREED rows; one that cannot be decoded keeps its slot. Raises LedgerUnavailable."""
     return await context.admissions.freed(tenant, limit=limit, unread=[])
 
 
@@ -223,9 +220,7 @@ async def take_turn_after_end(context: Context, tenant: str, job_id: str) -> Adm
 async def _write_turn(
     context: Context, stored: StoredAdmission, directory: Directory, counted: CountedOut
 ) -> tuple[AdmittedJobs, AdmissionState]:
-    """Writes the turn. Returns the admitted jobs and the admission state. Raises Conflict, AlreadyExists,
-    LedgerUnavailable.
-    """
+    """Returns the admitted jobs and the state that it wrote. Raises Conflict, AlreadyExists, LedgerUnavailable."""
     selected = await select_admissions(
         context, counted.admission, directory, count_admission_room(len(counted.log) + len(counted.freed))
     )

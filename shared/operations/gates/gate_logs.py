@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
 from dataclasses import replace
 
 from shared.core.gates.admission_state import AdmissionState
-from shared.core.gates.log import LogEntry, append_entry
+from shared.core.gates.log import LogEntry, append_entry, group_entries
 from shared.core.gates.rules import Gate, GateKind, GateState
 from shared.operations.context import Context
 
@@ -15,10 +14,7 @@ _PAGE = 1000
 
 
 async def read_state(context: Context, admission: AdmissionState, gate: Gate) -> GateState:
-    """Returns the quota's state; one that the admission state dropped gets the head of its log.
-
-    Raises LedgerUnavailable.
-    """
+    """Returns the quota's state; one that was dropped gets the head of its log. Raises LedgerUnavailable."""
     state = admission.state(gate)
     # a dropped quota that a job counts at has a state without a log
     if state.log_seq or gate.kind is GateKind.TENANT:
@@ -29,10 +25,7 @@ async def read_state(context: Context, admission: AdmissionState, gate: Gate) ->
 
 
 async def _read_last(context: Context, gate: Gate, *, after: int) -> LogEntry | None:
-    """Reads the last entry of the quota's log after number `after`, in a logarithmic number of reads.
-
-    Raises LedgerUnavailable.
-    """
+    """Reads the log's last entry after number `after`, in a logarithmic number of reads. Raises LedgerUnavailable."""
 
     async def past(number: int, limit: int) -> list[LogEntry]:
         return await context.admissions.log(gate.tenant, gate.id, after=number, limit=limit)
@@ -61,8 +54,7 @@ async def continue_log(
     may not know the head of the log. Raises LedgerUnavailable.
     """
     found: list[LogEntry] = []
-    for gate_id, of_gate in itertools.groupby(sorted(log, key=lambda entry: entry.gate_id), _get_gate_id):
-        entries = [*of_gate]
+    for gate_id, entries in group_entries(log):
         if (entries[0].seq == 1 or is_behind) and gate_id in after.gates:
             state = after.gates[gate_id]
             known = await read_state(context, before, state.gate)
@@ -80,7 +72,3 @@ async def continue_log(
                 after = after.with_state(state)
         found += entries
     return after, tuple(found)
-
-
-def _get_gate_id(entry: LogEntry) -> str:
-    return entry.gate_id

@@ -88,20 +88,16 @@ async def check_rule(context: Context, gate: Gate, patch: Mapping[str, int | Non
     if wrong := sorted(given - gate.kind.limits):
         raise QuotaInvalid(*((name, "does not apply to a service or a lane") for name in wrong))
     if given:
-        await _check_counts(context, gate)
+        try:
+            await context.bus.counts.in_flight(int(gate.name_of("lane") or 0), gate.name_of("service"))
+        except CountsForbidden as forbidden:
+            raise QuotaInvalid(("max_active", str(forbidden))) from None
 
 
 def check_throttle(gate: Gate) -> None:
     """Raises QuotaInvalid: a dispatch limit has no rate."""
     if gate.kind in GUARDS:
         raise QuotaInvalid(("max_per_hour", "does not apply to a service or a lane"))
-
-
-async def _check_counts(context: Context, gate: Gate) -> None:
-    try:
-        await context.bus.counts.in_flight(int(gate.name_of("lane") or 0), gate.name_of("service"))
-    except CountsForbidden as forbidden:
-        raise QuotaInvalid(("max_active", str(forbidden))) from None
 
 
 async def _count(context: Context, gate: Gate, lane: int) -> Count:

@@ -83,9 +83,7 @@ async def count_all(
 
 
 async def _count_active(context: Context, gate: Gate, tenant: str, until: datetime) -> int | None:
-    """Returns the tenant's active jobs at the quota, by its admission state or its ACTIVE rows; None if neither is
-    readable.
-    """
+    """Returns the tenant's active jobs by its admission state or its ACTIVE rows; None if neither is readable."""
     with telemetry.tolerate(Exception, "TENANT_UNCOUNTED", tenant_id=tenant, gate=gate.id):
         try:
             admission, _ = await admission_turns.read_counted(context, tenant, patience=DEMAND_PATIENCE)

@@ -93,10 +93,7 @@ async def _write(context: Context, seen: GateState, steps: Sequence[Breaker]) ->
 
 
 async def publish(context: Context, state: GateState) -> None:
-    """Publishes the limits of a quota over all tenants, and the state of its breaker, in the directory.
-
-    Raises LedgerUnavailable.
-    """
+    """Publishes a quota over all tenants, with its breaker's state, in the directory. Raises LedgerUnavailable."""
     known = (await context.admissions.directory()).over_all.get(state.gate.id)
     in_effect = _strip_ends(state) if changes.is_set(state, context.clock.now()) else None
     if (known[0] if known is not None else None) != in_effect:

@@ -1,6 +1,4 @@
-"""Reads the waiting jobs of an admission state, in order (R49). Writes nothing: a missing count is made for the
-reader.
-"""
+"""Reads an admission state's waiting jobs, in order (R49). Writes nothing: a missing count is made for the reader."""
 
 from __future__ import annotations
 
@@ -95,10 +93,7 @@ async def read_position(context: Context, job: Job) -> QueuePosition | None:
 
 
 async def count_admissible(context: Context, admission: AdmissionState, directory: Directory) -> int:
-    """Returns how many waiting jobs the admission state would admit now, up to a thousand.
-
-    Raises LedgerUnavailable.
-    """
+    """Returns how many waiting jobs the admission state would admit now, up to a thousand. Raises LedgerUnavailable."""
     admissions = AdmissionRound(admission, directory, context.clock.now(), room=MAX_POSITION)
     while (queue := admissions.next_queue()) is not None:
         admissions.add_rows(queue, await context.admissions.first_waiting(admission.tenant, queue, admissions.room + 1))

@@ -7,7 +7,9 @@ ever missing, and what is not open any more is left out by whoever reads the lis
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from shared import telemetry
@@ -40,8 +42,8 @@ from shared.ports.incidents import IncidentRow
 from shared.refusals import IncidentNoJob, IncidentNotFound, IncidentSettled
 
 _ONLY_OPEN = frozenset({IncidentState.OPEN})
-#: of a list: whose jobs' incidents; or, with True, those of no job that are that tenant's
-_Source = tuple[str | None, bool]
+#: a list of the store, whose keywords are `PageRange`
+_List = Callable[..., Awaitable[list[IncidentRow]]]
 
 
 async def list_incidents(
@@ -51,14 +53,8 @@ async def list_incidents(
     every_row = has_only(incident_filter, "tenant_id", "since", "until")
     times: dict[str, Any] = {"since": incident_filter.since, "until": incident_filter.until}
 
-    async def rows_past(source: _Source, after: str | None, count: int) -> list[IncidentRow]:
-        tenant, of_no_job = source
-        if of_no_job and tenant is not None:
-            return await context.incidents.list_of_tenant(tenant, after=after, limit=count, **times)
-        return await context.incidents.list_at(tenant, after=after, limit=count, **times)
-
-    async def open_past(source: None, after: str | None, count: int) -> list[IncidentRow]:
-        return await context.incidents.list_open(after=after, limit=count, **times)
+    async def rows_past(source: _List, after: str | None, count: int) -> list[IncidentRow]:
+        return await source(after=after, limit=count, **times)
 
     async def as_it_is(row: IncidentRow) -> Incident | None:
         return row.incident
@@ -72,14 +68,15 @@ async def list_incidents(
         return incident_filter.matches(row.incident)
 
     page: dict[str, Any] = {"after": after, "limit": limit}
+    lists = context.incidents
     if incident_filter.tenant_id is not None:
         tenant = normalise(incident_filter.tenant_id)
-        of_tenant: list[_Source] = [(tenant, False), (tenant, True)]
+        of_tenant: list[_List] = [partial(lists.list_at, tenant), partial(lists.list_of_tenant, tenant)]
         return await fill_from(of_tenant, rows_past, may_match, as_it_is, **page, every_row=every_row)
     if incident_filter.states == _ONLY_OPEN:
         every_row = has_only(incident_filter, "tenant_id", "since", "until", "states")
-        return await fill_from([None], open_past, may_match, if_open, **page, every_row=every_row)
-    sources: list[_Source] = [(None, False), *((tenant, False) for tenant in await context.index.tenants())]
+        return await fill_from([lists.list_open], rows_past, may_match, if_open, **page, every_row=every_row)
+    sources = [partial(lists.list_at, home) for home in (None, *await context.index.tenants())]
     return await fill_from(sources, rows_past, may_match, as_it_is, **page, every_row=every_row)
 
 

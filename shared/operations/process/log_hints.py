@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
 
 from shared.core.events.hints import gate_hint, incident_hint
-from shared.core.gates.log import LogEntry
+from shared.core.gates.log import LogEntry, group_entries
 from shared.core.gates.rules import Gate
 from shared.core.incidents import Incident, IncidentEntry, Settlement, settled
 from shared.operations.process.parts import Events
@@ -15,9 +14,9 @@ from shared.ports.admissions import AdmissionWrite
 
 def note_admission_log(events: Events | None, write: AdmissionWrite) -> None:
     """What an admission state's write that went through added to the logs of its gates."""
-    for gate_id, entries in itertools.groupby(sorted(write.log, key=lambda entry: entry.gate_id), _gate_id):
+    for gate_id, entries in group_entries(write.log):
         if (state := write.after.gates.get(gate_id)) is not None:
-            note_gate_log(events, state.gate, [*entries])
+            note_gate_log(events, state.gate, entries)
 
 
 def note_gate_log(events: Events | None, gate: Gate, entries: Sequence[LogEntry]) -> None:
@@ -36,7 +35,3 @@ def note_settled(events: Events | None, before: Incident, after: Incident, settl
     """An incident that was settled, by `settlement` or by another one meanwhile."""
     found = settled(before, settlement)
     note_incident(events, after, *([found[1]] if found is not None and found[0] == after else []))
-
-
-def _gate_id(entry: LogEntry) -> str:
-    return entry.gate_id

@@ -150,10 +150,7 @@ async def delete_rule(
 async def hold(
     context: Context, orchestrations: Orchestrations, gate: Gate, by: By, *, until: datetime | None
 ) -> Changed:
-    """Admits no job until a resume, or `until`.
-
-    Raises QuotaForbidden, QuotaInvalid, TooManyRules, Transient.
-    """
+    """Admits no job until a resume, or `until`. Raises QuotaForbidden, QuotaInvalid, TooManyRules, Transient."""
 
     def alter(state: GateState, now: datetime) -> GateState:
         _check_ahead(until, now)
@@ -173,10 +170,7 @@ async def throttle(
     max_per_hour: int,
     until: datetime | None,
 ) -> Changed:
-    """Sets a rate beside the rule's; the smaller one applies.
-
-    Raises QuotaForbidden, QuotaInvalid, TooManyRules, Transient.
-    """
+    """Sets a second rate; the smaller one applies. Raises QuotaForbidden, QuotaInvalid, TooManyRules, Transient."""
 
     def alter(state: GateState, now: datetime) -> GateState:
         _check_ahead(until, now)
@@ -204,10 +198,7 @@ async def resume(context: Context, orchestrations: Orchestrations, gate: Gate, b
 
 
 async def reset_breaker(context: Context, orchestrations: Orchestrations, gate: Gate, by: By) -> Changed:
-    """Closes the quota's breaker and forgets its ends; a closed one is left as it is (R62).
-
-    Raises NoBreaker, Transient.
-    """
+    """Closes the quota's breaker and forgets its ends; a closed one stays (R62). Raises NoBreaker, Transient."""
     directory, over_all = await admission_turns.read_directory(context), gate.kind is GateKind.PLATFORM_TYPE
     stored = await context.of_all_tenants.allocations.read(gate.id) if over_all else None
 
@@ -353,7 +344,7 @@ def _apply_default(directory: Directory, state: GateState) -> Directory:
 def _delete_rule(state: GateState) -> GateState:
     if state.rule is None:
         raise GateNotFound(f"{state.gate.words} has no limits of its own")
-    return changes.remove_rule(state)
+    return replace(state, rule=None)
 
 
 def _check_seq(state: GateState, rule_seq: int | None) -> None:

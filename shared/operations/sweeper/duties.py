@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 
 from shared.operations.incidents.silent_services import look_for_silence
 from shared.operations.jobs.rejected_messages import remove_old
@@ -83,12 +84,8 @@ async def _look_for_silence(one: Pass, is_over: IsOver) -> None:
     await look_for_silence(one.context, one.untaken)
 
 
-async def _compare_logs(one: Pass, is_over: IsOver) -> None:
-    await compare_logs(one.context, one.share, one.gates, is_over, whole=False)
-
-
-async def _compare_all_logs(one: Pass, is_over: IsOver) -> None:
-    await compare_logs(one.context, one.share, one.gates, is_over, whole=True)
+async def _compare_logs(one: Pass, is_over: IsOver, *, whole: bool = False) -> None:
+    await compare_logs(one.context, one.share, one.gates, is_over, whole=whole)
 
 
 async def _remove_old(one: Pass, is_over: IsOver) -> None:
@@ -119,7 +116,7 @@ DUTIES: tuple[Duty, ...] = (
     Duty(name="directory", budget_s=0, run=look_at_directory, failure="DIRECTORY_UNREAD", first_share=True),
     Duty(name="row incidents", budget_s=0, run=settle_row_incidents, failure="INCIDENT_LATE"),
     Duty(name="logs", budget_s=1, run=_compare_logs, failure="LOG_UNCOMPARED"),
-    Duty(name="all logs", budget_s=1, run=_compare_all_logs, failure="LOG_UNCOMPARED", hourly=True),
+    Duty(name="all logs", budget_s=1, run=partial(_compare_logs, whole=True), failure="LOG_UNCOMPARED", hourly=True),
     Duty(name="minutes", budget_s=0, run=write_minute, failure="MINUTES_UNWRITTEN", first_share=True),
     Duty(name="rejected messages", budget_s=0, run=_remove_old, failure="REJECTED_KEPT", first_share=True),
 )

@@ -128,10 +128,7 @@ async def _old(
 
 
 async def prune_incidents(context: Context, before: datetime, is_over: Callable[[], bool]) -> int:
-    """Removes incidents of breakers and services that were settled before an instant; returns the number.
-
-    Raises LedgerUnavailable.
-    """
+    """Removes incidents of no job that were settled before an instant; returns the number. Raises LedgerUnavailable."""
     removed, after = 0, None
     while rows := await context.incidents.settled_before(before, after=after, limit=PAGE):
         for row in rows:

@@ -149,10 +149,7 @@ async def log_dead(context: Context, stored: StoredHook) -> None:
 
 
 async def default_hook(context: Context, tenant: str) -> StoredHook:
-    """The hook that stands for `callback_urls`; made where it is missing.
-
-    Raises WebhooksOff, Contended, LedgerUnavailable.
-    """
+    """Returns the hook of `callback_urls`; creates a missing one. Raises WebhooksOff, Contended, LedgerUnavailable."""
     hooks = hooks_of(context)
     # no wait: each try ends with a write, by itself or by another, so the next one finds the hook
     for _ in range(MAX_TRIES):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from typing import TypeGuard
 from urllib.parse import urlsplit
 
 from shared import telemetry
@@ -61,7 +62,7 @@ async def deliver(context: Context, call: DeliveryCall) -> None:
 async def _try(context: Context, call: DeliveryCall) -> None:
     hooks = hooks_of(context)
     row = await hooks.delivery(call.tenant, call.hook_id, call.number, call.name)
-    if row is None or not _is_of(row, call):
+    if not _is_due(row, call.tries):
         return
     is_default = call.hook_id == DEFAULT_HOOK
     stored = await (default_hook(context, call.tenant) if is_default else hooks.read(call.tenant, call.hook_id))
@@ -69,8 +70,9 @@ async def _try(context: Context, call: DeliveryCall) -> None:
         await _deliver(context, stored, row, call)
 
 
-def _is_of(row: StoredDelivery, call: DeliveryCall) -> bool:
-    return row.delivery.state is DeliveryState.PENDING and row.delivery.tries == call.tries
+def _is_due(row: StoredDelivery | None, tries: int) -> TypeGuard[StoredDelivery]:
+    """Whether the delivery waits, and nobody wrote a try since that number of them."""
+    return row is not None and row.delivery.state is DeliveryState.PENDING and row.delivery.tries == tries
 
 
 async def _probe(context: Context, call: DeliveryCall) -> None:
@@ -120,10 +122,7 @@ async def _flow(context: Context, call: DeliveryCall) -> None:
 
 
 async def _catch_up(context: Context, tenant: str, hook_id: str) -> None:
-    """The next events of before the hook was made, and a message for those after them.
-
-    Raises LedgerRefused, LedgerUnavailable.
-    """
+    """Adds the next events of before the hook was created. Raises LedgerRefused, LedgerUnavailable."""
     hooks, place = hooks_of(context), -1
     # no wait, and no error at the end: another message of the kind goes on, or the sweeper
     for _ in range(MAX_TRIES):
@@ -231,7 +230,8 @@ async def _write(
             # the hook's counts are those of all its deliveries; the row is this one's, or somebody else's by now
             again = await hooks.read(call.tenant, call.hook_id)
             row_again = await hooks.delivery(call.tenant, call.hook_id, row.delivery.number, row.delivery.name)
-            if again is None or row_again is None or not _is_of_try(row_again, row):
+            # somebody may have asked for the try that was just made
+            if again is None or not _is_due(row_again, row.delivery.tries):
                 return
             if again.hook.url != stored.hook.url and not (isinstance(found, Answer) and found.is_success):
                 # what the address before said is nothing against the new one
@@ -242,11 +242,6 @@ async def _write(
         await _go_on(context, stored.hook, result)
         return
     raise Contended("others wrote the hook at every try")
-
-
-def _is_of_try(again: StoredDelivery, row: StoredDelivery) -> bool:
-    """Whether nobody wrote a try since the row was read: somebody may have asked for the one that was just made."""
-    return again.delivery.state is DeliveryState.PENDING and again.delivery.tries == row.delivery.tries
 
 
 def _change(context: Context, stored: StoredHook, row: StoredDelivery, result: RecordedAnswer) -> HookChange:
@@ -268,16 +263,11 @@ async def _go_on(context: Context, before: Hook, result: RecordedAnswer) -> None
         telemetry.warn("DELIVERY_DEAD", tenant_id=hook.tenant, hook_id=hook.id, reason=result.reason)
     elif result.act is not None:
         telemetry.warn(_LINES[result.act], tenant_id=hook.tenant, hook_id=hook.id, reason=result.reason)
-    telemetry.increment("webhook_tries_total", outcome=_outcome(result))
+    outcome = "failed" if delivery.state is DeliveryState.PENDING else delivery.state.value.lower()
+    telemetry.increment("webhook_tries_total", outcome=outcome)
     if result.flows:
         await send_calls(context, [flow_of(hook)])
     if hook.waits_until is not None and hook.probe != before.probe:
         await send_calls(context, [probe_of(hook)], at=hook.waits_until)
     if delivery.due_at is not None:
         await send_calls(context, [try_of(delivery)], at=delivery.due_at)
-
-
-def _outcome(result: RecordedAnswer) -> str:
-    if result.delivery.state is not DeliveryState.PENDING:
-        return result.delivery.state.value.lower()
-    return "failed"
