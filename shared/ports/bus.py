@@ -15,10 +15,7 @@ class DirectivePublisher(Protocol):
     """The directive topics."""
 
     async def publish(self, directive: Directive, *, time_to_live_s: float | None) -> None:
-        """Sends to the topic of the directive's lane. None: it lives as long as the topic lets it.
-
-        Raises PublishUnavailable.
-        """
+        """Sends to the topic of the directive's lane. None: the topic's time to live. Raises PublishUnavailable."""
 
 
 class AdmissionCalls(Protocol):

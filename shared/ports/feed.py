@@ -83,10 +83,7 @@ class Feed(Protocol):
         """The last EVENT row of the job that the feed has; 0: none."""
 
     async def write(self, write: FeedWrite) -> Head:
-        """All of it or nothing, under HEAD's ETag.
-
-        Raises Conflict where HEAD moved, or a job of `new` has a row; LedgerRefused.
-        """
+        """Atomic, under HEAD's ETag. Raises Conflict if HEAD moved or a job of `new` has a row; LedgerRefused."""
 
     async def forget(self, tenant: str, job_id: str) -> None:
         """The job's SEEN row goes with the job; again is harmless."""

@@ -220,10 +220,7 @@ class Index(DeadLetters, Protocol):
         """
 
     async def write_owed(self, job: Job, *, claim_expires_at: datetime) -> list[str]:
-        """The rows of a job's end that `close` left out, each by itself; keys of those that are still refused.
-
-        Again is harmless.
-        """
+        """Writes each row of a job's end that `close` left out; returns the keys of those still refused. Idempotent."""
 
     async def read_active(self, tenant: str, job_id: str) -> ActiveRow | None: ...
 

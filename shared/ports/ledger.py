@@ -23,10 +23,7 @@ class Ledger(Protocol):
     """One partition a job: JOB, STEP and EVENT rows, moved in one transaction. Each method raises LedgerUnavailable."""
 
     async def read(self, job_id: str) -> Stored | None:
-        """JOB and STEPs in one query; None if there is no such job.
-
-        Raises DataLost where a part of it is gone for good.
-        """
+        """JOB and STEPs in one query; None if there is no such job. Raises DataLost if a part of it is gone."""
 
     async def end_of(self, job_id: str) -> tuple[int, bool] | None:
         """Returns the number of the job's last event, and whether the job has ended; None if there is no such job.

@@ -73,10 +73,7 @@ class RejectedMessages(Protocol):
         """Says that a job took the message."""
 
     async def delete_before(self, day: date, *, limit: int) -> int:
-        """Removes what was received before that day, with its bodies, at most `limit` of it; how many it was.
-
-        Again is harmless.
-        """
+        """Removes messages of before that day, with their bodies; returns how many, at most `limit`. Idempotent."""
 
 
 def rejection_id(received_at: datetime, *, lane: int, message_id: str, sequence_number: int) -> str:

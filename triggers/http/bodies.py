@@ -40,10 +40,7 @@ def sent_body(req: func.HttpRequest) -> bytes:
 
 
 def refuse_large_body(req: func.HttpRequest) -> None:
-    """By what the request declares, before its body or its token is looked at: the same for every caller.
-
-    Raises BodyTooLarge.
-    """
+    """By what the request declares, before body or token is read: the same for every caller. Raises BodyTooLarge."""
     declared: str = req.headers.get("Content-Length", "")
     # a longer number than this is no length that a host takes
     if declared.isdecimal() and len(declared) < 20:
@@ -85,9 +82,7 @@ def json_of_text(body: bytes) -> Any:
 
 
 def optional_body(req: func.HttpRequest, model: type[_Body], code: Refusal) -> _Body:
-    """The body as `model`; without one, the model's defaults. Raises what `json_body` raises,
-    and RequestError (400).
-    """
+    """The body as `model`; without one, its defaults. Raises what `json_body` raises, and RequestError (400)."""
     given = json_of_text(json_body(req)) if sent_body(req).strip() else {}
     try:
         return model.model_validate(given, strict=True)

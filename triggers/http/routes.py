@@ -74,10 +74,7 @@ class Request:
 
     @contextlib.contextmanager
     def inner(self, route: Route, *, params: dict[str, str], route_params: dict[str, str]) -> Iterator[Request]:
-        """The same caller's request of another route, which only reads; it leaves an access line of its own.
-
-        Raises ScopeMissing.
-        """
+        """The same caller's request of another route, which only reads and is logged. Raises ScopeMissing."""
         assert route.scope is not None
         assert not route.moves
         http = func.HttpRequest(

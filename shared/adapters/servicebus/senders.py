@@ -1,6 +1,4 @@
-"""What the app sends beside directives: calls to admission states, hints, tries of deliveries, and events to their
-topic.
-"""
+"""What the app sends beside directives: calls to admission states, hints, deliveries, and events to their topic."""
 
 from __future__ import annotations
 

@@ -130,10 +130,7 @@ class _FeedWriter:
                 await self._context.wait_after_conflict(conflicts)
 
     async def _write_some(self, known: KnownFeed) -> Sequence[Delivery]:
-        """One transaction with what finds room in it, whose deliveries it gives.
-
-        Raises Conflict, LedgerRefused, LedgerUnavailable.
-        """
+        """Writes one transaction; returns its deliveries. Raises Conflict, LedgerRefused, LedgerUnavailable."""
         transaction, finished = _Transaction(), []
         pending: Sequence[Delivery] = ()
         for job_id in list(self._todo):

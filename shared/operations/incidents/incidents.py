@@ -139,10 +139,7 @@ async def find_incident_of(context: Context, kind: IncidentKind, subject: str, a
 
 
 async def settle_incident(context: Context, kind: IncidentKind, subject: str, why: str) -> Incident | None:
-    """It is over by itself: RESOLVED by LUCIUS; None: none of that kind and subject is open.
-
-    Raises Contended, LedgerUnavailable.
-    """
+    """Resolves the open incident of that kind and subject; None: there is none. Raises Contended, LedgerUnavailable."""
     known = await context.incidents.find_open(kind, subject)
     if known is None:
         return None

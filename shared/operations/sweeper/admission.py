@@ -144,10 +144,7 @@ async def check_counts(one: Pass, tenant: str, found: TenantCounts, *, at_one_ti
 
 
 async def settle_before_sleep(context: Context, tenant: str) -> bool:
-    """Returns whether the tenant, which has no living job, may sleep: no ended job is left in its counts.
-
-    Raises LedgerUnavailable.
-    """
+    """Returns whether a tenant without living jobs may sleep: no ended job is counted. Raises LedgerUnavailable."""
     if not (await read_directory(context)).concerns(tenant) or not await context.admissions.freed(
         tenant, limit=1, unread=[]
     ):

@@ -104,9 +104,7 @@ async def _compare_admission(
 
 
 async def _forget(context: Context, tenant: str, idle: dict[str, int]) -> AdmissionState:
-    """The admission state without the gates of which nothing is left, whose logs are as far as they were. Raises
-    Contended.
-    """
+    """Returns the admission state without idle quotas whose logs are as far as they were. Raises Contended."""
 
     async def act(stored: StoredAdmission, known: Directory) -> AdmissionState:
         gates, now = stored.admission.gates, context.clock.now()

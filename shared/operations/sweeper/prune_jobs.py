@@ -19,10 +19,7 @@ _PAGE, _WRITTEN = 1000, 50
 
 
 async def clear_late(context: Context, tenant: str, is_over: Callable[[], bool]) -> int:
-    """Has the tenant's jobs cleared whose retention is over for days, each once; returns their number.
-
-    Raises LedgerUnavailable.
-    """
+    """Clears each of the tenant's jobs whose retention is over for days; returns how many. Raises LedgerUnavailable."""
     if context.settings.retention_days is None:
         return 0
     retention, found, after = timedelta(days=context.settings.retention_days), 0, None

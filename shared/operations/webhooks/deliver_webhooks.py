@@ -122,7 +122,7 @@ async def _flow(context: Context, call: DeliveryCall) -> None:
 
 
 async def _catch_up(context: Context, tenant: str, hook_id: str) -> None:
-    """Adds the next events of before the hook was created. Raises LedgerRefused, LedgerUnavailable."""
+    """Adds the next past events, and calls for those after them. Raises LedgerRefused, LedgerUnavailable."""
     hooks, place = hooks_of(context), -1
     # no wait, and no error at the end: another message of the kind goes on, or the sweeper
     for _ in range(MAX_TRIES):
