@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from shared.adapters.tables import creating
+from shared.adapters.tables import ending
 from shared.adapters.tables.active import inserts
 from shared.adapters.tables.admissions import wait_entity
 from shared.adapters.tables.keys import due_row
@@ -45,7 +45,7 @@ def lines_up_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
         return [("create", row) for row in rows]
 
     monkeypatch.setattr(arrivals, "decide_arrival", arrived)
-    monkeypatch.setattr(creating, "inserts", inserted)
+    monkeypatch.setattr(ending, "inserts", inserted)
 
 
 def finishes_without_a_look(monkeypatch: pytest.MonkeyPatch) -> None:

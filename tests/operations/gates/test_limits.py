@@ -138,7 +138,7 @@ async def test_a_request_takes_turns_before_it_is_refused(world: World) -> None:
     ]
     await create_numbered(world, 1000)
     waits = (await create_numbered(world, 1001)).stored.record.job.job_id
-    with pytest.raises(LimitReached, match="jobs that wait"):
+    with pytest.raises(LimitReached, match="waiting jobs"):
         await create_numbered(world, 1002)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(freed, "take_turn_after_end", _dies)
