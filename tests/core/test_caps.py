@@ -4,9 +4,16 @@ from datetime import timedelta
 import pytest
 
 from shared.core.jobs.job import Record
-from shared.core.jobs.occurrences import Control, ControlKind, DeadlinePassed, LaneBacklog, PublishFailed
+from shared.core.jobs.occurrences import (
+    Control,
+    ControlKind,
+    DeadlinePassed,
+    LaneBacklog,
+    PublishFailed,
+    ReplyArrived,
+)
 from shared.core.jobs.states import FailureCause, JobStatus, StepStatus
-from tests.jobs import DEFAULTS, START, Story, planned
+from tests.jobs import DEFAULTS, START, Story, next_attempt, planned, reply
 
 
 def capped(*, step_s: float | None = None, job_s: float | None = None) -> Story:
@@ -56,6 +63,19 @@ def test_the_jobs_cap_counts_from_its_creation() -> None:
     assert ended_for_time(story)
     assert story.record.job.error_message == "the total time of the job is over"
     assert story.step("embedding").attempt_no == 0
+
+
+@pytest.mark.parametrize(("step_s", "types"), [(None, ["RESULT", "ATTEMPT_RECORDED"]), (100, ["RESULT"])])
+def test_a_steps_own_total_time_begins_with_its_dispatch(step_s: float | None, types: list[str]) -> None:
+    """A RESULT records no attempt of a step that has one: an engine that is late would use it up."""
+    story = Story()
+    following = story.step("embedding")
+    timings = replace(following.timings, total_timeout_s=step_s)
+    story.record = story.record.with_step(replace(following, timings=timings))
+    story.recorded()
+    result = ReplyArrived(reply(story.record, "RESULT"), next_attempt=next_attempt(story.record, "ocr"))
+    assert [event.type for event in story.occurs(result).events] == types
+    assert story.step("embedding").deadline_at is None
 
 
 def test_a_late_result_within_the_lease_still_counts() -> None:

@@ -129,6 +129,8 @@ class Attempts:
         step = self.steps[at]
         if self.over or (step.status, step.attempt) != ("INITIATED", attempt):
             return UNHEARD
+        if self.time_over(at, now):
+            return self._failed_for_good(at, now, "TIME_EXCEEDED")
         lease_ends = self._capped(at, now + self.rules[at].ack_timeout)
         self.steps[at] = replace(step, lease_ends=lease_ends, backlog_since=None, backlog_ends=None, wait_ends=None)
         return MOVED
@@ -279,9 +281,14 @@ class Attempts:
         return MOVED
 
     def _goes_on(self, at: int, now: float) -> bool:
-        """Whether the next step began: where it runs alone, the job is not asked to stop, and there is time left."""
+        """Whether the next step began: where it runs alone, the job is not asked to stop, and there is time left.
+
+        Not where the step has a total time of its own.
+        """
         following = self.group_of(at)[-1] + 1
         if following == len(self.steps) or self.rules[following].group is not None:
+            return False
+        if self.rules[following].total is not None:
             return False
         if not self._may_begin(following, now) or self.time_over(following, now):
             return False

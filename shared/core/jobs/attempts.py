@@ -77,16 +77,15 @@ def start(record: Record, step_id: str, lease_id: str, provenance: Provenance) -
 
 
 def renew(record: Record, step_id: str, attempt_no: int, provenance: Provenance) -> Outcome:
-    """Restarts the ACK timeout of an attempt that is about to be published again."""
+    """Restarts the ACK timeout of an attempt that is about to be published. Past its total time the step fails."""
     step = _step(record, step_id)
     if (reason_code := _why_not_waiting(record, step, attempt_no, StepStatus.INITIATED)) is not None:
         return ignored(record, reason_code)
+    if _is_over(record, step, provenance.at):
+        return _fail_by_time(record, step, provenance, EventType.TIME_EXCEEDED)
     deadline = cap_lease(record, step, provenance.at + timedelta(seconds=step.timings.ack_timeout_s))
     columns = {"lease_expires_at": deadline, "due_at": None, "backlog_since": None, "backlog_until": None}
-    try:
-        after = move_step(record, step, StepTrigger.RENEW, provenance, **columns)
-    except NoSuchTransition as no:
-        return refused(record, f"{no.trigger}_IN_{no.state}")
+    after = move_step(record, step, StepTrigger.RENEW, provenance, **columns)
     return transitioned(record, after, EventType.LEASE_RENEWED, provenance, step=step)
 
 
@@ -306,9 +305,8 @@ def fail_final(
 
 def lease_until(record: Record, step: Step, now: datetime) -> datetime:
     """When the lease of an attempt ends that a service works on now: no later than the attempt itself (R10)."""
-    until = cap_lease(record, step, now + timedelta(seconds=step.timings.running_lease_s))
-    over = attempt_deadline(step, now)
-    return until if over is None else min(until, over)
+    ends = (now + timedelta(seconds=step.timings.running_lease_s), record.cap_of(step), attempt_deadline(step, now))
+    return min(filter(None, ends))
 
 
 def attempt_deadline(step: Step, now: datetime) -> datetime | None:
@@ -320,8 +318,7 @@ def attempt_deadline(step: Step, now: datetime) -> datetime | None:
 
 def cap_lease(record: Record, step: Step, until: datetime) -> datetime:
     """`until`, or the end of the step's or job's total time where that comes first (R10)."""
-    cap = record.cap_of(step)
-    return until if cap is None else min(until, cap)
+    return min(filter(None, (until, record.cap_of(step))))
 
 
 def _is_over(record: Record, step: Step, at: datetime) -> bool:

@@ -27,6 +27,9 @@ def start_next(outcome: Outcome, attempt: NextAttempt, provenance: Provenance) -
     step = next(iter(record.open_steps))
     if step.step_id != attempt.step_id or step.status is not StepStatus.PENDING or step.group is not None:
         return outcome
+    if step.timings.total_timeout_s is not None:
+        # it begins with the first attempt: an engine that is late must not use it up, so `dispatch` records that
+        return outcome
     cause_id = cause_of_record(record.job.instance_id, step.step_id, 1)
     recording = replace(provenance, cause_id=cause_id, actor="system", salt=attempt.salt)
     started = start(record, step.step_id, attempt.lease_id, recording)

@@ -78,6 +78,18 @@ async def test_a_late_engine_uses_up_no_attempt(world: World, late: int) -> None
     assert await status(world, job_id) == (JobStatus.IN_PROGRESS, StepStatus.INITIATED, 1)
 
 
+async def test_a_late_dispatch_sends_nothing_after_the_total_time(world: World) -> None:
+    """It is over before the directive was sent: the job ends."""
+    job_id = await first_done(world)
+    deadline = (await world.job(job_id)).job.deadline_at
+    assert deadline is not None
+    world.clock.advance((deadline - world.clock.now()).total_seconds())
+    sent = len(world.publisher.sent)
+    assert (await dispatch(world, job_id, NEXT)).kind is VerdictKind.END
+    assert len(world.publisher.sent) == sent
+    assert (await world.job(job_id)).job.error_code == "TIME_EXCEEDED"
+
+
 async def test_a_lost_event_uses_up_no_attempt(world: World) -> None:
     """The sweeper asks an orchestration that still waits for the step before, and ends nothing that was not sent."""
     job_id = await first_done(world)
