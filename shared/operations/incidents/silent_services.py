@@ -24,6 +24,8 @@ from shared.ports.sweeps import Heard
 
 #: nobody answered, and a directive waits, for so long
 SILENT_AFTER = timedelta(minutes=5)
+#: the bus has had a directive for at least this long: its clock may be a minute ahead
+_ON_LANE_FOR = timedelta(minutes=4)
 
 
 @dataclass(frozen=True)
@@ -81,4 +83,5 @@ async def _lies_there(context: Context, attempt: Untaken, now: datetime) -> bool
     except BusUnavailable as fault:
         telemetry.record_fault(fault)
         return False
-    return look.ahead_of(attempt.message_id, attempt.sent_at) is not None
+    # an attempt that a RESULT recorded may have been sent only now
+    return look.ahead_of(attempt.message_id, attempt.sent_at) is not None and look.has_older(now - _ON_LANE_FOR)

@@ -13,7 +13,7 @@ from shared.ports.sweeps import Answers, Heard
 from tests.jobs import START
 from tests.memory_stores import MemoryAnswers
 from tests.operations.conftest import World
-from tests.operations.support import create_numbered, dispatch, service_sends, swept
+from tests.operations.support import create_numbered, dispatch, service_sends, submitted, swept
 
 
 class CountingAnswers(MemoryAnswers):
@@ -101,6 +101,18 @@ async def test_only_a_directive_that_lies_there_counts(world: World, away: bool)
     world.clock.advance(600)
     await swept(world)
     assert await silent_since(answers) is None
+
+
+async def test_an_attempt_that_was_sent_late_is_no_silence(world: World) -> None:
+    """A RESULT recorded it, the engine was late, and the directive came to the lane after the sweep read the job."""
+    world, answers = listening(world)
+    job_id = await submitted(world)
+    await dispatch(world, job_id)
+    await service_sends(world, job_id, "RESULT", 1)
+    world.clock.advance(600)
+    world.lanes.waiting_directives.append((f"{job_id}:embedding:1", world.clock.now()))
+    await swept(world)
+    assert "embedding" not in await answers.read()
 
 
 async def test_answers_are_noted_once_a_minute(world: World) -> None:
