@@ -225,13 +225,10 @@ def operations(record: Record, events: Sequence[Event]) -> Operations:
     only_counted = max(0, record.job.suppressed - MAX_IGNORED_EVENTS)
     directives = seen[EventType.ATTEMPT_RECORDED] + seen[EventType.LEASE_RENEWED] - seen[EventType.PUBLISH_FAILED]
     replies = sum(seen[type_] for type_ in _REPLIES) + only_counted
-    writes = (2 if record.job.status.terminal else 1) + seen.total() - sum(map(_by_result, events)) + only_counted
+    # attempts in a RESULT's transaction: not of steps with a dispatch limit or a total time of their own
+    by_result = sum(map(_by_result, events))
+    writes = (2 if record.job.status.terminal else 1) + seen.total() - by_result + only_counted
     reads = 2 * only_counted + sum(map(_reads, (None, *events), events))
-    # single steps after one that ran: their attempts are recorded with its RESULT
-    following = sum(
-        not step.carried and step.group is None and any(not before.carried for before in record.before(step))
-        for step in record.steps
-    )
     # each step of a group has an orchestration, whose end the job's hears
     grouped = 2 * sum(len(record.group_of(step)) > 1 and not step.carried for step in record.steps)
     episodes = 1 + grouped + sum(_EPISODES.get(EventType(type_), 0) * count for type_, count in seen.items())
@@ -243,8 +240,8 @@ def operations(record: Record, events: Sequence[Event]) -> Operations:
     return Operations(
         directives=Operation(count=directives, bound=steps),
         replies=Operation(count=replies, bound=2 * steps),
-        table_writes=Operation(count=writes, bound=3 + 3 * steps - following),
-        table_reads=Operation(count=reads, bound=2 * steps - following),
+        table_writes=Operation(count=writes, bound=3 + 3 * steps - by_result),
+        table_reads=Operation(count=reads, bound=2 * steps - by_result),
         episodes=Operation(count=episodes, bound=1 + grouped + 3 * steps),
         beyond=beyond,
     )
