@@ -6,7 +6,7 @@ import json
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from shared.core.incidents import escalates
+from shared.core.incidents import IncidentKind, escalates
 from shared.core.jobs.reasons import Reason
 from shared.core.jobs.states import JobStatus
 from shared.operations.sweeper.incidents import DIRECTORY
@@ -137,8 +137,9 @@ def _audit_archive(world: World) -> None:
     index = world.index
     left = [row["PartitionKey"] for row in world.ledger.rows.all_rows]
     left += [*index.claims, *index.active, *index.ended, *index.listed, *index.dead]
-    # a directory that could not be read for minutes is an incident of no job, which stays
-    left += [each.id for each in index.incidents.all if each.subject != DIRECTORY]
+    # those of no job stay: a directory that could not be read for minutes, a service that was silent
+    stays = [each for each in index.incidents.all if each.kind is IncidentKind.SERVICE and not each.is_open]
+    left += [each.id for each in index.incidents.all if each.subject != DIRECTORY and each not in stays]
     if left:
         world.add_violation(f"archived, and there is left of it: {left}")
     for job_ids in world.callers.promised.values():
