@@ -237,7 +237,7 @@ def _waiting(record: Record, step: Step, now: datetime) -> tuple[datetime, str, 
         case StepStatus.INITIATED if step.silent_until is not None and step.silent_until <= now:
             # perhaps it was never sent
             waits_for = f"the orchestration, which sends or ends {attempt}"
-            return step.updated_at, waits_for, step.silent_until, "That time is over; the sweeper sees to it."
+            return step.updated_at, waits_for, step.silent_until, "That time is over; the sweeper repairs it."
         case StepStatus.INITIATED:
             then = _after_failure(record, step, "ACK", timings.ack_backoffs, step.ack_failures)
             return step.updated_at, f"the ACK of {attempt} by service {step.service}", step.silent_until, then
