@@ -4,6 +4,7 @@ import { html, render, useEffect, useRef, useState } from "./parts/html.js";
 import { helpOpen, useKeys } from "./parts/keys.js";
 import { connection } from "./parts/live.js";
 import { go, link, route, setQuery, tenant } from "./parts/route.js";
+import { Search } from "./parts/search.js";
 import { submitJob } from "./api.js";
 import { may, ownTenant, refused, signOut, subject, token } from "./parts/session.js";
 import { local } from "./parts/time.js";
@@ -32,27 +33,6 @@ function Navigation({ current }) {
       <svg viewBox="0 0 16 16" aria-hidden="true"><path d=${path} fill="none" stroke="currentColor" stroke-width="1.6" stroke-linejoin="round" stroke-linecap="round" /></svg><span>${title}</span></a>`)}
     <a class="nav-foot" href="docs"><svg viewBox="0 0 16 16" aria-hidden="true"><path d="M3 2h10v12H3zM6 5h4M6 8h4" fill="none" stroke="currentColor" stroke-width="1.6" stroke-linejoin="round" stroke-linecap="round" /></svg><span>API</span></a>
   </nav>`;
-}
-
-/** A job id opens its job; anything else becomes a filter of the list. */
-function Search() {
-  const input = useRef(null);
-  useKeys({ "/": () => input.current.focus() });
-  const submit = async (event) => {
-    event.preventDefault();
-    const text = input.current.value.trim();
-    if (!text) return;
-    input.current.blur();
-    if (/^job_[0-9a-f]{32}$/.test(text)) go(["jobs", text]);
-    else if (/^\w+=/.test(text)) go(["jobs"], { filter: text });
-    else if (text.includes(":")) go(["jobs"], { filter: `label=${text}` });
-    else go(["jobs"], { find: text });
-    input.current.value = "";
-  };
-  return html`<form class="search" role="search" onSubmit=${submit}>
-    <svg viewBox="0 0 16 16" aria-hidden="true"><circle cx="7" cy="7" r="4.5" fill="none" stroke="currentColor" stroke-width="1.6" /><path d="M10.5 10.5L14 14" stroke="currentColor" stroke-width="1.6" stroke-linecap="round" /></svg>
-    <input ref=${input} aria-label="Search" placeholder="Job id, key, correlation id, label" spellcheck="false" autocomplete="off" /><kbd>/</kbd>
-  </form>`;
 }
 
 const CONNECTION = { live: "Live", polling: "Every 5 s", reconnecting: "Reconnecting", paused: "Paused" };

@@ -14,6 +14,9 @@ export const JOB_KEYS = {
   until: "created before: 90m, 2h, 3d, or a timestamp",
 };
 
+/** The filter's text of one value. */
+export const filterText = (name, value) => `${name}=${/\s/.test(value) ? `"${value}"` : value}`;
+
 /** {values, error} of a filter's text; a time such as `2h` becomes a timestamp. */
 export function parseFilter(text, keys = JOB_KEYS) {
   const values = {};

@@ -1,0 +1,62 @@
+// The search of the header: an id or its first characters opens the job; a key, a correlation id or a label filters the list.
+import { html, useRef, useState } from "./html.js";
+import { listJobs } from "../api.js";
+import { filterText, JOB_KEYS } from "./filter.js";
+import { useKeys } from "./keys.js";
+import { go, tenant } from "./route.js";
+
+const WHOLE_ID = /^job_[0-9a-f]{32}$/;
+/** As `lucius` takes it: at least four characters after the `_`, and the newest 1,000 jobs are searched. */
+const FIRST_CHARACTERS = /^job_[0-9a-f]{4,31}$/;
+const MAX_JOBS = 1000;
+const MAX_NAMED = 4;
+
+/** A text that cannot be such a value belongs to no job. */
+const none = (error) => {
+  if (error.status === 400) return { jobs: [] };
+  throw error;
+};
+
+/** The arguments of `go` for a text. Raises Error with what to change if no job has it, or ApiError. */
+async function targetOf(text) {
+  if (WHOLE_ID.test(text)) return [["jobs", text]];
+  if (FIRST_CHARACTERS.test(text)) {
+    const { jobs, next } = await listJobs({ tenant_id: tenant.value, limit: MAX_JOBS });
+    const found = jobs.map((job) => job.jobId).filter((id) => id.startsWith(text));
+    if (found.length === 1) return [["jobs", found[0]]];
+    if (found.length) throw new Error(`${found.length} jobs begin with ${text}: ${found.slice(0, MAX_NAMED).join(", ")}. Enter more characters.`);
+    throw new Error(`None of the ${next ? "newest 1,000 " : ""}jobs begins with ${text}. Enter the whole id.`);
+  }
+  if (JOB_KEYS[text.split("=")[0]]) return [["jobs"], { filter: text }];
+  const names = ["idempotency_key", "correlation_id", ...(text.includes(":") ? ["label"] : [])];
+  const pages = await Promise.all(names.map((name) => listJobs({ tenant_id: tenant.value, [name]: text, limit: 1 }).catch(none)));
+  const name = names.find((_, index) => pages[index].jobs.length);
+  if (name) return [["jobs"], { filter: filterText(name, text) }];
+  throw new Error(`No job has the id, idempotency key or correlation id “${text}”. A label is written key:value.`);
+}
+
+export function Search() {
+  const input = useRef(null);
+  const [state, setState] = useState({ busy: false, fault: "" });
+  useKeys({ "/": () => input.current.focus() });
+  const submit = async (event) => {
+    event.preventDefault();
+    const text = input.current.value.trim();
+    if (!text || state.busy) return;
+    setState({ busy: true, fault: "" });
+    try {
+      go(...(await targetOf(text)));
+      input.current.value = "";
+      input.current.blur();
+      setState({ busy: false, fault: "" });
+    } catch (error) {
+      setState({ busy: false, fault: error.message });
+    }
+  };
+  return html`<form class="search" role="search" aria-busy=${state.busy} onSubmit=${submit}>
+    <svg viewBox="0 0 16 16" aria-hidden="true"><circle cx="7" cy="7" r="4.5" fill="none" stroke="currentColor" stroke-width="1.6" /><path d="M10.5 10.5L14 14" stroke="currentColor" stroke-width="1.6" stroke-linecap="round" /></svg>
+    <input ref=${input} aria-label="Search" aria-invalid=${Boolean(state.fault)} placeholder="Job id, key, correlation id, label" spellcheck="false" autocomplete="off"
+      onInput=${() => state.fault && setState({ busy: false, fault: "" })} onKeyDown=${(event) => event.key === "Escape" && setState({ busy: false, fault: "" })} /><kbd>/</kbd>
+    ${state.fault && html`<p class="search-fault break" role="alert">${state.fault}</p>`}
+  </form>`;
+}
