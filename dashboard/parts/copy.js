@@ -1,7 +1,6 @@
 // "Copy as curl" and "Copy as lucius command": what the page shows, a script can read.
 import { html, useState } from "./html.js";
 import { token } from "./session.js";
-import { BASE } from "../api.js";
 
 const quoted = (word) => (/^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replace(/'/g, `'\\''`)}'`);
 export const shell = (words) => words.filter((word) => word !== "" && word !== null && word !== undefined).map((word) => quoted(String(word))).join(" ");
@@ -15,9 +14,6 @@ export function curlOf(send, values, headers = {}) {
   if (token.value) parts.push(`-H "Authorization: Bearer $TOKEN"`);
   return parts.join(" ");
 }
-
-/** A `lucius` command for this app. */
-export const luciusOf = (...words) => shell(["lucius", ...words, ...(BASE.endsWith("//127.0.0.1:7071") ? [] : ["--api", BASE])]);
 
 export function CopyButton({ text, children, small = false }) {
   const [done, setDone] = useState("");

@@ -1,7 +1,8 @@
 // The tabs of a job besides its timeline: events, steps, request, audit.
 import { Fragment, html, useState } from "./html.js";
 import { getAudit } from "../api.js";
-import { CopyButton, luciusOf } from "./copy.js";
+import * as commands from "./commands.js";
+import { CopyButton } from "./copy.js";
 import { ErrorState, Skeleton, useLoad } from "./load.js";
 import { colorOf, Shape, State } from "./state.js";
 import { duration, exact } from "./time.js";
@@ -92,7 +93,7 @@ export function Audit({ jobId }) {
     <p>${proof.text}</p>
     <p class="muted">This browser computed the digest of the bundle and followed the chain. To prove every hash of every event, use the command.</p>
     <div class="buttons"><button class="button primary" onClick=${save}>Download the bundle</button>
-      <${CopyButton} text=${`${luciusOf("job", "audit", jobId)} | lucius audit verify -`}>Copy as lucius command<//></div>
+      <${CopyButton} text=${commands.audit(jobId)}>Copy as lucius command<//></div>
     <${Facts} facts=${[["Digest", html`<span class="mono small break">${bundle.digest}</span>`], ["Taken", exact(bundle.taken_at)], ["Format", bundle.format], ["Events", bundle.events.length]]} />
   </article></div>`;
 }

@@ -1,7 +1,8 @@
 // What needs an operator: incidents, dead letters, rejected messages, webhooks with their deliveries.
 import { html, useState } from "../parts/html.js";
 import * as api from "../api.js";
-import { CopyAs, curlOf, luciusOf } from "../parts/copy.js";
+import * as commands from "../parts/commands.js";
+import { CopyAs, curlOf } from "../parts/copy.js";
 import { ActionDialog } from "../parts/dialog.js";
 import { EmptyState, ErrorState, Skeleton, useLoad } from "../parts/load.js";
 import { link, route, setQuery, tenant } from "../parts/route.js";
@@ -100,10 +101,10 @@ function Webhooks() {
 }
 
 const TABS = {
-  incidents: ["Incidents", () => [curlOf(api.listIncidents, { tenant_id: tenant.value }), luciusOf("incident", "list")]],
-  deadletters: ["Dead letters", () => [curlOf(api.listDeadLetters, { tenant_id: tenant.value }), luciusOf("deadletters")]],
-  rejected: ["Rejected", () => [curlOf(api.listRejected, {}), null]],
-  webhooks: ["Webhooks", () => [curlOf(api.listWebhooks, { tenant_id: tenant.value }), luciusOf("webhook", "list")]],
+  incidents: ["Incidents", () => [curlOf(api.listIncidents, { tenant_id: tenant.value }), commands.incidents(tenant.value)]],
+  deadletters: ["Dead letters", () => [curlOf(api.listDeadLetters, { tenant_id: tenant.value }), commands.deadletters(tenant.value)]],
+  rejected: ["Rejected", () => [curlOf(api.listRejected, {}), commands.rejected()]],
+  webhooks: ["Webhooks", () => [curlOf(api.listWebhooks, { tenant_id: tenant.value }), commands.webhooks(tenant.value)]],
 };
 
 export default function IncidentsView({ path }) {

@@ -2,7 +2,8 @@
 import { html, useEffect, useMemo, useRef, useState } from "../parts/html.js";
 import { explainJob, getJob, getReceipt, listJobEvents } from "../api.js";
 import { Controls } from "../parts/controls.js";
-import { CopyAs, CopyButton, curlOf, luciusOf } from "../parts/copy.js";
+import * as commands from "../parts/commands.js";
+import { CopyAs, CopyButton, curlOf } from "../parts/copy.js";
 import { ErrorState, Skeleton, useLoad } from "../parts/load.js";
 import { connection, follow, visible } from "../parts/live.js";
 import { useKeys } from "../parts/keys.js";
@@ -137,6 +138,6 @@ export function JobPage({ jobId }) {
       ${tab === "audit" && html`<${Audit} jobId=${jobId} />`}
     </div>
     ${["timeline", "events", "steps"].includes(tab) && html`<${Slider} events=${data.events} seq=${seq ?? data.events.at(-1).seq} onChange=${setAsOf} />`}
-    <footer class="view-footer"><${CopyAs} curl=${curlOf(getJob, { jobId, asOf: seq })} lucius=${luciusOf("job", "show", jobId, ...(seq ? ["--as-of", seq] : []))} /></footer>
+    <footer class="view-footer"><${CopyAs} curl=${curlOf(getJob, { jobId, asOf: seq })} lucius=${commands.job(jobId, seq)} /></footer>
   </section>`;
 }

@@ -1,7 +1,8 @@
 // The list of jobs: live, with a filter, and actions on many.
 import { html, useEffect, useMemo, useRef, useState } from "../parts/html.js";
 import { createBulk, explainJob, listJobs, listProtocols } from "../api.js";
-import { CopyAs, curlOf, luciusOf } from "../parts/copy.js";
+import * as commands from "../parts/commands.js";
+import { CopyAs, curlOf } from "../parts/copy.js";
 import { FilterBox, parseFilter } from "../parts/filter.js";
 import { useKeys } from "../parts/keys.js";
 import { VirtualList } from "../parts/list.js";
@@ -131,14 +132,13 @@ export function Jobs() {
   });
   const setFilter = (next) => setQuery({ filter: next }, { push: true });
   const types = (protocols.data?.protocols ?? []).map((each) => each.request_type);
-  const options = Object.entries(values).flatMap(([name, value]) => [name === "request_type" ? "--type" : `--${name}`, value]);
   const header = html`<div class="vlist-row vlist-header" role="row" aria-rowindex="1">
     ${["mark", "state", "id", "type", ...(tenant.value ? [] : ["tenant"]), "why", "labels", "age"].map((each) => html`<span key=${each} role="columnheader" class=${`c-${each}`}>
       ${{ mark: html`<span class="hidden">Select</span>`, state: "State", id: "Job", type: "Type", tenant: "Tenant", why: "Waits for", labels: "Labels", age: "Created" }[each]}</span>`)}
   </div>`;
   return html`<section class="view fill" aria-labelledby="title">
     <header class="view-header"><h1 id="title">Jobs</h1>
-      <${CopyAs} curl=${curlOf(listJobs, filter)} lucius=${luciusOf("jobs", ...(tenant.value ? ["--tenant", tenant.value] : []), ...options)} />
+      <${CopyAs} curl=${curlOf(listJobs, filter)} lucius=${commands.jobs(tenant.value, values)} />
     </header>
     <div class="toolbar">
       <${FilterBox} value=${text} onChange=${setFilter} error=${wrong} types=${types} />

@@ -2,7 +2,8 @@
 import { html } from "../parts/html.js";
 import { getMetrics } from "../api.js";
 import Chart from "../parts/chart.js";
-import { CopyAs, CopyButton, curlOf, luciusOf } from "../parts/copy.js";
+import * as commands from "../parts/commands.js";
+import { CopyAs, CopyButton, curlOf } from "../parts/copy.js";
 import { EmptyState, ErrorState, Skeleton, useLoad } from "../parts/load.js";
 import { Meter } from "../parts/meter.js";
 import { link, tenant } from "../parts/route.js";
@@ -85,7 +86,7 @@ const Card = ({ title, href, children }) => html`<section class="card"><header><
 export default function Overview() {
   const key = tenant.value;
   const found = useLoad((options) => getMetrics({ tenant: key }, options), `metrics:${key}`, { every: 5000 });
-  const header = html`<header class="view-header"><h1 id="title">Overview</h1><${CopyAs} curl=${curlOf(getMetrics, { tenant: key })} lucius=${luciusOf("status", ...(key ? ["--tenant", key] : []))} /></header>`;
+  const header = html`<header class="view-header"><h1 id="title">Overview</h1><${CopyAs} curl=${curlOf(getMetrics, { tenant: key })} lucius=${commands.status(key)} /></header>`;
   const { data } = found;
   if (!data) return html`<section class="view" aria-labelledby="title">${header}${found.error ? html`<${ErrorState} error=${found.error} retry=${found.reload} />` : html`<${Skeleton} rows=${2} height=${56} /><${Skeleton} rows=${4} height=${96} />`}</section>`;
   const { active, at_least: atLeast } = data.jobs;

@@ -2,7 +2,8 @@
 import { html, useEffect, useMemo, useState } from "../parts/html.js";
 import { changeQuota, getUsage, listQuotaLog, listQuotas, listWaiting } from "../api.js";
 import Chart from "../parts/chart.js";
-import { CopyAs, curlOf, luciusOf } from "../parts/copy.js";
+import * as commands from "../parts/commands.js";
+import { CopyAs, curlOf } from "../parts/copy.js";
 import { EmptyState, ErrorState, Skeleton, useLoad } from "../parts/load.js";
 import { Meter } from "../parts/meter.js";
 import { link, route, setQuery, tenant } from "../parts/route.js";
@@ -87,7 +88,7 @@ function Quota({ quota, open, onChange }) {
         <p class="muted small">In effect: ${limits(quota.in_force)}${quota.ruled_by && quota.ruled_by !== "own" ? ` (from ${quota.ruled_by})` : ""}.${quota.next_start_at ? ` The next start: ${exact(quota.next_start_at)}.` : ""}</p>
         <h3>Log</h3><${Log} quota=${quota} /></section>
       ${quota.tenant && quota.tenant !== "*" && html`<section class="card"><header><h2>Jobs by hour</h2></header><${Usage} name=${quota.tenant} /></section>`}
-      <div><${CopyAs} curl=${curlOf(listWaiting, key)} lucius=${luciusOf("quota", "show", ...Object.entries(key).filter(([name, value]) => name !== "gate" && value).flatMap(([name, value]) => [`--${name === "name" ? "gate" : name}`, value]))} /></div>
+      <div><${CopyAs} curl=${curlOf(listWaiting, key)} lucius=${commands.quota(key)} /></div>
     </div>`}
   </article>`;
 }
@@ -99,7 +100,7 @@ export default function Quotas() {
   useEffect(() => void (open && document.getElementById(`quota-${open}`)?.scrollIntoView({ block: "nearest" })), [open, Boolean(found.data)]);
   const quotas = found.data?.quotas;
   return html`<section class="view" aria-labelledby="title">
-    <header class="view-header"><h1 id="title">Quotas</h1><${CopyAs} curl=${curlOf(listQuotas, filter)} lucius=${luciusOf("quota", "list", ...(tenant.value ? ["--tenant", tenant.value] : []))} /></header>
+    <header class="view-header"><h1 id="title">Quotas</h1><${CopyAs} curl=${curlOf(listQuotas, filter)} lucius=${commands.quotas(tenant.value)} /></header>
     ${found.error && html`<${ErrorState} error=${found.error} retry=${found.reload} />`}
     ${!quotas && !found.error && html`<${Skeleton} rows=${5} height=${64} />`}
     ${quotas && !quotas.length && html`<${EmptyState} title="No quotas"><p>A quota limits when jobs may start. Set one with <code class="mono">lucius quota set --tenant TENANT --max-active 5 --reason WHY</code>.</p><//>`}

@@ -1,7 +1,8 @@
 // A job request as a form, with the dry run's response beside it; and the lane of a tenant's document.
 import { html, useEffect, useMemo, useState } from "../parts/html.js";
 import { getJob, getRouting, listJobs, listProtocols, submitJob } from "../api.js";
-import { CopyAs, curlOf, luciusOf } from "../parts/copy.js";
+import * as commands from "../parts/commands.js";
+import { CopyAs, curlOf } from "../parts/copy.js";
 import { EmptyState, ErrorState, Skeleton, useLoad } from "../parts/load.js";
 import { go, route, setQuery, tenant } from "../parts/route.js";
 import { ownTenant } from "../parts/session.js";
@@ -110,7 +111,7 @@ export default function Submit() {
     }
   };
   return html`<section class="view" aria-labelledby="title">
-    <header class="view-header"><h1 id="title">Submit</h1><${CopyAs} curl=${curlOf(submitJob, { body })} lucius=${luciusOf("submit", texts.input_ref || "FILE", "--protocol", protocol.request_type, "--tenant", name)} /></header>
+    <header class="view-header"><h1 id="title">Submit</h1><${CopyAs} curl=${curlOf(submitJob, { body })} lucius=${commands.submit(body)} /></header>
     <div class="split">
       <form class="card form" onSubmit=${submit}>
         <label class="field">Job type<select value=${protocol.request_type} onChange=${(event) => (setPayload({}), setQuery({ type: event.target.value }))}>${list.map((each) => html`<option key=${each.request_type} value=${each.request_type}>${each.request_type}</option>`)}</select><small>${protocol.description}</small></label>
