@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 from playwright.sync_api import Page, expect
 
+from shared.api.dashboard import dashboard_metrics
+from shared.core.overview import Overview, Service
 from shared.dashboard_assets import dashboard
 from tests.api.live import Live
 from tests.dashboard.scene import Scene, submit
@@ -74,6 +78,29 @@ def test_keys_and_the_search_lead_to_a_job(screens: Screens, scene: Scene) -> No
     page.wait_for_url(f"**/jobs/{scene.failed}")
     page.keyboard.press("?")
     expect(page.get_by_role("dialog", name="Keyboard")).to_be_visible()
+
+
+def test_the_search_finds_a_job(screens: Screens, scene: Scene, api: Live) -> None:
+    """By the first characters of its id, its idempotency key, its correlation id or a label; else it says what to do."""
+    job = api.operator().get(f"/v1/jobs/{scene.retried}").json()
+    page = screens.open("overview")
+    box = page.get_by_role("textbox", name="Search")
+
+    def search(text: str) -> None:
+        box.fill(text)
+        box.press("Enter")
+
+    search(scene.retried[:12])
+    page.wait_for_url(f"**/jobs/{scene.retried}")
+    for text, name in ((job["idempotency_key"], "idempotency_key"), (job["correlation_id"], "correlation_id")):
+        search(text)
+        expect(page.get_by_role("combobox", name="Filter")).to_have_value(f"{name}={text}")
+        expect(page.get_by_role("link", name=re.compile("^job_"))).to_have_text([short(scene.retried)])
+    search("batch:two")
+    expect(page.get_by_role("link", name=short(scene.queued))).to_be_visible()
+    for text, fault in (("job_", "No job has"), (f"job_{31 * '0'}", "begins with"), ("job:<b>", "No job has")):
+        search(text)
+        expect(page.get_by_role("search").get_by_role("alert")).to_contain_text(fault)
 
 
 def test_a_job_shows_its_attempts_and_the_late_reply(screens: Screens, scene: Scene) -> None:
@@ -225,13 +252,29 @@ def test_hostile_text_stays_text(screens: Screens, scene: Scene, api: Live) -> N
         assert page.evaluate("getComputedStyle(document.body).direction") == "ltr"
 
 
-def _copied(page: Page, button: str) -> Any:
-    return page.get_by_role("button", name=button).first.get_attribute("title")
-
-
-def test_what_is_shown_can_be_copied_as_commands(screens: Screens, scene: Scene, api: Live) -> None:
+def test_a_request_can_be_copied_as_curl(screens: Screens, scene: Scene, api: Live) -> None:
     page = screens.open(f"jobs/{scene.retried}?asOf=3")
     page.get_by_text("The job as of event 3").wait_for()
     curl = f"curl -s '{api.stack.api}/v1/jobs/{scene.retried}?asOf=3' -H \"Authorization: Bearer $TOKEN\""
-    assert _copied(page, "Copy as curl") == curl
-    assert _copied(page, "Copy as lucius command").startswith(f"lucius job show {scene.retried}")
+    assert page.get_by_role("button", name="Copy as curl").first.get_attribute("title") == curl
+
+
+def test_the_drill(screens: Screens, scene: Scene, api: Live) -> None:
+    """A service is stopped. In at most three clicks: which service, since when, which jobs wait, what happens next."""
+    now = datetime.now(UTC)
+    silent = Service(
+        name="ocr", answered_at=now - timedelta(minutes=6), silent_since=now - timedelta(minutes=1), waiting=2
+    )
+    overview = Overview(at=now, tenant=None, swept_at=now, active=Counter(QUEUED=2), services=[silent])
+    body = dashboard_metrics(overview, None, {}, 16).model_dump_json()
+    page = screens.open("jobs")
+    page.route("**/v1/dashboard/metrics", lambda route: route.fulfill(content_type="application/json", body=body))
+    page.get_by_role("link", name="Overview").click()
+
+    problem = page.locator(".problem").first
+    expect(problem).to_contain_text("ocr: no service has answered for 6 minutes, 2 directives wait.")
+    expect(problem).to_contain_text("since 6 min ago")
+    expect(problem).to_contain_text("They continue when the service answers, or fail at their time limit.")
+    problem.get_by_role("link", name="Jobs that wait").click()
+    page.get_by_role("link", name=short(scene.queued)).click()
+    expect(page.locator(".summary")).to_contain_text(re.compile(r"^Waits for .*ocr.*Until \d{4}-"))
