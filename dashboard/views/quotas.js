@@ -69,7 +69,7 @@ function Usage({ name }) {
   if (!hours.length) return html`<p class="muted">No job in the last 24 hours.</p>`;
   return html`<${Chart} label="Jobs by hour" bar=${3600} height=${140} times=${hours.map(([hour]) => Date.parse(hour) / 1000)} series=${[
     { name: "waited", color: "stopped", values: hours.map(([, sum]) => sum.staged) },
-    { name: "admitted at once", color: "accent", values: hours.map(([, sum]) => Math.max(0, sum.admitted - sum.staged)) },
+    { name: "started at once", color: "accent", values: hours.map(([, sum]) => sum.created - sum.staged) },
   ]} />`;
 }
 
@@ -86,9 +86,8 @@ function Quota({ quota, open, onChange }) {
       <section class="card"><header><h2>Waiting queue</h2></header><${Waiting} quota=${quota} /></section>
       <section class="card"><header><h2>Limits</h2></header><${QuotaActions} quota=${quota} keys=${key} onDone=${onChange} />
         <p class="muted small">In effect: ${limits(quota.in_force)}${quota.ruled_by && quota.ruled_by !== "own" ? ` (from ${quota.ruled_by})` : ""}.${quota.next_start_at ? ` The next start: ${exact(quota.next_start_at)}.` : ""}</p>
-        <h3>Log</h3><${Log} quota=${quota} /></section>
+        <h3>Log</h3><${Log} quota=${quota} /><${CopyAs} curl=${curlOf(listWaiting, key)} lucius=${commands.quota(key)} /></section>
       ${quota.tenant && quota.tenant !== "*" && html`<section class="card"><header><h2>Jobs by hour</h2></header><${Usage} name=${quota.tenant} /></section>`}
-      <div><${CopyAs} curl=${curlOf(listWaiting, key)} lucius=${commands.quota(key)} /></div>
     </div>`}
   </article>`;
 }

@@ -72,12 +72,12 @@ function Answer({ body, error }) {
 
 function Lane({ name }) {
   const [doc, setDoc] = useState("");
-  const [mode, setMode] = useState("DEFAULT");
-  const ready = name && (mode === "DEFAULT" || doc);
+  const [mode, setMode] = useState("");
+  const ready = name && (mode !== "BURST" || doc);
   const found = useLoad((options) => (ready ? getRouting({ tenant: name, doc_id: doc, mode }, options) : Promise.resolve(null)), JSON.stringify([name, doc, mode]));
   return html`<section class="card"><header><h2>Which lane?</h2></header>
     <label class="field">doc_id<input value=${doc} onInput=${(event) => setDoc(event.target.value)} /></label>
-    <label class="field">mode<select value=${mode} onChange=${(event) => setMode(event.target.value)}><option>DEFAULT</option><option>BURST</option></select></label>
+    <label class="field">mode<select value=${mode} onChange=${(event) => setMode(event.target.value)}><option value="">default of the tenant</option><option>DEFAULT</option><option>BURST</option></select></label>
     ${!ready && html`<p class="muted">${name ? "BURST needs a document id." : "Enter a tenant."}</p>`}
     ${found.error && html`<${ErrorState} error=${found.error} compact />`}
     ${found.data && html`<p class="big">Lane <b>${found.data.lane}</b></p><p class="muted small clip-any">${found.data.topic}, routed by ${found.data.routing_key_used}: ${found.data.decision_reason}</p>`}
