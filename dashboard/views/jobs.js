@@ -63,7 +63,7 @@ function useJobs(values, key) {
 
 const reasons = new Map();
 
-/** Why a job waits: words of its state; after a while those of the API, with what it waits for. */
+/** Why a job waits: words of its state; after a while those of the API, up to their first semicolon. */
 function Why({ job }) {
   const key = `${job.jobId}:${job.seq}`;
   const [text, setText] = useState(reasons.get(key));
@@ -83,7 +83,7 @@ function Why({ job }) {
     return () => (clearTimeout(timer), control.abort());
   }, [key, old]);
   const words = text || (job.status === "IN_PROGRESS" ? `${job.current_step_id} ${reasonOf(job.status)}` : reasonOf(job.status));
-  return html`<span class="clip" title=${words}>${words}</span>`;
+  return html`<span class="clip-lines" title=${words}>${words.split("; ")[0]}</span>`;
 }
 
 /** The first label, and how many more there are. */

@@ -29,7 +29,7 @@ function Problem({ problem, first = false }) {
   return html`<article class=${`problem ${color}${first ? " first" : ""}`}>
     <${Shape} color=${color} />
     <div><p class=${first ? "problem-title" : ""}>${sentence}</p>
-      <p class="muted small">${since && html`since <${Time} at=${since} />. `}${consequence}</p>
+      <p class="muted small">${since && html`Began <${Time} at=${since} />. `}${consequence}</p>
       ${command && html`<p class="command"><code class="mono break">${command}</code> <${CopyButton} small text=${command}>copy<//></p>`}</div>
     <div class="buttons">${subject?.kind === "service" && html`<a class="button" href=${jobsOf("QUEUED", "IN_PROGRESS")}>Jobs that wait</a>`}
       ${TARGETS[subject?.kind] && subject.kind !== "service" && html`<a class="button" href=${TARGETS[subject.kind](subject.id)}>Show</a>`}</div>
@@ -65,8 +65,8 @@ function Lanes({ lanes }) {
 const Services = ({ services }) => html`<div class="scroll" role="region" tabindex="0" aria-label="Table"><table class="table"><thead><tr><th>Service</th><th>Last reply</th><th>Waiting</th><th>In flight</th><th>ACK p95</th><th>RESULT p95</th></tr></thead><tbody>
   ${services.map((each) => html`<tr key=${each.service} id=${`service-${each.service}`}>
     <td><span class=${`state ${each.silent_since ? "bad" : each.answered_at ? "good" : "idle"}`}><${Shape} color=${each.silent_since ? "bad" : each.answered_at ? "good" : "idle"} />${each.service}</span></td>
-    <td>${each.silent_since ? html`silent since <${Time} at=${each.silent_since} />` : html`<${Time} at=${each.answered_at} />`}</td>
-    <td class="tabular">${each.waiting ?? "–"}${each.oldest_seconds ? html` <span class="muted">oldest ${duration(each.oldest_seconds)}</span>` : ""}</td>
+    <td>${each.silent_since ? html`silent, found <${Time} at=${each.silent_since} />` : html`<${Time} at=${each.answered_at} />`}</td>
+    <td class="tabular">${each.waiting ?? "–"}${each.oldest_seconds ? html`<br /><span class="muted nowrap">oldest ${duration(each.oldest_seconds)}</span>` : ""}</td>
     <td class="tabular">${each.in_flight ?? "–"}</td><td class="tabular">${milliseconds(each.ack?.p95_ms)}</td><td class="tabular">${milliseconds(each.result?.p95_ms)}</td></tr>`)}
 </tbody></table></div>`;
 
@@ -102,12 +102,12 @@ export default function Overview() {
       <div class="stack">
         <${Card} title="Ended in the last hour" href=${link(["jobs"], { filter: "status=SUCCEEDED,FAILED_FINAL,CANCELLED since=1h" })}><${LastHour} minutes=${data.last_hour} /><//>
         ${data.lanes && html`<${Card} title="Lanes"><${Lanes} lanes=${data.lanes} /><//>`}
+        <${Card} title="Open incidents" href=${link(["incidents"])}><p class="big"><b class="tabular">${data.incidents.open}${data.incidents.at_least ? "+" : ""}</b></p>
+          ${data.incidents.newest && html`<p><a href=${link(["incidents", data.incidents.newest.incidentId])}>${data.incidents.newest.code}</a> <span class="muted"><${Time} at=${data.incidents.newest.opened_at} /></span></p><p class="muted small clip-lines">${data.incidents.newest.detail}</p>`}<//>
       </div>
       <div class="stack">
         <${Card} title="Services"><${Services} services=${data.services} /><//>
         <${Card} title="Quotas near their limit" href=${link(["quotas"])}>${data.quotas.length ? html`<${Quotas} quotas=${data.quotas} />` : html`<p class="muted">No quota is held, throttled or near its limit.</p>`}<//>
-        <${Card} title="Open incidents" href=${link(["incidents"])}><p class="big"><b class="tabular">${data.incidents.open}${data.incidents.at_least ? "+" : ""}</b></p>
-          ${data.incidents.newest && html`<p><a href=${link(["incidents", data.incidents.newest.incidentId])}>${data.incidents.newest.code}</a> <span class="muted"><${Time} at=${data.incidents.newest.opened_at} /></span></p><p class="muted small clip-lines">${data.incidents.newest.detail}</p>`}<//>
         <${Card} title="Platform"><${Platform} sweeper=${data.sweeper} dependencies=${data.dependencies} /><//>
       </div>
     </div>

@@ -116,6 +116,8 @@ def take(
     page.goto(f"{base}/v1/dashboard#/{path}")
     page.get_by_role("heading", level=1).wait_for()
     page.locator(".skeleton").first.wait_for(state="detached")
+    if name == "submit":
+        page.get_by_role("button", name="invoice.png").click()
     page.wait_for_timeout(1500)  # the reasons why jobs wait come one by one
     picture = Image.open(io.BytesIO(page.screenshot())).convert("RGB")
     picture.save(IMAGES / f"dashboard-{name}-{scheme}.png", optimize=True)
@@ -141,7 +143,7 @@ def main() -> None:
         browser = playwright.chromium.launch(executable_path=machine.path_of("browser"))
         for scheme in ("light", "dark"):
             for name, path in pictures.items():
-                take(browser, stack.api, name, path, scheme, height=640 if name == "job" else 800)
+                take(browser, stack.api, name, path, scheme, height={"job": 640, "overview": 1160}.get(name, 800))
             take(browser, stack.api, "phone", f"jobs/{shown}", scheme, width=360, height=740)
         browser.close()
 

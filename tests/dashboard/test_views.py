@@ -6,7 +6,6 @@ import json
 import re
 from collections import Counter
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 import pytest
 from playwright.sync_api import Page, expect
@@ -81,7 +80,7 @@ def test_keys_and_the_search_lead_to_a_job(screens: Screens, scene: Scene) -> No
 
 
 def test_the_search_finds_a_job(screens: Screens, scene: Scene, api: Live) -> None:
-    """By the first characters of its id, its idempotency key, its correlation id or a label; else it says what to do."""
+    """By the first characters of its id, its key, its correlation id or a label; else it says what to do."""
     job = api.operator().get(f"/v1/jobs/{scene.retried}").json()
     page = screens.open("overview")
     box = page.get_by_role("textbox", name="Search")
@@ -136,7 +135,7 @@ def test_the_bars_have_the_numbers_of_the_receipt(screens: Screens, scene: Scene
 
 
 def test_a_job_as_it_was(screens: Screens, scene: Scene) -> None:
-    page = screens.open(f"jobs/{scene.retried}")
+    page = screens.open(f"jobs/{scene.retried}", fresh=True)
     slider = page.get_by_role("slider")
     slider.fill("3")
     expect(page.get_by_text("The job as of event 3")).to_be_visible()
@@ -267,13 +266,13 @@ def test_the_drill(screens: Screens, scene: Scene, api: Live) -> None:
     )
     overview = Overview(at=now, tenant=None, swept_at=now, active=Counter(QUEUED=2), services=[silent])
     body = dashboard_metrics(overview, None, {}, 16).model_dump_json()
-    page = screens.open("jobs")
+    page = screens.open("jobs", fresh=True)
     page.route("**/v1/dashboard/metrics", lambda route: route.fulfill(content_type="application/json", body=body))
     page.get_by_role("link", name="Overview").click()
 
     problem = page.locator(".problem").first
     expect(problem).to_contain_text("ocr: no service has answered for 6 minutes, 2 directives wait.")
-    expect(problem).to_contain_text("since 6 min ago")
+    expect(problem).to_contain_text("Began 6 min ago")
     expect(problem).to_contain_text("They continue when the service answers, or fail at their time limit.")
     problem.get_by_role("link", name="Jobs that wait").click()
     page.get_by_role("link", name=short(scene.queued)).click()
