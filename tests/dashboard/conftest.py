@@ -37,10 +37,13 @@ def browser() -> Iterator[Browser]:
         launched.close()
 
 
+@pytest.fixture(scope="package")
+def pages(browser: Browser, api: Live) -> Screens:
+    return Screens(browser, api)
+
+
 @pytest.fixture
-def screens(browser: Browser, api: Live) -> Iterator[Screens]:
+def screens(pages: Screens) -> Iterator[Screens]:
     """Pages of the dashboard. A message in a console, an error and a violation of the policy fail the test."""
-    opened = Screens(browser, api)
-    yield opened
-    opened.close()
-    assert opened.complaints == []
+    yield pages
+    pages.end_test()

@@ -12,6 +12,11 @@ from tests.api.live import Live
 DEADLINE_MS = 120_000
 #: the console names each response that is no success; a test that provokes one expects it
 _REFUSED = "Failed to load resource"
+_GO = """path => {
+    for (const each of document.querySelectorAll("dialog[open]")) each.close();
+    document.activeElement?.blur();
+    location.hash = `#/${path}`;
+}"""
 
 
 class Screens:
@@ -22,11 +27,24 @@ class Screens:
         # one context, so that only the first page loads the files
         self._shared = browser.contexts[0] if browser.contexts else browser.new_context()
         self._api = api
+        #: signed in, shown to one test after the other
+        self._operators: Page | None = None
         self._pages: list[Page] = []
         self.complaints: list[str] = []
 
-    def open(self, path: str = "jobs", *, token: str | None = None, width: int = 1280, **context: Any) -> Page:
-        """The page at `#/path`. `token`: default one of an operator of all tenants; "": nobody is signed in."""
+    def open(
+        self, path: str = "jobs", *, token: str | None = None, fresh: bool = False, width: int = 1280, **context: Any
+    ) -> Page:
+        """The page at `#/path`. `token`: default one of an operator of all tenants; "": no sign-in.
+
+        Without a token or a context, the page may be that of an earlier test. `fresh`: for a test that replaces
+        responses or loads the page again.
+        """
+        reusable = token is None and not fresh and not context
+        if reusable and self._operators is not None:
+            self._operators.set_viewport_size({"width": width, "height": 800})
+            self._operators.evaluate(_GO, path)
+            return self._operators
         page = (
             self._browser.new_page(viewport={"width": width, "height": 800}, **context)
             if context
@@ -36,7 +54,10 @@ class Screens:
         page.set_default_timeout(DEADLINE_MS)
         page.on("console", lambda line: self._hear(line.text) if line.type in ("error", "warning") else None)
         page.on("pageerror", lambda error: self.complaints.append(str(error)))
-        self._pages.append(page)
+        if reusable:
+            self._operators = page
+        else:
+            self._pages.append(page)
         page.goto(f"{self._api.stack.api}/v1/dashboard#/{path}")
         if token != "":
             page.get_by_label("Access token").fill(token or self._api.token(roles="orch:all-tenants"))
@@ -48,6 +69,9 @@ class Screens:
         if not text.startswith(_REFUSED):
             self.complaints.append(text)
 
-    def close(self) -> None:
-        for page in self._pages:
-            page.close()
+    def end_test(self) -> None:
+        """Closes the pages of the test. A complaint fails it."""
+        while self._pages:
+            self._pages.pop().close()
+        complaints, self.complaints = self.complaints, []
+        assert complaints == []

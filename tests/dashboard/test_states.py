@@ -52,7 +52,7 @@ def answer(status: int, code: str, **headers: str) -> Any:
 
 
 def test_a_refusal_has_detail_code_and_retry(screens: Screens, scene: Scene) -> None:
-    page = screens.open("submit")
+    page = screens.open("submit", fresh=True)
     page.route("**/v1/jobs?**", answer(429, "LIMIT_REACHED", **{"Retry-After": "7"}))
     page.get_by_role("link", name="Jobs").click()
     alert = page.get_by_role("alert")
@@ -69,7 +69,7 @@ def test_a_refusal_has_detail_code_and_retry(screens: Screens, scene: Scene) -> 
 
 def test_a_lost_connection_and_a_gap(screens: Screens, scene: Scene) -> None:
     """The rows stay; the page says that it reconnects; after a gap the list is read again."""
-    page = screens.open(f"jobs?tenant={TENANT}")
+    page = screens.open(f"jobs?tenant={TENANT}", fresh=True)
     expect(page.get_by_text("Live")).to_be_visible()
     page.route("**/v1/dashboard/events**", lambda route: route.abort())
     expect(page.get_by_text("Reconnecting")).to_be_visible()
@@ -114,7 +114,7 @@ def test_ten_thousand_jobs_are_a_few_rows_of_the_document(screens: Screens) -> N
         lines = [{"jobId": f"job_{number:032x}", **line, **times} for number in range(10_000)]
         route.fulfill(json={"jobs": lines, "next": None, "partial": False})
 
-    page = screens.open("submit")
+    page = screens.open("submit", fresh=True)
     page.route("**/v1/jobs?**", jobs)
     page.get_by_role("link", name="Jobs").click()
     rows = page.locator(".vlist-body > .vlist-row")
