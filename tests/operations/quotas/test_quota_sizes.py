@@ -67,7 +67,7 @@ async def test_the_row_of_a_tenant_has_room_for_every_job(world: World, characte
     assert (room == 99) is (character == "x")
     if room == 99:
         await held(world, others[-1], by=by, until=until)
-    with pytest.raises(TooManyRules, match="100 gates" if room == 99 else "400 KiB"):
+    with pytest.raises(TooManyRules, match="100 quotas" if room == 99 else "400 KiB"):
         await held(world, by=by)
     await quotas.resume(world.context, world.orchestrations, first, by)
     stored = await world.index.admissions.read("tenant_a")
