@@ -34,4 +34,4 @@ class _Up(TyperGroup):
         raise typer.Exit(command.run(parser.parse_args(ctx.args)))
 
 
-up = typer.Typer(cls=_Up, help="Serve the whole stack of a checkout until Ctrl-C, as `make up` does.")
+up = typer.Typer(cls=_Up, help="Run the local stack of a checkout until Ctrl-C (`make up`).")

@@ -1,4 +1,4 @@
-"""`lucius faults`: the fault desk of a bus that runs, over its admin port. `lucius` finds it by its entry point."""
+"""`lucius faults`: fault injection in a running Service Bus emulator, over its admin port."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
-app = typer.Typer(help="Faults of messages in the Service Bus emulator, by a seed.", no_args_is_help=True)
+app = typer.Typer(help="Inject faults into the Service Bus emulator.", no_args_is_help=True)
 
 _TIMEOUT_S = 10
 Admin = Annotated[
@@ -28,16 +28,20 @@ def set_(
     ],
     lane: Annotated[int | None, typer.Option("--lane", metavar="N", help="Only messages of this lane.")] = None,
     entity: Annotated[
-        str | None, typer.Option("--entity", metavar="NAME", help="Only of topics and queues that begin like this.")
+        str | None, typer.Option("--entity", metavar="NAME", help="Only topics and queues with this prefix.")
     ] = None,
     step_type: Annotated[
         str | None, typer.Option("--step-type", metavar="X", help="Only directives of this step type.")
     ] = None,
     tenant: Annotated[str | None, typer.Option("--tenant", metavar="T", help="Only messages of this tenant.")] = None,
-    percent: Annotated[float | None, typer.Option("--percent", metavar="P", help="Of those. Default: 100.")] = None,
-    count: Annotated[int | None, typer.Option("--count", metavar="N", help="At most so many. Default: any.")] = None,
+    percent: Annotated[
+        float | None, typer.Option("--percent", metavar="P", help="Percentage of matching messages. Default: 100.")
+    ] = None,
+    count: Annotated[
+        int | None, typer.Option("--count", metavar="N", help="Maximum number of messages. Default: no limit.")
+    ] = None,
     ms: Annotated[
-        int | None, typer.Option("--ms", metavar="MS", help="Of delay, reorder and slow. Default: 1000.")
+        int | None, typer.Option("--ms", metavar="MS", help="Milliseconds of delay, reorder and slow. Default: 1000.")
     ] = None,
     admin: Admin = _ADMIN,
 ) -> None:
@@ -52,7 +56,7 @@ def list_(
     output: Annotated[str, typer.Option("--output", "-o", metavar="FORM", help="table or json.")] = "table",
     admin: Admin = _ADMIN,
 ) -> None:
-    """Print the seed, the rules, and each message that they struck so far, in its order."""
+    """Print the seed, the rules, and the messages with faults."""
     desk = _call(admin, "GET", "desk")
     if output == "json":
         typer.echo(json.dumps(desk, indent=1))
@@ -76,7 +80,9 @@ def list_(
 
 @app.command("clear")
 def clear(
-    rule: Annotated[int | None, typer.Argument(metavar="RULE", help="Its number. Default: all, and the run.")] = None,
+    rule: Annotated[
+        int | None, typer.Argument(metavar="RULE", help="Number of the rule. Default: all rules, and the run.")
+    ] = None,
     admin: Admin = _ADMIN,
 ) -> None:
     """Remove a rule, or all."""
@@ -87,10 +93,15 @@ def clear(
 
 @app.command("seed")
 def seed(
-    number: Annotated[int, typer.Argument(metavar="SEED", help="The same seed, rules and messages: the same faults.")],
+    number: Annotated[
+        int, typer.Argument(metavar="SEED", help="Seed. The same seed, rules and messages give the same faults.")
+    ],
     admin: Admin = _ADMIN,
 ) -> None:
-    """Begin a run by this seed: rules stay, counts and the list of struck messages start again."""
+    """Start a run with this seed.
+
+    Rules stay; their counts and the list of messages with faults are reset.
+    """
     _call(admin, "POST", "desk/seed", {"seed": number})
 
 

@@ -80,7 +80,7 @@ async def test_a_step_that_was_slipped_in_is_found(world: World, tale: MakeJob) 
     steps = document["steps"]
     for given in ([forged, *steps], [*steps, forged], [*steps[1:], steps[0], forged]):
         assert verify(with_digest({**document, "steps": given})) == [
-            "the steps are not each there once, in their order"
+            "a step is missing, repeated or out of order"
         ]
 
 

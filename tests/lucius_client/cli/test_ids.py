@@ -81,7 +81,7 @@ def test_a_read_without_a_tenant_is_of_all() -> None:
         assert run_main("bulk", "list", "-o", "ids", api=api.url).stdout == f"{BULK['bulkId']}\n"
     with serving(NO_TENANT) as api:
         done = run_main("usage", api=api.url)
-    assert (done.returncode, "name a tenant by --tenant or LUCIUS_TENANT" in done.stderr) == (3, True)
+    assert (done.returncode, "name a tenant with --tenant or LUCIUS_TENANT" in done.stderr) == (3, True)
 
 
 @pytest.mark.parametrize(

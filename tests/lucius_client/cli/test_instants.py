@@ -23,7 +23,7 @@ def test_a_time_is_an_instant_or_a_time_from_now() -> None:
 @pytest.mark.parametrize("text", ["yesterday", "999999d", "2h30m", "9999-12-31T25:00:00Z"])
 def test_any_other_text_is_refused_in_one_line(text: str) -> None:
     """Also a time that no calendar has: 999,999 days ago is before the year 1."""
-    with pytest.raises(UsageError, match=r"--since .*: must be an instant like"):
+    with pytest.raises(UsageError, match=r"--since .*: must be a timestamp like"):
         instant_ago("--since", text)
 
 

@@ -101,10 +101,10 @@ def test_errors_are_lines_and_codes(stack: RunningStack, words: tuple[str, ...],
 @pytest.mark.parametrize(
     ("words", "line"),
     [
-        (("submit",), "lucius: name documents to submit, or envelopes by --ndjson FILE"),
+        (("submit",), "lucius: name documents to submit, or a file of job requests with --ndjson FILE"),
         (("submit", INVOICE), "lucius: --protocol must name a protocol; see `lucius protocol list`"),
         (("submit", INVOICE, "-p", "OCR", "--label", "red"), "lucius: --label red: must be KEY:VALUE"),
-        (("jobs", "--since", "yesterday"), "lucius: --since yesterday: must be an instant like "),
+        (("jobs", "--since", "yesterday"), "lucius: --since yesterday: must be a timestamp like "),
         (("rejected", "list", "--date", "today"), "lucius: --date today: must be a day like "),
         (("audit", "verify", "nowhere.json"), "lucius: cannot read nowhere.json"),
     ],

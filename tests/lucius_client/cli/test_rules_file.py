@@ -56,7 +56,7 @@ def test_a_file_has_the_whole_rule_of_each_gate(tmp_path: Path) -> None:
 
 WRONG = {
     "": "must be a list under `quotas:`",
-    "quotas: [": "is no YAML",
+    "quotas: [": "is not YAML",
     "quotas: [1]": "quotas[0]: must be a mapping",
     "quotas: [{maxActive: 1}]": "quotas[0]: must name a tenant",
     "quotas: [{tenant: 7}]": "quotas[0].tenant: must be text",
@@ -66,8 +66,8 @@ WRONG = {
     "quotas: [{tenant: a, breaker: on}]": "quotas[0].breaker: must be a mapping",
     "quotas: [{tenant: a, breaker: {rate: 1}}]": "quotas[0].breaker: must be a mapping",
     "quotas: [{tenant: a, breaker: {minCalls: yes}}]": "quotas[0].breaker.minCalls: must be a number",
-    "quotas: [{tenant: a}, {tenant: a, jobType: '*'}]": "two rules for one gate: a",
-    "quotas: [!!python/object/apply:os.getcwd []]": "is no YAML",
+    "quotas: [{tenant: a}, {tenant: a, jobType: '*'}]": "two items for one quota: a",
+    "quotas: [!!python/object/apply:os.getcwd []]": "is not YAML",
 }
 
 
@@ -84,14 +84,14 @@ def test_a_wrong_file_names_the_place(tmp_path: Path, text: str) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["set", "--tenant", "a", "--reason", "r"], "name a number to set"),
+        (["set", "--tenant", "a", "--reason", "r"], "no limit given"),
         (["set", "--tenant", "a", "--reason", "r", "--max-active", "-1"], "--max-active -1: must be a whole number"),
         (
             ["set", "--tenant", "a", "--reason", "r", "--breaker", "off"],
             "--breaker off: must be on, none, or failure_r",
         ),
         (["set", "--tenant", "a", "--reason", "r", "--breaker", "min_calls=x"], "--breaker min_calls=x: must be on"),
-        (["hold", "--tenant", "a", "--reason", "r", "--until", "soon"], "--until soon: must be an instant"),
+        (["hold", "--tenant", "a", "--reason", "r", "--until", "soon"], "--until soon: must be a timestamp"),
         (["apply", "no-such-file.yaml"], "cannot read no-such-file.yaml"),
     ],
 )

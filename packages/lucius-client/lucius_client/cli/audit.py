@@ -32,11 +32,14 @@ def audit() -> None:
 def verify_file(
     file: Annotated[str, typer.Argument(metavar="FILE", help="A bundle; - is standard input.")],
     head: Annotated[
-        str | None, typer.Option(metavar="HASH", help="The hash that the last event must have, as noted elsewhere.")
+        str | None, typer.Option(metavar="HASH", help="Hash that the last event must have, from a separate record.")
     ] = None,
-    json_: Annotated[bool, typer.Option("--json", help="Print the verdict as JSON.")] = False,
+    json_: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
-    """Check the digest, the chain of events, and that the rows follow from the events. Exit code 1 if a check fails."""
+    """Verify an audit bundle without the API.
+
+    Checks the digest, the hash chain, and that the rows follow from the events. Exit code 1 if a check fails.
+    """
     try:
         text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
         bundle = json.loads(text, object_pairs_hook=_once)
@@ -71,7 +74,7 @@ def verify(bundle: Json, *, head: str | None = None) -> list[str]:
         if bundle.get("digest") != "sha256:" + audit_v2.digest(rest):
             faults.append("the digest is not that of the content")
         if (rows := [(step["step_index"], step["step_id"]) for step in bundle["steps"]]) != _in_order(rows):
-            return [*faults, "the steps are not each there once, in their order"]
+            return [*faults, "a step is missing, repeated or out of order"]
         return faults + audit_v2.chain_faults(bundle["job"], bundle["steps"], bundle["events"], head)
     except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
         return [*faults, f"the content cannot be read: {type(error).__name__}: {error}"]
@@ -87,5 +90,5 @@ def _once(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
     """One reader takes the first of two members of the same name, another the last."""
     found = dict(pairs)
     if len(found) != len(pairs):
-        raise ValueError("an object has two members of the same name")
+        raise ValueError("an object has two fields of the same name")
     return found

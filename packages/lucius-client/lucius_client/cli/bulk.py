@@ -1,4 +1,4 @@
-"""`lucius bulk`: controls or redrives many jobs, and shows what became of each."""
+"""`lucius bulk`: controls or redrives many jobs, and shows the result of each."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from lucius_client.models import Bulk
 #: between two reads of a bulk that is waited for
 _LOOK_S = 1.0
 
-BulkId = Annotated[str, typer.Argument(metavar="ID", help="A bulk's id, or its first characters."), ids.BULK]
+BulkId = Annotated[str, typer.Argument(metavar="ID", help="A bulk operation's id, or its first characters."), ids.BULK]
 Filter = Annotated[
     list[str],
     typer.Option(
         "--filter",
-        metavar="WORD=VALUE",
-        help="Which jobs; may be repeated: status=, request_type=, label=KEY:VALUE, since=, until= (an instant, or 2h "
+        metavar="KEY=VALUE",
+        help="Which jobs; may be repeated: status=, request_type=, label=KEY:VALUE, since=, until= (a timestamp, or 2h "
         "ago).",
     ),
 ]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Only show which jobs these are now.")]
-Wait = Annotated[bool, typer.Option("--wait", help="Show progress until the bulk has ended.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Only show the jobs that match now.")]
+Wait = Annotated[bool, typer.Option("--wait", help="Show progress until the bulk operation has ended.")]
 
 BULKS = Listing(
     "bulk operations",
@@ -75,7 +75,7 @@ def cancel(
     dry_run: DryRun = False,
     wait: Wait = False,
 ) -> None:
-    """End jobs; attempts in flight are waited for."""
+    """Cancel jobs. LUCIUS waits for attempts in flight."""
     _start(session, "cancel", filter_, reason, tenant, dry_run=dry_run, wait=wait)
 
 
@@ -88,7 +88,7 @@ def pause(
     dry_run: DryRun = False,
     wait: Wait = False,
 ) -> None:
-    """Pause jobs. Attempts in progress continue."""
+    """Pause jobs. Attempts in flight finish; none starts."""
     _start(session, "pause", filter_, reason, tenant, dry_run=dry_run, wait=wait)
 
 
@@ -114,20 +114,20 @@ def redrive(
     dry_run: DryRun = False,
     wait: Wait = False,
 ) -> None:
-    """Take failed or cancelled jobs up again, each as a new job."""
+    """Redrive failed or cancelled jobs, each as a new job."""
     _start(session, "redrive", filter_, reason, tenant, dry_run=dry_run, wait=wait)
 
 
 @with_session
 def list_(session: Session, tenant: Tenant = None, limit: Limit = 50) -> None:
-    """List bulks, newest first."""
+    """List bulk operations, newest first."""
     found = ids.of_each_tenant(session.client, tenant, lambda each: session.client.bulks(tenant=each, limit=limit))
     session.show(BULKS, [each.plain() for each in found])
 
 
 @with_session
 def show(session: Session, bulk: BulkId, tenant: Tenant = None, wait: Wait = False) -> None:
-    """Show how many jobs of a bulk are done, refused and open."""
+    """Show a bulk operation: jobs done, refused and open."""
     finish(session, session.client.bulk(bulk, tenant=tenant), wait=wait)
 
 
@@ -139,7 +139,7 @@ def items(
     outcome: Annotated[str | None, typer.Option(help="Only these: OPEN, DONE or REFUSED.")] = None,
     limit: Limit = 1000,
 ) -> None:
-    """List what became of each job of a bulk."""
+    """List the jobs of a bulk operation, with their outcomes."""
     named = outcome.upper() if outcome else None
     found = session.client.bulk_items(bulk, tenant=tenant, outcome=named, limit=limit)
     session.show(ITEMS, [each.plain() for each in found])
@@ -147,7 +147,7 @@ def items(
 
 @with_session
 def stop(session: Session, bulk: BulkId, tenant: Tenant = None) -> None:
-    """Stop the rest of a bulk operation. Finished jobs stay as they are."""
+    """Stop a bulk operation. Finished jobs do not change."""
     finish(session, session.client.cancel_bulk(bulk, tenant=tenant), wait=False)
 
 
@@ -171,7 +171,9 @@ def finish(session: Session, bulk: Bulk, *, wait: bool) -> None:
         try:
             bulk = _followed(session, bulk)
         except KeyboardInterrupt:
-            goes_on = f"the bulk goes on: lucius bulk show {bulk.bulkId}; to stop it: lucius bulk stop {bulk.bulkId}"
+            goes_on = (
+                f"the bulk operation continues: lucius bulk show {bulk.bulkId}; to stop: lucius bulk stop {bulk.bulkId}"
+            )
             rendering.write(goes_on, stderr=True)
             raise
     session.show_one(BULKS, bulk.plain())
@@ -210,9 +212,9 @@ def _words(given: list[str]) -> Json:
     for each in given:
         word, equals, value = each.partition("=")
         if not word or not equals:
-            raise UsageError(f"--filter {each}: must be WORD=VALUE, for example status=FAILED_FINAL")
+            raise UsageError(f"--filter {each}: must be KEY=VALUE, for example status=FAILED_FINAL")
         if word in words:
-            raise UsageError(f"--filter {each}: {word} is there already; of status, put commas between")
+            raise UsageError(f"--filter {each}: {word} is given twice; separate states with commas")
         words[word] = _value(word, value)
     return words
 

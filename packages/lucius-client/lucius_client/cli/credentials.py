@@ -67,7 +67,7 @@ def _read() -> dict[str, Any]:
     except FileNotFoundError:
         return {}
     except (OSError, ValueError) as error:
-        raise UsageError(f"{path()} cannot be read ({error}); remove it and log in again") from error
+        raise UsageError(f"cannot read {path()}: {error}; remove it and log in again") from error
     return tokens
 
 
@@ -82,4 +82,4 @@ def _write(tokens: dict[str, Any]) -> None:
             json.dump(tokens, out, indent=2)
         fresh.replace(file)
     except OSError as error:
-        raise UsageError(f"{file} cannot be written: {error.strerror}") from error
+        raise UsageError(f"cannot write {file}: {error.strerror}") from error

@@ -58,8 +58,8 @@ def events(
         typer.Option(metavar="TIME", help="At or after 2026-01-27T10:00:00Z, or 90m, 2h, 3d ago."),
     ] = None,
     tenant: OneTenant = None,
-    job: Annotated[str | None, typer.Option(help="Of this job only.")] = None,
-    job_type: Annotated[str | None, typer.Option(help="Of jobs of this type only.")] = None,
+    job: Annotated[str | None, typer.Option(help="Only events of this job.")] = None,
+    job_type: Annotated[str | None, typer.Option(help="Only events of jobs of this type.")] = None,
     terminal: Annotated[bool, typer.Option("--terminal", help="Only events that end a job.")] = False,
     cursor_file: Annotated[
         Path | None, typer.Option(help="File with the position; the next call continues there.")
@@ -107,7 +107,7 @@ def take(client: Client, which: Which, taker: Callable[[PublicEvent], None], *, 
                     taker(event)
             return feed
         except CursorExpired as expired:
-            rendering.write("lucius: events between the last one and the next are not kept any more", stderr=True)
+            rendering.write("lucius: events are missing here: their retention has ended", stderr=True)
             which["after"] = expired.problem.earliest
 
 
@@ -117,7 +117,7 @@ def _used(cursor_file: Path | None) -> Iterator[None]:
     try:
         yield
     except UnicodeDecodeError as error:
-        raise UsageError(f"--cursor-file {cursor_file}: holds no position") from error
+        raise UsageError(f"--cursor-file {cursor_file}: has no position") from error
     except OSError as error:
         if error.filename is None:
             raise  # not of the file, but of a pipe

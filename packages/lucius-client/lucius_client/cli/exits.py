@@ -57,7 +57,7 @@ class DependencyUnreachable(CliError):
 
 
 #: for writes, and for reads of one tenant
-NAME_A_TENANT = "name a tenant by --tenant or LUCIUS_TENANT, or log in to one"
+NAME_A_TENANT = "name a tenant with --tenant or LUCIUS_TENANT, or log in to one"
 
 
 def problem_text(problem: Mapping[str, Any]) -> str:
@@ -71,7 +71,7 @@ def cli_error(error: LuciusError, api: str) -> CliError:
     """An error of the client as a message for a person at a terminal, with its exit code."""
     match error:
         case Unauthenticated():
-            hint = "get a token by `lucius login --as TENANT --scope orch:read`, or set LUCIUS_TOKEN"
+            hint = "get a token with `lucius login --as TENANT --scope orch:read`, or set LUCIUS_TOKEN"
             return CliError(f"{hint} ({error.code})", Exit.REFUSED)
         case Refused() if error.code == "TENANT_REQUIRED":
             return CliError(f"{NAME_A_TENANT} ({error.code})", Exit.REFUSED)

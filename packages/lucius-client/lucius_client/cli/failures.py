@@ -60,7 +60,10 @@ def deadletters(
     until: Until = None,
     limit: Limit = 50,
 ) -> None:
-    """List failed jobs that are neither redriven nor dismissed, most recent first."""
+    """List dead letters, most recent first.
+
+    A dead letter is a failed job that is neither redriven nor dismissed.
+    """
     items = session.client.dead_letters(
         tenant_id=tenant,
         request_type=type_,
@@ -75,7 +78,9 @@ def deadletters(
 @with_session
 def list_(
     session: Session,
-    day: Annotated[str | None, typer.Option("--date", metavar="YYYY-MM-DD", help="Only of this day (UTC).")] = None,
+    day: Annotated[
+        str | None, typer.Option("--date", metavar="YYYY-MM-DD", help="Only messages of this day (UTC).")
+    ] = None,
     limit: Limit = 50,
 ) -> None:
     """List rejected messages with the reason, newest first."""
@@ -85,7 +90,10 @@ def list_(
 
 @with_session
 def show(session: Session, message: MessageId) -> None:
-    """Print a rejected message as JSON, with its body and what would happen if it came now."""
+    """Print a rejected message as JSON, with its body.
+
+    `what_if` is the outcome if the message arrived now.
+    """
     rendering.write_json(session.client.rejected_message(message).plain())
 
 
@@ -94,7 +102,10 @@ def redrive(
     session: Session,
     messages: Annotated[list[str], typer.Argument(metavar="ID...", help="Rejected messages."), ids.REJECTED],
 ) -> None:
-    """Apply rejected messages to their jobs again; `redriven` is the outcome."""
+    """Apply rejected messages again.
+
+    `redriven` is the outcome.
+    """
     redriven = [session.client.redrive_rejected(message).plain() for message in messages]
     session.show(REJECTED, redriven)
 

@@ -56,7 +56,7 @@ def list_(
     until: Annotated[str | None, typer.Option(metavar="TIME", help="Opened before this time.")] = None,
     limit: Limit = 50,
 ) -> None:
-    """List incidents: those that are open, or with --state any others."""
+    """List incidents. Default: open ones."""
     items = session.client.incidents(
         tenant_id=tenant,
         state=None if state.lower() == "all" else state.upper(),
@@ -71,7 +71,7 @@ def list_(
 
 @with_session
 def show(session: Session, incident: IncidentId) -> None:
-    """Show an incident, and all that happened to it."""
+    """Show an incident and its changes."""
     found = session.client.incident(incident).plain()
     session.show_one(INCIDENTS, found)
     if session.for_people:
@@ -93,7 +93,7 @@ def retry(session: Session, incident: IncidentId, reason: Reason) -> None:
 
 @with_session
 def dismiss(session: Session, incident: IncidentId, reason: Reason) -> None:
-    """Put an incident aside; its job is no dead letter any more."""
+    """Dismiss an incident. Its job leaves the dead letters."""
     session.show_one(INCIDENTS, session.client.dismiss_incident(incident, reason=reason).plain())
 
 

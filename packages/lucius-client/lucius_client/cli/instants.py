@@ -27,5 +27,5 @@ def _instant(option: str, text: str, sign: int, words: str) -> datetime:
         instant = datetime.fromisoformat(text)
         return instant if instant.tzinfo else instant.astimezone()
     except (ValueError, OverflowError):
-        example = f"an instant like 2026-01-27T10:00:00Z, or 90m, 2h, 3d {words}"
+        example = f"a timestamp like 2026-01-27T10:00:00Z, or 90m, 2h, 3d {words}"
         raise UsageError(f"{option} {text}: must be {example}") from None

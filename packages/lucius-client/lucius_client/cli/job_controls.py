@@ -18,13 +18,13 @@ from lucius_client.cli.session import Session, with_session
 
 @with_session
 def cancel(session: Session, job: JobId, reason: OptionalReason = None) -> None:
-    """End a job; attempts in flight are waited for."""
+    """Cancel a job. LUCIUS waits for attempts in flight."""
     show_job(session, session.client.cancel(job, reason=reason).plain())
 
 
 @with_session
 def pause(session: Session, job: JobId, reason: OptionalReason = None) -> None:
-    """Start no further attempt of a job; attempts in flight are waited for."""
+    """Pause a job. Attempts in flight finish; none starts."""
     show_job(session, session.client.pause(job, reason=reason).plain())
 
 
@@ -40,7 +40,7 @@ def admit(
     job: JobId,
     reason: Annotated[str, typer.Option(help="Reason, for the log of the tenant's quota.")],
 ) -> None:
-    """Let a job that waits go past its gates, once; for operators."""
+    """Admit a waiting job past its quotas, once. Operators only."""
     show_job(session, session.client.admit(job, reason=reason).plain())
 
 
@@ -58,7 +58,7 @@ def priority(
     priority: Annotated[Priority, typer.Argument(help="The new priority.")],
     reason: Annotated[str, typer.Option(help="Reason, for the job's history.")],
 ) -> None:
-    """Give a job that waits another priority, and so another place in line."""
+    """Change a waiting job's priority and queue position."""
     show_job(session, session.client.set_priority(job, priority.value, reason=reason).plain())
 
 
@@ -68,7 +68,7 @@ def redrive(
     job: JobId,
     reason: OptionalReason = None,
     ignore_dependencies: Annotated[
-        bool, typer.Option("--ignore-dependencies", help="Begin at once, whatever became of the jobs before it.")
+        bool, typer.Option("--ignore-dependencies", help="Start without checking the jobs that it depends on.")
     ] = False,
     with_dependants: Annotated[
         bool,
@@ -76,7 +76,9 @@ def redrive(
     ] = False,
     wait: Annotated[bool, typer.Option("--wait", help="With --with-dependants: wait until all are redriven.")] = False,
 ) -> None:
-    """Redrive a failed or cancelled job: create a new job that starts at the failed step.
+    """Redrive a failed or cancelled job from its failed step.
+
+    Creates a new job.
 
     A job is redriven once. Exit code 1: it was redriven before, and that job failed too.
     """
@@ -101,7 +103,10 @@ def redrive(
 
 @with_session
 def dismiss(
-    session: Session, job: JobId, reason: Annotated[str, typer.Option(help="A text for the incident's log.")]
+    session: Session, job: JobId, reason: Annotated[str, typer.Option(help="Reason, for the incident's log.")]
 ) -> None:
-    """Put a dead letter aside, with its incident if one is open; the job stays as it is and can be redriven."""
+    """Dismiss a dead letter and its open incident.
+
+    The job does not change and can be redriven.
+    """
     show_job(session, session.client.dismiss_dead_letter(job, reason=reason).plain())

@@ -137,7 +137,7 @@ def explain(
 
 @with_session
 def dependencies(session: Session, job: JobId, limit: Limit = 100) -> None:
-    """List the jobs that a job depends on, and those that depend on it, with their states."""
+    """List a job's dependencies and dependants, with states."""
     before = [{"it": "waits for", **each.plain()} for each in session.client.dependencies(job)]
     after = [{"it": "is waited for by", **each.plain()} for each in session.client.dependants(job, limit=limit)]
     session.show(RELATED, [*before, *after], {"dependencies": before, "dependants": after})
@@ -145,7 +145,10 @@ def dependencies(session: Session, job: JobId, limit: Limit = 100) -> None:
 
 @with_session
 def receipt(session: Session, job: JobId) -> None:
-    """Show how the time of a job is divided between queue, ACK, service, backoff, backlog and pauses."""
+    """Show a job's time by phase.
+
+    The phases: queue, ACK, service, backoff, backlog and pauses.
+    """
     times = session.client.receipt(job).plain()
     session.show(TIMES, [*times["steps"], {"stepId": "total", **times["total"]}], times)
 
@@ -156,7 +159,10 @@ def audit(
     job: JobId,
     out: Out = None,
 ) -> None:
-    """Print the whole history of a job as one document, which `lucius audit verify` proves without the API."""
+    """Print a job's audit bundle.
+
+    `lucius audit verify` verifies the bundle without the API.
+    """
     bundle = session.client.audit(job)
     if out in (None, STDOUT):
         rendering.write_json(bundle)
@@ -173,13 +179,15 @@ def result(
     job: JobId,
     out: Out = None,
 ) -> None:
-    """Print the result of a job that succeeded, read with your own credential (on a laptop Azurite's).
+    """Print the result of a job that succeeded.
 
-    A pipe gets the content as it is, a terminal gets it in a readable form. -o json prints where the result is, what it
+    Your own credential reads the result; on a laptop, Azurite's.
+
+        A pipe gets the content as it is, a terminal gets it in a readable form. -o json prints where the result is, what it
     is, and the content of a JSON result as `content` unless it goes to --out.
     """
     if out == STDOUT and not session.for_people:
-        raise UsageError(f"--out - and -o {session.output.value} both write to stdout: leave one out")
+        raise UsageError(f"--out - and -o {session.output.value} both write to stdout: omit one")
     known = session.client.job(job)
     found = open_result(known)
     if out not in (None, STDOUT):
@@ -202,7 +210,10 @@ def diff(
         str, typer.Argument(metavar="B", help="The id of another job.", autocompletion=completion.job_ids), ids.JOB
     ],
 ) -> None:
-    """Compare the events of two jobs: - is in A only, + in B only. Exit code 1 where they differ."""
+    """Compare the events of two jobs.
+
+    - is in A only, + in B only. Exit code 1 if they differ.
+    """
     streams = [[event.plain() for event in session.client.events(job)] for job in (first, second)]
     a, b = ([_event_line(event) for event in stream] for stream in streams)
     lines = list(difflib.unified_diff(a, b, first, second, lineterm="", n=len(a) + len(b)))

@@ -72,7 +72,7 @@ class Linter:
             yield from _payload_schema_faults(file.parent, number, step)
         other = self._file_of_request_type.setdefault(definition["request_type"], str(file))
         if other != str(file):
-            yield "request_type", f"{other} has the request type {definition['request_type']} too"
+            yield "request_type", f"{other} also has the job type {definition['request_type']}"
 
     def _service_faults(self, number: int, step: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         if self.services is not None and self.services.get(step["service"]) != step["step_type"]:

@@ -39,7 +39,10 @@ def listen(
     ] = None,
     tenant: Tenant = None,
 ) -> None:
-    """Post what happens from now on to a program on this machine, until interrupted. No webhook is made."""
+    """Send new events to a local program, until interrupted.
+
+    Creates no webhook.
+    """
     text = secret if secret is not None else f"{_PREFIX}{base64.b64encode(secrets.token_bytes(32)).decode()}"
     key, url = _key(text), _address(forward)
     if secret is None:

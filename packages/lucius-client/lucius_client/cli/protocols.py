@@ -42,7 +42,7 @@ def protocols(session: Session) -> None:
 def show(
     session: Session, name: Annotated[str, typer.Argument(metavar="REQUEST_TYPE", autocompletion=completion.protocols)]
 ) -> None:
-    """Print a protocol as JSON, with the JSON Schema of each step's payload."""
+    """Print a protocol as JSON, with each step's schema."""
     rendering.write_json(find_protocol(session, name).plain())
 
 
@@ -65,9 +65,12 @@ def lint(
         Path | None,
         typer.Option(metavar="FILE", help="The bus topology; in a checkout by default infra/bicep/topology.json."),
     ] = None,
-    json_: Annotated[bool, typer.Option("--json", help="Print the faults as JSON.")] = False,
+    json_: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
-    """Check protocol files without the API, as the app does when it loads them. Exit code 1 where there are faults."""
+    """Check protocol files without the API.
+
+    The app runs the same checks when it loads them. Exit code 1 if a check fails.
+    """
     from lucius_client.cli.lint import Linter, services_of  # needs jsonschema, which no other command does
 
     linter = Linter(services_of(topology))

@@ -38,12 +38,12 @@ Source = Annotated[str | None, typer.Option(help="The quota of this source, as t
 Reason = Annotated[str, typer.Option(help="Reason, for the quota's log.")]
 Until = Annotated[
     str | None,
-    typer.Option(metavar="TIME", help="When it ends by itself: 2026-01-27T10:00:00Z, or in 90m, 2h, 3d."),
+    typer.Option(metavar="TIME", help="End time: 2026-01-27T10:00:00Z, or in 90m, 2h, 3d. Default: until resumed."),
 ]
-Limit = Annotated[int, typer.Option(min=1, help="The maximum number.")]
+Limit = Annotated[int, typer.Option(min=1, help="Maximum number of items.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show the changes; write nothing.")]
-#: of a number that may be taken out of a rule
-_Number = "A number, or none to take it out."
+#: of a limit that can be removed
+_Number = "A number, or `none` to remove the limit."
 
 quota_app = typer.Typer(help="Quotas: list, show, set, delete, hold, throttle, resume.", no_args_is_help=True)
 
@@ -61,7 +61,7 @@ def list_(
     ] = None,
     limit: Limit = 100,
 ) -> None:
-    """List gates: of a tenant, or for an operator of all tenants."""
+    """List quotas of a tenant, or of all tenants (operators)."""
     _show(session, list(session.client.quotas(tenant=tenant, limit=limit)))
 
 
@@ -79,14 +79,15 @@ def set_(
     type_: Type = None,
     source: Source = None,
     gate: Gate = None,
-    max_active: Annotated[str | None, typer.Option(metavar="N", help=f"Jobs inside at once. {_Number}")] = None,
-    max_per_hour: Annotated[str | None, typer.Option(metavar="N", help=f"Starts in an hour. {_Number}")] = None,
-    burst: Annotated[str | None, typer.Option(metavar="N", help=f"Starts that may come at once. {_Number}")] = None,
+    max_active: Annotated[str | None, typer.Option(metavar="N", help=f"Maximum active jobs. {_Number}")] = None,
+    max_per_hour: Annotated[str | None, typer.Option(metavar="N", help=f"Maximum starts per hour. {_Number}")] = None,
+    burst: Annotated[str | None, typer.Option(metavar="N", help=f"Maximum starts at once. {_Number}")] = None,
     max_staged: Annotated[
-        str | None, typer.Option(metavar="N", help=f"Jobs of the tenant that may wait. {_Number}")
+        str | None, typer.Option(metavar="N", help=f"Maximum waiting jobs of the tenant. {_Number}")
     ] = None,
     emergency_max_active: Annotated[
-        str | None, typer.Option(metavar="N", help=f"Emergencies that pass every number and rate. {_Number}")
+        str | None,
+        typer.Option(metavar="N", help=f"Maximum active emergency jobs, exempt from the other limits. {_Number}"),
     ] = None,
     weight: Annotated[
         str | None, typer.Option(metavar="N", help=f"The tenant's share of limits over all tenants. {_Number}")
@@ -95,13 +96,13 @@ def set_(
         str | None,
         typer.Option(
             metavar="on|none|NAME=N,...",
-            help="Of a job type: start no jobs while most of them fail; numbers: failure_rate, min_calls, "
-            "cooldown_s; of a type over all tenants min_tenants too.",
+            help="Circuit breaker of a job type: stop starts while most jobs fail. Numbers: failure_rate, min_calls, "
+            "cooldown_s; also min_tenants for a type over all tenants.",
         ),
     ] = None,
     dry_run: DryRun = False,
 ) -> None:
-    """Set numbers of a gate's rule; those that are not named stay."""
+    """Set limits of a quota. Omitted limits do not change."""
     given = {
         "max_active": max_active,
         "max_per_hour": max_per_hour,
@@ -114,7 +115,7 @@ def set_(
     if breaker is not None:
         numbers["breaker"] = _breaker_numbers(breaker)
     if not numbers:
-        raise UsageError("name a number to set, for example --max-active 2")
+        raise UsageError("no limit given; for example --max-active 2")
     known = _known(session, tenant, type_, source, gate)
     _changed(session, session.client.set_quota(known, numbers, reason=reason, dry_run=dry_run).plain())
 
@@ -129,7 +130,10 @@ def delete(
     gate: Gate = None,
     dry_run: DryRun = False,
 ) -> None:
-    """Delete the rule of a gate; a rule for every tenant, or a limit of the settings, then counts."""
+    """Delete the limits of a quota.
+
+    A limit for every tenant, or one of the settings, is then in effect.
+    """
     known = _known(session, tenant, type_, source, gate)
     _changed(session, session.client.delete_quota(known, reason=reason, dry_run=dry_run).plain())
 
@@ -154,14 +158,17 @@ def hold(
 def throttle(
     session: Session,
     reason: Reason,
-    max_per_hour: Annotated[int, typer.Option(min=1, metavar="N", help="Starts in an hour.")],
+    max_per_hour: Annotated[int, typer.Option(min=1, metavar="N", help="Maximum starts per hour.")],
     tenant: Tenant = None,
     type_: Type = None,
     source: Source = None,
     gate: Gate = None,
     until: Until = None,
 ) -> None:
-    """Give a gate a rate for a time; the smaller of it and the rule's counts."""
+    """Limit the start rate of a quota for a time.
+
+    If the quota has a rate limit too, the lower one is in effect.
+    """
     change = session.client.throttle_gate(
         **_names(tenant, type_, source, gate),
         max_per_hour=max_per_hour,
@@ -180,7 +187,7 @@ def resume(
     source: Source = None,
     gate: Gate = None,
 ) -> None:
-    """End the hold and the throttle of a gate."""
+    """End the hold and the throttle of a quota."""
     _changed(session, session.client.resume_gate(**_names(tenant, type_, source, gate), reason=reason).plain())
 
 
@@ -200,7 +207,7 @@ def waiting(
     gate: Gate = None,
     limit: Limit = 50,
 ) -> None:
-    """List the jobs that wait for a quota, in the order of their starts."""
+    """List jobs waiting for a quota, in order of admission."""
     known = _known(session, tenant, type_, source, gate)
     rows = [each.plain() for each in session.client.waiting(known, limit=limit)]
     session.show(WAITING, rows)
@@ -215,7 +222,7 @@ def log(
     gate: Gate = None,
     limit: Limit = 1000,
 ) -> None:
-    """List the changes of a gate, in order."""
+    """List the changes of a quota, in order."""
     known = _known(session, tenant, type_, source, gate)
     rows = [each.plain() for each in session.client.quota_log(known, limit=limit)]
     session.show(QUOTA_LOG, rows)
@@ -228,7 +235,10 @@ def apply(
     reason: Annotated[str | None, typer.Option(help="Reason for each quota's log. Default: the file's name.")] = None,
     dry_run: DryRun = False,
 ) -> None:
-    """Give each gate in a file the rule that it has there; gates that are not in it stay as they are."""
+    """Set the limits of each quota in a file.
+
+    Quotas that are not in the file do not change.
+    """
     changes = []
     for rule in read_rules(file):
         known = session.client.quota(rule.tenant, job_type=rule.job_type, source=rule.source, name=rule.gate)
@@ -264,10 +274,10 @@ add(quota_app, "apply", apply, "lucius quota apply quotas.yaml --dry-run", "luci
 def _names(tenant: str | None, type_: str | None, source: str | None, gate: str | None) -> dict[str, str | None]:
     if gate is not None:
         if type_ is not None or source is not None:
-            raise UsageError("--gate names one gate over all tenants; leave --type and --source out")
+            raise UsageError("--gate names one quota over all tenants; omit --type and --source")
         return {"name": gate}
     if tenant is None:
-        raise UsageError(f"{NAME_A_TENANT}, or a gate over all tenants by --gate")
+        raise UsageError(f"{NAME_A_TENANT}, or a quota over all tenants with --gate")
     return {"tenant": tenant, "job_type": type_, "source": source}
 
 

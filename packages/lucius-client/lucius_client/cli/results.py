@@ -84,7 +84,9 @@ def _print_text(result: OpenResult, pieces: Iterable[bytes]) -> None:
     for number, piece in enumerate(pieces):
         if number == 0 and not _is_text(piece):
             kind = result.media_type or "not text"
-            raise UsageError(f"the result is {kind}, {result.size} bytes, and this is a terminal: name a file by --out")
+            raise UsageError(
+                f"the result is {kind}, {result.size} bytes, and this is a terminal: name a file with --out"
+            )
         text = rendering.visible(decoder.decode(piece))
         sys.stdout.write(text)
         last = text[-1:] or last

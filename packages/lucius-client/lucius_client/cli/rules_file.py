@@ -64,14 +64,14 @@ def read_rules(file: Path) -> list[FileRule]:
     except OSError as error:
         raise UsageError(f"cannot read {file}: {error.strerror}") from error
     except (UnicodeDecodeError, yaml.YAMLError) as error:
-        raise UsageError(f"{file} is no YAML: {' '.join(str(error).split())}") from error
+        raise UsageError(f"{file} is not YAML: {' '.join(str(error).split())}") from error
     entries = document.get("quotas") if isinstance(document, dict) and len(document) == 1 else None
     if not isinstance(entries, list):
         raise UsageError(f"{file}: must be a list under `quotas:`, and nothing else")
     rules = [_rule(f"{file}: quotas[{number}]", entry) for number, entry in enumerate(entries)]
     gates = [(rule.tenant, rule.job_type, rule.source, rule.gate) for rule in rules]
     if twice := next((gate for gate in gates if gates.count(gate) > 1), None):
-        raise UsageError(f"{file}: two rules for one gate: {', '.join(each for each in twice if each)}")
+        raise UsageError(f"{file}: two items for one quota: {', '.join(each for each in twice if each)}")
     return rules
 
 
@@ -84,7 +84,7 @@ def _rule(place: str, entry: Any) -> FileRule:
     job_type = _name(place, "jobType", entry)
     gate = _name(place, "gate", entry)
     if (tenant is None) == (gate is None) or (gate is not None and (job_type or source)):
-        raise UsageError(f"{place}: must name a tenant, or a gate over all tenants and nothing else")
+        raise UsageError(f"{place}: must name a tenant, or only a quota over all tenants")
     numbers: dict[str, Any] = {theirs: _number(place, ours, entry.get(ours)) for ours, theirs in _NUMBERS.items()}
     numbers["emergency_max_active"] = _emergencies(place, entry.get("priority"))
     numbers["breaker"] = _breaker(place, entry.get("breaker"))

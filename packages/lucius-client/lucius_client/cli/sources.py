@@ -49,7 +49,9 @@ class Selection:
         ]
         taken = [name for name in dict.fromkeys(self.names) if name not in skipped]
         if not taken:
-            raise UsageError(f"no file that {step_type} can read among {len(skipped)}; --include PATTERN takes others")
+            raise UsageError(
+                f"no file that {step_type} can read among {len(skipped)}; --include PATTERN includes others"
+            )
         return taken, skipped
 
 

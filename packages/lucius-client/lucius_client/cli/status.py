@@ -59,7 +59,7 @@ QUOTAS = Listing(
 def status(session: Session, tenant: Tenant = None) -> None:
     """Show the problems on one screen, each with the next command.
 
-    Exit code 0: nothing is wrong; 1: something needs a person; 4: the API does not respond.
+    Exit code 0: no problems; 1: a problem needs an operator; 4: the API does not respond.
     """
     found = session.client.dashboard_metrics(tenant=tenant).plain()
     if session.for_people:

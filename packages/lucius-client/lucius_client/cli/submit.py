@@ -129,7 +129,7 @@ def submit(
     submitted before returns its job; --again creates another. Exit code 1: that job failed.
     """
     if bool(documents) == bool(ndjson):
-        raise UsageError("name documents to submit, or envelopes by --ndjson FILE")
+        raise UsageError("name documents to submit, or a file of job requests with --ndjson FILE")
     if dry_run and (watch or wait):
         raise UsageError("--dry-run creates no job that could be watched")
     members: Json = {}
@@ -141,7 +141,7 @@ def submit(
         raise UsageError(NAME_A_TENANT)
     if ndjson:
         if after:
-            raise UsageError("--after is for documents; an envelope has its own dependencies")
+            raise UsageError("--after is for documents; a job request has its own dependencies")
         _submit_lines(session, ndjson, tenant, protocol, members, dry_run=dry_run, watch=watch, wait=wait)
         return
     if protocol is None:
@@ -180,7 +180,7 @@ def _readable(selection: sources.Selection, protocol: Json) -> list[str]:
         first = ", ".join(sources.unique_labels(skipped[:_NAMED]))
         more = f" and {len(skipped) - _NAMED} more" if len(skipped) > _NAMED else ""
         what = f"skipped {len(skipped)} files that {protocol['request_type']} cannot read"
-        rendering.write(f"{what}: {first}{more}; --include PATTERN takes them", stderr=True)
+        rendering.write(f"{what}: {first}{more}; --include PATTERN includes them", stderr=True)
     return names
 
 
@@ -215,7 +215,9 @@ def _submit(session: Session, body: Json, name: str, *, wait: bool) -> Json:
     if submitted.replayed:
         known = submitted.job.jobId
         failed = submitted.job.status in FAILED
-        hint = f"redrive it by `lucius job redrive {known}`, or use --again" if failed else "--again creates a new job"
+        hint = (
+            f"redrive it with `lucius job redrive {known}`, or use --again" if failed else "--again creates a new job"
+        )
         found = outcome(client.job(known).plain()) if failed else submitted.job.status
         rendering.write(f"{name}: already submitted as {known} ({found}); {hint}", stderr=True)
     accepted = {**submitted.job.plain(), "document": name, "known": submitted.replayed}

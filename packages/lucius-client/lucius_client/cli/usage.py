@@ -82,7 +82,10 @@ def list_(
     tenant: Tenant = None,
     limit: Limit = 100,
 ) -> None:
-    """List the sources that a tenant's jobs named; counts are those of sources with a gate of their own."""
+    """List the sources of a tenant's jobs.
+
+    Only sources with their own quota have counts.
+    """
     rows = [each.plain() for each in session.client.sources(tenant=tenant, limit=limit)]
     session.show(SOURCES, rows)
 

@@ -31,13 +31,14 @@ HookOrDefault = Annotated[
     ids.WEBHOOK,
 ]
 Types = Annotated[
-    str | None, typer.Option("--type", help="One or more types of events, separated by commas: job.completed.")
+    str | None, typer.Option("--type", help="One or more event types, separated by commas: job.completed.")
 ]
-JobTypes = Annotated[str | None, typer.Option("--job-type", help="One or more request types, separated by commas.")]
+JobTypes = Annotated[str | None, typer.Option("--job-type", help="One or more job types, separated by commas.")]
 Labels = Annotated[
-    list[str] | None, typer.Option("--label", metavar="KEY:VALUE", help="Only of jobs with this label; repeatable.")
+    list[str] | None,
+    typer.Option("--label", metavar="KEY:VALUE", help="Only events of jobs with this label; may be repeated."),
 ]
-Description = Annotated[str | None, typer.Option(help="A text for people.")]
+Description = Annotated[str | None, typer.Option(help="Description, for people.")]
 
 HOOKS = Listing(
     "webhooks",
@@ -88,11 +89,11 @@ def create(
     label: Labels = None,
     description: Description = None,
     after: Annotated[
-        int | None, typer.Option(min=0, help="The sequence of an event: those after it are posted too; 0: all.")
+        int | None, typer.Option(min=0, help="Also send the events after this sequence number; 0: all.")
     ] = None,
     tenant: Tenant = None,
 ) -> None:
-    """Have events posted to an address. The secret that signs them is shown now, and never again."""
+    """Create a webhook. Shows the signing secret once."""
     made = session.client.create_webhook(
         url,
         format=format_.value,
@@ -108,14 +109,14 @@ def create(
 
 @with_session
 def list_(session: Session, tenant: Tenant = None) -> None:
-    """List webhooks, the oldest first."""
+    """List webhooks, oldest first."""
     found = ids.of_each_tenant(session.client, tenant, lambda each: session.client.webhooks(tenant=each))
     session.show(HOOKS, [each.plain() for each in found])
 
 
 @with_session
 def show(session: Session, webhook: HookOrDefault, tenant: Tenant = None) -> None:
-    """Show a webhook, and how its deliveries go."""
+    """Show a webhook and the state of its deliveries."""
     session.show_one(HOOKS, session.client.webhook(webhook, tenant=tenant).plain())
 
 
@@ -128,27 +129,30 @@ def change(
     type_: Types = None,
     job_type: JobTypes = None,
     label: Labels = None,
-    every: Annotated[bool, typer.Option("--every", help="Take the filter away.")] = False,
+    every: Annotated[bool, typer.Option("--every", help="Remove the filter: send every event.")] = False,
     description: Description = None,
-    enabled: Annotated[bool | None, typer.Option("--on/--off", help="Switch it on or off.")] = None,
+    enabled: Annotated[bool | None, typer.Option("--on/--off", help="Enable or disable the webhook.")] = None,
     tenant: Tenant = None,
 ) -> None:
-    """Change a webhook; --type, --job-type and --label together take the place of its whole filter."""
+    """Update a webhook.
+
+    --type, --job-type and --label together replace its whole filter.
+    """
     lets_in = webhook_filter(_list(type_), _list(job_type), _labels(label))
     if every and lets_in:
-        raise UsageError("--every takes the filter away: name no --type, --job-type or --label beside it")
+        raise UsageError("--every removes the filter: omit --type, --job-type or --label beside it")
     named = {"url": url, "format": format_.value if format_ else None, "description": description, "enabled": enabled}
     changes: dict[str, Any] = {name: value for name, value in named.items() if value is not None}
     if every or lets_in:
         changes["filter"] = lets_in
     if not changes:
-        raise UsageError("name something to change, for example --off")
+        raise UsageError("no change given; for example --off")
     session.show_one(HOOKS, session.client.change_webhook(webhook, changes, tenant=tenant).plain())
 
 
 @with_session
 def remove(session: Session, webhook: HookId, tenant: Tenant = None) -> None:
-    """Remove a webhook, and what waits for it."""
+    """Delete a webhook and its waiting deliveries."""
     session.client.remove_webhook(webhook, tenant=tenant)
     if session.for_people:
         rendering.write(f"removed {webhook}")
@@ -156,7 +160,7 @@ def remove(session: Session, webhook: HookId, tenant: Tenant = None) -> None:
 
 @with_session
 def send_test(session: Session, webhook: HookId, tenant: Tenant = None) -> None:
-    """Post a test event now. Exit code 1: its receiver did not take it."""
+    """Send a test event now. Exit code 1: the delivery failed."""
     found = session.client.test_webhook(webhook, tenant=tenant).plain()
     if session.for_people:
         rendering.write(f"{'taken' if found['delivered'] else 'not taken'}: {_answer(found)}, {found['took_ms']} ms")
@@ -168,19 +172,22 @@ def send_test(session: Session, webhook: HookId, tenant: Tenant = None) -> None:
 
 @with_session
 def rotate(session: Session, webhook: HookOrDefault, tenant: Tenant = None) -> None:
-    """Make a new secret; the old one signs too for a day."""
+    """Create a new secret. The old one also signs for a day."""
     _show_secret(session, session.client.rotate_webhook(webhook, tenant=tenant).plain())
 
 
 @with_session
 def resume(session: Session, webhook: HookId, tenant: Tenant = None) -> None:
-    """Let a webhook go on now from the oldest delivery that waits: one that is suspended, off, or between two tries."""
+    """Enable a webhook and send its waiting deliveries now.
+
+    For one that is suspended, disabled, or between two attempts. The oldest delivery is first.
+    """
     session.show_one(HOOKS, session.client.resume_webhook(webhook, tenant=tenant).plain())
 
 
 @with_session
 def secret(session: Session, tenant: Tenant = None) -> None:
-    """Print the secret that signs what goes to the callback URLs of jobs."""
+    """Print the signing secret of the jobs' callback URLs."""
     found = session.client.callback_secret(tenant=tenant).plain()
     if session.for_people:
         rendering.write(found["secret"])
@@ -212,11 +219,11 @@ def log(session: Session, webhook: HookId, tenant: Tenant = None) -> None:
 def redeliver(
     session: Session,
     webhook: HookOrDefault,
-    number: Annotated[int, typer.Argument(min=1, metavar="NUMBER", help="Of the delivery.")],
-    name: Annotated[str | None, typer.Option(help="Of the callback URL, with the webhook `default`.")] = None,
+    number: Annotated[int, typer.Argument(min=1, metavar="NUMBER", help="Number of the delivery.")],
+    name: Annotated[str | None, typer.Option(help="Name of the callback URL, for the webhook `default`.")] = None,
     tenant: Tenant = None,
 ) -> None:
-    """Deliver an event once more, now."""
+    """Send an event again now."""
     found = session.client.redeliver(webhook, number, name=name, tenant=tenant).plain()
     session.show_one(DELIVERIES, found)
 

@@ -1,4 +1,4 @@
-"""`lucius service`: what a team that writes a service types. `lucius` finds it by its entry point."""
+"""`lucius service`: commands for teams that write a platform service. `lucius` loads it by its entry point."""
 
 from __future__ import annotations
 
@@ -9,18 +9,30 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
-app = typer.Typer(help="Write a platform service, and judge it.", no_args_is_help=True)
+app = typer.Typer(help="Create, verify and load-test a platform service.", no_args_is_help=True)
 
 #: options of more than one command
 _StepType = Annotated[str, typer.Option("--step-type", metavar="X", help="The step type of the service.")]
 _Bus = Annotated[
-    str, typer.Option("--bus", metavar="CONNECTION", envvar="LUCIUS_SERVICEBUS_CONNECTION", help="The bus.")
+    str,
+    typer.Option(
+        "--bus",
+        metavar="CONNECTION",
+        envvar="LUCIUS_SERVICEBUS_CONNECTION",
+        help="Connection string of the Service Bus namespace.",
+    ),
 ]
 _Blob = Annotated[
-    str, typer.Option("--blob", metavar="CONNECTION", envvar="LUCIUS_BLOB_CONNECTION", help="The blob account.")
+    str,
+    typer.Option(
+        "--blob", metavar="CONNECTION", envvar="LUCIUS_BLOB_CONNECTION", help="Connection string of the blob account."
+    ),
 ]
 _Subscription = Annotated[
-    str, typer.Option("--subscription", metavar="NAME", help="Default: the step type in lower case.")
+    str,
+    typer.Option(
+        "--subscription", metavar="NAME", help="Name of the subscription. Default: the step type in lower case."
+    ),
 ]
 _Lane = Annotated[int, typer.Option("--lane", metavar="N", help="The lane to use; it must have no other reader.")]
 
@@ -32,13 +44,20 @@ def _group() -> None:
 
 @app.command("new")
 def new(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="The service, as in summary: its subscription's name.")],
-    step_type: Annotated[str, typer.Option("--step-type", metavar="X", help="Its step type, as in SUMMARY.")],
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="Name of the service and of its subscription, for example summary.")
+    ],
+    step_type: Annotated[
+        str, typer.Option("--step-type", metavar="X", help="Step type of the service, for example SUMMARY.")
+    ],
     folder: Annotated[
         Path, typer.Option("--dir", metavar="DIR", help="A checkout of LUCIUS, or any folder. Default: this one.")
     ] = Path(),
 ) -> None:
-    """Write a service: code, test, payload schema, protocol, topology line and Dockerfile. Exit code 2: it exists."""
+    """Create a service from a template.
+
+    Writes code, test, payload schema, protocol, topology entry and Dockerfile. Exit code 2: the service exists.
+    """
     from lucius_service.commands.new import NotMade, make
 
     try:
@@ -59,7 +78,7 @@ def verify(
     bus: _Bus,
     blob: _Blob,
     slow: Annotated[
-        Path | None, typer.Option("--slow", metavar="FILE", help="The same, with work of a few seconds.")
+        Path | None, typer.Option("--slow", metavar="FILE", help="A directive (JSON) whose work takes a few seconds.")
     ] = None,
     command: Annotated[
         str | None,
@@ -68,14 +87,17 @@ def verify(
         ),
     ] = None,
     callback: Annotated[
-        str | None, typer.Option("--callback", metavar="URL", help="Where the service reaches this command over HTTP.")
+        str | None,
+        typer.Option("--callback", metavar="URL", help="URL at which the service reaches this command over HTTP."),
     ] = None,
     service: Annotated[
         str, typer.Option("--service", metavar="NAME", help="Service and version, for the report.")
     ] = "",
     subscription: _Subscription = "",
     lane: _Lane = 0,
-    cadence: Annotated[float, typer.Option("--cadence", metavar="S", help="Longest time between heartbeats.")] = 30.0,
+    cadence: Annotated[
+        float, typer.Option("--cadence", metavar="S", help="Maximum seconds between heartbeats.")
+    ] = 30.0,
     wait: Annotated[
         float | None,
         typer.Option(
@@ -86,7 +108,9 @@ def verify(
     ] = None,
     output: Annotated[str, typer.Option("--output", "-o", metavar="FORM", help="table, json or junit.")] = "table",
 ) -> None:
-    """Play LUCIUS to a running service in any language. Exit code 1: it breaks a rule; 2: bus or blobs are not there.
+    """Verify a running service in any language.
+
+    Sends directives as LUCIUS does. Exit code 1: a check failed; 2: the bus or the blob account does not respond.
 
     Nothing else may read the replies of the lane meanwhile, so use a bus without LUCIUS, and an account of its own.
     """
@@ -123,7 +147,11 @@ def verify(
 def load(
     mix: Annotated[
         list[str],
-        typer.Option("--mix", metavar="FILE[=SHARE]", help="A directive, as of verify, or a request; may be repeated."),
+        typer.Option(
+            "--mix",
+            metavar="FILE[=SHARE]",
+            help="A directive, as for verify, or a job request, with its share; may be repeated.",
+        ),
     ],
     step_type: Annotated[
         str, typer.Option("--step-type", metavar="X", help="Send directives to the service of this step type.")
@@ -134,15 +162,21 @@ def load(
     token: Annotated[
         str, typer.Option("--token", envvar="LUCIUS_TOKEN", metavar="TOKEN", help="A bearer token for the API.")
     ] = "",
-    rate: Annotated[float, typer.Option("--rate", metavar="N", min=0.001, help="Directives or jobs a second.")] = 10.0,
-    count: Annotated[int, typer.Option("--count", metavar="N", min=1, help="Directives or jobs in all.")] = 100,
-    seed: Annotated[int, typer.Option("--seed", metavar="SEED", help="Chooses from the mix.")] = 0,
+    rate: Annotated[
+        float, typer.Option("--rate", metavar="N", min=0.001, help="Directives or jobs per second.")
+    ] = 10.0,
+    count: Annotated[
+        int, typer.Option("--count", metavar="N", min=1, help="Total number of directives or jobs.")
+    ] = 100,
+    seed: Annotated[int, typer.Option("--seed", metavar="SEED", help="Seed of the random choice from the mix.")] = 0,
     subscription: _Subscription = "",
     lane: _Lane = 0,
-    wait: Annotated[float, typer.Option("--wait", metavar="S", help="Longest wait after the last one.")] = 120.0,
+    wait: Annotated[
+        float, typer.Option("--wait", metavar="S", help="Maximum seconds to wait after the last one is sent.")
+    ] = 120.0,
     output: Annotated[str, typer.Option("--output", "-o", metavar="FORM", help="table or json.")] = "table",
 ) -> None:
-    """Send directives, or whole jobs by --api, at a steady rate and print latencies.
+    """Send directives or jobs at a steady rate; print latencies.
 
     Exit code 1: some have no RESULT, or have not ended; 2: as of verify.
     """
