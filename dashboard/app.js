@@ -84,7 +84,7 @@ function App() {
   else if (view === "jobs" && path[1]) shown = html`<${JobPage} key=${path[1]} jobId=${path[1]} />`;
   else if (view === "jobs") shown = html`<${Jobs} />`;
   else if (lazy[view]) shown = html`<${Later} key=${view} load=${lazy[view]} path=${path} />`;
-  else shown = html`<section class="view"><div class="empty-state"><h1>Nothing is at this address</h1><p class="muted">Go to <a href=${link(["jobs"])}>the list of jobs</a>.</p></div></section>`;
+  else shown = html`<section class="view"><div class="empty-state"><h1>Page not found</h1><p class="muted">Go to <a href=${link(["jobs"])}>the list of jobs</a>.</p></div></section>`;
   return html`<a class="skip" href="#main" onClick=${(event) => (event.preventDefault(), main.current.focus())}>Skip to the content</a>
     <${Navigation} current=${view} />
     <header class="top">

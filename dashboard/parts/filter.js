@@ -1,4 +1,4 @@
-// The filter box: `status=FAILED_FINAL label=batch:one since=2h`, the parameters of `GET /v1/jobs` and of `lucius jobs`.
+// The filter box: `status=FAILED_FINAL label=batch:one since=2h`, the parameters of `GET /v1/jobs` and of `lucius job list`.
 import { html, useEffect, useId, useRef, useState } from "./html.js";
 import { JOB_STATES } from "./state.js";
 

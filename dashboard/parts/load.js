@@ -37,10 +37,10 @@ export function useLoad(load, key, { every = 0 } = {}) {
 /** The title and the next step for an error of the API. */
 function words(error) {
   const known = {
-    0: ["No connection", "The page tries again when you press Retry."],
+    0: ["No connection", "Check that the app runs, then press Retry."],
     401: ["Sign in to see this", "The app needs a valid access token."],
     403: ["Your token does not allow this", "Ask an operator for the scope, or choose another tenant."],
-    404: ["Nothing is here", "It may have been deleted after its retention, or it belongs to another tenant."],
+    404: ["Not found", "It does not exist, was deleted after its retention, or belongs to another tenant."],
     429: ["Too many requests", `Retry in ${error.retryAfter ?? "a few"} seconds.`],
     503: ["Temporarily unavailable", `Storage or the app is busy. Retry in ${error.retryAfter ?? "a few"} seconds.`],
   };

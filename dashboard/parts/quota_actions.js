@@ -6,7 +6,7 @@ import { ActionDialog } from "./dialog.js";
 import { ErrorState, Skeleton, useLoad } from "./load.js";
 import { may, operatesAll } from "./session.js";
 
-const LIMITS = { max_active: "Active jobs at most", max_per_hour: "Starts an hour at most" };
+const LIMITS = { max_active: "Maximum active jobs", max_per_hour: "Maximum starts per hour" };
 
 /** What a change of limits would do now. */
 function Preview({ keys, change, headers, onReady }) {
@@ -57,10 +57,10 @@ export function QuotaActions({ quota, keys, onDone }) {
     ${offered.map((name) => html`<button key=${name} class="button small" onClick=${() => start(name)}>${actions[name][0]}</button>`)}
     ${open && html`<${ActionDialog} title=${actions[open][0]} verb=${actions[open][0]} danger=${open === "hold"} reason="required" ready=${ready} action=${run} onClose=${() => setOpen(null)}>
       ${open === "limits" && html`${Object.keys(LIMITS).map(input)}<${Preview} keys=${keys} headers=${headers} change=${change} onReady=${setReady} />`}
-      ${open === "hold" && html`<p>No further job is admitted until the quota is resumed. Jobs that run continue.</p>`}
+      ${open === "hold" && html`<p>No further job is admitted until the quota is resumed. Running jobs continue.</p>`}
       ${open === "throttle" && input("max_per_hour")}
       ${open === "resume" && html`<p>The hold and the throttle end. Waiting jobs start in their order.</p>`}
-      ${open === "reset" && html`<p>The breaker closes and forgets what it counted.</p>`}
+      ${open === "reset" && html`<p>The breaker closes and its counts are reset.</p>`}
       <${CopyButton} small text=${curlOf(...actions[open][1]("REASON"), headers)}>Copy as curl<//>
     <//>`}
   </div>`;

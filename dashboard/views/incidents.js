@@ -42,7 +42,7 @@ function Incidents({ id }) {
     return id ? { ...page, incidents: page.incidents.filter((each) => each.incidentId === id) } : page;
   };
   return html`<${List} id=${`incidents:${tenant.value}:${id}`} load=${load} items="incidents"
-    empty=${html`<${EmptyState} title=${id ? "This incident is not among the newest" : "No incidents"}><p>LUCIUS opens one when a job fails for good, a breaker opens, or a service is silent.</p><//>`}>
+    empty=${html`<${EmptyState} title=${id ? "This incident is not among the newest" : "No incidents"}><p>LUCIUS opens one when a job fails for good, a circuit breaker opens, a service is silent, or a row cannot be read.</p><//>`}>
     ${(each, reload) => html`<header><h2 class="clip"><${Mark} state=${each.state} /> <span class="mono">${each.code}</span></h2>
       ${each.state === "OPEN" && may(api.resolveIncident) && html`<${Actions} onDone=${reload} actions=${[
         ...(each.kind === "JOB" ? [{ verb: "Redrive", send: api.retryIncident, values: { incidentId: each.incidentId }, text: "A new job starts at the failed step." }] : []),
@@ -76,7 +76,7 @@ function Message({ id, onDone }) {
 function Rejected() {
   const [open, setOpen] = useState(null);
   return html`<${List} id="rejected" load=${(options) => api.listRejected({ limit: 50 }, options)} items="rejected"
-    empty=${html`<${EmptyState} title="No rejected messages today"><p>Messages on the bus that no job accepts are kept here with the reason.</p><//>`}>
+    empty=${html`<${EmptyState} title="No rejected messages today"><p>Messages on the bus that no job accepts are stored here with the reason.</p><//>`}>
     ${(each, reload) => html`<header><h2 class="clip"><span class="mono">${each.reason}</span></h2><button class="button small" aria-expanded=${open === each.id} onClick=${() => setOpen(open === each.id ? null : each.id)}>${open === each.id ? "Close" : "What if applied?"}</button></header>
       <p class="clip-lines">${each.detail}</p><p class="muted small">lane ${each.lane} · message <span class="mono clip-any">${each.message_id}</span> · <${Time} at=${each.received_at} />${each.redriven_outcome ? ` · redriven: ${each.redriven_outcome}` : ""}</p>
       ${open === each.id && html`<${Message} id=${each.id} onDone=${reload} />`}`}
@@ -84,7 +84,7 @@ function Rejected() {
 }
 
 const Deliveries = ({ hook }) => html`<${List} id=${`deliveries:${hook.hookId}`} load=${(options) => api.listDeliveries({ hookId: hook.hookId, tenant_id: hook.tenant, limit: 20 }, options)} items="deliveries" empty=${html`<p class="muted">No deliveries.</p>`}>
-  ${(each, reload) => html`<header><span><${Mark} state=${each.state} /> <span class="mono">${each.event_type}</span></span>${each.state !== "PENDING" && may(api.redeliver) && html`<${Actions} onDone=${reload} actions=${[{ verb: "Redeliver", reason: "none", send: api.redeliver, values: { hookId: hook.hookId, number: each.number, tenant_id: hook.tenant, name: each.name }, text: "The event is sent again." }]} />`}</header>
+  ${(each, reload) => html`<header><span><${Mark} state=${each.state} /> <span class="mono">${each.event_type}</span></span>${each.state !== "PENDING" && may(api.redeliver) && html`<${Actions} onDone=${reload} actions=${[{ verb: "Redeliver", reason: "none", send: api.redeliver, values: { hookId: hook.hookId, number: each.number, tenant_id: hook.tenant, name: each.name }, text: "LUCIUS sends the event again." }]} />`}</header>
     <p class="muted small">${each.jobId ? html`job ${job(each.jobId)} · ` : ""}${each.tries} tries${each.status ? ` · HTTP ${each.status}` : ""}${each.error ? ` · ${each.error}` : ""} · <${Time} at=${each.tried_at ?? each.created_at} /></p>`}
 <//>`;
 
@@ -94,7 +94,7 @@ function Webhooks() {
   return html`<${List} id=${`hooks:${tenant.value}`} load=${(options) => api.listWebhooks({ tenant_id: tenant.value }, options)} items="webhooks" empty=${html`<${EmptyState} title="No webhooks"><p>Create one with <code class="mono">lucius webhook create URL</code>.</p><//>`}>
     ${(each, reload) => html`<header><h2 class="clip"><${Mark} state=${each.state} /> ${each.url ?? "callback URLs of jobs"}</h2><span class="buttons">
       <button class="button small" aria-expanded=${open === each.hookId} onClick=${() => setOpen(open === each.hookId ? null : each.hookId)}>Deliveries</button>
-      ${may(api.testWebhook) && html`<${Actions} onDone=${reload} actions=${[...(each.hookId === "default" ? [] : [{ verb: "Test", reason: "none", send: api.testWebhook, values: { hookId: each.hookId, tenant_id: each.tenant }, text: "The endpoint gets a test event." }]), ...(each.state === "SUSPENDED" ? [{ verb: "Resume", reason: "none", send: api.resumeWebhook, values: { hookId: each.hookId, tenant_id: each.tenant }, text: "Deliveries start again." }] : [])]} />`}</span></header>
+      ${may(api.testWebhook) && html`<${Actions} onDone=${reload} actions=${[...(each.hookId === "default" ? [] : [{ verb: "Test", reason: "none", send: api.testWebhook, values: { hookId: each.hookId, tenant_id: each.tenant }, text: "LUCIUS sends a test event to the endpoint." }]), ...(each.state === "SUSPENDED" ? [{ verb: "Resume", reason: "none", send: api.resumeWebhook, values: { hookId: each.hookId, tenant_id: each.tenant }, text: "Deliveries start again." }] : [])]} />`}</span></header>
       <p class="muted small">${each.description}${each.failures > 0 ? ` · ${each.failures} failures since ${each.failing_since}` : ""}${each.succeeded_at ? html` · last success <${Time} at=${each.succeeded_at} />` : ""}</p>
       ${open === each.hookId && html`<${Deliveries} hook=${each} />`}`}
   <//>`;

@@ -22,7 +22,7 @@ const TARGETS = {
 const jobsOf = (...states) => link(["jobs"], { filter: `status=${states.join(",")}` });
 const milliseconds = (value) => (value === null || value === undefined ? "–" : duration(value / 1000));
 
-/** A fault: what it is, since when, what follows, and the command that comes next. */
+/** A fault: what it is, since when, what follows, and the next command. */
 function Problem({ problem, first = false }) {
   const { level, sentence, since, subject, command, consequence } = problem;
   const color = COLORS[level];
@@ -31,7 +31,7 @@ function Problem({ problem, first = false }) {
     <div><p class=${first ? "problem-title" : ""}>${sentence}</p>
       <p class="muted small">${since && html`Began <${Time} at=${since} />. `}${consequence}</p>
       ${command && html`<p class="command"><code class="mono break">${command}</code> <${CopyButton} small text=${command}>copy<//></p>`}</div>
-    <div class="buttons">${subject?.kind === "service" && html`<a class="button" href=${jobsOf("QUEUED", "IN_PROGRESS")}>Jobs that wait</a>`}
+    <div class="buttons">${subject?.kind === "service" && html`<a class="button" href=${jobsOf("QUEUED", "IN_PROGRESS")}>Waiting jobs</a>`}
       ${TARGETS[subject?.kind] && subject.kind !== "service" && html`<a class="button" href=${TARGETS[subject.kind](subject.id)}>Show</a>`}</div>
   </article>`;
 }
@@ -77,7 +77,7 @@ const Quotas = ({ quotas }) => html`<ul class="rows">${quotas.map((each) => html
 const Health = ({ name, ok, children }) => html`<li><span class=${`state ${ok ? "good" : "bad"}`}><${Shape} color=${ok ? "good" : "bad"} />${name}</span><span class="muted clip">${children}</span></li>`;
 
 const Platform = ({ sweeper, dependencies }) => html`<ul class="rows">
-  <${Health} name="sweeper" ok=${!sweeper.late}>last pass <${Time} at=${sweeper.last_pass_at} /><//>
+  <${Health} name="sweeper" ok=${!sweeper.late}>last sweep <${Time} at=${sweeper.last_pass_at} /><//>
   ${Object.entries(dependencies).map(([name, each]) => html`<${Health} key=${name} name=${name} ok=${each.status === "ok"}>${each.reason ?? each.status}<//>`)}
 </ul>`;
 

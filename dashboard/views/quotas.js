@@ -35,7 +35,7 @@ function signs(quota) {
 
 function limits(rule) {
   if (!rule) return "no limits";
-  const words = { max_active: "active at most", max_per_hour: "starts an hour", burst: "starts at once", max_staged: "waiting at most", emergency_max_active: "emergency jobs", weight: "weight" };
+  const words = { max_active: "active jobs maximum", max_per_hour: "starts per hour", burst: "starts at once", max_staged: "waiting jobs maximum", emergency_max_active: "emergency jobs", weight: "weight" };
   return Object.entries(words).filter(([name]) => rule[name] !== null && rule[name] !== undefined).map(([name, text]) => `${rule[name]} ${text}`).join(", ") || "no limits";
 }
 

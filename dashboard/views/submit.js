@@ -123,7 +123,7 @@ export default function Submit() {
         ${state.error && html`<${ErrorState} error=${state.error} compact />`}
         <div class="dialog-buttons"><button class="button primary" disabled=${state.busy || Boolean(error)}>${state.busy ? "Working…" : "Submit the job"}</button></div>
       </form>
-      <div class="stack"><section class="card" aria-live="polite"><header><h2>What would happen</h2></header><${Answer} body=${body} error=${error} /></section>
+      <div class="stack"><section class="card" aria-live="polite"><header><h2>Preview</h2></header><${Answer} body=${body} error=${error} /></section>
         <${Lane} name=${name.trim()} />
         <section class="card"><header><h2>Request</h2></header><pre class="mono">${JSON.stringify(body, null, 2)}</pre></section></div>
     </div>

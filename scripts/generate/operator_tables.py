@@ -168,12 +168,12 @@ _ACTIONS = {
     **dict.fromkeys(("DEPENDENCY_UNAVAILABLE", "DEPENDENCY_DOWN", "REPLY_RETRIED"), "#a-dependency-is-down"),
     **dict.fromkeys(("KEYS_UNAVAILABLE", "CONFIGURATION_UNAVAILABLE"), "#a-dependency-is-down"),
     "CONFIGURATION_READ": "repair the key of the store; `protocols.problems` names it",
-    "SETTINGS_NOT_READ": "set what `replaced_by` names",
-    "AUTH_NONE": "only on a laptop",
+    "SETTINGS_NOT_READ": "set the settings that `replaced_by` names",
+    "AUTH_NONE": "no action on a laptop; elsewhere set `LUCIUS_AUTH_MODE=jwt`",
     **dict.fromkeys(
         ("DESK_CALL_UNKNOWN", "HINT_UNKNOWN", "DELIVERY_UNKNOWN"), "find the sender: only the app writes to this queue"
     ),
-    "BULK_ITEM_BROKEN": "report it: a defect",
+    "BULK_ITEM_BROKEN": "report it as a defect",
 }
 
 

@@ -47,7 +47,7 @@ class PublicEvent(Response):
 
     specversion: Annotated[str, Field(examples=["1.0"])]
     id: Annotated[str, Field(examples=["job_6f1c0d3a9b5e4f7c8a2d1e0f9b8c7a65:7:0"])]
-    """Same for every delivery of the event."""
+    """Id of the event, the same for every delivery."""
     source: Annotated[str, Field(examples=["/lucius/prod/acme"])]
     type: Annotated[str, Field(examples=["job.completed"])]
     subject: Annotated[str, Field(examples=["job_6f1c0d3a9b5e4f7c8a2d1e0f9b8c7a65"])]

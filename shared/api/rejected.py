@@ -22,7 +22,7 @@ class RejectedLine(Response):
     """A rejected message in a list, without its body."""
 
     id: Annotated[str, Field(examples=["rej_1769508120000_0123456789abcdef01234567"])]
-    """Same for every delivery of the message."""
+    """Id of the rejected message, the same for every delivery of the message."""
     received_at: Instant
     reason: Annotated[str, Field(examples=["UNKNOWN_JOB"])]
     detail: str

@@ -1,4 +1,4 @@
-"""The overview of one tenant or of all: what is known, and in one sentence what is wrong with it.
+"""The overview of one tenant or of all: its facts, and its problems in one sentence each.
 
 `GET /v1/dashboard/metrics`, the dashboard and `lucius status` show the problems that `problems_of` finds.
 """
@@ -35,17 +35,17 @@ _KINDS = {
 
 
 class Level(StrEnum):
-    """How bad it is."""
+    """The severity of a problem."""
 
     CRITICAL = "critical"
     """Jobs do not continue."""
     WARNING = "warning"
-    """A person should look at it."""
+    """An operator should check it."""
     OK = "ok"
 
 
 class SubjectKind(StrEnum):
-    """What a problem is about."""
+    """The kind of a problem's subject."""
 
     DEPENDENCY = "dependency"
     SWEEPER = "sweeper"
@@ -57,7 +57,7 @@ class SubjectKind(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Problem:
-    """Something that needs a person; of level OK: that nothing does."""
+    """A problem that needs an operator. Level OK: no problem."""
 
     level: Level
     sentence: str

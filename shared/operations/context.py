@@ -115,7 +115,7 @@ class Context(Stores):
                 await self.wait_after_conflict(conflicts - 1)
             with suppress(Conflict, AlreadyExists):
                 return await act()
-        raise Contended(f"{subject} was changed by others at every try")
+        raise Contended(f"{subject} changed at every attempt")
 
     async def wait_after_conflict(self, conflicts: int) -> None:
         """Waits a random time after conflict number `conflicts`, from 0 on: at most 20 ms, doubled for each number."""

@@ -209,7 +209,7 @@ def test_a_quota_is_changed_after_its_dry_run(screens: Screens, scene: Scene, ap
     act(page, "Resume", "Resume", "it goes on")
     page.get_by_role("button", name="Change limits").click()
     dialog = page.get_by_role("dialog")
-    dialog.get_by_label("Active jobs at most").fill("3")
+    dialog.get_by_label("Maximum active jobs").fill("3")
     expect(dialog).to_contain_text("2 waiting jobs would start")
     dialog.get_by_label("Reason").fill("a larger contract")
     dialog.get_by_role("button", name="Change limits").click()

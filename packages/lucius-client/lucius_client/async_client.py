@@ -92,7 +92,7 @@ class AsyncClient(AsyncGovernance, AsyncWebhooks):
         await self._http.aclose()
 
     async def submit(self, envelope: EnvelopeLike, *, wait: int = 0) -> Submitted:
-        """Create a job. An envelope without `idempotency_key` gets a random key; with None, its body is the key.
+        """Create a job. A job request without `idempotency_key` gets a random key; with None, its body is the key.
 
         `wait`: seconds, at most 20, for which the API delays its response until the job has ended. If it ended in time,
         `ended` of the result is the job; else it is None, and `wait(job_id)` continues.
@@ -100,7 +100,7 @@ class AsyncClient(AsyncGovernance, AsyncWebhooks):
         return await self._call(calls.submit(envelope, wait))
 
     async def submit_many(self, envelopes: Iterable[EnvelopeLike], *, dry_run: bool = False) -> BatchOutcome:
-        """Create up to 1000 jobs in one request of up to 1 MiB; each envelope has its own outcome."""
+        """Create up to 1000 jobs in one request of up to 1 MiB; each job request has its own outcome."""
         return await self._call(calls.submit_many(envelopes, dry_run=dry_run))
 
     async def dry_run(self, envelope: EnvelopeLike) -> DryRun:
@@ -150,7 +150,7 @@ class AsyncClient(AsyncGovernance, AsyncWebhooks):
         return self._iterate(series.dead_letters(filters, limit, self._retries))
 
     async def dismiss_dead_letter(self, job_id: str, *, reason: str) -> Job:
-        """Put a dead letter aside, with its incident if one is open; the job can still be redriven."""
+        """Dismisses a dead letter and its open incident. The job can still be redriven."""
         return await self._call(calls.dismiss_dead_letter(job_id, reason))
 
     def protocols(self) -> AsyncIterator[Protocol]:
@@ -158,7 +158,7 @@ class AsyncClient(AsyncGovernance, AsyncWebhooks):
         return self._iterate(series.protocols(self._retries))
 
     async def protocol(self, name: str) -> Protocol:
-        """A protocol by its request type or its protocol id."""
+        """Returns a protocol by its job type or its protocol id."""
         return await self._call(calls.protocol(name))
 
     async def explain(self, job_id: str) -> Explanation:
@@ -166,7 +166,7 @@ class AsyncClient(AsyncGovernance, AsyncWebhooks):
         return await self._call(calls.explain(job_id))
 
     async def receipt(self, job_id: str) -> Receipt:
-        """How the time of a job is divided between queue, ACK, service, backoff, backlog and pauses."""
+        """Returns a job's time by phase: queue, ACK, service, backoff, backlog and pauses."""
         return await self._call(calls.receipt(job_id))
 
     async def audit(self, job_id: str) -> dict[str, Any]:
@@ -185,15 +185,15 @@ class AsyncClient(AsyncGovernance, AsyncWebhooks):
         return await asyncio.to_thread(read_result, known, out, credential)
 
     async def cancel(self, job_id: str, *, reason: str | None = None) -> Job:
-        """End a job; attempts in flight are waited for (R11 of docs/contributing/rules.md)."""
+        """Cancels a job. LUCIUS waits for attempts in flight."""
         return await self._call(calls.control(job_id, "cancel", reason))
 
     async def pause(self, job_id: str, *, reason: str | None = None) -> Job:
-        """Start no further attempt of a job; attempts in flight are waited for (R11 of docs/contributing/rules.md)."""
+        """Pauses a job. Attempts in flight finish; none starts."""
         return await self._call(calls.control(job_id, "pause", reason))
 
     async def resume(self, job_id: str, *, reason: str | None = None) -> Job:
-        """Continue a paused job."""
+        """Resumes a paused job."""
         return await self._call(calls.control(job_id, "resume", reason))
 
     async def admit(self, job_id: str, *, reason: str) -> Job:
@@ -205,11 +205,11 @@ class AsyncClient(AsyncGovernance, AsyncWebhooks):
         return await self._call(calls.set_priority(job_id, priority, reason))
 
     async def redrive(self, job_id: str, *, reason: str | None = None, ignore_dependencies: bool = False) -> Job:
-        """Create the job that takes a failed or cancelled job up again; a repetition returns the same new job."""
+        """Redrives a failed or cancelled job as a new job. Idempotent: a repeated call returns the same new job."""
         return await self._call(calls.redrive(job_id, reason, ignore_dependencies=ignore_dependencies))
 
     async def redrive_tree(self, job_id: str, *, reason: str | None = None) -> Bulk:
-        """Take a job up again, and then every job that failed because of it: a bulk, of which it is the first item."""
+        """Redrives a job and every job that failed because of it, as a bulk operation; the job is its first item."""
         return await self._call(calls.redrive_tree(job_id, reason))
 
     async def dependencies(self, job_id: str) -> list[RelatedJob]:
@@ -240,7 +240,7 @@ class AsyncClient(AsyncGovernance, AsyncWebhooks):
         return self._iterate(series.rejected(day, limit, self._retries))
 
     async def rejected_message(self, rejected_id: str) -> RejectedMessage:
-        """A rejected message with its body and with what would happen if it came now."""
+        """Returns a rejected message with its body; `what_if` is the outcome if the message arrived now."""
         return await self._call(calls.rejected_message(rejected_id))
 
     async def redrive_rejected(self, rejected_id: str) -> RejectedMessage:

@@ -32,7 +32,7 @@ class NotLucius(LuciusError):
 
 
 class WaitTimeout(LuciusError):
-    """The job had not ended when the time to wait for it was over. The job itself continues."""
+    """The job did not end within the time limit of the call. The job continues."""
 
     def __init__(self, job: Job) -> None:
         #: the last state that was read
@@ -57,7 +57,7 @@ class ResultUnreadable(LuciusError):
 
 
 class ResultGone(ResultUnreadable):
-    """Nothing is at the job's `final_output` any more."""
+    """The blob at the job's `final_output` was deleted."""
 
 
 class ResultForbidden(ResultUnreadable):
@@ -120,7 +120,7 @@ class ProtocolUnknown(BadRequest):
 
 
 class CursorExpired(Refused):
-    """CURSOR_EXPIRED: events that follow on the cursor are not kept any more; `problem.earliest` is where to go on."""
+    """CURSOR_EXPIRED: the retention of the events after the cursor has ended; continue at `problem.earliest`."""
 
 
 class Conflicting(Refused):

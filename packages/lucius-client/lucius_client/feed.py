@@ -27,9 +27,9 @@ _CROWDED_S = 5.0
 class Which(TypedDict, total=False):
     """Selects events, and how they are followed. An omitted field matches everything.
 
-    `cursor_file` keeps the position. `after` says where to begin instead: a cursor, `earliest` or `latest`; without
-    both at the first event that is kept. `follow`: False ends at the end of the feed. `tenant_id` is for operators of
-    all tenants; `types` are names as `job.completed`; `label` is `key:value`; `terminal`: only what ends a job.
+    `cursor_file` keeps the position. `after` is the start instead: a cursor, `earliest` or `latest`. Default:
+    the first event in retention. `follow`: False ends at the end of the feed. `tenant_id` is for operators of
+    all tenants; `types` are names as `job.completed`; `label` is `key:value`; `terminal`: only events that end a job.
     """
 
     cursor_file: str | Path | None
@@ -46,7 +46,7 @@ class Which(TypedDict, total=False):
 def events(client: Client, **which: Unpack[Which]) -> Iterator[PublicEvent]:
     """The events of a tenant, in the order of its feed, for ever or to its end; `Which` has the arguments.
 
-    Raises CursorExpired if what follows on the position is not kept any more: `problem.earliest` is where to go on;
+    Raises CursorExpired if the events after the position are not retained: continue at `problem.earliest`;
     OSError and UnicodeDecodeError where the file cannot be used; ValueError where `types` is empty. The position is
     stored when the events before it were consumed.
     """

@@ -770,7 +770,7 @@ class PublicEvent(Message):
     """
 
     specversion: str
-    id: Annotated[str, Field(description="Same for every delivery of the event.")]
+    id: Annotated[str, Field(description="Id of the event, the same for every delivery.")]
     source: str
     type: str
     subject: Annotated[str, Field(description="Id of the job, quota, incident or webhook.")]
@@ -972,7 +972,7 @@ class RejectedLine(Message):
     A rejected message in a list, without its body.
     """
 
-    id: Annotated[str, Field(description="Same for every delivery of the message.")]
+    id: Annotated[str, Field(description="Id of the rejected message, the same for every delivery of the message.")]
     received_at: AwareDatetime
     reason: str
     detail: str
@@ -1944,7 +1944,7 @@ class RejectedMessage(Message):
     A rejected message with its body.
     """
 
-    id: Annotated[str, Field(description="Same for every delivery of the message.")]
+    id: Annotated[str, Field(description="Id of the rejected message, the same for every delivery of the message.")]
     received_at: AwareDatetime
     reason: str
     detail: str

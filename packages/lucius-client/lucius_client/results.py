@@ -41,7 +41,7 @@ _UNEXPECTED = 500
 
 @dataclass(frozen=True)
 class Result:
-    """What a job made."""
+    """The result of a job."""
 
     uri: str
     #: as its blob says; None: it does not

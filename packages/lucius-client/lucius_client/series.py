@@ -168,7 +168,7 @@ def rejected(day: date | None, limit: int | None, retries: Retries) -> Lines[Rej
 
 
 class Sums(Series[ReceiptSums]):
-    """The sums over a tenant's jobs, a page at a time."""
+    """Fetches the sums of a tenant's jobs, one page per request."""
 
     def __init__(self, query: Mapping[str, Any], retries: Retries) -> None:
         self._query = dict(query)

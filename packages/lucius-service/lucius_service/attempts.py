@@ -33,7 +33,7 @@ MAX_LOG_LINE = 2000
 
 @dataclass(frozen=True)
 class Limits:
-    """What work may take."""
+    """Limits of the work: its queue, its concurrency and its times."""
 
     #: attempts that may wait for a worker
     queue_size: int
@@ -91,7 +91,7 @@ class Attempt:
         return self.stopped is not None
 
     def stop(self, why: StepFailed) -> None:
-        """Ends the work soon; the first reason stands. Call it on the event loop."""
+        """Ends the work soon; keeps the first reason. Call it on the event loop."""
         if self.stopped is None:
             self.stopped = why
             self.stopping.set()

@@ -41,7 +41,7 @@ class Callbacks(BaseModel):
 
 
 class Directive(BaseModel):
-    """Orders one attempt of one step. Unknown fields are ignored, so that LUCIUS may add some."""
+    """Orders one attempt of one step. Ignores unknown fields, so that LUCIUS can add fields."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 

@@ -1,4 +1,4 @@
-"""Replies over HTTP, to the `callback_urls` of a directive: the same promises as the bus, and an answer.
+"""Replies over HTTP, to the `callback_urls` of a directive: the same guarantees as the bus, with a response.
 
 The answer of LUCIUS says whether the attempt goes on. A directive without `callback_urls` is replied to on the bus.
 """
@@ -28,7 +28,7 @@ _GOES_ON = ("QUEUED", "IN_PROGRESS", "PAUSING", "PAUSED")
 
 
 class HttpReplySender:
-    """Posts replies with the attempt's token, and with the fresh one of each answer after that."""
+    """Posts replies with the attempt's token, and with the new one of each response after that."""
 
     def __init__(self, session: aiohttp.ClientSession, bus: ReplySender) -> None:
         self._session = session

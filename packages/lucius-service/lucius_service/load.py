@@ -67,7 +67,7 @@ class Measured:
         return self.sent - len(self.last_s)
 
     def count(self, *outcome: str | None) -> None:
-        """One more of these words; None: there is no such word."""
+        """Counts an outcome, named by its words; omits those that are None."""
         name = " ".join(filter(None, outcome))
         self.outcomes[name] = self.outcomes.get(name, 0) + 1
 
@@ -83,7 +83,7 @@ class Measured:
         }
 
     def table(self) -> str:
-        """For people."""
+        """Returns the measurements as a table."""
         shown, kind = self.describe(), self.kind
         outcomes = ", ".join(f"{count} {name}" for name, count in shown["outcomes"].items()) or f"no {kind.unit}"
         rate = f"{shown[f'{kind.last}s_per_s']:g} {kind.unit}s a second"
@@ -147,7 +147,7 @@ def _measure(bench: Bench, due: dict[str, float], began: float) -> Measured:
 
 
 def read_mix(text: str) -> tuple[str, float]:
-    """`FILE` or `FILE=SHARE`. Raises ValueError if the share is no number over 0."""
+    """`FILE` or `FILE=SHARE`. Raises ValueError if the share is not a number above 0."""
     name, separator, share = text.rpartition("=")
     if not separator:
         return text, 1.0

@@ -40,7 +40,7 @@ class Api:
 
 
 async def drive(api: Api, plan: Plan) -> Measured:
-    """Posts all jobs of the plan, each with an idempotency key of its own, and waits for their ends. Raises NotRun."""
+    """Posts all jobs of the plan, each with an idempotency key of its own, and waits until they end. Raises NotRun."""
     headers = {"Authorization": f"Bearer {api.token}"} if api.token else {}
     # the connections of posts that wait must not hold those that are due
     connector = aiohttp.TCPConnector(limit=0)
@@ -71,7 +71,7 @@ class _Driver:
         self.began = time.monotonic()
 
     async def check(self, request: Mapping[str, Any]) -> None:
-        """Raises NotRun if the API is not there or would not take the request."""
+        """Raises NotRun if the API does not respond or would refuse the request."""
         try:
             status, answer = await self._post(request, dry=True)
         except (aiohttp.ClientError, TimeoutError, ValueError) as error:
@@ -82,7 +82,7 @@ class _Driver:
         self.began = time.monotonic()
 
     async def run(self, request: Mapping[str, Any], due: float) -> None:
-        """One job to its end, counted."""
+        """Submits one job, waits for its end, and counts the outcome."""
         try:
             status, answer = await self._post(request)
         except (aiohttp.ClientError, TimeoutError, ValueError) as error:

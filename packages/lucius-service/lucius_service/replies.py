@@ -51,7 +51,7 @@ class ReplySender(Protocol):
 
 
 async def publish(sender: ReplySender, directive: Directive, reply: dict[str, Any]) -> Sent:
-    """Sends a reply that must not be lost: tries without end."""
+    """Sends a reply; retries until it is sent."""
     tries = 0
     while not (sent := await sender.send(directive, reply)).done:
         await asyncio.sleep(PUBLISH_PAUSES_S[min(tries, len(PUBLISH_PAUSES_S) - 1)])
@@ -70,7 +70,7 @@ def heartbeat(directive: Directive, progress: float, note: str) -> dict[str, Any
 
 
 def succeeded(directive: Directive, work: Work) -> dict[str, Any]:
-    """The RESULT of a step that succeeded."""
+    """Returns the RESULT of a successful step."""
     optional = {"artifacts": work.artifacts, "input_digests": work.input_digests, "digests": work.digests}
     return _reply("RESULT", directive) | {
         "status": "SUCCEEDED",
@@ -81,7 +81,7 @@ def succeeded(directive: Directive, work: Work) -> dict[str, Any]:
 
 
 def failed(directive: Directive, fault: StepFailed) -> dict[str, Any]:
-    """The RESULT of a step that failed."""
+    """Returns the RESULT of a failed step."""
     return _reply("RESULT", directive) | {
         "status": fault.status,
         "error": {"code": fault.code, "message": fault.message},
@@ -89,7 +89,7 @@ def failed(directive: Directive, fault: StepFailed) -> dict[str, Any]:
 
 
 def check_size(result: dict[str, Any]) -> None:
-    """Raises FailedFinal for a RESULT that the bus would never take: its metrics or artifacts are too many."""
+    """Raises FailedFinal for a RESULT that the bus would refuse as too large: its metrics or artifacts are too many."""
     size = len(_encode(result))
     if size > MAX_RESULT_BYTES:
         what = f"metrics and artifacts make a RESULT of {size} bytes; the limit is {MAX_RESULT_BYTES}"

@@ -16,7 +16,7 @@ _Model = TypeVar("_Model", bound=BaseModel)
 
 
 class Watch(Protocol):
-    """What the kit hears of work in progress, and what the work can ask it. Any thread may call it."""
+    """Reports progress of the work to the SDK, and tells the work if it is cancelled. Thread-safe."""
 
     def report(self, progress: float, note: str) -> None: ...
 
@@ -30,7 +30,7 @@ class Watch(Protocol):
 
 @dataclass(frozen=True)
 class Artifact:
-    """A blob that people may want besides the result, as RESULT lists it."""
+    """An additional output blob, listed in RESULT."""
 
     name: str
     uri: str
@@ -62,7 +62,7 @@ class Task:
         self.watch.report(progress, note)
 
     def still_working(self) -> None:
-        """Shows that the work goes on where there is no progress to report (`Step.silent_s`)."""
+        """Reports that the work continues, without a progress value (`Step.silent_s`)."""
         self.watch.still_working()
 
     def log(self, line: str) -> None:
@@ -71,7 +71,7 @@ class Task:
 
     @property
     def cancelled(self) -> bool:
-        """The work need not go on: its job is cancelled, its lease is lost, or it met a limit. Return or raise soon."""
+        """The work can stop: its job is cancelled, its lease is lost, or it met a limit. Return or raise soon."""
         return self.watch.cancelled
 
     def read_input(self, step_id: str | None = None) -> Document:
@@ -119,7 +119,7 @@ class Outcome:
 
 
 class Step(Protocol):
-    """One kind of work.
+    """The work of one step type.
 
     A class may declare more attributes, which `declared` reads: `isolation`, `silent_s` and `subscription`.
     """
@@ -139,7 +139,7 @@ class Step(Protocol):
 
 @dataclass(frozen=True)
 class Declared:
-    """What a step's class declares of its work."""
+    """The attributes that a step's class declares."""
 
     #: `process`: the work runs in a child process, which is killed if it does not stop at a limit. `thread`: in the
     #: service's own process; work that does not stop is left behind and its thread goes on until the process ends

@@ -42,7 +42,7 @@ class StepRun:
 
 @dataclass
 class Heard:
-    """A `Watch` that keeps what it hears."""
+    """A `Watch` that records its calls."""
 
     reports: list[tuple[float, str]] = field(default_factory=list)
     lines: list[str] = field(default_factory=list)

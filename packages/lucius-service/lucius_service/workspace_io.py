@@ -92,7 +92,7 @@ class Workspace:
         self._max_input_bytes = max_input_bytes
 
     def read(self, uri: str, tenant_id: str | None = None) -> Document:
-        """Reads a blob. Raises FailedFinal, and FailedRetry where storage does not respond.
+        """Reads a blob. Raises FailedFinal, and FailedRetry if storage does not respond.
 
         With `tenant_id`, another tenant's result is refused. None reads any blob.
         """

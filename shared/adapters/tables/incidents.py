@@ -106,7 +106,7 @@ class TablesIncidents:
                 operations += _leaves(partition, decoded(_incident_of, entity), settlement, stays=stays)
             with contextlib.suppress(Conflict):
                 await rows.transact(operations)
-        raise Contended("the incident was changed by others at every try")
+        raise Contended("the incident changed at every attempt")
 
     async def settled_before(self, before: datetime, *, after: str | None, limit: int) -> list[IncidentRow]:
         # none was opened after it was settled

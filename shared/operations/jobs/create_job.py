@@ -94,7 +94,7 @@ async def _create_valid(context: Context, orchestrations: Orchestrations, reques
         await context.process.usage_buffer.see(context.usage, record.job, now)
         await context.process.usage_buffer.write_refused(context.of_all_tenants.usage, now)
         return Created(stored, replayed=False, decision=reserved.decision)
-    raise Contended("the claim of this request was changed by others at every try")
+    raise Contended("the idempotency record of this request changed at every attempt")
 
 
 def validate_request(context: Context, envelope: Envelope, correlation_id: str | None = None) -> ValidRequest:

@@ -89,7 +89,7 @@ async def _redrive(
             linked = await _linked(context, orchestrations, old, stored, origin)
             await notify(context, orchestrations, tenant, reserved.entered)
             return Created(linked, replayed=False, decision=reserved.decision)
-    raise Contended("the claim of this redrive was changed by others at every try")
+    raise Contended("the idempotency record of this redrive changed at every attempt")
 
 
 def _references(record: Record) -> dict[str, Ref]:

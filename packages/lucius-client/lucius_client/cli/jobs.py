@@ -183,8 +183,8 @@ def result(
 
     Your own credential reads the result; on a laptop, Azurite's.
 
-        A pipe gets the content as it is, a terminal gets it in a readable form. -o json prints where the result is, what it
-    is, and the content of a JSON result as `content` unless it goes to --out.
+    A pipe gets the content as it is, a terminal gets it in a readable form. -o json prints the URI and type of the
+    result, and the content of a JSON result as `content` unless it goes to --out.
     """
     if out == STDOUT and not session.for_people:
         raise UsageError(f"--out - and -o {session.output.value} both write to stdout: omit one")

@@ -1,4 +1,4 @@
-"""The command `lucius`: all its commands, and how it ends.
+"""The command `lucius`: its commands and its exit codes.
 
 It uses the HTTP API and, for the upload of documents and for results, the blob store.
 """

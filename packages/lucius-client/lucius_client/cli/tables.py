@@ -97,7 +97,7 @@ def age_of(instant: Any, now: datetime | None = None) -> str:
 
 
 def print_table(screen: Console, listing: Listing, rows: Sequence[Json], *, wide: bool = False) -> None:
-    """Prints a header and one line for each row: in a terminal no longer than that, unless `wide` or for ids."""
+    """Prints a header and one line per row. Cuts lines at the terminal's width, except for `wide` and ids."""
     # FORCE_COLOR makes a pipe a terminal of rich; it gets colours and stays a pipe
     width = screen.width if screen.file.isatty() and not wide else None
     for line in table_lines(listing, rows, width, wide=wide):

@@ -1,1 +1,1 @@
-"""The contract kit: plays LUCIUS to a running service in any language, and reports what it keeps of the contract."""
+"""Verifies a running service in any language: sends directives as LUCIUS does, and reports each rule."""

@@ -1,4 +1,4 @@
-"""The side of LUCIUS in a verification: directives out, replies in, by the bus and by HTTP, and a look at the blobs."""
+"""The side of LUCIUS in a verification: directives out, replies in, by the bus and by HTTP, and reads of blobs."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ _POLL_S = 0.05
 
 
 class NotRun(Exception):
-    """The verification cannot be run: bus, blobs, sample or service are not there. The message is one line."""
+    """The verification cannot run: bus, blob account, sample or service is missing. The message is one line."""
 
 
 @dataclass(frozen=True)
 class Options:
-    """What a verification is given."""
+    """The options of a verification."""
 
     step_type: str
     bus: str = field(repr=False)
@@ -219,7 +219,7 @@ class Bench:
         return condition()
 
     async def settle(self) -> None:
-        """Waits as long as something might still come that must not."""
+        """Waits until no reply that breaks the contract can still arrive."""
         await asyncio.sleep(self.options.settle_s)
 
     # Directives

@@ -1,4 +1,4 @@
-"""What a service must keep, one check a rule. A check raises Wrong, or Skipped where it could not be made.
+"""The rules of the contract, one check per rule. A check raises Wrong, or Skipped if it cannot run.
 
 `FAST` checks are made at once, `SLOW` ones need a sample that works for some seconds, `STOPPED` ones stop the service.
 """
@@ -198,7 +198,7 @@ async def final_result(bench: Bench) -> None:
 
 
 async def unwritable_output(bench: Bench) -> None:
-    """Where the `output_ref` of a final result cannot be written, the RESULT is a failure with a reason."""
+    """If the `output_ref` of a final result cannot be written, the RESULT is a failure with a reason."""
     directive = bench.directive(final=True, output_ref={"uri": "https://verify.invalid/results/none"})
     await bench.send(directive)
     result = (await result_of(bench, directive)).body

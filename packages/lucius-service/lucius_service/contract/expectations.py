@@ -1,4 +1,4 @@
-"""What checks expect of replies and messages: each function raises Wrong if it is not so."""
+"""What checks expect of replies and messages: each function raises Wrong if a message differs."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ class Wrong(Exception):
 
 
 class Skipped(Exception):
-    """The rule was not put to the test, and why."""
+    """The rule was not checked; the message is the reason."""
 
 
 async def result_of(bench: Bench, directive: Json) -> Reply:
-    """The RESULT of the directive's attempt. Raises Wrong if it does not come, or is no RESULT."""
+    """The RESULT of the directive's attempt. Raises Wrong if it does not arrive, or is not a RESULT."""
     result = await bench.reply(directive, "RESULT", attempt=directive["attempt_no"])
     if result is None:
         ended = "; the service has ended" if bench.has_ended else ""

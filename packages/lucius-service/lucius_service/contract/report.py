@@ -1,4 +1,4 @@
-"""Makes the checks and reports them: as a table, as JSON or as JUnit's XML."""
+"""Runs the checks and reports them: as a table, as JSON or as JUnit's XML."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Report:
         return not any(each.outcome == "failed" for each in self.checks)
 
     def table(self) -> str:
-        """For people."""
+        """Returns the report as a table."""
         width = max(len(each.check) for each in self.checks)
         lines = [
             f"{each.check:<{width}}  {each.outcome:<7}  {each.seconds:6.1f} s  {each.reason}".rstrip()
@@ -66,7 +66,7 @@ class Report:
         return json.dumps(asdict(self), indent=1)
 
     def junit(self) -> str:
-        """As continuous integration reads it."""
+        """Returns the report as JUnit XML."""
         suite = ElementTree.Element(
             "testsuite",
             name=f"{self.service} ({self.step_type})",
@@ -85,7 +85,7 @@ class Report:
 
 
 async def verify(options: Options, service: str) -> Report:
-    """Raises NotRun if bus, blobs or the service's command are not there."""
+    """Runs all checks. Raises NotRun if the bus, the blob account or the service's command is missing."""
     async with Bench(options) as bench:
         await bench.look_around()
         bench.start()
