@@ -348,7 +348,7 @@ def _credential(connection: str | None) -> AsyncTokenCredential | None:
     """Managed identity wherever no connection string is given."""
     if connection is not None:
         return None
-    # a tenth of the start, which nobody with connection strings needs
+    # a tenth of the start, which an app with connection strings does not need
     from azure.identity.aio import DefaultAzureCredential
 
     # its own retries stay: the identity's endpoint may need seconds after a cold start

@@ -53,7 +53,7 @@ def blueprint(wiring: Wiring) -> df.Blueprint:
             admissions = await allocate_on_call(context, gate, call.since or context.clock.now())
             await asyncio.gather(*(notify(context, orchestrations, *each) for each in admissions.items()))
         elif call.tenant is None:
-            # of a later release, or of nobody: the sweeper looks at every admission state
+            # of a later release, or of an unknown sender: the sweeper checks every admission state
             telemetry.warn("DESK_CALL_UNKNOWN", message_id=message.message_id)
         elif call.bulk_id is not None:
             await work_bulk(context, orchestrations, call.tenant, call.bulk_id)

@@ -1,7 +1,7 @@
-"""Documents about the API, open to everybody: OpenAPI, AsyncAPI, JSON Schemas, and two pages for people.
+"""Documents about the API, public: OpenAPI, AsyncAPI, JSON Schemas, and two pages for people.
 
 Made of the routes, of the models and of the protocols that hold now, once for each change of these; nothing is fetched
-from elsewhere. Anybody may read them, so they name no allowed host, and nothing of the request stands in them.
+from elsewhere. Every caller may read them, so they name no allowed host and repeat nothing of the request.
 """
 
 from __future__ import annotations

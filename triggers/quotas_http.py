@@ -335,7 +335,7 @@ async def _of_tenant(context: Context, tenant: str) -> list[Quota]:
     """The tenant's own gate, then those for which something stands in its admission state."""
     admission, known = await read_admission(context, tenant)
     own = Gate(GateKind.TENANT, tenant)
-    # one that is kept for its feed alone says nothing to anybody (R79)
+    # one that is stored only for its feed is not shown to a caller (R79)
     idle = {state.gate for state in admission.gates.values() if changes.is_idle(state, known, context.clock.now())}
     hidden = idle if context.events is not None else set()
     others = [state.gate for state in admission.gates.values() if state.gate != own and state.gate not in hidden]

@@ -59,7 +59,7 @@ class Caller:
             raise ScopeMissing(scope)
 
     def may_see(self, tenant_id: str | None) -> bool:
-        """Whether that tenant's jobs exist for this caller; tenants are compared normalised. None: nobody's."""
+        """Whether that tenant's jobs exist for this caller; tenants are compared normalised. None: of no tenant."""
         return self.sees_all or self._owns(tenant_id)
 
     def may_move(self, tenant_id: str | None) -> bool:

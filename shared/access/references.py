@@ -186,7 +186,7 @@ def _is_own(workspace: Workspace, parts: SplitResult, folders: list[str]) -> boo
     if container is None:
         return None
     own = [*container, *_lower([SYSTEM, workspace.folder])]
-    # decoded once, as services do, and as often as anybody might
+    # decoded once, as services do, and as often as any service might
     once = _folders(parts, unquote(parts.path))
     return _lower(folders[: len(own)]) == own == _lower(once[: len(own)])
 

@@ -18,7 +18,7 @@ _MAX_TENANT = 128
 #: of Unicode: control, invisible, surrogate, private, unassigned; line and paragraph separators
 _NO_TEXT = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 
-#: clients of Microsoft that everybody in any directory can use: such an id tells nothing about the caller
+#: clients of Microsoft that every user of any directory can use: such an id tells nothing about the caller
 _PUBLIC_CLIENTS: Mapping[str, str] = {
     "04b07795-8ddb-461a-bbee-02f9e1bf7b46": "the Azure CLI",
     "1950a258-227b-4e31-a9cf-717495945fc2": "Azure PowerShell",
@@ -29,7 +29,7 @@ _PUBLIC_CLIENTS: Mapping[str, str] = {
 }
 #: claims of the calling application: of Entra's tokens of version 2 and 1, and of RFC 9068
 APP_CLAIMS = ("azp", "appid", "client_id")
-#: how such an application proved who it is; 0: not at all, as a program on anybody's machine
+#: how such an application proved who it is; 0: not at all, as a program on a user's machine
 _PROOF_CLAIMS = ("azpacr", "appidacr")
 #: a role of this form names a tenant
 _TENANT_ROLE = "tenant:"
@@ -90,7 +90,7 @@ def words_of(claimed: object) -> frozenset[str]:
 
 
 def public_client(id_: str) -> str | None:
-    """The name of the client of that id, where everybody can use it."""
+    """The name of the client of that id, if every user can use it."""
     return _PUBLIC_CLIENTS.get(id_.strip().lower())
 
 

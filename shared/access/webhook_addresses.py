@@ -57,7 +57,7 @@ def plain(address: _Address) -> _Address:
 
 
 def reachable(address: str) -> bool:
-    """Whether it is an address of the internet, which anybody could reach. Raises ValueError for what is none."""
+    """Whether it is a public address of the internet. Raises ValueError if it is not an address."""
     at = plain(ip_address(address))
     # reserved: `is_global` is true of all that no registry gave away, and of IPv4 addresses in the obsolete ::/96
     return at.is_global and not (at.is_multicast or at.is_reserved or _is_inner(at))
@@ -75,7 +75,7 @@ def _is_inner(address: _Address) -> bool:
 
 @dataclass(frozen=True)
 class Target:
-    """Where an address leads, as everybody reads it."""
+    """The host that an address leads to, in its usual reading."""
 
     scheme: str
     #: a name, or a literal address in its one spelling, without brackets; lower case

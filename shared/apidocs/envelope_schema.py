@@ -1,7 +1,7 @@
 """JSON Schema of an envelope beyond its model: references by their schemes, the payload by its protocol.
 
 The app's own checks decide (`shared.operations.jobs.create_job`); these are the same, for people who write requests.
-Which hosts are allowed does not stand here, since everybody may read it.
+Which hosts are allowed is not stated here, since every caller may read it.
 """
 
 from __future__ import annotations

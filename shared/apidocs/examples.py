@@ -279,7 +279,7 @@ def _failed(running: Record, story: _Story) -> Record:
 
 
 def _incidents(failed: Record) -> JsonObject:
-    """The same job, had all its attempts timed out, and somebody resolved that."""
+    """The same job, had all its attempts timed out, and an operator resolved the incident."""
     found = incident_of(failed.with_job(error_code="ATTEMPTS_EXHAUSTED", error_message="no ACK within 30 s").job)
     assert found is not None
     opened, first = found

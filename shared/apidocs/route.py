@@ -21,7 +21,7 @@ DEPRECATED_SINCE = "@1767225600"
 
 #: `Cache-Control` (RFC 9111 5.2.2): of what belongs to its caller, who asks whether it still holds before each use
 OWN = "private, no-cache"
-#: of what is everybody's
+#: of public documents
 PUBLIC = "public, max-age=60"
 #: of what never changes under its URL (RFC 8246)
 IMMUTABLE = "public, max-age=31536000, immutable"

@@ -71,7 +71,7 @@ class Bulk:
     fruitless: int = 0
     #: seconds that it waits after a step in which every item was refused for now
     wait_s: int = 0
-    #: nobody else works on it before this instant; then whoever looks at it does
+    #: no other process works on it before this time; then the next process that reads it does
     look_at: datetime
     ended_at: datetime | None = None
 

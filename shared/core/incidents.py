@@ -35,21 +35,21 @@ class IncidentKind(StrEnum):
     BREAKER = "BREAKER"
     """A breaker that opened, by the id of its gate."""
     SERVICE = "SERVICE"
-    """A platform service of which nobody answers, by its name."""
+    """A platform service that does not answer, by its name."""
     ROW = "ROW"
     """A stored row that LUCIUS cannot read or act on, by its key."""
 
 
 class IncidentState(StrEnum):
-    """OPEN until somebody acts on it, or it is over by itself; then it never changes again."""
+    """OPEN until an operator acts on it, or its cause ends; then it never changes again."""
 
     OPEN = "OPEN"
     RESOLVED = "RESOLVED"
-    """Somebody did what was to do, or it was over by itself."""
+    """An operator resolved it, or its cause ended."""
     RETRIED = "RETRIED"
     """Another job took the job's place."""
     DISMISSED = "DISMISSED"
-    """Somebody put it aside."""
+    """An operator dismissed it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -197,7 +197,7 @@ def settled(incident: Incident, settlement: Settlement) -> tuple[Incident, Incid
 
 
 def retried_unseen(job: Job) -> Settlement:
-    """Of a job that another one took up for somebody who did not tell its incident."""
+    """Records the redrive of a job by a caller that did not name its incident."""
     reason = "another job took its place"
     at, new = job.updated_at, job.redriven_by
     return Settlement(state=IncidentState.RETRIED, actor=SYSTEM, reason=reason, at=at, retried_by=new)

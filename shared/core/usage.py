@@ -64,7 +64,7 @@ class Counted:
             self.waits[bucket_of((admitted_at or _NEVER) - (staged_at or _NEVER)) if staged_at else 0] += 1
 
     def wait_s(self, share: float) -> int | None:
-        """The seconds within which `share` (0 to 1) of those let in were let in; None: nobody was."""
+        """The seconds within which `share` (0 to 1) of the admitted jobs were admitted; None: no job was admitted."""
         left = share * self.waits.total()
         for bucket in sorted(self.waits):
             left -= self.waits[bucket]

@@ -55,7 +55,7 @@ class AdmissionWrite:
 class DirectoryRows:
     """Which tenants have quotas, as it is stored: the rows of one group, or of all."""
 
-    #: tenants for whose gates somebody set something, and since when
+    #: tenants with quotas that an operator set, and since when
     tenants: dict[str, datetime] = field(default_factory=dict)
     #: rules for every tenant, and since when each has been there
     defaults: dict[tuple[GateKind, str], tuple[Rule, datetime]] = field(default_factory=dict)

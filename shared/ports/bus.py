@@ -46,7 +46,7 @@ class Lanes(Protocol):
     async def replies(self, lane: int, *, since: datetime) -> LaneLook:
         """The oldest replies that lie on the lane, by a look that began at `since` or later. Raises BusUnavailable.
 
-        One look serves everybody in the process who asks for one as old as that.
+        One read serves all callers in the process that accept its age.
         """
 
     async def directives(self, lane: int, service: str, *, since: datetime) -> LaneLook:

@@ -1,4 +1,4 @@
-"""Dead letters: a row in the index for each job that failed for good and that nobody has taken up or put aside."""
+"""Dead letters: a row in the index for each job that failed and is neither redriven nor dismissed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class LetterState(StrEnum):
     REDRIVEN = "REDRIVEN"
     """Another job took its place."""
     DISMISSED = "DISMISSED"
-    """Somebody put it aside."""
+    """An operator dismissed it."""
 
 
 def letter_at_end(job: Job) -> LetterState | None:

@@ -39,7 +39,7 @@ class HookTenant:
     """The sweeper looks at this tenant's hooks and deliveries."""
 
     tenant: str
-    #: when somebody last noted it
+    #: when a process last noted it
     noted_at: datetime
     etag: str
 

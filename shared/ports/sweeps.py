@@ -153,7 +153,7 @@ class Heard:
 
 
 class Answers(Protocol):
-    """One row a platform service: when somebody last answered for it (R57). Each method raises LedgerUnavailable."""
+    """One row a platform service: when it last answered (R57). Each method raises LedgerUnavailable."""
 
     async def note(self, service: str, at: datetime) -> None:
         """It answered."""

@@ -44,7 +44,7 @@ def wants_stream(req: func.HttpRequest) -> bool:
 
 
 def position(req: func.HttpRequest) -> str | None:
-    """From where on; None: nobody says, so it is from now on."""
+    """The position to start after; None: the caller gave none, so the stream starts now."""
     return req.headers.get("Last-Event-ID") or req.params.get("after") or None
 
 

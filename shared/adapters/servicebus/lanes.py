@@ -15,7 +15,7 @@ from shared.core.jobs.routing import DIRECTIVE_TOPIC_PREFIX
 from shared.errors import BusUnavailable
 from shared.ports.environment import Clock
 
-#: a link that nobody used for so long is closed at the next look: each is a connection of its own
+#: time without use after which a link is closed at the next read: each is a connection of its own
 _IDLE = timedelta(minutes=5)
 #: where the oldest messages begin, whatever the link has shown before
 _FIRST_SEQUENCE_NUMBER = 1

@@ -114,7 +114,9 @@ class Incident(TypedDict):
 
 
 _OMITTED = "Stands for a value of more than 2 KiB: its size in bytes, and where LUCIUS has it."
-_GATE = Field(description="The gate. `name` is its job type, source, mode, service or lane; empty of a tenant's own.")
+_GATE = Field(
+    description="The quota. `name` is its job type, source, mode, service or lane; empty for the quota of a tenant."
+)
 
 #: a value, or what replaces it where it is too large
 Bounded: TypeAlias = T | Annotated[Omitted, Field(description=_OMITTED)]
@@ -122,21 +124,23 @@ Instant = Annotated[str, WithJsonSchema({"type": "string", "format": "date-time"
 Count = Annotated[int, Field(ge=0)]
 Number = Annotated[int, Field(ge=1)]
 Labels = Bounded[dict[str, str]]
-Result = Annotated[Bounded[Reference], Field(description="The reference to what was made.")]
-RedriveOf = Annotated[str, Field(description="The job that this one takes up again.")]
-Setting = Annotated[dict[str, Any], Field(description="`rule`, `hold` and `throttle`, null where there is none.")]
+Result = Annotated[Bounded[Reference], Field(description="Reference to the result.")]
+RedriveOf = Annotated[str, Field(description="Id of the job that this job redrives.")]
+Setting = Annotated[dict[str, Any], Field(description="`rule`, `hold` and `throttle`; null if not set.")]
 BreakerGate = Annotated[Gate[Literal[GateKind.TYPE, GateKind.PLATFORM_TYPE]], _GATE]
-Reason = Annotated[Bounded[str], Field(description="As whoever did it gave it.")]
-Detail = Annotated[Bounded[str], Field(description="What went wrong.")]
-OfIncident = Annotated[Incident, Field(description="`subject` is the job, the gate or the service that it is about.")]
+Reason = Annotated[Bounded[str], Field(description="Reason that the caller gave.")]
+Detail = Annotated[Bounded[str], Field(description="Description of the failure.")]
+OfIncident = Annotated[Incident, Field(description="The incident. `subject` is its job, quota, service or row.")]
 
 # a class cannot declare a member `from`, a call can
 
 JobPayload = TypedDict(
     "JobPayload",
     {
-        "status": Annotated[JobStatus, Field(description="The job's status after what happened.")],
-        "from": NotRequired[Annotated[JobStatus, Field(description="The one before; of a creation there is none.")]],
+        "status": Annotated[JobStatus, Field(description="Status of the job after the event.")],
+        "from": NotRequired[
+            Annotated[JobStatus, Field(description="Previous status. Not set if the job was created.")]
+        ],
     },
 )
 
@@ -153,11 +157,11 @@ class JobEnded(JobPayload, total=False):
 
 
 class JobRedriven(JobPayload, total=False):
-    redrivenBy: Annotated[str, Field(description="The job that takes this one up again.")]
+    redrivenBy: Annotated[str, Field(description="Id of the job that redrives this job.")]
 
 
 class StepProgress(JobPayload, total=False):
-    progress: Annotated[Bounded[Any], Field(description="As the service reported it, where it changed.")]
+    progress: Annotated[Bounded[Any], Field(description="Progress that the service reported. Set if it changed.")]
 
 
 class StepCompleted(JobPayload, total=False):
@@ -166,7 +170,7 @@ class StepCompleted(JobPayload, total=False):
 
 class StepRetrying(JobPayload, total=False):
     error: Bounded[Error]
-    nextEligibleAt: Annotated[Instant, Field(description="When the next attempt may be recorded.")]
+    nextEligibleAt: Annotated[Instant, Field(description="Earliest time of the next attempt.")]
 
 
 class IncidentOpened(TypedDict):
@@ -181,13 +185,13 @@ IncidentResolved = TypedDict(
     {
         "status": Annotated[
             Literal[IncidentState.RESOLVED, IncidentState.RETRIED, IncidentState.DISMISSED],
-            Field(description="What became of it."),
+            Field(description="State of the incident."),
         ],
         "from": Literal[IncidentState.OPEN],
         "incident": OfIncident,
         "detail": NotRequired[Detail],
         "reason": Reason,
-        "retriedBy": NotRequired[Annotated[str, Field(description="The job that took the failed one's place.")]],
+        "retriedBy": NotRequired[Annotated[str, Field(description="Id of the job that redrives the failed job.")]],
     },
 )
 
@@ -197,7 +201,7 @@ class QuotaChanged(TypedDict):
         Literal[
             ChangeType.HELD, ChangeType.RESUMED, ChangeType.RULE_DELETED, ChangeType.RULE_SET, ChangeType.THROTTLED
         ],
-        Field(description="What somebody did."),
+        Field(description="Kind of change."),
     ]
     gate: Annotated[Gate[GateKind], _GATE]
     before: Bounded[Setting]
@@ -209,10 +213,10 @@ BreakerOpened = TypedDict(
     "BreakerOpened",
     {
         "status": Literal[BreakerState.OPEN],
-        "from": Annotated[BreakerState, Field(description="OPEN: it opened anew.")],
-        "until": NotRequired[Annotated[Instant, Field(description="Half-open from then on.")]],
-        "bad": NotRequired[Annotated[Count, Field(description="Bad ends by which it opened.")]],
-        "calls": NotRequired[Annotated[Count, Field(description="All ends that counted.")]],
+        "from": Annotated[BreakerState, Field(description="Previous state. OPEN: the breaker opened again.")],
+        "until": NotRequired[Annotated[Instant, Field(description="Time when the breaker becomes half-open.")]],
+        "bad": NotRequired[Annotated[Count, Field(description="Number of failures that opened it.")]],
+        "calls": NotRequired[Annotated[Count, Field(description="Number of counted jobs.")]],
         "gate": BreakerGate,
         "reason": Reason,
     },
@@ -230,15 +234,15 @@ BreakerClosed = TypedDict(
 
 class HookPayload(TypedDict):
     status: Annotated[
-        Literal["ENABLED", "DISABLED", "SUSPENDED"], Field(description="The webhook's state after what happened.")
+        Literal["ENABLED", "DISABLED", "SUSPENDED"], Field(description="State of the webhook after the event.")
     ]
     reason: Annotated[str, Field(description="A code: `CALLER`, `GONE`, `NO_SUCCESS`, `HTTP_{status}`, `EXPIRED`, ...")]
 
 
 class HookDead(HookPayload):
-    deliveries: Annotated[Number, Field(description="How many were given up.")]
-    first: Annotated[Number, Field(description="The number in the feed of the first of their events.")]
-    last: Annotated[Number, Field(description="And of the last.")]
+    deliveries: Annotated[Number, Field(description="Number of abandoned deliveries.")]
+    first: Annotated[Number, Field(description="Feed number of the first abandoned event.")]
+    last: Annotated[Number, Field(description="Feed number of the last abandoned event.")]
 
 
 #: the job of the examples

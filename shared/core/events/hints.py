@@ -45,7 +45,7 @@ class Hint:
     events: tuple[PublicEvent, ...] | None = None
     #: how often it could not be read
     tries: int = 0
-    #: names of the job's `callback_urls`, where the events end it; None: nobody looked
+    #: names of the job's `callback_urls`, if the events end it; None: not read
     callbacks: tuple[str, ...] | None = None
 
     @property
@@ -137,7 +137,7 @@ def decode_hint(body: bytes) -> Hint | None:
 
 
 def _whose(values: dict[str, JsonValue], tenant: str) -> Hint | None:
-    """A hint that says no more than whose rows it is of; None: nobody's."""
+    """A hint that says no more than whose rows it is of; None: of no tenant."""
     match values:
         case {"job_id": str(job_id)} if job_id:
             return Hint(tenant=tenant, job_id=job_id)

@@ -35,7 +35,7 @@ _E, _P, _J = EventType, PublicType, JobStatus
 #: which public events a row of this type may mean before the job's own move, in order; None: the row means nothing
 ROWS: Mapping[str, tuple[PublicType, ...] | None] = {
     _E.JOB_CREATED: (),
-    # nobody was promised that job
+    # no caller was promised that job
     _E.JOB_WITHDRAWN: None,
     _E.JOB_REDRIVEN: (_P.REDRIVEN,),
     _E.ADMITTED: (),
@@ -104,7 +104,7 @@ class Issuer:
     """The deployment that public events are of."""
 
     environment: str
-    #: where callers reach the app; None: nobody said it, and events name no `dataschema`
+    #: where callers reach the app; None: it is not configured, and events name no `dataschema`
     public_url: str | None = None
 
     def source(self, tenant: str) -> str:

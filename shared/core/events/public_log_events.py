@@ -51,7 +51,7 @@ INCIDENT_LOG: Mapping[str, tuple[PublicType, ...] | None] = {
 
 
 def feed_of(tenant: str | None) -> str:
-    """Whose feed has what is the tenant's; `*` and None: nobody's own."""
+    """Whose feed has what is the tenant's; `*` and None: of no tenant."""
     return PLATFORM if tenant is None or tenant == EVERY else tenant
 
 

@@ -1,4 +1,4 @@
-"""LUCIUS's own backlog is nobody's failure (R8): what a look at a lane tells, and how long an attempt then waits on."""
+"""LUCIUS's own backlog is not a failure of a service (R8): what a read of a lane shows, and the further wait."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ class Step:
 
     #: 0: never dispatched
     attempt_no: int = 0
-    #: the right to the current attempt: a secret of the directive's; everybody else sees its digest
+    #: the right to the current attempt: a secret of the directive's; every other reader sees its digest
     lease_id: str | None = None
     lease_digest: str | None = None
     lease_expires_at: datetime | None = None
@@ -203,7 +203,7 @@ class Job:
     awaited: bool = False
     #: when it is of no use any more if it has not begun; None: always of use
     expires_at: datetime | None = None
-    #: what somebody made of `priority` while the job waited; None: as it was created
+    #: the priority that an operator set while the job waited; None: as it was created
     changed_priority: str | None = None
     #: codes that make its failure an incident; None: the usual ones (`shared.core.incidents.ESCALATED`)
     escalate: list[str] | None = None
@@ -379,7 +379,7 @@ class Event:
     reason: str | None
     at: datetime
     data: JsonValue
-    #: 128 random bits in hex, so that nobody can guess `data` by its digest where it is withheld
+    #: 128 random bits in hex, so that no reader can guess `data` by its digest where it is withheld
     salt: str
     #: what made it happen: a message id and sequence number, an activity key, a request id
     cause_id: str

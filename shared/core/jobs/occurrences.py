@@ -68,7 +68,7 @@ class DeadlinePassed:
 
 @dataclass(frozen=True)
 class TimePassed:
-    """The sweeper found a step whose total time, or its job's, is over: nobody else ended it."""
+    """The sweeper found a step whose total time, or its job's, is over, while no other process ended it."""
 
     step_id: str
 

@@ -129,7 +129,7 @@ def _of_default(hook: Hook, tried: Delivery, answer: Answer, now: datetime) -> R
 
 
 def _refused(hook: Hook, tried: Delivery, answer: Answer, now: datetime, *, is_probe: bool) -> RecordedAnswer:
-    """Not the hook's fault: somebody is there, and the others may go."""
+    """Not the hook's fault: the endpoint responds, and other deliveries continue."""
     tried = replace(tried, refusals=tried.refusals + 1)
     flows = is_probe and hook.waits_until is not None
     if flows:

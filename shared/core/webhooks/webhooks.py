@@ -33,7 +33,7 @@ class HookState(StrEnum):
     DISABLED = "DISABLED"
     """By a caller, or because its receiver answered 410: events of this time are not for it."""
     SUSPENDED = "SUSPENDED"
-    """Nothing was delivered for a day: its events wait until somebody resumes it."""
+    """Nothing was delivered for a day: its events wait until an operator resumes it."""
 
 
 @dataclass(frozen=True, kw_only=True)

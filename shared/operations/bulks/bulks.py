@@ -70,7 +70,7 @@ async def redrive_tree(
     if (why := not_redrivable(stored.record)) is not None:
         raise NotRedrivable(why, f"job {job_id} is {job.status}: only a job that did not succeed can be redriven")
     bulk = _new(context, tenant=job.tenant, action=BulkAction.REDRIVE, root=job_id, reason=reason, actor=actor)
-    # what failed because of a job that this one took up, and nobody redrove, is below this one too
+    # what failed because of a job that this one redrove, and that no caller redrove, is below this one too
     named, earlier = [job_id], job.redrive_of
     while earlier is not None and len(named) <= _MAX_CHAIN:
         named.append(earlier)

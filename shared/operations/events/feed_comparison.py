@@ -16,7 +16,7 @@ async def hint_behind(context: Context, job: Job) -> bool:
 
 async def is_behind(context: Context, job: Job) -> bool:
     """Whether an ended job, its incident, or the job that it took up again has rows that its feed has not; then these
-    are hinted at. Nobody else looks at that old job's last row, which names this one.
+    are hinted at. No other task reads that old job's last row, which names this one.
 
     Raises LedgerUnavailable.
     """

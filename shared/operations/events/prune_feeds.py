@@ -1,5 +1,5 @@
 """Once an hour every tenant's feed is looked at: old events leave it, after `LUCIUS_FEED_DAYS` and the first ones first
-(R74), and what no process passes on to the topic is passed on (R81). Once a day rows go that nobody needs (R88)."""
+(R74), and what no process passes on to the topic is passed on (R81). Once a day it deletes unneeded rows (R88)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ DAILY_HOUR = 3
 MAX_REMOVED = 100
 #: tenants at the same time
 _AT_ONCE = 8
-#: for events that nobody passed on
+#: for events that no process relayed
 _CATCH_UP = timedelta(minutes=2)
 #: no two clocks are so far apart
 _SKEW = timedelta(days=1)

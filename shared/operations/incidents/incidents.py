@@ -101,7 +101,7 @@ async def raise_incident(
 ) -> Incident:
     """Opens an incident that is no job's; where one of that kind and subject is open, that one stands.
 
-    `tenant`, normalised: whose it is; None: nobody's own. `at`: when it began, by which it has its id; one that was
+    `tenant`: normalised; None: of no tenant. `at`: when it began, by which it has its id; one that was
     opened with this time before stands, settled or not. None: now. Raises ValueError for a job's, which comes with the
     job's end; Contended, LedgerUnavailable.
     """
@@ -150,7 +150,7 @@ async def settle_incident(context: Context, kind: IncidentKind, subject: str, wh
 
 
 async def resolve_incident(context: Context, incident_id: str, origin: Origin) -> Incident:
-    """Somebody did what was to do; a job stays a dead letter. Again is harmless.
+    """Resolves an incident for an operator; its job stays a dead letter. Idempotent.
 
     Raises IncidentNotFound, IncidentSettled, Transient.
     """
@@ -159,7 +159,7 @@ async def resolve_incident(context: Context, incident_id: str, origin: Origin) -
 
 
 async def dismiss_incident(context: Context, incident_id: str, origin: Origin) -> Incident:
-    """Somebody puts it aside, and a job is no dead letter any more. Again is harmless.
+    """Dismisses an incident for an operator; its job leaves the dead letters. Idempotent.
 
     Raises IncidentNotFound, IncidentSettled, Transient.
     """
@@ -220,7 +220,7 @@ async def _open_or_done(context: Context, incident_id: str, state: IncidentState
 
 
 async def _settled(context: Context, incident: Incident, settlement: Settlement) -> Incident:
-    """Raises IncidentSettled where somebody else settled it otherwise meanwhile, Contended, LedgerUnavailable."""
+    """Raises IncidentSettled if another operator settled it differently meanwhile, Contended, LedgerUnavailable."""
     after = await context.incidents.settle(incident, settlement, stays=context.events is not None)
     note_settled(context.events, incident, after, settlement)
     if after.state is not settlement.state:

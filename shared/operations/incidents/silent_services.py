@@ -1,6 +1,6 @@
-"""Services of which nobody answers while directives wait for them (R57): noted by replies, found by the sweeper.
+"""Services that do not answer while directives wait for them (R57): noted by replies, found by the sweeper.
 
-No count of the bus is needed: an attempt that nobody took up for minutes, whose directive still lies on its lane, and
+No count of the bus is needed: an attempt that no service took for minutes, whose directive still lies on its lane, and
 no reply of its service since.
 """
 
@@ -22,7 +22,7 @@ from shared.operations.jobs.backlog import LOOK_SHARED
 from shared.operations.jobs.replies.apply import NOTED_EVERY
 from shared.ports.sweeps import Heard
 
-#: nobody answered, and a directive waits, for so long
+#: time without an answer, while a directive waits
 SILENT_AFTER = timedelta(minutes=5)
 #: the bus has had a directive for at least this long: its clock may be a minute ahead
 _ON_LANE_FOR = timedelta(minutes=4)
@@ -39,7 +39,7 @@ class Untaken:
 
 
 def untaken(record: Record) -> Iterable[Untaken]:
-    """The attempts of a job whose directives the bus took, and nobody else."""
+    """The attempts of a job whose directives the bus accepted and no service has ACKed."""
     for step in record.open_steps:
         if step.status is StepStatus.INITIATED and not step.owes_publish:
             own_id = message_id(record.job.job_id, step.step_id, step.attempt_no)
@@ -56,7 +56,7 @@ def longer_out(known: dict[str, Untaken], others: Iterable[Untaken]) -> None:
 async def look_for_silence(context: Context, out: dict[str, Untaken]) -> None:
     """Opens and ends the silence of services; `out` has the longest untaken attempt of each. Raises LedgerUnavailable.
 
-    A bus that cannot be looked at is nobody's silence: the next pass looks again.
+    A bus that cannot be read makes no service silent: the next sweep reads it again.
     """
     now, heard = context.clock.now(), await context.answers.read()
     for service in sorted(service for service, known in heard.items() if known.has_answered_since):

@@ -1,4 +1,4 @@
-"""Dead letters: jobs that failed for good and that nobody has taken up or put aside, the last that failed first.
+"""Dead letters: failed jobs that are neither redriven nor dismissed, most recent first.
 
 The rows in the index (R60) say which; what a line tells of a job is read from the ledger.
 """

@@ -57,7 +57,7 @@ async def find_dependencies(context: Context, tenant: str, named: Sequence[str])
 async def again_awaited(context: Context, job: Job) -> list[str]:
     """What the redrive of a job waits for: each job that this one still waited for, or the last that took it up again.
 
-    Raises NotRedrivable where one of them did not succeed and nobody took it up, LedgerUnavailable.
+    Raises NotRedrivable if one of them did not succeed and was not redriven, LedgerUnavailable.
     """
     if not job.is_dependent:
         return []
@@ -137,7 +137,7 @@ async def _mark_one(context: Context, orchestrations: Orchestrations, job: Job, 
     while True:
         stored = await context.ledger.read(job_id)
         if stored is None or stored.record.job.status.terminal:
-            # one that is gone for good ended long ago, and nobody knows how
+            # one that is gone for good ended long ago, and its outcome is unknown
             succeeded = stored is not None and stored.record.job.status is JobStatus.SUCCEEDED
             await count_end(context, job.tenant, job_id, job.job_id, succeeded=succeeded)
             return

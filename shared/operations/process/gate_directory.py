@@ -71,7 +71,7 @@ class GateDirectory:
         self._reading = asyncio.Lock()
         #: by gate id: until when a division was called for last
         self._divisions: dict[str, datetime] = {}
-        #: by tenant, while somebody waits
+        #: by tenant, while a caller waits
         self._turns: WeakValueDictionary[str, Turn] = WeakValueDictionary()
 
     def turn(self, tenant: str) -> Turn:

@@ -38,7 +38,7 @@ class HookCalls:
         self._quiet_until: datetime | None = None
 
     def is_quiet(self, now: datetime) -> bool:
-        """Whether the queue took nothing a moment ago: nobody waits for it again so soon."""
+        """Whether the queue refused a message a moment ago: no caller waits for it again so soon."""
         return self._quiet_until is not None and now < self._quiet_until
 
     def be_quiet(self, now: datetime) -> None:

@@ -29,7 +29,7 @@ class RecentJobs:
         #: by job id, the oldest first: what was committed, when, and its size
         self._kept: dict[str, tuple[Stored, datetime, int]] = {}
         self._characters = 0
-        #: while somebody holds them
+        #: while a caller holds them
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         #: by job id, the ends of their histories (R82)
         self.tails = Tails()

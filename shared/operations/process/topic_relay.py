@@ -29,7 +29,7 @@ _CALL = timedelta(seconds=5)
 _MAX_TURN = 50
 #: tenants that a process remembers; the others' events are found by `prune`
 _MAX_TENANTS = 10_000
-#: after a failed send, doubled by each one that follows: until then nobody tries
+#: after a failed send, doubled by each one that follows: until then no task tries
 _QUIET, _LONGEST_QUIET = timedelta(seconds=5), timedelta(minutes=1)
 #: between two looks of the process's task
 _LOOK_S = 5.0
@@ -132,7 +132,7 @@ class TopicRelay:
             self._see_to_the_rest()
 
     async def find_unsent(self, tenant: str) -> None:
-        """Whether the tenant's feed has events that nobody sends: their process died. Raises LedgerUnavailable."""
+        """Whether the tenant's feed has unsent events whose process died. Raises LedgerUnavailable."""
         head = await self._feed.head(tenant)
         if head.sent >= head.number or tenant in self._tenants:
             return

@@ -14,7 +14,7 @@ from typing import NamedTuple
 MAX_WAITERS = 50
 #: of them, who wait for one tenant's events
 MAX_FOLLOWERS = 10
-#: between two looks at what others write, while somebody waits for it
+#: between two reads of the rows of other processes, while a caller waits
 _LOOK_S = 0.25
 
 
@@ -120,7 +120,7 @@ class Tail:
 
 
 class Tails:
-    """The tails that somebody waits at, by tenant or by job id."""
+    """The tails that callers wait at, by tenant or by job id."""
 
     def __init__(self) -> None:
         self._tails: dict[str, Tail] = {}

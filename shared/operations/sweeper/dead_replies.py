@@ -23,7 +23,7 @@ class Drained:
     """What was found on the lanes; with `dry_run`, what lies there."""
 
     replies: int = 0
-    #: lanes on which dead letters may lie that nobody has looked at: the bus did not answer, or a bound was reached
+    #: lanes on which dead letters may lie that were not read: the bus did not answer, or a bound was reached
     unfinished: set[int] = field(default_factory=set)
     #: jobs whose replies could not be taken now and still lie there
     unheard: set[str] = field(default_factory=set)

@@ -84,7 +84,7 @@ async def _heal(context: Context, hooks: Hooks, noted: HookTenant, found: _Found
         for hook_id in known:
             of_hook = await hooks.pending(tenant, hook_id, limit=MAX_OVERDUE)
             waiting[hook_id] = [row.delivery for row in of_hook]
-    # what waits for a hook that was removed waits for nobody
+    # what waits for a hook that was removed is not sent
     of_known = {hook_id: deliveries for hook_id, deliveries in waiting.items() if hook_id in known}
     _note(found, [stored.hook for stored in known.values() if stored is not None], of_known)
     for hook_id, stored in known.items():

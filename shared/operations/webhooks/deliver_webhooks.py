@@ -227,7 +227,7 @@ async def _write(
                 await hooks.write(write)
         except Conflict:
             await context.wait_after_conflict(conflicts)
-            # the hook's counts are those of all its deliveries; the row is this one's, or somebody else's by now
+            # the hook's counts are those of all its deliveries; the row is this one's, or another process's by now
             again = await hooks.read(call.tenant, call.hook_id)
             row_again = await hooks.delivery(call.tenant, call.hook_id, row.delivery.number, row.delivery.name)
             # somebody may have asked for the try that was just made

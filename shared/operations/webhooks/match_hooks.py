@@ -42,7 +42,7 @@ def targets_of(
 
 
 async def note_callbacks(context: Context, tenant: str, known: KnownFeed, pending: Sequence[Delivery]) -> None:
-    """Before they are written: else nobody would make up for a message that is lost. Raises LedgerUnavailable."""
+    """Before they are written: else a lost message would not be replaced. Raises LedgerUnavailable."""
     if not any(each.hook_id == DEFAULT_HOOK for each in pending):
         return
     now = context.clock.now()

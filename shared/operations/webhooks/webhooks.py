@@ -80,7 +80,7 @@ async def create_hook(
         caught_up=request.after,
         secret=newest_secret(context, 1),
     )
-    # before it gets events: else nobody makes up for a message that is lost
+    # before it gets events: else a lost message is not replaced
     await hooks.note(tenant, now)
 
     known: Hook | None = None
@@ -113,7 +113,7 @@ async def _made_before(hooks: Hooks, hook: Hook) -> Hook | None:
     known = stored.hook
     same = ("url", "format", "filter", "description")
     is_same = known.secret.version == 1 and all(getattr(known, name) == getattr(hook, name) for name in same)
-    # of a log that is cut (R88) nobody knows it any more
+    # of a log that is cut (R88) it is unknown
     if not is_same or any(each.seq == 1 and each.data.get("after") != hook.caught_up for each in entries):
         raise HookKeyConflict(hook.id)
     return known

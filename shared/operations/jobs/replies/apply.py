@@ -172,7 +172,7 @@ async def _decide(
 ) -> Transitioned:
     """`is_recent`: `stored` is what this process committed last, and may be behind."""
     step = stored.record.step(reply.stepId)
-    # a reply proves by the lease whose it is, a callback by its token; any other may be anybody's on the bus
+    # a reply proves by the lease whose it is, a callback by its token; any other may come from any sender on the bus
     proven = step is not None and (source == "callback" or holds_lease(step, reply))
     origin = Origin(cause_id=cause_id, actor=f"service:{step.service}" if step and proven else "service", source=source)
     allowed = with_allowed_result(context, stored.record.job.tenant, reply)
