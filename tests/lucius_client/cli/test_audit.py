@@ -79,9 +79,7 @@ async def test_a_step_that_was_slipped_in_is_found(world: World, tale: MakeJob) 
     forged = {**document["steps"][0], "result_ref": {"uri": "https://evil.example/x"}, "status": "SUCCEEDED"}
     steps = document["steps"]
     for given in ([forged, *steps], [*steps, forged], [*steps[1:], steps[0], forged]):
-        assert verify(with_digest({**document, "steps": given})) == [
-            "a step is missing, repeated or out of order"
-        ]
+        assert verify(with_digest({**document, "steps": given})) == ["a step is missing, repeated or out of order"]
 
 
 async def test_a_member_that_stands_twice_is_refused(world: World, tmp_path: Path) -> None:

@@ -81,7 +81,7 @@ async def test_an_outcome_that_moves_nothing_is_decided_on_a_fresh_read(world: W
 
 
 async def test_functions_in_either_of_two_processes_make_no_conflict(world: World) -> None:
-    """Each of a job's functions reads at most once, in whichever process it and the others run; no commit is refused."""
+    """Each function of a job reads at most once, in whichever process it and the others run; no commit is refused."""
     for places in itertools.product((0, 1), repeat=6):
         worlds, calls = zip(*(counted(process_of(world)) for _ in range(2)), strict=True)
         job_id = await submitted(worlds[0], **ONE | {"request_type": "OCR_EMBEDDING", "idempotency_key": str(places)})
