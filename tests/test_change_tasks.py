@@ -72,6 +72,8 @@ def copied(path: Path) -> Copy:
             shutil.copy2(ROOT / name, target)
     for git in (["init", "-q"], ["add", "--all"]):
         subprocess.run(["git", *git], cwd=path, check=True)
+    (path / "node_modules").symlink_to(ROOT / "node_modules")  # `generate` copies the dashboard's libraries
+    (path / ".git" / "info" / "exclude").write_text("node_modules\n")
     return Copy(path)
 
 

@@ -13,7 +13,7 @@ from shared.api.explain import explain
 from shared.api.incident import incident, incident_detail
 from shared.api.job import callback_outcome, dead_letter, event_response, job_links, job_response, step_response
 from shared.api.receipt import receipt
-from shared.apidocs import bulk_examples, event_schemas, quota_examples, webhook_examples
+from shared.apidocs import bulk_examples, event_schemas, overview_examples, quota_examples, webhook_examples
 from shared.apidocs.json_schema import JsonObject, dumped
 from shared.contracts.envelope import Envelope
 from shared.contracts.messages import Reply
@@ -230,6 +230,7 @@ def by_model() -> JsonObject:
         **_incidents(failed),
         **quota_examples.by_model(JOB_ID),
         **bulk_examples.by_model(JOB_ID),
+        **overview_examples.by_model(),
         **webhook_examples.by_model(JOB_ID),
     }
 
