@@ -89,7 +89,7 @@ async def routing_read(request: Request) -> func.HttpResponse:
     params, context = request.http.params, await request.fresh_context()
     tenant = request.caller.tenant_for(params.get("tenant")) or request.caller.tenant
     if not tenant or not normalise(tenant):
-        raise RequestError(ProblemCode.TENANT_REQUIRED, "name a tenant: tenant=...")
+        raise RequestError(ProblemCode.TENANT_REQUIRED, "tenant missing; add tenant=...")
     doc_id, mode = params.get("doc_id"), params.get("mode")
     mode = OLDER_MODES.get(mode, mode) if mode is not None else None
     if mode not in (None, *_MODES):

@@ -21,7 +21,8 @@ ALL_BUT = "unsupported_method"
 
 #: refusals that no JSON Schema can express (docs/decisions): `cursor` is opaque, so pages are asked for from their
 #: beginning; an operator of all tenants must name the tenant of the receipts, of a feed, of a gate, of a bulk, of
-#: sources, of webhooks and of usage, which is kept for 31 days; a response that is held for seconds has its own tests
+#: sources, of webhooks, of a lane (whose mode BURST needs a document) and of usage, which is kept for 31 days; a
+#: response that is held for seconds has its own tests
 EXCEPTIONS = f"""
 hooks = "{ROOT}/tests/api/schemathesis_hooks.py"
 
@@ -44,6 +45,10 @@ parameters = {{ "header.Prefer" = "wait=0" }}
 [[operations]]
 include-path = "/v1/usage"
 parameters = {{ "query.tenant" = "fuzzed", "query.since" = "{(datetime.now(UTC) - timedelta(hours=2)).isoformat()}" }}
+
+[[operations]]
+include-path = "/v1/routing"
+parameters = {{ "query.tenant" = "fuzzed", "query.doc_id" = "doc_1" }}
 
 [[operations]]
 include-path-regex = "^/v1/webhooks"

@@ -147,12 +147,12 @@ def test_logs_that_nobody_compares_with_the_feeds(monkeypatch: pytest.MonkeyPatc
 def test_a_gate_that_is_forgotten_before_its_feed_has_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its last entry is in no feed, and nothing leads to its log."""
     changes = importlib.import_module("shared.core.gates.changes")
-    original = changes.with_change
+    original = changes.apply_change
 
     def at_once(*args: Any, is_fed: bool) -> Any:
         return original(*args)
 
-    monkeypatch.setattr(changes, "with_change", at_once)
+    monkeypatch.setattr(changes, "apply_change", at_once)
     monkeypatch.setattr("tests.simulation.feeds.LOST", 0.5)
     monkeypatch.setattr("tests.simulation.world.MAX_SETTLING", _LONG_ENOUGH)
     assert _feed_is_wrong(range(10))
