@@ -13,7 +13,7 @@ from shared.apidocs.route import IMMUTABLE, PUBLIC, Route, in_path
 from shared.dashboard_assets import dashboard
 from shared.time_limits import REQUEST_S, limited
 from triggers.http.problems import RequestError
-from triggers.http.responses import Content, content_of, correlation_id, respond, weights_of
+from triggers.http.responses import Content, content_of, correlation_id, respond_packed, respond_page
 from triggers.http.routes import Request
 
 #: scripts, styles and requests of the app only; no inline script or style, no HTML from a string (W3C Trusted Types)
@@ -37,9 +37,6 @@ ROOT_FUNCTION = "dashboard_root"
     responses={200: "text/html"},
 )
 async def dashboard_page(request: Request) -> func.HttpResponse:
-    if request.http.url.partition("?")[0].endswith("/"):
-        # the host serves this path too, from which the page's links would lead elsewhere
-        return respond(request.http, Content(b"", "text/html"), status=308, headers={"Location": "../dashboard"})
     page, policy = dashboard().page, POLICY
     if sign_in := request.settings.sign_in:
         attributes = (("issuer", sign_in.issuer), ("client-id", sign_in.client_id), ("scope", sign_in.scope))
@@ -47,8 +44,7 @@ async def dashboard_page(request: Request) -> func.HttpResponse:
         page = page.replace("</head>", f'<meta name="sign-in" {named}></head>', 1)
         parts = urlsplit(sign_in.issuer)
         policy = policy.replace("connect-src 'self'", f"connect-src 'self' {parts.scheme}://{parts.netloc}")
-    headers = {"Content-Security-Policy": policy, "Referrer-Policy": "no-referrer"}
-    return respond(request.http, content_of(page, "text/html"), headers=headers)
+    return respond_page(request.http, content_of(page, "text/html"), "dashboard", policy=policy)
 
 
 @Route(
@@ -68,10 +64,9 @@ async def dashboard_asset(request: Request) -> func.HttpResponse:
     asset = dashboard().assets.get(request.http.route_params["file"])
     if asset is None:
         raise RequestError(ProblemCode.ROUTE_NOT_FOUND, "the dashboard has no such file; reload the page")
-    codings = weights_of(request.http.headers.get("Accept-Encoding", ""))
-    packed = codings.get("gzip", codings.get("*", 0.0)) > 0
-    headers = {"Vary": "Accept-Encoding", **({"Content-Encoding": "gzip"} if packed else {})}
-    return respond(request.http, Content(asset.packed if packed else asset.body, asset.media_type), headers=headers)
+    return respond_packed(
+        request.http, lambda packed: Content(asset.packed if packed else asset.body, asset.media_type)
+    )
 
 
 def root_blueprint() -> df.Blueprint:

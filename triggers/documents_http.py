@@ -25,7 +25,7 @@ from shared.core.registry import Registry
 from shared.settings import Settings
 from shared.wiring import Wiring
 from triggers.http.problems import RequestError
-from triggers.http.responses import Content, content_of, respond, weights_of
+from triggers.http.responses import Content, content_of, respond, respond_packed, respond_page
 from triggers.http.routes import Request, add
 
 route = partial(Route, scope=None, caching=PUBLIC, tag="documents")
@@ -136,19 +136,12 @@ def blueprint(wiring: Wiring, every_route: Callable[[], tuple[Route, ...]]) -> d
         return respond(request.http, found)
 
     async def docs(request: Request) -> func.HttpResponse:
-        if request.http.url.partition("?")[0].endswith("/"):
-            # the host serves this path too, from which the page's links would lead elsewhere
-            return respond(request.http, Content(b"", "text/html"), status=308, headers={"Location": "../docs"})
-        headers = {"Content-Security-Policy": docs_page.POLICY, "Referrer-Policy": "no-referrer"}
-        return respond(request.http, (await documents(request)).docs, headers=headers)
+        return respond_page(request.http, (await documents(request)).docs, "docs", policy=docs_page.POLICY)
 
     async def docs_file(request: Request) -> func.HttpResponse:
         if request.http.route_params["file"] != docs_page.SCRIPT:
             raise RequestError(ProblemCode.ROUTE_NOT_FOUND, "file not found")
-        codings = weights_of(request.http.headers.get("Accept-Encoding", ""))
-        packed = codings.get("gzip", codings.get("*", 0.0)) > 0
-        headers = {"Vary": "Accept-Encoding", **({"Content-Encoding": "gzip"} if packed else {})}
-        return respond(request.http, _script(packed=packed), headers=headers)
+        return respond_packed(request.http, _script)
 
     async def problems(request: Request) -> func.HttpResponse:
         headers = {"Content-Security-Policy": problems_page.POLICY}
@@ -161,7 +154,7 @@ def blueprint(wiring: Wiring, every_route: Callable[[], tuple[Route, ...]]) -> d
 
 
 @cache
-def _script(*, packed: bool) -> Content:
+def _script(packed: bool) -> Content:
     """The script of the docs page, in gzip or plain."""
     body = docs_page.packed_script()
     return Content(body if packed else gzip.decompress(body), "text/javascript")

@@ -6,6 +6,7 @@ import hashlib
 import json
 import re
 import uuid
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -57,6 +58,25 @@ def respond(
         if sent["ETag"] in known or known == ["*"]:
             return func.HttpResponse(status_code=304, headers=sent)
     return func.HttpResponse(content.body, status_code=status, headers=sent, mimetype=content.media_type)
+
+
+def respond_packed(req: func.HttpRequest, content: Callable[[bool], Content]) -> func.HttpResponse:
+    """A response of `content(True)`, which is in gzip, to a client that accepts it; else of `content(False)`.
+
+    By RFC 9110 12.5.3.
+    """
+    codings = weights_of(req.headers.get("Accept-Encoding", ""))
+    packed = codings.get("gzip", codings.get("*", 0.0)) > 0
+    headers = {"Vary": "Accept-Encoding", **({"Content-Encoding": "gzip"} if packed else {})}
+    return respond(req, content(packed), headers=headers)
+
+
+def respond_page(req: func.HttpRequest, content: Content, name: str, *, policy: str) -> func.HttpResponse:
+    """A page under its Content-Security-Policy; `name`: the last segment of its path, which its links start from."""
+    if req.url.partition("?")[0].endswith("/"):
+        # the host serves this path too, from which the page's links would lead elsewhere
+        return respond(req, Content(b"", "text/html"), status=308, headers={"Location": f"../{name}"})
+    return respond(req, content, headers={"Content-Security-Policy": policy, "Referrer-Policy": "no-referrer"})
 
 
 def json_of(body: BaseModel | dict[str, Any]) -> dict[str, Any]:
