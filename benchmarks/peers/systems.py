@@ -36,7 +36,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Running:
-    """A system that serves. `run(jobs, at_once)` runs jobs, at most so many POSTs (or callers) under way."""
+    """A system that serves. `run(jobs, at_once)` runs jobs, at most `at_once` POSTs (or callers) under way."""
 
     run: Callable[[int, int], Awaitable[Outcome]]
     #: CPU seconds of all its processes so far
@@ -241,7 +241,7 @@ async def _worker(processes: _Processes, python: Path) -> str:
 
 
 def _callers(job: Callable[[], Awaitable[None]], cpu_s: Callable[[], float]) -> Running:
-    """At most so many callers, each of which runs one job after another."""
+    """Runs at most `at_once` callers, each of which runs one job after another."""
 
     async def run(jobs: int, at_once: int) -> Outcome:
         gate, each = asyncio.Semaphore(at_once), list[float]()

@@ -72,7 +72,7 @@ def sign_in_of(values: Mapping[str, Any]) -> SignIn:
     elif mode not in _MODES or given.get("code_challenge_method") != "S256" or not _CHALLENGE.fullmatch(challenge):
         error = "invalid_request"
     elif given.get("prompt") == "none":
-        # this issuer remembers nobody, so it has to ask
+        # this issuer keeps no sessions, so it has to ask
         error = "login_required"
     return SignIn(
         client=client,

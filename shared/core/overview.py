@@ -22,7 +22,7 @@ from shared.core.minutes import MinuteCounts
 MAX_PROBLEMS = 20
 #: a directive that no service acknowledges is a problem after this time
 SLOW_AFTER = timedelta(minutes=2)
-#: failures are a problem if, within this time, so many jobs failed, and so large a share of those that ended
+#: failures are a problem if within this time `_MANY_FAILURES` jobs and `_FAILED_SHARE` of the ended jobs failed
 _FAILURES_WITHIN = timedelta(minutes=10)
 _MANY_FAILURES, _FAILED_SHARE = 5, 0.2
 _STAYS_OPEN = "It stays open until an operator acts on it, or its cause ends."

@@ -95,7 +95,7 @@ class Feed(Protocol):
         """
 
     async def tenants(self) -> list[str]:
-        """Whoever has a feed, and perhaps some who were about to."""
+        """Tenants that have a feed, and perhaps tenants whose feed is about to be created."""
 
     async def remove(self, tenant: str, *, before: datetime, limit: int) -> int:
         """The first events that were written before an instant, at most `limit` (up to 100); gives how many went."""

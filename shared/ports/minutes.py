@@ -23,6 +23,6 @@ class Minutes(Protocol):
 
     async def fold(self, now: datetime, active: Mapping[str, int] | None) -> None:
         """Adds the rows of processes to the row of their minute, sets `active` in the row of the current minute, and
-        removes rows older than an hour; as much as one query shows. Each minute is one transaction, so that a row is
-        added once, whoever else does the same. Raises LedgerUnavailable.
+        removes rows older than an hour; as much as one query shows. Each minute is one transaction, so that two
+        sweepers add a row once. Raises LedgerUnavailable.
         """

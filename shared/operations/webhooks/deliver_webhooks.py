@@ -71,7 +71,7 @@ async def _try(context: Context, call: DeliveryCall) -> None:
 
 
 def _is_due(row: StoredDelivery | None, tries: int) -> TypeGuard[StoredDelivery]:
-    """Whether the delivery waits, and nobody wrote a try since that number of them."""
+    """Whether the delivery is pending and still has this number of tries."""
     return row is not None and row.delivery.state is DeliveryState.PENDING and row.delivery.tries == tries
 
 
@@ -230,7 +230,7 @@ async def _write(
             # the hook's counts are those of all its deliveries; the row is this one's, or another process's by now
             again = await hooks.read(call.tenant, call.hook_id)
             row_again = await hooks.delivery(call.tenant, call.hook_id, row.delivery.number, row.delivery.name)
-            # somebody may have asked for the try that was just made
+            # an operator may have redelivered it in the meantime
             if again is None or not _is_due(row_again, row.delivery.tries):
                 return
             if again.hook.url != stored.hook.url and not (isinstance(found, Answer) and found.is_success):
