@@ -217,14 +217,14 @@ def _tenant(request: Request, named: str | None) -> str:
     """Whose bulk, normalised. Raises TenantForbidden, RequestError (400)."""
     moving = request.http.method not in ("GET", "HEAD")
     tenant = request.caller.tenant_for(named, moving=moving) or request.caller.tenant
-    if tenant is None:
+    if tenant is None or not (tenant := normalise(tenant)):
         where = (
             "set filter.tenant_id"
             if request.http.method == "POST" and not request.http.route_params
             else "add tenant=..."
         )
         raise RequestError(ProblemCode.TENANT_REQUIRED, f"tenant missing; {where}")
-    return normalise(tenant)
+    return tenant
 
 
 def _bulk_id(req: func.HttpRequest) -> str:

@@ -13,7 +13,7 @@ from shared.apidocs.problem_codes import ProblemCode
 from shared.apidocs.route import NO_STORE, Route, in_path, in_query
 from shared.operations.jobs.rejected_messages import list_rejected, read_rejected, redrive_rejected, what_if
 from shared.ports.rejected import day_partition
-from shared.refusals import RejectedNotFound, StillNotApplicable
+from shared.refusals import RejectedNotFound, StillNotApplicable, TenantForbidden
 from triggers.http.parameters import PAGE, PAGE_PROBLEMS, bad_cursor, cursor, page
 from triggers.http.problems import RequestError
 from triggers.http.responses import respond
@@ -33,7 +33,7 @@ _route = partial(Route, scope=Scope.ADMIN, tag="rejected messages")
     description="Messages that no job could accept in the last 90 days, newest first.",
     parameters=(DATE, *PAGE),
     responses={200: RejectedPage},
-    problems=(ProblemCode.DATE_INVALID, *PAGE_PROBLEMS),
+    problems=(ProblemCode.DATE_INVALID, *PAGE_PROBLEMS, TenantForbidden),
 )
 async def _rejected_list(request: Request) -> func.HttpResponse:
     limit, position = page(request.http)
@@ -42,7 +42,10 @@ async def _rejected_list(request: Request) -> func.HttpResponse:
             day_partition(position)
         except ValueError:
             raise bad_cursor() from None
-    found, last = await list_rejected(request.context(), day=_date(request.http), after=position or None, limit=limit)
+    tenant, day = request.caller.tenant_for(None), _date(request.http)
+    found, last = await list_rejected(
+        request.context(), day=day, tenant=tenant, after=position or None, limit=limit
+    )
     lines = [RejectedLine.of(message) for message in found]
     return respond(request.http, RejectedPage(rejected=lines, next=cursor(last)))
 

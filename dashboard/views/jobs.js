@@ -9,7 +9,7 @@ import { VirtualList } from "../parts/list.js";
 import { EmptyState, ErrorState, Skeleton, useLoad } from "../parts/load.js";
 import { connection, follow, visible } from "../parts/live.js";
 import { go, link, route, setQuery, tenant } from "../parts/route.js";
-import { may } from "../parts/session.js";
+import { may, ownTenant } from "../parts/session.js";
 import { hasEnded, reasonOf, State } from "../parts/state.js";
 import { now, Time } from "../parts/time.js";
 import { BulkBar } from "../parts/bulk.js";
@@ -53,7 +53,7 @@ function useJobs(values, key) {
     let timer = 0;
     // many events in a row are one request
     const soon = () => (timer ||= setTimeout(() => ((timer = 0), load()), 400));
-    const stop = follow(tenant.value, soon);
+    const stop = follow(tenant.value || ownTenant.value, soon);
     const poll = setInterval(() => visible.value && connection.value === "polling" && load(), 5000);
     return () => (stop(), clearInterval(poll), clearTimeout(timer));
   }, [key]);

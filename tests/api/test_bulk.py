@@ -107,6 +107,7 @@ def test_others_reach_what_is_theirs(own: httpx.Client, api: Live, tenant: str) 
         (other.post(f"/v1/jobs/{job_id}:redrive", json={"withDependants": True}), 404, "JOB_NOT_FOUND"),
         (other.get(f"/v1/jobs/{job_id}/dependencies"), 404, "JOB_NOT_FOUND"),
         (operator.post("/v1/bulk", json=body), 400, "TENANT_REQUIRED"),
+        (operator.post("/v1/bulk", json=body | {"filter": {"tenant_id": " "}}), 400, "TENANT_REQUIRED"),
         (operator.get("/v1/bulk"), 400, "TENANT_REQUIRED"),
     ]
     assert [(answer.status_code, answer.json()["code"]) for answer, _, _ in refused] == [

@@ -14,6 +14,7 @@ import pytest
 
 from infra.package.files import packaged
 from shared.access_settings import SignIn
+from shared.core.filters import JobFilter, parameters_of
 from shared.dashboard_assets import FOLDER, dashboard
 from shared.wiring import Wiring
 from tests.jobs import ROOT
@@ -27,6 +28,7 @@ _CALL = re.compile(
     r'export const (\w+) = call\("(\w+)", "([^"]+)"(?:, ["`]([^"`]*)["`])?(?:, "([^"]*)")?(?:, "([^"]*)")?\);'
 )
 _FILTER = re.compile(r'const FILTER = "([^"]+)"')
+_JOB_KEYS = re.compile(r"const JOB_KEYS = {(.*?)};", re.DOTALL)
 
 
 def test_the_first_load_is_small() -> None:
@@ -72,6 +74,15 @@ def test_each_call_is_of_the_api() -> None:
         if body not in ("", "*"):
             schema = _resolved(document, operation["requestBody"]["content"]["application/json"]["schema"])
             assert {*body.split()} <= {*schema["properties"]}, name
+
+
+def test_every_filter_of_jobs_is_offered() -> None:
+    names = [each.name for each in parameters_of(JobFilter)]
+    sent = cast(re.Match[str], _FILTER.search((FOLDER / "api.js").read_text()))[1].split()
+    assert sorted(sent) == sorted(names)
+    offered = cast(re.Match[str], _JOB_KEYS.search((FOLDER / "parts" / "filter.js").read_text()))[1]
+    # the page's own choice of a tenant is beside the filter
+    assert {*re.findall(r"^  (\w+):", offered, re.MULTILINE)} == {*names} - {"tenant_id"}
 
 
 def _resolved(document: dict[str, Any], node: dict[str, Any]) -> dict[str, Any]:

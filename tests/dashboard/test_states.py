@@ -32,6 +32,8 @@ def test_a_reader_sees_no_buttons_and_no_other_tenant(screens: Screens, scene: S
     expect(page.get_by_role("tab", name="Timeline")).to_be_visible()
     expect(page.get_by_role("button", name="Cancel")).to_have_count(0)
     expect(page.get_by_text("tenant tenant_a").first).to_be_visible()
+    page.evaluate("location.hash = '#/jobs'")
+    expect(page.get_by_text("Live")).to_be_visible()
     other = screens.open(f"jobs/{scene.queued}", token=api.token(tenant="another"))
     expect(other.get_by_role("alert")).to_contain_text("JOB_NOT_FOUND")
 

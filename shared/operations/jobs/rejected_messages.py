@@ -24,16 +24,17 @@ MAX_REMOVED = 1000
 
 
 async def list_rejected(
-    context: Context, *, day: date | None, after: str | None, limit: int
+    context: Context, *, day: date | None, tenant: str | None = None, after: str | None, limit: int
 ) -> tuple[list[Rejection], str | None]:
     """A page, newest first, and the id to go on from. With `day`, that day alone; without, back from today.
+    Without `tenant`, messages of all tenants.
 
     `after` must be an id of an earlier page. Raises LedgerUnavailable.
     """
     today = context.clock.now().date()
     # until tomorrow: the bus has a clock of its own
     first, last = (day, day) if day is not None else (_oldest(today), today + timedelta(days=1))
-    found = await context.rejected.list_days(first, last, tenant=None, after=after, limit=limit)
+    found = await context.rejected.list_days(first, last, tenant=tenant, after=after, limit=limit)
     return found, found[-1].id if len(found) == limit else None
 
 
