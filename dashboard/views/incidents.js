@@ -14,14 +14,16 @@ const COLORS = { OPEN: "bad", RESOLVED: "good", RETRIED: "active", DISMISSED: "s
 const Mark = ({ state }) => html`<span class=${`state ${COLORS[state] ?? "idle"}`}><${Shape} color=${COLORS[state] ?? "idle"} />${state.toLowerCase()}</span>`;
 const job = (id) => html`<a class="mono" href=${link(["jobs", id])}>${id.slice(0, 12)}</a>`;
 
-/** Buttons of a row: {verb, send, values, text, danger}; each asks for a reason unless `reason` is "none". */
+/** Buttons of a row: {verb, send, values, text, danger}; each asks for a reason unless `reason` is "none". `result(answer)`: the text to show after a success. */
 function Actions({ actions, onDone }) {
   const [open, setOpen] = useState(null);
+  const [result, setResult] = useState("");
   const run = async (reason) => {
-    await open.send({ ...open.values, reason });
+    const answer = await open.send({ ...open.values, reason });
+    setResult(open.result ? open.result(answer) : "");
     await onDone();
   };
-  return html`<span class="buttons">${actions.map((each) => html`<button key=${each.verb} class="button small" onClick=${() => setOpen(each)}>${each.verb}</button>`)}
+  return html`<span class="buttons">${actions.map((each) => html`<button key=${each.verb} class="button small" onClick=${() => setOpen(each)}>${each.verb}</button>`)}<span role="status" class="small">${result}</span>
     ${open && html`<${ActionDialog} title=${open.verb} verb=${open.verb} reason=${open.reason ?? "required"} danger=${open.danger} action=${run} onClose=${() => setOpen(null)}><p>${open.text}</p><//>`}</span>`;
 }
 
@@ -31,7 +33,7 @@ function List({ load, id, items, empty, children }) {
   if (found.error && !found.data) return html`<${ErrorState} error=${found.error} retry=${found.reload} />`;
   if (!found.data) return html`<${Skeleton} rows=${5} height=${48} />`;
   if (!found.data[items].length) return empty;
-  return html`<div class="stack">${found.data[items].map((each) => html`<article class="card" key=${each.incidentId ?? each.jobId ?? each.id ?? each.hookId}>${children(each, found.reload)}</article>`)}
+  return html`<div class="stack">${found.data[items].map((each) => html`<article class="card" key=${each.incidentId ?? each.id ?? (each.number ? `${each.number}:${each.name}` : each.jobId ?? each.hookId)}>${children(each, found.reload)}</article>`)}
     ${found.data.next && html`<p class="muted small">The newest ${found.data[items].length}.</p>`}</div>`;
 }
 
@@ -88,13 +90,15 @@ const Deliveries = ({ hook }) => html`<${List} id=${`deliveries:${hook.hookId}`}
     <p class="muted small">${each.jobId ? html`job ${job(each.jobId)} · ` : ""}${each.tries} tries${each.status ? ` · HTTP ${each.status}` : ""}${each.error ? ` · ${each.error}` : ""} · <${Time} at=${each.tried_at ?? each.created_at} /></p>`}
 <//>`;
 
+const testResult = ({ delivered, status, error, took_ms: took }) => `${delivered ? "Delivered" : "Not delivered"}: ${status ? `HTTP ${status}` : error} in ${took} ms`;
+
 function Webhooks() {
   const [open, setOpen] = useState(null);
   if (!tenant.value && !ownTenant.value) return html`<${EmptyState} title="Choose a tenant"><p>Webhooks belong to one tenant. Enter its name at the top.</p><//>`;
   return html`<${List} id=${`hooks:${tenant.value}`} load=${(options) => api.listWebhooks({ tenant_id: tenant.value }, options)} items="webhooks" empty=${html`<${EmptyState} title="No webhooks"><p>Create one with <code class="mono">lucius webhook create URL</code>.</p><//>`}>
     ${(each, reload) => html`<header><h2 class="clip"><${Mark} state=${each.state} /> ${each.url ?? "callback URLs of jobs"}</h2><span class="buttons">
       <button class="button small" aria-expanded=${open === each.hookId} onClick=${() => setOpen(open === each.hookId ? null : each.hookId)}>Deliveries</button>
-      ${may(api.testWebhook) && html`<${Actions} onDone=${reload} actions=${[...(each.hookId === "default" ? [] : [{ verb: "Test", reason: "none", send: api.testWebhook, values: { hookId: each.hookId, tenant_id: each.tenant }, text: "LUCIUS sends a test event to the endpoint." }]), ...(each.state === "SUSPENDED" ? [{ verb: "Resume", reason: "none", send: api.resumeWebhook, values: { hookId: each.hookId, tenant_id: each.tenant }, text: "Deliveries start again." }] : [])]} />`}</span></header>
+      ${may(api.testWebhook) && html`<${Actions} onDone=${reload} actions=${[...(each.hookId === "default" ? [] : [{ verb: "Test", reason: "none", send: api.testWebhook, values: { hookId: each.hookId, tenant_id: each.tenant }, text: "LUCIUS sends a test event to the endpoint.", result: testResult }]), ...(each.state === "SUSPENDED" ? [{ verb: "Resume", reason: "none", send: api.resumeWebhook, values: { hookId: each.hookId, tenant_id: each.tenant }, text: "Deliveries start again." }] : [])]} />`}</span></header>
       <p class="muted small">${each.description}${each.failures > 0 ? ` · ${each.failures} failures since ${each.failing_since}` : ""}${each.succeeded_at ? html` · last success <${Time} at=${each.succeeded_at} />` : ""}</p>
       ${open === each.hookId && html`<${Deliveries} hook=${each} />`}`}
   <//>`;

@@ -24,7 +24,8 @@ def begin(page: Page) -> None:
 def test_a_reader_signs_in_and_the_token_ends(screens: Screens, scene: Scene, api: Live) -> None:
     """Back at the same address without the code; nothing is stored; when the token ends, the page asks the issuer."""
     view = f"jobs/{scene.queued}?tab=events"
-    page = screens.open(view, token="")
+    # the clock is of a whole context, so the page has its own
+    page = screens.open(view, token="", color_scheme="light")
     page.clock.install()
     begin(page)
     page.get_by_role("textbox", name="Tenant").fill(TENANT)

@@ -229,6 +229,26 @@ def test_incidents_and_their_neighbours(screens: Screens, scene: Scene) -> None:
     expect(page.get_by_text("ATTEMPTS_EXHAUSTED").or_(page.get_by_text("No dead letters")).first).to_be_visible()
 
 
+def test_a_message_is_redriven_and_a_webhook_tested(screens: Screens, scene: Scene, api: Live) -> None:
+    """A refusal stays in the dialog, and the result of a test event stands beside its button."""
+    page = screens.open(f"incidents?tab=rejected&tenant={TENANT}")
+    page.get_by_role("button", name="What if applied?").first.click()
+    page.get_by_role("button", name="Redrive message").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_role("button", name="Redrive message").click()
+    expect(dialog.get_by_role("alert")).to_contain_text("STILL_NOT_APPLICABLE")
+    dialog.get_by_role("button", name="Keep as it is").click()
+
+    hook = {"url": "https://hooks.example.com", "filter": {"types": ["job.canceled"]}}
+    api.client(tenant=TENANT).post("/v1/webhooks", json=hook).raise_for_status()
+    page.get_by_role("button", name="Webhooks").click()
+    webhook = page.get_by_role("article").filter(has_text="hooks.example.com")
+    webhook.get_by_role("button", name="Test").click()
+    dialog.get_by_role("button", name="Test").click()
+    dialog.wait_for(state="detached")
+    expect(webhook.get_by_role("status")).to_contain_text("Not delivered: ")
+
+
 def test_a_form_submits_a_job(screens: Screens, scene: Scene) -> None:
     page = screens.open(f"submit?tenant={TENANT}&type=OCR")
     page.get_by_label("input_ref").fill("https://example.com/a.pdf")
