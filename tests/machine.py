@@ -20,14 +20,9 @@ import pytest
 
 from infra.checks import compiler
 from infra.package import environment
+from scripts.browsers import find_browser
 
 _ON_MAC = sys.platform == "darwin"
-_BROWSERS = (
-    *("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "microsoft-edge"),
-    "/Applications/Chromium.app/Contents/MacOS/Chromium",
-    "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome",
-    "/Applications/Microsoft Edge.app/Contents/MacOS/Microsoft Edge",
-)
 
 
 _REASON = "needs "
@@ -62,7 +57,7 @@ def _path_of_module(name: str) -> str | None:
 PROGRAMS = {
     "browser": Program(
         "Chromium, Chrome or Edge",
-        _which(*_BROWSERS),
+        find_browser,
         "brew install --cask chromium" if _ON_MAC else "apt-get install chromium",
     ),
     "bicep": Program("the Bicep compiler", compiler.find, compiler.INSTALL),

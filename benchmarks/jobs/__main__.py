@@ -3,7 +3,7 @@
 Parts: `counts` (requests, messages, episodes, executions and CPU a job), `floor` (the same work without LUCIUS),
 `latency` (one at a time, at 5 jobs a second, at saturation), `backlog` (jobs posted while no service runs), `growth`
 (beside jobs that wait; a job that grows old), `events` (how old they are at who waits for them), `gates` (ends and
-creations a second of one tenant with a quota).
+creations a second of one tenant with a quota), `dashboard` (paint, data and frames in a browser).
 Services answer at once. Each part starts stacks of its own.
 """
 
@@ -18,7 +18,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from benchmarks.jobs import counts, events, floor, gates, growth, latency, report
+from benchmarks.jobs import counts, dashboard, events, floor, gates, growth, latency, report
 from benchmarks.measured import RECORDED, machine, measured, write
 
 #: (quick, default, full)
@@ -35,6 +35,8 @@ _PAIRS = ((0, 2), (0, 20, 100), (0, 20, 100, 500))
 #: processes; ends that come together; creations
 _PROCESSES = ((1, 2), (1, 4, 10), (1, 4, 10))
 _ENDS = ((8,), (50, 300), (50, 300, 1_000))
+#: times that each page is opened
+_PAGES: _Sizes = (1, 5, 20)
 _CREATIONS: _Sizes = (8, 300, 1_000)
 
 
@@ -75,6 +77,10 @@ def _gates(size: int) -> dict[str, Any]:
     return {"call_ms": gates.DELAY_S * 1000, "rows": rows}
 
 
+def _dashboard(size: int) -> dict[str, Any]:
+    return dashboard.dashboard(_PAGES[size])
+
+
 PARTS: dict[str, Callable[[int], dict[str, Any]]] = {
     "counts": _counts,
     "floor": _floor,
@@ -83,6 +89,7 @@ PARTS: dict[str, Callable[[int], dict[str, Any]]] = {
     "growth": _growth,
     "events": _events,
     "gates": _gates,
+    "dashboard": _dashboard,
 }
 
 

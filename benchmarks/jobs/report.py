@@ -146,6 +146,18 @@ def gates(figures: dict[str, Any]) -> str:
     return text_table([*head[:-1], "a second without LUCIUS"], lines)
 
 
+def dashboard(figures: dict[str, Any]) -> str:
+    head = [f"each opened {figures['times']} times, without a cache", "paint ms p50", "max", "data ms p50", "max"]
+    head += ["files", "bytes"]
+    lines = [
+        [name, *one["paint_ms"].values(), *one["data_ms"].values(), one["files"], one["bytes"]]
+        for name, one in figures["views"].items()
+    ]
+    slowest, slow = max(figures["slowest_frame_ms"]), sum(figures["slow_frames"])
+    frames = f"{figures['rows']:,} rows scroll: slowest frame {slowest:.0f} ms, {slow} frames over the goal"
+    return f"{text_table(head, lines)}\n{frames}"
+
+
 TEXTS: dict[str, Callable[[dict[str, Any]], str]] = {
     "counts": counts,
     "floor": floor,
@@ -154,4 +166,5 @@ TEXTS: dict[str, Callable[[dict[str, Any]], str]] = {
     "growth": growth,
     "events": events,
     "gates": gates,
+    "dashboard": dashboard,
 }

@@ -136,6 +136,17 @@ def _events(figures: Figures) -> str:
     return markdown_table((head, *_SHARES), rows)
 
 
+def _dashboard(figures: Figures) -> str:
+    rows = [
+        (f"`#/{name}`", *map(_number, (*one["paint_ms"].values(), *one["data_ms"].values())))
+        for name, one in figures["views"].items()
+    ]
+    slowest = _number(max(figures["slowest_frame_ms"]))
+    rows.append((f"slowest frame while {figures['rows']:,} jobs scroll", "", slowest, "", ""))
+    head = f"each view opened {figures['times']} times; ms"
+    return markdown_table((head, "first paint p50", "at most", "its data p50", "at most"), rows)
+
+
 def _gates(store: str) -> Callable[[Figures], str]:
     """The rates of one tenant with a quota over a store, beside those before."""
 
@@ -205,6 +216,11 @@ def goals() -> str:
         ratios = external.get(name, {}).get("times_lucius") or [None, None, None]
         text = f"jobs/s over LUCIUS's in the same run, external worker, {name}: {most} at most"
         goal(text, ratios[1], partial(operator.ge, most))
+    views = found.get("dashboard", {}).get("views", {}).values()
+    paint = max((each["paint_ms"]["p50"] for each in views), default=None)
+    goal("first paint of a view of the dashboard, p50: under 1,000 ms", paint, lambda each: each < 1000)
+    frame = max(found.get("dashboard", {}).get("slowest_frame_ms", []), default=None)
+    goal("frame while 10,000 jobs scroll on the dashboard: 50 ms at most", frame, lambda each: each <= 50)
     for store, where in _STORES.items():
         _quota_goals(goal, found.get("gates", {}).get("rows", []), store, where)
     return markdown_table(("goal", "recorded", ""), rows)
@@ -261,6 +277,7 @@ PARTS = {
     "performance-backlog": _table("backlog", _backlog),
     "performance-growth": _table("growth", _growth),
     "performance-events": _table("events", _events),
+    "performance-dashboard": _table("dashboard", _dashboard),
     "performance-gates-azurite": _table("gates", _gates("azurite")),
     "performance-microsoft": _table("cpu", _microsoft, "microsoft.json"),
     "performance-peers": _table("peers", _peers, "peers.json"),

@@ -17,7 +17,7 @@ from benchmarks.peers import __main__ as peers
 from tests.running_stack import ROOT
 from tests.waiting import is_gone, wait_until
 
-PARTS = {"counts", "floor", "latency", "backlog", "growth", "events", "gates"}
+PARTS = {"counts", "floor", "latency", "backlog", "growth", "events", "gates", "dashboard"}
 
 
 def run(*words: str, timeout_s: float = 900) -> subprocess.CompletedProcess[str]:
@@ -56,9 +56,10 @@ def test_every_part_reports(tmp_path: Path) -> None:
     of_three = parts["counts"]["figures"]["jobs"][-1]
     assert 0 < of_three["app_cpu_ms_per_job"] < of_three["cpu_ms_per_job"]["host"]
     three = of_three["per_job"]
-    assert (three["table writes"], three["table reads"], three["directives"], three["replies"]) == (12, 0, 3, 6)
+    assert (three["table writes"], three["table reads"], three["directives"], three["replies"]) == (10, 0, 3, 6)
     assert parts["backlog"]["figures"]["failed"] == 0
     assert parts["events"]["figures"]["age_ms"]["p50"] > 0
+    assert parts["dashboard"]["figures"]["views"]["overview"]["files"] > 10
     rates = parts["gates"]["figures"]["rows"]
     assert len(rates) == 2 * 2 * 4  # stores, processes, loads
     assert {(row["late"], row["again"]) for row in rates} == {(0, 0)}
