@@ -43,9 +43,7 @@ async def _rejected_list(request: Request) -> func.HttpResponse:
         except ValueError:
             raise bad_cursor() from None
     tenant, day = request.caller.tenant_for(None), _date(request.http)
-    found, last = await list_rejected(
-        request.context(), day=day, tenant=tenant, after=position or None, limit=limit
-    )
+    found, last = await list_rejected(request.context(), day=day, tenant=tenant, after=position or None, limit=limit)
     lines = [RejectedLine.of(message) for message in found]
     return respond(request.http, RejectedPage(rejected=lines, next=cursor(last)))
 
