@@ -14,7 +14,7 @@ from shared.wiring import Wiring
 
 
 def blueprint(wiring: Wiring) -> df.Blueprint:
-    """The activities as a blueprint, over the app's own wiring."""
+    """Makes the blueprint of the activities over the app's wiring."""
     bp = df.Blueprint()
 
     @bp.function_name(durable_names.DISPATCH)
@@ -22,7 +22,7 @@ def blueprint(wiring: Wiring) -> df.Blueprint:
     @bp.durable_client_input(client_name="client")
     @limited(ACTIVITY_S)
     async def dispatch(request: dict, client) -> dict:  # type: ignore[no-untyped-def, type-arg]  # the worker's types
-        """Request: `{"job_id", "instance_id", "step_id"}`; a verdict."""
+        """Sends the directive of a step. Request: `{"job_id", "instance_id", "step_id"}`. Returns a verdict."""
         return (await dispatch_step(wiring.context(), wiring.orchestrations(client), **_plain(request))).to_json()
 
     @bp.function_name(durable_names.SETTLE)
@@ -30,7 +30,9 @@ def blueprint(wiring: Wiring) -> df.Blueprint:
     @bp.durable_client_input(client_name="client")
     @limited(ACTIVITY_S)
     async def settle(request: dict, client) -> dict:  # type: ignore[no-untyped-def, type-arg]
-        """Request: `{"job_id", "instance_id", "step_id", "attempt_no"}`; a verdict."""
+        """Settles an attempt whose wait has ended. Request: `{"job_id", "instance_id", "step_id", "attempt_no"}`.
+        Returns a verdict.
+        """
         return (await settle_step(wiring.context(), wiring.orchestrations(client), **_plain(request))).to_json()
 
     return bp

@@ -22,7 +22,9 @@ Yields = Generator[Any, Any, Any]
 @bp.function_name(durable_names.JOB)
 @bp.orchestration_trigger(context_name="context")
 def job(context: df.DurableOrchestrationContext) -> Yields:
-    """Input: `{"job_id", "steps": [step_id or [step_id, ...], ...]}`; the output is for people, not for truth."""
+    """Runs one job. Input: `{"job_id", "steps": [step_id or [step_id, ...], ...]}`. The output is for operators; the
+    app reads the ledger.
+    """
     plan = context.get_input()
     job_id = plan["job_id"]
     waits, index = Waits(context), 0
@@ -40,7 +42,7 @@ def job(context: df.DurableOrchestrationContext) -> Yields:
 @bp.function_name(durable_names.STEP)
 @bp.orchestration_trigger(context_name="context")
 def step(context: df.DurableOrchestrationContext) -> Yields:
-    """One step of a parallel group. Input: `{"job_id", "instance_id", "step_id"}`, the instance being the job's."""
+    """Runs one step of a parallel group. Input: `{"job_id", "instance_id", "step_id"}`, with the job's instance id."""
     request = context.get_input()
     waits = Waits(context)
     end = yield from run_step(context, waits, request["job_id"], request["instance_id"], request["step_id"])

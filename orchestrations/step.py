@@ -41,7 +41,7 @@ class Waits:
         self.look_no = 1
 
     def open(self, *names_: str) -> list[Any]:
-        """The tasks for the next look, and for those of the names that are still to be heard."""
+        """Returns the tasks for the next wake-up and for those of the names that have not been heard."""
         names = (*names_, durable_names.look(self.look_no))
         for name in names:
             if name not in self._tasks:
@@ -49,7 +49,7 @@ class Waits:
         return [self._tasks[name] for name in names if name not in self._heard]
 
     def hear(self, task: Any) -> str | None:
-        """Which name a winning task was for; None: it was a look."""
+        """Returns the name that a completed task was for. None: it was a wake-up."""
         name = next(name for name, known in self._tasks.items() if known is task)
         self._heard.add(name)
         if name == durable_names.look(self.look_no):

@@ -26,7 +26,7 @@ MAX_TIMER = timedelta(days=3)
 
 
 def ask(context: df.DurableOrchestrationContext, activity: str, request: dict[str, Any]) -> Yields:
-    """The activity's verdict. Raises what the activity raised, after the last try."""
+    """Calls an activity and returns its verdict. Raises what the activity raised, after the last try."""
     retries = df.RetryOptions(_RETRY_INTERVAL_MS, _TRIES)
     for asked in range(1, _MAX_ASKS + 1):
         try:
@@ -39,16 +39,16 @@ def ask(context: df.DurableOrchestrationContext, activity: str, request: dict[st
 
 
 def timer_at(context: df.DurableOrchestrationContext, due: datetime) -> Any:
-    """A timer that never fires before `due`. Every timer of the app is one."""
+    """Creates a timer that never fires before `due`. The app creates every timer by this function."""
     return context.create_timer(due + _EARLY)
 
 
 def wait_until(context: df.DurableOrchestrationContext, tasks: list[Any], until: datetime) -> Yields:
-    """The task that came first, or None when the time came first.
+    """Returns the task that completed first, or None if the time came first.
 
-    Each call has a timer of its own, cancelled in the same breath in which an event wins: a timer that is used
-    twice or left open keeps the orchestration Running. A time that is over by the engine's clock is waited for as if it
-    were now: the app whose clock is behind answers it again and again, once a second and not without a pause.
+    Each call has a timer of its own and cancels it as soon as an event wins: a timer that is reused or left open keeps
+    the orchestration Running. A time in the past by the engine's clock is replaced by the current time: an app whose
+    clock is behind requests it again once a second, and not in a busy loop.
     """
     now = context.current_utc_datetime
     timer = timer_at(context, min(max(until, now), now + MAX_TIMER))
@@ -60,6 +60,6 @@ def wait_until(context: df.DurableOrchestrationContext, tasks: list[Any], until:
 
 
 def decoded(payload: Any) -> dict[str, Any]:
-    """An event's payload: `raise_event` encodes it twice, so that it arrives as JSON text."""
+    """Decodes an event's payload: `raise_event` encodes it twice, so it arrives as JSON text."""
     value = json.loads(payload) if isinstance(payload, str) else payload
     return value if isinstance(value, dict) else {}

@@ -146,7 +146,7 @@ class AccessSettings:
 
     @property
     def sign_in(self) -> SignIn | None:
-        """Of the dashboard; None: its users bring a token, or need none."""
+        """Returns the dashboard's sign-in. None: its users enter a token, or need none."""
         if self.auth_mode == "none" or not self.dashboard_client_id:
             return None
         scope = self.dashboard_scope or f"{self.auth_audiences[0]}/.default"
@@ -154,5 +154,5 @@ class AccessSettings:
 
     @property
     def retention(self) -> Retention:
-        """Of results in the workspace."""
+        """Returns how long results stay in the workspace."""
         return Retention(self.workspace_uri, self.workspace_kept)

@@ -16,7 +16,7 @@ COMMIT_FILE = "BUILD_COMMIT"
 
 
 def commit(environ: Mapping[str, str], root: Path) -> str | None:
-    """From the setting LUCIUS_BUILD_COMMIT, else from the file; None: it was not written down."""
+    """Returns the commit from the setting LUCIUS_BUILD_COMMIT, or from the file. None: not recorded."""
     try:
         written = environ.get("LUCIUS_BUILD_COMMIT", "").strip() or (root / COMMIT_FILE).read_text("utf-8").strip()
     except OSError:
@@ -25,10 +25,10 @@ def commit(environ: Mapping[str, str], root: Path) -> str | None:
 
 
 def build_text(build_commit: str | None) -> str:
-    """`0.2.0, commit 1a2b3c4d5e6f`, or the version alone."""
+    """Returns `0.2.0, commit 1a2b3c4d5e6f`, or the version alone."""
     return f"{VERSION}, commit {build_commit[:12]}" if build_commit else VERSION
 
 
 def build_info(build_commit: str | None) -> Build:
-    """For health."""
+    """Returns the build for the health response."""
     return Build(version=VERSION, commit=build_commit, envelope=f"{SCHEMA_MAJOR}.x")

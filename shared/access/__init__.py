@@ -1,1 +1,1 @@
-"""Who may do what: callers, callback tokens, and which references a job may name."""
+"""Access rules: callers, callback tokens, and the references that a job may name."""

@@ -43,9 +43,10 @@ class Grant:
 
 
 def grant_of(record: Record, step: Step) -> Grant:
-    """The current attempt's; it outlives the lease by a result timeout, since a late RESULT is worth recording.
+    """Returns the grant of the current attempt. It is valid for a result timeout longer than the lease, since a late
+    RESULT is recorded.
 
-    Before the ACK it lives as long as the directive may wait on the bus: to the end of the job's total time.
+    Before the ACK it is valid until the end of the job's total time, as long as the directive may wait on the bus.
     """
     until = step.silent_until or step.updated_at
     if step.status is StepStatus.INITIATED:
@@ -61,7 +62,7 @@ def grant_of(record: Record, step: Step) -> Grant:
 
 
 def sign_token(grant: Grant, keys: Keys, *, deployment: str) -> str:
-    """The token; the same grant gives the same."""
+    """Signs a grant. The same grant gives the same token."""
     claims = {
         "job": grant.job_id,
         "step": grant.step_id,
@@ -74,7 +75,7 @@ def sign_token(grant: Grant, keys: Keys, *, deployment: str) -> str:
 
 
 def verify_token(token: str, keys: Keys, now: datetime, *, deployment: str) -> Grant:
-    """What the token grants. Raises ValueError with the reason, which reveals nothing of the keys."""
+    """Returns the grant of a token. Raises ValueError with the reason, which reveals nothing of the keys."""
     claims = verified_claims(_VERSION, token, keys, deployment=deployment)
     grant = Grant(
         job_id=claims["job"],
@@ -90,8 +91,9 @@ def verify_token(token: str, keys: Keys, now: datetime, *, deployment: str) -> G
 
 
 def sign_claims(version: str, claims: Mapping[str, Any], keys: Keys, *, deployment: str) -> str:
-    """The claims and their deployment under the first key; `version` keeps the kinds of tokens apart, and is signed
-    too."""
+    """Signs the claims and their deployment with the first key. `version` separates the kinds of tokens and is signed
+    too.
+    """
     kid, secret = keys[0]
     text = json.dumps({**claims, _DEPLOYMENT: deployment}, separators=(",", ":"), sort_keys=True).encode()
     head = f"{version}.{kid}.{_encode(text)}"
@@ -99,7 +101,8 @@ def sign_claims(version: str, claims: Mapping[str, Any], keys: Keys, *, deployme
 
 
 def verified_claims(version: str, token: str, keys: Keys, *, deployment: str) -> dict[str, Any]:
-    """What `sign_claims` of that version signed for that deployment; whether it still holds is the caller's to say.
+    """Returns the claims that `sign_claims` of that version signed for that deployment. The caller checks whether they
+    are still valid.
 
     Raises ValueError with the reason, which reveals nothing of the keys.
     """

@@ -1,6 +1,6 @@
-"""Who may do what (R24): a caller's scopes, its own tenant, and its roles over all tenants.
+"""The rights of a caller (R24): its scopes, its own tenant, and its roles over all tenants.
 
-Pure: `shared.adapters.callers` makes a `Caller` of a token, `triggers.http.routes` asks it before every handler.
+Pure: `shared.adapters.callers` makes a `Caller` of a token, and `triggers.http.routes` checks it before every handler.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _ALL_READ, _ALL_OPERATE = ":read", ":operate"
 
 @dataclass(frozen=True, kw_only=True)
 class Caller:
-    """Who sent a request."""
+    """The sender of a request."""
 
     #: who moves a job, as its events have it: kind and id, and the role where it may move every tenant's
     actor: str
@@ -59,15 +59,18 @@ class Caller:
             raise ScopeMissing(scope)
 
     def may_see(self, tenant_id: str | None) -> bool:
-        """Whether that tenant's jobs exist for this caller; tenants are compared normalised. None: of no tenant."""
+        """Returns whether that tenant's jobs exist for this caller. Tenants are compared normalised. None: of no
+        tenant.
+        """
         return self.sees_all or self._owns(tenant_id)
 
     def may_move(self, tenant_id: str | None) -> bool:
-        """Whether it may submit for that tenant and move its jobs; the same comparison."""
+        """Returns whether the caller may submit for that tenant and change its jobs. Tenants are compared normalised.
+        """
         return self.moves_all or self._owns(tenant_id)
 
     def tenant_for(self, named: str | None, *, moving: bool = False) -> str | None:
-        """Whose jobs are meant where the request names `named`; None: every tenant's. `moving`: to change them.
+        """Returns the tenant of a request that names `named`. None: all tenants. `moving`: the request changes jobs.
 
         Raises TenantForbidden.
         """
@@ -91,12 +94,12 @@ NOBODY = Caller(actor="nobody", scopes=frozenset(), tenant="")
 def caller_from_claims(
     claims: Mapping[str, Any], *, tenants: TenantRules, all_tenants_role: str, source_claim: str | None = None
 ) -> Caller:
-    """The caller of a token whose signature and times are right.
+    """Makes the caller of a token whose signature and times are valid.
 
-    Scopes stand in `scp`, `scope` (RFC 9068 2.2.3; both text, spaces between) or `roles` (a list); `orch:admin` and
-    the roles over all tenants, which are `all_tenants_role` with `:read` or `:operate`, in `roles` alone. Raises
-    TokenInvalid for a source that is no plain text; TenantMissing, but not for a caller with such a role: it then has
-    no tenant of its own.
+    Scopes are in `scp`, `scope` (RFC 9068 2.2.3; both text, separated by spaces) or `roles` (a list). `orch:admin` and
+    the roles over all tenants, `all_tenants_role` with `:read` or `:operate`, are accepted in `roles` only. Raises
+    TokenInvalid if the source is not plain text. Raises TenantMissing, except for a caller with a role over all
+    tenants: it then has no tenant of its own.
     """
     roles = words_of(claims.get("roles"))
     requested = (words_of(claims.get("scp")) | words_of(claims.get("scope"))) - _BY_ROLE_ONLY

@@ -48,7 +48,7 @@ class ReferencePolicy:
     workspace: Workspace | None = None
 
     def violation(self, uri: str) -> str | None:
-        """Why `uri` is not allowed; None if it is."""
+        """Returns why `uri` is not allowed. None: it is allowed."""
         if (wrong := _unsafe(uri, self.schemes)) is not None:
             return wrong
         parts = urlsplit(uri)
@@ -82,7 +82,7 @@ class Retention:
     kept: timedelta | None
 
     def end(self, uri: str, written_at: datetime) -> datetime | None:
-        """From when on it may be gone; None: it stays, or it lies elsewhere, where its owner decides."""
+        """Returns when the content may be deleted. None: it stays, or its owner decides."""
         if self.kept is None or not _lies_in(self.workspace_uri, uri):
             return None
         return written_at + self.kept

@@ -31,12 +31,12 @@ class Ticket:
 
     @property
     def caller(self) -> Caller:
-        """Of the whole of its maker, no more than a reader of one tenant."""
+        """Makes a caller that reads one tenant, and nothing else that the ticket's creator may do."""
         return Caller(actor=self.actor, scopes=frozenset({Scope.READ}), tenant=self.tenant)
 
 
 def ticket_for(caller: Caller, tenant: str, path: str, now: datetime) -> Ticket:
-    """It ends with the token of its caller, at the latest after a quarter of an hour; in whole seconds."""
+    """Makes a ticket. It ends with its caller's token, at most 15 minutes from now, in whole seconds."""
     until = now + MAX_LIFE
     # a token may be for longer than a datetime can say
     if caller.expires is not None and caller.expires < until.timestamp():

@@ -47,10 +47,10 @@ class TenantRules:
 
 
 def tenant_of(claims: Mapping[str, Any], rules: TenantRules) -> str:
-    """The normalised tenant of a token whose signature is right.
+    """Returns the normalised tenant of a token whose signature is valid.
 
-    Roles `tenant:NAME` and what is mapped come first, and must agree; the rules' claim counts where neither is there.
-    Raises TenantMissing where that names no tenant, or more than one.
+    Roles `tenant:NAME` and mapped values come first and must agree. The rules' claim applies if there are neither.
+    Raises TenantMissing if they name no tenant or more than one.
     """
     if "groups" in rules.mapped and _leaves_groups_out(claims):
         # a group that is not there might name another tenant than what is there
@@ -70,9 +70,9 @@ def tenant_of(claims: Mapping[str, Any], rules: TenantRules) -> str:
 
 
 def plain_tenant(claimed: object) -> str | None:
-    """Normalised; None for what is no tenant's name.
+    """Returns the normalised name. None: not a valid tenant name.
 
-    Only text that is its own compatibility form, so that no two spellings are one tenant.
+    Only text that equals its own compatibility form (NFKC) is accepted, so that no two spellings name one tenant.
     """
     plain = isinstance(claimed, str) and all(map(is_text, claimed)) and unicodedata.is_normalized("NFKC", claimed)
     tenant = normalise(str(claimed)) if plain else ""
@@ -80,22 +80,22 @@ def plain_tenant(claimed: object) -> str | None:
 
 
 def values_of(claimed: object) -> list[str]:
-    """A claim's text as one value, or the texts of its list."""
+    """Returns a claim's text as one value, or the texts of its list."""
     return [each for each in (claimed if isinstance(claimed, list) else [claimed]) if isinstance(each, str)]
 
 
 def words_of(claimed: object) -> frozenset[str]:
-    """The same, but of a text its words, as scopes are written (RFC 6749 3.3)."""
+    """Returns the words of a claim: of a text as scopes are written (RFC 6749 3.3), of a list its texts."""
     return frozenset(claimed.split(" ")) if isinstance(claimed, str) else frozenset(values_of(claimed))
 
 
 def public_client(id_: str) -> str | None:
-    """The name of the client of that id, if every user can use it."""
+    """Returns the name of the client with that id if every user can use it."""
     return _PUBLIC_CLIENTS.get(id_.strip().lower())
 
 
 def is_text(char: str) -> bool:
-    """Whether a character can be read, and cannot move what stands around it."""
+    """Returns whether a character is visible and cannot move the text around it."""
     return unicodedata.category(char) not in _NO_TEXT
 
 

@@ -1,4 +1,4 @@
-"""Where webhooks may go: whoever names an address chooses what the app's own network connects to (R86).
+"""The addresses that a webhook may have: a webhook's creator chooses what the app's network connects to (R86).
 
 Policy only: nothing is resolved or opened here. An entry of `LUCIUS_WEBHOOK_HOSTS` is `HOST:PORT` or `HOST:*` for every
 tenant, or `TENANT@HOST:PORT` or `TENANT@HOST:*` for one.
@@ -40,7 +40,7 @@ _INNER = tuple(
 
 
 def plain(address: _Address) -> _Address:
-    """The address that is reached in the end: of one that carries another, that one."""
+    """Returns the address that a connection reaches: of an address that carries another one, the other."""
     while isinstance(address, IPv6Address):
         if address.ipv4_mapped is not None:
             address = address.ipv4_mapped
@@ -57,7 +57,7 @@ def plain(address: _Address) -> _Address:
 
 
 def reachable(address: str) -> bool:
-    """Whether it is a public address of the internet. Raises ValueError if it is not an address."""
+    """Returns whether it is a public address of the internet. Raises ValueError if it is not an address."""
     at = plain(ip_address(address))
     # reserved: `is_global` is true of all that no registry gave away, and of IPv4 addresses in the obsolete ::/96
     return at.is_global and not (at.is_multicast or at.is_reserved or _is_inner(at))
@@ -115,7 +115,7 @@ class AddressPolicy:
         return target
 
     def lets(self, target: Target, address: str) -> bool:
-        """Whether the connection may go to this address, which the target's name was resolved to."""
+        """Returns whether the connection may use this address, to which the target's name was resolved."""
         return reachable(address) or (self._is_listed(target) and _allowed_if_listed(address))
 
     def _is_listed(self, target: Target) -> bool:
@@ -124,10 +124,9 @@ class AddressPolicy:
 
 
 def listed_host(entry: str) -> str:
-    """An entry of the list, `HOST`, `HOST:PORT` or `HOST:*`, with or without `TENANT@`, in its one spelling; without a
-    port it is 443.
+    """Normalises an entry of the list: `HOST`, `HOST:PORT` or `HOST:*`, with or without `TENANT@`. Default port: 443.
 
-    Raises ValueError for what is none.
+    Raises ValueError if it is not a valid entry.
     """
     # the last one: no host has it, a tenant may
     tenant, at, entry = entry.rpartition("@")
@@ -153,7 +152,7 @@ def _tenant(text: str) -> str:
 
 
 def spelled(host: str) -> str:
-    """A name or a literal address in its one spelling, without brackets."""
+    """Normalises a name or a literal address, without brackets."""
     return _literal(host) or host.lower()
 
 

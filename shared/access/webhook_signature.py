@@ -17,12 +17,12 @@ from shared.refusals import HookKeyGone
 
 
 def secrets_of(keys: Keys, hook: Hook, now: datetime, *, deployment: str) -> list[bytes]:
-    """The secrets that sign the hook's deliveries, newest first: 32 bytes each, of the configured `keys`.
+    """Returns the secrets that sign the webhook's deliveries, newest first: 32 bytes each, from the configured `keys`.
 
-    `deployment`: `LUCIUS_ENVIRONMENT`; another one that has the same keys has other secrets.
+    `deployment` is `LUCIUS_ENVIRONMENT`: deployments with the same keys have different secrets.
 
-    The one before the last rotation is among them until its time is over, or its key is gone.
-    Raises HookKeyGone where the key of the newest is not configured any more: a rotation takes the first key.
+    The secret before the last rotation is included until its time ends or its key is removed. Raises HookKeyGone if the
+    key of the newest is no longer configured: a rotation takes the first key.
     """
     by_id = dict(keys)
     if hook.secret.key_id not in by_id:
@@ -34,7 +34,7 @@ def secrets_of(keys: Keys, hook: Hook, now: datetime, *, deployment: str) -> lis
 
 
 def signed_headers(message_id: str, body: bytes, secrets: Sequence[bytes], now: datetime) -> dict[str, str]:
-    """`webhook-id`, `webhook-timestamp` in seconds, and `webhook-signature`: one `v1` of each secret."""
+    """Makes `webhook-id`, `webhook-timestamp` in seconds, and `webhook-signature`: one `v1` for each secret."""
     timestamp = str(int(now.timestamp()))
     content = b".".join((message_id.encode(), timestamp.encode(), body))
     macs = (base64.b64encode(hmac.digest(each, content, "sha256")).decode() for each in secrets)
@@ -46,7 +46,7 @@ def signed_headers(message_id: str, body: bytes, secrets: Sequence[bytes], now: 
 
 
 def shown(secret: bytes) -> str:
-    """As receivers' libraries take it: `whsec_` and base64."""
+    """Formats a secret as libraries of endpoints take it: `whsec_` and base64."""
     return f"whsec_{base64.b64encode(secret).decode()}"
 
 

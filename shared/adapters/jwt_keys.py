@@ -43,7 +43,9 @@ class JwtKeys:
         self._lock = asyncio.Lock()
 
     async def key(self, kid: str) -> PyJWK | None:
-        """None: the issuer has no such key. Raises KeysUnavailable where the issuer does not respond."""
+        """Returns the issuer's key. None: the issuer has no such key. Raises KeysUnavailable if the issuer does not
+        respond.
+        """
         if kid in self._keys and self._age() < REFRESH_S:
             return self._keys[kid]
         async with self._lock:

@@ -21,12 +21,12 @@ def load_registry(protocols: Path, topology: Path) -> Registry:
 
 
 def load_services(topology: Path) -> dict[str, str]:
-    """The step type of each service that has a subscription. Raises ProtocolError."""
+    """Loads the step type of each service that has a subscription. Raises ProtocolError."""
     return {service["name"]: service["stepType"] for service in _read(topology)["services"]}
 
 
 def load_schemas(protocols: Path) -> dict[str, Any]:
-    """Payload schemas by their path below the folder. Raises ProtocolError."""
+    """Loads the payload schemas by their path below the folder. Raises ProtocolError."""
     return {path.relative_to(protocols).as_posix(): _read(path) for path in protocols.glob("**/*.schema.json")}
 
 

@@ -58,7 +58,7 @@ class SystemLookups:
         self._places: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
 
     async def of(self, tenant: str, host: str, port: int) -> list[str]:
-        """The addresses of a name, as text. Raises OSError where it has none."""
+        """Resolves a name to its addresses, as text. Raises OSError if it has none."""
         if (places := self._places.get(tenant)) is None:
             places = self._places[tenant] = asyncio.Semaphore(LOOKUPS_OF_TENANT)
         await places.acquire()
@@ -110,7 +110,7 @@ class CheckedResolver(AbstractResolver):
         ]
 
     async def close(self) -> None:
-        """There is nothing to close."""
+        """Does nothing: there is no connection to close."""
 
 
 class Allowance:
@@ -156,11 +156,11 @@ class HttpWebhookSender:
         self._timeout = aiohttp.ClientTimeout(total=try_s)
 
     def check(self, url: str, *, tenant: str) -> None:
-        """What can be seen from the address alone. Raises HookUrlRefused."""
+        """Checks the address without resolving it. Raises HookUrlRefused."""
         self._policy.of(tenant).target(url)
 
     async def post(self, url: str, headers: Mapping[str, str], body: bytes, *, tenant: str = "") -> Answer:
-        """One try; what goes wrong stands in the answer, by its class alone."""
+        """Sends one request. A failure is in the result, by its class only."""
         began = time.monotonic()
         status: int | None = None
         error: str | None = None

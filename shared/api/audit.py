@@ -39,9 +39,9 @@ FORMAT = "lucius-audit/2"
 
 
 def bundle(record: Record, events: Sequence[Event], taken_at: datetime) -> dict[str, JsonValue]:
-    """`{"format", "taken_at", "job", "steps", "events", "digest"}`; `events` are all up to the job's head.
+    """Makes `{"format", "taken_at", "job", "steps", "events", "digest"}`. `events` are all events up to the job's head.
 
-    A column of JOB or STEP that has the value of every new row is left out, and no row has a lease, only its digest.
+    A column of JOB or STEP that has the value of every new row is left out. No row has a lease, only its digest.
     """
     whole = {
         "format": FORMAT,

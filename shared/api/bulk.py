@@ -144,7 +144,7 @@ def preview(tenant: str, action: str, found: Sequence[str], more: bool, shown: i
 
 
 def related_job(job_id: str, job: Job | None) -> RelatedJob:
-    """`job`: None where it is not there any more."""
+    """Makes a related job. `job` None: it no longer exists."""
     if job is None:
         return RelatedJob(jobId=job_id, status=None, error_code=None, redriven_by=None)
     return RelatedJob.of(job, jobId=job_id)

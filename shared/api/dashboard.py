@@ -196,7 +196,7 @@ class Routing(Response):
 def dashboard_metrics(
     overview: Overview, mark: SweepMark | None, dependencies: Mapping[str, DependencyState], lanes: int
 ) -> DashboardMetrics:
-    """The response of an overview; `lanes`: number of lanes."""
+    """Makes the response of an overview. `lanes`: number of lanes."""
     problems, of_all = problems_of(overview), overview.tenant is None
     worst = health_of(overview, problems)
     hour = sum(overview.minutes.values(), MinuteCounts())
@@ -226,7 +226,7 @@ def dashboard_metrics(
 
 
 def routing(tenant: str, doc_id: str | None, decision: LaneDecision, reply_prefix: str) -> Routing:
-    """The response of a decision for a tenant's document."""
+    """Makes the response of a lane decision for a tenant's document."""
     return Routing.of(
         decision,
         tenant=tenant,

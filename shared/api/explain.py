@@ -85,7 +85,7 @@ class Explanation(Response):
 
 
 def cite(event: Event) -> tuple[TableRow, ...]:
-    """The rows that its own step used, then those of its job; none where nothing changed its state.
+    """Returns the transition rows that the event's step used, then those of its job. Empty if no state changed.
 
     Raises LookupError or ValueError for a row that the tables do not have.
     """
@@ -123,11 +123,11 @@ def explain(
     standing: QueuePosition | None = None,
     missing: Sequence[tuple[str, Job | None]] | None = None,
 ) -> Explanation:
-    """What the job waits for and what each possible next occurrence would do.
+    """Explains what the job waits for and what each possible next occurrence would do.
 
-    `last` is its last transition's event; `directives_ahead` how many directives lie before its own on the bus,
-    `MAX_SHOWN` for any larger number, None where its own is not there or nobody looked. `standing` is its place in
-    line, None where it is in none; `missing` are the jobs that it waits for and that have not ended.
+    `last` is the event of its last transition. `directives_ahead` is the number of directives before its own on the
+    bus: `MAX_SHOWN` for any larger number, None if its own is not there or the lane was not checked. `standing` is its
+    queue position, None if it is in no queue. `missing` are the jobs that it depends on and that have not ended.
     """
     job = record.job
     step = next(iter(record.open_steps), None)

@@ -22,7 +22,7 @@ class TicketRequest(RequestBody):
 
     @property
     def job_id(self) -> str | None:
-        """Of the job whose stream it is; None: it is a feed's."""
+        """Returns the id of the job whose stream it is. None: the stream of a feed."""
         parts = self.path.split("/")
         return parts[3] if parts[2] == "jobs" else None
 

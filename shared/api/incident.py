@@ -98,12 +98,12 @@ class IncidentPage(Response):
 
 
 def incident(row: core.Incident) -> Incident:
-    """A line of a list."""
+    """Makes an item of a list."""
     return Incident.of(row, **_members(row))
 
 
 def incident_detail(row: core.Incident, log: Sequence[core.IncidentEntry]) -> IncidentDetail:
-    """One incident with its log."""
+    """Makes one incident with its log."""
     return IncidentDetail.of(row, **_members(row), log=[IncidentLogEntry.of(entry) for entry in log])
 
 

@@ -326,7 +326,9 @@ def _links(job_id: str) -> dict[str, str]:
 
 
 def job_response(record: Record, retention: Retention, as_of: EventRow | None = None) -> Job:
-    """The job with its steps; `as_of` is the event after which it was like this, where that was asked for."""
+    """Makes the response of a job with its steps. `as_of` is the event whose state is shown, if the caller requested
+    one.
+    """
     past: dict[str, Any] = {} if as_of is None else {"as_of": event_response(as_of)}
     return Job.of(
         record.job,
@@ -356,7 +358,7 @@ def event_response(event: EventRow) -> Event:
 
 
 def job_line(row: ListRow, *, status: JobStatus, current_step_id: str | None, seq: int) -> JobLine:
-    """A line of a list, from a LIST row; `seq` is the event that status and step are as of."""
+    """Makes an item of a list from a LIST row. `seq` is the event of its status and step."""
     return JobLine.of(
         row,
         jobId=row.job_id,
@@ -368,7 +370,7 @@ def job_line(row: ListRow, *, status: JobStatus, current_step_id: str | None, se
 
 
 def dead_letter(record: Record) -> DeadLetter:
-    """A dead letter: the failed step and its error."""
+    """Makes a dead letter: the failed step and its error."""
     job = record.job
     failed = next((step for step in record.steps if step.status is StepStatus.FAILED_FINAL), None)
     return DeadLetter.of(
@@ -388,7 +390,7 @@ def callback_outcome(
     token: str | None = None,
     token_end: datetime | None = None,
 ) -> CallbackOutcome:
-    """What came of a service's callback; the token is a fresh one, as long as the attempt goes on."""
+    """Makes the response to a service's callback. The token is a new one while the attempt continues."""
     fresh: dict[str, Any] = {} if token is None else {"token": token, "token_expires_at": token_end}
     outcome: Literal["APPLIED", "IGNORED"] = "APPLIED" if applied else "IGNORED"
     return CallbackOutcome(outcome=outcome, why=reason_code, job_status=record.job.status, **fresh)

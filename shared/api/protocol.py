@@ -76,7 +76,7 @@ class SchemaPage(Response):
 
 
 def protocol_response(protocol: registry.Protocol) -> Protocol:
-    """The definition, with the JSON Schema of each step's payload; what is at its default is left out."""
+    """Makes the definition with the JSON Schema of each step's payload. Defaults are left out."""
     shown = protocol.definition.model_dump(mode="json", exclude_none=True, exclude_defaults=True)
     for step in shown["steps"]:
         if (schema := protocol.schemas.get(step["step_id"])) is not None:

@@ -234,7 +234,7 @@ class QuotaLogPage(Response):
 def quota(
     admission: AdmissionState, directory: Directory, state: GateState, now: datetime, oldest: QueuedJob | None
 ) -> Quota:
-    """A gate as it stands; `oldest` is the first in its lines."""
+    """Makes the quota's state. `oldest` is the first job of its waiting queues."""
     gate, of_all = state.gate, state.gate.tenant == EVERY
     rule = directory.find_rule(state)
     credit = rate.accrue(state, rule, now).credit if rate.find_rate(state, rule, now) is not None else None
@@ -290,7 +290,7 @@ def quota_over_all(
 
 
 def etag_of(state: GateState) -> str:
-    """Of rule, hold and throttle: 128 bits in hex in quotes, as every ETag of this API."""
+    """Returns the ETag of limits, hold and throttle: 128 bits in hex, in quotes, as every ETag of this API."""
     return f'"{state.rule_seq:032x}"'
 
 

@@ -79,7 +79,7 @@ class RuleChange(RequestBody):
     one with defaults."""
 
     def patch(self) -> dict[str, Any]:
-        """The members of the rule that were sent."""
+        """Returns the members of the limits that the caller sent."""
         found = {name: getattr(self, name) for name in self.model_fields_set - {"reason"}}
         if self.breaker is not None:
             found["breaker"] = {name: getattr(self.breaker, name) for name in self.breaker.model_fields_set}

@@ -172,9 +172,9 @@ _PLAIN = (EventType.ATTEMPT_RECORDED, EventType.ACK, EventType.RESULT)
 
 
 def receipt(record: Record, events: Sequence[Event], now: datetime) -> Receipt:
-    """Where the job's time went, per step and in sum; of a living job, up to `now`.
+    """Sums up where the job's time went, by step and in total. A job that has not ended is summed up to `now`.
 
-    `events` are all of the job's. Steps of a parallel group spend the same hours each.
+    `events` are all events of the job. Steps of a parallel group each count the hours that they share.
     """
     end = record.job.completed_at or now
     spent = {step.step_id: dict.fromkeys(PARTS, 0.0) for step in record.steps}
@@ -211,13 +211,13 @@ def receipt(record: Record, events: Sequence[Event], now: datetime) -> Receipt:
 
 
 def operations(record: Record, events: Sequence[Event]) -> Operations:
-    """How many directives, replies, requests to the tables and episodes the job cost, each with the bound of a job
-    without faults.
+    """Counts the directives, replies, table requests and episodes of the job, each with the bound of a job without
+    faults.
 
-    Counted is what left a row: committed transactions (not the sweeper's own `check_at`), replies with an EVENT row (a
-    heartbeat that moved no lease leaves none), directives that the bus took at the first call (the bus drops a second
-    one with the same message id). Reads and episodes leave none: those that the events needed are counted. `beyond` has
-    the events that a job without faults does not have.
+    The counts come from rows: committed transactions (without the sweeper's own `check_at`), replies with an EVENT row
+    (a heartbeat that renewed no lease leaves none), directives that the bus accepted at the first call (the bus drops a
+    second one with the same message id). Reads and episodes leave no row: the number that the events needed is counted.
+    `beyond` has the events that a job without faults does not have.
     """
     steps = sum(not step.carried for step in record.steps)
     seen = Counter(event.type for event in events)
@@ -262,7 +262,7 @@ def _by_result(event: Event) -> bool:
 
 
 def add_up(receipts: Sequence[Receipt]) -> dict[str, Any]:
-    """The sums of ReceiptSums: jobs by status, seconds by part, attempts, and operations."""
+    """Makes the sums of ReceiptSums: jobs by status, seconds by part, attempts, and operations."""
     beyond: Counter[str] = Counter()
     for each in receipts:
         beyond.update(each.operations.beyond)
@@ -286,7 +286,7 @@ def add_up(receipts: Sequence[Receipt]) -> dict[str, Any]:
 
 
 def grouped(receipts: Iterable[tuple[str, Receipt]]) -> dict[str, ReceiptGroup]:
-    """The sums of ReceiptGroup, by the key of each receipt."""
+    """Makes the sums of ReceiptGroup, by the key of each receipt."""
     by_key: dict[str, list[Receipt]] = {}
     for key, each in receipts:
         by_key.setdefault(key, []).append(each)

@@ -20,7 +20,9 @@ class Response(BaseModel):
 
     @classmethod
     def of(cls, row: object, /, **members: Any) -> Self:
-        """The response with what it declares of `row`, and `members` for what `row` does not have under that name."""
+        """Makes the response from the fields of `row`, and from `members` for fields that `row` does not have under
+        that name.
+        """
         optional = {name for name, field in cls.model_fields.items() if not field.is_required()}
         named = {name: getattr(row, name) for name in cls.model_fields.keys() - members.keys() - optional}
         return cls(**named, **members)
@@ -121,7 +123,7 @@ class Problem(Response):
 
 
 def whole(value: Any) -> Any:
-    """`2.0` is a whole number in JSON Schema."""
+    """Converts `2.0` to an integer, as JSON Schema does."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 

@@ -83,7 +83,9 @@ def usage_sum(used: Sum) -> UsageSum:
 
 
 def seen_source(row: SourceRow, tenant: str, admission: AdmissionState | None, now: datetime) -> SeenSource:
-    """`admission`: that of the tenant; None: it has none, so its sources are not counted."""
+    """Returns the source as it is counted. `admission`: the tenant's admission state. None: the tenant has none, so its
+    sources are not counted.
+    """
     row = replace(row, last_at=max(row.first_at, row.last_at))
     gate = Gate(GateKind.SOURCE, tenant, row.name)
     state = admission.gates.get(gate.id) if admission is not None else None

@@ -28,7 +28,7 @@ class QuotaWait(Response):
 
 
 def quota_wait(verdict: GateVerdict, expected_at: datetime | None) -> QuotaWait:
-    """The parts of `wait_reason`."""
+    """Returns the parts of `wait_reason`."""
     starts = f"after {_starts_after(verdict)}"
     if expected_at is not None and verdict.blocked_by is not BlockReason.HELD:
         starts = f"{starts}, estimated at {iso(expected_at)}"
@@ -36,13 +36,13 @@ def quota_wait(verdict: GateVerdict, expected_at: datetime | None) -> QuotaWait:
 
 
 def wait_reason(wait: QuotaWait, position: int | None) -> str:
-    """The cause, the job's position in the waiting queue, and the condition that starts the job."""
+    """Returns the cause, the job's position in the waiting queue, and the condition that starts the job."""
     place = position if position is not None else f"over {MAX_POSITION:,}"
     return f"{wait.cause}; position {place}; starts {wait.starts}"
 
 
 def iso(instant: datetime | None) -> str | None:
-    """`2026-01-27T10:02:00Z`; None for None."""
+    """Formats a time: `2026-01-27T10:02:00Z`. None for None."""
     return instant.isoformat(timespec="seconds").replace("+00:00", "Z") if instant else None
 
 

@@ -108,7 +108,7 @@ class HookChange(RequestBody):
         return self
 
     def changes(self) -> dict[str, Any]:
-        """The members that were sent."""
+        """Returns the members that the caller sent."""
         return {name: getattr(self, name) for name in self.model_fields_set}
 
 
@@ -283,22 +283,22 @@ class HookLog(Response):
 
 
 def hook(row: core.Hook) -> Hook:
-    """A line of a list."""
+    """Makes an item of a list."""
     return Hook.of(row, **_members(row))
 
 
 def hook_detail(row: core.Hook, oldest_pending_at: datetime | None) -> HookDetail:
-    """One webhook."""
+    """Makes one webhook."""
     return HookDetail.of(row, **_members(row), oldest_pending_at=oldest_pending_at)
 
 
 def hook_secret(row: core.Hook, secret: bytes) -> HookSecret:
-    """One whose secret was made just now."""
+    """Makes a webhook with its new secret."""
     return HookSecret.of(row, **_members(row), secret=shown(secret))
 
 
 def default_secret(row: core.Hook, secrets: Sequence[bytes]) -> DefaultSecret:
-    """Of the hook `default`; `secrets`: those that sign now, newest first."""
+    """Makes the secrets of the webhook `default`. `secrets`: the current ones, newest first."""
     previous = shown(secrets[1]) if len(secrets) > 1 else None
     return DefaultSecret(
         secret=shown(secrets[0]),

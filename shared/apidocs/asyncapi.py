@@ -1,4 +1,4 @@
-"""The AsyncAPI 3 document of the bus: channels, messages and who sends them.
+"""The AsyncAPI 3 document of the bus: channels, messages and senders.
 
 Made from the models of the messages and the names of the topics.
 """
@@ -67,7 +67,7 @@ class BusNames:
 
 
 def document(names: BusNames) -> JsonObject:
-    """AsyncAPI 3.0.0, from LUCIUS's side: it sends directives and receives replies."""
+    """Makes the AsyncAPI 3.0.0 document from LUCIUS's side: it sends directives and receives replies."""
     replies = ["ack", "heartbeat", "result", "legacyAck", "legacyResult"]
     return {
         "asyncapi": "3.0.0",

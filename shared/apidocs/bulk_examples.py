@@ -14,7 +14,7 @@ _OTHER = "job_0d3a9b5e4f7c8a2d1e0f9b8c7a656f1c"
 
 
 def by_model(job_id: str) -> JsonObject:
-    """An example for each answer about bulks and dependencies, by the name of its model."""
+    """Returns an example for each response about bulk operations and dependencies, by the name of its model."""
     bulk = Bulk(
         bulk_id="bulk_82304918799990f3a5b7c9d1e2f40",
         tenant="tenant_a",

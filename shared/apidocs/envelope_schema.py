@@ -1,7 +1,7 @@
-"""JSON Schema of an envelope beyond its model: references by their schemes, the payload by its protocol.
+"""The JSON Schema of a job request beyond its model: references by their schemes, the payload by its protocol.
 
-The app's own checks decide (`shared.operations.jobs.create_job`); these are the same, for people who write requests.
-Which hosts are allowed is not stated here, since every caller may read it.
+The app's own checks decide (`shared.operations.jobs.create_job`). This schema states the same for authors of requests.
+It does not state the allowed hosts, since every caller may read it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ ENVELOPE = ("Envelope", "EnvelopeRules")
 
 
 def components(registry: Registry, schemes: Collection[str], at: str = "#/components/schemas/") -> JsonObject:
-    """The schemas of an envelope and of all that it names, by name; `at` is where they will stand."""
+    """Returns the schemas of a job request and of all that it names, by name. `at` is their place in the document."""
     found = schemas([(Envelope, "write")], ref_template=f"{at}{{model}}")
     found.pop("Reference")
     for name in ("input_ref", "output_ref"):
@@ -39,14 +39,14 @@ def components(registry: Registry, schemes: Collection[str], at: str = "#/compon
 
 
 def document(registry: Registry, schemes: Collection[str]) -> JsonObject:
-    """All of it as one JSON Schema."""
+    """Returns all of it as one JSON Schema."""
     at = "#/$defs/"
     whole = {"$schema": DIALECT, "title": "Envelope", "allOf": [{"$ref": f"{at}{name}"} for name in ENVELOPE]}
     return whole | {"$defs": components(registry, schemes, at)}
 
 
 def step_schemas(registry: Registry) -> dict[str, JsonObject]:
-    """The payload schemas of all steps by name, for example `steps-ocr` of `steps/ocr.schema.json`."""
+    """Returns the payload schemas of all steps by name, for example `steps-ocr` of `steps/ocr.schema.json`."""
     return {
         _name(protocol, step.step_id): dict(protocol.schemas[step.step_id])
         for protocol in registry

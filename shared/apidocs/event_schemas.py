@@ -59,12 +59,14 @@ _BY_CALLERS = (PublicType.INCIDENT_RESOLVED, PublicType.QUOTA_CHANGED, PublicTyp
 
 @cache
 def documents() -> dict[str, JsonObject]:
-    """Each a whole JSON Schema with its example, by type. They are made once (about 60 ms); do not change them."""
+    """Returns a whole JSON Schema with its example for each event type. They are made once (about 60 ms); do not change
+    them.
+    """
     return {type_.value: _document(type_) for type_ in PublicType}
 
 
 def example(type_: PublicType) -> JsonObject:
-    """An event as the feed has it."""
+    """Returns an event as the feed has it."""
     payload, is_of_step = PAYLOADS[type_][1], type_ in OF_STEPS
     provenance: JsonObject = {"actor": "user:1" if type_ in _BY_CALLERS else "system"}
     match _subject(type_):

@@ -126,7 +126,7 @@ class _Story:
 
 @lru_cache(maxsize=1)
 def by_model() -> JsonObject:
-    """An example for each answer, by the name of its model."""
+    """Returns an example for each response, by the name of its model."""
     story = _planned()
     created = story.record
     story.occurs(0.4, f"dispatch:{JOB_ID}:ocr:1", "system", "dispatch", RecordAttempt("ocr", _LEASE_ID))

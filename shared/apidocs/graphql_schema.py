@@ -46,7 +46,9 @@ def root_field(
     model: type[BaseModel] | None = None,
     description: str | None = None,
 ) -> RootField:
-    """The field of a route: a parameter of its path is `id`, headers and those of `without` are left out."""
+    """Makes the field of a route. A parameter of its path is `id`; headers and the parameters in `without` are left
+    out.
+    """
     found = model or route.responses[200]
     assert isinstance(found, type)
     assert issubclass(found, BaseModel)
@@ -61,7 +63,7 @@ def root_field(
 
 
 def text(queries: Sequence[RootField], subscriptions: Sequence[RootField]) -> str:
-    """The schema in the schema definition language (GraphQL 3)."""
+    """Returns the schema in the schema definition language (GraphQL 3)."""
     models = [(each.model, "read") for each in (*queries, *subscriptions)]
     components = schemas(models, f"{_REF}{{model}}")  # type: ignore[arg-type]
     parts = [

@@ -67,7 +67,7 @@ HEADERS: JsonObject = {
 
 
 def of(route: Route, status: int) -> JsonObject:
-    """The headers of one answer of a route."""
+    """Returns the headers of one response of a route."""
     names = ["X-Correlation-Id", "Cache-Control"]
     if route.method == "GET" and status in (200, 304):
         names.append("PageETag" if route.streams else "ETag")

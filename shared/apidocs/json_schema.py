@@ -40,7 +40,7 @@ def schemas(
     models: Sequence[tuple[type[BaseModel], Literal["read", "write"]]],
     ref_template: str = "#/components/schemas/{model}",
 ) -> JsonObject:
-    """The schema of every model and of those that it names, by model name."""
+    """Returns the schema of every model, and of the models that they name, by model name."""
     modes: dict[str, JsonSchemaMode] = {"read": "serialization", "write": "validation"}
     by_model, whole = models_json_schema(
         [(model, modes[way]) for model, way in models], ref_template=ref_template, schema_generator=_Plain
@@ -57,15 +57,16 @@ def dumped(model: BaseModel) -> JsonObject:
 
 
 def schema(model: type[BaseModel], way: Way) -> JsonObject:
-    """One model's schema, whole."""
+    """Returns the whole schema of one model."""
     mode: JsonSchemaMode = "serialization" if way == "read" else "validation"
     return model.model_json_schema(mode=mode, schema_generator=_Plain)
 
 
 def inlined(type_: Any) -> JsonObject:
-    """The schema of a TypedDict or of an annotated type, with each definition in the place of its `$ref`.
+    """Returns the schema of a TypedDict or of an annotated type, with each definition in the place of its `$ref`.
 
-    Docstrings of classes are no descriptions. The description of an object or a choice comes first, others last.
+    Docstrings of classes are not used as descriptions. The description of an object or a choice comes first, others
+    last.
     """
     whole = TypeAdapter(type_).json_schema(schema_generator=_Unsorted)
     whole.pop("description", None)

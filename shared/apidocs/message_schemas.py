@@ -32,7 +32,7 @@ def directive() -> JsonObject:
 
 
 def reply(kind: ReplyType) -> JsonObject:
-    """A reply of one kind, as a service of today sends it."""
+    """Returns a reply of one kind, as a current service sends it."""
     document = schema(Reply, "write")
     without = _WORK_ONLY if kind == "RESULT" else _RESULT_ONLY
     document["properties"] = {name: each for name, each in document["properties"].items() if name not in without}
@@ -47,7 +47,7 @@ def reply(kind: ReplyType) -> JsonObject:
 
 
 def legacy_ack() -> JsonObject:
-    """The older form of an ACK: no `type`, and `status` ACKED."""
+    """Returns the older form of an ACK: no `type`, and `status` ACKED."""
     document = reply("ACK")
     del document["properties"]["type"]
     document["properties"]["status"] = {"const": "ACKED"}
@@ -56,7 +56,7 @@ def legacy_ack() -> JsonObject:
 
 
 def legacy_result() -> JsonObject:
-    """The older form of a failed RESULT: no `type`, `status` FAILED and a `failure_class`."""
+    """Returns the older form of a failed RESULT: no `type`, `status` FAILED and a `failure_class`."""
     document = reply("RESULT")
     document["properties"]["status"] = {"const": "FAILED"}
     document["properties"]["failure_class"] = {
@@ -69,7 +69,7 @@ def legacy_result() -> JsonObject:
 
 
 def callback(kind: ReplyType) -> JsonObject:
-    """The body of a callback: the reply, of which the token knows the identity already."""
+    """Returns the body of a callback: the reply without the identity, which the token has."""
     document = deepcopy(reply(kind))
     document["required"] = ["status"] if kind == "RESULT" else []
     if kind == "RESULT":
@@ -83,7 +83,7 @@ def callback(kind: ReplyType) -> JsonObject:
 
 
 def documents() -> dict[str, JsonObject]:
-    """Every message and the envelope, each a whole JSON Schema, by name."""
+    """Returns every message and the job request, each a whole JSON Schema, by name."""
     whole: dict[str, JsonObject] = {
         "envelope": schema(Envelope, "write"),
         "directive": directive(),

@@ -89,8 +89,8 @@ def document(
     server: str,
     build: str | None = None,
 ) -> JsonObject:
-    """`schemes` are the allowed URI schemes of references; `server` is the URL of the API; `build` is shown with the
-    version.
+    """Makes the OpenAPI document. `schemes` are the allowed URI schemes of references; `server` is the URL of the API;
+    `build` is shown with the version.
     """
     routes = list(routes)
     known = [protocol_response(protocol).model_dump(mode="json", exclude_unset=True) for protocol in registry][:1]

@@ -112,7 +112,7 @@ class Route:
 
     @property
     def moves(self) -> bool:
-        """Whether its caller must be one that may move the jobs which it reads (R24)."""
+        """Returns whether its caller must be allowed to change the jobs that it reads (R24)."""
         return self.method != "GET" and not self.only_reads
 
     @property

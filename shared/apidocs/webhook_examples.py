@@ -26,7 +26,9 @@ _KEYS = (("example", bytes(32)),)
 
 
 def by_model(job_id: str) -> JsonObject:
-    """An example for each answer about a webhook, by the name of its model: `job_id` has failed, and that waits."""
+    """Returns an example for each response about a webhook, by the name of its model: `job_id` has failed, and its
+    delivery waits.
+    """
     made, entry = logged(
         Hook(
             id=_ID,

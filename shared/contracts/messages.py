@@ -238,7 +238,7 @@ class Reply(BaseModel):
 
     @property
     def content(self) -> dict[str, Any] | None:
-        """What a RESULT carries beside its status and `result_ref`, as JSON; None: nothing."""
+        """Returns what a RESULT has beside its status and `result_ref`, as JSON. None: nothing."""
         given = {name: getattr(self, name) for name in RESULT_CONTENT}
         if self.output_ref is not None:
             given["output_ref"] = self.output_ref.model_dump()

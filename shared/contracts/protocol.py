@@ -34,7 +34,7 @@ class Backoffs(BaseModel):
 
 
 class StepDefinition(BaseModel):
-    """One step: who does it and with what parameters. A timing that is not named comes from the settings."""
+    """One step: its service and its parameters. The settings give a timing that the step does not name."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -77,7 +77,7 @@ class ProtocolDefinition(BaseModel):
     parallel: tuple[Annotated[tuple[str, ...], Field(min_length=2, max_length=MAX_GROUP)], ...] = ()
 
     def group_of(self, step_id: str) -> int | None:
-        """The number of the step's group, from 0; None: it runs alone."""
+        """Returns the number of the step's group, from 0. None: it runs alone."""
         return next((number for number, group in enumerate(self.parallel) if step_id in group), None)
 
     @model_validator(mode="after")

@@ -16,9 +16,10 @@ _REST = r"(?:[/?#][^\x00-\x20\x7f\\]*)?"
 
 
 def uri_pattern(schemes: Iterable[str]) -> str:
-    """A regular expression, in the grammar that ECMA 262 and Python share, of URIs with these schemes and any host.
+    """Returns a regular expression, in the grammar that ECMA 262 and Python share, of URIs with these schemes and any
+    host.
 
-    `shared.access.references` decides; it also takes schemes and hosts in capitals, and IPv6 addresses.
+    `shared.access.references` decides; it also accepts schemes and hosts in capitals, and IPv6 addresses.
     """
     plain = "|".join(sorted(set(schemes) - {"abfss"}))
     ways = [f"(?:{plain})://"] if plain else []

@@ -25,9 +25,9 @@ _UNORDERED = re.compile("[\ud800-\U0010ffff]")
 
 
 def jcs(value: Any) -> bytes:
-    """The canonical JSON of RFC 8785, which histories are hashed by; an integer past 2^53 counts as a double.
+    """Encodes canonical JSON (RFC 8785), over which histories are hashed. An integer past 2^53 counts as a double.
 
-    Raises ValueError for what JSON has not.
+    Raises ValueError for a value that JSON does not have.
     """
     try:
         text = _ENCODER.encode(_plain(value))
@@ -39,7 +39,7 @@ def jcs(value: Any) -> bytes:
 
 
 def jcs_digest(value: Any) -> str:
-    """SHA-256 of `jcs`, in hex."""
+    """Returns the SHA-256 of `jcs`, in hex."""
     return hashlib.sha256(jcs(value)).hexdigest()
 
 
@@ -84,12 +84,14 @@ def _with_doubles(value: Any) -> Any:
 
 
 def canonical_json(value: Any) -> str:
-    """The text whose digest makes two requests one: keys sorted, `1.0` as `1`, nulls in objects omitted."""
+    """Encodes the text whose digest decides whether two requests are the same: keys sorted, `1.0` as `1`, nulls in
+    objects omitted.
+    """
     return json.dumps(_canonical(value), sort_keys=True, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 
 
 def digest(text: str) -> str:
-    """SHA-256 of the UTF-8 bytes, in hex."""
+    """Returns the SHA-256 of the UTF-8 bytes, in hex."""
     return hashlib.sha256(text.encode("utf-8")).hexdigest()
 
 
@@ -105,7 +107,7 @@ def _canonical(value: Any) -> Any:
 
 @lru_cache(maxsize=10_000)
 def encode_key(text: str) -> str:
-    """`text` as a key: every other character becomes `=XX` for each of its UTF-8 bytes."""
+    """Encodes `text` as a key: every other character becomes `=XX` for each of its UTF-8 bytes."""
     return "".join(
         char if _PLAIN.match(char) else "".join(f"={byte:02X}" for byte in char.encode("utf-8")) for char in text
     )

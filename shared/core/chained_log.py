@@ -27,7 +27,7 @@ class Entry:
 
 
 def chained(values: Mapping[str, Any], *, seq: int, prev_hash: str) -> dict[str, Any]:
-    """The columns of the entry after number `seq`, whose hash is `prev_hash`; of the first one 0 and nothing.
+    """Makes the columns of the entry after number `seq` with hash `prev_hash`. For the first entry these are 0 and "".
 
     `values`: every other column but the hash.
     """
@@ -36,7 +36,7 @@ def chained(values: Mapping[str, Any], *, seq: int, prev_hash: str) -> dict[str,
 
 
 def entry_hash(values: Mapping[str, Any]) -> str:
-    """The chain link: SHA-256 over the canonical JSON (RFC 8785) of every field but `hash`."""
+    """Returns the chain link: SHA-256 over the canonical JSON (RFC 8785) of every field but `hash`."""
     plain = {name: value for name, value in values.items() if name != "hash"}
     plain["at"] = values["at"].astimezone(UTC).isoformat(timespec="microseconds")
     return jcs_digest(plain)

@@ -60,7 +60,7 @@ def parse_instant(name: str, value: Any) -> datetime:
 
 
 def parse_label(name: str, value: Any) -> tuple[str, str]:
-    """A label and its value. Raises FilterInvalid."""
+    """Parses a label and its value. Raises FilterInvalid."""
     key, colon, expected = _text(name, value).partition(":")
     if not key or not colon:
         raise FilterInvalid(name, "label must be key:value")
@@ -127,24 +127,27 @@ class JobFilter:
 
     @property
     def matches_every_row(self) -> bool:
-        """What rows are found by is filter enough."""
+        """Returns whether the rows' keys decide the filter completely."""
         return has_only(self, "tenant_id", "since", "until", "idempotency_key", "correlation_id")
 
     @property
     def is_keyed(self) -> bool:
-        """It names a key that leads to few jobs."""
+        """Returns whether it names a key that leads to few jobs."""
         return self.idempotency_key is not None or self.correlation_id is not None
 
     @property
     def needs_ledger(self) -> bool:
-        """The list of jobs may not know yet in which of these states a living job is."""
+        """Returns whether the ledger must be read: the list of jobs may not know yet which of these states a job has.
+        """
         return self.statuses is not None and bool(self.statuses & _LIVING)
 
     def has_status(self, status: JobStatus) -> bool:
         return self.statuses is None or status in self.statuses
 
     def may_match(self, status: JobStatus, request_type: str, labels: Mapping[str, str]) -> bool:
-        """As far as a row of a list shows; where the filter `needs_ledger`, a living job may be in another state."""
+        """Returns whether a row of a list may match. If the filter `needs_ledger`, a job that has not ended may be in
+        another state.
+        """
         return (
             (self.has_status(status) or (self.needs_ledger and status in _LIVING))
             and (self.request_type is None or request_type == self.request_type)
@@ -152,7 +155,7 @@ class JobFilter:
         )
 
     def has_time(self, created_at: datetime) -> bool:
-        """Whether a job that was created then is within `since` and `until`."""
+        """Returns whether a job that was created then is within `since` and `until`."""
         return (self.since is None or created_at >= self.since) and (self.until is None or created_at < self.until)
 
 
@@ -176,7 +179,7 @@ class IncidentFilter:
     until: datetime | None = _parameter(_INSTANT, "Opened before this timestamp.")
 
     def matches(self, incident: Incident) -> bool:
-        """But for tenant and time, by which rows are found."""
+        """Returns whether the job matches, except tenant and time, which the query has decided."""
         return (
             (self.states is None or incident.state in self.states)
             and (self.kinds is None or incident.kind in self.kinds)
@@ -188,12 +191,12 @@ Filter = TypeVar("Filter", JobFilter, IncidentFilter)
 
 
 def has_only(given: JobFilter | IncidentFilter, *names: str) -> bool:
-    """Whether no field but these is set."""
+    """Returns whether only these fields are set."""
     return all(getattr(given, each.name) is None for each in fields(given) if each.name not in names)
 
 
 def parameters_of(filter_: type[JobFilter] | type[IncidentFilter]) -> tuple[Parameter, ...]:
-    """The parameters of a filter, in the order of its fields."""
+    """Returns the parameters of a filter, in the order of its fields."""
     return tuple(
         Parameter(each.metadata["name"] or each.name, each.name, each.metadata["kind"], each.metadata["description"])
         for each in fields(filter_)

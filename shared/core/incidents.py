@@ -82,7 +82,7 @@ class Incident:
 
     @property
     def home(self) -> str | None:
-        """The tenant with whose jobs it is stored; None: with those that are of no job."""
+        """Returns the tenant in whose partition it is stored. None: in the partition of incidents without a job."""
         return self.tenant if self.kind is IncidentKind.JOB else None
 
 
@@ -95,7 +95,7 @@ class IncidentEntry(Entry):
 
 @dataclass(frozen=True, kw_only=True)
 class Settlement:
-    """What becomes of an open incident, by whom and why."""
+    """The end of an open incident: its state, actor and reason."""
 
     state: IncidentState
     actor: str
@@ -106,39 +106,39 @@ class Settlement:
 
 
 def job_incident_id(job_id: str) -> str:
-    """A job has at most one incident: it fails for good once."""
+    """Returns the id of a job's incident. A job has at most one, since it fails for good once."""
     return f"{_OF_A_JOB}{job_id}"
 
 
 def incident_id_of(kind: IncidentKind, subject: str, at: datetime) -> str:
-    """The id of an incident that is no job's and was opened at this time, to the millisecond."""
+    """Returns the id of an incident without a job that was opened at this time, to the millisecond."""
     millis = (at - _EPOCH) // timedelta(milliseconds=1)
     return f"inc_{millis:013d}_{digest(f'{kind}:{subject}')[:16]}"
 
 
 def job_of(incident_id: str) -> str | None:
-    """The job whose incident has this id; None: it is no job's."""
+    """Returns the job whose incident has this id. None: it belongs to no job."""
     if opened_of(incident_id) is not None or not incident_id.startswith(_OF_A_JOB):
         return None
     return incident_id.removeprefix(_OF_A_JOB)
 
 
 def opened_of(incident_id: str) -> datetime | None:
-    """When an incident that is no job's was opened, to the millisecond, by its id alone; None: no such id."""
+    """Returns when an incident without a job was opened, to the millisecond, by its id only. None: not such an id."""
     found = _OF_NO_JOB.fullmatch(incident_id)
     return _EPOCH + timedelta(milliseconds=int(found[1])) if found is not None else None
 
 
 def escalates(job: Job) -> bool:
-    """Whether the job's end is an incident, by the reasons that its protocol named."""
+    """Returns whether the job's end opens an incident, by the reasons that its protocol names."""
     reasons = ESCALATED if job.escalate is None else job.escalate
     return job.status is JobStatus.FAILED_FINAL and job.error_code in reasons
 
 
 def incident_of(job: Job) -> tuple[Incident, IncidentEntry] | None:
-    """The incident that a job's end opens, the same whoever writes the end.
+    """Returns the incident that a job's end opens. Each process that writes the end makes the same one.
 
-    None: it did not fail so, or its end is written after another job took its place.
+    None: the job did not fail for good, or its end is written after another job has replaced it.
     """
     if not escalates(job) or job.redriven_by is not None:
         return None
@@ -166,7 +166,7 @@ def opened(
     detail: str | None,
     at: datetime,
 ) -> tuple[Incident, IncidentEntry]:
-    """An incident that is no job's."""
+    """Makes an incident without a job."""
     return _opened(
         Incident(
             id=incident_id_of(kind, subject, at),
@@ -182,7 +182,7 @@ def opened(
 
 
 def settled(incident: Incident, settlement: Settlement) -> tuple[Incident, IncidentEntry] | None:
-    """The incident as `settlement` leaves it, and the entry of its log; None: it is not open any more."""
+    """Returns the incident after `settlement`, and the entry of its log. None: it is no longer open."""
     if not incident.is_open:
         return None
     after = replace(

@@ -17,11 +17,13 @@ class Reach:
         self._moving = moving
 
     def sees(self, tenant: str | None) -> bool:
-        """None: a row that names no tenant."""
+        """Returns whether the request sees that tenant's rows. None: a row that names no tenant."""
         return self._caller.may_see(tenant) or (self._moving and self._caller.may_move(tenant))
 
     def takes(self, tenant: str | None) -> bool:
-        """Whether its job may be read. Raises TenantForbidden where it may only be seen, and the request moves."""
+        """Returns whether the tenant's job may be read. Raises TenantForbidden if the request changes jobs and the
+        caller may only read this one.
+        """
         if self._moving and self._caller.may_see(tenant):
             self.check_move(tenant)
         return self.sees(tenant)
@@ -45,7 +47,7 @@ class Reach:
         _check_move(may_move=caller.moves_all or is_own, may_see=caller.sees_all or is_own)
 
     def only(self, tenant: str | None) -> str | None:
-        """The tenant that a list is narrowed to; None: none."""
+        """Returns the tenant that a list is restricted to. None: no restriction."""
         if self.sees(None):
             return tenant
         own = self._caller.tenant

@@ -53,7 +53,7 @@ class ServiceBusCounts:
             raise BusUnavailable(f"{what}: {type(error).__name__}") from error
 
     async def close(self) -> None:
-        """Again is harmless."""
+        """Closes the client. Idempotent."""
         client, self._client = self._client, None
         if client is not None:
             await client.__aexit__()

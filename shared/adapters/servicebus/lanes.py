@@ -1,4 +1,6 @@
-"""Looks at the lanes of Service Bus: one link a subscription, kept, and each look shared by all who ask."""
+"""Checks the lanes of Service Bus: one link for each subscription, which stays open, and one check for all callers that
+wait for it.
+"""
 
 from __future__ import annotations
 
@@ -61,7 +63,7 @@ class _Subscription:
         self._lock = asyncio.Lock()
 
     async def look(self, since: datetime) -> LaneLook:
-        """One that began at `since` or later. Raises BusUnavailable, also where such a look has failed."""
+        """Returns a check that began at `since` or later. Raises BusUnavailable, also if such a check has failed."""
         async with self._lock:
             if self._failed is not None and self._failed[0] >= since:
                 raise BusUnavailable(str(self._failed[1]))

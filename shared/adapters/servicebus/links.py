@@ -31,7 +31,7 @@ Answer = TypeVar("Answer")
 def bus_client(
     *, connection: str | None, namespace: str | None, credential: AsyncTokenCredential | None
 ) -> ServiceBusClient:
-    """Over a connection string, else over a namespace's host name with a credential."""
+    """Connects with a connection string, or with a namespace's host name and a credential."""
     options: dict[str, Any] = {
         "retry_total": _SDK_RETRIES,
         "retry_backoff_factor": _SDK_BACKOFF_FACTOR_S,
@@ -48,7 +48,7 @@ def bus_client(
 
 
 async def answer(call: Awaitable[Answer], what: str) -> Answer:
-    """The bus's answer to a receiver's call; `what` tells what failed. Raises BusUnavailable."""
+    """Awaits a receiver's call on the bus. `what` names the call in the error. Raises BusUnavailable."""
     try:
         async with time_limit(_CALL_S):
             return await call
@@ -57,7 +57,7 @@ async def answer(call: Awaitable[Answer], what: str) -> Answer:
 
 
 async def close_link(link: ServiceBusSender | ServiceBusReceiver) -> None:
-    """Never fails: a link that does not close in time is left (R43)."""
+    """Closes a link. Never raises: a link that does not close in time is left open (R43)."""
     with suppress(*BUS_FAULTS):
         async with time_limit(_CLOSE_S):
             await link.close()

@@ -70,11 +70,11 @@ class TablesAccount:
         limits: StoreLimits = STORE,
         transport: str = "direct",
     ) -> TablesAccount:
-        """`version_table` is the tenants' table, which has the row of the store's version; `other_tables` have rows of
-        that version, so that a store is new only where these are empty too.
+        """Connects to the tables. `version_table` is the tenants' table, which has the row of the store's version.
+        `other_tables` have rows of that version: a store is new only if these are empty too.
 
-        `transport` is `direct` or `sdk`. Raises ValueError: `direct` takes an account's key or a credential, no
-        signed URL.
+        `transport` is `direct` or `sdk`. Raises ValueError: `direct` takes an account's key or a credential, no signed
+        URL.
         """
         if connection is not None:
             service = TableServiceClient.from_connection_string(connection, **limits.options)
@@ -138,7 +138,7 @@ async def _version_row(table: Table) -> Entity | None:
 
 
 async def read_row(table: Table, partition: str, row: str) -> Entity | None:
-    """None if it is not there. Raises LedgerUnavailable."""
+    """Reads a row. None: it does not exist. Raises LedgerUnavailable."""
     try:
         return await table.get_entity(partition, row)
     except NotThere:
@@ -146,7 +146,9 @@ async def read_row(table: Table, partition: str, row: str) -> Entity | None:
 
 
 async def transact(table: Table, operations: Sequence[Operation]) -> list[dict[str, Any]]:
-    """One entity-group transaction; gives each row's metadata, in order. Raises as `Table.submit_transaction` does."""
+    """Commits one entity-group transaction. Returns each row's metadata, in order. Raises as `Table.submit_transaction`
+    does.
+    """
     if len(operations) > MAX_OPERATIONS:
         # Azurite's refusal is no HTTP that the SDK can read
         raise LedgerRefused(f"a transaction takes {MAX_OPERATIONS} rows")

@@ -30,12 +30,12 @@ _DUE_COLUMNS = dict.fromkeys(("job_id", "claim", "created_at", "check_at", "look
 
 
 def first_check(job: Job) -> datetime:
-    """Where a new job's DUE row stands."""
+    """Returns when the sweeper first checks a new job: the key of its DUE row."""
     return job.created_at + FIRST_CHECK
 
 
 def inserts(partition: str, job: Job, place: Place | None) -> list[Operation]:
-    """Both rows of a new job; with a place where gates concern it."""
+    """Makes both rows of a new job, with a position in the waiting queue if quotas apply to it."""
     looked_at = {
         "job_id": job.job_id,
         "claim": job.idempotency_hash,
@@ -63,7 +63,7 @@ def _for_gates(candidate: Candidate) -> dict[str, str]:
 
 
 def deletes(partition: str, job_id: str, check_at: datetime, *, etag: str | None = None) -> list[Operation]:
-    """Both rows; the transaction fails where DUE stands elsewhere by now, or with `etag` where ACTIVE has moved."""
+    """Deletes both rows. The transaction fails if DUE was moved, or with `etag` if ACTIVE was changed."""
     return [delete_row(partition, active_row(job_id), etag), delete_row(partition, due_row(check_at, job_id))]
 
 
@@ -89,7 +89,9 @@ def moves(partition: str, active: ActiveRow, check_at: datetime, looks: Looks) -
 
 
 def moves_place(active: ActiveRow, place: Place, check_at: datetime, *, under_etag: bool) -> list[Operation]:
-    """ACTIVE with another place, its DUE row at `check_at`, and its WAIT row in or out; it has a place already."""
+    """Changes the position in ACTIVE, moves the DUE row to `check_at`, and inserts or deletes the WAIT row. The job has
+    a position already.
+    """
     partition, old = encode_key(active.tenant), active.place
     operations = moves(partition, active, check_at, active.looks)
     merged = {**operations[0][1], **place_columns(place)}
@@ -110,13 +112,13 @@ def moves_place(active: ActiveRow, place: Place, check_at: datetime, *, under_et
 
 
 def due_in_line(partition: str, place: Place | None, check_at: datetime) -> list[Operation]:
-    """The WAIT row of a job that has one says where its DUE row stands: whoever lets it in deletes that."""
+    """Records in a job's WAIT row the key of its DUE row: the process that admits the job deletes that row."""
     row = _wait_row_of(place)
     return [merge_row({**row_at(partition, row), "due_at": check_at})] if row is not None else []
 
 
 def back_in_line(active: ActiveRow) -> list[Operation]:
-    """The WAIT row in again, last, of a job that has to have one; the transaction fails where ACTIVE has moved."""
+    """Inserts the missing WAIT row of a job at the end of its queue. The transaction fails if ACTIVE was changed."""
     place, partition = active.place, encode_key(active.tenant)
     if place is None or place.state is not PlaceState.WAITING or place.queue is None:
         return []
@@ -126,7 +128,7 @@ def back_in_line(active: ActiveRow) -> list[Operation]:
 
 
 def leaves_line(partition: str, place: Place | None) -> list[Operation]:
-    """The WAIT row out, of a job that has one."""
+    """Deletes the WAIT row of a job that has one."""
     row = _wait_row_of(place)
     return [delete_row(partition, row)] if row is not None else []
 
@@ -139,7 +141,7 @@ def _wait_row_of(place: Place | None) -> str | None:
 
 
 def active_of(tenant: str, entity: Entity) -> ActiveRow:
-    """Of an ACTIVE or a DUE row."""
+    """Decodes an ACTIVE or a DUE row."""
     unacked = int(entity.get("unacked", 0))
     return row_as(
         ActiveRow,
@@ -157,8 +159,8 @@ def active_of(tenant: str, entity: Entity) -> ActiveRow:
 async def settle(
     rows: TableRows, operations: Sequence[Operation], tenant: str, awaited: str, job_id: str, *, succeeded: bool
 ) -> None:
-    """One transaction: `operations`, and the DEP row of `job_id` goes. If `awaited` did not succeed, a DEPFAILED row
-    lists `job_id`; if the store refuses that row, the transaction is written without it.
+    """Commits `operations` and deletes the DEP row of `job_id` in one transaction. If `awaited` did not succeed, a
+    DEPFAILED row lists `job_id`; if the store refuses that row, the transaction is written without it.
 
     Raises Conflict, AlreadyExists, LedgerRefused, LedgerUnavailable.
     """

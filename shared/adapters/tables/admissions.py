@@ -94,7 +94,7 @@ class TablesAdmissions(TablesDirectory):
 
 
 def operations_of(write: AdmissionWrite) -> list[Operation]:
-    """The rows of the change, for a transaction of the tenant's partition."""
+    """Makes the operations of the change, for a transaction of the tenant's partition."""
     partition = encode_key(write.after.tenant)
     admission = {**row_at(partition, GATES_ROW), **_columns_after(write)}
     operations: list[Operation] = [
@@ -155,7 +155,7 @@ def _wait_delete(partition: str, waiting: QueuedJob) -> Operation:
 
 
 def wait_entity(partition: str, waiting: QueuedJob, line: int) -> dict[str, Any]:
-    """The WAIT row of a job in `line`."""
+    """Makes the WAIT row of a job in `line`."""
     candidate = waiting.candidate
     return {
         **row_at(partition, wait_row(line, candidate.rank, candidate.job_id)),

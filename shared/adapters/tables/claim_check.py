@@ -25,17 +25,17 @@ class TextStore(Protocol):
     """Blobs of text by name."""
 
     async def put(self, name: str, text: str) -> None:
-        """Writing the same name again is harmless: names are made of their content. Raises LedgerUnavailable."""
+        """Writes a text. Idempotent: names are made of their content. Raises LedgerUnavailable."""
 
     async def get(self, name: str) -> str:
         """Raises DataLost where there is none, and LedgerUnavailable."""
 
     async def remove(self, prefix: str) -> None:
-        """All whose names begin so; none is harmless. Raises LedgerUnavailable."""
+        """Deletes all texts whose names begin with this prefix. Idempotent. Raises LedgerUnavailable."""
 
 
 async def offload(entity: dict[str, Any], store: TextStore, *, max_units: int = MAX_UNITS) -> dict[str, Any]:
-    """The entity with every long string replaced by a reference."""
+    """Returns the entity with every long string replaced by a reference."""
     # a character is one or two units
     half = max_units // 2
     long = [
@@ -55,7 +55,7 @@ async def offload(entity: dict[str, Any], store: TextStore, *, max_units: int = 
 
 
 async def offload_all(entities: Sequence[dict[str, Any]], store: TextStore) -> list[dict[str, Any]]:
-    """The rows of one transaction, which together keep its bound as well."""
+    """Does the same for the rows of one transaction, which together must not exceed its size limit."""
     # most rows are small, and a character is one or two units
     if sum(len(value) for entity in entities for value in entity.values() if isinstance(value, str)) <= MAX_UNITS // 2:
         return list(entities)
@@ -70,7 +70,7 @@ async def offload_all(entities: Sequence[dict[str, Any]], store: TextStore) -> l
 
 
 async def restore(entity: Entity, store: TextStore) -> Entity:
-    """The entity with every reference replaced by its string. Raises DataLost, LedgerUnavailable."""
+    """Returns the entity with every reference replaced by its string. Raises DataLost, LedgerUnavailable."""
     referenced = [name for name in entity if name.endswith(SUFFIX)]
     if not referenced:
         return entity

@@ -20,7 +20,7 @@ UNDECODABLE = (
 
 
 def parts(name: str, value: Any) -> dict[str, str]:
-    """The JSON of `value` in as many columns as it takes: `name`, `name_1`, ..."""
+    """Splits the JSON of `value` into columns: `name`, `name_1`, ..."""
     return pieces(name, json_text(value))
 
 
@@ -44,7 +44,7 @@ def whole(name: str, entity: Mapping[str, Any]) -> Any:
 
 
 def known_members(kind: type[Any], values: Mapping[str, Any]) -> dict[str, Any]:
-    """The values that are fields of the dataclass; a later release may have written more."""
+    """Returns the values that are fields of the dataclass; a later release may have written more."""
     return {each.name: values[each.name] for each in fields(kind) if each.name in values}
 
 

@@ -55,10 +55,10 @@ class _Answer(NamedTuple):
 
 class _Credential(Protocol):
     async def header(self, method: str, content_type: str, date: str, path: str) -> str:
-        """`Authorization` of a request. Raises LedgerUnavailable."""
+        """Returns `Authorization` of a request. Raises LedgerUnavailable."""
 
     def renew(self, challenge: str) -> bool:
-        """The header was refused, with this `WWW-Authenticate`; whether another one will differ."""
+        """Handles a refused header with this `WWW-Authenticate`. Returns whether the next header will differ."""
 
 
 class _AccountKey:
@@ -98,7 +98,7 @@ class _Token:
         return f"Bearer {self._token.token}"
 
     def renew(self, challenge: str) -> bool:
-        """A new token, of the tenant that the account names."""
+        """Requests a new token, of the tenant that the account names."""
         self._token = None
         if (tenant := _TENANT.search(challenge)) is not None:
             self._tenant = tenant[1]
@@ -134,7 +134,7 @@ class DirectAccount:
     async def send(
         self, method: str, path: str, headers: Mapping[str, str], *, query: str = "", body: bytes | None = None
     ) -> _Answer:
-        """`path` is that below the account. Raises LedgerUnavailable."""
+        """Sends a request. `path` is relative to the account. Raises LedgerUnavailable."""
         answer = await self._send(method, path, headers, query, body)
         if answer.status == 401 and self._credential.renew(answer.headers.get("WWW-Authenticate", "")):
             answer = await self._send(method, path, headers, query, body)

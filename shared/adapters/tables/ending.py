@@ -52,7 +52,7 @@ def rows_of(reservation: Reservation) -> list[Operation]:
 
 
 def ending(job: Job, claim_expires_at: datetime) -> list[Operation]:
-    """LIST and CLAIM of a job that ended, its ENDED row, and where it failed its DEAD row and its incident."""
+    """Makes LIST and CLAIM of a job that ended, its ENDED row, and if it failed its DEAD row and its incident."""
     partition = encode_key(job.tenant)
     listed = {**row_at(partition, list_row(job.created_at, job.job_id)), **changing_columns(job), **letter_column(job)}
     claim = {**row_at(partition, claim_row(job.idempotency_hash)), "expires_at": claim_expires_at}
@@ -66,13 +66,15 @@ def ending(job: Job, claim_expires_at: datetime) -> list[Operation]:
 
 
 def ending_owed(job: Job) -> list[Operation]:
-    """The ENDED row alone, for the sweeper's next pass: another row was refused, or is gone."""
+    """Makes the ENDED row alone, for the next sweep: another row was refused or does not exist."""
     clear_at = job.completed_at or job.updated_at
     return [("create", ended_entity(encode_key(job.tenant), job.job_id, clear_at, purged=False, owed=True))]
 
 
 def owed_rows(job: Job, claim_expires_at: datetime) -> list[Operation]:
-    """The rows of `ending` but ENDED, each whole, so that one that is gone comes back; LIST is the last one."""
+    """Makes the rows of `ending` but ENDED, each complete, so that a missing one is written again. LIST is the last
+    one.
+    """
     partition = encode_key(job.tenant)
     claim = {**claim_entity(partition, job), "expires_at": claim_expires_at}
     listed = {
@@ -91,14 +93,14 @@ def owed_rows(job: Job, claim_expires_at: datetime) -> list[Operation]:
 
 
 def put_off(purged: Sequence[Clearing]) -> list[Operation]:
-    """Earlier ends whose histories are purged: their ENDED rows at the next instant."""
+    """Moves the ENDED rows of earlier jobs, whose histories are purged, to the next instant."""
     return [
         each for one in purged for each in rescheduled(encode_key(one.row.tenant), one.row, one.clear_at, purged=True)
     ]
 
 
 def rescheduled(partition: str, ended: EndedRow, clear_at: datetime, *, purged: bool) -> list[Operation]:
-    """An ENDED row at another instant."""
+    """Makes an ENDED row at another instant."""
     old, new = ended_row(ended.clear_at, ended.job_id), ended_entity(partition, ended.job_id, clear_at, purged=purged)
     new = keep(ended.row, _ENDED_COLUMNS, new)
     if old == new["RowKey"]:
@@ -109,7 +111,7 @@ def rescheduled(partition: str, ended: EndedRow, clear_at: datetime, *, purged: 
 def ended_entity(
     partition: str, job_id: str, clear_at: datetime, *, purged: bool, owed: bool = False
 ) -> dict[str, Any]:
-    """An ENDED row."""
+    """Makes an ENDED row."""
     row = ended_row(clear_at, job_id)
     entity = {**row_at(partition, row), "job_id": job_id, "clear_at": clear_at, "purged": purged}
     return {**entity, "owed": True} if owed else entity

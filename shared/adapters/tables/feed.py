@@ -111,14 +111,14 @@ def _event_of(row: Entity) -> FeedEvent:
 
 
 async def list_tenant(rows: TableRows, tenant: str, head: Head) -> None:
-    """Before the tenant's first HEAD: whoever looks at all feeds finds it."""
+    """Enters the tenant in the list of feeds, before its first HEAD is written."""
     if not head.etag:
         row = {**row_at(FEED_TENANTS_PARTITION, encode_key(tenant)), "tenant": tenant}
         await rows.write(upsert_row(row))
 
 
 def head_operation(partition: str, before: Head, after: Head) -> Operation:
-    """HEAD as it is then, where it is still as it was read."""
+    """Writes HEAD if it has not changed since it was read."""
     row: dict[str, Any] = {
         **row_at(partition, HEAD_ROW),
         "number": (after.number, "Edm.Int64"),

@@ -27,7 +27,7 @@ _NUMBERS = frozenset({"first", "caught_up", "number", "unlogged_first", "unlogge
 
 
 def hook_entity(partition: str, hook: Hook) -> dict[str, Any]:
-    """Its row; the secret stands in no column, only which one it is."""
+    """Makes the webhook's row. It has no secret, only the number of the secret."""
     lets_in = {
         "types": sorted(hook.filter.types),
         "job_types": sorted(hook.filter.job_types),
@@ -54,7 +54,7 @@ def _secret(row: Mapping[str, Any], name: str) -> SecretVersion:
 
 
 def hook_of(row: Mapping[str, Any]) -> Hook:
-    """The hook of its row."""
+    """Decodes the webhook's row."""
     lets_in = json.loads(row["filter"])
     previous = None
     if row.get("previous_version") is not None:
@@ -73,7 +73,7 @@ def hook_of(row: Mapping[str, Any]) -> Hook:
 
 
 def delivery_key(delivery: Delivery) -> str:
-    """The key of its row: one that waits is a PENDING row, one that ended a DELIVERY row."""
+    """Returns the key of the delivery's row: PENDING while it waits, DELIVERY after its end."""
     key = pending_row if delivery.state is DeliveryState.PENDING else delivery_row
     return key(delivery.hook_id, delivery.number, delivery.name)
 

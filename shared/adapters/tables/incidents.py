@@ -132,7 +132,7 @@ class TablesIncidents:
 
 
 def incident_inserts(partition: str, job: Job) -> list[Operation]:
-    """The rows of a job's incident, where the job's end opens one."""
+    """Makes the rows of a job's incident if the job's end opens one."""
     found = incident_of(job)
     if found is None:
         return []
@@ -144,14 +144,16 @@ def incident_inserts(partition: str, job: Job) -> list[Operation]:
 
 
 async def job_incident(rows: TableRows, job: Job) -> Entity | None:
-    """The INCIDENT row of a job that failed for good. Raises LedgerUnavailable."""
+    """Makes the INCIDENT row of a job that failed for good. Raises LedgerUnavailable."""
     if not escalates(job):
         return None
     return await rows.read(encode_key(job.tenant), newest_first(_ROW, ended_at(job), job_incident_id(job.job_id)))
 
 
 def settles(entity: Entity, settlement: Settlement) -> list[Operation]:
-    """What settles an INCIDENT row as it was read, with the entry of its log; nothing where it is not open."""
+    """Makes the operations that settle an INCIDENT row as it was read, with the entry of its log. Empty if it is not
+    open.
+    """
     after = settled(decoded(_incident_of, entity), settlement)
     if after is None:
         return []
@@ -161,7 +163,7 @@ def settles(entity: Entity, settlement: Settlement) -> list[Operation]:
 
 
 def removes(entity: Entity) -> list[Operation]:
-    """An INCIDENT row and its log, which go with their job."""
+    """Makes the operations that delete an INCIDENT row and its log together with their job."""
     rows = (entity["RowKey"], *(incident_log_row(entity["id"], seq) for seq in range(1, entity["log_seq"] + 1)))
     return [delete_row(entity["PartitionKey"], row) for row in rows]
 

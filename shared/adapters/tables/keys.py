@@ -68,7 +68,7 @@ def due_row(check_at: datetime, job_id: str) -> str:
 
 
 def due_before(instant: datetime) -> str:
-    """Every DUE row that is due by then has a smaller key, or begins with this."""
+    """Returns the upper bound of the keys of DUE rows that are due by then."""
     # no more digits than 13, with which a row would sort before all others, and be due in every sweep
     return f"DUE:{min(_millis(instant), _FAR_FUTURE_MS):013d}"
 
@@ -93,7 +93,7 @@ def failed_dependant_row(upstream: str, job_id: str) -> str:
 
 
 def after_line(line: int) -> str:
-    """After every WAIT row of the line, and before those of the next one."""
+    """Returns the key after every WAIT row of the queue and before those of the next one."""
     return f"WAIT:{line:04d};"
 
 
@@ -107,17 +107,17 @@ def usage_row(hour: datetime, part: str) -> str:
 
 
 def usage_before(hour: datetime) -> str:
-    """Every USAGE row of an earlier hour has a smaller key."""
+    """Returns the upper bound of the keys of USAGE rows of earlier hours."""
     return f"USAGE:{_hour(hour)}"
 
 
 def source_row(name: str) -> str:
-    """A source may be any text."""
+    """Returns the key of a source's row. A source may be any text."""
     return f"SOURCE:{digest(name)}"
 
 
 def fold_again_row(hour: datetime | None, tenant: str) -> str:
-    """Beside the guards; sorts by the hour. None: before every one."""
+    """Returns the key of an hour to sum up again, sorted by the hour. None: before every one."""
     return f"REFOLD:{_hour(hour)}:{encode_key(tenant)}" if hour is not None else "REFOLD:"
 
 
@@ -200,7 +200,7 @@ def ended_row(clear_at: datetime, job_id: str) -> str:
 
 
 def ended_before(instant: datetime) -> str:
-    """Every ENDED row that is due by then has a smaller key, or begins with this."""
+    """Returns the upper bound of the keys of ENDED rows that are due by then."""
     return f"ENDED:{_millis(instant):013d}"
 
 
@@ -218,7 +218,9 @@ def dead_row(ended_at: datetime, job_id: str) -> str:
 
 
 def newest_first(prefix: str, opened_at: datetime, incident_id: str) -> str:
-    """Of INCIDENT rows and those that point to them; whole milliseconds, as an incident's id has them."""
+    """Returns a key that sorts INCIDENT rows, and the rows that name them, newest first. In whole milliseconds, as an
+    incident's id.
+    """
     millis = (opened_at - _EPOCH) // timedelta(milliseconds=1)
     return f"{prefix}:{_FAR_FUTURE_MS - millis:013d}:{incident_id}"
 

@@ -146,7 +146,7 @@ class TablesLists:
 
 
 def list_columns(job: Job) -> dict[str, Any]:
-    """All but the keys."""
+    """Returns all columns but the keys."""
     source = {"source": name} if (name := normalise(job.source or "")) else {}
     return {**_lasting_columns(job), **source, "mode": job.mode, **changing_columns(job)}
 
@@ -163,7 +163,7 @@ def _lasting_columns(job: Job) -> dict[str, Any]:
 
 
 def changing_columns(job: Job) -> dict[str, Any]:
-    """Those that change while the job lives."""
+    """Returns the columns that change until the job ends."""
     instants = {"staged_at": job.staged_at, "admitted_at": job.admitted_at, "ended_at": job.completed_at}
     return {
         "status": job.status.value,
@@ -174,13 +174,13 @@ def changing_columns(job: Job) -> dict[str, Any]:
 
 
 def letter_column(job: Job) -> dict[str, Any]:
-    """What a job's end adds to its LIST row: whether its DEAD row comes with it."""
+    """Returns the column that a job's end adds to its LIST row: whether its DEAD row is written with it."""
     state = letter_at_end(job)
     return {"dead_letter": state.value} if state is not None else {}
 
 
 def dead_inserts(partition: str, job: Job) -> list[Operation]:
-    """The DEAD row, where the job's end leaves one."""
+    """Makes the DEAD row if the job's end leaves one."""
     if letter_at_end(job) is not LetterState.LISTED:
         return []
     row = {

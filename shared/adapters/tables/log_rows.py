@@ -15,7 +15,7 @@ E = TypeVar("E", bound=Entry)
 
 
 def entry_entity(partition: str, row: str, entry: Entry) -> dict[str, Any]:
-    """The row of an entry."""
+    """Makes the row of an entry."""
     return {**row_at(partition, row), **asdict(entry), "data": json_text(entry.data)}
 
 

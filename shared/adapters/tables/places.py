@@ -31,7 +31,7 @@ def candidate_of(entity: Mapping[str, Any]) -> Candidate:
 
 
 def place_columns(place: Place) -> dict[str, Any]:
-    """The columns of ACTIVE that say where the job stands; a merge that leaves out `line` leaves an old one there."""
+    """Makes the columns of ACTIVE that hold the job's position. A merge without `line` keeps the old value."""
     columns = {
         "state": place.state.value,
         "initial_status": place.initial_status.value,
@@ -49,7 +49,7 @@ def place_columns(place: Place) -> dict[str, Any]:
 
 
 def place_of(entity: Mapping[str, Any]) -> Place | None:
-    """None: the job was created where no gate concerned it."""
+    """Decodes the position. None: no quota applied to the job when it was created."""
     if "state" not in entity:
         return None
     state = PlaceState(entity["state"])

@@ -109,16 +109,16 @@ class Table(Protocol):
         """Rows in the order of their keys. `@name` in the filter, a word of its own, is the parameter of that name."""
 
     async def submit_transaction(self, operations: Sequence[Operation]) -> list[dict[str, Any]]:
-        """All or none; not sent again when its answer is lost, since it may have been committed.
+        """Commits all operations or none. It is not repeated if the response is lost, since it may have been committed.
 
-        Gives a mapping for each operation, with the row's new `etag` unless it was deleted. Raises Conflict,
+        Returns a mapping for each operation, with the row's new `etag` unless it was deleted. Raises Conflict,
         AlreadyExists, LedgerRefused.
         """
 
     async def write(self, operation: Operation) -> None:
-        """An update, an upsert or a delete outside of a transaction, which is sent again when its answer is lost.
+        """Updates, upserts or deletes a row outside of a transaction. It is repeated if the response is lost.
 
-        A delete of a row that is not there does nothing. Raises Conflict, LedgerRefused.
+        Deleting a row that does not exist does nothing. Raises Conflict, LedgerRefused.
         """
 
 
@@ -147,7 +147,7 @@ _PLACE = re.compile(r"(\d{1,2}):")
 
 
 def meaning(status: int | None, code: str | None, message: str) -> LuciusError:
-    """The error of an answer that is none: of its status, and of the code that the Table service gave for it."""
+    """Returns the error of a refused request, by its status and the Table service's error code."""
     if status in (400, 413):
         return LedgerRefused(message)
     # without a code it is no answer of the Table service, and says nothing about rows

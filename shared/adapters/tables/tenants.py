@@ -31,13 +31,14 @@ class TenantRows:
         self._woken_until: dict[str, datetime] = {}
 
     def over(self, scoped: Callable[[TableRows], Tables]) -> TenantRows:
-        """The same rows over other tables, with what this process remembers."""
+        """Returns the same rows over other tables, sharing the state of this process."""
         rows = copy.copy(self)
         rows._rows = TableRows(scoped(self._rows), self._rows.name)
         return rows
 
     async def wake(self, tenant: str, now: datetime) -> None:
-        """Before the tenant's rows are written, so that a sweep finds them. Raises LedgerUnavailable."""
+        """Marks the tenant as awake before its rows are written, so that a sweep finds them. Raises LedgerUnavailable.
+        """
         if now < self._woken_until.get(tenant, now):
             return
         row = {**row_at(TENANTS_PARTITION, encode_key(tenant)), "tenant": tenant, "posted_at": now, "wake_at": now}
@@ -49,16 +50,18 @@ class TenantRows:
             del self._woken_until[next(iter(self._woken_until))]
 
     async def awake(self, now: datetime) -> list[AwakeTenant]:
-        """One query, in pages. Raises LedgerUnavailable."""
+        """Lists the tenants that are awake: one query, in pages. Raises LedgerUnavailable."""
         query = all_of(TENANTS_PARTITION).having("wake_at le @now", now=now)
         return await self._rows.first_decoded(query, None, partial(row_as, AwakeTenant))
 
     async def sleep(self, awake: AwakeTenant, until: datetime | None) -> None:
-        """Until `until`, None: its next POST. Race sleep: nothing where it posted since. Raises LedgerUnavailable."""
+        """Marks the tenant as asleep until `until`; None: until its next POST. Does nothing if the tenant has posted
+        since. Race sleep. Raises LedgerUnavailable.
+        """
         row = {**row_at(TENANTS_PARTITION, encode_key(awake.tenant)), "wake_at": until if until is not None else _NEVER}
         with contextlib.suppress(Conflict):
             await self._rows.write(merge_row(row, awake.etag))
 
     async def all(self) -> list[str]:
-        """Asleep or awake. Raises LedgerUnavailable."""
+        """Lists all tenants, asleep or awake. Raises LedgerUnavailable."""
         return await self._rows.first_decoded(all_of(TENANTS_PARTITION), None, lambda row: str(row["tenant"]))

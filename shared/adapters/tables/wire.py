@@ -43,7 +43,7 @@ _XML_CODE = re.compile(rb"<(?:\w+:)?code>(\w+)<", re.IGNORECASE)
 
 
 def path_of(table: str, partition: str, row: str) -> str:
-    """A row's path below the account. Raises TypeError, ValueError for keys that are no text."""
+    """Returns a row's path below the account. Raises TypeError, ValueError if a key is not text."""
     return f"/{table}(PartitionKey='{_key(partition)}',RowKey='{_key(row)}')"
 
 
@@ -57,7 +57,7 @@ _ENCODER = json.JSONEncoder(separators=(",", ":"))
 
 
 def json_of(entity: Mapping[str, Any]) -> str:
-    """The row in ASCII. Raises TypeError, ValueError, OverflowError for a value that no column holds."""
+    """Encodes the row in ASCII. Raises TypeError, ValueError, OverflowError for a value that no column can hold."""
     properties: dict[str, Any] = {}
     for name, value in entity.items():
         if type(value) is str or type(value) is bool:
@@ -97,7 +97,7 @@ def _instant(value: datetime) -> str:
 
 
 def filter_of(query_filter: str, parameters: Mapping[str, Any] | None) -> str:
-    """The filter with literals in place of its parameters. Raises KeyError, TypeError."""
+    """Returns the filter with literals in place of its parameters. Raises KeyError, TypeError."""
     if not parameters:
         return query_filter
     words = query_filter.split(" ")
@@ -118,7 +118,7 @@ def _literal(value: Any) -> str:
 
 
 def if_match(options: Mapping[str, Any] = {}) -> str:
-    """The header of that name, of an update or a removal. Raises ValueError."""
+    """Returns the header `If-Match` of an update or a deletion. Raises ValueError."""
     etag, condition = options.get("etag"), options.get("match_condition")
     if condition is MatchConditions.IfNotModified and etag:
         return str(etag)
@@ -128,7 +128,9 @@ def if_match(options: Mapping[str, Any] = {}) -> str:
 
 
 def transaction_of(account: str, table: str, operations: Sequence[Operation]) -> bytes:
-    """The body of one entity-group transaction; `account` is its URL. Raises TypeError, ValueError, OverflowError."""
+    """Makes the body of one entity-group transaction. `account` is its URL. Raises TypeError, ValueError,
+    OverflowError.
+    """
     if len({operation[1]["PartitionKey"] for operation in operations}) > 1:
         raise ValueError("a transaction has one partition")
     return (_HEAD + _NEXT.join(_part(account, table, *operation) for operation in operations) + _TAIL).encode("ascii")
@@ -147,7 +149,7 @@ def _part(account: str, table: str, verb: str, entity: Mapping[str, Any], option
 
 
 def method_of(verb: str, options: Mapping[str, Any] = {}) -> str:
-    """The HTTP method of an operation on a row by its key. Raises ValueError, KeyError."""
+    """Returns the HTTP method of an operation on a row by its key. Raises ValueError, KeyError."""
     if verb == "delete":
         return "DELETE"
     if verb not in ("update", "upsert"):
@@ -156,9 +158,10 @@ def method_of(verb: str, options: Mapping[str, Any] = {}) -> str:
 
 
 def metadata_of(content_type: str, body: bytes) -> list[dict[str, Any]]:
-    """Each operation's `etag`, if its answer has one. Raises what `meaning` says of the one that failed.
+    """Returns each operation's `etag` if its response has one. Raises the error of the operation that failed, as
+    `meaning` has it.
 
-    Raises anything for what is no such answer.
+    Raises any exception if the response is malformed.
     """
     starts = [found.start() for found in _PART.finditer(body)]
     if not content_type.startswith("multipart/mixed") or not starts:
@@ -175,7 +178,7 @@ def metadata_of(content_type: str, body: bytes) -> list[dict[str, Any]]:
 
 
 def error_of(status: int, body: bytes, code: str | None) -> Exception:
-    """What an answer means that is none; `code` is its header `x-ms-error-code`."""
+    """Returns the error of a refused request. `code` is its header `x-ms-error-code`."""
     message = ""
     try:
         problem = json.loads(body)["odata.error"]
@@ -188,7 +191,7 @@ def error_of(status: int, body: bytes, code: str | None) -> Exception:
 
 
 def row_of(found: dict[str, Any]) -> Entity:
-    """A row as an answer has it. Raises anything for what is none."""
+    """Decodes a row of a response. Raises any exception if it is malformed."""
     etag, timestamp = found.pop("odata.etag", None), found.pop("Timestamp", None)
     if etag is None and timestamp is not None:
         # as the SDK derives it (`azure.data.tables._deserialize`)

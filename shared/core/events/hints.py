@@ -50,12 +50,12 @@ class Hint:
 
     @property
     def key(self) -> str:
-        """Whose rows: the id of the job, the gate or the incident. No two of them have the same."""
+        """Returns the subject of the rows: the id of the job, the quota or the incident. These ids never collide."""
         return self.gate.id if self.gate is not None else self.job_id or self.incident_id
 
 
 def hint_of(job: Job, rows: Sequence[Event]) -> Hint:
-    """Of a commit with these EVENT rows, which follow on each other; without any, of all that the job has."""
+    """Makes the hint of a commit with these consecutive EVENT rows. Without rows: of all events of the job."""
     if not rows:
         return Hint(tenant=job.tenant, job_id=job.job_id, last=job.event_seq)
     events = tuple(each for row in rows for each in public_events(row, job))
@@ -66,12 +66,12 @@ def hint_of(job: Job, rows: Sequence[Event]) -> Hint:
 
 
 def callback_names(urls: Mapping[str, str]) -> tuple[str, ...]:
-    """Of a job's `callback_urls`, those that are called: of more than ten the first."""
+    """Returns the names of a job's `callback_urls` that are called: at most the first ten."""
     return tuple(sorted(name for name in urls if name)[:MAX_CALLBACKS])
 
 
 def gate_hint(gate: Gate, entries: Sequence[LogEntry], *, last: int | None = None) -> Hint:
-    """Of entries of the gate's log that follow on each other; without any, of all that it has, which is `last`."""
+    """Makes the hint of consecutive entries of the quota's log. Without entries: of all up to `last`."""
     tenant = feed_of(gate.tenant)
     if not entries:
         return Hint(tenant=tenant, gate=gate, last=last)
@@ -80,7 +80,7 @@ def gate_hint(gate: Gate, entries: Sequence[LogEntry], *, last: int | None = Non
 
 
 def incident_hint(incident: Incident, entries: Sequence[IncidentEntry] = ()) -> Hint:
-    """The same of an incident's."""
+    """Makes the hint of an incident's log, in the same way."""
     tenant = feed_of(incident.tenant)
     if not entries:
         return Hint(tenant=tenant, incident_id=incident.id, last=incident.log_seq)
@@ -89,7 +89,7 @@ def incident_hint(incident: Incident, entries: Sequence[IncidentEntry] = ()) -> 
 
 
 def encode_hint(hint: Hint) -> bytes:
-    """The body of its message."""
+    """Encodes the body of the hint's message."""
     body: dict[str, JsonValue] = {"tenant": hint.tenant}
     if hint.gate is not None:
         body["gate"] = [hint.gate.kind.value, hint.gate.name]
@@ -109,7 +109,7 @@ def encode_hint(hint: Hint) -> bytes:
 
 
 def decode_hint(body: bytes) -> Hint | None:
-    """None: it is no hint, or one of a later release."""
+    """Decodes a hint. None: it is not a hint, or it is of a later release."""
     try:
         values = parse_json(body)
     except ValueError:

@@ -1,9 +1,9 @@
-"""What the world learns of a job: the public events that an EVENT row means (R70).
+"""The public events of a job: those that an EVENT row means (R70).
 
-Two literal tables decide: which public types a type of EVENT row may mean, in order, and which one the job's own move
-means; a test holds that each EVENT type and each move has its decision. The events follow from the row and from JOB's
-unchanging columns alone, so whoever makes them again makes the same ones. What depends on the deployment and on the
-place in the feed is added when an event is numbered (`numbered`). On the wire it is a CloudEvent 1.0.
+Two literal tables decide: which public types a type of EVENT row may mean, in order, and which one the job's own
+transition means. A test holds that each EVENT type and each transition has its decision. The events follow from the row
+and from JOB's unchanging columns only, so each process makes the same ones. The deployment and the position in the feed
+are added when an event is numbered (`numbered`). On the wire it is a CloudEvent 1.0.
 """
 
 from __future__ import annotations
@@ -108,12 +108,12 @@ class Issuer:
     public_url: str | None = None
 
     def source(self, tenant: str) -> str:
-        """The `source` of a tenant's events."""
+        """Returns the `source` of a tenant's events."""
         return f"/lucius/{quote(self.environment, safe='')}/{quote(tenant, safe='')}"
 
 
 def public_types(event: Event) -> tuple[PublicType, ...]:
-    """The types that the EVENT row means, in order; of one that a later release wrote, none."""
+    """Returns the types that the EVENT row means, in order. Empty for a row type of a later release."""
     allowed = ROWS.get(event.type)
     if allowed is None:
         return ()
@@ -125,9 +125,9 @@ def public_types(event: Event) -> tuple[PublicType, ...]:
 
 
 def public_events(event: Event, job: Job) -> tuple[PublicEvent, ...]:
-    """The events that the EVENT row means, in order; `job` in whatever state.
+    """Returns the events that the EVENT row means, in order. `job` may be in any state.
 
-    The id is `{job_id}:{seq}:{n}`, `n` the place among those that the row means, from 0.
+    The id is `{job_id}:{seq}:{n}`. `n` is the position among the events of the row, from 0.
     """
     return tuple(_event(event, job, type_, n) for n, type_ in enumerate(public_types(event)))
 
@@ -178,7 +178,7 @@ def cloud_event(
 
 
 def numbered(event: PublicEvent, number: int, issuer: Issuer) -> dict[str, JsonValue]:
-    """The whole CloudEvent: with the deployment that it is of, and its number in its tenant's feed."""
+    """Makes the whole CloudEvent, with its deployment and its number in the tenant's feed."""
     whole = {**event, "source": issuer.source(event["tenant"]), "sequence": f"{number:020d}"}
     if issuer.public_url is not None:
         whole["dataschema"] = f"{issuer.public_url}/v1/schemas/events/{event['type']}"
@@ -229,7 +229,7 @@ def _attempt_error(event: Event) -> JsonValue:
 
 
 def _provenance(event: Event) -> dict[str, JsonValue]:
-    """Who made it happen; the lease is shown by its digest alone (R5)."""
+    """Returns the actor and the source of the event. The lease is shown by its digest only (R5)."""
     data = event.data if isinstance(event.data, Mapping) else {}
     found = {
         "actor": event.actor,
@@ -247,13 +247,13 @@ def _short(name: JsonValue) -> JsonValue:
 
 
 def bounded(value: JsonValue, href: str) -> JsonValue:
-    """The value, or where it is too large its size and the path that has it."""
+    """Returns the value. If it is too large, returns its size and its path instead."""
     size = len(encoded(value))
     return value if size <= MAX_VALUE_BYTES else {"omitted": size, "href": href}
 
 
 def encoded(value: JsonValue) -> bytes:
-    """As JSON, without spaces, in UTF-8."""
+    """Encodes JSON without spaces, in UTF-8."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
 
 
@@ -271,10 +271,10 @@ def _changes(event: Event) -> Mapping[str, Any]:
 
 
 def without_none(values: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
-    """The members that have a value."""
+    """Returns the members that have a value."""
     return {name: value for name, value in values.items() if value is not None}
 
 
 def instant(at: datetime) -> str:
-    """As every event has it."""
+    """Formats a time as every event has it."""
     return at.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")

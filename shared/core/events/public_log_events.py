@@ -51,18 +51,18 @@ INCIDENT_LOG: Mapping[str, tuple[PublicType, ...] | None] = {
 
 
 def feed_of(tenant: str | None) -> str:
-    """Whose feed has what is the tenant's; `*` and None: of no tenant."""
+    """Returns the tenant of the feed. None: `*` or None, which is no tenant."""
     return PLATFORM if tenant is None or tenant == EVERY else tenant
 
 
 def gate_events(entry: LogEntry, gate: Gate) -> tuple[PublicEvent, ...]:
-    """The events that the entry of the gate's log means, in order."""
+    """Returns the events that the entry of the quota's log means, in order."""
     found = [each for each in GATE_LOG.get(entry.type) or () if each is not _P.BREAKER_CLOSED or _closes(entry)]
     return tuple(_gate_event(entry, gate, type_, n) for n, type_ in enumerate(found))
 
 
 def incident_events(entry: IncidentEntry, incident: Incident) -> tuple[PublicEvent, ...]:
-    """The same of an incident, in whatever state."""
+    """Returns the events that the entry of the incident's log means. The incident may be in any state."""
     found = INCIDENT_LOG.get(entry.type) or ()
     return tuple(_incident_event(entry, incident, type_, n) for n, type_ in enumerate(found))
 

@@ -35,12 +35,14 @@ class TightQuota:
 
 
 def tightest(quotas: Iterable[TightQuota]) -> list[TightQuota]:
-    """The worst ones, at most `MAX_TIGHT`: held ones and open breakers first, then by the number of waiting jobs."""
+    """Returns the worst quotas, at most `MAX_TIGHT`: held ones and open breakers first, then by the number of waiting
+    jobs.
+    """
     return sorted(quotas, key=_order)[:MAX_TIGHT]
 
 
 def tight_quotas(admissions: Sequence[AdmissionState], directory: Directory, now: datetime) -> list[TightQuota]:
-    """Those of these tenants, and those over all tenants with the jobs of these tenants."""
+    """Returns the tight quotas of these tenants, and those over all tenants with the jobs of these tenants."""
     found = [
         _tight([admission], directory, admission.state(gate), now)
         for admission in admissions

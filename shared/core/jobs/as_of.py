@@ -27,7 +27,7 @@ _HINTS: dict[type[Any], dict[str, Any]] = {row: get_type_hints(row) for row in (
 
 
 def creation_data(record: Record) -> dict[str, JsonValue]:
-    """`data` of the first EVENT: of the rows that it was written with."""
+    """Makes `data` of the first EVENT from the rows that it is written with."""
     job = record.job
     data: dict[str, JsonValue] = {
         "format": FORMAT,
@@ -45,7 +45,7 @@ def creation_data(record: Record) -> dict[str, JsonValue]:
 
 
 def allowed_time(first: Event) -> timedelta | None:
-    """The total time that the job was given, by its first EVENT; None: no cap."""
+    """Returns the job's total time by its first EVENT. None: no limit."""
     data = first.data or {}
     if (staged := data.get("total_time_s")) is not None:
         return timedelta(seconds=staged)
@@ -54,13 +54,16 @@ def allowed_time(first: Event) -> timedelta | None:
 
 
 def rows_digest(record: Record) -> str:
-    """SHA-256 over the canonical JSON (RFC 8785) of the columns of JOB and STEPs, without those that no event holds."""
+    """Returns the SHA-256 over the canonical JSON (RFC 8785) of the columns of JOB and STEPs, without those that no
+    event holds.
+    """
     rows = [columns(record.job), *(columns(step) for step in record.steps)]
     return jcs_digest([{name: row[name] for name in row if name not in NOT_FOLDED} for row in rows])
 
 
 def columns(row: Job | Step | Timings) -> dict[str, JsonValue]:
-    """The columns of a row for readers outside: without those of which every new row has the value, and what is hidden.
+    """Returns the columns of a row for external readers, without hidden ones and without those that have the value of
+    every new row.
 
     So a release that adds a column changes nothing in the history of a job that does not use it.
     """
@@ -73,7 +76,7 @@ def columns(row: Job | Step | Timings) -> dict[str, JsonValue]:
 
 
 def as_created(record: Record, events: Iterable[Event]) -> Record:
-    """The rows before any event changed them; `events` are all of the job's."""
+    """Returns the rows before any event changed them. `events` are all events of the job."""
     touched: dict[str | None, set[str]] = {}
     first: Mapping[str, JsonValue] = {}
     for event in events:
@@ -96,10 +99,10 @@ def as_created(record: Record, events: Iterable[Event]) -> Record:
 
 
 def as_of(record: Record, events: Sequence[Event], seq: int) -> Record:
-    """The rows as event `seq` left them; `events` are all of the job's, in order.
+    """Returns the rows after event `seq`. `events` are all events of the job, in order.
 
-    `suppressed` is as it is now: replies past the limit are counted without an event. No step has its lease, or its
-    count of heartbeats. Raises ValueError if there is no such event.
+    `suppressed` has its current value: replies past the limit are counted without an event. No step has its lease or
+    its count of heartbeats. Raises ValueError if there is no such event.
     """
     if not 1 <= seq <= len(events):
         raise ValueError(f"the job has events 1 to {len(events)}")
@@ -114,7 +117,7 @@ def as_of(record: Record, events: Sequence[Event], seq: int) -> Record:
 
 
 def fold(record: Record, event: Event) -> Record:
-    """The rows after `event`."""
+    """Returns the rows after `event`."""
     changes = _changes(event)
     steps = tuple(
         replace(step, **_decoded(Step, changes[step.step_id]), updated_at=event.at) if step.step_id in changes else step
@@ -126,7 +129,7 @@ def fold(record: Record, event: Event) -> Record:
 
 
 def to_json(row: Any) -> Any:
-    """A row, or a column of one, as JSON: instants in UTC as ISO text, states by their names."""
+    """Converts a row, or a column of one, to JSON: instants in UTC as ISO text, states by their names."""
     if isinstance(row, datetime):
         return row.astimezone(UTC).isoformat(timespec="microseconds")
     if isinstance(row, Event):
@@ -139,7 +142,7 @@ def to_json(row: Any) -> Any:
 
 
 def from_json(row: type[Any], name: str, given: JsonValue) -> Any:
-    """A column's value from its JSON (`to_json` undone). Raises ValueError."""
+    """Converts a column's value from its JSON (the inverse of `to_json`). Raises ValueError."""
     hint = _HINTS[row][name]
     if given is None:
         return None

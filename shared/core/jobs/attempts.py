@@ -304,20 +304,20 @@ def fail_final(
 
 
 def lease_until(record: Record, step: Step, now: datetime) -> datetime:
-    """When the lease of an attempt ends that a service works on now: no later than the attempt itself (R10)."""
+    """Returns when the lease of an attempt in progress ends: never after the attempt itself (R10)."""
     ends = (now + timedelta(seconds=step.timings.running_lease_s), record.cap_of(step), attempt_deadline(step, now))
     return min(filter(None, ends))
 
 
 def attempt_deadline(step: Step, now: datetime) -> datetime | None:
-    """When the attempt that a service works on now is over whatever it says: the first ACK fixed it. None: never."""
+    """Returns when an attempt in progress ends even with heartbeats, as its first ACK fixed it. None: never."""
     if step.attempt_deadline_at is not None or step.timings.attempt_max_s is None:
         return step.attempt_deadline_at
     return now + timedelta(seconds=step.timings.attempt_max_s)
 
 
 def cap_lease(record: Record, step: Step, until: datetime) -> datetime:
-    """`until`, or the end of the step's or job's total time where that comes first (R10)."""
+    """Returns `until`, or the end of the step's or job's total time if that comes first (R10)."""
     return min(filter(None, (until, record.cap_of(step))))
 
 

@@ -25,14 +25,15 @@ class LaneLook:
     is_all: bool = True
 
     def has_older(self, than: datetime) -> bool:
-        """Whether a message lies there that the bus took until that instant."""
+        """Returns whether there is a message that the bus accepted at or before that instant."""
         return any(enqueued_at <= than for _, enqueued_at in self.oldest)
 
     def ahead_of(self, message_id: str, sent_at: datetime) -> int | None:
-        """How many messages lie before this one, sent about that instant; None: it is not there any more.
+        """Returns the number of messages before this one, which was sent about that instant. None: it is no longer
+        there.
 
-        Where a look does not show all that there are, and the last one shown is older, this one may lie behind it: then
-        it is `MAX_SHOWN`, which stands for any larger number.
+        If the check does not show all messages and the last one shown is older, this message may be behind it: the
+        result is `MAX_SHOWN`, which stands for any larger number.
         """
         for place, (known, _) in enumerate(self.oldest):
             if known == message_id:
@@ -42,5 +43,5 @@ class LaneLook:
 
 
 def next_wait(ack_timeout_s: float, waited: timedelta) -> timedelta:
-    """The wait after `waited` of waiting on a lane: the ACK time-out first, then each twice the one before."""
+    """Returns the next wait on a lane after `waited`: the ACK timeout first, then twice the one before."""
     return min(timedelta(seconds=ack_timeout_s) + waited, LONGEST_WAIT)

@@ -36,7 +36,7 @@ from shared.core.jobs.outcome import Outcome
 
 
 def apply(record: Record, occurrence: Occurrence, provenance: Provenance) -> Outcome:
-    """What `occurrence` does to the job, decided from its rows alone."""
+    """Decides what `occurrence` does to the job, from its rows only."""
     match occurrence:
         case ReplyArrived(reply, progress_s, next_attempt):
             outcome = replies.decide_reply(record, reply, provenance, progress_s=progress_s)

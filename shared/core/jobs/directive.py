@@ -16,7 +16,7 @@ _UNKNOWN = {"uri": "https://unknown.invalid/" + "x" * 480}
 
 
 def directive_of(record: Record, step: Step, callback_urls: Callbacks | None = None) -> Directive:
-    """The message for the step's current attempt; the same attempt gives the same message."""
+    """Makes the message of the step's current attempt. The same attempt gives the same message."""
     job, last = record.job, record.last
     final = step in last
     return Directive(
@@ -45,7 +45,7 @@ def directive_of(record: Record, step: Step, callback_urls: Callbacks | None = N
 
 
 def message_id(job_id: str, step_id: str, attempt_no: int) -> str:
-    """`{job_id}:{step_id}:{attempt_no}`: duplicate detection of the bus drops a second publish."""
+    """Returns `{job_id}:{step_id}:{attempt_no}`: the bus's duplicate detection drops a second publish."""
     return f"{job_id}:{step_id}:{attempt_no}"
 
 

@@ -19,23 +19,25 @@ _RESTARTED = re.compile(r"\.r(\d+)$")
 
 
 def instance_id(job_id: str, restart: int = 0) -> str:
-    """The job's orchestration: `{job_id}`, and `{job_id}.r{n}` once it was started again for the n-th time."""
+    """Returns the id of the job's orchestration: `{job_id}`, and `{job_id}.r{n}` after its n-th restart."""
     return f"{job_id}.r{restart}" if restart else job_id
 
 
 def restarts(instance_id: str) -> int:
-    """How often the job had been started again when this instance was named."""
+    """Returns how many times the job had been restarted when this instance was named."""
     found = _RESTARTED.search(instance_id)
     return int(found[1]) if found else 0
 
 
 def group_instance_id(instance_id: str, step_index: int) -> str:
-    """The orchestration of one step of a parallel group: `{the job's instance id}.s{index of the step}`."""
+    """Returns the id of the orchestration of one step of a parallel group: `{the job's instance id}.s{index of the
+    step}`.
+    """
     return f"{instance_id}.s{step_index}"
 
 
 def ack(step_id: str, attempt_no: int) -> str:
-    """The external event of an attempt's ACK.
+    """Returns the name of the external event of an attempt's ACK.
 
     Each wait has an event of its own: two waits on one name lose or repeat events in azure-functions-durable 1.7.
     """
@@ -43,18 +45,18 @@ def ack(step_id: str, attempt_no: int) -> str:
 
 
 def result(step_id: str, attempt_no: int) -> str:
-    """The external event of an attempt's RESULT."""
+    """Returns the name of the external event of an attempt's RESULT."""
     return f"result:{step_id}:{attempt_no}"
 
 
 def look(look_no: int) -> str:
-    """The external event by which the sweeper asks an orchestration to look at the ledger.
+    """Returns the name of the external event by which the sweeper wakes an orchestration to check the ledger.
 
-    Each orchestration counts the looks that it has heard and shows in its custom status which one it waits for.
+    Each orchestration counts its wake-ups and shows in its custom status which one it waits for.
     """
     return f"look:{look_no}"
 
 
 def resume(park_no: int) -> str:
-    """The external event that ends the `park_no`-th parking of a job."""
+    """Returns the name of the external event that ends the `park_no`-th pause of a job."""
     return f"resume:{park_no}"

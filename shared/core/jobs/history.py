@@ -55,7 +55,7 @@ REPLY_EVENTS = frozenset({EventType.ACK, EventType.HEARTBEAT, EventType.RESULT})
 
 @dataclass(frozen=True, kw_only=True)
 class Provenance:
-    """Who made a move happen, by what, and when."""
+    """The cause of a transition: actor, source, and time."""
 
     #: identifies this occurrence, the same when it is delivered or tried again
     cause_id: str
@@ -132,9 +132,9 @@ def append(
 
 
 def event_hash(values: dict[str, Any]) -> str:
-    """The chain link: SHA-256 over the canonical JSON (RFC 8785) of every field but `hash`, `data` and `salt`.
+    """Returns the chain link: SHA-256 over the canonical JSON (RFC 8785) of every field but `hash`, `data` and `salt`.
 
-    In their place stands `data_digest`, so that a history from which `data` was withheld or erased is still a chain.
+    `data_digest` replaces them, so a history from which `data` was withheld or erased is still a chain.
     """
     plain = {name: value for name, value in values.items() if name not in ("hash", "data", "salt")}
     plain["at"] = values["at"].astimezone(UTC).isoformat(timespec="microseconds")
@@ -143,10 +143,10 @@ def event_hash(values: dict[str, Any]) -> str:
 
 
 def data_digest(salt: str, data: Any) -> str:
-    """SHA-256, in hex, over the bytes of `salt` and the canonical JSON (RFC 8785) of `data`."""
+    """Returns the SHA-256, in hex, over the bytes of `salt` and the canonical JSON (RFC 8785) of `data`."""
     return hashlib.sha256(bytes.fromhex(salt) + jcs(data)).hexdigest()
 
 
 def lease_digest(lease_id: str) -> str:
-    """`sha256:{hex}` of a lease: what may be shown of it and what replies are compared by (R5)."""
+    """Returns `sha256:{hex}` of a lease: what readers see, and what replies are compared by (R5)."""
     return f"sha256:{digest(lease_id)}"

@@ -111,14 +111,17 @@ class Step:
 
     @property
     def silent_until(self) -> datetime | None:
-        """Until when an attempt in flight may be silent: its lease, or longer while our own backlog explains it."""
+        """Returns when an attempt in flight counts as silent: the end of its lease, or later while LUCIUS's own backlog
+        explains the silence.
+        """
         ends = [end for end in (self.lease_expires_at, self.backlog_until) if end is not None]
         return max(ends, default=None)
 
     @property
     def sent_at(self) -> datetime:
-        """About when the current attempt was sent for the last time, or is to be: its lease of an INITIATED one began
-        then."""
+        """Returns about when the current attempt was last sent, or will be sent. The lease of an INITIATED attempt
+        began then.
+        """
         began = self.initiated_at or self.created_at
         if self.lease_expires_at is None:
             return began
@@ -126,16 +129,18 @@ class Step:
 
     @property
     def made(self) -> Ref | None:
-        """What the next step reads: the result, or the whole workspace where the RESULT named none."""
+        """Returns the input of the next step: the result, or the whole workspace if the RESULT named none."""
         return self.result_ref or self.workspace_ref
 
     @property
     def owes_publish(self) -> bool:
-        """In a publish backoff: the bus did not take the directive, and the next try is LUCIUS's own to make."""
+        """Returns whether the step is in a publish backoff: the bus did not accept the directive, and LUCIUS sends it
+        again.
+        """
         return self.status is StepStatus.INITIATED and self.due_at is not None
 
     def attempt_is_over(self, at: datetime) -> bool:
-        """Whether the current attempt's longest time is over at `at`."""
+        """Returns whether the current attempt's maximum time is over at `at`."""
         return self.attempt_deadline_at is not None and self.attempt_deadline_at <= at
 
 
@@ -243,12 +248,14 @@ class Job:
 
     @property
     def is_staged(self) -> bool:
-        """Its gates have not let it in: it has no orchestration, and none of its steps has begun."""
+        """Returns whether the job is not admitted yet: it has no orchestration, and none of its steps has begun."""
         return self.staged_at is not None and self.admitted_at is None
 
     @property
     def current_priority(self) -> str:
-        """With which it waits (R67); `priority` stays what it was created with, so that this can be proved."""
+        """Returns the priority with which it waits (R67). `priority` keeps the value of the creation, so that the
+        history can be verified.
+        """
         return self.changed_priority or self.priority
 
     @property
@@ -280,38 +287,41 @@ class Record:
         return replace(self, applied=(*self.applied, row))
 
     def cap_of(self, step: Step) -> datetime | None:
-        """The nearer of the step's and the job's total time caps; None: no cap."""
+        """Returns the earlier of the step's and the job's total time limits. None: no limit."""
         caps = [cap for cap in (step.deadline_at, self.job.deadline_at) if cap is not None]
         return min(caps, default=None)
 
     def group_of(self, step: Step) -> tuple[Step, ...]:
-        """The steps that run at the same time as `step`, itself among them."""
+        """Returns the steps that run at the same time as `step`, including itself."""
         if step.group is None:
             return (step,)
         return tuple(other for other in self.steps if other.group == step.group)
 
     def before(self, step: Step) -> tuple[Step, ...]:
-        """What ran just before `step` and its group: one step, or the steps of a group; of the first, none."""
+        """Returns the step, or the steps of the group, that ran just before `step` and its group. Empty for the first.
+        """
         first = self.group_of(step)[0]
         return self.group_of(self.steps[first.step_index - 1]) if first.step_index else ()
 
     def after(self, step: Step) -> Step | None:
-        """The step that comes after `step` and its group, where that runs alone; None: a group does, or nothing."""
+        """Returns the step after `step` and its group if that one runs alone. None: a group follows, or nothing."""
         following = self.steps[self.group_of(step)[-1].step_index + 1 :][:1]
         return next((other for other in following if other.group is None), None)
 
     @property
     def last(self) -> tuple[Step, ...]:
-        """The steps whose results are the job's: the last one, or those of the last group."""
+        """Returns the steps whose results are the job's: the last one, or those of the last group."""
         return self.group_of(self.steps[-1])
 
     def instance_of(self, step: Step) -> str:
-        """The orchestration that waits for the step's replies: the job's, or the step's own in a group."""
+        """Returns the id of the orchestration that waits for the step's replies: the job's, or in a group the step's
+        own.
+        """
         return self.job.instance_id if step.group is None else group_instance_id(self.job.instance_id, step.step_index)
 
     @property
     def open_steps(self) -> tuple[Step, ...]:
-        """What the job is about: the first unsettled step, with the unsettled ones of its group."""
+        """Returns the current steps: the first unsettled step, with the unsettled ones of its group."""
         first = next((step for step in self.steps if step.status is not StepStatus.SUCCEEDED), None)
         if first is None:
             return ()
@@ -332,7 +342,8 @@ UNTOLD = HIDDEN | {"updated_at", "event_seq", "event_hash", "backlog_until", "ga
 
 
 def changes(before: Record, after: Record) -> JsonValue:
-    """What a move changed: `{"job": {column: value}, "steps": {step_id: {column: value}}}`, empty parts left out.
+    """Returns what a transition changed: `{"job": {column: value}, "steps": {step_id: {column: value}}}`, empty parts
+    left out.
 
     Folding these over a job as it was created gives its rows at any event.
     """

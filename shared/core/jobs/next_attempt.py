@@ -17,9 +17,9 @@ _SENT_WITHIN = timedelta(seconds=10)
 
 
 def start_next(outcome: Outcome, attempt: NextAttempt, provenance: Provenance) -> Outcome:
-    """The outcome of a RESULT, with attempt 1 of the step that may begin by it, if that runs alone.
+    """Returns the outcome of a RESULT, with attempt 1 of the step that may begin by it if that step runs alone.
 
-    The second EVENT row has the cause that `dispatch` would give it, so `dispatch` finds it as its own.
+    The second EVENT row has the cause id that `dispatch` would give it, so `dispatch` recognizes it as its own.
     """
     record = outcome.record
     if not outcome.transitioned or record.job.status is not JobStatus.IN_PROGRESS:
@@ -40,13 +40,14 @@ def start_next(outcome: Outcome, attempt: NextAttempt, provenance: Provenance) -
 
 
 def cause_of_record(instance_id: str, step_id: str, attempt_no: int) -> str:
-    """The cause id of an attempt's ATTEMPT_RECORDED: the same whether `dispatch` records it or a RESULT does."""
+    """Returns the cause id of an attempt's ATTEMPT_RECORDED: the same whether `dispatch` or a RESULT records it."""
     return f"dispatch:{instance_id}:{step_id}:{attempt_no}"
 
 
 def is_late(step: Step, now: datetime) -> bool:
-    """Whether the attempt's lease is to be renewed before its directive is sent, or its service has little time left.
+    """Returns whether the attempt's lease must be renewed before its directive is sent, since its service would have
+    little time left.
 
-    It is sent so soon after its lease began that `Step.sent_at` may stand for the instant.
+    Otherwise the directive is sent so soon after the lease began that `Step.sent_at` may stand for the instant.
     """
     return now - step.sent_at > min(timedelta(seconds=step.timings.ack_timeout_s / 3), _SENT_WITHIN)

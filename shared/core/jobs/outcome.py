@@ -53,10 +53,10 @@ def transitioned(
     reason: str | None = None,
     data: dict[str, Any] | None = None,
 ) -> Outcome:
-    """The outcome of a transition: `after` with its EVENT row.
+    """Makes the outcome of a transition: `after` with its EVENT row.
 
     The row's `data` has `changes` (the columns that changed, by row) and `transitions` (the rows of the tables that
-    were used), besides the given `data`. `step` is the step that the EVENT row is about.
+    were used), besides the given `data`. `step` is the step of the EVENT row.
     """
     rows = {"transitions": list(after.applied)} if after.applied else {}
     earlier = before.step(step.step_id) if step else None
@@ -74,9 +74,9 @@ def transitioned(
 
 
 def final_output(record: Record) -> Any:
-    """The `output_ref` of the last step's RESULT, else its `result_ref`, else the job's `output_ref`.
+    """Returns the `output_ref` of the last step's RESULT, or its `result_ref`, or the job's `output_ref`.
 
-    Of a last group it is its first step's: where the job's `output_ref` names a blob, that step writes it.
+    For a last group it is that of its first step: if the job's `output_ref` names a blob, that step writes it.
     """
     last = record.last[0]
     return (last.result or {}).get("output_ref") or last.result_ref or record.job.output_ref

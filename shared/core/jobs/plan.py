@@ -39,12 +39,14 @@ class Workspace:
 
     @property
     def folder(self) -> str:
-        """Of the tenant: no other tenant's, and neither a path nor anything that a second decoding changes."""
+        """Returns the tenant's folder. No other tenant has it, it is no path, and a second decoding changes nothing in
+        it.
+        """
         return encode_key(self.tenant)
 
     @property
     def uri(self) -> str:
-        """Without a slash at its end."""
+        """Returns the URI without a slash at its end."""
         return f"{self.base.rstrip('/')}/{SYSTEM}/{quote(self.folder, safe='=')}"
 
 
@@ -209,7 +211,7 @@ def _callbacks(envelope: Envelope) -> dict[str, Any]:
 
 
 def total_time(initial_status: JobStatus, created_at: datetime, allowed: timedelta | None) -> dict[str, Any]:
-    """The columns of a new job that hold its total time: it counts from the admission on."""
+    """Makes the columns of a new job that hold its total time, which counts from the admission."""
     if initial_status is JobStatus.QUEUED:
         return {"deadline_at": created_at + allowed if allowed is not None else None}
     return {"staged_at": created_at, "total_time_s": allowed.total_seconds() if allowed is not None else None}
@@ -232,7 +234,7 @@ def _timings(step: StepDefinition, defaults: TimingDefaults) -> Timings:
 def tombstone(
     job_id: str, *, tenant: str, claim: str, created_at: datetime, now: datetime, salt: str
 ) -> tuple[Record, Event]:
-    """The rows that stand in for a job that never came to be, so that a late creator meets them."""
+    """Makes the rows that replace a job that was never created, so that a late creator finds them."""
     nowhere = {"uri": "urn:lucius:withdrawn"}
     job = Job(
         job_id=job_id,

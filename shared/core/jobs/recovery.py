@@ -17,7 +17,7 @@ MAX_RESTARTS = 5
 
 
 def instances(record: Record) -> list[str]:
-    """Every orchestration that the job ever had: the first, each one after it, and those of its parallel groups."""
+    """Lists every orchestration that the job ever had: the first, each restart, and those of its parallel groups."""
     count = restarts(record.job.instance_id)
     own = [durable_names.instance_id(record.job.job_id, number) for number in range(count + 1)]
     grouped = [step.step_index for step in record.steps if step.group is not None]

@@ -41,12 +41,12 @@ STEP_CARRIED = frozenset({"input_ref", "workspace_ref", "output_ref", "result_re
 
 
 def claim_key_of(job_id: str) -> str:
-    """The claim (RowKey without its prefix) that makes one job's redrives one new job."""
+    """Returns the claim (RowKey without its prefix) that makes one job's redrives one new job."""
     return digest(f"redrive:{job_id}")
 
 
 def not_redrivable(record: Record) -> IgnoreReason | None:
-    """Why the job cannot be taken up again; None if it can."""
+    """Returns why the job cannot be redriven. None: it can."""
     if not record.job.status.terminal:
         return IgnoreReason.JOB_LIVE
     return IgnoreReason.JOB_SUCCEEDED if record.job.status is JobStatus.SUCCEEDED else None
@@ -63,10 +63,10 @@ def plan_redrive(
     origin: Origin,
     salt: str,
 ) -> tuple[Record, Event]:
-    """The new job's rows and its first EVENT; `allowed` is the protocol's total time for a job.
+    """Makes the new job's rows and its first EVENT. `allowed` is the protocol's total time for a job.
 
-    `dependencies`: ids of jobs that it waits for again. Every step that SUCCEEDED is carried. A job whose steps all did
-    (cancelled at its end) runs its last one again.
+    `dependencies`: ids of jobs that it waits for again. Every step that SUCCEEDED is carried. A job whose steps all
+    SUCCEEDED (it was cancelled at its end) runs its last one again.
     """
     steps = tuple(_step(step, created_at) for step in old.steps)
     if all(step.carried for step in steps):
@@ -97,7 +97,7 @@ def plan_redrive(
 
 
 def redriven(record: Record, job_id: str, provenance: Provenance) -> Outcome:
-    """The old job's EVENT and `redriven_by`: nothing else of an ended job changes."""
+    """Adds the old job's EVENT and `redriven_by`. Nothing else of an ended job changes."""
     if (why := not_redrivable(record)) is not None:
         return refused(record, why)
     if record.job.redriven_by is not None:

@@ -32,9 +32,9 @@ _TIMED_OUT = (FailureCause.ACK_TIMEOUT, FailureCause.LEASE_EXPIRED)
 
 
 def decide_reply(record: Record, reply: Reply, provenance: Provenance, *, progress_s: float | None = None) -> Outcome:
-    """ACK, HEARTBEAT or RESULT, for whatever attempt, in whatever order.
+    """Decides an ACK, HEARTBEAT or RESULT of any attempt, in any order.
 
-    REFUSED where it names another tenant or a step that the job has not: it is not the job's, and leaves nothing in it.
+    REFUSED if it names another tenant or a step that the job does not have: the job then keeps no trace of it.
     """
     step = record.step(reply.stepId)
     reason_code = _rejection(record, step, reply, provenance)
@@ -56,7 +56,7 @@ def decide_reply(record: Record, reply: Reply, provenance: Provenance, *, progre
 
 
 def holds_lease(step: Step, reply: Reply) -> bool:
-    """Whether the reply is of the step's current attempt, by the lease that only its directive brought."""
+    """Returns whether the reply belongs to the step's current attempt, by the lease, which only its directive has."""
     return (reply.attempt_no, lease_digest(reply.lease_id)) == (step.attempt_no, step.lease_digest)
 
 

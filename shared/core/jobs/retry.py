@@ -10,11 +10,11 @@ JITTER = 0.1
 
 
 def backoff_s(backoffs: Sequence[float], failures: int, *, job_id: str, step_id: str, attempt_no: int) -> float:
-    """Entry number `failures` (from 1) of the cause's list, the last entry repeating, plus a fixed jitter.
+    """Returns entry number `failures` (from 1) of the cause's list, plus a fixed jitter. The last entry repeats.
 
     After the last entry of the dispatch list there is no other try (`shared.core.jobs.attempts.publish_failed`).
 
-    The jitter is a hash of (job, step, attempt), so that computing it again gives the same instant.
+    The jitter is a hash of (job, step, attempt), so computing it again gives the same instant.
     """
     if failures < 1:
         raise ValueError("the first failure is number 1")
