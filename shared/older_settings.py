@@ -1,6 +1,6 @@
-"""Settings of earlier designs of LUCIUS that the app does not read, and what replaces each.
+"""Settings of earlier designs of LUCIUS that the app does not read, and their replacements.
 
-One that is set changes nothing, so the start names it: whoever moved a configuration over reads what to set instead.
+Such a setting changes nothing. The app names it at its start with the setting that replaces it.
 """
 
 from __future__ import annotations

@@ -16,7 +16,9 @@ _SIGN_IN = re.compile(r"(https://[\w.-]+|http://(127\.0\.0\.1|localhost|\[::1\])
 def contradictions(
     names: Mapping[str, str], values: Mapping[str, Any], environ: Mapping[str, str], *, in_azure: bool
 ) -> list[str]:
-    """One line each. `names`: of the settings, by field; `values` has no entry for a setting that is wrong itself."""
+    """Returns one line for each contradiction. `names`: of the settings, by field. `values` has no entry for a setting
+    that is itself invalid.
+    """
     return [*_missing(names, values), *_refused(names, values, environ, in_azure=in_azure)]
 
 

@@ -62,7 +62,7 @@ def setting(
     tuning: bool = False,
     local: bool = False,
 ) -> _T:
-    """A field of `Settings`. A secret is kept out of `repr`."""
+    """Declares a field of `Settings`. A secret is kept out of `repr`."""
     declared = Setting(name, parse, default, help, tuning, local)
     return cast(_T, field(metadata={"setting": declared}, repr=not secret))
 
@@ -72,12 +72,12 @@ def text(value: str) -> str:
 
 
 def optional(parse: Callable[[str], _T]) -> Callable[[str], _T | None]:
-    """None where the setting is empty."""
+    """Parses a value. None: the setting is empty."""
     return lambda value: parse(value) if value else None
 
 
 def choice(*allowed: str, older: Mapping[str, str] | None = None) -> Callable[[str], str]:
-    """One of these, exactly; an `older` name is replaced by its new name."""
+    """Parses one of these names, exactly. An `older` name is replaced by its new name."""
 
     def parse(value: str) -> str:
         value = (older or {}).get(value, value)
@@ -107,7 +107,7 @@ def seconds(value: str) -> float:
 
 
 def at_least(least: float) -> Callable[[str], float]:
-    """Seconds, at least `least`."""
+    """Parses seconds, at least `least`."""
 
     def parse(value: str) -> float:
         if (parsed := seconds(value)) < least:
@@ -125,7 +125,7 @@ def days(value: str) -> float:
 
 
 def days_from(least: float) -> Callable[[str], float]:
-    """Days, at least this many."""
+    """Parses days, at least this many."""
 
     def parse(value: str) -> float:
         if (parsed := days(value)) < least:
@@ -136,7 +136,7 @@ def days_from(least: float) -> Callable[[str], float]:
 
 
 def lifetime(value: str) -> timedelta | None:
-    """Days; None where they are 0."""
+    """Parses days. None: they are 0."""
     return None if value.strip() == "0" else timedelta(days=days(value))
 
 
@@ -156,7 +156,7 @@ def _numbers(value: str, form: str, *, most: int) -> tuple[float, ...]:
 
 
 def names(value: str) -> frozenset[str]:
-    """A set of names in lower case, separated by commas."""
+    """Parses a set of names in lower case, separated by commas."""
     return frozenset(part.strip().lower() for part in value.split(",") if part.strip())
 
 
@@ -166,7 +166,7 @@ def texts(value: str) -> tuple[str, ...]:
 
 
 def connection_string(*parts: str) -> Callable[[str], str]:
-    """A connection string that has these parts."""
+    """Parses a connection string with these parts."""
 
     def parse(value: str) -> str:
         if not all(f";{part}=" in f";{value}" for part in parts):
@@ -177,7 +177,7 @@ def connection_string(*parts: str) -> Callable[[str], str]:
 
 
 def address(value: str) -> str:
-    """An http or https address, without a slash at its end."""
+    """Parses an http or https address, without a slash at its end."""
     parts = urlsplit(value)
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
         raise ValueError("must be an http or https URL, for example https://lucius.example.com")
@@ -191,7 +191,7 @@ def table_name(value: str) -> str:
 
 
 def topic_prefix(value: str) -> str:
-    """The name of a topic without the number at its end."""
+    """Parses the name of a topic without the number at its end."""
     if _TOPIC_PREFIX.fullmatch(value) is None:
         raise ValueError(
             "must be 1 to 250 letters, digits, periods, hyphens, underscores and slashes that begin with a letter or a "
@@ -210,7 +210,7 @@ def subscription_name(value: str) -> str:
 
 
 def container_uri(value: str) -> str:
-    """The address of a blob container, whose name is the last part of its path."""
+    """Parses the address of a blob container. Its name is the last part of the path."""
     container = address(value).rpartition("/")[2]
     if not urlsplit(value).path.strip("/") or _CONTAINER.fullmatch(container) is None:
         raise ValueError(
@@ -221,7 +221,7 @@ def container_uri(value: str) -> str:
 
 
 def trusted_address(value: str) -> str:
-    """An URL whose content is trusted: https, or http on loopback."""
+    """Parses a URL whose content is trusted: https, or http on loopback."""
     try:
         parts = urlsplit(value)
         good = bool(parts.hostname) and "@" not in parts.netloc and parts.port != 0
@@ -233,7 +233,7 @@ def trusted_address(value: str) -> str:
 
 
 def keys(value: str) -> tuple[tuple[str, bytes], ...]:
-    """(key id, secret) of `kid:base64key,...`; the error never holds the value, which is a secret."""
+    """Parses `kid:base64key,...` to (key id, secret). The error never holds the value, which is a secret."""
     parsed: dict[str, bytes] = {}
     for part in texts(value):
         kid, _, encoded = part.partition(":")
@@ -251,8 +251,7 @@ def keys(value: str) -> tuple[tuple[str, bytes], ...]:
 
 
 def hosts(value: str) -> frozenset[str]:
-    """`HOST:PORT` and `HOST:*`, separated by commas, each with or without `TENANT@`; a host without a port is taken at
-    443."""
+    """Parses `HOST:PORT` and `HOST:*`, separated by commas, each with or without `TENANT@`. Default port: 443."""
     try:
         return frozenset(listed_host(each.lower()) for each in texts(value))
     except ValueError:
@@ -262,7 +261,7 @@ def hosts(value: str) -> frozenset[str]:
 
 
 def tenants(value: str) -> Mapping[str, Mapping[str, str]]:
-    """Claim to value to normalised tenant, of JSON."""
+    """Parses JSON: claim to value to normalised tenant."""
     try:
         given = parse_json(value.encode()) if value else {}
         items = [(claim, text, plain_tenant(name)) for claim, names in given.items() for text, name in names.items()]
@@ -281,7 +280,7 @@ def tenants(value: str) -> Mapping[str, Mapping[str, str]]:
 
 
 def blob_uri(connection: str, endpoint: str) -> str:
-    """The blob service's URI, from whichever of the two is set."""
+    """Returns the blob service's URI, from the setting that is set."""
     if endpoint:
         return endpoint.rstrip("/")
     if not connection or connection.strip(";").lower() == _DEV_STORAGE.lower():

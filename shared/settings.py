@@ -340,7 +340,7 @@ class Settings(AccessSettings):
 
     @property
     def sends_webhooks(self) -> bool:
-        """Whether there are events, and keys to sign them with."""
+        """Returns whether events are on and there are keys to sign them."""
         return self.events != "off" and bool(self.webhook_keys)
 
     @property

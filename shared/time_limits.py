@@ -65,7 +65,7 @@ class StoreLimits:
 
     @property
     def call_s(self) -> float:
-        """The longest that a call takes: its tries, and the waits between two of them."""
+        """Returns the maximum time of a call: its tries and the waits between them, in seconds."""
         return (1 + self.retries) * (self.connect_s + self.read_s) + self.backoff_s * self.retries
 
     @property

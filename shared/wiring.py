@@ -105,14 +105,14 @@ class Wiring:
         self.readiness = Readiness(SystemClock())
 
     def context(self) -> Context:
-        """Must be called on the loop that the functions run on."""
+        """Returns the context of the process. Must be called on the loop of the functions."""
         if self._context is None:
             asyncio.get_running_loop()
             self._context = self._build()
         return self._context
 
     def catalog(self) -> Catalog:
-        """The protocols and modes of this process. Must be called on the loop that the functions run on."""
+        """Returns the protocols and modes of this process. Must be called on the loop of the functions."""
         if self._catalog is None:
             settings = self.settings
             self._catalog = Catalog(
@@ -126,7 +126,9 @@ class Wiring:
         return self._catalog
 
     async def fresh_context(self) -> Context:
-        """The context with the protocols, modes and lists of hosts in force: for whatever takes or shows references."""
+        """Returns the context with the current protocols, modes and lists of hosts, for code that accepts or shows
+        references.
+        """
         catalog = self.catalog()
         configured = await catalog.refresh()
         return replace(
@@ -137,22 +139,22 @@ class Wiring:
         )
 
     def orchestrations(self, client: Any) -> Orchestrations:
-        """Over the durable client that the host binds to an invocation."""
+        """Wraps the durable client that the host binds to an invocation."""
         return DurableOrchestrations(client, durable_names.JOB)
 
     def callers(self) -> Callers:
-        """What identifies the caller of a request."""
+        """Returns the part that identifies the caller of a request."""
         return self._callers
 
     def blob_probe(self) -> BlobTexts | None:
-        """None: no blobs are used. Must be called on the loop that the functions run on."""
+        """Returns the probe of the blobs. None: no blobs are used. Must be called on the loop of the functions."""
         settings = self.settings
         if self._blob_probe is None and settings.storage_backend != "memory":
             self._blob_probe = _blobs(settings, CONTAINER, PROBE)
         return self._blob_probe
 
     async def look(self, orchestrations: Orchestrations) -> list[Dependency]:
-        """Whether each dependency responds now, or did two seconds ago. Never raises."""
+        """Returns whether each dependency responds, at most two seconds old. Never raises."""
         probe = self.blob_probe()
         blob = probe.check if probe is not None else None
         return await self.readiness.look(self.context(), orchestrations, marks=self.context().sweep_marks, blob=blob)
@@ -199,7 +201,7 @@ class Wiring:
 
 
 def seen_by(caller: Caller, context: Context, *, moving: bool) -> Context:
-    """The context in which only the jobs exist that the caller may see, or, `moving`, may move (R24)."""
+    """Returns the context that has only the jobs which the caller may see or, with `moving`, may change (R24)."""
     if caller.sees_all and caller.moves_all:
         return context
     return replace(

@@ -32,7 +32,7 @@ FUNCTION = "admission"
 
 
 def blueprint(wiring: Wiring) -> df.Blueprint:
-    """One function."""
+    """Makes the blueprint of one function."""
     bp = df.Blueprint()
 
     @bp.function_name(FUNCTION)

@@ -181,7 +181,7 @@ async def _priority(request: Request) -> func.HttpResponse:
 
 
 def _origin(request: Request) -> Origin:
-    """Who asks, and why, as the optional body has it. Raises BodyTooLarge and RequestError (400, 411, 415)."""
+    """Returns the caller and the reason of the optional body. Raises BodyTooLarge and RequestError (400, 411, 415)."""
     return _origin_of(request, optional_body(request.http, ControlRequest, ProblemCode.REASON_INVALID))
 
 

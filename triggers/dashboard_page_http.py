@@ -70,7 +70,7 @@ async def dashboard_asset(request: Request) -> func.HttpResponse:
 
 
 def root_blueprint() -> df.Blueprint:
-    """`/` leads to the dashboard.
+    """Makes the function that redirects `/` to the dashboard.
 
     The host shows its own page at `/` for an empty route, but not for a route with an optional parameter that is always
     empty (github.com/Azure/azure-functions-host/issues/4638).

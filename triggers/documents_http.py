@@ -102,7 +102,7 @@ ROUTES = (OPENAPI, ASYNCAPI, SCHEMAS, SCHEMA, EVENT_SCHEMA, DOCS, DOCS_FILE, PRO
 
 
 def blueprint(wiring: Wiring, every_route: Callable[[], tuple[Route, ...]]) -> df.Blueprint:
-    """The routes of documents; `every_route` gives all routes of the app, which the OpenAPI document describes."""
+    """Makes the routes of documents. `every_route` returns all routes of the app, which the OpenAPI document describes."""
     bp = df.Blueprint()
     made: Documents | None = None
 
@@ -182,7 +182,7 @@ class Documents:
 
     @cached_property
     def schemas(self) -> dict[str, Content]:
-        """By name."""
+        """Returns the schemas by name."""
         return {name: content_of(each, "application/schema+json") for name, each in self._schemas.items()}
 
     @cached_property

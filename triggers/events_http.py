@@ -124,7 +124,8 @@ async def _events_stream(request: Request) -> func.HttpResponse:
 
 
 async def events_after(request: Request, after: str | None) -> tuple[Page, bool]:
-    """What a stream gives past `after` (None: from now on), and whether that is nothing because too many wait.
+    """Returns a stream's part after `after` (None: from now on), and whether it is empty because too many requests
+    wait.
 
     Raises what `events_read` raises.
     """

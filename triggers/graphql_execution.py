@@ -99,7 +99,9 @@ def _schema(text: str) -> GraphQLSchema:
 async def answer(
     operation: Operation, resolvers: Mapping[str, Resolver], variables: JsonObject, correlation_id: str
 ) -> JsonObject:
-    """What the operation gives: `data` and `errors` (GraphQL 7.1). A mutation is an error, since there is none."""
+    """Returns the result of the operation: `data` and `errors` (GraphQL 7.1). A mutation is an error, since there is
+    none.
+    """
     if operation.document is None:
         return _formatted(None, operation.errors, correlation_id)
     result = execute(
@@ -117,7 +119,8 @@ async def answer(
 async def messages(
     operation: Operation, sources: Mapping[str, Source], variables: JsonObject, correlation_id: str
 ) -> tuple[list[JsonObject], bool]:
-    """What each message of the source gives, and whether more may follow on them: not where the source was refused.
+    """Yields the result for each message of the source, and whether more may follow. None follow if the source was
+    refused.
 
     Raises Transient.
     """

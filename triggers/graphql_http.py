@@ -59,7 +59,7 @@ _EVENTS = root_field(
 
 @cache
 def schema() -> str:
-    """The schema, as `/v1/schema.graphql` gives it."""
+    """Returns the schema, as `/v1/schema.graphql` does."""
     return text([each.field for each in _QUERIES], [_EVENTS])
 
 
@@ -171,7 +171,9 @@ class _Source:
         self.crowded = False
 
     async def open(self, info: object, **given: Any) -> AsyncIterator[dict[str, Any]]:
-        """Held as any stream is (R75). Raises what `events_http.events_after` raises, but CursorExpired."""
+        """Opens a subscription, held as any stream is (R75). Raises what `events_http.events_after` raises, but
+        CursorExpired.
+        """
         try:
             with _inner(self._request, _EVENTS, given) as inner:
                 page, self.crowded = await events_http.events_after(inner, given.get("after") or None)

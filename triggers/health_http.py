@@ -91,7 +91,7 @@ async def _sees_all_tenants(wiring: Wiring, req: func.HttpRequest) -> bool:
 
 
 def dependency(found: Dependency) -> DependencyState:
-    """What one check found, as the API shows it."""
+    """Makes the result of one check as the API shows it."""
     if found.fault is None:
         return DependencyState(status="ok", since=found.since)
     return DependencyState(status="down", since=found.since, reason=found.fault)

@@ -22,7 +22,7 @@ FUNCTION = "tell"
 
 
 def blueprint(wiring: Wiring) -> df.Blueprint:
-    """One function; none with `LUCIUS_EVENTS=off`."""
+    """Makes the blueprint of one function; of none with `LUCIUS_EVENTS=off`."""
     bp = df.Blueprint()
     if wiring.settings.events == "off":
         return bp

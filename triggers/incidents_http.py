@@ -176,6 +176,6 @@ def _incident_id(request: Request) -> str:
 
 
 def _origin(request: Request) -> Origin:
-    """Who acts, and why. Raises BodyTooLarge and RequestError (400, 411, 415)."""
+    """Returns the actor and the reason. Raises BodyTooLarge and RequestError (400, 411, 415)."""
     body = optional_body(request.http, IncidentRequest, ProblemCode.REASON_INVALID)
     return Origin(cause_id=f"request:{uuid.uuid4()}", actor=request.caller.actor, source="http", reason=body.reason)

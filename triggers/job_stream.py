@@ -47,7 +47,7 @@ async def job_stream(request: Request) -> func.HttpResponse:
     seq, known = _seq(given), [first]
 
     async def read() -> Answer:
-        """304: there is nothing yet."""
+        """Reads the job's events. 304: there is nothing yet."""
         now = known.pop() if known else await job()
         if seq > now.event_seq:
             raise bad_cursor()

@@ -39,7 +39,7 @@ _Act = Callable[[Context, Orchestrations, Gate, By, Resume], Awaitable[Changed]]
 
 
 def _route(action: str, body: type[Resume], summary: str, description: str) -> Callable[[_Act], Handler]:
-    """Declares the route of an action. For operators, and for a tenant's own callers, who may end what they began."""
+    """Declares the route of an action, for operators and for a tenant's own callers, which may end what they began."""
 
     def declare(act: _Act) -> Handler:
         @change_route(

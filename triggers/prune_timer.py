@@ -15,7 +15,7 @@ _SCHEDULE = "30 17 * * * *"
 
 
 def blueprint(wiring: Wiring) -> df.Blueprint:
-    """`prune`."""
+    """Makes the blueprint of `prune`."""
     bp = df.Blueprint()
 
     @bp.function_name("prune")

@@ -1,4 +1,4 @@
-"""`/v1/quotas`: the gates of a tenant, their rules, who waits, and what was changed (R48, R52)."""
+"""`/v1/quotas`: the quotas of a tenant, their limits, waiting jobs, and log (R48, R52)."""
 
 from __future__ import annotations
 
@@ -298,7 +298,7 @@ async def _preview(
 
 
 async def change_response(request: Request, context: Context, changed: Changed) -> func.HttpResponse:
-    """A change and the gate as it stands now."""
+    """Makes a change and the quota as it is now."""
     now = await _after(context, changed, request.caller)
     return respond(request.http, quota_change(changed.before, changed.after, now), etag=now.etag)
 

@@ -71,7 +71,7 @@ async def reconcile(request: Request) -> func.HttpResponse:
 
 
 async def visible_actions(actions: list[Action], caller: Caller, ledger: Ledger) -> list[Action]:
-    """A sweep is of every tenant, but an action names a job: those of the jobs that exist for the caller (R24)."""
+    """Returns the actions that name jobs visible to the caller: a sweep covers every tenant (R24)."""
     if caller.sees_all:
         return actions
     found = [(each, await read_for_list(ledger, each.job_id)) for each in actions]

@@ -80,9 +80,10 @@ def blueprints(wiring: Wiring) -> list[df.Blueprint]:
 
 
 def options_blueprint(routes: tuple[Route, ...]) -> df.Blueprint:
-    """`OPTIONS`: which methods a path has (RFC 9110 9.3.7). One function, since no two may match a request.
+    """Makes the function of `OPTIONS`: the methods of a path (RFC 9110 9.3.7). One function, since no two may match a
+    request.
 
-    Cross-origin preflights do not get here where the platform's own CORS is on.
+    Cross-origin preflights do not get here if the platform's own CORS is on.
     """
     bp = df.Blueprint()
     known = [(_pattern(route.path), route.method) for route in routes]

@@ -27,7 +27,7 @@ _LONGEST_WAIT_S = 15.0
 
 
 def blueprint(wiring: Wiring) -> df.Blueprint:
-    """`reply_p0` to `reply_p15`; cardinality one, since one failure of a batch would abandon all of it."""
+    """Makes `reply_p0` to `reply_p15`. Cardinality one: one failure of a batch would abandon all of it."""
     bp = df.Blueprint()
     for lane in range(wiring.settings.lanes):
         _register(bp, wiring, wiring.settings, lane)

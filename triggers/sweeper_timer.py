@@ -1,7 +1,7 @@
 """The sweeper's timer; by hand, `POST /v1/admin/reconcile`.
 
-Each pass begins with the look at the dependencies of `/v1/health/ready`, so that one that is down is counted also where
-nobody asks.
+Each sweep begins with the check of the dependencies of `/v1/health/ready`, so that an unreachable one is counted
+without requests.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from shared.wiring import Wiring
 
 
 def blueprint(wiring: Wiring) -> df.Blueprint:
-    """`sweep`, and `sweep_1` on where several share the tenants."""
+    """Makes `sweep`, and from `sweep_1` on one for each further share of the tenants."""
     bp = df.Blueprint()
     for number in range(wiring.settings.sweepers):
         _register(bp, wiring, Share(number, wiring.settings.sweepers))

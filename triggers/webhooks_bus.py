@@ -1,6 +1,6 @@
-"""The queue `lucius-webhooks`: what happened is posted to those who asked for it (R85).
+"""The queue `lucius-webhooks`: sends events to webhooks (R85).
 
-A message that comes twice costs a look at its row, and a lost one is made up for by the sweeper.
+A message that arrives twice costs a read of its row, and the sweeper replaces a lost one.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ FUNCTION = "deliver"
 
 
 def blueprint(wiring: Wiring) -> df.Blueprint:
-    """One function; none where there are no events or no keys to sign them with."""
+    """Makes the blueprint of one function; of none without events or keys to sign them."""
     bp = df.Blueprint()
     if not wiring.settings.sends_webhooks:
         return bp

@@ -293,7 +293,7 @@ def tenant_of(request: Request) -> str:
 
 
 def hook_id_of(request: Request) -> str:
-    """What has another form names no webhook, and no key of a table. Raises HookNotFound."""
+    """Returns the webhook id. Raises HookNotFound if its form is invalid."""
     given: str = request.http.route_params["hookId"]
     if _ID.fullmatch(given) is None:
         raise refusals.HookNotFound(given)

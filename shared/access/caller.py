@@ -65,8 +65,7 @@ class Caller:
         return self.sees_all or self._owns(tenant_id)
 
     def may_move(self, tenant_id: str | None) -> bool:
-        """Returns whether the caller may submit for that tenant and change its jobs. Tenants are compared normalised.
-        """
+        """Returns whether the caller may submit for that tenant and change its jobs. Tenants are compared normalised."""
         return self.moves_all or self._owns(tenant_id)
 
     def tenant_for(self, named: str | None, *, moving: bool = False) -> str | None:

@@ -63,7 +63,7 @@ class MinuteCounts:
             self._add_end((job.tenant, job.status.value, reason), 1)
 
     def latency(self, phase: str, service: str | None = None) -> Counter[int]:
-        """The buckets of a phase: of one service, or of all."""
+        """Returns the buckets of a phase: of one service, or of all."""
         found: Counter[int] = Counter()
         for (name, known), buckets in self.latencies.items():
             if known == phase and service in (None, name):
@@ -80,8 +80,9 @@ class MinuteCounts:
 
 
 def reply_latencies(before: Record, after: Record, event: Event) -> Iterator[tuple[Step, str, timedelta]]:
-    """The ACK and the RESULT that a committed transition is: the step, `ack` or `result`, and the time since its
-    attempt was recorded."""
+    """Returns the ACK and the RESULT that a committed transition stands for: step, `ack` or `result`, and the time
+    since the attempt was recorded.
+    """
     for old, new in zip(before.steps, after.steps, strict=True):
         if old is new or old.step_id != event.step_id or new.initiated_at is None:
             continue
@@ -101,7 +102,7 @@ def bucket_of(waited: timedelta) -> int:
 
 
 def percentile_ms(buckets: Counter[int], share: float) -> int | None:
-    """The milliseconds within which `share` (0 to 1) of the latencies are; None: there is none."""
+    """Returns the milliseconds within which `share` (0 to 1) of the latencies are. None: there are none."""
     left = share * buckets.total()
     for bucket in sorted(buckets):
         left -= buckets[bucket]

@@ -118,7 +118,7 @@ class Overview:
 
 
 def health_of(overview: Overview, problems: Sequence[Problem]) -> Problem:
-    """The worst problem, or that there is none."""
+    """Returns the worst problem, or that there is none."""
     if problems:
         return problems[0]
     jobs = overview.active.total()
@@ -126,7 +126,7 @@ def health_of(overview: Overview, problems: Sequence[Problem]) -> Problem:
 
 
 def problems_of(overview: Overview) -> list[Problem]:
-    """The problems, worst first, at most `MAX_PROBLEMS`."""
+    """Returns the problems, worst first, at most `MAX_PROBLEMS`."""
     found = [
         *_dependencies(overview),
         *_sweeper(overview),
@@ -285,7 +285,7 @@ def _is_named(overview: Overview, incident: Incident) -> bool:
 
 
 def age(now: datetime, since: datetime) -> str:
-    """The time since then, in words."""
+    """Formats the time since then in words."""
     seconds = max(0, int((now - since).total_seconds()))
     for size, unit in ((86_400, "day"), (3_600, "hour"), (60, "minute")):
         if seconds >= size:

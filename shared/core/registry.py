@@ -30,9 +30,9 @@ class Protocol:
     schemas: Mapping[str, Mapping[str, Any]]
 
     def payload_errors(self, payload: Mapping[str, Any]) -> list[tuple[str, str]]:
-        """(path, message) of what is wrong with a job's payload: at most one more than `MAX_REQUEST_ERRORS`.
+        """Returns (path, message) of the errors in a job's payload: at most one more than `MAX_REQUEST_ERRORS`.
 
-        Nothing is looked for past that, so that a payload costs no more than its own size.
+        The check stops there, so that a payload costs no more than its own size.
         """
         return list(islice(self._payload_errors(payload), MAX_REQUEST_ERRORS + 1))
 
@@ -49,7 +49,7 @@ class Protocol:
                 yield from _schema_errors(schema, part, self._path(step, payload))
 
     def split(self, payload: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The payload by step id. A one-step protocol takes the flat form too."""
+        """Splits the payload by step id. A one-step protocol accepts the flat form too."""
         first = self.definition.steps[0].step_id
         if len(self.definition.steps) == 1 and not _is_keyed(payload, first):
             return {first: payload}
@@ -83,11 +83,11 @@ class Registry:
 
 
 def build_protocol(source: str, definition: Any, schemas: Mapping[str, Any], services: Mapping[str, str]) -> Protocol:
-    """A protocol from its parsed JSON.
+    """Makes a protocol from its parsed JSON.
 
-    `source` names the file in errors, `schemas` are the parsed step schemas by path, `services` the step type of each
-    subscription in the bus topology: a topic drops messages without a subscription, so an unknown service is refused.
-    Raises ProtocolError.
+    `source` names the file in errors. `schemas` are the parsed step schemas by path. `services` is the step type of
+    each subscription in the bus topology: a topic drops messages without a subscription, so an unknown service is
+    refused. Raises ProtocolError.
     """
     try:
         parsed = ProtocolDefinition.model_validate(definition)

@@ -55,7 +55,7 @@ class Counted:
         )
 
     def add(self, staged_at: datetime | None, admitted_at: datetime | None, ended_at: datetime | None) -> None:
-        """One more; `staged_at` is None for a job that its gates let in at once."""
+        """Counts one more admission. `staged_at` is None for a job that was admitted without waiting."""
         self.created += 1
         self.ended += ended_at is not None
         self.staged += staged_at is not None
@@ -64,7 +64,9 @@ class Counted:
             self.waits[bucket_of((admitted_at or _NEVER) - (staged_at or _NEVER)) if staged_at else 0] += 1
 
     def wait_s(self, share: float) -> int | None:
-        """The seconds within which `share` (0 to 1) of the admitted jobs were admitted; None: no job was admitted."""
+        """Returns the seconds within which `share` (0 to 1) of the admitted jobs were admitted. None: no job was
+        admitted.
+        """
         left = share * self.waits.total()
         for bucket in sorted(self.waits):
             left -= self.waits[bucket]
@@ -100,12 +102,12 @@ def bucket_of(wait: timedelta) -> int:
 
 
 def group_in(groups: Mapping[Group, object], group: Group) -> Group:
-    """The group that counts it, where there is room for no more sources."""
+    """Returns the group that counts it, if the limit of sources is not reached."""
     return group if group in groups or len(groups) < MAX_GROUPS else (group[0], OTHERS)
 
 
 def inside_by(rows: Iterable[tuple[str, str | None]]) -> Counter[tuple[str, str]]:
-    """How many of the jobs inside, given by type and source, are of each; all of them under ("", "")."""
+    """Returns the number of active jobs of each type and source, and the total under ("", "")."""
     found: Counter[tuple[str, str]] = Counter()
     for job_type, source in rows:
         found["", ""] += 1
@@ -115,7 +117,7 @@ def inside_by(rows: Iterable[tuple[str, str | None]]) -> Counter[tuple[str, str]
 
 
 def highest(one: Mapping[tuple[str, str], int], other: Mapping[tuple[str, str], int]) -> dict[tuple[str, str], int]:
-    """The higher of each peak, of at most so many types and sources as are counted."""
+    """Returns the higher of each peak, for at most the maximum number of types and sources."""
     both = {key: max(one.get(key, 0), other.get(key, 0)) for key in [*one, *other]}
     return dict(sorted(both.items(), key=lambda each: (each[0] != ("", ""), -each[1], each[0]))[: 2 * MAX_GROUPS])
 
@@ -130,7 +132,7 @@ class Sum:
 
 
 def summed(hours: Iterable[HourUsage], axis: Axis | None) -> tuple[Sum, dict[str, Sum]]:
-    """All hours together, and by the axis: of each type, source ("" for none), or hour (as ISO text)."""
+    """Sums up all hours, in total and by the axis: type, source ("" for none), or hour (as ISO text)."""
     total, by = Sum(), dict[str, Sum]()
 
     def of(key: str) -> Sum:

@@ -29,10 +29,10 @@ _MAX_INCIDENTS, _MAX_COUNTED = 50, 1_000
 async def read_overview(
     context: Context, tenant: str | None, dependencies: Sequence[Dependency], mark: SweepMark | None
 ) -> Overview:
-    """`tenant`, normalised: its facts alone; None: those of all tenants.
+    """Reads the facts of `tenant`, normalised. None: of all tenants.
 
-    While a dependency is down and the tables do not respond, that is all that is known. Raises LedgerUnavailable if no
-    dependency is known to be down.
+    While a dependency is down and the tables do not respond, the overview has nothing else. Raises LedgerUnavailable if
+    no dependency is known to be down.
     """
     down = [Down(name=each.name, reason=each.fault, since=each.since) for each in dependencies if each.fault]
     try:

@@ -86,7 +86,7 @@ class Readiness:
 
 
 def sweeper_late(mark: SweepMark | None, now: datetime) -> bool:
-    """A pass was made and none since; where there was none yet, the app is new."""
+    """Returns whether the last sweep is too old. Without any sweep the app is new."""
     return mark is not None and now - mark.ended_at > SWEEPER_LATE_AFTER
 
 

@@ -1,4 +1,4 @@
-"""The tenants' admission states: who is inside, who waits, and which tenants have gates at all (R48)."""
+"""The tenants' admission states: active jobs, waiting jobs, and the tenants that have quotas (R48)."""
 
 from __future__ import annotations
 
@@ -111,13 +111,13 @@ class QuotaDirectory(Protocol):
         """Removes a tenant; one that is not there writes nothing. Raises Contended, Undecodable."""
 
     async def put_default(self, gate: Gate, rule: Rule | None, since: datetime) -> None:
-        """A rule for every tenant; None: none any more."""
+        """Writes the limits of every tenant. None: removes them."""
 
     async def put_over_all(self, gate: Gate, state: GateState | None, since: datetime) -> None:
-        """What is set for a gate over all tenants; None: nothing any more."""
+        """Writes the state of a quota over all tenants. None: removes it."""
 
     async def note_settings(self, since: datetime | None) -> None:
-        """A limit of the settings concerns every tenant since then; None: none does."""
+        """Records since when a limit of the settings applies to every tenant. None: no such limit."""
 
 
 class AdmissionStates(QuotaDirectory, Protocol):
@@ -126,17 +126,17 @@ class AdmissionStates(QuotaDirectory, Protocol):
     """
 
     async def read(self, tenant: str) -> StoredAdmission | None:
-        """None: the tenant has none yet."""
+        """Reads the state. None: the tenant has none yet."""
 
     async def first_waiting(self, tenant: str, line: int, limit: int) -> list[QueuedJob]:
-        """The first of a line, in its order."""
+        """Returns the first jobs of a queue, in its order."""
 
     async def freed(
         self, tenant: str, *, after: Freed | None = None, limit: int, unread: list[str] | None = None
     ) -> list[Freed]:
-        """FREED rows of the tenant, by job id, from `after` on, exclusive.
+        """Returns FREED rows of the tenant by job id, after `after`.
 
-        `unread` gets the keys of rows that cannot be decoded; None: such a row raises Undecodable.
+        `unread` collects the keys of rows that cannot be decoded. None: such a row raises Undecodable.
         """
 
     async def drop_freed(self, tenant: str, job_id: str) -> None:

@@ -1,4 +1,4 @@
-"""To whom a gate over all tenants is lent, and who asks for more of it (R54)."""
+"""The allocations of a quota over all tenants: the tenants with grants, and the tenants with requests (R54)."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ class Allocations(Protocol):
     """Of all tenants, and of no job. Each method raises LedgerUnavailable."""
 
     async def read(self, gate_id: str) -> StoredAllocationRecord | None:
-        """None: the gate was never divided."""
+        """Reads the record. None: the quota was never allocated."""
 
     async def write(self, record: AllocationRecord, *, before: StoredAllocationRecord | None) -> None:
         """Raises Conflict, AlreadyExists."""
 
     async def ask(self, gate_id: str, tenant: str) -> None:
-        """The next division takes the tenant in; again is harmless."""
+        """Requests that the next allocation includes the tenant. Idempotent."""
 
     async def asks(self, gate_id: str) -> list[Ask]: ...
 
     async def answer(self, gate_id: str, asks: Sequence[Ask]) -> None:
-        """They were taken in; who asked again meanwhile stays."""
+        """Deletes the requests of the tenants that were included. A newer request stays."""

@@ -72,40 +72,42 @@ class Bulks(Protocol):
     async def create(
         self, bulk: Bulk, *, slot: BulkSlot, key: BulkKey | None, work: Sequence[Work], items: Sequence[BulkItem]
     ) -> None:
-        """The bulk with its first items, in `slot` as it was read.
+        """Creates the bulk operation with its first items, in `slot` as it was read.
 
-        Raises AlreadyExists or Conflict where the key is taken, or another bulk has taken the slot since.
+        Raises AlreadyExists or Conflict if the key is used, or another bulk operation has taken the slot since.
         """
 
     async def slots(self, tenant: str) -> list[BulkSlot]:
-        """Those that were ever taken, in the order of their numbers."""
+        """Lists all slots, in the order of their numbers."""
 
     async def read(self, tenant: str, bulk_id: str) -> StoredBulk | None: ...
 
     async def find_key(self, tenant: str, key: str) -> BulkKey | None: ...
 
     async def write(self, change: BulkWrite) -> StoredBulk:
-        """Under the bulk's ETag. Raises Conflict or AlreadyExists where the bulk, or one of the rows, moved."""
+        """Writes under the bulk operation's ETag. Raises Conflict or AlreadyExists if it, or one of the rows, has
+        changed.
+        """
 
     async def work(self, tenant: str, bulk_id: str, *, limit: int) -> list[Work]:
-        """What is left to do, in its order."""
+        """Returns the remaining items, in their order."""
 
     async def read_item(self, tenant: str, bulk_id: str, job_id: str) -> BulkItem | None: ...
 
     async def items(self, tenant: str, bulk_id: str, *, after: str | None, limit: int) -> list[BulkItem]:
-        """In the order of the jobs' ids, past the id `after`."""
+        """Returns the items in the order of the jobs' ids, after the id `after`."""
 
     async def list_bulks(self, tenant: str, *, after: str | None, limit: int) -> list[Bulk]:
-        """Newest first, past the id `after`."""
+        """Returns bulk operations, newest first, after the id `after`."""
 
     async def remove(self, bulk: Bulk, *, limit: int) -> bool:
         """Removes up to `limit` rows of a bulk that has ended, itself last; whether all are gone."""
 
     async def due(self, *, now: datetime, limit: int, after: DueBulk | None = None) -> list[DueBulk]:
-        """Of all tenants, those that are due, the first due first, past `after`."""
+        """Returns the due bulk operations of all tenants, the earliest first, after `after`."""
 
     async def put_due(self, due: DueBulk) -> None:
-        """Again is harmless."""
+        """Enters a bulk operation for the sweeper. Idempotent."""
 
     async def drop_due(self, due: DueBulk) -> None:
-        """Again is harmless."""
+        """Deletes the sweeper's entry. Idempotent."""

@@ -32,11 +32,13 @@ class AdmissionCalls(Protocol):
         breaker_of: str | None = None,
         at: datetime | None = None,
     ) -> None:
-        """Now, or at an instant; a repeated one costs a look. `breaker_of`: id of a gate. Raises BusUnavailable."""
+        """Calls for an admission now or at an instant. A repeated call costs one check. `breaker_of`: id of a quota.
+        Raises BusUnavailable.
+        """
 
     async def divide(self, gate_id: str, *, at: datetime, since: datetime | None = None) -> None:
-        """A call to divide a gate over all tenants at an instant, unless it is divided after `since`, which is that
-        instant where none is given (R54). Raises BusUnavailable.
+        """Calls for an allocation of a quota over all tenants at an instant, unless one began after `since` (R54).
+        Default of `since`: that instant. Raises BusUnavailable.
         """
 
 
@@ -44,20 +46,20 @@ class Lanes(Protocol):
     """A look at what waits on a lane, without taking it."""
 
     async def replies(self, lane: int, *, since: datetime) -> LaneLook:
-        """The oldest replies that lie on the lane, by a look that began at `since` or later. Raises BusUnavailable.
+        """Returns the oldest replies on the lane, by a check that began at `since` or later. Raises BusUnavailable.
 
-        One read serves all callers in the process that accept its age.
+        One read serves all callers of the process that accept its age.
         """
 
     async def directives(self, lane: int, service: str, *, since: datetime) -> LaneLook:
-        """The same for the directives of one service."""
+        """Returns the oldest directives of one service, as `replies` does."""
 
 
 class Counts(Protocol):
     """The bus's own counts of directives."""
 
     async def in_flight(self, lane: int, service: str | None) -> int:
-        """How many directives of the service, or of all services, wait on the lane or are being worked on.
+        """Returns how many directives of the service, or of all services, wait on the lane or are in progress.
 
         Raises CountsForbidden, BusUnavailable.
         """
@@ -80,7 +82,7 @@ class DeadReplies(Protocol):
     """The dead-letter queues of the reply subscriptions."""
 
     async def waiting(self, lane: int) -> int:
-        """How many lie there, up to a bound of the adapter's; takes none. Raises BusUnavailable."""
+        """Returns how many messages wait, up to a limit of the adapter. It receives none. Raises BusUnavailable."""
 
     async def drain(self, lane: int, take: Callable[[DeadReply], Awaitable[bool]]) -> bool:
         """Hands them to `take` one by one, up to a bound, and removes each for which it gives True; the others stay.

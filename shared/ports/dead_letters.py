@@ -24,7 +24,7 @@ class LetterState(StrEnum):
 
 
 def letter_at_end(job: Job) -> LetterState | None:
-    """What a job's end makes of its dead letter; None: a job that did not fail for good has none."""
+    """Returns the dead letter of a job that ended. None: a job that did not fail for good has none."""
     if job.status is not JobStatus.FAILED_FINAL:
         return None
     # its end was written late: by a sweeper, after its redrive
@@ -32,7 +32,7 @@ def letter_at_end(job: Job) -> LetterState | None:
 
 
 def ended_at(job: Job) -> datetime:
-    """When a job ended, as the keys of its rows have it."""
+    """Returns the end of a job as the keys of its rows have it."""
     return job.completed_at or job.updated_at
 
 
@@ -57,18 +57,19 @@ class DeadLetters(Protocol):
     async def dead_letters(
         self, tenant: str, *, after: str | None, limit: int, since: datetime | None = None
     ) -> list[DeadRow]:
-        """A tenant's DEAD rows, the last that failed first, past the cursor `after`: one query of at most 1,000 rows.
+        """Returns a tenant's DEAD rows, newest failure first, after the cursor `after`: one query of at most 1,000
+        rows.
 
-        `since`: none that ended before it, and so none that was created after it is left out.
+        `since`: leaves out only jobs that ended before it.
         """
 
     async def end_dead_letter(
         self, job: Job, state: LetterState, settlement: Settlement | None = None
     ) -> LetterState | None:
-        """The DEAD row goes, and LIST says why: `state`, or what it said already; again is harmless.
+        """Deletes the DEAD row and records the reason in LIST: `state`, or the earlier one. Idempotent.
 
-        With `settlement`, the job's incident, where it has an open one, is settled in the same transaction.
+        With `settlement`, the job's open incident is settled in the same transaction.
 
-        None: LIST does not know yet that the job failed, or does not know the job any more, and nothing happens. Raises
-        Contended where others changed the rows at every try.
+        None: LIST does not have the job's failure yet, or no longer has the job, and nothing changes. Raises Contended
+        after a conflict at every try.
         """

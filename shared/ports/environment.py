@@ -12,14 +12,16 @@ class Clock(Protocol):
     """The time of day."""
 
     def now(self) -> datetime:
-        """An aware UTC instant."""
+        """Returns an aware UTC instant."""
 
 
 class Callers(Protocol):
-    """Whom requests come from."""
+    """The callers of requests."""
 
     async def caller(self, authorization: str | None) -> Caller:
-        """By the `Authorization` header. Raises TokenMissing, TokenInvalid, TenantMissing, KeysUnavailable."""
+        """Returns the caller by the `Authorization` header. Raises TokenMissing, TokenInvalid, TenantMissing,
+        KeysUnavailable.
+        """
 
 
 #: every key of the app in the configuration store begins with this
@@ -35,4 +37,4 @@ class ConfigurationStore(Protocol):
         """Changes when the others are to be read again; None: always. Raises ConfigurationUnavailable."""
 
     async def read(self) -> dict[str, str]:
-        """Every key that begins with `lucius:`. Raises ConfigurationUnavailable."""
+        """Reads every key that begins with `lucius:`. Raises ConfigurationUnavailable."""

@@ -80,39 +80,44 @@ class Feed(Protocol):
     async def head(self, tenant: str) -> Head: ...
 
     async def seen(self, tenant: str, job_id: str) -> int:
-        """The last EVENT row of the job that the feed has; 0: none."""
+        """Returns the number of the job's last EVENT row in the feed. 0: none."""
 
     async def write(self, write: FeedWrite) -> Head:
-        """Atomic, under HEAD's ETag. Raises Conflict if HEAD moved or a job of `new` has a row; LedgerRefused."""
+        """Writes atomically, under HEAD's ETag. Raises Conflict if HEAD changed or a job of `new` has a row;
+        LedgerRefused.
+        """
 
     async def forget(self, tenant: str, job_id: str) -> None:
-        """The job's SEEN row goes with the job; again is harmless."""
+        """Deletes the job's SEEN row together with the job. Idempotent."""
 
     async def forget_incidents(self, tenant: str, *, before: datetime, limit: int) -> int:
-        """SEEN rows of incidents that are no job's (R88), last written before an instant, at most `limit` (up to 100).
+        """Deletes SEEN rows of incidents without a job (R88), last written before an instant, at most `limit` (up to
+        100).
 
-        One that is written meanwhile stays. Gives how many were found.
+        A row that is written meanwhile stays. Returns how many were found.
         """
 
     async def tenants(self) -> list[str]:
         """Tenants that have a feed, and perhaps tenants whose feed is about to be created."""
 
     async def remove(self, tenant: str, *, before: datetime, limit: int) -> int:
-        """The first events that were written before an instant, at most `limit` (up to 100); gives how many went."""
+        """Deletes the first events that were written before an instant, at most `limit` (up to 100). Returns their
+        number.
+        """
 
     async def events(self, tenant: str, *, after: int, limit: int) -> list[FeedEvent]:
-        """In the order of their numbers, from `after` exclusive."""
+        """Returns events in the order of their numbers, after `after`."""
 
 
 class HintQueue(Protocol):
     """The queue `lucius-hints`."""
 
     async def send(self, hints: Sequence[Hint], *, at: datetime | None = None) -> None:
-        """Now, or at an instant; together at most 200 KB. Raises BusUnavailable."""
+        """Sends messages now or at an instant, together at most 200 KB. Raises BusUnavailable."""
 
 
 class EventTopic(Protocol):
     """The topic `lucius-events`, which drops an event that comes again within five minutes."""
 
     async def send(self, events: Sequence[FeedEvent]) -> None:
-        """All of them or none, in their order; together at most 200 KB. Raises BusUnavailable."""
+        """Sends all messages or none, in their order, together at most 200 KB. Raises BusUnavailable."""

@@ -67,20 +67,19 @@ class Hooks(Protocol):
     """Beside the feed, in the same table. Each method raises LedgerUnavailable."""
 
     async def read(self, tenant: str, hook_id: str) -> StoredHook | None:
-        """`default` too, where it was made."""
+        """Reads a webhook, also `default` if it was created."""
 
     async def all_of(self, tenant: str) -> list[StoredHook]:
-        """All, `default` among them, by their ids."""
+        """Returns all webhooks by their ids, including `default`."""
 
     async def write(self, write: HookWrite) -> Head | None:
-        """All of it or nothing; the new HEAD, where it was written.
+        """Writes all of it or nothing. Returns the new HEAD if it was written.
 
-        Raises Conflict where HEAD, the hook or a delivery is not as it was read, or one that is made is there already;
-        LedgerRefused.
+        Raises Conflict if HEAD, the webhook or a delivery has changed, or a new one exists already; LedgerRefused.
         """
 
     async def log(self, tenant: str, hook_id: str, *, after: int, limit: int) -> list[HookEntry]:
-        """In the order of their numbers, from `after` exclusive."""
+        """Returns entries in the order of their numbers, after `after`."""
 
     async def hooks_with_log(self, tenant: str) -> list[str]:
         """Ids of hooks that have a log, also of those that are no more."""
@@ -88,11 +87,12 @@ class Hooks(Protocol):
     async def drop_log(
         self, tenant: str, hook_id: str, *, to: int | None = None, before: datetime | None = None, limit: int
     ) -> int:
-        """The first entries, at most `limit` (up to 100): those up to number `to`, from before an instant; gives how
-        many went."""
+        """Deletes the first entries up to number `to` and before an instant, at most `limit` (up to 100). Returns their
+        number.
+        """
 
     async def delivery(self, tenant: str, hook_id: str, number: int, name: str) -> StoredDelivery | None:
-        """Whether it waits or has ended."""
+        """Reads a delivery, waiting or ended."""
 
     async def pending(
         self,
@@ -103,7 +103,8 @@ class Hooks(Protocol):
         due_before: datetime | None = None,
         limit: int,
     ) -> list[StoredDelivery]:
-        """Those that wait, the oldest event first, from `after` exclusive; without a hook: of every hook, by hook.
+        """Returns waiting deliveries, the oldest event first, after `after`. Without a webhook: of every webhook, by
+        webhook.
 
         `due_before`: only those whose next try was due before that instant.
         """
@@ -114,25 +115,25 @@ class Hooks(Protocol):
     async def ended(
         self, tenant: str, hook_id: str, *, state: DeliveryState | None = None, after: Place | None = None, limit: int
     ) -> list[StoredDelivery]:
-        """The newest event first, from `after` exclusive."""
+        """Returns ended deliveries, the newest event first, after `after`."""
 
     async def hooks_with_ended(self, tenant: str) -> list[str]:
         """Ids of hooks of which some have ended, also of those that are no more."""
 
     async def remove(self, tenant: str, hook_id: str, *, before: datetime, after: Place, limit: int) -> Place | None:
-        """Those of `ended` that ended before an instant, from `after` exclusive, at most `limit` (up to 100).
+        """Deletes deliveries of `ended` that ended before an instant, after `after`, at most `limit` (up to 100).
 
-        Gives the place of the last one; None: there are no more.
+        Returns the position of the last one. None: there are no more.
         """
 
     async def drop_pending(self, tenant: str, hook_id: str, *, limit: int) -> int:
-        """Those of a hook that is no more, at most `limit` (up to 100); gives how many went."""
+        """Deletes waiting deliveries of a deleted webhook, at most `limit` (up to 100). Returns their number."""
 
     async def note(self, tenant: str, now: datetime) -> None:
-        """The sweeper looks at the tenant from now on."""
+        """Enters the tenant for the sweeper."""
 
     async def noted(self) -> list[HookTenant]:
-        """By tenant."""
+        """Returns the entered tenants."""
 
     async def forget(self, noted: HookTenant) -> None:
         """Unless it was noted since."""

@@ -29,36 +29,39 @@ class Incidents(Protocol):
     """
 
     async def read(self, home: str | None, incident_id: str, opened_at: datetime) -> Incident | None:
-        """`home`: the tenant of a job's incident, None for others. `opened_at` counts to the millisecond."""
+        """Reads an incident. `home`: the tenant of a job's incident, None for others. `opened_at` counts to the
+        millisecond.
+        """
 
     async def list_at(self, home: str | None, **page: Unpack[PageRange]) -> list[IncidentRow]:
-        """Those of a tenant's jobs; None: those of no job."""
+        """Lists the incidents of a tenant's jobs. None: the incidents without a job."""
 
     async def list_of_tenant(self, tenant: str, **page: Unpack[PageRange]) -> list[IncidentRow]:
-        """Those of no job that are the tenant's own."""
+        """Lists the tenant's incidents without a job."""
 
     async def list_open(self, **page: Unpack[PageRange]) -> list[IncidentRow]:
-        """Every open incident, of all tenants, and some that are not open any more (Race incident, R79)."""
+        """Lists every open incident of all tenants, and some that were settled since (Race incident, R79)."""
 
     async def enter_open(self, incident: Incident, now: datetime) -> None:
-        """A job's incident stands in the list of open ones, in whatever state; again is harmless."""
+        """Enters a job's incident, in any state, in the list of open ones. Idempotent."""
 
     async def leave_open(self, incident: Incident, *, etag: str | None = None) -> None:
-        """It does not any more; with `etag`, unless it was entered again. Again is harmless."""
+        """Deletes it from the list of open ones. With `etag`: unless it was entered again. Idempotent."""
 
     async def open(self, incident: Incident, entry: IncidentEntry, *, now: datetime | None = None) -> bool:
-        """Of no job; False: one of its kind and subject is open already, or it was opened before.
+        """Opens an incident without a job. False: one of its kind and subject is open already, or it was opened before.
 
-        `now`: when it is entered in the list of open ones; None: as it is opened.
+        `now`: when it is entered in the list of open ones. Default: when it is opened.
         """
 
     async def find_open(self, kind: IncidentKind, subject: str) -> Incident | None:
-        """The open one that is no job's."""
+        """Returns the open incident without a job of that kind and subject."""
 
     async def settle(self, incident: Incident, settlement: Settlement, *, stays: bool = False) -> Incident:
-        """The incident as it is then: as `settlement` says, or as it was where it is not open any more.
+        """Settles an incident and returns it; one that is no longer open is returned unchanged.
 
-        One of no job leaves the list of open ones with it; or, with `stays`, is there as it is now. Raises Contended.
+        An incident without a job leaves the list of open ones in the same transaction; with `stays`, the list has it as
+        it is now. Raises Contended.
         """
 
     async def settled_before(self, before: datetime, *, after: str | None, limit: int) -> list[IncidentRow]:

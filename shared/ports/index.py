@@ -80,7 +80,7 @@ class ActiveRow:
 
     @property
     def counted_place(self) -> Place:
-        """Its place; a job that no gate concerned when it was created is inside."""
+        """Returns its position. A job to which no quota applied at its creation is active."""
         if self.place is not None:
             return self.place
         candidate = Candidate(
@@ -94,7 +94,7 @@ class ActiveRow:
         return Place(candidate=candidate)
 
     def freed(self, at: datetime, *, good: bool | None = None) -> Freed | None:
-        """What its removal leaves for the tenant's counts; None: they do not have it."""
+        """Returns what its removal leaves for the tenant's counts. None: they do not count it."""
         place = self.counted_place
         if place.state is PlaceState.ENDED or place.uncounted:
             return None
@@ -117,7 +117,7 @@ class EndedRow:
 
 
 def first_clearing(job: Job) -> EndedRow:
-    """The ENDED row with which a job ends."""
+    """Makes the ENDED row with which a job ends."""
     after = FIRST_CLEARING_OF_INCIDENT if escalates(job) else FIRST_CLEARING
     return EndedRow(job_id=job.job_id, tenant=job.tenant, clear_at=(job.completed_at or job.updated_at) + after)
 
@@ -205,18 +205,19 @@ class Index(DeadLetters, Protocol):
     async def reserve_together(
         self, reservations: Sequence[Reservation], admission: AdmissionWrite | None = None
     ) -> None:
-        """`reserve` of several jobs of one tenant, in one transaction. Raises as `reserve`."""
+        """Reserves several jobs of one tenant in one transaction. Raises as `reserve`."""
 
     async def close(
         self, job: Job, *, claim_expires_at: datetime, purged: Sequence[Clearing] = (), counted: bool = False
     ) -> bool:
-        """After a job's end: ACTIVE, DUE and WAIT out, LIST brought up to date, the claim's end set, ENDED in; of a job
-        that failed for good DEAD in, and where that is an incident INCIDENT, with the first entry of its log.
+        """Writes a job's end into the index: deletes ACTIVE, DUE and WAIT, updates LIST, sets the claim's end, inserts
+        ENDED. For a job that failed for good it inserts DEAD, and for an incident INCIDENT with the first entry of its
+        log.
 
-        `counted`: its tenant counts jobs, so a FREED row comes in; whether one did. `purged`, of earlier ends of the
-        tenant, are moved as by `reschedule_clearing`, in the same transaction. Where the store refuses a row for good,
-        or one is gone, the job is closed without it, and its ENDED row says `owed`. Again is harmless. Raises Contended
-        where others changed the rows at every try.
+        `counted`: its tenant counts jobs, so a FREED row is inserted; returns whether it was. `purged`, of earlier ends
+        of the tenant, are moved as by `reschedule_clearing`, in the same transaction. If the store refuses a row for
+        good, or one does not exist, the job is closed without it, and its ENDED row says `owed`. Idempotent. Raises
+        Contended after a conflict at every try.
         """
 
     async def write_owed(self, job: Job, *, claim_expires_at: datetime) -> list[str]:
@@ -235,18 +236,19 @@ class Index(DeadLetters, Protocol):
         succeeded: bool = True,
         freed: Freed | None = None,
     ) -> None:
-        """ACTIVE with its new place, DUE at `check_at`, WAIT in or out, with the change of the admission state.
+        """Writes ACTIVE with its new position, DUE at `check_at`, and inserts or deletes WAIT, with the change of the
+        admission state.
 
-        `settled`: the job whose DEP row of this one goes; unless it `succeeded`, a DEPFAILED row comes instead. Without
-        an admission state it is under ACTIVE's ETag. `freed`: the FREED row of a job that has ended. Raises Conflict or
-        AlreadyExists where a row moved or is gone.
+        `settled`: the job whose DEP row for this one is deleted; unless it `succeeded`, a DEPFAILED row replaces it.
+        Without an admission state the write is under ACTIVE's ETag. `freed`: the FREED row of a job that has ended.
+        Raises Conflict or AlreadyExists if a row has changed or does not exist.
         """
 
     async def move_places(self, moves: Sequence[PlaceMove], admission: AdmissionWrite) -> None:
-        """ACTIVE of each job with its new place, DUE and WAIT, in one transaction with the change of the admission
-        state.
+        """Writes ACTIVE of each job with its new position, DUE and WAIT, in one transaction with the change of the
+        admission state.
 
-        Jobs of one tenant, none of them twice. Raises as `move_place`.
+        All jobs are of one tenant, none of them twice. Raises as `move_place`.
         """
 
     async def dependants(self, tenant: str, job_id: str, *, limit: int, after: str = "") -> list[str]:
@@ -256,13 +258,15 @@ class Index(DeadLetters, Protocol):
         """Ids of jobs that waited for this one, which did not succeed; in order, past `after`, some may be gone."""
 
     async def is_dependant(self, tenant: str, job_id: str, dependant: str) -> bool:
-        """Whether `dependant` waits for the end of `job_id`."""
+        """Returns whether `dependant` waits for the end of `job_id`."""
 
     async def drop_dependant(self, tenant: str, job_id: str, dependant: str, *, succeeded: bool = True) -> None:
-        """The DEP row of a job that waits no more, with a DEPFAILED row unless `job_id` `succeeded`. Idempotent."""
+        """Deletes the DEP row of a job that no longer waits, and inserts a DEPFAILED row unless `job_id` `succeeded`.
+        Idempotent.
+        """
 
     async def due(self, tenant: str, *, now: datetime, limit: int, after: ActiveRow | None = None) -> list[ActiveRow]:
-        """Active jobs whose `check_at` has come, the longest due first, past `after`."""
+        """Returns active jobs whose `check_at` has come, the longest due first, after `after`."""
 
     async def reschedule_check(self, active: ActiveRow, check_at: datetime, *, looks: Looks = NO_LOOKS) -> None:
         """Moves the sweeper's next look, with ACTIVE and DUE in one transaction.
@@ -279,9 +283,9 @@ class Index(DeadLetters, Protocol):
     async def list_active(
         self, tenant: str, *, after: str | None, limit: int, unread: list[str] | None = None
     ) -> list[ActiveRow]:
-        """Active jobs in the order of their ids, past the id `after`.
+        """Returns active jobs in the order of their ids, after the id `after`.
 
-        `unread` gets the keys of rows that cannot be decoded; None: such a row raises Undecodable.
+        `unread` collects the keys of rows that cannot be decoded. None: such a row raises Undecodable.
         """
 
     async def refresh_listing(
@@ -293,33 +297,33 @@ class Index(DeadLetters, Protocol):
         """
 
     async def awake_tenants(self, *, now: datetime) -> list[AwakeTenant]:
-        """Those that have active jobs, or to which something is owed by now."""
+        """Returns the tenants that have active jobs or due work."""
 
     async def put_to_sleep(self, awake: AwakeTenant) -> None:
-        """Until the next of its ENDED rows is due, or its next POST; its caller has seen that it has no active job.
+        """Marks a tenant without active jobs as asleep until the next of its ENDED rows is due, or its next POST.
 
-        Race sleep: nothing happens where it posted since `awake` was read.
+        Race sleep: does nothing if the tenant has posted since `awake` was read.
         """
 
     async def read_position(self, share: int) -> SweepPosition:
-        """Where the last pass over this share of the tenants stopped."""
+        """Returns where the last sweep of this share of the tenants stopped."""
 
     async def write_position(self, share: int, position: SweepPosition) -> None: ...
 
     async def write_admission(self, admission: AdmissionWrite) -> None:
-        """A change of the admission state alone, with the jobs that it admits. Raises Conflict, AlreadyExists."""
+        """Writes a change of the admission state alone, with the jobs that it admits. Raises Conflict, AlreadyExists."""
 
     async def withdraw(self, active: ActiveRow, *, counted: bool = False) -> bool:
-        """CLAIM, ACTIVE, DUE, WAIT and LIST of a job that never came to be, in one transaction; again is harmless.
+        """Deletes CLAIM, ACTIVE, DUE, WAIT and LIST of a job that was never created, in one transaction. Idempotent.
 
-        ENDED comes in with it: the tombstone is cleared away like every other job. `counted`: FREED too, as by `close`;
-        whether it did. Raises Contended.
+        ENDED is inserted with it: the tombstone is cleared like every other job. `counted`: FREED too, as by `close`;
+        returns whether it was. Raises Contended.
         """
 
     async def due_for_clearing(
         self, tenant: str, *, now: datetime, limit: int, after: EndedRow | None = None
     ) -> list[EndedRow]:
-        """ENDED rows whose `clear_at` has come, the earliest first, past `after`."""
+        """Returns ENDED rows whose `clear_at` has come, the earliest first, after `after`."""
 
     async def reschedule_clearing(self, ended: EndedRow, clear_at: datetime, *, purged: bool = False) -> None:
         """Moves the row; nothing happens if it is gone."""
@@ -330,24 +334,25 @@ class Index(DeadLetters, Protocol):
         """
 
     async def finish_clearing(self, ended: EndedRow) -> None:
-        """Nothing is left to clear away: the row goes; again is harmless."""
+        """Deletes the ENDED row, since nothing is left to clear. Idempotent."""
 
     async def delete_claim(self, tenant: str, claim: str, held: Claim) -> None:
-        """Under its ETag, so that a request that replaces it wins."""
+        """Deletes the claim under its ETag, so that a request that replaces it wins."""
 
     async def delete_listing(self, job: Job) -> None:
-        """LIST, DEAD, DEPFAILED and INCIDENT with its log go; again is harmless."""
+        """Deletes LIST, DEAD, DEPFAILED and INCIDENT with its log. Idempotent."""
 
     async def list_jobs(self, tenant: str, **page: Unpack[PageRange]) -> list[ListRow]:
-        """A tenant's jobs, newest first, created from `since` on and before `until`: one query of at most 1,000 rows.
+        """Returns a tenant's jobs, newest first, created from `since` on and before `until`: one query of at most 1,000
+        rows.
 
-        No other filter: the store would look at any number of rows to fill a page.
+        It has no other filter: the store would read an unlimited number of rows to fill a page.
         """
 
     async def read_listed(
         self, tenant: str, created_at: datetime, job_id: str, *, correlation_id: str | None = None
     ) -> ListRow | None:
-        """The row of one job in the list; None: there is none, or the job has not the given correlation id.
+        """Returns the row of one job in the list. None: there is none, or the job has another correlation id.
 
         Raises LedgerUnavailable.
         """
@@ -355,9 +360,9 @@ class Index(DeadLetters, Protocol):
     async def list_correlated(
         self, tenant: str, correlation_id: str, *, after: str | None, limit: int
     ) -> list[ListRow]:
-        """A tenant's jobs with this correlation id, as `list_jobs`: one query, and one read for each job. Jobs of an
-        earlier release have no row that leads to them. Raises LedgerUnavailable.
+        """Returns a tenant's jobs with this correlation id, as `list_jobs`: one query, and one read for each job. Jobs
+        of an earlier release have no row that leads to them. Raises LedgerUnavailable.
         """
 
     async def tenants(self) -> list[str]:
-        """Every tenant (normalised) that ever posted, asleep or awake."""
+        """Returns every tenant (normalised) that ever posted, asleep or awake."""

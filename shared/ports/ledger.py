@@ -23,7 +23,7 @@ class Ledger(Protocol):
     """One partition a job: JOB, STEP and EVENT rows, moved in one transaction. Each method raises LedgerUnavailable."""
 
     async def read(self, job_id: str) -> Stored | None:
-        """JOB and STEPs in one query; None if there is no such job. Raises DataLost if a part of it is gone."""
+        """Reads JOB and STEPs in one query. None: there is no such job. Raises DataLost if a part of it is lost."""
 
     async def end_of(self, job_id: str) -> tuple[int, bool] | None:
         """Returns the number of the job's last event, and whether the job has ended; None if there is no such job.
@@ -41,13 +41,13 @@ class Ledger(Protocol):
         """
 
     async def remove(self, stored: Stored) -> None:
-        """JOB and STEPs, under JOB's ETag, then all else of the partition. Raises Conflict."""
+        """Deletes JOB and STEPs, under JOB's ETag, then all else of the partition. Raises Conflict."""
 
     async def delete_remainder(self, job_id: str) -> None:
-        """What a removal that died left of a job whose JOB row is gone."""
+        """Deletes what an interrupted removal left of a job whose JOB row is deleted."""
 
     async def find_event(self, job_id: str, cause_id: str) -> Event | None:
-        """The event that `cause_id` made, if it committed."""
+        """Returns the event that `cause_id` made if it committed."""
 
     async def events(self, job_id: str, *, after_seq: int = 0, limit: int = 1000) -> list[Event]:
         """Events in order, from `after_seq` exclusive."""
@@ -57,4 +57,4 @@ class Archive(Protocol):
     """Where jobs go whose time in the ledger is over. Each method raises LedgerUnavailable."""
 
     async def put(self, name: str, text: str) -> None:
-        """Writing the same name again replaces it."""
+        """Writes a text. An existing one of the same name is replaced."""

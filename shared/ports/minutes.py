@@ -16,7 +16,7 @@ class Minutes(Protocol):
         """Writes what one process counted, by minute; `writer` is new for each call. Raises LedgerUnavailable."""
 
     async def read(self, since: datetime) -> dict[datetime, MinuteCounts]:
-        """What is known of the minutes since then, in order. Rows that cannot be read are left out.
+        """Returns the recorded minutes since then, in order. Rows that cannot be read are left out.
 
         Raises LedgerUnavailable.
         """

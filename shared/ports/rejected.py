@@ -56,17 +56,17 @@ class RejectedMessages(Protocol):
     """Where messages are parked that would otherwise block their lane. Each method raises LedgerUnavailable."""
 
     async def quarantine(self, message: RejectedMessage) -> None:
-        """Again is harmless, and keeps the mark of a redrive."""
+        """Stores a rejected message. Idempotent: the mark of a redrive stays."""
 
     async def read(self, id_: str) -> RejectedMessage | None:
-        """None if there is no such message. Raises DataLost where its body is gone."""
+        """Reads a message. None: there is no such message. Raises DataLost if its body is lost."""
 
     async def list_days(
         self, first: date, last: date, *, tenant: str | None, after: str | None, limit: int
     ) -> list[Rejection]:
-        """Those received on these days (UTC) and between them, newest first, past the id `after`.
+        """Lists messages received from the first to the last day (UTC), newest first, after the id `after`.
 
-        With `tenant` that tenant's, for which nothing of another's is read; None: all.
+        `tenant`: reads no message of another tenant. Default: all.
         """
 
     async def mark(self, message: Rejection, *, redriven_at: datetime, outcome: str) -> None:
@@ -83,18 +83,18 @@ def rejection_id(received_at: datetime, *, lane: int, message_id: str, sequence_
 
 
 def day_partition(id_: str) -> str:
-    """The partition, `YYYYMMDD` in UTC. Raises ValueError if this is no such id."""
+    """Returns the partition, `YYYYMMDD` in UTC. Raises ValueError for an invalid id."""
     return f"{_instant(id_):%Y%m%d}"
 
 
 def row_key(id_: str) -> str:
-    """The RowKey; sorts newest first. Raises ValueError if this is no such id."""
+    """Returns the RowKey, which sorts newest first. Raises ValueError for an invalid id."""
     millis, mark = _parts(id_)
     return f"{_FAR_FUTURE_MS - millis:013d}:{mark}"
 
 
 def row_keys_between(first: date, last: date) -> tuple[str, str]:
-    """All RowKeys of messages of these days and between them are greater than the one and smaller than the other."""
+    """Returns the bounds of the RowKeys of messages from the first to the last day."""
     newest, oldest = (int(datetime.combine(day, time(), UTC).timestamp() * 1000) for day in (last, first))
     # not by a `date`, which has no day after 9999-12-31
     newest += _DAY_MS
@@ -116,7 +116,7 @@ def _parts(id_: str) -> tuple[int, str]:
 
 
 def tenant_named_in(body: str) -> str | None:
-    """The tenant that a rejected message names, normalised; None if it names none that a job could have."""
+    """Returns the normalised tenant that a rejected message names. None: it names no valid tenant."""
     try:
         value = parse_json(body.encode("utf-8"))
     except ValueError:

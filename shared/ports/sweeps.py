@@ -1,4 +1,4 @@
-"""What the sweeper's passes leave for others: who swept which tenants, when, and the work that they counted."""
+"""What the sweeps leave for other parts: the share and time of each sweep, and the work that it counted."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ class Heard:
 
     @property
     def has_answered_since(self) -> bool:
-        """Since the sweeper found it silent."""
+        """Returns whether it has replied since the sweeper found it silent."""
         since, answered = self.silent_since, self.answered_at
         return since is not None and answered is not None and answered > since
 
@@ -156,17 +156,17 @@ class Answers(Protocol):
     """One row a platform service: when it last answered (R57). Each method raises LedgerUnavailable."""
 
     async def note(self, service: str, at: datetime) -> None:
-        """It answered."""
+        """Records a reply of the service."""
 
     async def mark(self, service: str, silent_since: datetime | None) -> None:
-        """It is silent since then; None: no more."""
+        """Records since when it is silent. None: it no longer is."""
 
     async def read(self) -> dict[str, Heard]:
-        """By service."""
+        """Returns the marks by service."""
 
 
 def merged(marks: Iterable[SweepMark]) -> SweepMark | None:
-    """The marks of all shares as one, as old as the oldest; None: there is none."""
+    """Merges the marks of all shares into one, as old as the oldest. None: there is none."""
     each = list(marks)
     if not each:
         return None
@@ -186,4 +186,4 @@ class SweepMarks(Protocol):
     async def write(self, share: int, mark: SweepMark) -> None: ...
 
     async def read(self, shares: int) -> dict[int, SweepMark]:
-        """The marks of the first `shares` shares, without those that were never swept."""
+        """Reads the marks of the first `shares` shares, without those that were never swept."""

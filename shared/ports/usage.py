@@ -51,33 +51,33 @@ class Usage(Protocol):
     """USAGE and SOURCE rows, and how far the sweeper's folds are. Each method raises LedgerUnavailable."""
 
     async def hours(self, tenant: str, first: datetime, end: datetime) -> list[HourUsage]:
-        """What is kept of the hours from `first` on and before `end`, in order."""
+        """Returns the kept rows of the hours from `first` on and before `end`, in order."""
 
     async def put_jobs(self, tenant: str, hour: datetime, jobs: Mapping[Group, Counted]) -> None:
-        """The fold of a whole hour, in place of an earlier one."""
+        """Writes the rollup of a whole hour, in place of an earlier one."""
 
     async def put_peaks(self, tenant: str, hour: datetime, peaks: Mapping[tuple[str, str], int]) -> None:
-        """In place of what was there."""
+        """Writes the peaks, in place of earlier ones."""
 
     async def add_refused(self, tenant: str, hour: datetime, refused: Mapping[Group, int]) -> None:
-        """On top of what others added. Raises Contended where others were faster at every try."""
+        """Adds to the counts of refused requests. Raises Contended after a conflict at every try."""
 
     async def read_folding(self, tenant: str, hour: datetime) -> Folding: ...
 
     async def write_folding(self, tenant: str, hour: datetime, folding: Folding | None) -> None:
-        """None: the fold came to its end; again is harmless."""
+        """Records that the rollup is in progress. None: it is complete. Idempotent."""
 
     async def remove_before(self, tenant: str, hour: datetime, *, limit: int) -> None:
         """Rows of older hours, the oldest first."""
 
     async def fold_again(self, tenant: str, hour: datetime) -> None:
-        """The hour is to be folded once more, a day later; again is harmless."""
+        """Enters the hour for a second rollup a day later. Idempotent."""
 
     async def to_fold_again(self, before: datetime, *, after: str, limit: int) -> list[tuple[datetime, str, str]]:
         """Hours before that instant which are, in order: hour, tenant, and the position of the row."""
 
     async def folded_again(self, tenant: str, hour: datetime) -> None:
-        """Again is harmless."""
+        """Deletes the hour's entry for a second rollup. Idempotent."""
 
     async def read_position(self, share: int) -> FoldPosition: ...
 
@@ -89,4 +89,4 @@ class Usage(Protocol):
         """
 
     async def sources(self, tenant: str, *, after: str, limit: int) -> list[SeenSource]:
-        """In the order of their keys, past `after`."""
+        """Returns the sources in the order of their keys, after `after`."""

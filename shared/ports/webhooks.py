@@ -1,4 +1,4 @@
-"""Webhooks' way out: the one who posts, and the queue `lucius-webhooks`."""
+"""The outgoing side of webhooks: the HTTP client and the queue `lucius-webhooks`."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ class WebhookSender(Protocol):
     """Posts to addresses that callers named, and to no other network (R86)."""
 
     def check(self, url: str, *, tenant: str) -> None:
-        """What can be seen from the address alone. `tenant`: who names it. Raises HookUrlRefused."""
+        """Checks the address without resolving it. `tenant`: its owner. Raises HookUrlRefused."""
 
     async def post(self, url: str, headers: Mapping[str, str], body: bytes, *, tenant: str = "") -> Answer:
-        """One try of 10 s at most, without redirects; what goes wrong stands in the answer, never raised.
+        """Sends one request of at most 10 s, without redirects. A failure is in the result; nothing is raised.
 
-        `tenant`: who named the address, and may use what is listed for it; a name that never resolves delays no other
-        tenant's.
+        `tenant`: the owner of the address, which may use the addresses listed for it. A name that never resolves delays
+        no other tenant.
         """
 
 
@@ -44,12 +44,12 @@ class DeliveryCall:
 
 
 def encode_call(call: DeliveryCall) -> bytes:
-    """The body of its message."""
+    """Encodes the body of the call's message."""
     return json.dumps(vars(call), ensure_ascii=False, separators=(",", ":")).encode()
 
 
 def decode_call(body: bytes) -> DeliveryCall | None:
-    """None: it is none, or one of a later release."""
+    """Decodes a call. None: it is not a call, or it is of a later release."""
     try:
         values = parse_json(body)
     except ValueError:
@@ -69,4 +69,4 @@ class DeliveryQueue(Protocol):
     """The queue `lucius-webhooks`."""
 
     async def send(self, calls: Sequence[DeliveryCall], *, at: datetime | None = None) -> None:
-        """Now, or at an instant. Raises BusUnavailable."""
+        """Sends a call now or at an instant. Raises BusUnavailable."""

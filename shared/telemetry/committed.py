@@ -62,7 +62,7 @@ def _transition(before: Record, outcome: Outcome) -> None:
 
 
 def line_ids(job: Job, step: Step | None = None) -> dict[str, object]:
-    """The ids that every line about a job has, for lines that report no transition."""
+    """Returns the ids that every log line about a job has, for lines without a transition."""
     identity: dict[str, object] = {"jobId": job.job_id, "tenant_id": job.tenant, "correlation_id": job.correlation_id}
     if step is not None:
         identity |= {"stepId": step.step_id, "attempt_no": step.attempt_no or None, "lease_digest": step.lease_digest}

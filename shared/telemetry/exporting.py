@@ -21,7 +21,8 @@ _INSTRUMENTATIONS = ("azure_sdk", "django", "fastapi", "flask", "httpx", "psycop
 
 
 def configure(environ: Mapping[str, str], *, version: str) -> str | None:
-    """Once a process, from the standard settings: Azure Monitor, else OTLP, else nothing at all (None).
+    """Configures the exporter once in a process, from the standard settings: Azure Monitor, else OTLP, else none
+    (None).
 
     Raises SettingsError naming a setting that no exporter can use.
     """

@@ -72,7 +72,7 @@ def set_gauge(name: str, value: float, /, **attributes: object) -> None:
 
 
 def bounded(name: str, attributes: dict[str, object]) -> dict[str, str | int]:
-    """The attributes as they are recorded. Raises ValueError for one that the table does not name."""
+    """Returns the attributes as they are recorded. Raises ValueError for one that the table does not name."""
     recorded: dict[str, str | int] = {}
     for key, value in attributes.items():
         # a keyword cannot have the dots of a semantic convention
@@ -84,7 +84,7 @@ def bounded(name: str, attributes: dict[str, object]) -> dict[str, str | int]:
 
 
 def code(value: str) -> str:
-    """The value if it has the form of a code, else OTHER: a text in its place may hold anything."""
+    """Returns the value if it has the form of a code, else OTHER: other text may hold anything."""
     return value if _CODE.fullmatch(value) else OTHER
 
 
@@ -136,6 +136,6 @@ def tolerate(
 
 
 def record_limit(tenant: str, limit: str) -> None:
-    """A request was refused with 429."""
+    """Counts a request that was refused with 429."""
     increment("quota_exceeded_total", tenant=tenant, limit=limit)
     warn("LIMIT_REACHED", tenant_id=tenant, limit=limit)

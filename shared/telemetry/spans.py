@@ -24,9 +24,10 @@ Given = Callable[[Verdict], None]
 
 @contextmanager
 def submit_span(envelope: Envelope, *, own_trace: bool) -> Iterator[tuple[Envelope, Created]]:
-    """Creation of a job: gives the envelope with the context that JOB keeps, and what to say once the job is known.
+    """Spans the creation of a job. Yields the envelope with the context that JOB keeps, and a function for the job's
+    attributes.
 
-    With nothing configured the caller's own context is kept, from the envelope or the request's header.
+    Without an exporter the caller's context is kept, from the envelope or the request's header.
     """
     request, asked = tracing.current(), tracing.parse_traceparent(envelope.traceparent)
     if not tracing.enabled():
@@ -56,7 +57,7 @@ def submit_span(envelope: Envelope, *, own_trace: bool) -> Iterator[tuple[Envelo
 
 @contextmanager
 def activity_span(name: SpanName, record: Record | None, step_id: str, began_ns: int) -> Iterator[Given]:
-    """A span around an activity; it yields a function that takes the verdict."""
+    """Spans an activity. Yields a function that takes the verdict."""
     step = record.step(step_id) if record is not None else None
     if record is None or step is None or not tracing.enabled():
         yield lambda verdict: None
@@ -75,7 +76,9 @@ def activity_span(name: SpanName, record: Record | None, step_id: str, began_ns:
 
 @contextmanager
 def publish_span(record: Record, step: Step, directive: Directive, topic: str, message_id: str) -> Iterator[Directive]:
-    """The publish of an attempt: gives the directive with the attempt's context, the same whenever it is published."""
+    """Spans the publish of an attempt. Yields the directive with the attempt's context, which is the same at each
+    publish.
+    """
     if not tracing.enabled():
         yield directive
         return
@@ -99,7 +102,7 @@ def publish_span(record: Record, step: Step, directive: Directive, topic: str, m
 
 @contextmanager
 def reply_span(record: Record, reply: Reply, source: str, topic: str | None, began_ns: int) -> Iterator[Span]:
-    """A reply on its way into the ledger: under the service's span if that is of this trace, else under the attempt."""
+    """Spans a reply: under the service's span if that belongs to this trace, else under the attempt."""
     if not tracing.enabled():
         yield INVALID_SPAN
         return
@@ -140,7 +143,7 @@ def reply_span(record: Record, reply: Reply, source: str, topic: str | None, beg
 def request_span(
     method: str, path: str, headers: Mapping[str, str], *, traced: bool = True
 ) -> Iterator[Callable[[int], None]]:
-    """A span around a handler; it yields a function that takes the status. `traced` False: no span, as for probes."""
+    """Spans a handler. Yields a function that takes the status. `traced` False: no span, as for probes."""
     began = time.monotonic()
     route = f"/{path}"
     known = {"http.request.method": method, "http.route": route}

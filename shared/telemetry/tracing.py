@@ -35,18 +35,18 @@ forced_span_id: ContextVar[int | None] = ContextVar("forced_span_id", default=No
 
 
 def enabled() -> bool:
-    """Whether spans go anywhere; if not, contexts of callers are passed through as they came."""
+    """Returns whether spans are exported. If not, contexts of callers are passed on unchanged."""
     return _enabled
 
 
 def enable(state: bool) -> None:
-    """Called once a provider is configured that takes a span's id from `forced_span_id` where that is set."""
+    """Enables tracing after a provider is configured that takes a span's id from `forced_span_id` if that is set."""
     global _enabled
     _enabled = state
 
 
 def parse_traceparent(traceparent: str | None) -> SpanContext | None:
-    """None for what is no valid context; never raises."""
+    """Parses a context. None: it is not valid. Never raises."""
     found = _TRACEPARENT.fullmatch(traceparent) if isinstance(traceparent, str) else None
     if found is None or found[1] == "ff":
         return None
@@ -56,23 +56,23 @@ def parse_traceparent(traceparent: str | None) -> SpanContext | None:
 
 
 def format_traceparent(span: SpanContext) -> str:
-    """As `traceparent`."""
+    """Formats a context as `traceparent`."""
     return f"00-{span.trace_id:032x}-{span.span_id:016x}-{span.trace_flags & TraceFlags.SAMPLED:02x}"
 
 
 def context_of(parent: SpanContext | None) -> context.Context:
-    """A context whose current span is `parent`; None: no span, so that a new trace begins."""
+    """Returns a context whose current span is `parent`. None: no span, so a new trace begins."""
     return trace.set_span_in_context(NonRecordingSpan(parent) if parent else trace.INVALID_SPAN, context.Context())
 
 
 def current() -> SpanContext | None:
-    """The current span's context, if there is one."""
+    """Returns the current span's context if there is one."""
     found = trace.get_current_span().get_span_context()
     return found if found.is_valid else None
 
 
 def submit_context(job: Job) -> SpanContext:
-    """What JOB keeps; of a job that was made while nothing was traced, one that derives from its id."""
+    """Returns the context that JOB keeps. A job that was created without tracing has one that derives from its id."""
     known = parse_traceparent(job.traceparent)
     if known is not None:
         return known
@@ -80,12 +80,12 @@ def submit_context(job: Job) -> SpanContext:
 
 
 def job_context(job: Job) -> SpanContext:
-    """Of the span that stands for the whole job."""
+    """Returns the context of the span that stands for the whole job."""
     return _derived(submit_context(job), "job", job.job_id)
 
 
 def attempt_context(job: Job, step_id: str, attempt_no: int) -> SpanContext:
-    """Of the span that stands for one attempt."""
+    """Returns the context of the span that stands for one attempt."""
     return _derived(submit_context(job), "attempt", job.job_id, step_id, str(attempt_no))
 
 
@@ -98,7 +98,7 @@ def _id(size: int, *names: str) -> int:
 
 
 def job_attributes(job: Job, step: Step | None = None) -> dict[str, Any]:
-    """The attributes by which a job's spans are found."""
+    """Returns the attributes by which a job's spans are found."""
     attributes: dict[str, Any] = {
         "lucius.job_id": job.job_id,
         "lucius.tenant": job.tenant,
@@ -123,9 +123,9 @@ def span(
     attributes: Mapping[str, Any] | None = None,
     **filled: str,
 ) -> Iterator[Span]:
-    """A span around a block; `parent` None: the current one. A fault is recorded by its type alone, never by its text.
+    """Spans a block. `parent` None: the current span. A fault is recorded by its type only, never by its text.
 
-    With nothing configured there is none, and a caller's context is passed through.
+    Without an exporter there is no span, and a caller's context is passed on.
     """
     if not _enabled:
         token = context.attach(parent) if parent is not None else None
@@ -166,7 +166,7 @@ def emit_ended_span(
     attributes: Mapping[str, Any],
     **filled: str,
 ) -> None:
-    """A span that is over already, under an id of its own."""
+    """Emits a span that has ended, under an id of its own."""
     token = forced_span_id.set(itself.span_id)
     try:
         ended_span = _tracer.start_span(
@@ -184,7 +184,7 @@ def emit_ended_span(
 
 
 def now_ns() -> int:
-    """For a span whose parent is known only later."""
+    """Returns the time for a span whose parent is known later."""
     return time.time_ns()
 
 

@@ -21,7 +21,7 @@ Submit = Callable[[bytes], Awaitable[tuple[Accepted, bool] | DryRun]]
 
 
 def lines_of(body: bytes) -> list[tuple[int, bytes]]:
-    """The lines that are not blank, with their numbers from 1. Raises RequestError (400, 413)."""
+    """Returns the lines that are not blank, with their numbers from 1. Raises RequestError (400, 413)."""
     found = [(number, line) for number, line in enumerate(body.split(b"\n"), start=1) if line.strip()]
     if len(found) > MAX_LINES:
         detail = f"the body has {len(found)} lines, maximum {MAX_LINES}; split it"
@@ -32,7 +32,7 @@ def lines_of(body: bytes) -> list[tuple[int, bytes]]:
 
 
 async def submit_lines(lines: list[tuple[int, bytes]], submit: Submit, correlation_id: str) -> BatchOutcome:
-    """The outcomes in the order of the lines; no line's failure touches another's."""
+    """Submits the lines and returns their outcomes in order. A failure of one line does not affect another."""
     semaphore = asyncio.Semaphore(LINES_AT_ONCE)
 
     async def one(number: int, line: bytes) -> LineOutcome:

@@ -32,7 +32,7 @@ _Body = TypeVar("_Body", bound=BaseModel)
 
 
 def sent_body(req: func.HttpRequest) -> bytes:
-    """The raw body, empty where none was sent. Raises RequestError (411) where a chunked one was lost on its way."""
+    """Returns the raw body, empty if there is none. Raises RequestError (411) if a chunked body was lost on its way."""
     body: bytes = req.get_body()
     if not body and "chunked" in req.headers.get("Transfer-Encoding", "").lower():
         raise RequestError(ProblemCode.LENGTH_REQUIRED, _CHUNKED)
@@ -40,7 +40,9 @@ def sent_body(req: func.HttpRequest) -> bytes:
 
 
 def refuse_large_body(req: func.HttpRequest) -> None:
-    """By what the request declares, before body or token is read: the same for every caller. Raises BodyTooLarge."""
+    """Refuses a body by its declared length, before body or token is read: the same for every caller. Raises
+    BodyTooLarge.
+    """
     declared: str = req.headers.get("Content-Length", "")
     # a longer number than this is no length that a host takes
     if declared.isdecimal() and len(declared) < 20:
@@ -48,7 +50,7 @@ def refuse_large_body(req: func.HttpRequest) -> None:
 
 
 def bounded_body(req: func.HttpRequest) -> bytes:
-    """The raw body. Raises BodyTooLarge and RequestError (411)."""
+    """Returns the raw body. Raises BodyTooLarge and RequestError (411)."""
     body = sent_body(req)
     _check(len(body))
     return body
@@ -60,7 +62,7 @@ def _check(size: int) -> None:
 
 
 def json_body(req: func.HttpRequest) -> bytes:
-    """The raw body of a request that declares JSON. Raises BodyTooLarge, UndeclaredJson and RequestError (411)."""
+    """Returns the raw body of a request that declares JSON. Raises BodyTooLarge, UndeclaredJson and RequestError (411)."""
     body = bounded_body(req)
     media_type = media_type_of(req)
     if media_type != "application/json" and not media_type.endswith("+json"):
@@ -82,7 +84,7 @@ def json_of_text(body: bytes) -> Any:
 
 
 def optional_body(req: func.HttpRequest, model: type[_Body], code: Refusal) -> _Body:
-    """The body as `model`; without one, its defaults. Raises what `json_body` raises, and RequestError (400)."""
+    """Parses the body as `model`. Without a body: its defaults. Raises what `json_body` raises, and RequestError (400)."""
     given = json_of_text(json_body(req)) if sent_body(req).strip() else {}
     try:
         return model.model_validate(given, strict=True)

@@ -19,7 +19,7 @@ def query_parameters(filter_: type[Any]) -> tuple[Parameter, ...]:
 
 
 def filter_problems(filter_: type[Any]) -> tuple[Refusal, ...]:
-    """`NAME_INVALID` of each parameter that has wrong values, and those of a tenant."""
+    """Returns `NAME_INVALID` for each parameter that has invalid values, and the refusals about tenants."""
     invalid = (ProblemCode[f"{each.name.upper()}_INVALID"] for each in parameters_of(filter_) if each.kind is not TEXT)
     return (*invalid, ProblemCode.NOT_STORABLE, TenantForbidden)
 

@@ -112,9 +112,9 @@ class Answer:
 
 @contextmanager
 def history_tail(context: Context, job_id: str) -> Iterator[Tail]:
-    """The end of a job's history: one for all who wait for it, who read the job themselves before they wait.
+    """Returns the end of a job's history, shared by all requests that wait for it and have read the job before.
 
-    A wait at it raises JobNotFound where the job is gone, and LedgerUnavailable.
+    A wait for it raises JobNotFound if the job is deleted, and LedgerUnavailable.
     """
     # who made it may see less than who comes to it
     ledger = context.of_all_tenants.ledger
@@ -149,11 +149,11 @@ class LongPoll:
         until: Until = Until.CHANGED,
         follower: bool = False,
     ) -> func.HttpResponse:
-        """What `read` gives once it is no 304, once it is final, or when the time is up. In the first case the wait
-        goes on, unless it is one for a change. `follower`: it waits for events.
+        """Returns what `read` returns once it is not 304, once it is final, or when the time is up. A response other
+        than 304 ends the wait only if it waits for a change. `follower`: it waits for events.
 
-        Where too many are held already, what it gives now. `tenant` is the caller's; None: it sees every tenant's jobs.
-        Raises what `read` and the `tail` raise.
+        If too many requests are held already, it returns the current response. `tenant` is the caller's. None: it sees
+        every tenant's jobs. Raises what `read` and the `tail` raise.
         """
         if not wait_s or not self._waiters.has_room(tenant, follower=follower):
             return (await read()).response

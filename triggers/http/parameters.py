@@ -22,12 +22,12 @@ JOB_ID = in_path(
 
 
 def is_job_id(text: str) -> bool:
-    """Whether a job can have this id."""
+    """Returns whether a job can have this id."""
     return _JOB_ID.fullmatch(text) is not None
 
 
 def job_id_of(req: func.HttpRequest) -> str:
-    """The path's job id; what has another form names no job, and no key of a table. Raises JobNotFound."""
+    """Returns the path's job id. Raises JobNotFound if its form is invalid."""
     job_id: str = req.route_params["jobId"]
     if not is_job_id(job_id):
         raise JobNotFound(job_id)
@@ -87,7 +87,7 @@ PAGE_PROBLEMS = (ProblemCode.LIMIT_INVALID, ProblemCode.CURSOR_INVALID)
 
 
 def page(req: func.HttpRequest) -> tuple[int, str]:
-    """The limit, and the position behind the cursor ("" for the beginning). Raises RequestError (400)."""
+    """Returns the limit, and the position of the cursor ("" for the beginning). Raises RequestError (400)."""
     given = req.params.get("limit", str(DEFAULT_PAGE))
     # a longer number is no limit either, and `int` refuses thousands of digits in its own way
     if not given.isdecimal() or len(given) > _MAX_DIGITS or not 1 <= int(given) <= MAX_PAGE:
@@ -100,7 +100,7 @@ def page(req: func.HttpRequest) -> tuple[int, str]:
 
 
 def cursor(position: str | None) -> str | None:
-    """`next` of a page: the position of its last row, opaque."""
+    """Returns `next` of a page: the position of its last row, opaque."""
     return base64.urlsafe_b64encode(position.encode()).decode() if position else None
 
 

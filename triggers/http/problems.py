@@ -68,7 +68,7 @@ _FAULTS: Mapping[type[Exception], Callable[[Any], Refused]] = {
 
 
 def problem_response(error: Exception, correlation_id: str) -> func.HttpResponse:
-    """The problem that an error becomes, logged where the fault is not the caller's."""
+    """Makes the problem of an error, and logs it if the fault is not the caller's."""
     refused = _logged(error, correlation_id)
     return func.HttpResponse(
         json.dumps(_body(refused, correlation_id), ensure_ascii=False),
@@ -79,12 +79,12 @@ def problem_response(error: Exception, correlation_id: str) -> func.HttpResponse
 
 
 def problem_body(error: Exception, correlation_id: str) -> dict[str, Any]:
-    """The body of `problem_response`, logged alike: for a line of a batch."""
+    """Makes the body of `problem_response` and logs alike, for a line of a batch."""
     return _body(_logged(error, correlation_id), correlation_id)
 
 
 def status_of(error: Exception) -> int:
-    """The status of `problem_response`; nothing is logged."""
+    """Returns the status of `problem_response`. Logs nothing."""
     return _refusal(error).status
 
 
@@ -129,7 +129,7 @@ def _logged(error: Exception, correlation_id: str) -> Refused:
 
 
 def errors_of(wrong: ValidationError) -> tuple[tuple[str, str], ...]:
-    """(path, message) of everything that a model found wrong."""
+    """Returns (path, message) of every error that a model found."""
     return tuple(
         (".".join(str(part) for part in each["loc"]), each["msg"].removeprefix("Value error, "))
         for each in wrong.errors(include_url=False, include_context=False, include_input=False)

@@ -30,7 +30,7 @@ class Content:
 
 
 def content_of(body: BaseModel | dict[str, Any] | str, media_type: str = "application/json") -> Content:
-    """A model or JSON as text, or text as it is, in UTF-8."""
+    """Encodes a model or JSON as text, or text unchanged, in UTF-8."""
     text = body if isinstance(body, str) else json.dumps(json_of(body), ensure_ascii=False)
     return Content(text.encode(), media_type)
 
@@ -43,7 +43,7 @@ def respond(
     headers: dict[str, str] | None = None,
     etag: str | None = None,
 ) -> func.HttpResponse:
-    """A response of a model, of JSON, or of a content that was made before.
+    """Makes a response of a model, of JSON, or of content that was made before.
 
     Reads carry an ETag of the body and honour If-None-Match (RFC 9110 13.1.2). `etag`: another one, for If-Match, which
     stays while the body changes.
@@ -61,7 +61,7 @@ def respond(
 
 
 def respond_packed(req: func.HttpRequest, content: Callable[[bool], Content]) -> func.HttpResponse:
-    """A response of `content(True)`, which is in gzip, to a client that accepts it; else of `content(False)`.
+    """Makes a response of `content(True)`, in gzip, for a client that accepts it, else of `content(False)`.
 
     By RFC 9110 12.5.3.
     """
@@ -72,7 +72,7 @@ def respond_packed(req: func.HttpRequest, content: Callable[[bool], Content]) ->
 
 
 def respond_page(req: func.HttpRequest, content: Content, name: str, *, policy: str) -> func.HttpResponse:
-    """A page under its Content-Security-Policy; `name`: the last segment of its path, which its links start from."""
+    """Makes a page with its Content-Security-Policy. `name`: the last segment of its path, which its links start from."""
     if req.url.partition("?")[0].endswith("/"):
         # the host serves this path too, from which the page's links would lead elsewhere
         return respond(req, Content(b"", "text/html"), status=308, headers={"Location": f"../{name}"})
@@ -80,12 +80,12 @@ def respond_page(req: func.HttpRequest, content: Content, name: str, *, policy: 
 
 
 def json_of(body: BaseModel | dict[str, Any]) -> dict[str, Any]:
-    """A body as JSON; of a model, the members that were given to it."""
+    """Converts a body to JSON: of a model, the members that were given to it."""
     return body if isinstance(body, dict) else body.model_dump(mode="json", exclude_unset=True)
 
 
 def correlation_id(req: func.HttpRequest) -> str:
-    """The caller's `X-Correlation-Id`, if it can be repeated in a header; else a new one."""
+    """Returns the caller's `X-Correlation-Id` if a header can repeat it, else a new one."""
     given: str = req.headers.get("X-Correlation-Id", "")
     if 0 < len(given) <= 128 and given.isascii() and given.isprintable():
         return given

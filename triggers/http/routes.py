@@ -59,22 +59,22 @@ class Request:
         return self._wiring
 
     def context(self) -> Context:
-        """The context in which only the jobs exist that the caller may see, or where the route moves them, may move; of
-        a route of every tenant, all jobs (R24).
+        """Returns the context that has only the jobs which the caller may see, or may change if the route changes them.
+        A route of every tenant has all jobs (R24).
 
-        One a request: its ledger gives the events of the jobs that it has read.
+        Each request has its own: its ledger gives the events of the jobs that it has read.
         """
         if self._context is None:
             self._context = self._visible(self._wiring.context())
         return self._context
 
     async def fresh_context(self) -> Context:
-        """The same, with the protocols, modes and lists of hosts that hold now."""
+        """Returns the same context with the current protocols, modes and lists of hosts."""
         return self._visible(await self._wiring.fresh_context())
 
     @contextlib.contextmanager
     def inner(self, route: Route, *, params: dict[str, str], route_params: dict[str, str]) -> Iterator[Request]:
-        """The same caller's request of another route, which only reads and is logged. Raises ScopeMissing."""
+        """Makes the same caller's request of another route, which only reads and is logged. Raises ScopeMissing."""
         assert route.scope is not None
         assert not route.moves
         http = func.HttpRequest(
@@ -97,7 +97,7 @@ class Request:
             _log_access(http, route, access, status)
 
     def orchestrations(self) -> Orchestrations:
-        """For routes that declare `durable_client`."""
+        """Returns the orchestrations, for routes that declare `durable_client`."""
         assert self._route.durable_client, f"{self._route.function} does not declare the durable client"
         return self._wiring.orchestrations(self._client)
 
@@ -204,7 +204,7 @@ def add(bp: df.Blueprint, route: Route, handler: Handler, wiring: Wiring) -> Non
 
 
 def _log_access(req: func.HttpRequest, route: Route, access: _Access, status: int) -> None:
-    """One line a request, refused ones too: who used which route on whose jobs. No token, query, path or body."""
+    """Logs one line for each request, also refused ones: caller, route and job. No token, query, path or body."""
     caller, job_id = access.caller, req.route_params.get("jobId", "")
     everywhere = caller and (route.every_tenant or (caller.moves_all if route.moves else caller.sees_all))
     telemetry.log(

@@ -35,7 +35,7 @@ TICKET = in_query(
 
 
 def wants_stream(req: func.HttpRequest) -> bool:
-    """Whether the request asks for a stream by `Accept`, and not rather for JSON (RFC 9110 12.5.1)."""
+    """Returns whether `Accept` prefers a stream to JSON (RFC 9110 12.5.1)."""
     if req.method != "GET":
         return False
     weights = weights_of(req.headers.get("Accept", ""))
@@ -44,7 +44,7 @@ def wants_stream(req: func.HttpRequest) -> bool:
 
 
 def position(req: func.HttpRequest) -> str | None:
-    """The position to start after; None: the caller gave none, so the stream starts now."""
+    """Returns the position to start after. None: the caller gave none, so the stream starts now."""
     return req.headers.get("Last-Event-ID") or req.params.get("after") or None
 
 
@@ -66,7 +66,9 @@ def stream(
 
 
 def gap(req: func.HttpRequest, earliest: str) -> func.HttpResponse:
-    """What followed on the reader's position is gone: it is told, and goes on from the earliest that is kept."""
+    """Tells the reader that the events after its position are deleted. The stream continues from the earliest that is
+    kept.
+    """
     data = json.dumps({"earliest": earliest})
     return _answer(req, f"{_retry(_AT_ONCE_MS)}id: {earliest}\nevent: gap\ndata: {data}\n\n")
 
@@ -81,12 +83,14 @@ def results(req: func.HttpRequest, answers: Iterable[Any], *, complete: bool) ->
 
 
 def later(req: func.HttpRequest, caller: str | None) -> func.HttpResponse:
-    """Something is away for now. An error status would end the reader for good, so it is only told to come later."""
+    """Tells the reader to come later, since a dependency does not respond. An error status would end the reader for
+    good.
+    """
     return _answer(req, f"{_retry(_later_ms(caller or correlation_id(req)))}: come again later\n\n")
 
 
 def ended(req: func.HttpRequest) -> func.HttpResponse:
-    """Nothing will ever follow: after 204 a reader does not come back."""
+    """Ends the stream: a reader does not return after 204."""
     return func.HttpResponse(status_code=204, headers=_headers(req))
 
 

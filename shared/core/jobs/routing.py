@@ -44,17 +44,17 @@ class Modes:
 
 
 def normalise(text: str) -> str:
-    """Trimmed and in lower case: how tenants and documents are compared (R22)."""
+    """Trims the text and converts it to lower case: tenants and documents are compared so (R22)."""
     return text.strip().lower()
 
 
 def lane_of(routing_key: str, lanes: int) -> int:
-    """CRC32 of the key's UTF-8 bytes, modulo the number of lanes."""
+    """Returns the CRC32 of the key's UTF-8 bytes, modulo the number of lanes."""
     return zlib.crc32(routing_key.encode("utf-8")) % lanes
 
 
 def decide_lane(envelope: Envelope, *, default_mode: str, lanes: int, modes: Modes | None = None) -> LaneDecision:
-    """The lane of every step of a job. Raises ValueError where BURST lacks its `doc_id`."""
+    """Decides the lane of every step of a job. Raises ValueError if BURST lacks its `doc_id`."""
     return decide_lane_of(
         envelope.tenant_id, envelope.doc_id, envelope.mode, default_mode=default_mode, lanes=lanes, modes=modes
     )
@@ -63,7 +63,9 @@ def decide_lane(envelope: Envelope, *, default_mode: str, lanes: int, modes: Mod
 def decide_lane_of(
     tenant_id: str, doc_id: str | None, mode: str | None, *, default_mode: str, lanes: int, modes: Modes | None
 ) -> LaneDecision:
-    """The same for the fields of a job request; `mode` None: it names none. Raises ValueError as `decide_lane`."""
+    """Decides the lane for the fields of a job request. `mode` None: the request names none. Raises ValueError as
+    `decide_lane`.
+    """
     tenant = normalise(tenant_id)
     if mode is not None:
         source, reason = "REQUEST", "mode named in the request"

@@ -14,7 +14,7 @@ from shared.core.jobs.transitions import JobTrigger, NoSuchTransition, move_job
 
 
 def admitted(record: Record, admission: Admitted, provenance: Provenance) -> Outcome:
-    """The gates let the job in: from now on its total time counts. Elsewhere than in THROTTLED it is IGNORED."""
+    """Admits the job: its total time counts from now on. IGNORED unless it is THROTTLED."""
     if record.job.status is not JobStatus.THROTTLED:
         return ignored(record, IgnoreReason.ALREADY)
     total, waited_s = record.job.total_time_s, (provenance.at - record.job.created_at).total_seconds()
@@ -30,7 +30,7 @@ def admitted(record: Record, admission: Admitted, provenance: Provenance) -> Out
 
 
 def awaited(record: Record, provenance: Provenance) -> Outcome:
-    """Its end is looked for by another job: whoever ends it from now on tells that one. IGNORED once it has ended."""
+    """Records that another job depends on this one, so its end must notify that job. IGNORED if it has ended."""
     if record.job.status.terminal:
         return ignored(record, IgnoreReason.JOB_TERMINAL)
     if record.job.awaited:
@@ -39,7 +39,7 @@ def awaited(record: Record, provenance: Provenance) -> Outcome:
 
 
 def dependencies_settled(record: Record, provenance: Provenance) -> Outcome:
-    """It goes on to its gates; elsewhere than in WAITING_FOR_JOBS it is IGNORED."""
+    """Moves the job on to its quotas, since its dependencies succeeded. IGNORED unless it is WAITING_FOR_JOBS."""
     if record.job.status is not JobStatus.WAITING_FOR_JOBS:
         return ignored(record, IgnoreReason.ALREADY)
     after = move_job(record, JobTrigger.DEPENDENCIES_SETTLED, provenance, dependencies_settled_at=provenance.at)
@@ -47,7 +47,7 @@ def dependencies_settled(record: Record, provenance: Provenance) -> Outcome:
 
 
 def dependency_failed(record: Record, job_id: str, provenance: Provenance) -> Outcome:
-    """It ends, and names the job that did not succeed; elsewhere than in WAITING_FOR_JOBS it is IGNORED."""
+    """Ends the job and names the dependency that did not succeed. IGNORED unless it is WAITING_FOR_JOBS."""
     if record.job.status is not JobStatus.WAITING_FOR_JOBS:
         return ignored(record, IgnoreReason.ALREADY)
     after = move_job(
@@ -61,7 +61,7 @@ def dependency_failed(record: Record, job_id: str, provenance: Provenance) -> Ou
 
 
 def priority_changed(record: Record, priority: str, provenance: Provenance) -> Outcome:
-    """It waits with another priority from now on (R67); REFUSED where it waits no more."""
+    """Changes the priority with which the job waits (R67). REFUSED if it no longer waits."""
     job = record.job
     if job.status.terminal:
         return refused(record, IgnoreReason.JOB_TERMINAL)
@@ -75,7 +75,9 @@ def priority_changed(record: Record, priority: str, provenance: Provenance) -> O
 
 
 def expired(record: Record, provenance: Provenance) -> Outcome:
-    """It did not begin by its `expires_at`: FAILED_FINAL; REFUSED where it has begun, or its time is not over."""
+    """Fails a job that did not begin by its `expires_at`: FAILED_FINAL. REFUSED if it has begun or its time is not
+    over.
+    """
     job = record.job
     if job.status.terminal:
         return ignored(record, IgnoreReason.JOB_TERMINAL)

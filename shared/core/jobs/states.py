@@ -43,7 +43,7 @@ class StepStatus(StrEnum):
 
     @property
     def in_flight(self) -> bool:
-        """A service may be working on it, so it owes us a reply or a lease that runs out."""
+        """Returns whether a service may be working on it: a reply will arrive, or its lease expires."""
         return self in (StepStatus.INITIATED, StepStatus.PROCESSING)
 
 

@@ -1,9 +1,9 @@
 """Every transition of a job and of a step: two literal tables, and the functions that apply a row of them.
 
-A job and its steps are two machines that change together. The keys of a table are the states; a state's rows say
-which trigger leads to which state, by which rule (docs/contributing/rules.md). Terminal states have no rows. What is
-not in a table does not happen: a missing row means "ignored" for what services send (at most an EVENT row) and
-"refused" for what people and functions ask for.
+A job and its steps are two state machines that change together. The keys of a table are the states. A state's rows say
+which trigger leads to which state, by which rule (docs/contributing/rules.md). Terminal states have no rows. A missing
+row means "ignored" for a message of a service (at most an EVENT row) and "refused" for a request of a caller or a
+function.
 
 How the machines are coupled:
 
@@ -11,17 +11,18 @@ How the machines are coupled:
   and `shared.core.jobs.outcome.transitioned` writes those rows into the EVENT row. So `explain` and the audit cite the
   rows that decided, not rows that look alike.
 - One occurrence can trigger a job twice: a RESULT that overtakes its ACK is ACKED, then STEP_SUCCEEDED.
-- Who asks for a control chooses its trigger by what is in flight: CANCEL and PAUSE where a step is, CANCEL_IDLE and
-  PAUSE_IDLE where none is; RESUME_WAITING and RESUME_STAGED where the job never began, RESUME_ACKED where a service has
-  taken it up before, else RESUME_UNACKED (`shared.core.jobs.controls`).
-- Who ends a step chooses the job's trigger by the other steps: LAST_STEP_SUCCEEDED where all have succeeded;
-  SIBLINGS_IN_FLIGHT where steps of the same parallel group are in flight, so that the group goes on (R12); else
+- The steps in flight decide the trigger of a control: CANCEL and PAUSE if a step is in flight, CANCEL_IDLE and
+  PAUSE_IDLE if none is; RESUME_WAITING and RESUME_STAGED if the job never began, RESUME_ACKED if a service has ACKed
+  it before, else RESUME_UNACKED (`shared.core.jobs.controls`).
+- The other steps decide the job's trigger at the end of a step: LAST_STEP_SUCCEEDED if all have succeeded;
+  SIBLINGS_IN_FLIGHT if steps of the same parallel group are in flight, so that the group continues (R12); else
   STEP_SUCCEEDED, STEP_FAILED_RETRY or STEP_FAILED_FINAL (`shared.core.jobs.attempts`, `shared.core.jobs.replies`).
-- Entering PAUSED counts a parking and stops the job's clocks; entering a terminal state sets `completed_at`; entering
-  CANCELLED cancels every step that has not ended. These effects stand in `move_job` and nowhere else. Every move of a
-  step but GATED ends its wait for a guard, in `move_step`.
+- Entering PAUSED counts a pause and stops the job's clocks; entering a terminal state sets `completed_at`; entering
+  CANCELLED cancels every step that has not ended. `move_job` has these effects, and no other function. Every
+  transition of a step but GATED ends its wait for a dispatch limit, in `move_step`.
 
-The diagrams in the docs are generated from here, and a test takes out or bends each row: each change must be noticed.
+The diagrams in the docs are generated from these tables. A test removes or changes each row: each change must be
+noticed.
 """
 
 from __future__ import annotations
@@ -238,7 +239,7 @@ class NoSuchTransition(Exception):
 
 
 def move_step(record: Record, step: Step, trigger: StepTrigger, provenance: Provenance, **columns: Any) -> Record:
-    """The record with `step` after `trigger` and the given columns. Raises NoSuchTransition.
+    """Returns the record with `step` after `trigger` and the given columns. Raises NoSuchTransition.
 
     `step` may be newer than the one in `record`.
     """
@@ -254,7 +255,7 @@ def move_step(record: Record, step: Step, trigger: StepTrigger, provenance: Prov
 
 
 def move_job(record: Record, trigger: JobTrigger, provenance: Provenance, **columns: Any) -> Record:
-    """The record with its job after `trigger`, and with what follows from the new state. Raises NoSuchTransition."""
+    """Returns the record with its job after `trigger`, and with the effects of the new state. Raises NoSuchTransition."""
     job = record.job
     row = JOB_TABLE[job.status].get(trigger)
     if row is None:

@@ -62,7 +62,7 @@ class Verdict:
 
 
 def custom_status(step_id: str, attempt_no: int, verdict: str, look_no: int) -> dict[str, Any]:
-    """What an orchestration shows of itself: where it is, and which look of the sweeper it waits for."""
+    """Makes an orchestration's custom status: its step and attempt, and the wake-up of the sweeper that it waits for."""
     return {"step": step_id, "attempt": attempt_no, "verdict": verdict, "look": look_no}
 
 
@@ -78,7 +78,7 @@ class Shown:
 
     @classmethod
     def of(cls, status: Any) -> Shown:
-        """Any JSON value: what is no custom status of the app counts as nothing."""
+        """Decodes any JSON value. A value that is not a custom status of the app counts as empty."""
         if not isinstance(status, dict):
             return cls()
         step_id, attempt_no, verdict, look_no = (status.get(name) for name in ("step", "attempt", "verdict", "look"))
@@ -90,7 +90,7 @@ class Shown:
         )
 
     def awaits(self, step: Step) -> bool:
-        """Whether it waits for the step's current attempt, and so knows that its directive was sent."""
+        """Returns whether it waits for the step's current attempt, and so knows that its directive was sent."""
         sent = self.verdict in (VerdictKind.SENT, VerdictKind.AWAIT_ACK, VerdictKind.AWAIT_RESULT)
         return sent and (self.step_id, self.attempt_no) == (step.step_id, step.attempt_no)
 
@@ -99,7 +99,7 @@ NOTHING_SHOWN = Shown()
 
 
 def verdict_for(record: Record | None, step_id: str, instance_id: str, now: datetime) -> Verdict:
-    """The ledger's word on one step, for the orchestration `instance_id`."""
+    """Decides from the ledger what the orchestration `instance_id` does next with one step."""
     job = record.job if record is not None else None
     if record is None or job is None or job.status.terminal or job.is_staged or job.instance_id != instance_id:
         return Verdict(VerdictKind.END)
@@ -131,10 +131,10 @@ def verdict_for(record: Record | None, step_id: str, instance_id: str, now: date
 
 
 def end_event(step: Step) -> str:
-    """The external event to which the step's orchestration listens when the job ends by something else (R12).
+    """Returns the external event that ends the wait of the step's orchestration when the job ends otherwise (R12).
 
-    Of an attempt in flight it is its RESULT; between attempts that of the next one, since the RESULT of the last one
-    may have been heard, and an event is waited for once (R31).
+    For an attempt in flight it is the event of its RESULT. Between attempts it is that of the next attempt: the RESULT
+    of the last one may have been received, and an event is waited for once (R31).
     """
     between = step.attempt_no == 0 or step.retry_cause is not None
     return durable_names.result(step.step_id, step.attempt_no + between)

@@ -60,8 +60,9 @@ class RecordedAnswer:
 
 
 def is_for(hook: Hook, event: PublicEvent) -> bool:
-    """Whether an event is one of those that the hook gets. Labels of more than 2 KiB, which events leave out, match no
-    filter of labels."""
+    """Returns whether the webhook gets an event. An event leaves out labels over 2 KiB, so no filter of labels matches
+    it.
+    """
     if hook.state is HookState.DISABLED or hook.url is None or event["type"].startswith(PREFIX):
         return False
     lets_in, data = hook.filter, event["data"]
@@ -74,7 +75,7 @@ def is_for(hook: Hook, event: PublicEvent) -> bool:
 
 
 def targets(hooks: Sequence[Hook], event: PublicEvent, callbacks: Sequence[str] = ()) -> list[tuple[str, str]]:
-    """To whom it goes: ids of hooks, each with "", and `default` with each of `callbacks`."""
+    """Returns the targets of an event: ids of webhooks, each with "", and `default` with each of `callbacks`."""
     found = [(hook.id, "") for hook in hooks if is_for(hook, event)]
     return found + [(DEFAULT_HOOK, name) for name in callbacks]
 
@@ -82,7 +83,7 @@ def targets(hooks: Sequence[Hook], event: PublicEvent, callbacks: Sequence[str] 
 def record_answer(
     hook: Hook, delivery: Delivery, answer: Answer, now: datetime, *, is_probe: bool = False
 ) -> RecordedAnswer:
-    """What the answer to a try makes of its delivery and hook.
+    """Applies the result of a try to its delivery and webhook.
 
     A delivery of `default` has a schedule of its own, since its addresses have nothing in common.
     """
@@ -162,12 +163,12 @@ def _failed(hook: Hook, tried: Delivery, answer: Answer, now: datetime, *, is_pr
 
 
 def given_up(hook: Hook, delivery: Delivery, error: str, now: datetime) -> RecordedAnswer:
-    """Without a try: what it would send is gone."""
+    """Gives a delivery up without a try: its content no longer exists."""
     return _dead(hook, replace(delivery, error=error, status=None), Answer(status=None, error=error), now)
 
 
 def with_dead(hook: Hook, number: int, reason: str) -> Hook:
-    """One more delivery, by its event's number, was given up that its log does not have."""
+    """Counts one more delivery, by its event's number, that was given up and is not in the log yet."""
     first, last = hook.unlogged_first or number, hook.unlogged_last or number
     return replace(
         hook,
@@ -179,12 +180,12 @@ def with_dead(hook: Hook, number: int, reason: str) -> Hook:
 
 
 def is_log_due(hook: Hook, now: datetime) -> bool:
-    """Whether what was given up is to be logged now."""
+    """Returns whether the log needs an entry of the deliveries that were given up."""
     return hook.unlogged > 0 and (hook.dead_logged_at is None or now - hook.dead_logged_at >= LOGGED_EVERY)
 
 
 def with_dead_logged(hook: Hook, now: datetime) -> tuple[Hook, dict[str, int | None], str]:
-    """The hook without them, what the log's entry has of them, and its reason."""
+    """Returns the webhook without them, the data of the log's entry, and its reason."""
     data = {"deliveries": hook.unlogged, "first": hook.unlogged_first, "last": hook.unlogged_last}
     after = replace(hook, unlogged=0, unlogged_first=None, unlogged_last=None, unlogged_reason=None, dead_logged_at=now)
     return after, data, hook.unlogged_reason or ""
@@ -206,7 +207,7 @@ def _due_again(tried: Delivery, answer: Answer, now: datetime) -> Delivery:
 
 
 def _wait(before: int, answer: Answer) -> timedelta:
-    """After so many waits before; as long as the receiver asks for, where that is longer."""
+    """Returns the wait after this number of waits: longer if the endpoint asked for it."""
     asked = min(answer.retry_after or timedelta(), _MAX_WAIT)
     return max(WAITS[min(before, len(WAITS) - 1)], asked)
 

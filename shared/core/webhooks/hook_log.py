@@ -37,17 +37,17 @@ _NUMBERS = ("deliveries", "first", "last")
 def logged(
     hook: Hook, act: HookAct, *, actor: str, reason: str, at: datetime, data: Mapping[str, Any] | None = None
 ) -> tuple[Hook, HookEntry]:
-    """The hook as it is changed already, with its new head, and the entry that follows on its log."""
+    """Returns the changed webhook with its new head, and the next entry of its log."""
     values = {"type": act.value, "actor": actor, "reason": reason, "at": at, "data": dict(data or {})}
     entry = HookEntry(**chained({**values, "hook_id": hook.id}, seq=hook.log_seq, prev_hash=hook.log_hash))
     return replace(hook, log_seq=entry.seq, log_hash=entry.hash), entry
 
 
 def hook_event(hook: Hook, entry: HookEntry) -> PublicEvent | None:
-    """The public event that the entry means, id `{hook}:{seq}:0`; None: none.
+    """Returns the public event of the entry, with id `{hook}:{seq}:0`. None: it has none.
 
-    Of `default`, which every tenant has, a digest of the tenant stands with its name: the topic drops what comes with
-    an id that it has seen, whosever it is.
+    For `default`, which every tenant has, a digest of the tenant is part of the name: the topic drops an event whose id
+    it has seen, of any tenant.
     """
     type_ = EVENTS[HookAct(entry.type)]
     if type_ is None:
@@ -61,6 +61,6 @@ def hook_event(hook: Hook, entry: HookEntry) -> PublicEvent | None:
 def hook_envelope(
     hook: Hook, id_: str, type_: str, at: datetime, payload: Mapping[str, JsonValue], actor: str = SYSTEM
 ) -> dict[str, JsonValue]:
-    """A CloudEvent about a hook, as far as it follows from that alone."""
+    """Makes a CloudEvent about a webhook, without the fields that need the feed."""
     data = {"hookId": hook.id, "payload": dict(payload), "provenance": {"actor": actor}}
     return cloud_event(type_, id_, hook.id, at, hook.tenant, data)

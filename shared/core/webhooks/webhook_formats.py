@@ -23,7 +23,7 @@ _SLACK_ESCAPES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
 
 
 def body_of(format: HookFormat, event_text: str) -> tuple[str, bytes]:
-    """Content type and body of a delivery. `event_text`: the CloudEvent as it stands in the feed."""
+    """Returns content type and body of a delivery. `event_text`: the CloudEvent as the feed has it."""
     match format:
         case HookFormat.CLOUDEVENTS:
             return _CLOUDEVENTS, event_text.encode()

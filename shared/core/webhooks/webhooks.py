@@ -1,4 +1,4 @@
-"""Webhooks: whom a tenant's public events are sent to, and what became of each of them (R84, R85)."""
+"""Webhooks: the endpoints that get a tenant's public events, and the result of each delivery (R84, R85)."""
 
 from __future__ import annotations
 

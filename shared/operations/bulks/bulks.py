@@ -31,7 +31,9 @@ _MAX_CHAIN = 50
 
 
 def filter_of(words: Mapping[str, Any], tenant: str, created_at: datetime) -> JobFilter:
-    """The tenant's jobs that the words describe, of those that were created before the bulk. Raises FilterInvalid."""
+    """Makes the filter of the tenant's jobs that `words` describe and that were created before the bulk operation.
+    Raises FilterInvalid.
+    """
     asked = parse_filter(JobFilter, words)
     until = min(asked.until, created_at) if asked.until is not None else created_at
     return replace(asked, tenant_id=tenant, until=until)
@@ -47,7 +49,8 @@ async def start_bulk(
     actor: str,
     key: str | None = None,
 ) -> tuple[Bulk, bool]:
-    """The new bulk, or the one that the idempotency key made before, and whether it is that one.
+    """Returns the new bulk operation, or the earlier one of the same idempotency key, and whether it is the earlier
+    one.
 
     Raises FilterInvalid, BulkLimit, BulkKeyConflict, Contended, LedgerUnavailable.
     """
@@ -59,7 +62,7 @@ async def start_bulk(
 async def redrive_tree(
     context: Context, job_id: str, *, reason: str | None, actor: str, key: str | None = None
 ) -> tuple[Bulk, bool]:
-    """A bulk that redrives the job, and then every job that failed because of it (R66).
+    """Starts a bulk operation that redrives the job, and then every job that failed because of it (R66).
 
     Raises JobNotFound, NotRedrivable, BulkLimit, BulkKeyConflict, Contended, LedgerUnavailable.
     """
@@ -83,7 +86,7 @@ async def redrive_tree(
 
 
 async def preview_bulk(context: Context, *, tenant: str, words: Mapping[str, Any]) -> tuple[list[str], bool]:
-    """The ids of the jobs that a bulk would meet now, at most MAX_COUNTED, and whether there may be more.
+    """Returns the ids of the jobs that match now, at most MAX_COUNTED, and whether there may be more.
 
     Raises FilterInvalid, LedgerUnavailable.
     """
@@ -104,7 +107,7 @@ async def read_bulk(context: Context, tenant: str, bulk_id: str) -> Bulk:
 
 
 async def cancel_bulk(context: Context, tenant: str, bulk_id: str) -> Bulk:
-    """No further item is begun; asked for again, it changes nothing. Raises BulkNotFound, BulkEnded, Contended."""
+    """Stops a bulk operation before its next item. Idempotent. Raises BulkNotFound, BulkEnded, Contended."""
 
     async def cancel() -> Bulk:
         stored = await _read(context, tenant, bulk_id)
@@ -122,7 +125,9 @@ async def cancel_bulk(context: Context, tenant: str, bulk_id: str) -> Bulk:
 async def bulk_items(
     context: Context, bulk: Bulk, outcome: ItemState | None, *, after: str | None, limit: int
 ) -> Page[BulkItem]:
-    """One page of its items, in the order of their ids; with `outcome` those alone. Raises LedgerUnavailable."""
+    """Returns one page of its items, in the order of their ids. `outcome`: only items with it. Raises
+    LedgerUnavailable.
+    """
     batch = limit if outcome is None else limit + _MAX_READ_MORE
     found = await context.bulks.items(bulk.tenant, bulk.bulk_id, after=after, limit=batch + 1)
     kept: list[BulkItem] = []
@@ -141,7 +146,7 @@ async def call(context: Context, bulk: Bulk, at: datetime | None = None) -> None
 
 
 def due_while_running(bulk: Bulk) -> DueBulk:
-    """The directory's row of a bulk that has not ended: the sweeper looks at each pass."""
+    """Makes the directory's row of a running bulk operation: every sweep checks it."""
     return DueBulk(tenant=bulk.tenant, bulk_id=bulk.bulk_id, due_at=bulk.created_at)
 
 

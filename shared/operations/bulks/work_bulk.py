@@ -1,7 +1,7 @@
-"""The work of a bulk, a step at a time (R65): its next jobs found, each acted on, its outcome written.
+"""The work of a bulk operation, in rounds (R65): find the next jobs, act on each, write its outcome.
 
-The row of an item is written before its act, and its outcome with the bulk's counts. Whoever dies in between leaves an
-open item. Its act, done again, is the same act: a control is known by its cause, a redrive by its claim.
+The row of an item is written before its action, and its outcome with the counts. A process that dies in between leaves
+an open item. The action is idempotent: the cause identifies a control, the claim a redrive.
 """
 
 from __future__ import annotations
@@ -58,9 +58,10 @@ class _Tried:
 
 
 async def work_bulk(context: Context, orchestrations: Orchestrations, tenant: str, bulk_id: str) -> None:
-    """A few steps of a bulk; then a call for the next ones, where any are left. Two at once are safe.
+    """Runs a few rounds of a bulk operation, then calls for the next ones if items are left. Two concurrent calls are
+    safe.
 
-    Raises LedgerUnavailable; the sweeper goes on then.
+    Raises LedgerUnavailable; the sweeper then continues.
     """
     stored = await context.bulks.read(tenant, bulk_id)
     now = context.clock.now()

@@ -10,13 +10,13 @@ from shared.operations.jobs.dead_letters import incident_of_job
 
 
 async def hint_behind(context: Context, job: Job) -> bool:
-    """A hint at all that a living job has, whose list row is behind it; False: the queue did not take it."""
+    """Sends a hint of a living job whose list row is behind its rows. Returns False if the queue refused it."""
     return context.events is None or await context.events.hinting.send(job)
 
 
 async def is_behind(context: Context, job: Job) -> bool:
-    """Whether an ended job, its incident, or the job that it took up again has rows that its feed has not; then these
-    are hinted at. No other task reads that old job's last row, which names this one.
+    """Returns whether the feed lacks rows of an ended job, of its incident, or of the job that it redrives, and sends
+    hints of them. No other task reads the last row of the redriven job, which names this one.
 
     Raises LedgerUnavailable.
     """
@@ -35,9 +35,9 @@ async def is_behind(context: Context, job: Job) -> bool:
 
 
 async def is_log_behind(context: Context, hint: Hint) -> bool:
-    """Whether the feed has not all of the log up to `hint.last`; then it is hinted at.
+    """Returns whether the feed lacks entries of the log up to `hint.last`, and sends a hint of them.
 
-    Nothing is read of a log of which this process knows that the feed has it. Raises LedgerUnavailable.
+    It reads nothing if this process knows that the feed has them. Raises LedgerUnavailable.
     """
     if context.events is None or not hint.last:
         return False

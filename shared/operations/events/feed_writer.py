@@ -1,8 +1,8 @@
-"""Hints become the feed: each public event once, in its job's order, numbered without gaps (R72).
+"""Writes the tenant's event feed from hints: exactly once, ordered per job, without gaps (R72).
 
-HEAD's ETag orders all who write into a tenant's feed. It also proves what this process remembers of HEAD and of how far
-each job is, since nobody else can have written since: so a batch of hints costs one transaction, and rows are read only
-of a job whose hint does not follow on what the feed has.
+HEAD's ETag orders all writers of a tenant's feed. It also proves what this process remembers of HEAD and of the last
+event of each job, since no other process can have written since. So a batch of hints costs one transaction, and rows
+are read only for a job whose hint does not continue where the feed ends.
 """
 
 from __future__ import annotations
@@ -56,7 +56,9 @@ class _Transaction:
     size: int = 0
 
     def takes(self, job_id: str, events: Sequence[PublicEvent], targets: Sequence[Targets]) -> bool:
-        """Whether the events of one EVENT row go in; they do together or not at all, and alone in any case."""
+        """Returns whether the events of one EVENT row fit. They are written together or not at all, and alone in any
+        case.
+        """
         rows = 1 + len(self.seen | {job_id: 0}) + len(self.events) + len(events)
         rows += sum(map(len, self.targets)) + sum(map(len, targets))
         fits = rows <= MAX_ROWS and self.size + sum(len(encoded(each)) for each in events) <= MAX_BYTES
@@ -192,7 +194,9 @@ class _FeedWriter:
     async def _read(
         self, hint: Hint, seen: int
     ) -> tuple[list[tuple[int, Sequence[PublicEvent]]], tuple[str, ...], bool]:
-        """What follows on row `seen`, whom to call of it, and whether that is all; of what is gone there is none."""
+        """Returns the events after row `seen`, the callbacks to call for them, and whether these are all. Deleted rows
+        have none.
+        """
         if not (job_id := hint.job_id):
             entries = await _entries_after(self._context, hint, seen, _MAX_READ)
             return entries, (), len(entries) < _MAX_READ
@@ -233,7 +237,7 @@ class _FeedWriter:
 
 
 def _following(hints: Sequence[Hint], seen: int) -> list[tuple[int, Sequence[PublicEvent]]] | None:
-    """What the hints bring past row `seen`, row by row; None: a row between is missing, or nobody knows."""
+    """Returns the events of the hints after row `seen`, by row. None: a row between is missing or unknown."""
     found: list[tuple[int, Sequence[PublicEvent]]] = []
     for hint in hints:
         if hint.last is not None and hint.last <= seen:

@@ -25,11 +25,12 @@ _SKEW = timedelta(days=1)
 
 
 async def prune_feeds(context: Context) -> int:
-    """How many events went, of all tenants; those of a tenant that cannot be reached stay until the next time.
+    """Deletes old events of all feeds and returns their number. Events of a tenant whose rows cannot be read stay until
+    the next time.
 
-    An event that is too old goes whether the topic took it or not.
+    An event that is too old is deleted whether or not the topic has it.
 
-    Raises LedgerUnavailable where the feeds cannot be listed.
+    Raises LedgerUnavailable if the feeds cannot be listed.
     """
     if context.events is None:
         return 0

@@ -42,7 +42,7 @@ class EventFilter:
     terminal: bool = False
 
     def matches(self, event: FeedEvent) -> dict[str, Any] | None:
-        """The CloudEvent, if it is one of these."""
+        """Returns the CloudEvent if it matches."""
         if self.types is not None and event.event_type not in self.types:
             return None
         if (self.terminal and event.event_type not in TERMINAL) or self.job_id not in (None, event.job_id):
@@ -75,9 +75,9 @@ async def read_feed(
     limit: int,
     invalid: Callable[[], Exception],
 ) -> FeedPage:
-    """At most `limit` events of the tenant (normalised) past the cursor `after`, `earliest` or `latest`.
+    """Returns at most `limit` events of the tenant (normalised) after the cursor `after`, `earliest` or `latest`.
 
-    Raises EventsOff, CursorExpired, what `invalid` makes of a text that is no cursor, LedgerUnavailable.
+    Raises EventsOff, CursorExpired, the error that `invalid` makes of an invalid cursor, LedgerUnavailable.
     """
     feed = context.require_events().feed
     feed_id = (await feed.identity()).feed_id
@@ -153,7 +153,7 @@ async def follow_feed(
     invalid: Callable[[], Exception],
     wait_s: float,
 ) -> FeedPage:
-    """The same; an empty page is held back for so many seconds, in case that an event comes which fits (R75)."""
+    """Reads the feed, and holds an empty page back for this number of seconds until an event matches (R75)."""
     end, events = time.monotonic() + wait_s, context.require_events()
 
     async def read(after: str) -> FeedPage:

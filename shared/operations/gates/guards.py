@@ -59,9 +59,9 @@ async def find_shut_guard(context: Context, step: Step) -> ShutGuard | None:
 
 
 async def has_guard(context: Context, step: Step) -> bool:
-    """Whether a dispatch limit of the step has a hold or a number, or may have one. Asks the bus nothing.
+    """Returns whether a dispatch limit of the step has a hold or a number, or may have one. Does not read the bus.
 
-    Then `find_shut_guard` decides. Raises nothing.
+    `find_shut_guard` then decides. Raises nothing.
     """
     try:
         known = (await admission_turns.read_directory(context)).over_all

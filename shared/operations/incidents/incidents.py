@@ -1,8 +1,8 @@
-"""Incidents: opened by a job's end, a breaker or a silent service, settled by people or by themselves (R63, R64).
+"""Incidents: opened by a job's end, a breaker or a silent service, settled by operators or automatically (R63, R64).
 
-Every open incident stands in one list over all tenants, so that operators need one query. That of a job is entered
-there before the job's own transaction opens it, and leaves after the one that settles it (Race incident): so none is
-ever missing, and what is not open any more is left out by whoever reads the list, and goes by the sweeper.
+One list over all tenants has every open incident, so operators need one query. A job's incident is entered there before
+the job's own transaction opens it, and leaves after the transaction that settles it (Race incident). So none is ever
+missing. A reader of the list leaves out settled ones, and the sweeper deletes them.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _List = Callable[..., Awaitable[list[IncidentRow]]]
 async def list_incidents(
     context: Context, incident_filter: IncidentFilter, *, after: str | None, limit: int
 ) -> Page[Incident]:
-    """One page, the last that was opened first. Raises LedgerUnavailable."""
+    """Returns one page, the most recently opened first. Raises LedgerUnavailable."""
     every_row = has_only(incident_filter, "tenant_id", "since", "until")
     times: dict[str, Any] = {"since": incident_filter.since, "until": incident_filter.until}
 
@@ -134,7 +134,9 @@ async def raise_incident(
 
 
 async def find_incident_of(context: Context, kind: IncidentKind, subject: str, at: datetime) -> Incident | None:
-    """The incident of that kind and subject that was opened at this time, settled or not. Raises LedgerUnavailable."""
+    """Returns the incident of that kind and subject that was opened at this time, settled or not. Raises
+    LedgerUnavailable.
+    """
     return await context.incidents.read(None, incident_id_of(kind, subject, at), at)
 
 
@@ -194,7 +196,7 @@ async def retry_incident(
 
 
 async def find_incident(context: Context, incident_id: str) -> tuple[Incident | None, Job | None]:
-    """The incident, and the job that it is, or would be, about. Raises LedgerUnavailable."""
+    """Returns the incident and the job that it is, or would be, about. Raises LedgerUnavailable."""
     opened_at = opened_of(incident_id)
     if opened_at is not None:
         return await context.incidents.read(None, incident_id, opened_at), None

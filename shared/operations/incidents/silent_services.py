@@ -39,7 +39,7 @@ class Untaken:
 
 
 def untaken(record: Record) -> Iterable[Untaken]:
-    """The attempts of a job whose directives the bus accepted and no service has ACKed."""
+    """Returns the attempts of a job whose directives the bus accepted and no service has ACKed."""
     for step in record.open_steps:
         if step.status is StepStatus.INITIATED and not step.owes_publish:
             own_id = message_id(record.job.job_id, step.step_id, step.attempt_no)

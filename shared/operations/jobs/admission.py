@@ -61,10 +61,10 @@ async def admit(
     actor: str = "system",
     reason: str | None = None,
 ) -> Stored | None:
-    """Makes an admitted job QUEUED and starts it, after the job that it redrives names it; None: it waits no more.
+    """Makes an admitted job QUEUED and starts it, after the job that it redrives names it. None: it no longer waits.
 
-    `gates`: those that it passed; none if the process that admitted it died. `actor` and `reason`: of the operator who
-    admitted it past its gates. Raises CreationWithdrawn, LedgerUnavailable, OrchestrationUnavailable.
+    `gates`: the quotas that admitted it; empty if the process that admitted it died. `actor` and `reason`: of the
+    operator that admitted it past its quotas. Raises CreationWithdrawn, LedgerUnavailable, OrchestrationUnavailable.
     """
     stored = await context.ledger.read(job_id)
     if stored is None or stored.record.job.status is not JobStatus.THROTTLED:

@@ -1,4 +1,4 @@
-"""What still waits on a job's lane: asked before a silence counts, and for people who ask why a job waits (R8)."""
+"""Messages that wait on a job's lane: read before a silence counts, and for callers that ask why a job waits (R8)."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ LOOK_SHARED = timedelta(seconds=10)
 
 
 async def what_waits(context: Context, job_id: str, step: Step, deadline: datetime) -> str | None:
-    """What may explain the silence of an attempt until `deadline`, in words; None if nothing does.
+    """Returns what may explain the silence of an attempt until `deadline`, in words. None: nothing does.
 
-    A bus that cannot be asked explains it too. A look of some seconds ago can show that the directive waits, so all
-    jobs of a deep queue share one. That it does not, and that a reply from before the lease's end waits, only a look
-    after the deadline can show: earlier ones have seen replies that were taken since.
+    A bus that does not respond explains it too. A check of some seconds ago can show that the directive waits, so all
+    jobs of a deep queue share one. Only a check after the deadline can show that the directive does not wait, or that a
+    reply from before the lease's end waits: earlier checks have seen replies that were received since.
     """
     initiated, ended_at = step.status is StepStatus.INITIATED, step.lease_expires_at or deadline
     recent = context.clock.now() - LOOK_SHARED
@@ -37,9 +37,9 @@ async def what_waits(context: Context, job_id: str, step: Step, deadline: dateti
 
 
 async def directives_ahead(context: Context, record: Record) -> int | None:
-    """How many directives lie before that of the job's open step, as `LaneLook.ahead_of`.
+    """Returns the number of directives before that of the job's open step, as `LaneLook.ahead_of`.
 
-    None: it was taken, none was sent, or the bus does not answer.
+    None: it was received, none was sent, or the bus does not respond.
     """
     step = next(iter(record.open_steps), None)
     if step is None or step.status is not StepStatus.INITIATED or step.owes_publish or record.job.status.terminal:

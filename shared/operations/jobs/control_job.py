@@ -24,7 +24,7 @@ async def control_job(
     *,
     maybe_repeated: bool = False,
 ) -> Stored:
-    """The job afterwards; `maybe_repeated`: as in `transition`.
+    """Applies a control and returns the job after it. `maybe_repeated`: as in `transition`.
 
     Raises JobNotFound, JobTerminal, ControlNotPossible, Transient.
     """
@@ -48,9 +48,9 @@ async def control_job(
 async def change_priority(
     context: Context, orchestrations: Orchestrations, job_id: str, priority: str, origin: Origin
 ) -> Stored:
-    """The job afterwards, with its place in line; the same priority again changes nothing.
+    """Changes the priority and returns the job with its queue position. Idempotent.
 
-    Raises JobNotFound, JobTerminal, ControlNotPossible where it waits no more, Transient.
+    Raises JobNotFound, JobTerminal, ControlNotPossible if it no longer waits, Transient.
     """
     stored = await context.ledger.read(job_id)
     if stored is None:

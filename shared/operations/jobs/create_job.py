@@ -50,7 +50,8 @@ async def create_job(
     correlation_id: str | None,
     own_trace: bool = False,
 ) -> Created:
-    """Claim first, then rows, then the orchestration. Raises Refused, and Transient where it may succeed later.
+    """Creates a job: its claim first, then its rows, then the orchestration. Raises Refused, and Transient if a retry
+    may succeed.
 
     `own_trace`: the job's trace is not the request's, since that makes many jobs.
     """
@@ -98,7 +99,7 @@ async def _create_valid(context: Context, orchestrations: Orchestrations, reques
 
 
 def validate_request(context: Context, envelope: Envelope, correlation_id: str | None = None) -> ValidRequest:
-    """Everything that can be wrong with a request, before anything is written.
+    """Makes every check of a request, before anything is written.
 
     Raises Refused, ConfigurationUnavailable.
     """

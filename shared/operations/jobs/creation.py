@@ -55,7 +55,7 @@ class Reserved:
 
     @property
     def initial_status(self) -> JobStatus:
-        """The status with which the job's rows are written."""
+        """Returns the status with which the job's rows are written."""
         return self.decision.place.initial_status if self.decision is not None else JobStatus.QUEUED
 
 
@@ -122,7 +122,7 @@ async def _at_admission(
 
 
 async def initial_status_of(context: Context, tenant: str, job_id: str) -> JobStatus:
-    """The status with which a job's rows are written by whoever finishes its creation. Raises LedgerUnavailable."""
+    """Returns the status with which a process that finishes a job's creation writes its rows. Raises LedgerUnavailable."""
     active = await context.index.read_active(tenant, job_id)
     return active.place.initial_status if active is not None and active.place is not None else JobStatus.QUEUED
 

@@ -35,7 +35,7 @@ from shared.refusals import ControlNotPossible, JobNotFound
 async def list_dead_letters(
     context: Context, job_filter: JobFilter, *, after: str | None, limit: int
 ) -> Page[DeadLetter]:
-    """One page, with why and where each job failed. Raises LedgerUnavailable."""
+    """Returns one page, with the reason and the step of each failure. Raises LedgerUnavailable."""
     if job_filter.is_keyed:
         return await walk_list(context, job_filter, partial(_if_dead, context), after=after, limit=limit)
 
@@ -65,9 +65,9 @@ async def _dead_letter(context: Context, job_id: str) -> DeadLetter | None:
 
 
 async def dismiss_dead_letter(context: Context, job_id: str, origin: Origin) -> Job:
-    """Takes a job off the dead letters for good, the job itself as it is: it can still be redriven.
+    """Takes a job off the dead letters for good. The job itself does not change: it can still be redriven.
 
-    An open incident of the job is dismissed with it, and has who did it, and why, in its log. Again is harmless. Raises
+    An open incident of the job is dismissed with it and has the actor and the reason in its log. Idempotent. Raises
     JobNotFound, ControlNotPossible (no dead letter, or redriven), Transient.
     """
     stored = await context.ledger.read(job_id)
@@ -88,9 +88,9 @@ async def dismiss_dead_letter(context: Context, job_id: str, origin: Origin) -> 
 
 
 async def end_dead_letter(context: Context, job: Job, state: LetterState, settlement: Settlement) -> LetterState:
-    """The job is no dead letter any more, and its incident, where one is open, is settled at once with it (R64).
+    """Ends the job's dead letter and, in the same transaction, settles its incident if one is open (R64).
 
-    Gives what became of the dead letter first. Raises Contended where the lists do not know the job's end yet,
+    Returns the first end of the dead letter. Raises Contended if the lists do not have the job's end yet,
     LedgerUnavailable.
     """
     found = await context.index.end_dead_letter(job, state, settlement)
@@ -101,7 +101,7 @@ async def end_dead_letter(context: Context, job: Job, state: LetterState, settle
 
 
 async def leave_open(context: Context, job: Job) -> None:
-    """The settled incident of a job leaves the list of open ones; a fault is for the sweeper."""
+    """Deletes a job's settled incident from the list of open ones. The sweeper repairs a fault."""
     if (incident := await incident_of_job(context, job)) is None or incident.is_open:
         return
     note_incident(context.events, incident)
@@ -110,8 +110,8 @@ async def leave_open(context: Context, job: Job) -> None:
 
 
 async def leave_list(context: Context, incident: Incident) -> None:
-    """A job's settled incident leaves the list of open ones; where there are feeds, the sweeper takes it off when its
-    feed has it (R79). Raises LedgerUnavailable.
+    """Deletes a job's settled incident from the list of open ones. If feeds are on, the sweeper does so after the feed
+    has it (R79). Raises LedgerUnavailable.
     """
     if context.events is None:
         await context.incidents.leave_open(incident)
@@ -127,8 +127,8 @@ async def incident_of_job(context: Context, job: Job) -> Incident | None:
 
 
 async def list_open(context: Context, job: Job) -> bool:
-    """Where the job's end opened an incident, it joins the list of open ones, and the feed hears of it; whether the
-    list has it. A fault is logged, and the sweeper lists it when it clears the job.
+    """Enters the incident that the job's end opened in the list of open ones and sends its hint. Returns whether the
+    list has it. A fault is logged, and the sweeper enters it when it clears the job.
     """
     if (found := incident_of(job)) is None:
         return True

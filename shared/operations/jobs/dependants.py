@@ -1,7 +1,7 @@
-"""The end of a job, told to the jobs that wait for it (R53).
+"""Notifies the jobs that depend on a job of its end (R53).
 
-A dependant counts its dependencies down in its ACTIVE row, in the transaction that removes the DEP row: so each end
-counts once, whoever tells it and however often.
+A dependant counts its dependencies down in its ACTIVE row, in the transaction that deletes the DEP row. So each end
+counts once, however often and by whichever process it is reported.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ async def notify_dependants(context: Context, job: Job) -> bool:
 
 
 async def count_end(context: Context, tenant: str, job_id: str, dependant: str, *, succeeded: bool) -> None:
-    """One dependency less of `dependant`, once. Raises Contended, LedgerUnavailable."""
+    """Counts down one dependency of `dependant`, once. Raises Contended, LedgerUnavailable."""
 
     async def count() -> None:
         active = await context.index.read_active(tenant, dependant)

@@ -32,9 +32,9 @@ _AT_ONCE = 8
 
 
 async def find_dependencies(context: Context, tenant: str, named: Sequence[str]) -> list[str]:
-    """The ids of the named jobs, each once, in their order.
+    """Returns the ids of the named jobs, each once, in their order.
 
-    Raises DependencyUnknown for what is no job of the tenant's, LedgerUnavailable.
+    Raises DependencyUnknown for an id that is no job of the tenant, LedgerUnavailable.
     """
 
     async def one(name: str) -> str | None:
@@ -55,7 +55,7 @@ async def find_dependencies(context: Context, tenant: str, named: Sequence[str])
 
 
 async def again_awaited(context: Context, job: Job) -> list[str]:
-    """What the redrive of a job waits for: each job that this one still waited for, or the last that took it up again.
+    """Returns the dependencies of a job's redrive: each job that this one still waited for, or its latest redrive.
 
     Raises NotRedrivable if one of them did not succeed and was not redriven, LedgerUnavailable.
     """
@@ -78,9 +78,10 @@ async def again_awaited(context: Context, job: Job) -> list[str]:
 
 
 async def mark(context: Context, orchestrations: Orchestrations, stored: Stored) -> None:
-    """Each job that this one depends on learns that its end is waited for, or has ended and is counted now.
+    """Marks each job that this one depends on, or counts it now if it has ended.
 
-    So either the mark is before the end, and the end tells, or it is seen here. Raises Contended, LedgerUnavailable.
+    Either the mark is written before the end, and the end notifies this job, or the end is seen here. Raises Contended,
+    LedgerUnavailable.
     """
     job = stored.record.job
     await at_once(
@@ -105,10 +106,10 @@ def next_check(context: Context, job: Job) -> datetime:
 
 
 async def recount(context: Context, job: Job, active: ActiveRow, place: Place) -> bool:
-    """Whether the job waits for fewer jobs than its place says: a DEP row was lost, so its end was never counted.
+    """Returns whether the job waits for fewer jobs than its position says: a DEP row was lost, so its end was never
+    counted.
 
-    A dependency counts as long as its job has not ended, or its DEP row is there. Raises
-    LedgerUnavailable.
+    A dependency counts until its job has ended and its DEP row is deleted. Raises LedgerUnavailable.
     """
 
     async def one(job_id: str) -> tuple[bool, str | None]:

@@ -31,9 +31,10 @@ _MAX_RACES = 4
 async def dispatch_step(
     context: Context, orchestrations: Orchestrations, *, job_id: str, instance_id: str, step_id: str
 ) -> Verdict:
-    """Safe to run again at any point: the attempt's message id stays, so duplicate detection drops a second publish.
+    """Records and publishes the step's attempt. Safe to run again at any point: the message id stays, so duplicate
+    detection drops a second publish.
 
-    Raises Contended, LedgerUnavailable, and OrchestrationUnavailable where the job ended; a publish fault is a verdict.
+    Raises Contended, LedgerUnavailable, and OrchestrationUnavailable if the job ended. A publish fault is a verdict.
     """
     began_ns = tracing.now_ns()
     now = context.clock.now()

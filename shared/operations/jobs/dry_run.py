@@ -18,7 +18,7 @@ from shared.refusals import LimitReached
 
 
 async def dry_run(context: Context, envelope: Envelope, *, correlation_id: str | None) -> DryRun:
-    """The checks of a real POST, then its verdicts, in the tenant's turn as a real one.
+    """Makes the checks of a real POST, then returns its decisions, in the tenant's turn as a real one.
 
     Raises Refused as the real one would, and LedgerUnavailable.
     """

@@ -57,7 +57,7 @@ class Page(Generic[T]):
 
 
 async def list_jobs(context: Context, job_filter: JobFilter, *, after: str | None, limit: int) -> Page[JobLine]:
-    """One page. Raises LedgerUnavailable."""
+    """Returns one page. Raises LedgerUnavailable."""
 
     async def render(listed: ListRow) -> JobLine | None:
         status, step_id, seq = status_of(listed), listed.current_step_id, listed.seq
@@ -82,7 +82,7 @@ async def walk_list(
     after: str | None,
     limit: int,
 ) -> Page[T]:
-    """One page of what `render` makes of the LIST rows that the filter lets through; None is left out.
+    """Returns one page of what `render` makes of the LIST rows that match the filter. None is left out.
 
     Raises LedgerUnavailable.
     """
@@ -128,7 +128,7 @@ async def _of_key(
 
 
 def status_of(listed: ListRow) -> JobStatus | None:
-    """None: one of a later release, whose jobs only that release can show (R44)."""
+    """Returns the status. None: a status of a later release, which only that release can show (R44)."""
     return JobStatus(listed.status) if listed.status in JobStatus.__members__ else None
 
 
@@ -143,7 +143,7 @@ async def fill(
     limit: int,
     every_row: bool,
 ) -> Page[T]:
-    """One page of the rows of all the filter's tenants, merged (`fill_from`). Raises what the ports raise."""
+    """Returns one page of the rows of all the filter's tenants, merged (`fill_from`). Raises what the ports raise."""
     tenants = [normalise(job_filter.tenant_id)] if job_filter.tenant_id else await context.index.tenants()
     return await fill_from(tenants, of_tenant, may_match, render, after=after, limit=limit, every_row=every_row)
 

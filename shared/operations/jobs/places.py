@@ -26,10 +26,10 @@ _MAX_TURNS = 8
 
 
 async def reconcile_place(context: Context, orchestrations: Orchestrations, stored: Stored) -> Stored:
-    """Does what is owed between the job and its place until nothing is; gives the job as it stands then.
+    """Brings the job and its position into agreement, and returns the job as it is then.
 
-    Whoever created, moved or swept the job calls it; again is harmless. A job that passed its gates is started if it
-    may never have been. Raises CreationWithdrawn, LedgerUnavailable, OrchestrationUnavailable.
+    The processes that create, change or sweep the job call it. Idempotent. It starts an admitted job that may never
+    have been started. Raises CreationWithdrawn, LedgerUnavailable, OrchestrationUnavailable.
     """
     for _ in range(_MAX_TURNS):
         check_not_withdrawn(stored)

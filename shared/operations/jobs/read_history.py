@@ -17,7 +17,7 @@ _MOVE_PAGE = 50
 
 
 async def read_history(context: Context, job_id: str) -> tuple[Record, list[Event]]:
-    """The rows, and the events up to the head that they name. Race history: what comes in between is left out.
+    """Returns the rows, and the events up to the head that they name. Race history: later ones are left out.
 
     Raises JobNotFound, LedgerUnavailable.
     """
@@ -36,7 +36,7 @@ async def read_history(context: Context, job_id: str) -> tuple[Record, list[Even
 
 
 async def last_transition(context: Context, record: Record) -> Event | None:
-    """The newest event that moved the job. Race history: what came after `record` was read is left out.
+    """Returns the newest event that changed the job's state. Race history: events after `record` was read are left out.
 
     Raises LedgerUnavailable.
     """
@@ -51,7 +51,8 @@ async def last_transition(context: Context, record: Record) -> Event | None:
 
 
 async def read_for_list(ledger: Ledger, job_id: str) -> Stored | None:
-    """The job; None where there is none, it is a later release's, or a part of it is lost: it must not hide the others.
+    """Returns the job. None: it does not exist, it is of a later release, or a part of it is lost. It must not hide the
+    others.
 
     Raises LedgerUnavailable.
     """

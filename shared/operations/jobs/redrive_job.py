@@ -36,14 +36,14 @@ from shared.refusals import JobNotFound, NotRedrivable, RequestInvalid
 async def redrive_job(
     context: Context, orchestrations: Orchestrations, job_id: str, origin: Origin, *, ignore_dependencies: bool = False
 ) -> Created:
-    """The new job, the same one however often it is asked for; what a call left half done, the next one finishes.
+    """Returns the new job. Idempotent: a repeated call returns the same job and finishes what an earlier call left.
 
-    Claim, rows, the old job's mark, start: in the order of every creation, so that the sweeper finishes or
-    withdraws what is not asked for again. Race redrives: two at once are one new job.
+    Claim, rows, the old job's mark, start: in the order of every creation, so that the sweeper finishes or withdraws an
+    abandoned redrive. Race redrives: two concurrent calls make one new job.
 
-    A job that never began for others waits for them again, or for the jobs that took those up; with
+    A job that never began because of its dependencies waits for them again, or for their redrives; with
     `ignore_dependencies` for none. Raises JobNotFound, NotRedrivable, LimitReached, Overloaded, Transient, and
-    RequestInvalid where today's policy does not allow its references any more.
+    RequestInvalid if today's policy no longer allows its references.
     """
     old = await context.ledger.read(job_id)
     if old is None:
@@ -110,7 +110,7 @@ def _refuse(record: Record) -> None:
 
 
 def _refuse_expired(context: Context, new: Record) -> None:
-    """A result in the workspace may be gone after its time: whoever reads it would fail (R47)."""
+    """Refuses a result in the workspace whose retention is over: its reader would fail (R47)."""
     retention, now = context.settings.retention, context.clock.now()
     for step in new.steps:
         if not step.carried or step.made is None or step.completed_at is None:

@@ -26,7 +26,7 @@ async def mark_unnamed(context: Context, orchestrations: Orchestrations, record:
 async def mark_redriven(
     context: Context, orchestrations: Orchestrations, old: Stored, new_id: str, origin: Origin
 ) -> None:
-    """Has the old job name the new one. Raises LedgerUnavailable, OrchestrationUnavailable."""
+    """Writes the new job's id into the old job. Raises LedgerUnavailable, OrchestrationUnavailable."""
     mark = Origin(cause_id=f"redrive:{new_id}", actor=origin.actor, source=origin.source, reason=origin.reason)
     await transition(context, old, Redriven(new_id), mark, orchestrations=orchestrations)
     await end_letter(context, old.record.job, new_id, origin)

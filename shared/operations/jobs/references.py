@@ -1,4 +1,4 @@
-"""A job's references under the policy of today, for whoever takes one up: a request, a redrive, a RESULT (R34, R46)."""
+"""A job's references under today's policy, for a request, a redrive or a RESULT (R34, R46)."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _CREDENTIAL = "must not carry a credential: give the service a right of its own 
 
 
 def wrong_references(context: Context, tenant: str, refs: Mapping[str, Mapping[str, Any]]) -> list[tuple[str, str]]:
-    """`(path, reason)` for each URI of `refs` that no job of the tenant may name today, and for each further member of
-    them that holds a credential: every reader of the job would see it.
+    """Returns `(path, reason)` for each URI of `refs` that no job of the tenant may name today, and for each further
+    member that holds a credential: every reader of the job would see it.
 
-    Raises ConfigurationUnavailable where a store may restrict the tenant's further, and was never read.
+    Raises ConfigurationUnavailable if a store may restrict the tenant further and was never read.
     """
     settings = context.settings
     workspace = Workspace(settings.workspace_uri, tenant)
@@ -44,9 +44,9 @@ def wrong_references(context: Context, tenant: str, refs: Mapping[str, Mapping[s
 
 
 def with_allowed_result(context: Context, tenant: str, reply: Reply) -> Reply:
-    """The reply as it is; a RESULT that leads where no reference of the tenant may keeps only those that may.
+    """Returns the reply. A RESULT with references that the tenant may not have keeps only the allowed ones.
 
-    One that SUCCEEDED is then FAILED_FINAL: its `result_ref` would be the next service's `input_ref`, its `output_ref`
+    If it SUCCEEDED, it becomes FAILED_FINAL: its `result_ref` would be the next service's `input_ref`, its `output_ref`
     the caller's `final_output`. Raises ConfigurationUnavailable.
     """
     artifacts = {f"artifacts.{index}": each for index, each in enumerate(reply.artifacts or ())}

@@ -26,8 +26,8 @@ MAX_REMOVED = 1000
 async def list_rejected(
     context: Context, *, day: date | None, tenant: str | None = None, after: str | None, limit: int
 ) -> tuple[list[Rejection], str | None]:
-    """A page, newest first, and the id to go on from. With `day`, that day alone; without, back from today.
-    Without `tenant`, messages of all tenants.
+    """Returns a page, newest first, and the id to continue after. `day`: only that day. Default: back from today.
+    `tenant`: default all tenants.
 
     `after` must be an id of an earlier page. Raises LedgerUnavailable.
     """
@@ -39,7 +39,7 @@ async def list_rejected(
 
 
 async def remove_old(context: Context) -> bool:
-    """The sweeper's part: what is older than the retention goes. True: there may be more. Raises LedgerUnavailable."""
+    """Deletes messages older than the retention, for the sweeper. True: there may be more. Raises LedgerUnavailable."""
     removed = await context.rejected.delete_before(_oldest(context.clock.now().date()), limit=MAX_REMOVED)
     if removed:
         telemetry.info("REJECTED_REMOVED", count=removed)
@@ -64,7 +64,9 @@ async def read_rejected(context: Context, id_: str) -> RejectedMessage:
 
 
 async def what_if(context: Context, message: RejectedMessage) -> tuple[str, str | None]:
-    """What a redrive would do now, by a dry `apply`: the outcome's kind and its reason. Raises LedgerUnavailable."""
+    """Returns what a redrive would do now, by a dry `apply`: the outcome's kind and its reason. Raises
+    LedgerUnavailable.
+    """
     try:
         reply = parse_reply(_body(message))
         stored = await context.ledger.read(reply.jobId)
@@ -82,12 +84,12 @@ async def what_if(context: Context, message: RejectedMessage) -> tuple[str, str 
 
 
 async def redrive_rejected(context: Context, orchestrations: Orchestrations, id_: str) -> RejectedMessage:
-    """The message, marked, once a job took it; again changes nothing.
+    """Applies the message and returns it, marked, after a job accepted it. Idempotent.
 
     Raises RejectedNotFound, StillNotApplicable, Transient.
 
-    Killed between the move and the mark, the next call finds the move by its cause and only marks; so does the slower
-    of two at once (Race rejected).
+    If a process dies between the transition and the mark, the next call finds the transition by its cause and only
+    marks. So does the slower of two concurrent calls (Race rejected).
     """
     message = await read_rejected(context, id_)
     if message.redriven_at is not None:

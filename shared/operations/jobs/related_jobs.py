@@ -18,18 +18,18 @@ Related = tuple[str, Job | None]
 
 
 async def dependencies_of(context: Context, job: Job) -> list[Related]:
-    """In the order of the request. Raises LedgerUnavailable."""
+    """Returns the dependencies in the order of the request. Raises LedgerUnavailable."""
     return await _read(context, job.dependencies or ())
 
 
 async def missing_of(context: Context, job: Job) -> list[Related]:
-    """Of a job that waits for others: those that have not ended. Raises LedgerUnavailable."""
+    """Returns the dependencies of a waiting job that have not ended. Raises LedgerUnavailable."""
     found = await dependencies_of(context, job)
     return [(job_id, each) for job_id, each in found if each is not None and not each.status.terminal]
 
 
 async def dependants_of(context: Context, job: Job, *, after: str | None, limit: int) -> Page[Related]:
-    """One page, past the position `after`. Raises ValueError for what is no position, LedgerUnavailable."""
+    """Returns one page after the position `after`. Raises ValueError for an invalid position, LedgerUnavailable."""
     position = after or _WAITING
     if not position.startswith((_WAITING, _FAILED)):
         raise ValueError("no position")

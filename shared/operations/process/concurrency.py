@@ -16,7 +16,9 @@ _Found = TypeVar("_Found")
 async def at_once(
     pieces: Iterable[_Piece], serve: Callable[[_Piece], Awaitable[_Found]], *, limit: int = AT_ONCE
 ) -> list[_Found]:
-    """What `serve` gives for each, in their order, `limit` of them at the same time. Raises what it raises first."""
+    """Returns what `serve` returns for each, in their order, with at most `limit` concurrent calls. Raises what it
+    raises first.
+    """
     turns = asyncio.Semaphore(limit)
 
     async def one(piece: _Piece) -> _Found:

@@ -75,7 +75,7 @@ class GateDirectory:
         self._turns: WeakValueDictionary[str, Turn] = WeakValueDictionary()
 
     def turn(self, tenant: str) -> Turn:
-        """One writer of an admission state at a time in a process, which so races other processes only."""
+        """Serializes the writers of an admission state in a process, so that they race with other processes only."""
         return self._turns.setdefault(tenant, Turn())
 
     async def read(
@@ -120,7 +120,7 @@ class GateDirectory:
 
     @property
     def last_known(self) -> Directory:
-        """As it was read last, however long ago; empty where it never was."""
+        """Returns the value that was last read, of any age. Empty if it was never read."""
         return self._known
 
     @property
@@ -133,8 +133,8 @@ class GateDirectory:
         return self._read_last is None or now - self._read_last > DIRECTORY_LIVES
 
     def division_at(self, gate_id: str, now: datetime) -> datetime | None:
-        """When this process calls for the next division of the gate, one in a second; None: one is called for that
-        begins after now.
+        """Returns when this process requests the next allocation of the quota, at most one a second. None: one that
+        begins later is already requested.
         """
         until = self._divisions.get(gate_id)
         if until is not None and until > now:
@@ -144,7 +144,7 @@ class GateDirectory:
         return at
 
     def forget(self) -> None:
-        """The next look reads it: this process has just changed it."""
+        """Discards the value, since this process has just changed it: the next call reads it."""
         self._quiet_until = None
         self._changes += 1
 

@@ -1,7 +1,7 @@
-"""Hints on their way to the queue: what this process committed, and no hint names yet (R71).
+"""Sends hints to the queue: the public events that this process committed and no hint names yet (R71).
 
-A commit notes its public events and goes on; one task of the process sends what was noted, together. Nobody waits for
-it but the end of a job, and nothing fails because of it: `shared.operations.sweeper` makes up for what was lost.
+A commit notes its public events and continues. One task of the process sends them together. Only the end of a job waits
+for it, and nothing fails because of it: `shared.operations.sweeper` replaces lost hints.
 """
 
 from __future__ import annotations
@@ -48,12 +48,12 @@ class Hinting:
         self._quiet_until: datetime | None = None
 
     def note(self, job: Job, rows: Sequence[Event]) -> None:
-        """EVENT rows that were committed; sent soon where they mean public events."""
+        """Notes committed EVENT rows. They are sent soon if they mean public events."""
         if rows:
             self.note_hint(hint_of(job, rows))
 
     def note_hint(self, hint: Hint) -> None:
-        """The same of a hint that was made already; what it means nobody may know yet."""
+        """Notes an existing hint, whose public events may be unknown."""
         hint = self._extended(hint)
         if hint.events or hint.events is None:
             self._enter(hint, None)
@@ -63,15 +63,17 @@ class Hinting:
                 self._internal.popitem(last=False)
 
     async def send(self, job: Job, rows: Sequence[Event] = ()) -> bool:
-        """The same, or without rows a hint at all that the job has; whether the queue has it. Raises nothing."""
+        """Sends the hints of these rows; without rows, of all events of the job. Returns whether the queue has it.
+        Raises nothing.
+        """
         return await self.send_hint(hint_of(job, rows))
 
     async def send_hint(self, hint: Hint) -> bool:
-        """The same of a hint that was made already."""
+        """Sends an existing hint, as `send` does."""
         return await is_sent(self._begin(hint))
 
     def begin(self, job: Job, rows: Sequence[Event] = ()) -> asyncio.Future[bool]:
-        """`send`, whose result is read later, by `is_sent`."""
+        """Begins `send`; `is_sent` returns its result later."""
         return self._begin(hint_of(job, rows))
 
     def _begin(self, hint: Hint) -> asyncio.Future[bool]:
@@ -80,18 +82,18 @@ class Hinting:
         return sent
 
     async def again(self, hints: Sequence[Hint], at: datetime) -> None:
-        """At an instant: what could not be read. Raises nothing."""
+        """Sends a hint at an instant, for rows that could not be read. Raises nothing."""
         for first in range(0, len(hints), _MAX_HINTS):
             # their events are read then
             await self._try(hints[first : first + _MAX_HINTS], at)
 
     async def settle(self) -> None:
-        """Until nothing waits that was noted before."""
+        """Waits until everything that was noted before is sent."""
         if (sender := self._sender) is not None:
             await asyncio.wait([sender])
 
     def _extended(self, hint: Hint) -> Hint:
-        """With the rows before it that mean nothing, so that nobody has to read whether they do."""
+        """Adds the rows before it that mean no public event, so that no process has to read them."""
         first, last = self._internal.pop(hint.key, (0, 0))
         return replace(hint, first=first) if last and last + 1 == hint.first else hint
 
@@ -135,7 +137,7 @@ class Hinting:
 
 
 async def is_sent(sent: asyncio.Future[bool]) -> bool:
-    """Whether the queue has the hint; one that takes longer than `_SEND_S` may still arrive."""
+    """Returns whether the queue has the hint. One that takes longer than `_SEND_S` may still arrive."""
     done, _ = await asyncio.wait([sent], timeout=_SEND_S)
     return bool(done) and sent.result()
 

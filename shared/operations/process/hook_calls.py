@@ -1,4 +1,4 @@
-"""What a process posts to whom: a slow receiver holds a few of its calls and not all of them (R85)."""
+"""The webhook calls of a process: a slow endpoint uses a few of its connections, never all (R85)."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class HookCalls:
         self._quiet_until: datetime | None = None
 
     def is_quiet(self, now: datetime) -> bool:
-        """Whether the queue refused a message a moment ago: no caller waits for it again so soon."""
+        """Returns whether the queue refused a message a moment ago: callers do not try it again so soon."""
         return self._quiet_until is not None and now < self._quiet_until
 
     def be_quiet(self, now: datetime) -> None:
@@ -46,10 +46,10 @@ class HookCalls:
 
     @contextlib.contextmanager
     def hold(self, key: str, delivery: tuple[str, str, int, str]) -> Iterator[bool]:
-        """While one is made; False: it must not be.
+        """Reserves a slot for one call. False: there is none for this tenant.
 
-        A tenant has another only while fewer of its calls run than places are free. So however slow its receivers are,
-        one tenant has at most half of the places, the next one half of the rest, and so on: 8, 4, 2, 1 and 1.
+        A tenant gets another slot only while it uses fewer than are free. So, however slow its endpoints are, one
+        tenant has at most half of the slots, the next one half of the rest, and so on: 8, 4, 2, 1 and 1.
         """
         tenant = delivery[0]
         free = PLACES - self._of_tenants.total()
@@ -73,20 +73,21 @@ class HookCalls:
         return delivery in self._in_hand
 
     def took(self, key: str, seconds: float) -> None:
-        """A call to the receiver."""
+        """Records a call to the endpoint."""
         last = timedelta(seconds=seconds)
         self._pace[key] = self._pace.get(key, last) * (1 - _LAST) + last * _LAST
         if len(self._pace) > _MAX_PACES:
             self._pace.pop(next(iter(self._pace)))
 
     def span(self, key: str, calls: int) -> timedelta:
-        """In which the receiver takes so many, as far as this process knows."""
+        """Returns the time in which the endpoint accepts this number of calls, as far as this process knows."""
         pace = self._pace.get(key)
         return min(max(pace * calls / AT_ONCE, _LEAST_SPAN), _MOST_SPAN) if pace is not None else _BACK_AFTER
 
     def put_back(self, key: str, now: datetime) -> datetime | None:
-        """When a call that found no room comes again; None: so many wait that the sweeper shall send it again, which
-        begins with the oldest."""
+        """Returns when a call without a slot is repeated. None: many wait, so the sweeper sends it again, beginning
+        with the oldest.
+        """
         if len(self._next) >= _MAX_PACES:
             self._next = {each: at for each, at in self._next.items() if at > now}
         if len(self._next) >= _MAX_PACES:

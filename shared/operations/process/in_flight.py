@@ -38,7 +38,9 @@ class InFlight:
     _reading: dict[tuple[int, str | None], asyncio.Lock] = field(default_factory=dict)
 
     async def of(self, counts: Counts, lane: int, service: str | None, now: datetime) -> Count:
-        """At most ten seconds old; one read serves all callers meanwhile. A fault of the bus is counted."""
+        """Returns the counts, at most ten seconds old. One read serves all callers meanwhile. A fault of the bus is
+        counted.
+        """
         key = (lane, service)
         async with self._reading.setdefault(key, asyncio.Lock()):
             known = self._counts.get(key)

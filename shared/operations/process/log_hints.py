@@ -13,7 +13,7 @@ from shared.ports.admissions import AdmissionWrite
 
 
 def note_admission_log(events: Events | None, write: AdmissionWrite) -> None:
-    """What an admission state's write that went through added to the logs of its gates."""
+    """Sends the hints of the entries that a write of an admission state added to the logs of its quotas."""
     for gate_id, entries in group_entries(write.log):
         if (state := write.after.gates.get(gate_id)) is not None:
             note_gate_log(events, state.gate, entries)
@@ -32,6 +32,6 @@ def note_incident(events: Events | None, incident: Incident, *entries: IncidentE
 
 
 def note_settled(events: Events | None, before: Incident, after: Incident, settlement: Settlement) -> None:
-    """An incident that was settled, by `settlement` or by another one meanwhile."""
+    """Sends the hint of an incident that was settled, by `settlement` or by another one meanwhile."""
     found = settled(before, settlement)
     note_incident(events, after, *([found[1]] if found is not None and found[0] == after else []))

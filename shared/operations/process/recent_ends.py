@@ -57,7 +57,7 @@ class RecentEnds:
         self._purged: defaultdict[str, list[Clearing]] = defaultdict(list)
 
     def take_purged(self, tenant: str) -> list[Clearing]:
-        """What the tenant's next index transaction moves; a sweeper finds nothing to purge where none does."""
+        """Takes the ends that the tenant's next index transaction moves. The sweeper purges the others."""
         purged = self._purged.pop(tenant, [])
         if len(purged) > MAX_RESCHEDULED:
             self._purged[tenant] = purged[MAX_RESCHEDULED:]

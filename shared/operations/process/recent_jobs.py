@@ -23,7 +23,7 @@ ROW_CHARACTERS = 2_000
 
 
 class RecentJobs:
-    """One process's jobs of the last minute; and who waits for them in it."""
+    """The jobs that one process committed within the last minute, and the callers that wait for them."""
 
     def __init__(self) -> None:
         #: by job id, the oldest first: what was committed, when, and its size
@@ -35,12 +35,12 @@ class RecentJobs:
         self.tails = Tails()
 
     def recall(self, job_id: str, now: datetime) -> Stored | None:
-        """What this process committed last of the job; None: nothing within a minute."""
+        """Returns what this process last committed of the job. None: nothing within a minute."""
         kept = self._kept.get(job_id)
         return kept[0] if kept is not None and now - kept[1] < KEPT_FOR else None
 
     def note(self, stored: Stored, now: datetime) -> None:
-        """`stored` was committed: it is kept, unless the job has ended, and whoever waits for the job is woken."""
+        """Keeps `stored`, which was committed, unless the job has ended, and wakes the callers that wait for the job."""
         job = stored.record.job
         self.forget(job.job_id)
         self.tails.grew(job.job_id, job.event_seq, ended=job.status.terminal)
@@ -56,12 +56,12 @@ class RecentJobs:
             self.forget(oldest)
 
     def forget(self, job_id: str) -> None:
-        """It is behind, or may be."""
+        """Discards the job, since the kept one may be outdated."""
         if (kept := self._kept.pop(job_id, None)) is not None:
             self._characters -= kept[2]
 
     def alone(self, job_id: str) -> asyncio.Lock:
-        """Whoever decides on the job holds it, so that replies which arrive together make no conflict in a process."""
+        """Holds the job for one decision, so that concurrent replies make no conflict within a process."""
         return self._locks.setdefault(job_id, asyncio.Lock())
 
 

@@ -59,7 +59,7 @@ class RowFaults:
         return now - since
 
     def note_success(self, row: str) -> None:
-        """The work at the row was done."""
+        """Records that the work at the row succeeded."""
         self._failing.pop(row, None)
         self._reported.pop(row, None)
 
@@ -75,5 +75,5 @@ class RowFaults:
         return True
 
     def forget_report(self, row: str) -> None:
-        """The incident could not be written."""
+        """Discards the record that the incident was written, since it was not."""
         self._reported.pop(row, None)

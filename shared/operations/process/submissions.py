@@ -1,6 +1,7 @@
-"""So many creations at once in a process, tenants in turns; past them a request is refused at once (R17).
+"""Limits the concurrent creations of a process, with tenants in turns. Past the limit a request is refused at once
+(R17).
 
-More at once would only wait for the tables, each longer than the one before, until callers give up and ask again.
+More creations would only wait for the tables, each longer than the one before, until callers give up and repeat them.
 """
 
 from __future__ import annotations

@@ -62,7 +62,9 @@ class _Tenant:
         return not self.is_unread and self.sent >= self.number
 
     def fall_behind(self, now: datetime) -> None:
-        """What waits is read from the feed when the topic is back; kept, it would fill the memory."""
+        """Discards the waiting events, which would fill the memory. They are read from the feed after the topic
+        responds again.
+        """
         self.behind_since = self.behind_since or (self.at_hand[0].at if self.at_hand else now)
         self.is_unread = True
         self.at_hand = []
@@ -96,12 +98,12 @@ class TopicRelay:
         self._worker: asyncio.Task[None] | None = None
 
     def sent(self, write: FeedWrite) -> int:
-        """What HEAD shall say: up to which event the tenant's feed is known to have been sent, not what is written."""
+        """Returns the value for HEAD: up to which event the tenant's feed is known to have been sent."""
         one = self._tenants.get(write.tenant)
         return max(write.head.sent, one.sent if one is not None else 0)
 
     def wrote(self, write: FeedWrite) -> None:
-        """It is in the feed; `pass_on` sends it."""
+        """Notes an event that the feed has; `pass_on` sends it."""
         one = self._entry(write.tenant)
         one.sent = max(one.sent, write.head.sent)
         one.number = max(one.number, write.number)
@@ -110,10 +112,9 @@ class TopicRelay:
             one.at_hand += write.events
 
     async def pass_on(self, tenants: Collection[str]) -> None:
-        """What their feeds have and the topic has not, tried once; a task of the process sees to the rest.
+        """Sends what the feeds have and the topic lacks, with one try. A task of the process sends the rest.
 
-        A tenant that this call wrote nothing for may have a writer that died: its HEAD is read. Raises nothing of
-        LUCIUS's.
+        A tenant without a new event may have a writer that died: its HEAD is read. Raises nothing of LUCIUS's.
         """
         mine = [tenant for tenant in tenants if self._entry(tenant).behind_since is None]
         for tenant in mine:
@@ -132,7 +133,7 @@ class TopicRelay:
             self._see_to_the_rest()
 
     async def find_unsent(self, tenant: str) -> None:
-        """Whether the tenant's feed has unsent events whose process died. Raises LedgerUnavailable."""
+        """Returns whether the tenant's feed has unsent events whose process died. Raises LedgerUnavailable."""
         head = await self._feed.head(tenant)
         if head.sent >= head.number or tenant in self._tenants:
             return
@@ -289,6 +290,8 @@ class TopicRelay:
 
 
 def with_sent(passing: TopicRelay | None, write: FeedWrite) -> FeedWrite:
-    """HEAD with how far the feed was sent. Without a topic nothing is owed to one that comes later: all of it."""
+    """Returns HEAD with the number of the last sent event. Without a topic, all events count as sent: a later topic
+    does not get them.
+    """
     sent = passing.sent(write) if passing is not None else write.number
     return replace(write, head=replace(write.head, sent=sent))

@@ -36,12 +36,12 @@ class UsageBuffer:
         self._peaks: dict[str, tuple[datetime, dict[tuple[str, str], int]]] = {}
 
     def refuse(self, job: Job, now: datetime) -> None:
-        """A request was refused with 429."""
+        """Counts a request that was refused with 429."""
         counts = self._refused.setdefault((job.tenant, hour_of(now)), Counter())
         counts[group_in(counts, (job.request_type, normalise(job.source or "")))] += 1
 
     async def write_refused(self, usage: Usage, now: datetime) -> None:
-        """What was refused, once a minute: by whoever comes next, a sweep too."""
+        """Writes the counts of refused requests, once a minute, in the next request or sweep."""
         last = self._written_at
         if not self._refused or (last is not None and now - last < _WRITTEN_EVERY):
             return
@@ -74,7 +74,7 @@ class UsageBuffer:
     async def raise_peaks(
         self, usage: Usage, tenant: str, inside: Mapping[tuple[str, str], int], now: datetime
     ) -> None:
-        """How many jobs a look saw inside, where that is more than ever in this hour."""
+        """Records the number of active jobs if it is the highest of this hour."""
         hour = hour_of(now)
         known_hour, known = self._peaks.get(tenant, (hour, {}))
         if known_hour != hour:

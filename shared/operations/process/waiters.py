@@ -1,4 +1,4 @@
-"""Requests that this process holds back, and one look that serves all who wait for the same (R75, R82)."""
+"""Requests that this process holds back, with one read for all that wait for the same (R75, R82)."""
 
 from __future__ import annotations
 
@@ -39,8 +39,9 @@ class Waiters:
         self._following: Counter[str | None] = Counter()
 
     def has_room(self, tenant: str | None, *, follower: bool = False) -> bool:
-        """A tenant may hold as many as are free, so that none takes the last ones: alone half of them, and a tenant
-        that holds none finds room. None: who sees every tenant's jobs. `follower`: it waits for events.
+        """Returns whether the tenant may hold one more request. It may hold as many as are free: alone half of them,
+        and a tenant that holds none finds room. None: the caller sees every tenant's jobs. `follower`: it waits for
+        events.
         """
         free = MAX_WAITERS - self._held.total()
         if follower and self._following[tenant] >= MAX_FOLLOWERS:
@@ -62,7 +63,7 @@ class Waiters:
 
 
 class Tail:
-    """A tenant's feed or a job's history, as whoever waits for it sees its end: its last number."""
+    """The end of a tenant's feed or of a job's history, as its waiting callers see it: its last number."""
 
     def __init__(self, look: Look) -> None:
         self._look = look
@@ -132,7 +133,7 @@ class Tails:
 
     @contextlib.contextmanager
     def of(self, key: str, look: Look) -> Iterator[Tail]:
-        """The one tail of the tenant or job; it is gone with the last who held it."""
+        """Returns the one tail of the tenant or job. It is discarded with its last holder."""
         tail = self._tails.setdefault(key, Tail(look))
         tail.users += 1
         try:

@@ -45,7 +45,7 @@ class Catalog:
         self._checking = asyncio.Lock()
 
     async def refresh(self) -> CatalogState:
-        """Never raises: a store that is away or wrong leaves what was good before."""
+        """Refreshes the protocols. Never raises: if the store is unreachable or invalid, the last good values stay."""
         if self._store is None or not self._due():
             return self.current
         if self._checking.locked() and self._checked_at is not None:
@@ -57,11 +57,13 @@ class Catalog:
 
     @property
     def is_known(self) -> bool:
-        """Whether the store was read; until then the packaged protocols are good, and no tenant's limits are known."""
+        """Returns whether the store was read. Before that, the packaged protocols are used, and no tenant's limits are
+        known.
+        """
         return self._store is None or self.read_at is not None
 
     def state(self) -> dict[str, Any]:
-        """For health: where the protocols come from, and what is wrong there."""
+        """Returns the source of the protocols and its problems, for health."""
         if self._store is None:
             return {"source": "files"}
         problems = list(self.current.problems) + ([self.fault] if self.fault else [])

@@ -40,7 +40,7 @@ class CatalogState:
 def apply_overrides(
     values: Mapping[str, str], before: CatalogState, schemas: Mapping[str, Any], services: Mapping[str, str]
 ) -> CatalogState:
-    """`before` with what `values` say. `schemas` are the packaged ones, which a store may use and replace."""
+    """Applies `values` to `before`. `schemas` are the packaged ones, which a store may use and replace."""
     problems: list[str] = []
     known = dict(schemas)
     for path, text in _part(values, _SCHEMAS).items():

@@ -30,9 +30,9 @@ class Drained:
 
 
 async def drain_replies(context: Context, orchestrations: Orchestrations, *, dry_run: bool = False) -> Drained:
-    """One pass over every lane, through the path of the bus trigger. Raises nothing that is transient.
+    """Applies the dead-lettered replies of every lane, by the path of the bus trigger. Raises no transient error.
 
-    A reply that cannot be taken now stays, and those behind it are taken.
+    A reply that cannot be applied now stays, and the next ones are applied.
     """
     drained = Drained()
     semaphore = asyncio.Semaphore(LANES_AT_ONCE)

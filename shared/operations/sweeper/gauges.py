@@ -28,12 +28,12 @@ _STATES = {BreakerState.CLOSED: 0, BreakerState.HALF_OPEN: 1, BreakerState.OPEN:
 
 
 def breaker_state(state: GateState, now: datetime) -> int:
-    """Of one gate: 0 closed, or it has none; 1 half open, 2 open."""
+    """Returns the state of one quota's breaker: 0 closed or none, 1 half open, 2 open."""
     return _STATES[breaker_at(state.breaker, now).state] if state.breaker is not None else 0
 
 
 def set_breaker_gauges(share: Share, gates: Iterable[GateState], now: datetime) -> None:
-    """Of each job type with a gate the worst state of the share's gates; 0 where none is any more."""
+    """Sets the worst breaker state of the share's quotas for each job type; 0 if it no longer has one."""
     worst: dict[str, int] = {}
     for state in gates:
         if "breaker" in state.gate.kind.limits:
@@ -45,7 +45,7 @@ def set_breaker_gauges(share: Share, gates: Iterable[GateState], now: datetime) 
 
 
 def set_work_gauges(counts: WorkCounts, now: datetime) -> None:
-    """The counts over all shares; a state that is empty now is 0."""
+    """Sets the counts over all shares. A state without jobs is 0."""
     for status in JobStatus:
         if not status.terminal:
             telemetry.set_gauge("job_active", counts.active[status.value], status=status.value)
@@ -56,7 +56,7 @@ def set_work_gauges(counts: WorkCounts, now: datetime) -> None:
 
 
 def age_s(since: datetime | None, now: datetime) -> float:
-    """0 where nothing waits."""
+    """Returns the age in seconds. 0 if nothing waits."""
     return max((now - since).total_seconds(), 0.0) if since is not None else 0.0
 
 

@@ -40,7 +40,7 @@ class _Found:
 
 
 async def heal_deliveries(context: Context, has: Callable[[str], bool], is_over: Callable[[], bool]) -> None:
-    """Of the tenants that have webhooks or callbacks; one that cannot be read is left for the next pass.
+    """Repairs the deliveries of tenants with webhooks or callbacks. Rows that cannot be read wait for the next sweep.
 
     Raises nothing: no job waits for it.
     """

@@ -41,7 +41,8 @@ _YOUNG = timedelta(minutes=1)
 async def compare_logs(
     context: Context, share: Share, gates: Iterable[GateState], is_over: Callable[[], bool], *, whole: bool
 ) -> None:
-    """`gates`: as this pass read them; `whole`: the pass that begins an hour. Without feeds that alone does anything.
+    """Compares the logs with the feeds. `gates`: as this sweep read them. `whole`: the first sweep of an hour, the only
+    one that acts without feeds.
 
     Raises LedgerUnavailable.
     """

@@ -35,7 +35,9 @@ async def _active(one: Pass) -> Counter[str] | None:
 
 
 async def find_tight_quotas(one: Pass) -> list[TightQuota]:
-    """Of the share's tenants, and over all tenants. Without the age of a waiting queue where it cannot be read."""
+    """Returns the tight quotas of the share's tenants and over all tenants. A waiting queue that cannot be read has no
+    age.
+    """
     context = one.context
     with telemetry.tolerate(Exception, "MINUTES_UNWRITTEN"):
         async with time_limit(_MINUTE_S):

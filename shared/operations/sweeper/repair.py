@@ -63,7 +63,7 @@ UNREADABLE_INTERVAL = timedelta(hours=1)
 
 
 async def repair(context: Context, orchestrations: Orchestrations, active: ActiveRow, report: SweepReport) -> None:
-    """One look at one active job. Raises LuciusError; the next sweep looks again."""
+    """Checks one active job. Raises LuciusError; the next sweep checks it again."""
     now = context.clock.now()
     try:
         stored = await context.ledger.read(active.job_id)
@@ -127,7 +127,7 @@ async def repair(context: Context, orchestrations: Orchestrations, active: Activ
 
 
 async def postpone(context: Context, active: ActiveRow, until: datetime) -> None:
-    """The next look at a job whose own came to nothing: it may be in line, which its DUE row does not say.
+    """Postpones the check of a job whose check failed. It may be in a queue, which its DUE row does not say.
 
     Raises LedgerUnavailable.
     """
@@ -139,7 +139,9 @@ async def postpone(context: Context, active: ActiveRow, until: datetime) -> None
 async def _repair_staged(
     context: Context, orchestrations: Orchestrations, stored: Stored, active: ActiveRow, report: SweepReport
 ) -> None:
-    """Its creator, or whoever let it in or called it, died before the end of it; or it waited for too long."""
+    """Repairs a waiting job: the process that created, admitted or called it died before the end, or it waited for too
+    long.
+    """
     job, now = stored.record.job, context.clock.now()
     expired = job.expires_at is not None and job.expires_at <= now
     report.add_action(job.job_id, SweepAction.END if expired else SweepAction.ADMIT)
@@ -222,7 +224,7 @@ async def _restart(context: Context, orchestrations: Orchestrations, stored: Sto
 
 
 async def _end_by_time(context: Context, orchestrations: Orchestrations, stored: Stored, report: SweepReport) -> bool:
-    """Whether the total time of a step or of the job was over, and has ended it, whoever hears of it (R10)."""
+    """Returns whether the total time of a step or of the job was over, and ends it (R10)."""
     for step in stored.record.open_steps:
         cap = stored.record.cap_of(step)
         if cap is None or cap + GRACE > context.clock.now() or _may_have_died(step, stored.record.job, report):
@@ -315,9 +317,9 @@ async def _waiting_for(
 
 
 def silent_looks(record: Record) -> int:
-    """How many looks in a row may go unheard: three, and twice as many after each replacement, up to 96.
+    """Returns how many wake-ups in a row may go unheard: three, and twice as many after each restart, up to 96.
 
-    An engine that is away for a day so costs a few replacements for each job and not hundreds.
+    So an engine that is down for a day costs a few restarts for each job, not hundreds.
     """
     return MAX_SILENT_LOOKS << min(restarts(record.job.instance_id), 5)
 

@@ -40,7 +40,7 @@ class SweepAction(StrEnum):
 
     @property
     def code(self) -> str:
-        """The first word: the attribute `action` of `sweeper_actions_total`."""
+        """Returns the first word: the attribute `action` of `sweeper_actions_total`."""
         return self.value.split(" ")[0].rstrip(",:")
 
 

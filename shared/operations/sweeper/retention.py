@@ -38,8 +38,8 @@ GIVE_UP_FEED_AFTER = timedelta(days=2)
 
 
 async def clear(context: Context, orchestrations: Orchestrations, ended: EndedRow) -> SweepAction:
-    """One look at one job, and what was done. Raises Conflict where the job was written to meanwhile, and
-    Transient; what is done already is not done again.
+    """Checks one ended job and returns the action. Raises Conflict if the job was written meanwhile, and Transient.
+    Completed work is not repeated.
     """
     try:
         stored = await context.ledger.read(ended.job_id)
@@ -115,7 +115,7 @@ async def _forget(context: Context, ended: EndedRow) -> None:
 
 
 def archive_name(record: Record) -> str:
-    """`{tenant}/{yyyymm of creation}/{job id}.json`; the bundle is what `lucius audit verify` proves."""
+    """Returns `{tenant}/{yyyymm of creation}/{job id}.json`, the name of the bundle that `lucius audit verify` reads."""
     job = record.job
     return f"{encode_key(job.tenant)}/{job.created_at:%Y%m}/{job.job_id}.json"
 

@@ -74,6 +74,6 @@ class Pass:
         return await report_row(self.context, row, fault)
 
     def note_success(self, row: str) -> None:
-        """Work at a row was done."""
+        """Records that the work at a row succeeded."""
         self.fine.add(row)
         self.context.process.row_faults.note_success(row)

@@ -49,7 +49,7 @@ async def at_once(pieces: Sequence[_Piece], serve: Callable[[_Piece], Awaitable[
 
 
 def from_on(tenants: Sequence[str], first: str | None) -> list[str]:
-    """In order, `first` or what follows it at the front."""
+    """Returns the items in order, starting with `first` or the next one."""
     ordered = sorted(tenants)
     return [each for each in ordered if first is None or each >= first] + [
         each for each in ordered if first is not None and each < first

@@ -112,7 +112,7 @@ async def _second_folds(one: Pass, usage: Usage, is_over: IsOver) -> None:
 async def fold(
     context: Context, usage: Usage, tenant: str, hour: datetime, is_over: Callable[[], bool], *, again: bool
 ) -> bool:
-    """One hour of one tenant; False: its time was over first, and the next call goes on. At least a page is read.
+    """Sums up one hour of one tenant, at least one page. False: its time was over, and the next call continues.
 
     Raises LedgerUnavailable.
     """

@@ -33,8 +33,8 @@ class Used:
 
 
 async def read_usage(context: Context, tenant: str, since: datetime, axis: Axis | None) -> Used:
-    """Whole hours, from that of `since` on. A call costs a query of the hours, and of the last ones at most five of
-    lists. Raises LedgerUnavailable.
+    """Reads whole hours from that of `since` on. A call costs one query of the hours and at most five queries of lists.
+    Raises LedgerUnavailable.
     """
     now, first = context.clock.now(), hour_of(since)
     kept = await context.usage.hours(tenant, first, now + HOUR)

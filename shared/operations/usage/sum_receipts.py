@@ -31,11 +31,12 @@ class Grouping(StrEnum):
 async def sum_receipts(
     context: Context, job_filter: JobFilter, *, after: str | None, limit: int, by: Grouping | None = None
 ) -> tuple[dict[str, Any], Page[tuple[Job, Receipt]]]:
-    """Sums over at most `limit` (MAX_JOBS) jobs of the filter's one tenant, newest first, and the page they are from.
+    """Sums up the receipts of at most `limit` (MAX_JOBS) jobs of the filter's one tenant, newest first. Returns the
+    sums and their page.
 
     `by`: also sums of the jobs of each type, source (as it is compared) or priority. A page costs the queries of a list
-    and, for each of its jobs, one of its rows and one per 1000 of its events; who wants more adds the pages. Raises
-    LedgerUnavailable.
+    and, for each of its jobs, one query of its rows and one for each 1,000 of its events. A caller adds the pages.
+    Raises LedgerUnavailable.
     """
     now = context.clock.now()
 

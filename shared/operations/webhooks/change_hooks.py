@@ -45,10 +45,9 @@ def hooks_of(context: Context) -> Hooks:
 
 
 async def write_change(context: Context, tenant: str, found: HookChange) -> Hook:
-    """One try; gives the hook as it is written. A new one gets events from the next number on.
+    """Writes a change with one try and returns the webhook as written. A new one gets events from the next number on.
 
-    Raises Conflict where HEAD, the hook or a delivery is not as it was read; HookLimit, LedgerRefused,
-    LedgerUnavailable.
+    Raises Conflict if HEAD, the webhook or a delivery has changed; HookLimit, LedgerRefused, LedgerUnavailable.
     """
     # `events.hooks` refuses other tenants than the caller's; a caller that may not read the feed may change a webhook
     feed, events = context.of_all_tenants.require_events().feed, context.require_events()
@@ -74,7 +73,7 @@ async def write_change(context: Context, tenant: str, found: HookChange) -> Hook
 
 
 async def change_in_turn(context: Context, tenant: str, decide: Callable[[], Awaitable[HookChange | Hook]]) -> Hook:
-    """`decide` again wherever others wrote; a hook that it gives is as it is to be.
+    """Applies `decide` again after each conflict. `decide` may return the webhook unchanged.
 
     Raises Contended, what `decide` raises, and as `write_change` does.
     """
@@ -135,7 +134,7 @@ def _after(hooks: Sequence[Hook], write: HookWrite) -> list[Hook]:
 
 
 def dead_logged(context: Context, found: HookChange) -> HookChange:
-    """With what its hook's log does not have yet of deliveries that were given up."""
+    """Adds the given-up deliveries that the webhook's log does not have yet."""
     after, data, reason = with_dead_logged(found.after, context.clock.now())
     return replace(found, after=after, data=data, reason=reason)
 

@@ -1,8 +1,8 @@
-"""A message of the queue `lucius-webhooks`: a try of one delivery, a probe of a hook, or what goes on (R85).
+"""A message of the queue `lucius-webhooks`: a try of one delivery, a probe of a webhook, or a call to continue (R85).
 
-The row decides: a message of another `tries` than its row's, or of a hook that waits, does nothing. A try is posted
-first and written afterwards, so whoever dies in between posts it again under the same `webhook-id`: at least once. A
-message that is lost the sweeper sends again.
+The row decides: a message with another `tries` than its row, or of a webhook that waits, does nothing. The request is
+sent first and the result written afterwards. So after a crash it is sent again under the same `webhook-id`: at least
+once. The sweeper replaces lost messages.
 """
 
 from __future__ import annotations
@@ -176,7 +176,9 @@ async def _deliver(context: Context, stored: StoredHook, row: StoredDelivery, ca
 
 
 def _receiver(hook: Hook, url: str = "") -> str:
-    """Who has a few calls at once: a hook, or a host of the tenant's callbacks, which other tenants may name too."""
+    """Returns the target whose concurrent calls are limited: a webhook, or a host of the tenant's callbacks, which
+    other tenants may name too.
+    """
     return f"{hook.tenant} {urlsplit(url).netloc.lower() if hook.id == DEFAULT_HOOK else hook.id}"
 
 
@@ -196,7 +198,7 @@ async def _url(context: Context, hook: Hook, delivery: Delivery) -> str | None:
 
 
 def message_id(delivery: Delivery) -> str:
-    """The `webhook-id`: the same at each try, and of each hook another one."""
+    """Returns the `webhook-id`: the same at each try, and different for each webhook."""
     name = f":{digest(delivery.name)[:16]}" if delivery.name else ""
     return f"{delivery.event_id}:{delivery.hook_id}{name}"
 

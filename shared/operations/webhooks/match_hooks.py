@@ -22,7 +22,7 @@ NOTED_EVERY = timedelta(minutes=10)
 
 
 def callbacks_of(hints: Sequence[Hint]) -> tuple[str, ...] | None:
-    """Whom to call of a job that these hints end; None: a hint ends it, and does not know."""
+    """Returns the callbacks of a job that these hints end. None: a hint ends it without naming them."""
     found: tuple[str, ...] = ()
     for hint in hints:
         if any(event["type"] in TERMINAL for event in hint.events or ()):
@@ -35,14 +35,16 @@ def callbacks_of(hints: Sequence[Hint]) -> tuple[str, ...] | None:
 def targets_of(
     context: Context, known: KnownFeed, events: Sequence[PublicEvent], callbacks: tuple[str, ...]
 ) -> list[Targets]:
-    """Of each event, to whom it goes."""
+    """Returns the targets of each event."""
     # without keys no call can be signed
     called = callbacks if context.webhooks is not None else ()
     return [targets(known.hooks or (), event, called if event["type"] in TERMINAL else ()) for event in events]
 
 
 async def note_callbacks(context: Context, tenant: str, known: KnownFeed, pending: Sequence[Delivery]) -> None:
-    """Before they are written: else a lost message would not be replaced. Raises LedgerUnavailable."""
+    """Enters the tenant for the sweeper before the deliveries are written: else a lost message would not be replaced.
+    Raises LedgerUnavailable.
+    """
     if not any(each.hook_id == DEFAULT_HOOK for each in pending):
         return
     now = context.clock.now()
@@ -52,7 +54,7 @@ async def note_callbacks(context: Context, tenant: str, known: KnownFeed, pendin
 
 
 def pending_of(tenant: str, events: Sequence[FeedEvent], found: Sequence[Targets]) -> list[Delivery]:
-    """The rows of deliveries, which are due at once."""
+    """Makes the rows of deliveries, which are due at once."""
     return [
         pending(tenant, event, hook_id, name)
         for event, of_event in zip(events, found, strict=True)

@@ -16,8 +16,9 @@ _REMOVED, _GIVEN_UP = 100, 40
 
 
 async def prune_deliveries(context: Context, tenant: str, before: datetime) -> None:
-    """Those that ended before an instant go, and so does what waits for a hook that is no more. What waits for an event
-    that is kept no more is given up first. Raises Contended, LedgerUnavailable."""
+    """Deletes deliveries that ended before an instant, and waiting ones of deleted webhooks. A waiting delivery whose
+    event is deleted is given up first. Raises Contended, LedgerUnavailable.
+    """
     if context.events is None:
         return
     hooks = context.events.hooks

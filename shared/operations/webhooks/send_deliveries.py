@@ -13,12 +13,12 @@ from shared.ports.webhooks import CATCH_UP, FLOW, PROBE, DeliveryCall
 
 
 async def send_tries(context: Context, deliveries: Sequence[Delivery]) -> None:
-    """Each may be tried now. Raises nothing: the sweeper makes up for what is lost."""
+    """Sends a message for each delivery, which may be tried now. Raises nothing: the sweeper replaces lost messages."""
     await send_calls(context, [try_of(each) for each in deliveries])
 
 
 async def send_calls(context: Context, calls: Sequence[DeliveryCall], *, at: datetime | None = None) -> None:
-    """Now, or at an instant. Raises nothing."""
+    """Sends the calls now, or at an instant. Raises nothing."""
     webhooks, now = context.webhooks, context.clock.now()
     if webhooks is None or not calls or webhooks.calls.is_quiet(now):
         return
@@ -44,7 +44,7 @@ def probe_of(hook: Hook) -> DeliveryCall:
 
 
 def flow_of(hook: Hook) -> DeliveryCall:
-    """From the oldest one that waits."""
+    """Makes the call that continues with the oldest waiting delivery."""
     return DeliveryCall(tenant=hook.tenant, hook_id=hook.id, tries=hook.probe, kind=FLOW)
 
 

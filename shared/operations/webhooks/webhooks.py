@@ -59,7 +59,8 @@ class HookRequest:
 async def create_hook(
     context: Context, tenant: str, request: HookRequest, actor: str, *, key: str | None = None
 ) -> tuple[Hook, bool]:
-    """The new hook, or the one that the tenant's idempotency key made before, and whether it is that one.
+    """Creates a webhook. Returns it, or the one that the tenant's idempotency key created before, and whether it is the
+    earlier one.
 
     Raises WebhooksOff, HookUrlRefused, HookLimit, HookKeyConflict, Contended, LedgerUnavailable.
     """
@@ -120,9 +121,9 @@ async def _made_before(hooks: Hooks, hook: Hook) -> Hook | None:
 
 
 async def change_hook(context: Context, tenant: str, hook_id: str, changes: Mapping[str, Any], actor: str) -> Hook:
-    """`changes`: some of `url`, `format`, `filter`, `description` and `enabled`.
+    """Changes a webhook. `changes`: some of `url`, `format`, `filter`, `description` and `enabled`.
 
-    A hook that was disabled gets no events of that time; what waited before goes on. One whose address changes goes on
+    A disabled webhook gets no events of that time; what waited before continues. A webhook with a new address continues
     at once. Raises WebhooksOff, HookNotFound, DefaultHook, HookUrlRefused, Contended, LedgerUnavailable.
     """
     if "url" in changes:
@@ -156,7 +157,7 @@ async def change_hook(context: Context, tenant: str, hook_id: str, changes: Mapp
 
 
 async def resume_hook(context: Context, tenant: str, hook_id: str, actor: str) -> Hook:
-    """It goes on from the oldest delivery that waits, whatever it waited for.
+    """Resumes a webhook from the oldest waiting delivery, whatever it waited for.
 
     Raises WebhooksOff, HookNotFound, DefaultHook, Contended, LedgerUnavailable.
     """
@@ -172,8 +173,9 @@ async def resume_hook(context: Context, tenant: str, hook_id: str, actor: str) -
 
 
 async def remove_hook(context: Context, tenant: str, hook_id: str, actor: str) -> None:
-    """With it what waits for it; its log stays (R88). Raises WebhooksOff, HookNotFound, DefaultHook, Contended,
-    LedgerUnavailable."""
+    """Deletes a webhook and its waiting deliveries. Its log stays (R88). Raises WebhooksOff, HookNotFound, DefaultHook,
+    Contended, LedgerUnavailable.
+    """
 
     async def decide() -> HookChange:
         stored = await _own(context, tenant, hook_id)
@@ -183,8 +185,8 @@ async def remove_hook(context: Context, tenant: str, hook_id: str, actor: str) -
 
 
 async def rotate_hook(context: Context, tenant: str, hook_id: str, actor: str) -> Hook:
-    """A new secret; the one before signs too for a day. Also of `default`. A hook that waits since its key is gone goes
-    on at once.
+    """Creates a new secret. The previous one signs too for a day. Also for `default`. A webhook that waits because its
+    key was removed continues at once.
 
     Raises WebhooksOff, HookNotFound, Contended, LedgerUnavailable.
     """
@@ -212,18 +214,18 @@ async def rotate_hook(context: Context, tenant: str, hook_id: str, actor: str) -
 
 
 async def read_hook(context: Context, tenant: str, hook_id: str) -> Hook:
-    """`default` is made where it is missing. Raises WebhooksOff, HookNotFound, LedgerUnavailable."""
+    """Reads a webhook. Creates `default` if it is missing. Raises WebhooksOff, HookNotFound, LedgerUnavailable."""
     return (await _read(context, tenant, hook_id)).hook
 
 
 async def list_hooks(context: Context, tenant: str) -> list[Hook]:
-    """Without `default`, the oldest first. Raises WebhooksOff, LedgerUnavailable."""
+    """Lists the webhooks without `default`, oldest first. Raises WebhooksOff, LedgerUnavailable."""
     found = [each.hook for each in await hooks_of(context).all_of(tenant) if each.hook.id != DEFAULT_HOOK]
     return sorted(found, key=lambda hook: (hook.created_at, hook.id))
 
 
 async def hook_log(context: Context, tenant: str, hook_id: str) -> list[HookEntry]:
-    """The last entries, in the order of their numbers; of a hook that was removed the first.
+    """Returns the last entries in order. For a deleted webhook, the first entries.
 
     Raises WebhooksOff, HookNotFound, LedgerUnavailable.
     """
@@ -239,10 +241,10 @@ async def hook_log(context: Context, tenant: str, hook_id: str) -> list[HookEntr
 async def list_deliveries(
     context: Context, tenant: str, hook_id: str, *, state: DeliveryState | None, after: str | None, limit: int
 ) -> tuple[list[Delivery], str | None]:
-    """A page, and the cursor of the next one; None: there is none.
+    """Returns a page and the cursor of the next one. None: there is none.
 
-    What waits comes first, the oldest event first, as it will be tried; then what has ended, the newest event first.
-    Raises WebhooksOff, HookNotFound, FilterInvalid for a text that is no cursor, LedgerUnavailable.
+    Waiting deliveries come first, the oldest event first, in the order of their tries; then ended ones, the newest
+    event first. Raises WebhooksOff, HookNotFound, FilterInvalid for an invalid cursor, LedgerUnavailable.
     """
     hooks = hooks_of(context)
     if hook_id != DEFAULT_HOOK:
@@ -260,10 +262,9 @@ async def list_deliveries(
 
 
 async def redeliver(context: Context, tenant: str, hook_id: str, number: int, name: str, actor: str) -> Delivery:
-    """One that has ended waits again, and is tried now; of one that waits the next try comes now.
+    """Tries a delivery again now, whether it waits or has ended.
 
-    Raises WebhooksOff, HookNotFound, DeliveryNotFound, also where its event is kept no more; Contended,
-    LedgerUnavailable.
+    Raises WebhooksOff, HookNotFound, DeliveryNotFound (also if its event is deleted), Contended, LedgerUnavailable.
     """
     hooks, feed = hooks_of(context), context.of_all_tenants.require_events().feed
 

@@ -59,7 +59,7 @@ class ReplyResult:
 
     @property
     def outcome(self) -> str:
-        """One word for people and programs."""
+        """Returns the outcome in one word."""
         return "APPLIED" if self.applied else f"IGNORED:{self.reason_code}"
 
 
@@ -73,7 +73,7 @@ def parse_reply(body: bytes) -> Reply:
 
 
 def validate_reply(value: Any) -> Reply:
-    """The reply in parsed JSON. Raises ReplyUnfit."""
+    """Validates a reply in parsed JSON. Raises ReplyUnfit."""
     try:
         return Reply.model_validate(dict(value) if isinstance(value, Mapping) else value)
     except ValidationError as wrong:
@@ -92,10 +92,10 @@ async def apply_reply(
     maybe_repeated: bool = False,
     topic: str | None = None,
 ) -> ReplyResult:
-    """Applied or recorded as late; `cause_id` is the same whenever this reply comes again, and
-    `maybe_repeated`: it may have. `topic` is where it came from, if it came by the bus.
+    """Applies a reply or records it as late. `cause_id` is the same for each delivery of this reply. `maybe_repeated`:
+    an earlier delivery may have been committed. `topic`: its source, if the bus delivered it.
 
-    Raises ReplyUnfit where no job takes it, DataLost for a callback, and Transient.
+    Raises ReplyUnfit if no job accepts it, DataLost for a callback, and Transient.
     """
     began_ns = tracing.now_ns()
     try:

@@ -35,7 +35,7 @@ class CallbackResult:
 
 
 def callback_urls(settings: Settings, record: Record, step: Step) -> Callbacks | None:
-    """What the directive of the step's current attempt carries; None where callbacks are off."""
+    """Returns the callback URLs of the step's current attempt. None: callbacks are off."""
     if not settings.callback_keys or settings.public_url is None:
         return None
     base = f"{settings.public_url}/v1/callbacks"
@@ -46,9 +46,9 @@ def callback_urls(settings: Settings, record: Record, step: Step) -> Callbacks |
 async def receive_callback(
     context: Context, orchestrations: Orchestrations, kind: Kind, *, token: str | None, body: bytes, key: str | None
 ) -> CallbackResult:
-    """The same path as a reply from the bus; `key` is the caller's name for this callback.
+    """Applies a reply by callback, as one from the bus. `key` is the caller's name for this callback.
 
-    The token gives what the body leaves out of the attempt's identity. Raises CallbackTokenInvalid,
+    The token provides the parts of the attempt's identity that the body leaves out. Raises CallbackTokenInvalid,
     BodyTooLarge, NotYourAttempt, ReplyUnfit, Transient.
     """
     keys, deployment = context.settings.callback_keys, context.settings.environment

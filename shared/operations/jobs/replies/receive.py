@@ -35,7 +35,7 @@ class ReplyMessage:
 
     @property
     def maybe_repeated(self) -> bool:
-        """It may have been committed already."""
+        """Returns whether an earlier delivery may have been committed."""
         return self.tried_before or self.delivery_count > 1 or self.dead_letter is not None
 
 
@@ -65,12 +65,12 @@ async def receive_reply(context: Context, orchestrations: Orchestrations, messag
 
 
 def message_cause(lane: int, message_id: str, sequence_number: int) -> str:
-    """The cause id of a message: the same for every delivery and for its redrive."""
+    """Returns the cause id of a message: the same for every delivery and for its redrive."""
     return f"message:{lane}:{message_id}:{sequence_number}"
 
 
 async def quarantine(context: Context, message: ReplyMessage, reason: str, detail: str) -> None:
-    """Out of the lane, with the reason, for people to look at. Raises LedgerUnavailable."""
+    """Moves a message from the lane to the rejected messages, with the reason. Raises LedgerUnavailable."""
     if message.dead_letter is not None:
         detail = f"{detail} (dead-lettered: {message.dead_letter})"
     telemetry.warn(
