@@ -14,7 +14,7 @@ Yields = Generator[Any, Any, Any]
 #: covers crashes of the activity only: a bus that does not take a directive is a verdict, not an exception
 _RETRY_INTERVAL_MS = 5_000
 _TRIES = 3
-#: R31: after that the orchestration itself waits and asks again, at most so often in a row
+#: R31: after that the orchestration itself waits and asks again, at most this many times in a row
 _ASK_AGAIN_AFTER = timedelta(seconds=60)
 _MAX_ASKS = 5
 

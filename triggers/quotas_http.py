@@ -305,7 +305,7 @@ async def change_response(request: Request, context: Context, changed: Changed) 
 
 async def _after(context: Context, changed: Changed, caller: Caller) -> Quota:
     if changed.after.gate.kind in OVER_ALL:
-        # its caller is an operator, who may move the jobs of all tenants
+        # its caller is an operator, which may change the jobs of all tenants
         return await _over_all(context, changed.after, changed.directory, caller, shows_reasons=True)
     return await _shown(context, changed.admission, changed.directory, changed.after)
 

@@ -246,7 +246,7 @@ async def _resume(request: Request) -> func.HttpResponse:
 async def _secret(request: Request) -> func.HttpResponse:
     context, tenant = request.context(), tenant_of(request)
     if not request.caller.may_move(tenant):
-        # who has it may sign
+        # its holder can sign
         raise refusals.TenantForbidden("reading the secret requires a token that can change this tenant's jobs")
     found = await webhooks.read_hook(context, tenant, DEFAULT_HOOK)
     return respond(request.http, views.default_secret(found, _secrets_of(context, found)))

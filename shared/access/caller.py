@@ -39,7 +39,7 @@ _ALL_READ, _ALL_OPERATE = ":read", ":operate"
 class Caller:
     """The sender of a request."""
 
-    #: who moves a job, as its events have it: kind and id, and the role where it may move every tenant's
+    #: the actor of a job's events: kind and id, and the role if it may change every tenant's jobs
     actor: str
     scopes: frozenset[Scope]
     #: its own, normalised; None: it has none
@@ -65,7 +65,9 @@ class Caller:
         return self.sees_all or self._owns(tenant_id)
 
     def may_move(self, tenant_id: str | None) -> bool:
-        """Returns whether the caller may submit for that tenant and change its jobs. Tenants are compared normalised."""
+        """Returns whether the caller may submit for that tenant and change its jobs. Tenants are compared
+        normalised.
+        """
         return self.moves_all or self._owns(tenant_id)
 
     def tenant_for(self, named: str | None, *, moving: bool = False) -> str | None:

@@ -13,7 +13,7 @@ from shared.core.jobs.plan import SYSTEM, Workspace
 
 #: ports that a URI need not name
 _DEFAULT_PORTS = {"https": 443, "http": 80}
-#: members of a query that let whoever reads them in: shared access signatures of Azure, signed URLs of S3 and GCS
+#: members of a query that grant access to their reader: shared access signatures of Azure, signed URLs of S3 and GCS
 _CREDENTIALS = frozenset(
     {"sig", "signature", "token", "access_token", "awsaccesskeyid", "x-amz-credential", "x-amz-security-token"}
     | {"x-amz-signature", "x-goog-credential", "x-goog-signature"}

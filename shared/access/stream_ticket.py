@@ -21,7 +21,7 @@ MAX_LIFE = timedelta(minutes=15)
 class Ticket:
     """What a ticket allows."""
 
-    #: who asked for it
+    #: the caller that requested it
     actor: str
     #: normalised: whose events
     tenant: str

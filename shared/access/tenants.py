@@ -29,7 +29,7 @@ _PUBLIC_CLIENTS: Mapping[str, str] = {
 }
 #: claims of the calling application: of Entra's tokens of version 2 and 1, and of RFC 9068
 APP_CLAIMS = ("azp", "appid", "client_id")
-#: how such an application proved who it is; 0: not at all, as a program on a user's machine
+#: how such an application authenticated; 0: not at all, as a program on a user's machine
 _PROOF_CLAIMS = ("azpacr", "appidacr")
 #: a role of this form names a tenant
 _TENANT_ROLE = "tenant:"

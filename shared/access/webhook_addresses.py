@@ -28,7 +28,7 @@ _NUMBER = re.compile(r"(.*\.)?([0-9]+|0x[0-9a-f]*)")
 #: NAT64 (RFC 6052): the IPv4 address in the last 32 bits
 _NAT64 = IPv6Network("64:ff9b::/96")
 #: global by the registries, and yet of the network that the app is in: Azure's own services (DNS, health, agent),
-#: protocol assignments, site-local; and forms that carry an IPv4 address where a translator reads them: nobody is there
+#: protocol assignments, site-local; and forms that carry an IPv4 address for a translator: no public host has one
 _INNER = tuple(
     ip_network(each)
     for each in (

@@ -15,9 +15,9 @@ from shared import telemetry
 from shared.errors import KeysUnavailable
 from shared.time_limits import KEYS_CALL_S
 
-#: issuers rotate over days; a withdrawn key is good for so long here
+#: issuers rotate over days; a withdrawn key is accepted for this long
 REFRESH_S = 3600.0
-#: while the issuer does not answer, its last keys are good for so long
+#: while the issuer does not respond, its last keys are accepted for this long
 STALE_S = 24 * 3600.0
 #: between two fetches, for any key id: a flood of made-up ids costs the issuer nothing
 COOLDOWN_S = 30.0

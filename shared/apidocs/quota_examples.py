@@ -21,7 +21,9 @@ _GATE = Gate(GateKind.TENANT, "tenant_a")
 
 
 def by_model(job_id: str) -> JsonObject:
-    """Returns an example for each response about a quota, by the name of its model: two jobs run, and `job_id` waits."""
+    """Returns an example for each response about a quota, by the name of its model: two jobs run, and `job_id`
+    waits.
+    """
     before = GateState(gate=_GATE)
     after, entry = record_change(
         before,

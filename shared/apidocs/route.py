@@ -19,7 +19,7 @@ from shared.apidocs.problem_codes import Refusal
 #: since when the older names are older (RFC 9745): 2026-01-01
 DEPRECATED_SINCE = "@1767225600"
 
-#: `Cache-Control` (RFC 9111 5.2.2): of what belongs to its caller, who asks whether it still holds before each use
+#: `Cache-Control` (RFC 9111 5.2.2): of content of one caller, which revalidates it before each use
 OWN = "private, no-cache"
 #: of public documents
 PUBLIC = "public, max-age=60"
@@ -96,7 +96,7 @@ class Route:
     problems: tuple[Refusal, ...] = ()
     #: what `Cache-Control` says about a response that is no refusal
     caching: str = OWN
-    #: of a method other than GET: it changes no job, so that who may see one may use it
+    #: of a method other than GET: it changes no job, so a caller that may see one may use it
     only_reads: bool = False
     #: it answers with server-sent events too, if `Accept` asks for them; a GET takes a ticket for those
     streams: bool = False

@@ -160,7 +160,7 @@ def _instant_or_none(value: Any, validate: ValidatorFunctionWrapHandler) -> Any:
         return None
 
 
-#: with its zone; what is none is ignored, since a service's clock costs nobody a finished result
+#: with its zone; an invalid one is ignored: a service's clock must not cost a finished result
 _SentAt = Annotated[
     AwareDatetime | None,
     WrapValidator(_instant_or_none, json_schema_input_type=Any),

@@ -137,7 +137,9 @@ class JobFilter:
 
     @property
     def needs_ledger(self) -> bool:
-        """Returns whether the ledger must be read: the list of jobs may not know yet which of these states a job has."""
+        """Returns whether the ledger must be read: the list of jobs may not know yet which of these states a
+        job has.
+        """
         return self.statuses is not None and bool(self.statuses & _LIVING)
 
     def has_status(self, status: JobStatus) -> bool:

@@ -19,7 +19,7 @@ ESCALATED: tuple[str, ...] = (Reason.ATTEMPTS_EXHAUSTED, Reason.ORCHESTRATION_FA
 #: characters of `detail`; the job has its whole message
 MAX_DETAIL = 1000
 
-#: who settles what is over by itself
+#: actor of a settlement without a caller
 SYSTEM = "system"
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

@@ -33,7 +33,7 @@ MAX_TRIES = 8
 _FIRST_WAIT_S = 0.02
 
 _T = TypeVar("_T")
-#: waits so many seconds; a port, so that tests need not
+#: sleep function; injected so that tests do not wait
 Sleep = Callable[[float], Awaitable[None]]
 #: `shared.operations.jobs.ending.follow_end`, with the EVENT rows that were committed now
 FollowEnd = Callable[["Context", Orchestrations, Stored, Sequence[Event]], Awaitable[None]]
@@ -73,7 +73,7 @@ class Context(Stores):
     #: None: there are no events, or no keys to sign with
     webhooks: Webhooks | None = None
     process: Process = field(default_factory=Process)
-    #: context of all tenants, if this one is of a caller who sees some tenants only; None: this one is of all tenants
+    #: context of all tenants, if this one is of a caller that sees some tenants only; None: this one is of all tenants
     unscoped: Context | None = None
     #: does what follows the end of a job; a value of the context, because it admits jobs, which are transitions too
     follow_end: FollowEnd

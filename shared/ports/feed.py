@@ -28,7 +28,7 @@ class Head:
 
     #: of the last event
     number: int = 0
-    #: up to which event the feed was passed on to the topic, as far as anybody stored it; without a topic: all of it
+    #: up to which event the feed was passed on to the topic, as far as it is stored; without a topic: all of it
     sent: int = 0
     #: that the tenant has; 0: their rows need not be read
     hooks: int = 0

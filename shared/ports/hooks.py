@@ -49,7 +49,7 @@ class HookWrite:
     """One transaction in a tenant's partition."""
 
     tenant: str
-    #: with `events` and `hooks`: it changes what goes to whom, or has a public event
+    #: with `events` and `hooks`: it changes the targets of events, or has a public event
     head: Head | None = None
     events: Sequence[FeedEvent] = ()
     #: how many the tenant has then

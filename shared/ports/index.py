@@ -27,7 +27,7 @@ FIRST_CLEARING_OF_INCIDENT = timedelta(minutes=1)
 
 #: how long a process relies on having woken a tenant
 WAKE_LASTS = timedelta(minutes=5)
-#: nobody who posted within it is put to sleep: far longer than `WAKE_LASTS` and a creation together
+#: a tenant that posted within it is not put to sleep: far longer than `WAKE_LASTS` and a creation together
 AWAKE_AFTER_POST = timedelta(hours=1)
 
 #: step id to (number of a look, looks in a row)
@@ -311,7 +311,9 @@ class Index(DeadLetters, Protocol):
     async def write_position(self, share: int, position: SweepPosition) -> None: ...
 
     async def write_admission(self, admission: AdmissionWrite) -> None:
-        """Writes a change of the admission state alone, with the jobs that it admits. Raises Conflict, AlreadyExists."""
+        """Writes a change of the admission state alone, with the jobs that it admits. Raises Conflict,
+        AlreadyExists.
+        """
 
     async def withdraw(self, active: ActiveRow, *, counted: bool = False) -> bool:
         """Deletes CLAIM, ACTIVE, DUE, WAIT and LIST of a job that was never created, in one transaction. Idempotent.

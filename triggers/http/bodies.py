@@ -62,7 +62,9 @@ def _check(size: int) -> None:
 
 
 def json_body(req: func.HttpRequest) -> bytes:
-    """Returns the raw body of a request that declares JSON. Raises BodyTooLarge, UndeclaredJson and RequestError (411)."""
+    """Returns the raw body of a request that declares JSON. Raises BodyTooLarge, UndeclaredJson and RequestError
+    (411).
+    """
     body = bounded_body(req)
     media_type = media_type_of(req)
     if media_type != "application/json" and not media_type.endswith("+json"):
@@ -84,7 +86,9 @@ def json_of_text(body: bytes) -> Any:
 
 
 def optional_body(req: func.HttpRequest, model: type[_Body], code: Refusal) -> _Body:
-    """Parses the body as `model`. Without a body: its defaults. Raises what `json_body` raises, and RequestError (400)."""
+    """Parses the body as `model`. Without a body: its defaults. Raises what `json_body` raises, and
+    RequestError (400).
+    """
     given = json_of_text(json_body(req)) if sent_body(req).strip() else {}
     try:
         return model.model_validate(given, strict=True)

@@ -116,7 +116,7 @@ def history_tail(context: Context, job_id: str) -> Iterator[Tail]:
 
     A wait for it raises JobNotFound if the job is deleted, and LedgerUnavailable.
     """
-    # who made it may see less than who comes to it
+    # the caller that created it may see less than a later one
     ledger = context.of_all_tenants.ledger
 
     async def last() -> End:

@@ -72,7 +72,9 @@ def respond_packed(req: func.HttpRequest, content: Callable[[bool], Content]) ->
 
 
 def respond_page(req: func.HttpRequest, content: Content, name: str, *, policy: str) -> func.HttpResponse:
-    """Makes a page with its Content-Security-Policy. `name`: the last segment of its path, which its links start from."""
+    """Makes a page with its Content-Security-Policy. `name`: the last segment of its path, which its links start
+    from.
+    """
     if req.url.partition("?")[0].endswith("/"):
         # the host serves this path too, from which the page's links would lead elsewhere
         return respond(req, Content(b"", "text/html"), status=308, headers={"Location": f"../{name}"})

@@ -94,7 +94,7 @@ class Feed(Series[PublicEvent]):
 
     def next(self) -> Flow[list[PublicEvent]]:
         if self._has_cursor and self._keeps:
-            # whoever asks for more has consumed what came before
+            # a caller that asks for more has consumed the earlier ones
             self.store()
         wait_s = LONG_POLL_S if self._follow and self._has_cursor else 0
         began = self._clock()

@@ -15,7 +15,7 @@ from urllib.parse import SplitResult, unquote, urlsplit
 from lucius_client.errors import NoResult, ResultForbidden, ResultGone, ResultUnreadable, StoreUnreachable
 from lucius_client.models import Job
 
-if TYPE_CHECKING:  # only who reads a result needs the extra
+if TYPE_CHECKING:  # needs the extra, only to read results
     from azure.storage.blob import BlobClient, StorageStreamDownloader
 
 #: of a result that is kept in memory, in bytes

@@ -136,7 +136,7 @@ def _connect(settings: Settings) -> tuple[ServiceBusClient, DefaultAzureCredenti
         local = "usedevelopmentemulator=true" in connection.lower()
         tls = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT) if local else None
         return ServiceBusClient.from_connection_string(connection, retry_total=1, ssl_context=tls), None
-    # part of each start, which nobody with connection strings needs
+    # part of each start, which is not needed with connection strings
     from azure.identity.aio import DefaultAzureCredential
 
     credential = DefaultAzureCredential()

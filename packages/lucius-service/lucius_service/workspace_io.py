@@ -84,7 +84,7 @@ class Workspace:
         if connection:
             self._service = BlobServiceClient.from_connection_string(connection, **options)
         else:
-            # part of each start, which nobody with connection strings needs
+            # part of each start, which is not needed with connection strings
             from azure.identity import DefaultAzureCredential
 
             self._service = BlobServiceClient(endpoint, credential=DefaultAzureCredential(), **options)

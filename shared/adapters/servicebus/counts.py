@@ -70,7 +70,7 @@ class ServiceBusCounts:
     def _connected(self) -> ServiceBusAdministrationClient:
         from azure.servicebus.aio.management import ServiceBusAdministrationClient
 
-        # none of the SDK's own retries: who counts goes on without, and asks again in ten seconds
+        # without the SDK's own retries: the caller continues without a count, and asks again in ten seconds
         options: dict[str, Any] = {"retry_total": 0}
         if self._connection is None:
             if self._namespace is None or self._credential is None:

@@ -59,7 +59,7 @@ class _Subscription:
         self._last: LaneLook | None = None
         #: the last look failed: when it began, and how
         self._failed: tuple[datetime, BusUnavailable] | None = None
-        #: a link serves one call at a time; who waits for it shares the look that is under way, if that is new enough
+        #: a link serves one call at a time; waiting callers share the check that is under way if it is new enough
         self._lock = asyncio.Lock()
 
     async def look(self, since: datetime) -> LaneLook:
@@ -81,7 +81,7 @@ class _Subscription:
             )
         except BaseException as fault:
             if isinstance(fault, BusUnavailable):
-                # who waits for the lock need not find out again, one after the other
+                # callers that wait for the lock need not fail again one after the other
                 self._failed = (began, fault)
             # a link that failed, or was cut off in the middle of a frame, may be broken for good
             await self._close()

@@ -17,7 +17,7 @@ from shared.time_limits import time_limit
 #: what a call raises while the bus is away; TimeoutError is an OSError
 BUS_FAULTS = (ServiceBusError, OSError, ValueError, Interrupted)
 _CLOSE_S = 5.0
-#: the SDK's own short retries; what lasts longer is the business of whoever calls
+#: the SDK's own short retries; the caller handles what lasts longer
 _SDK_RETRIES = 2
 _SDK_BACKOFF_FACTOR_S = 0.3
 #: of one try of the SDK, which else has no limit for opening a connection

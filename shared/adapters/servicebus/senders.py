@@ -20,7 +20,7 @@ from shared.ports.feed import FeedEvent
 from shared.ports.webhooks import DeliveryCall, encode_call
 from shared.time_limits import time_limit
 
-#: of a call to an admission state, with the opening of its link; nobody waits longer, since the sweeper makes up for a
+#: of a call to an admission state, with the opening of its link; no caller waits longer, since the sweeper replaces a
 #: lost one
 _CALL_S = 15.0
 #: of any other send, and of the first one, which opens the link: the end of a job and the next batch of hints wait

@@ -22,7 +22,7 @@ DIRECTORY_PARTITION = "directory"
 INCIDENTS_PARTITION = "incidents"
 #: of the same table: one row a platform service
 SERVICES_PARTITION = "services"
-#: to whom gates over all tenants are lent, and who asks for more
+#: allocations of quotas over all tenants, and requests for them
 BOOKS_PARTITION = "books"
 ASKS_PARTITION = "asks"
 #: and which bulks the sweeper looks at, and when

@@ -37,7 +37,9 @@ class TenantRows:
         return rows
 
     async def wake(self, tenant: str, now: datetime) -> None:
-        """Marks the tenant as awake before its rows are written, so that a sweep finds them. Raises LedgerUnavailable."""
+        """Marks the tenant as awake before its rows are written, so that a sweep finds them. Raises
+        LedgerUnavailable.
+        """
         if now < self._woken_until.get(tenant, now):
             return
         row = {**row_at(TENANTS_PARTITION, encode_key(tenant)), "tenant": tenant, "posted_at": now, "wake_at": now}

@@ -168,7 +168,7 @@ class _Temporary:
     at: datetime
     #: end by time; None: only a resume ends it
     until: datetime | None = None
-    #: made by a tenant's own caller, who may end it; else by an operator
+    #: made by a tenant's own caller, which may end it; else by an operator
     own: bool = False
 
     def is_on(self, now: datetime) -> bool:

@@ -41,7 +41,7 @@ def decide_control(record: Record, kind: ControlKind, provenance: Provenance) ->
 def _trigger(record: Record, kind: ControlKind) -> JobTrigger:
     match kind:
         case ControlKind.CANCEL:
-            # a directive that the bus did not take is nobody's work: a cancelled job does not wait to send it
+            # no service works on a directive that the bus refused: a cancelled job does not wait to send it
             sent = any(step.status.in_flight and not step.owes_publish for step in record.steps)
             asked_before = record.job.status is JobStatus.CANCELLING
             return JobTrigger.CANCEL if sent or asked_before else JobTrigger.CANCEL_IDLE

@@ -298,7 +298,9 @@ class Record:
         return tuple(other for other in self.steps if other.group == step.group)
 
     def before(self, step: Step) -> tuple[Step, ...]:
-        """Returns the step, or the steps of the group, that ran just before `step` and its group. Empty for the first."""
+        """Returns the step, or the steps of the group, that ran just before `step` and its group. Empty for the
+        first.
+        """
         first = self.group_of(step)[0]
         return self.group_of(self.steps[first.step_index - 1]) if first.step_index else ()
 
@@ -382,7 +384,7 @@ class Event:
     to_status: str | None
     job_from: str | None
     job_to: str
-    #: `system`, `service:<step type>` or who pressed the button
+    #: `system`, `service:<step type>` or the caller
     actor: str
     #: http, bus, dispatch, settle, sweeper
     source: str

@@ -51,7 +51,7 @@ class ReplyArrived:
     """A platform service spoke."""
 
     reply: Reply
-    #: a heartbeat whose `progress` is new is written so many seconds after the step was last written; None: with the
+    #: seconds after the step's last write from which on a heartbeat with new `progress` is written; None: with the
     #: lease alone
     progress_s: float | None = None
     #: None: `dispatch` records what comes next

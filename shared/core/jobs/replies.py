@@ -17,7 +17,7 @@ from shared.core.jobs.routing import normalise
 from shared.core.jobs.states import FailureCause, JobStatus, StepStatus
 from shared.core.jobs.transitions import JobTrigger, NoSuchTransition, StepTrigger, move_job, move_step
 
-#: after so many ignored replies of a job, further ones are only counted (R3): what they name is the sender's choice
+#: maximum EVENT rows of ignored replies of a job; further ones are only counted (R3), since any sender can send them
 MAX_IGNORED_EVENTS = 20
 
 #: a heartbeat is written once this share of the lease has gone by

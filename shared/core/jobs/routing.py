@@ -18,7 +18,7 @@ HINTS_QUEUE = "lucius-hints"
 WEBHOOKS_QUEUE = "lucius-webhooks"
 #: in the place of a tenant: what belongs to none; no tenant is named so
 PLATFORM = "=platform"
-#: public events of all tenants, for whoever subscribes
+#: public events of all tenants, for subscribers
 EVENTS_TOPIC = "lucius-events"
 
 

@@ -255,7 +255,9 @@ def move_step(record: Record, step: Step, trigger: StepTrigger, provenance: Prov
 
 
 def move_job(record: Record, trigger: JobTrigger, provenance: Provenance, **columns: Any) -> Record:
-    """Returns the record with its job after `trigger`, and with the effects of the new state. Raises NoSuchTransition."""
+    """Returns the record with its job after `trigger`, and with the effects of the new state. Raises
+    NoSuchTransition.
+    """
     job = record.job
     row = JOB_TABLE[job.status].get(trigger)
     if row is None:

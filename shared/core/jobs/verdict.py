@@ -62,7 +62,9 @@ class Verdict:
 
 
 def custom_status(step_id: str, attempt_no: int, verdict: str, look_no: int) -> dict[str, Any]:
-    """Makes an orchestration's custom status: its step and attempt, and the wake-up of the sweeper that it waits for."""
+    """Makes an orchestration's custom status: its step and attempt, and the wake-up of the sweeper that it
+    waits for.
+    """
     return {"step": step_id, "attempt": attempt_no, "verdict": verdict, "look": look_no}
 
 

@@ -29,13 +29,13 @@ _MAX_WAIT = timedelta(days=1)
 #: a hook that has anything to try is tried that often: after a longer time it had nothing, and did not fail on
 _TRIED_WITHIN = _MAX_WAIT + timedelta(hours=1)
 #: deliveries that were given up are logged, and stand in the feed, together: a receiver that refuses everything shall
-#: not keep HEAD from those who write the feed
+#: not keep HEAD from the writers of the feed
 LOGGED_EVERY = timedelta(minutes=1)
 #: of one job's callback URLs, to one host: a file of jobs shall not be a flood of posts to it
 MAX_CALLBACKS_OF_HOST = 2
 #: answers to one delivery that another try does not mend
 MAX_REFUSALS = 3
-#: a success is noted on its hook so often, where nothing failed before it
+#: minimum time between two writes of `succeeded_at` on a healthy webhook
 _NOTED_EVERY = timedelta(minutes=1)
 #: a client error by its number, and yet one that may pass: a time-out, too early, too many
 _PASSING = frozenset({408, 425, 429})

@@ -14,7 +14,7 @@ from shared.core.events.public_events import PublicEvent, cloud_event, without_n
 from shared.core.jobs.job import JsonValue
 from shared.core.webhooks.webhooks import DEFAULT_HOOK, Hook, HookAct, HookEntry
 
-#: who changes a hook when no caller does
+#: actor of a webhook's change without a caller
 SYSTEM = "system"
 
 #: the public event that an entry means; None: it means nothing to the world

@@ -186,7 +186,7 @@ async def _free_slot(context: Context, tenant: str) -> BulkSlot:
     """A slot that no running bulk has. Raises BulkLimit, LedgerUnavailable."""
     slots = await context.bulks.slots(tenant)
     if unused := sorted(set(range(MAX_RUNNING)) - {slot.number for slot in slots}):
-        # not always the first, which others who create one now would take too
+        # not always the first, which other callers that create one now would take too
         return BulkSlot(number=unused[int(context.random() * len(unused)) % len(unused)], bulk_id="")
     for slot in slots:
         stored = await context.bulks.read(tenant, slot.bulk_id)

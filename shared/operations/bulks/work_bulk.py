@@ -35,7 +35,7 @@ _STEP, _AT_ONCE = 20, 8
 _LISTED = 40
 #: steps that one call takes
 _STEPS = 5
-#: whoever works on a bulk is left alone for so long
+#: time for which no other process works on the same bulk operation
 _TURN = timedelta(seconds=60)
 #: a call that finds half of the process's calls at work on bulks comes again after once to twice this time
 _LATER = timedelta(seconds=5)
@@ -211,7 +211,7 @@ def _outcomes(stored: StoredBulk, tried: Sequence[_Tried], *, is_late: bool) -> 
         tried = [_given_up(each) if each.held or each.early else each for each in tried]
     settled = [each for each in tried if not (each.held or each.early)]
     is_held = any(each.held for each in tried)
-    # a whole round in which no job was redriven: nobody redrives what the early ones wait for
+    # a whole round in which no job was redriven: nothing redrives the dependencies of the early ones
     fruitless = 0 if settled or is_held else bulk.fruitless + len(tried)
     if fruitless > bulk.open:
         tried = [_given_up(each) for each in tried]

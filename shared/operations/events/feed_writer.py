@@ -108,7 +108,7 @@ class _FeedWriter:
             await self._write_all()
         except LuciusError as fault:
             telemetry.record_fault(fault, "FEED_UNWRITTEN", tenant_id=self._tenant)
-            # whether it was written nobody knows
+            # it is unknown whether it was written
             self._events.known_feeds.forget(self._tenant)
             self._failed += [hint for hints in self._todo.values() for hint in hints]
         await self._hint_again()
@@ -156,7 +156,7 @@ class _FeedWriter:
         for job_id in finished:
             del self._todo[job_id]
         for _, event in transaction.events:
-            # of its row JOB_REDRIVEN the hint may be lost, and nobody looks at a job that has ended
+            # the hint of its row JOB_REDRIVEN may be lost, and no task checks a job that has ended
             if (old := event["data"]["payload"].get("redriveOf")) is not None:
                 self._todo.setdefault(old, [Hint(tenant=self._tenant, job_id=old)])
         return pending

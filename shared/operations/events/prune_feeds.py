@@ -54,7 +54,7 @@ async def prune_feeds(context: Context) -> int:
                 await prune_hook_logs(context, tenant)
         return count
 
-    # not those that ever posted: who has changed a gate or a webhook may never have had a job
+    # not those that ever posted: a tenant with a changed quota or webhook may never have had a job
     total = sum(await at_once(sorted(await feed.tenants()), one, limit=_AT_ONCE))
     if relay is not None:
         await relay.catch_up(context.clock.now() + _CATCH_UP)

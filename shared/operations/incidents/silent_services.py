@@ -65,7 +65,7 @@ async def look_for_silence(context: Context, out: dict[str, Untaken]) -> None:
         await context.answers.mark(service, None)
     for service, attempt in sorted(out.items()):
         known = heard.get(service, Heard())
-        # the last answer may have come so long after the one that was noted
+        # the last reply may be this much later than the recorded one
         last = known.answered_at + NOTED_EVERY if known.answered_at is not None else attempt.sent_at
         waits_since = max(attempt.sent_at, last)
         is_marked = known.silent_since is not None and not known.has_answered_since

@@ -11,7 +11,7 @@ from shared.core.jobs.states import StepStatus
 from shared.errors import BusUnavailable
 from shared.operations.context import Context
 
-#: a look at a lane serves every job of the process for so long: ten thousand that wait cost a few looks a second
+#: time for which a check of a lane serves every job of the process: 10,000 waiting jobs cost a few checks a second
 LOOK_SHARED = timedelta(seconds=10)
 
 

@@ -26,7 +26,7 @@ from shared.ports.index import Claim
 from shared.ports.ledger import Stored
 from shared.refusals import LimitReached
 
-#: Race claim: one that was taken before our write is looked at so often
+#: Race claim: number of checks of a claim that was taken before our write
 MAX_CLAIM_RACES = 20
 _CLAIM_RACE_WAIT_S = 0.2
 #: turns of its tenant that a request takes before it is refused; with those that follow each, about 500 FREED rows
@@ -50,7 +50,7 @@ class Reserved:
     """A claim that is the job's, and what its gates said; None: no gate concerns it."""
 
     decision: Decision | None = None
-    #: whom the same transaction let in before it
+    #: jobs that the same transaction admitted before it
     entered: AdmittedJobs = field(default_factory=AdmittedJobs)
 
     @property
@@ -122,7 +122,9 @@ async def _at_admission(
 
 
 async def initial_status_of(context: Context, tenant: str, job_id: str) -> JobStatus:
-    """Returns the status with which a process that finishes a job's creation writes its rows. Raises LedgerUnavailable."""
+    """Returns the status with which a process that finishes a job's creation writes its rows. Raises
+    LedgerUnavailable.
+    """
     active = await context.index.read_active(tenant, job_id)
     return active.place.initial_status if active is not None and active.place is not None else JobStatus.QUEUED
 

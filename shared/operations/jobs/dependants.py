@@ -40,7 +40,7 @@ async def count_end(context: Context, tenant: str, job_id: str, dependant: str, 
             return
         place = count_dependency(active.place, job_id, succeeded=succeeded)
         may_go_on = not place.dependencies_left or place.failed_dependency is not None
-        # whoever is called may die: the sweeper looks then
+        # the called process may die: the sweeper checks then
         check_at = context.clock.now() + FIRST_CHECK if may_go_on else active.check_at
         try:
             await context.index.move_place(active, place, check_at, settled=job_id, succeeded=succeeded)

@@ -29,7 +29,7 @@ _MAX_ROWS = 1000
 MAX_READ_MORE = 200
 #: what a filtered list reads first, at the least: most pages are filled by it
 _FIRST_LOOK = 100
-#: fewer than so many are not worth another query
+#: fewer rows than this are not worth another query
 _LEAST_LOOK = 10
 
 

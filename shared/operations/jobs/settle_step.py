@@ -50,7 +50,7 @@ async def _settle(
     step = stored.record.step(step_id) if stored is not None else None
     if stored is None or step is None or stored.record.job.instance_id != instance_id:
         return Verdict(VerdictKind.END)
-    # in a publish backoff nobody's silence counts, unless the job only waits for the attempt to be over
+    # in a publish backoff no silence counts, unless the job only waits for the attempt to end
     owes_publish = step.owes_publish and stored.record.job.status is not JobStatus.CANCELLING
     if step.attempt_no == attempt_no and not owes_publish:
         stored = await _end(context, orchestrations, stored, step, instance_id)

@@ -25,7 +25,7 @@ _JITTER = timedelta(seconds=2)
 _OUTAGE, _TRY_AGAIN = timedelta(minutes=5), timedelta(seconds=2)
 #: seconds for one try: requests wait for it, less long if there is a copy
 _TRY_S, _FIRST_TRY_S = 3.0, 20.0
-#: a process calls for a division of one gate so often at most
+#: minimum time between two requests of a process to allocate one quota
 _BETWEEN_CALLS = timedelta(seconds=1)
 LIMIT_SETTING = "LUCIUS_MAX_INFLIGHT_PER_TENANT"
 PLATFORM_SETTING = "LUCIUS_MAX_INFLIGHT"

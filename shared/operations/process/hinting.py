@@ -27,7 +27,7 @@ _MAX_WAITING = 5_000
 _MAX_INTERNAL = 2_000
 #: after a send that failed none is tried: a bus that is away costs each commit nothing
 _QUIET = timedelta(seconds=5)
-#: an end waits so long for its hint; the port's own limit for a first send is 6 s
+#: maximum time that an end waits for its hint; the port's own limit for a first send is 6 s
 _SEND_S = 8.0
 
 Spawn = Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]]

@@ -27,7 +27,7 @@ class KnownFeed:
     turn: asyncio.Lock = field(default_factory=asyncio.Lock)
     #: by job id, the last EVENT row that the feed has
     seen: OrderedDict[str, int] = field(default_factory=OrderedDict)
-    #: the tenant's, without `default`: whoever changes what they get writes HEAD (R84); None: not read yet
+    #: the tenant's, without `default`: a change of their filters writes HEAD (R84); None: not read yet
     hooks: Sequence[Hook] | None = None
     #: when this process last noted the tenant for the sweeper
     noted_at: datetime | None = None

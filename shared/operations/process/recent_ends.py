@@ -32,7 +32,7 @@ MAX_RESCHEDULED = 10
 _MAX_KEPT = 100
 #: tenants of one process; the ends of the others are left to the sweeper
 MAX_TENANTS = 1_000
-#: of one job's clearing: whoever ends a job waits for it
+#: of one job's clearing: the process that ends a job waits for it
 _CLEARING_S = 3.0
 
 

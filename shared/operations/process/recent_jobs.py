@@ -40,7 +40,9 @@ class RecentJobs:
         return kept[0] if kept is not None and now - kept[1] < KEPT_FOR else None
 
     def note(self, stored: Stored, now: datetime) -> None:
-        """Keeps `stored`, which was committed, unless the job has ended, and wakes the callers that wait for the job."""
+        """Keeps `stored`, which was committed, unless the job has ended, and wakes the callers that wait for
+        the job.
+        """
         job = stored.record.job
         self.forget(job.job_id)
         self.tails.grew(job.job_id, job.event_seq, ended=job.status.terminal)

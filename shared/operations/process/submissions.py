@@ -62,7 +62,7 @@ class Submissions:
 
     def _leave(self, tenant: str, turn: asyncio.Future[None]) -> None:
         waiting = self._waiting.get(tenant)
-        # whoever gives a place on has passed over it, where it gave up and had not run since
+        # the process that freed a slot has skipped it if it gave up and had not run since
         if waiting is not None and turn in waiting:
             waiting.remove(turn)
             if not waiting:

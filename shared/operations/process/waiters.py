@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 #: of one process: half of what host.json lets it serve at once, so that waiters never keep others out
 MAX_WAITERS = 50
-#: of them, who wait for one tenant's events
+#: of them, requests that wait for one tenant's events
 MAX_FOLLOWERS = 10
 #: between two reads of the rows of other processes, while a caller waits
 _LOOK_S = 0.25
@@ -71,7 +71,7 @@ class Tail:
         self._looked_at = -math.inf
         self._turn = asyncio.Lock()
         self._waiting: set[asyncio.Event] = set()
-        #: of who holds it
+        #: of its holders
         self.users = 0
 
     def grew(self, number: int, *, ended: bool = False) -> None:

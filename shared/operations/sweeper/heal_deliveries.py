@@ -21,11 +21,11 @@ from shared.operations.webhooks.match_hooks import NOTED_EVERY
 from shared.operations.webhooks.send_deliveries import catch_up_of, flow_of, probe_of, send_calls, send_tries
 from shared.ports.hooks import Hooks, HookTenant, HookWrite, StoredHook
 
-#: of one hook and pass, the oldest; where there are so many, they flow
+#: maximum of one webhook and sweep, the oldest; with this many, deliveries are under way
 MAX_OVERDUE = 100
 #: after the instant at which it should have come
 _LATE = timedelta(minutes=1)
-#: since anybody noted it: several times as long as a process goes on without
+#: since it was last noted: several times the interval of a process
 _FORGOTTEN_AFTER = 6 * NOTED_EVERY
 #: tenants at the same time
 _AT_ONCE = 8
@@ -121,7 +121,7 @@ async def _look(context: Context, hooks: Hooks, stored: StoredHook, waiting: Seq
         return
     late = await _late_of(hooks, hook, waiting, now)
     if len(late) == MAX_OVERDUE:
-        # so many are let go at the receiver's pace; what the pass before began is void
+        # the rest is sent at the endpoint's rate; what the sweep before began is void
         hook = replace(hook, probe=hook.probe + 1)
         with contextlib.suppress(Conflict):
             await hooks.write(HookWrite(tenant=hook.tenant, before=stored, after=hook))

@@ -32,7 +32,7 @@ from shared.ports.sweeps import Share
 
 #: rows of one query
 _PAGE = 1000
-#: an incident may be entered so long before the transaction that opens it ends
+#: maximum time between an incident's entry and the end of the transaction that opens it
 _OPENING = timedelta(minutes=10)
 #: the hint at what was entered since then is on its way
 _YOUNG = timedelta(minutes=1)

@@ -33,7 +33,7 @@ RETRY_PURGE_AFTER = timedelta(hours=1)
 TERMINATE_AFTER = timedelta(days=1)
 #: one that does not end then either keeps its history: claim, archive and rows do not wait for it
 GIVE_UP_PURGE_AFTER = timedelta(days=2)
-#: a feed that cannot be written for so long does not keep rows whose time is over
+#: maximum time for which a feed that cannot be written keeps rows past their retention
 GIVE_UP_FEED_AFTER = timedelta(days=2)
 
 
@@ -115,7 +115,9 @@ async def _forget(context: Context, ended: EndedRow) -> None:
 
 
 def archive_name(record: Record) -> str:
-    """Returns `{tenant}/{yyyymm of creation}/{job id}.json`, the name of the bundle that `lucius audit verify` reads."""
+    """Returns `{tenant}/{yyyymm of creation}/{job id}.json`, the name of the bundle that `lucius audit verify`
+    reads.
+    """
     job = record.job
     return f"{encode_key(job.tenant)}/{job.created_at:%Y%m}/{job.job_id}.json"
 

@@ -11,7 +11,7 @@ from shared.operations.process import concurrency as bounded
 
 #: pieces of work, and tenants that are asked for work, at the same time
 AT_ONCE = 16
-#: pieces between two looks at the time; of one tenant so many where no other waits
+#: pieces between two reads of the clock; of one tenant this many if no other waits
 _ROUND = 256
 
 _Piece = TypeVar("_Piece")

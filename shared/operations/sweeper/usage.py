@@ -129,7 +129,7 @@ async def fold(
             await usage.write_folding(tenant, hour, Folding(jobs, after))
             return False
     if jobs and not again:
-        # before the fold: whoever dies in between has it looked at once too often
+        # before the rollup: after a crash in between it is checked once more than needed
         await usage.fold_again(tenant, hour)
     if jobs and not await _has_more(usage, tenant, hour, jobs):
         await usage.put_jobs(tenant, hour, jobs)

@@ -15,7 +15,7 @@ FARTHEST = timedelta(days=31)
 DEFAULT_SINCE = timedelta(days=1)
 #: LIST rows of hours that are not folded: past it the answer is partial
 MAX_ROWS = 5_000
-#: an hour without a fold after so long had no jobs
+#: an hour without a rollup after this time had no jobs
 _UNFOLDED = timedelta(hours=2)
 _PAGE = 1000
 

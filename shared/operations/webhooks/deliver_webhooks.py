@@ -36,7 +36,7 @@ from shared.ports.webhooks import FLOW, PROBE, TRY, DeliveryCall
 _CAUGHT_UP = 50
 #: deliveries that a flow lets go at once
 FLOW_ROWS = 20
-#: of so many that wait, the one with the fewest tries is the probe: one that always fails keeps no hook waiting
+#: of this many waiting deliveries the one with the fewest tries is the probe: one that always fails blocks no webhook
 _PROBE_AMONG = 20
 _LINES = {
     HookAct.DISABLED: "HOOK_DISABLED",

@@ -17,7 +17,8 @@ from shared.ports.feed import FeedEvent
 #: ids of hooks, each with the name of a callback, or "", of one event
 Targets = Sequence[tuple[str, str]]
 
-#: a tenant with callbacks is noted for the sweeper so often; what it has not noted for an hour it forgets
+#: minimum time between two notes of a tenant with callbacks for the sweeper; what it has not noted for an hour it
+#: forgets
 NOTED_EVERY = timedelta(minutes=10)
 
 

@@ -67,7 +67,7 @@ async def _give_up_all(context: Context, hooks: Hooks, tenant: str, hook_id: str
     """They are one entry of the hook's log and one event of the feed, however many they are."""
     if not await _has_old(hooks, tenant, hook_id, before):
         return
-    # who dies before the log is written leaves it to the sweeper
+    # after a crash before the log is written, the sweeper writes it
     await hooks.note(tenant, context.clock.now())
     while await _give_up(context, hooks, tenant, hook_id, before) == _GIVEN_UP:
         pass
@@ -95,7 +95,7 @@ async def _give_up(context: Context, hooks: Hooks, tenant: str, hook_id: str, be
             after = with_dead(after, row.delivery.number, EXPIRED)
         dead = [(row, given_up(after, row.delivery, EXPIRED, now).delivery) for row in old]
         try:
-            # not under HEAD, which those who write the feed need: only the log's entry is
+            # not under HEAD, which the writers of the feed need: only the log's entry is
             await hooks.write(HookWrite(tenant=tenant, before=stored, after=after, deliveries=dead))
         except Conflict:
             await context.wait_after_conflict(conflicts)

@@ -28,7 +28,7 @@ _LOG = logging.getLogger("functions_emulator.host")
 #: How often the SDK polls an idle connection; a frame wakes it at once all the same. It is given to each receiver: in
 #: 7.15 they do not take it from their client.
 _IDLE_POLL_S = 1.0
-#: A receiver that receives nothing for so long has to show the bus that its connection lives.
+#: After this time without a message a receiver must show the bus that its connection lives.
 _KEEP_ALIVE_S = 30.0
 _RECEIVE_WAIT_S = 60.0
 #: How long a batch waits for more after its first message, as the receivers of Azure.Messaging.ServiceBus do.

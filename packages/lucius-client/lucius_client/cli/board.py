@@ -190,7 +190,7 @@ def follow(
         while idle and len(asked) < _AT_ONCE:
             label = idle.popleft()
             asked.add(label)
-            # a thread that waits for the API keeps nobody from leaving
+            # a thread that waits for the API does not delay the exit
             threading.Thread(target=ask, args=(label,), daemon=True).start()
         if not asked:
             continue

@@ -88,7 +88,7 @@ def events(
         found: list[Json] = []
         feed = take(session.client, which, lambda event: found.append(event.plain()), since=first)
         session.show(EVENTS, found)
-        # what nobody saw comes again
+        # events that were not shown come again
         sys.stdout.flush()
         feed.store()
 

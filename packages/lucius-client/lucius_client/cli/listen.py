@@ -48,7 +48,7 @@ def listen(
     if secret is None:
         rendering.write(f"secret: {text}", stderr=True)
     which: Which = {"after": "latest", "tenant_id": tenant, "types": type_.split(",") if type_ else None}
-    # the receiver is named by whoever listens, and a proxy of the environment is not meant for it
+    # the user names the receiver, and a proxy of the environment is not meant for it
     with httpx.Client(timeout=_TRY_S, trust_env=False) as http:
         take(session.connect(WATCH_RETRIES), which, lambda event: _forward(http, url, key, event.plain()))
 

@@ -126,7 +126,7 @@ async def apply_reply(
         if isinstance(refused, Undecodable):
             raise  # an instance of the release that wrote the row may take the reply
         if isinstance(refused, DataLost) and source == "callback":
-            raise  # whoever calls back is told, and keeps its result
+            raise  # the service gets the error, and keeps its result
         # what the tables refuse is refused again at every delivery
         raise ReplyUnfit("LEDGER_REFUSED", str(refused)) from None
 
