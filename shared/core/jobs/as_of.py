@@ -128,8 +128,14 @@ def fold(record: Record, event: Event) -> Record:
     return Record(replace(record.job, **job_changes, **head), steps)
 
 
+#: most columns, which JSON has as they are
+_PLAIN = frozenset({str, int, float, bool})
+
+
 def to_json(row: Any) -> Any:
     """Converts a row, or a column of one, to JSON: instants in UTC as ISO text, states by their names."""
+    if row is None or type(row) in _PLAIN:
+        return row
     if isinstance(row, datetime):
         return row.astimezone(UTC).isoformat(timespec="microseconds")
     if isinstance(row, Event):

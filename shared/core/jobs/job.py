@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Any
+from typing import Any, TypeVar
 
 from shared.core.jobs.durable_names import group_instance_id
 from shared.core.jobs.states import FailureCause, JobStatus, StepStatus
@@ -264,6 +264,17 @@ class Job:
         return self.dependencies is not None and self.dependencies_settled_at is None
 
 
+_Row = TypeVar("_Row")
+
+
+def with_columns(row: _Row, **columns: Any) -> _Row:
+    """Returns a copy of a frozen row with other columns. `dataclasses.replace` takes thirty times as long."""
+    assert columns.keys() <= vars(row).keys(), columns.keys()
+    copy = object.__new__(type(row))
+    vars(copy).update(vars(row), **columns)
+    return copy
+
+
 @dataclass(frozen=True)
 class Record:
     """A job with its steps: read in one query, changed in one transaction (R1)."""
@@ -278,13 +289,13 @@ class Record:
 
     def with_step(self, changed: Step) -> Record:
         steps = tuple(changed if step.step_id == changed.step_id else step for step in self.steps)
-        return replace(self, steps=steps)
+        return with_columns(self, steps=steps)
 
     def with_job(self, **changes: Any) -> Record:
-        return replace(self, job=replace(self.job, **changes))
+        return with_columns(self, job=with_columns(self.job, **changes))
 
     def with_applied(self, row: str) -> Record:
-        return replace(self, applied=(*self.applied, row))
+        return with_columns(self, applied=(*self.applied, row))
 
     def cap_of(self, step: Step) -> datetime | None:
         """Returns the earlier of the step's and the job's total time limits. None: no limit."""
@@ -360,8 +371,12 @@ def changes(before: Record, after: Record) -> JsonValue:
 def _changed(before: Job | Step, after: Job | Step) -> dict[str, JsonValue]:
     if before is after:
         return {}
-    names = (each.name for each in fields(after) if each.name not in UNTOLD)
-    return {name: _plain(getattr(after, name)) for name in names if getattr(after, name) != getattr(before, name)}
+    old = vars(before)
+    return {
+        name: _plain(value)
+        for name, value in vars(after).items()
+        if value is not old[name] and value != old[name] and name not in UNTOLD
+    }
 
 
 def _plain(value: Any) -> JsonValue:

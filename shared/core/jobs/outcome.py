@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
 from shared.core.jobs.history import EventType, Provenance, append
-from shared.core.jobs.job import Event, Record, Step, changes
+from shared.core.jobs.job import Event, Record, Step, changes, with_columns
 
 
 class OutcomeKind(StrEnum):
@@ -62,7 +62,7 @@ def transitioned(
     earlier = before.step(step.step_id) if step else None
     record, event = append(
         before,
-        replace(after, applied=()),
+        with_columns(after, applied=()),
         type_,
         provenance,
         step=after.step(step.step_id) if step else None,

@@ -28,12 +28,11 @@ noticed.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from enum import StrEnum
 from typing import Any, NamedTuple
 
 from shared.core.jobs.history import Provenance
-from shared.core.jobs.job import Record, Step
+from shared.core.jobs.job import Record, Step, with_columns
 from shared.core.jobs.states import JobStatus, StepStatus
 
 
@@ -250,7 +249,7 @@ def move_step(record: Record, step: Step, trigger: StepTrigger, provenance: Prov
     completed_at = provenance.at if status.terminal else None
     if trigger is not StepTrigger.GATED and step.gated_since is not None:
         columns |= {"gated_since": None, "gated_until": None, "gated_by": None}
-    changed = replace(step, status=status, updated_at=provenance.at, completed_at=completed_at, **columns)
+    changed = with_columns(step, status=status, updated_at=provenance.at, completed_at=completed_at, **columns)
     return record.with_step(changed).with_applied(f"step:{step.step_id} {step.status} {trigger}")
 
 
