@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 
@@ -37,3 +38,8 @@ def build() -> df.DFApp:
 
 
 app = build()
+# Modules, settings and protocols live as long as the process: no collection visits them again. The default thresholds
+# (700, 10, 10) cost 8 % of the app's CPU; what a request leaves is a few hundred objects, most of them without cycles.
+gc.collect()
+gc.freeze()
+gc.set_threshold(20_000, 50, 50)
