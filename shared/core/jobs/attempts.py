@@ -58,7 +58,7 @@ def start(record: Record, step_id: str, lease_id: str, provenance: Provenance) -
             progress=None,
             result=None,
             input_ref=_input_ref(record, step),
-            workspace_ref=_workspace_ref(record, step, attempt_no),
+            workspace_ref=workspace_ref(record, step, attempt_no),
             output_ref=job.output_ref,
         )
         after = move_job(
@@ -391,8 +391,12 @@ def _input_ref(record: Record, step: Step) -> Ref:
     return made
 
 
-def _workspace_ref(record: Record, step: Step, attempt_no: int) -> Ref:
-    """`{workspace base}/{job id}/{step type}/{attempt}/`; the step id where a step type occurs twice (decision 5)."""
+def workspace_ref(record: Record, step: Step, attempt_no: int) -> Ref:
+    """`{workspace base}/{job id}/{step type}/{attempt}/`.
+
+    Where a step type occurs twice, `{step id}/` follows the step type (decision 5). In Azure a service may write below
+    its own step type only (`infra/bicep/modules/platform-service-roles.bicep`).
+    """
     twice = sum(other.step_type == step.step_type for other in record.steps) > 1
-    folder = step.step_id if twice else step.step_type
+    folder = f"{step.step_type}/{step.step_id}" if twice else step.step_type
     return {"uri": f"{record.job.workspace_base}/{record.job.job_id}/{folder}/{attempt_no}/"}

@@ -1,9 +1,11 @@
 import zlib
+from dataclasses import replace
 
 import pytest
 
+from shared.core.jobs.attempts import workspace_ref
 from shared.core.jobs.routing import decide_lane, lane_of
-from tests.jobs import envelope
+from tests.jobs import envelope, planned
 
 
 def test_default_mode_sticks_to_the_tenant() -> None:
@@ -30,3 +32,12 @@ def test_burst_needs_a_document() -> None:
 def test_lanes_cover_all_of_them() -> None:
     """A few hundred keys reach every lane."""
     assert {lane_of(f"tenant-{number}", 16) for number in range(400)} == set(range(16))
+
+
+def test_a_repeated_step_type_has_a_folder_for_each_step() -> None:
+    """Below the step type, where a service may write in Azure, two steps do not share a folder."""
+    record = planned()
+    ocr, embedding, sis = record.steps
+    twice = replace(record, steps=(ocr, replace(embedding, step_type="OCR"), sis))
+    paths = [workspace_ref(twice, step, 1)["uri"].partition("/job_1/")[2] for step in twice.steps]
+    assert paths == ["OCR/ocr/1/", "OCR/embedding/1/", "SIS/1/"]
