@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import os
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 from lucius_service.program import run
+from lucius_service.step import Step
 
 
 def names() -> list[str]:
@@ -15,12 +18,24 @@ def names() -> list[str]:
     return sorted(path.parent.name for path in Path(__file__).parent.glob("*/step.py"))
 
 
+def build(name: str, environ: Mapping[str, str]) -> Step:
+    """The step of a service. Each service imports only its own libraries, since they take time and memory."""
+    step: Step = importlib.import_module(f"platform_service.{name}.step").build(environ)
+    return step
+
+
 def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="platform_service", description="one platform service of this repository")
-    parser.add_argument("service", choices=names(), help="which step to serve")
-    name: str = parser.parse_args(argv).service
-    # each service imports only its own libraries, since they take time and memory
-    return run(name, lambda environ: importlib.import_module(f"platform_service.{name}.step").build(environ))
+    chosen = parser.add_mutually_exclusive_group(required=True)
+    chosen.add_argument("service", choices=names(), nargs="?", help="which step to serve")
+    chosen.add_argument("--load", action="store_true", help="load the models of each service, and end")
+    arguments = parser.parse_args(argv)
+    if arguments.load:
+        for each in names():
+            build(each, os.environ).prepare()
+        return 0
+    name: str = arguments.service
+    return run(name, lambda environ: build(name, environ))
 
 
 if __name__ == "__main__":
