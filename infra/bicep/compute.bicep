@@ -1,11 +1,11 @@
 metadata name = 'Compute'
-metadata description = 'What runs: the function app with its settings, its durable backend, and the identities of platform services.'
+metadata description = 'The function app with its settings, and its durable backend.'
 
 import { authType, tuningType } from 'modules/app-settings.bicep'
 import { scaleType } from 'modules/function-app.bicep'
 import { durableTaskDataContributor } from 'modules/roles.bicep'
-import { holderType, identityType, privateAccessType, tagsType } from 'modules/shapes.bicep'
-import { documentsType, ledgerType, runtimeType } from 'modules/storage.bicep'
+import { identityType, privateAccessType, tagsType } from 'modules/shapes.bicep'
+import { ledgerType, runtimeType } from 'modules/storage.bicep'
 
 @description('Required. Name of the environment, in the source of public events.')
 param environmentName string
@@ -89,9 +89,6 @@ param workspaceRetentionDays int
 @minLength(1)
 param referenceHosts string[]
 
-@description('Required. Name of the Service Bus namespace.')
-param serviceBusName string
-
 @description('Required. Host name of the Service Bus namespace.')
 param serviceBusNamespace string
 
@@ -119,30 +116,6 @@ param privateAccess privateAccessType?
 @description('Required. Resource id of the Log Analytics workspace for diagnostics.')
 param workspaceResourceId string
 
-@description('Required. Storage that platform services can access.')
-param documents documentsType
-
-@description('Required. Platform services that get an identity with the rights to their subscriptions.')
-param platformServices platformServiceType[]
-
-@description('Required. Identity that runs the smoke test.')
-param tester holderType
-
-@description('Required. Whether that identity can act as each platform service.')
-param testerRunsServices bool
-
-@export()
-@description('A platform service that gets an identity and rights.')
-@sealed()
-type platformServiceType = {
-  @description('Required. Its name in topology.json.')
-  name: string
-
-  @description('Optional. Object id of an existing identity, for example in another subscription. If absent, a new identity is created.')
-  principalId: string?
-}
-
-var topology = loadJsonContent('topology.json')
 var useScheduler = durableBackend == 'DurableTaskScheduler'
 
 module durableTask 'modules/durable-task.bicep' = if (useScheduler) {
@@ -214,52 +187,8 @@ module appSettings 'modules/app-settings.bicep' = {
   }
 }
 
-module services 'modules/platform-service.bicep' = [
-  for service in platformServices: {
-    name: 'platform-service-${service.name}'
-    params: {
-      serviceNames: [
-        service.name
-      ]
-      identityName: 'id-${service.name}-${suffix}'
-      location: location
-      tags: tags
-      principalId: service.?principalId ?? ''
-      serviceBusName: serviceBusName
-      documents: documents
-    }
-  }
-]
-
-module operatorServices 'modules/platform-service.bicep' = if (testerRunsServices) {
-  name: 'platform-services-of-the-operator'
-  params: {
-    serviceNames: map(topology.services, service => service.name)
-    identityName: 'none'
-    location: location
-    principalId: tester.principalId
-    principalType: tester.principalType
-    serviceBusName: serviceBusName
-    documents: documents
-  }
-}
-
 @description('Name of the function app.')
 output appName string = functionApp.outputs.name
 
 @description('URL of the API.')
 output url string = functionApp.outputs.url
-
-@description('Client ids of the identities that were created for platform services.')
-output serviceClientIds {
-  @description('Name of the service.')
-  service: string
-
-  @description('Client id of its identity. Empty: the service has its own identity.')
-  clientId: string
-}[] = [
-  for (service, index) in platformServices: {
-    service: service.name
-    clientId: services[index].outputs.identityClientId
-  }
-]

@@ -3,11 +3,12 @@ metadata description = 'A complete LUCIUS in a resource group of its own: privat
 
 targetScope = 'subscription'
 
-import { platformServiceType } from 'compute.bicep'
 import { thresholdsType } from 'modules/alerts.bicep'
 import { tenantModeType } from 'modules/app-configuration-keys.bicep'
 import { tenantsType, tuningType } from 'modules/app-settings.bicep'
 import { scaleType } from 'modules/function-app.bicep'
+import { ownNetworkType } from 'modules/shapes.bicep'
+import { platformServiceType } from 'services.bicep'
 
 // ---------------------------------------------------------------- where and under what names
 
@@ -61,6 +62,9 @@ param location string
 @maxLength(90)
 param resourceGroupName string = ''
 
+@description('Optional. Whether that resource group exists already: then the template does not create or tag it.')
+param existingResourceGroup bool = false
+
 @description('Optional. Tags of each resource, in addition to those of azd and cost reports.')
 param tags {
   @description('Optional. A tag.')
@@ -104,19 +108,17 @@ param tuning tuningType = {}
 @description('Optional. Public URL of the app. Empty: its default host name.')
 param publicUrl string = ''
 
-@description('Optional. Keys of callback tokens, `kid:base64key`, separated by commas. The first signs, all verify.')
-@secure()
-param callbackKeys string = ''
-
-@description('Optional. Enables callbacks and creates a key vault, as `callbackKeys` does. Set it to true in pipelines: a missing secret then stops the deployment instead of deleting the vault.')
+@description('Optional. Whether callbacks are enabled. Their keys are in a key vault, which this creates (docs/guides/secrets.md).')
 param enableCallbacks bool = false
 
-@description('Optional. Keys from which webhook secrets are derived, `kid:base64key`, separated by commas. New secrets use the first.')
-@secure()
-param webhookKeys string = ''
-
-@description('Optional. Enables webhooks and creates a key vault, as `webhookKeys` does.')
+@description('Optional. Whether webhooks are enabled. Their keys are in the same key vault.')
 param enableWebhooks bool = false
+
+@description('Optional. Whether there is a key vault even if neither is enabled.')
+param keyVault bool = false
+
+@description('Optional. Kinds of keys that the key vault has, `callback webhook`: hooks set it. The app gets the settings of these only.')
+param vaultKeys string = ''
 
 // ---------------------------------------------------------------- whose tokens are taken
 
@@ -213,7 +215,16 @@ param tenantModes tenantModeType[] = []
 @description('Optional. Platform services that get an identity with the rights to their subscriptions. Default: all of topology.json.')
 param platformServices platformServiceType[]?
 
-@description('Optional. Object id of the operator, who can write the protocols. Empty: the identity that runs this deployment.')
+@description('Optional. Whether container apps run the platform services of `containers.json` that have no identity of their own.')
+param containerApps bool = true
+
+@description('Optional. Tag of their images, which `infra/hooks/build_images.sh` builds. Empty: the images are not built yet, and there is no container app.')
+param serviceImageTag string = ''
+
+@description('Optional. Resource id of an existing registry for the images. Empty: a new one is created.')
+param registryResourceId string = ''
+
+@description('Optional. Object id of the operator, who can write the protocols and the keys of callbacks and webhooks. Empty: the identity that runs this deployment can write the protocols, and none the keys.')
 param operatorPrincipalId string = ''
 
 @description('Optional. Type of that identity.')
@@ -246,12 +257,21 @@ param networkIsolation bool = false
 @description('Optional. Address space of the virtual network, a /22 or larger.')
 param addressPrefix string = '10.40.0.0/22'
 
-@description('Optional. Retention of logs in days.')
+@description('Optional. An existing network, with network isolation. If absent, a new one is created.')
+param ownNetwork ownNetworkType?
+
+@description('Optional. Resource id of the resource group that has the private DNS zones of private endpoints. Empty: new zones are created. `none`: a policy of yours writes the records.')
+param privateDnsZones string = ''
+
+@description('Optional. Resource id of an existing Log Analytics workspace in the same region. Empty: a new one is created.')
+param workspaceResourceId string = ''
+
+@description('Optional. Retention of logs in days, in a new workspace.')
 @minValue(30)
 @maxValue(730)
 param logRetentionDays int = 30
 
-@description('Optional. Maximum log ingestion per day in GB. -1: no limit.')
+@description('Optional. Maximum log ingestion per day in GB, in a new workspace. -1: no limit.')
 @minValue(-1)
 param logDailyQuotaGb int = -1
 
@@ -286,23 +306,45 @@ var topology = loadJsonContent('topology.json')
 var allPlatformServices platformServiceType[] = platformServices ?? map(topology.services, service => {
   name: service.name
 })
-// not the defaults of the parameters: the linter takes a parameter whose default reads a secret for a secret
-var callbacks = enableCallbacks || !empty(callbackKeys)
-var webhooks = enableWebhooks || !empty(webhookKeys)
+var unknownServices = filter(
+  map(allPlatformServices, service => service.name),
+  name => !contains(map(topology.services, service => service.name), name)
+)
 var token = uniqueString(subscription().id, environmentName, location)
 var suffix = 'lucius-${environmentName}-${token}'
+var runsApps = containerApps && !empty(filter(allPlatformServices, service => empty(service.?principalId ?? '')))
 // What does not go together is refused before anything is made: every resource has these tags.
-var refusal = callbacks && empty(callbackKeys)
-  ? 'enableCallbacks is true and callbackKeys is empty: set LUCIUS_CALLBACK_KEYS (docs/guides/optional-features.md, Callbacks)'
-  : webhooks && empty(webhookKeys)
-      ? 'enableWebhooks is true and webhookKeys is empty: set LUCIUS_WEBHOOK_KEYS (docs/guides/optional-features.md, Webhooks)'
-      : (callbacks || webhooks) && networkIsolation && hosting == 'FlexConsumption'
-          ? 'Flex Consumption cannot read a key vault that is closed to the public: with networkIsolation take hosting = ElasticPremium, or switch callbacks and webhooks off'
-          : monthlyBudget > 0 && (empty(alertEmails) || empty(monthlyBudgetStart))
-              ? 'monthlyBudget needs alertEmails and monthlyBudgetStart: set LUCIUS_ALERT_EMAILS and LUCIUS_MONTHLY_BUDGET_START'
-              : ''
-var allTags = !empty(refusal)
-  ? fail(refusal)
+var refusals = filter(
+  [
+    {
+      if: (enableCallbacks || enableWebhooks) && networkIsolation && hosting == 'FlexConsumption'
+      text: 'Flex Consumption cannot read a key vault that is closed to the public: with networkIsolation take hosting = ElasticPremium, or switch callbacks and webhooks off'
+    }
+    {
+      if: monthlyBudget > 0 && (empty(alertEmails) || empty(monthlyBudgetStart))
+      text: 'monthlyBudget needs alertEmails and monthlyBudgetStart: set LUCIUS_ALERT_EMAILS and LUCIUS_MONTHLY_BUDGET_START'
+    }
+    {
+      if: !empty(unknownServices)
+      text: 'platformServices names ${join(unknownServices, ', ')}, which topology.json does not have: add it there, or leave it out'
+    }
+    {
+      if: ownNetwork != null && !networkIsolation
+      text: 'ownNetwork is used with networkIsolation = true only: set it, or leave the subnets out'
+    }
+    {
+      if: ownNetwork != null && runsApps && empty(ownNetwork.?containerSubnetResourceId ?? '')
+      text: 'ownNetwork has no containerSubnetResourceId: set LUCIUS_CONTAINER_SUBNET_ID, or containerApps = false if platform services run elsewhere'
+    }
+    {
+      if: existingResourceGroup && empty(resourceGroupName)
+      text: 'existingResourceGroup needs resourceGroupName: set LUCIUS_RESOURCE_GROUP'
+    }
+  ],
+  refusal => refusal.if
+)
+var allTags = !empty(refusals)
+  ? fail(refusals[0].text)
   : union(tags, {
       'azd-env-name': environmentName
       application: 'lucius'
@@ -328,14 +370,16 @@ var auth = {
   dashboardClientId: dashboardClientId
 }
 
-resource group 'Microsoft.Resources/resourceGroups@2025-04-01' = {
-  name: empty(resourceGroupName) ? 'rg-lucius-${environmentName}' : resourceGroupName
+var groupName = empty(resourceGroupName) ? 'rg-lucius-${environmentName}' : resourceGroupName
+
+resource group 'Microsoft.Resources/resourceGroups@2025-04-01' = if (!existingResourceGroup) {
+  name: groupName
   location: location
   tags: allTags
 }
 
 module platform 'platform.bicep' = {
-  scope: group
+  scope: resourceGroup(groupName)
   name: 'platform'
   params: {
     suffix: suffix
@@ -345,16 +389,23 @@ module platform 'platform.bicep' = {
     hosting: hosting
     networkIsolation: networkIsolation
     addressPrefix: addressPrefix
+    ownNetwork: ownNetwork
+    zoneResourceGroupId: privateDnsZones
+    existingWorkspaceResourceId: workspaceResourceId
     logRetentionDays: logRetentionDays
     logDailyQuotaGb: logDailyQuotaGb
-    withVault: callbacks || webhooks
-    callbackKeys: callbackKeys
-    webhookKeys: webhookKeys
+    withVault: keyVault || enableCallbacks || enableWebhooks
+    callbacks: enableCallbacks && contains(vaultKeys, 'callback')
+    webhooks: enableWebhooks && contains(vaultKeys, 'webhook')
+    keyOfficers: empty(operatorPrincipalId) ? [] : [operator]
   }
+  dependsOn: [
+    group
+  ]
 }
 
 module messaging 'messaging.bicep' = {
-  scope: group
+  scope: resourceGroup(groupName)
   name: 'messaging'
   params: {
     suffix: suffix
@@ -370,7 +421,7 @@ module messaging 'messaging.bicep' = {
 }
 
 module data 'data.bicep' = {
-  scope: group
+  scope: resourceGroup(groupName)
   name: 'data'
   params: {
     suffix: suffix
@@ -394,7 +445,7 @@ module data 'data.bicep' = {
 }
 
 module compute 'compute.bicep' = {
-  scope: group
+  scope: resourceGroup(groupName)
   name: 'compute'
   params: {
     environmentName: environmentName
@@ -408,7 +459,7 @@ module compute 'compute.bicep' = {
     schedulerCapacity: schedulerCapacity
     tuning: tuning
     publicUrl: publicUrl
-    webhooks: webhooks
+    webhooks: enableWebhooks
     auth: auth
     identity: platform.outputs.identity
     appPrincipalId: platform.outputs.appPrincipalId
@@ -418,7 +469,6 @@ module compute 'compute.bicep' = {
     workspaceUri: data.outputs.workspaceUri
     workspaceRetentionDays: workspaceRetentionDays
     referenceHosts: data.outputs.referenceHosts
-    serviceBusName: messaging.outputs.name
     serviceBusNamespace: messaging.outputs.fullyQualifiedNamespace
     eventsNamespace: eventsNamespace
     appConfigurationEndpoint: data.outputs.storeEndpoint
@@ -428,15 +478,35 @@ module compute 'compute.bicep' = {
     appSubnetResourceId: platform.outputs.appSubnetResourceId
     privateAccess: platform.outputs.?privateAccess
     workspaceResourceId: platform.outputs.workspaceResourceId
-    documents: data.outputs.documents
+  }
+}
+
+module services 'services.bicep' = {
+  scope: resourceGroup(groupName)
+  name: 'services'
+  params: {
+    suffix: suffix
+    token: token
+    location: location
+    tags: allTags
     platformServices: allPlatformServices
+    containerApps: containerApps
+    imageTag: serviceImageTag
+    registryResourceId: registryResourceId
+    containerSubnetResourceId: platform.outputs.containerSubnetResourceId
+    zoneRedundant: scale.?zoneRedundant ?? false
+    serviceBusName: messaging.outputs.name
+    serviceBusNamespace: messaging.outputs.fullyQualifiedNamespace
+    documents: data.outputs.documents
+    documentsEndpoint: data.outputs.documentsEndpoint
+    workspaceResourceId: platform.outputs.workspaceResourceId
     tester: tester
     testerRunsServices: operatorRunsServices
   }
 }
 
 module observability 'observability.bicep' = {
-  scope: group
+  scope: resourceGroup(groupName)
   name: 'observability'
   params: {
     environmentName: environmentName
@@ -449,7 +519,7 @@ module observability 'observability.bicep' = {
     actionGroupIds: actionGroupIds
     monthlyBudget: monthlyBudget
     monthlyBudgetStart: monthlyBudgetStart
-    workspaceName: platform.outputs.workspaceName
+    ownsWorkspace: empty(workspaceResourceId)
     workspaceResourceId: platform.outputs.workspaceResourceId
     serviceBusResourceId: messaging.outputs.resourceId
     ledgerResourceId: data.outputs.ledgerResourceId
@@ -458,7 +528,7 @@ module observability 'observability.bicep' = {
 
 // Last, since the operator's right to write keys takes minutes to be known everywhere.
 module protocols 'modules/app-configuration-keys.bicep' = if (appConfiguration && seedProtocols && !networkIsolation) {
-  scope: group
+  scope: resourceGroup(groupName)
   name: 'protocols'
   params: {
     storeName: data.outputs.storeName
@@ -472,7 +542,7 @@ module protocols 'modules/app-configuration-keys.bicep' = if (appConfiguration &
 }
 
 @description('Name of the resource group.')
-output AZURE_RESOURCE_GROUP string = group.name
+output AZURE_RESOURCE_GROUP string = groupName
 
 @description('Name of the function app.')
 output LUCIUS_FUNCTION_APP string = compute.outputs.appName
@@ -492,7 +562,13 @@ output LUCIUS_DOCUMENTS_ENDPOINT string = data.outputs.documentsEndpoint
 @description('Name of the App Configuration store; empty: none.')
 output LUCIUS_APPCONFIG_NAME string = data.outputs.storeName
 
-@description('Resource id of the subnet for self-hosted runners and platform services; empty: no isolation.')
+@description('Name of the key vault; empty: none.')
+output LUCIUS_KEY_VAULT string = platform.outputs.vaultName
+
+@description('Name of the ledger\'s storage account.')
+output LUCIUS_LEDGER_ACCOUNT string = last(split(data.outputs.ledgerResourceId, '/'))
+
+@description('Resource id of the subnet for self-hosted runners; empty: no isolation.')
 output LUCIUS_SERVICE_SUBNET string = platform.outputs.serviceSubnetResourceId
 
 @description('Client ids of the identities that were created for platform services.')
@@ -502,4 +578,7 @@ output LUCIUS_SERVICE_CLIENT_IDS {
 
   @description('Client id of its identity, for AZURE_CLIENT_ID. Empty: the service has its own identity.')
   clientId: string
-}[] = compute.outputs.serviceClientIds
+}[] = services.outputs.clientIds
+
+@description('Name of the registry of the platform services\' images; empty: none.')
+output LUCIUS_REGISTRY string = last(split(services.outputs.registryResourceId, '/'))

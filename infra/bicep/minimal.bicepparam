@@ -5,20 +5,31 @@ using 'main.bicep'
 
 param environmentName = readEnvironmentVariable('AZURE_ENV_NAME', 'minimal')
 param location = readEnvironmentVariable('AZURE_LOCATION', 'westeurope')
+// an existing resource group, which stays with `azd down` (docs/guides/own-resources.md)
+var ownGroup = readEnvironmentVariable('LUCIUS_RESOURCE_GROUP', '')
+param resourceGroupName = ownGroup
+param existingResourceGroup = !empty(ownGroup)
+param workspaceResourceId = readEnvironmentVariable('LUCIUS_WORKSPACE_ID', '')
 // azd reads this file before its hooks have made the app registration; no token has this audience
 param authAudience = readEnvironmentVariable('LUCIUS_AUTH_AUDIENCE', 'not-registered-yet')
 param dashboardClientId = readEnvironmentVariable('LUCIUS_DASHBOARD_CLIENT_ID', '')
 param authTenants = json(readEnvironmentVariable('LUCIUS_AUTH_TENANTS', '{}'))
-param callbackKeys = readEnvironmentVariable('LUCIUS_CALLBACK_KEYS', '')
 param enableCallbacks = readEnvironmentVariable('LUCIUS_CALLBACKS', '') == 'true'
-param webhookKeys = readEnvironmentVariable('LUCIUS_WEBHOOK_KEYS', '')
 param enableWebhooks = readEnvironmentVariable('LUCIUS_WEBHOOKS', '') == 'true'
+param keyVault = readEnvironmentVariable('LUCIUS_VAULT', '') == 'true'
+param vaultKeys = readEnvironmentVariable('LUCIUS_KEYS', '')
 
 param operatorPrincipalId = readEnvironmentVariable('AZURE_PRINCIPAL_ID', '')
 param operatorPrincipalType = readEnvironmentVariable('AZURE_PRINCIPAL_TYPE', 'User')
 param smokePrincipalId = readEnvironmentVariable('LUCIUS_SMOKE_PRINCIPAL_ID', '')
 param operatorRunsServices = true
-param platformServices = []
+// `all`: each of topology.json; `none`; or names of it, separated by commas
+var services = readEnvironmentVariable('LUCIUS_PLATFORM_SERVICES', 'none')
+param platformServices = services == 'all'
+  ? null
+  : map(filter(split(services, ','), name => !contains(['', 'none'], name)), name => { name: name })
+param registryResourceId = readEnvironmentVariable('LUCIUS_REGISTRY_ID', '')
+param serviceImageTag = readEnvironmentVariable('LUCIUS_SERVICE_TAG', '')
 
 param durableBackend = readEnvironmentVariable('LUCIUS_DURABLE_BACKEND', 'AzureStorage')
 param appConfiguration = false

@@ -37,8 +37,8 @@ param monthlyBudget int
 @description('Required. First day of the month in which the budget is created, for example 2026-11-01. Azure refuses to change it.')
 param monthlyBudgetStart string
 
-@description('Required. Name of the Log Analytics workspace.')
-param workspaceName string
+@description('Required. Whether the workspace is of this template.')
+param ownsWorkspace bool
 
 @description('Required. Resource id of the Log Analytics workspace.')
 param workspaceResourceId string
@@ -68,7 +68,8 @@ module alertRules 'modules/alerts.bicep' = if (alerts) {
 module insights 'modules/insights.bicep' = {
   name: 'insights'
   params: {
-    workspaceName: workspaceName
+    workspaceResourceId: workspaceResourceId
+    savesQueries: ownsWorkspace
     location: location
     tags: tags
     displayName: 'LUCIUS ${environmentName}'

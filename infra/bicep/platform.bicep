@@ -1,8 +1,8 @@
 metadata name = 'Platform'
 metadata description = 'What all else stands on: the identity of the app, logs and telemetry, the network, and the key vault.'
 
-import { keyVaultSecretsUser, monitoringMetricsPublisher } from 'modules/roles.bicep'
-import { identityType, privateAccessType, tagsType } from 'modules/shapes.bicep'
+import { keyVaultSecretsOfficer, keyVaultSecretsUser, monitoringMetricsPublisher } from 'modules/roles.bicep'
+import { holderType, identityType, ownNetworkType, privateAccessType, tagsType } from 'modules/shapes.bicep'
 
 @description('Required. Suffix of the resource names.')
 @minLength(22)
@@ -33,6 +33,15 @@ param networkIsolation bool
 @description('Required. Address space of the virtual network, a /22 or larger.')
 param addressPrefix string
 
+@description('Optional. An existing network. If absent, a new one is created with isolation.')
+param ownNetwork ownNetworkType?
+
+@description('Required. Resource id of the resource group that has the private DNS zones. Empty: new zones are created. `none`: a policy writes the records.')
+param zoneResourceGroupId string
+
+@description('Required. Resource id of an existing Log Analytics workspace. Empty: a new one is created.')
+param existingWorkspaceResourceId string
+
 @description('Required. Retention of logs in days.')
 @minValue(30)
 @maxValue(730)
@@ -45,13 +54,23 @@ param logDailyQuotaGb int
 @description('Required. Whether there is a key vault.')
 param withVault bool
 
-@description('Required. Keys of callback tokens, `kid:base64key`, separated by commas. The first signs, all verify.')
-@secure()
-param callbackKeys string
+@description('Required. Whether callbacks are enabled and their keys are in the vault.')
+param callbacks bool
 
-@description('Required. Keys from which webhook secrets are derived, `kid:base64key`, separated by commas. New secrets use the first.')
-@secure()
-param webhookKeys string
+@description('Required. Whether webhooks are enabled and their keys are in the vault.')
+param webhooks bool
+
+@description('Required. Identities that can write the keys of callbacks and webhooks.')
+param keyOfficers holderType[]
+
+var telemetryIsPrivate = networkIsolation && empty(existingWorkspaceResourceId)
+var endpointSubnetResourceId = ownNetwork.?endpointSubnetResourceId ?? network.?outputs.endpointSubnetResourceId ?? ''
+var privateAccess = networkIsolation
+  ? {
+      subnetResourceId: endpointSubnetResourceId
+      zones: privateDns!.outputs.zones
+    }
+  : null
 
 module identity 'modules/identity.bicep' = {
   name: 'identity'
@@ -65,13 +84,14 @@ module identity 'modules/identity.bicep' = {
 module monitoring 'modules/monitoring.bicep' = {
   name: 'monitoring'
   params: {
+    existingWorkspaceResourceId: existingWorkspaceResourceId
     workspaceName: 'log-${suffix}'
     componentName: 'appi-${suffix}'
     location: location
     tags: tags
     retentionDays: logRetentionDays
     dailyQuotaGb: logDailyQuotaGb
-    isolated: networkIsolation
+    isolated: telemetryIsPrivate
     roleAssignments: [
       {
         principalId: identity.outputs.principalId
@@ -81,7 +101,7 @@ module monitoring 'modules/monitoring.bicep' = {
   }
 }
 
-module network 'modules/network.bicep' = if (networkIsolation) {
+module network 'modules/network.bicep' = if (networkIsolation && ownNetwork == null) {
   name: 'network'
   params: {
     name: 'vnet-${suffix}'
@@ -93,7 +113,17 @@ module network 'modules/network.bicep' = if (networkIsolation) {
   }
 }
 
-module monitoringPrivateLink 'modules/monitoring-private-link.bicep' = if (networkIsolation) {
+module privateDns 'modules/private-dns.bicep' = if (networkIsolation) {
+  name: 'private-dns'
+  params: {
+    virtualNetworkResourceId: split(endpointSubnetResourceId, '/subnets/')[0]
+    tags: tags
+    zoneResourceGroupId: zoneResourceGroupId
+  }
+}
+
+// A company's workspace is in a private link scope of the company: a network resolves one scope only.
+module monitoringPrivateLink 'modules/monitoring-private-link.bicep' = if (telemetryIsPrivate) {
   name: 'monitoring-private-link'
   params: {
     name: 'ampls-${suffix}'
@@ -101,8 +131,8 @@ module monitoringPrivateLink 'modules/monitoring-private-link.bicep' = if (netwo
     tags: tags
     workspaceResourceId: monitoring.outputs.workspaceResourceId
     componentResourceId: monitoring.outputs.componentResourceId
-    subnetResourceId: network!.outputs.privateAccess.subnetResourceId
-    zoneResourceIds: network!.outputs.monitorZoneResourceIds
+    subnetResourceId: endpointSubnetResourceId
+    zoneResourceIds: privateDns!.outputs.monitorZoneResourceIds
   }
 }
 
@@ -112,16 +142,17 @@ module vault 'modules/key-vault.bicep' = if (withVault) {
     name: 'kv-lucius-${token}'
     location: location
     tags: tags
-    callbackKeys: callbackKeys
-    webhookKeys: webhookKeys
-    privateAccess: network.?outputs.privateAccess
+    privateAccess: privateAccess
     workspaceResourceId: monitoring.outputs.workspaceResourceId
-    roleAssignments: [
-      {
-        principalId: identity.outputs.principalId
-        role: keyVaultSecretsUser
-      }
-    ]
+    roleAssignments: concat(
+      [
+        {
+          principalId: identity.outputs.principalId
+          role: keyVaultSecretsUser
+        }
+      ],
+      map(keyOfficers, officer => union(officer, { role: keyVaultSecretsOfficer }))
+    )
   }
 }
 
@@ -137,23 +168,33 @@ output appPrincipalId string = identity.outputs.principalId
 @description('Resource id of the Log Analytics workspace.')
 output workspaceResourceId string = monitoring.outputs.workspaceResourceId
 
-@description('Name of the Log Analytics workspace.')
-output workspaceName string = monitoring.outputs.workspaceName
-
 @description('Connection string of Application Insights.')
 output applicationInsightsConnectionString string = monitoring.outputs.connectionString
 
 @description('Settings of private endpoints. Null: no network isolation.')
-output privateAccess privateAccessType? = network.?outputs.privateAccess
+output privateAccess privateAccessType? = privateAccess
 
 @description('Resource id of the app\'s subnet; empty: no isolation.')
-output appSubnetResourceId string = network.?outputs.appSubnetResourceId ?? ''
+output appSubnetResourceId string = networkIsolation
+  ? ownNetwork.?appSubnetResourceId ?? network!.outputs.appSubnetResourceId
+  : ''
 
 @description('Resource id of the subnet for other resources; empty: no isolation.')
 output serviceSubnetResourceId string = network.?outputs.serviceSubnetResourceId ?? ''
 
+@description('Resource id of the subnet of container apps; empty: no isolation.')
+output containerSubnetResourceId string = networkIsolation
+  ? ownNetwork.?containerSubnetResourceId ?? network.?outputs.containerSubnetResourceId ?? ''
+  : ''
+
+@description('Name of the key vault; empty: none.')
+output vaultName string = vault.?outputs.name ?? ''
+
+// the addresses of the secrets, not their values: without a version, the app reads a new one within a day or at a restart
 @description('URI of the secret with callback keys; empty: none.')
-output callbackKeysUri string = vault.?outputs.callbackKeysUri ?? ''
+#disable-next-line outputs-should-not-contain-secrets
+output callbackKeysUri string = callbacks ? '${vault!.outputs.uri}secrets/lucius-callback-keys' : ''
 
 @description('URI of the secret with webhook keys; empty: none.')
-output webhookKeysUri string = vault.?outputs.webhookKeysUri ?? ''
+#disable-next-line outputs-should-not-contain-secrets
+output webhookKeysUri string = webhooks ? '${vault!.outputs.uri}secrets/lucius-webhook-keys' : ''

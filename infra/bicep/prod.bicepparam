@@ -4,21 +4,43 @@ using 'main.bicep'
 
 param environmentName = readEnvironmentVariable('AZURE_ENV_NAME', 'prod')
 param location = readEnvironmentVariable('AZURE_LOCATION', 'westeurope')
+// an existing resource group, which stays with `azd down` (docs/guides/own-resources.md)
+var ownGroup = readEnvironmentVariable('LUCIUS_RESOURCE_GROUP', '')
+param resourceGroupName = ownGroup
+param existingResourceGroup = !empty(ownGroup)
+param workspaceResourceId = readEnvironmentVariable('LUCIUS_WORKSPACE_ID', '')
 // azd reads this file before its hooks have made the app registration; no token has this audience
 param authAudience = readEnvironmentVariable('LUCIUS_AUTH_AUDIENCE', 'not-registered-yet')
 param dashboardClientId = readEnvironmentVariable('LUCIUS_DASHBOARD_CLIENT_ID', '')
 param authTenants = json(readEnvironmentVariable('LUCIUS_AUTH_TENANTS', '{}'))
-param callbackKeys = readEnvironmentVariable('LUCIUS_CALLBACK_KEYS', '')
 param enableCallbacks = readEnvironmentVariable('LUCIUS_CALLBACKS', '') == 'true'
-param webhookKeys = readEnvironmentVariable('LUCIUS_WEBHOOK_KEYS', '')
 param enableWebhooks = readEnvironmentVariable('LUCIUS_WEBHOOKS', '') == 'true'
+param keyVault = readEnvironmentVariable('LUCIUS_VAULT', '') == 'true'
+param vaultKeys = readEnvironmentVariable('LUCIUS_KEYS', '')
 
 param operatorPrincipalId = readEnvironmentVariable('AZURE_PRINCIPAL_ID', '')
 param operatorPrincipalType = readEnvironmentVariable('AZURE_PRINCIPAL_TYPE', 'ServicePrincipal')
 param smokePrincipalId = readEnvironmentVariable('LUCIUS_SMOKE_PRINCIPAL_ID', '')
 param operatorRunsServices = false
+// `all`: each of topology.json; `none`; or names of it, separated by commas
+var services = readEnvironmentVariable('LUCIUS_PLATFORM_SERVICES', 'all')
+param platformServices = services == 'all'
+  ? null
+  : map(filter(split(services, ','), name => !contains(['', 'none'], name)), name => { name: name })
+param registryResourceId = readEnvironmentVariable('LUCIUS_REGISTRY_ID', '')
+param serviceImageTag = readEnvironmentVariable('LUCIUS_SERVICE_TAG', '')
 
 param networkIsolation = true
+// existing subnets and private DNS zones; without them the template makes a network
+var appSubnet = readEnvironmentVariable('LUCIUS_APP_SUBNET_ID', '')
+param ownNetwork = empty(appSubnet)
+  ? null
+  : {
+      appSubnetResourceId: appSubnet
+      endpointSubnetResourceId: readEnvironmentVariable('LUCIUS_ENDPOINT_SUBNET_ID', '')
+      containerSubnetResourceId: readEnvironmentVariable('LUCIUS_CONTAINER_SUBNET_ID', '')
+    }
+param privateDnsZones = readEnvironmentVariable('LUCIUS_PRIVATE_DNS_ZONES', '')
 param serviceBusSku = 'Premium'
 param serviceBusCapacity = 1
 // The app may send and receive. Owner of the namespace (true), it could delete topics and read every directive; in return, a lane

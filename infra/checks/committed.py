@@ -58,7 +58,8 @@ def _files(root: Path, snapshots: list[Snapshot]) -> dict[Path, str]:
 
 def _short(resource: Resource) -> dict[str, Any]:
     if resource.type == "Microsoft.Authorization/roleAssignments":
-        return {"type": resource.type, **roles.right(resource)._asdict()}
+        right = {name: value for name, value in roles.right(resource)._asdict().items() if value}
+        return {"type": resource.type, **right}
     content = {name: value for name, value in resource.content.items() if name not in ("id", "name", "tags", "type")}
     if resource.type == "Microsoft.Web/sites/config":
         content["properties"] = settings(content["properties"])

@@ -28,6 +28,8 @@ _ENVIRONMENT = {
     "LUCIUS_SMOKE_PRINCIPAL_ID": "smoke",
     "LUCIUS_AUTH_AUDIENCE": "audience",
     "LUCIUS_ALERT_EMAILS": "operators@example.com",
+    "LUCIUS_SERVICE_TAG": "1",
+    "LUCIUS_VAULT": "true",
     "LUCIUS_MONTHLY_BUDGET": "100",
     "LUCIUS_MONTHLY_BUDGET_START": "2026-11-01",
     # without the stages of .NET's compiler a run takes half of the CPU

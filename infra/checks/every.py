@@ -7,6 +7,7 @@ from pathlib import Path
 from infra.checks import (
     alerts,
     app_settings,
+    container_apps,
     hardening,
     package_files,
     private_links,
@@ -49,6 +50,7 @@ def check_snapshot(root: Path, snapshot: Snapshot) -> list[Finding]:
         *refusals.check(snapshot),
         *roles.check(root, snapshot),
         *topics.check(root, snapshot),
+        *container_apps.check(root, snapshot),
         *app_settings.check(snapshot),
         *alerts.check(snapshot),
         *seeds.check_snapshot(root, snapshot),

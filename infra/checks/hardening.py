@@ -15,6 +15,11 @@ _PYTHON = ".".join(map(str, DEPLOYED))
 #: by type: values of properties
 _VALUES: Mapping[str, Mapping[str, str | bool]] = {
     "Microsoft.AppConfiguration/configurationStores": {"properties.disableLocalAuth": True},
+    "Microsoft.App/managedEnvironments": {"properties.publicNetworkAccess": "Disabled"},
+    "Microsoft.ContainerRegistry/registries": {
+        "properties.adminUserEnabled": False,
+        "properties.anonymousPullEnabled": False,
+    },
     "Microsoft.Insights/actionGroups": {"location": "global"},
     "Microsoft.Insights/components": {"properties.DisableLocalAuth": True},
     "Microsoft.Insights/metricAlerts": {"location": "global"},

@@ -14,12 +14,14 @@ from infra.checks.topics import LANES
 
 #: those that LUCIUS assigns; https://learn.microsoft.com/azure/role-based-access-control/built-in-roles
 BUILT_IN = {
+    "AcrPull": "7f951dda-4ed3-4680-a7ca-43fe172d538d",
     "App Configuration Data Owner": "5ae67dd6-50cb-40e7-96ff-dc2bfa4b606b",
     "App Configuration Data Reader": "516239f1-63e1-4d78-a4de-a74fb236a071",
     "Azure Service Bus Data Owner": "090c5cfd-751d-490a-894a-3ce6f1109419",
     "Azure Service Bus Data Receiver": "4f6d3b9b-027b-4f4c-9142-0e5a2a2247e0",
     "Azure Service Bus Data Sender": "69a216fc-b8fb-44d8-bc22-1f3c2cd27a39",
     "Durable Task Data Contributor": "0ad04412-c4d5-4796-b79c-f76d14c8d402",
+    "Key Vault Secrets Officer": "b86a8fe4-44ce-4948-aee5-eccb2c155cd7",
     "Key Vault Secrets User": "4633458b-17de-408a-b874-0445c86b69e6",
     "Monitoring Metrics Publisher": "3913510d-42f4-4e42-8a64-420c390055eb",
     "Storage Blob Data Contributor": "ba92f5b4-2d11-453d-a403-e96b0029c9fe",
@@ -34,11 +36,17 @@ MOST_ASSIGNMENTS = 400
 
 
 class Right(NamedTuple):
-    """`who`: `app`, `operator`, `smoke`, or a platform service. `where`: names, without the parts of an environment."""
+    """A role of an identity on a resource.
+
+    `who`: `app`, `operator`, `smoke`, `containers` (Container Apps itself), or a platform service. `where`: names,
+    without the parts of an environment. `only`: of a condition, the actions on blobs that it restricts, and the paths
+    that it allows.
+    """
 
     who: str
     role: str
     where: str
+    only: str = ""
 
 
 #: rights of every deployment
@@ -50,6 +58,7 @@ _ALWAYS = (
     Right("app", "Azure Service Bus Data Receiver", "sbns"),
     Right("app", "Azure Service Bus Data Sender", "sbns"),
     Right("app", "Key Vault Secrets User", "kv"),
+    Right("operator", "Key Vault Secrets Officer", "kv"),
     Right("app", "Monitoring Metrics Publisher", "appi"),
     Right("smoke", "Storage Blob Data Contributor", "stdoc/smoke"),
 )
@@ -60,17 +69,23 @@ _STORE = (
 _SCHEDULER = (Right("app", "Durable Task Data Contributor", "dts/lucius"),)
 #: the AzureStorage backend has queues
 _NO_SCHEDULER = (Right("app", "Storage Queue Data Contributor", "strun"),)
-#: of each platform service; `{service}` is its subscription, and `*` each lane
-_SERVICE = (
-    Right("{who}", "Azure Service Bus Data Receiver", "sbns/global-bus-p*/{service}"),
+#: of Container Apps: it pulls images, and Service Bus shows the number of messages to owners only
+_CONTAINERS = (
+    Right("containers", "AcrPull", "crlucius"),
+    Right("containers", "Azure Service Bus Data Owner", "sbns/global-bus-p*"),
+)
+#: of who acts as platform services; `*` is each lane
+_SERVICES = (
     Right("{who}", "Azure Service Bus Data Sender", "sbns/global-bus-replies-p*"),
     Right("{who}", "Storage Blob Data Reader", "stdoc/documents"),
     Right("{who}", "Storage Blob Data Reader", "stdoc/smoke"),
-    Right("{who}", "Storage Blob Data Contributor", "stdoc/results"),
-    Right("{who}", "Storage Blob Data Contributor", "stdoc/workspace"),
+    Right("{who}", "Storage Blob Data Contributor", "stdoc/results", "delete, move: nowhere"),
+    Right("{who}", "Storage Blob Data Contributor", "stdoc/workspace", "add, delete, move, write: {folders}"),
 )
+#: and of each of these services
+_SERVICE = Right("{who}", "Azure Service Bus Data Receiver", "sbns/global-bus-p*/{service}")
 #: parameter files with operatorRunsServices: there the smoke test acts as every service, and uploads documents
-_RUNS_SERVICES = ("dev", "minimal")
+_RUNS_SERVICES = ("minimal",)
 #: parameter files whose services have identities
 _HAS_SERVICES = ("dev", "prod")
 
@@ -78,16 +93,19 @@ _HAS_SERVICES = ("dev", "prod")
 def rights(root: Path, snapshot: Snapshot) -> set[Right]:
     """Returns the rights that a deployment must have, and no others."""
     topology = json.loads((root / "infra" / "bicep" / "topology.json").read_text(encoding="utf-8"))
-    services = [each["name"] for each in topology["services"]]
+    types = {each["name"]: each["stepType"] for each in topology["services"]}
     found = {*_ALWAYS}
     found |= {*(_STORE if snapshot.of("Microsoft.AppConfiguration/configurationStores") else ())}
     found |= {*(_SCHEDULER if snapshot.of("Microsoft.DurableTask/schedulers") else _NO_SCHEDULER)}
-    holders = [(each, each) for each in services] if snapshot.file.stem in _HAS_SERVICES else []
+    found |= {*(_CONTAINERS if snapshot.of("Microsoft.App/containerApps") else ())}
+    holders = {each: [each] for each in types} if snapshot.file.stem in _HAS_SERVICES else {}
     if snapshot.file.stem in _RUNS_SERVICES:
         found.add(Right("smoke", "Storage Blob Data Contributor", "stdoc/documents"))
-        holders += [("smoke", each) for each in services]
-    for who, service in holders:
-        found |= {Right(*(part.format(who=who, service=service) for part in right)) for right in _SERVICE}
+        holders["smoke"] = list(types)
+    for who, services in holders.items():
+        folders = " or ".join(f"*/{types[each]}/*" for each in services)
+        found |= {Right(*(part.format(who=who, folders=folders) for part in right)) for right in _SERVICES}
+        found |= {Right(*(part.format(who=who, service=each) for part in _SERVICE)) for each in services}
     return found
 
 
@@ -118,7 +136,7 @@ def check(root: Path, snapshot: Snapshot) -> list[Finding]:
 
 
 def _sentence(right: Right) -> str:
-    return f"{right.who} as {right.role} at {right.where}"
+    return f"{right.who} as {right.role} at {right.where}" + (f" ({right.only})" if right.only else "")
 
 
 def right(assignment: Resource) -> Right:
@@ -129,6 +147,17 @@ def right(assignment: Resource) -> Right:
     guid = (re.findall(r"[0-9a-f-]{36}", role) or [role])[-1]
     # TYPE/NAME/TYPE/NAME...: names only, without environment and token
     first, *others = short(assignment.scope).split("/")[2::2] or ["resource group"]
-    first = re.sub(r"-lucius-.*|(?<=^st[a-z]{3})\w{13}$", "", first)
+    first = re.sub(r"-lucius-.*|(?<=^st[a-z]{3})\w{13}$|(?<=^crlucius)\w{13}$", "", first)
     where = "/".join([first, *(each for each in others if each != "default")])
-    return Right(who, _NAMES.get(guid, guid), where)
+    return Right(who, _NAMES.get(guid, guid), where, _condition(assignment.get("properties.condition") or ""))
+
+
+def _condition(text: str) -> str:
+    """The short form of a condition of this template; another one as it is."""
+    actions, _, paths = text.strip("()").partition(") OR (")
+    named = sorted(re.findall(r"!\(ActionMatches\{'Microsoft\.Storage/\S+/blobs/(\w+)(?:/action)?'\}", actions))
+    allowed = re.findall(r"blobs:path\] StringLike '([^']+)'", paths)
+    parts = len(text.replace(" OR ", " AND ").split(" AND ")) if text else 0
+    if parts != len(named) + len(allowed):
+        return text
+    return f"{', '.join(named)}: {' or '.join(allowed) or 'nowhere'}" if text else ""

@@ -1,24 +1,39 @@
 #!/bin/sh
-# Stops where a vault holds keys of callbacks or webhooks that are not given: they would end without a word, and a
-# deployment stack would delete the vault, whose name then stays taken for 90 days: check_keys.sh SUBSCRIPTION ENVIRONMENT
+# Prints the kinds of keys that the key vault has: `callback`, `webhook`. check_keys.sh SUBSCRIPTION ENVIRONMENT [make]
+# Stops if it has keys of what LUCIUS_CALLBACKS or LUCIUS_WEBHOOKS does not enable: callbacks or webhooks would end without a word,
+# and a deployment stack would delete the vault, whose name then stays taken for 90 days. With make, keys that are enabled and
+# missing are made. It asks Resource Manager, which shows names only and reaches a vault that is closed to the public.
 set -eu
+vault=$(az resource list --subscription "$1" --resource-type Microsoft.KeyVault/vaults --output tsv \
+  --query "[?tags.application=='lucius' && tags.environment=='$2'].id | [0]")
+[ -n "$vault" ] || exit 0
+secrets=https://management.azure.com$vault/secrets version=api-version=2025-05-01
+known=$(az rest --method GET --url "$secrets?$version" --query "value[].name" --output tsv)
+umask 077
+file=$(mktemp)
+trap 'rm -f "$file"' EXIT
 
-# given SETTING VAULT
-given() {
-  eval "value=\${$1:-}"
-  [ -n "$value" ] || {
-    echo "check_keys: $1 is not set, but $2 holds it: set it again, or end what it is for:" \
-      "az keyvault delete --subscription $subscription --name $2" >&2
-    exit 1
-  }
+# kind SETTING KIND
+kind() {
+  eval "enabled=\${$1:-false}"
+  case $known in
+    *lucius-$2-keys*)
+      [ "$enabled" = true ] || {
+        echo "check_keys: ${vault##*/} has keys of $2s, but $1 is not true: set it, or end $2s:" \
+          "az keyvault secret delete --vault-name ${vault##*/} --name lucius-$2-keys" >&2
+        exit 1
+      }
+      ;;
+    *)
+      [ "$enabled" = true ] && [ "$make" = make ] || return 0
+      # in a file, since the arguments of a command can be seen by others
+      printf '{"properties": {"value": "k%s:%s", "contentType": "kid:base64key, with commas between"}}' \
+        "$(date +%s)" "$(openssl rand -base64 32)" >"$file"
+      az rest --method PUT --url "$secrets/lucius-$2-keys?$version" --body "@$file" --output none
+      ;;
+  esac
+  echo "$2"
 }
-
-subscription=$1
-vaults=$(az resource list --subscription "$1" --resource-type Microsoft.KeyVault/vaults --output tsv \
-  --query "[?tags.application=='lucius' && tags.environment=='$2'].[name, tags.keys]")
-while read -r vault keys; do
-  case $keys in *callback*) given LUCIUS_CALLBACK_KEYS "$vault" ;; esac
-  case $keys in *webhook*) given LUCIUS_WEBHOOK_KEYS "$vault" ;; esac
-done <<END
-$vaults
-END
+make=${3:-}
+kind LUCIUS_CALLBACKS callback
+kind LUCIUS_WEBHOOKS webhook

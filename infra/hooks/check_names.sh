@@ -15,5 +15,5 @@ held() {
   }
 }
 
-[ -z "${LUCIUS_CALLBACK_KEYS:-}${LUCIUS_WEBHOOK_KEYS:-}" ] || held "key vault" keyvault properties.
+[ "${LUCIUS_CALLBACKS:-}" != true ] && [ "${LUCIUS_WEBHOOKS:-}" != true ] || held "key vault" keyvault properties.
 held "App Configuration store" appconfig ""

@@ -10,10 +10,16 @@ parameters=infra/bicep/$(sed -n 's/^ *module: *//p' azure.yaml).bicepparam
 sh "$hooks/check_az.sh" "$AZURE_SUBSCRIPTION_ID"
 sh "$hooks/register_providers.sh" "$AZURE_SUBSCRIPTION_ID"
 sh "$hooks/check_region.sh" "$AZURE_SUBSCRIPTION_ID" "$AZURE_LOCATION" "$parameters"
-sh "$hooks/check_keys.sh" "$AZURE_SUBSCRIPTION_ID" "$AZURE_ENV_NAME"
+sh "$hooks/check_own.sh" "$AZURE_SUBSCRIPTION_ID" "$AZURE_LOCATION" "$parameters"
+keys=$(sh "$hooks/check_keys.sh" "$AZURE_SUBSCRIPTION_ID" "$AZURE_ENV_NAME")
 sh "$hooks/check_names.sh" "$AZURE_SUBSCRIPTION_ID" "$AZURE_ENV_NAME" "$AZURE_LOCATION"
 
 if [ -z "${LUCIUS_AUTH_AUDIENCE:-}" ]; then
   audience=$(sh "$hooks/register_app.sh" --mark "$AZURE_SUBSCRIPTION_ID" "$AZURE_ENV_NAME")
   azd env set LUCIUS_AUTH_AUDIENCE "$audience"
 fi
+
+# what the template reads of the vault and of the registry; before the first deployment there is neither
+remember() { eval "known=\${$1:-}"; [ "$known" = "$2" ] || azd env set "$1" "$2"; }
+remember LUCIUS_KEYS "$(echo $keys)"
+remember LUCIUS_SERVICE_TAG "$(sh "$hooks/build_images.sh")"

@@ -13,10 +13,24 @@ stop() { echo "deploy_stack: $1" >&2; exit 1; }
   stop "LUCIUS_SMOKE_PRINCIPAL_ID is not set: make the identity of the smoke test (docs/guides/pipelines.md)"
 
 sh "$hooks/check_az.sh" "$AZURE_SUBSCRIPTION_ID"
-sh "$hooks/check_keys.sh" "$AZURE_SUBSCRIPTION_ID" "$AZURE_ENV_NAME"
 sh "$hooks/register_providers.sh" "$AZURE_SUBSCRIPTION_ID"
 sh "$hooks/check_region.sh" "$AZURE_SUBSCRIPTION_ID" "$AZURE_LOCATION" "$parameters"
+sh "$hooks/check_own.sh" "$AZURE_SUBSCRIPTION_ID" "$AZURE_LOCATION" "$parameters"
 sh "$hooks/check_names.sh" "$AZURE_SUBSCRIPTION_ID" "$AZURE_ENV_NAME" "$AZURE_LOCATION"
+
+deploy() {
+  az stack sub create --name "$stack" --location "$AZURE_LOCATION" --parameters "$parameters" \
+    --action-on-unmanage "$unmanaged" --deny-settings-mode "${DENY:-none}" --yes --output none
+}
+# what the template reads of the vault and of the registry; before the first deployment there is neither
+read_places() {
+  LUCIUS_KEYS=$(sh "$hooks/check_keys.sh" "$AZURE_SUBSCRIPTION_ID" "$AZURE_ENV_NAME" "$@")
+  LUCIUS_REGISTRY=$(az stack sub show --name "$stack" --query outputs.LUCIUS_REGISTRY.value --output tsv 2>/dev/null) || LUCIUS_REGISTRY=
+  export LUCIUS_REGISTRY
+  LUCIUS_SERVICE_TAG=$(sh "$hooks/build_images.sh")
+  export LUCIUS_KEYS LUCIUS_SERVICE_TAG
+}
+read_places
 
 # the result is a resource of its own, which goes after an hour
 changes=$(az stack-whatif sub create --name "$stack-$(date +%s)" --location "$AZURE_LOCATION" --retention-interval PT1H \
@@ -35,5 +49,8 @@ else
   unmanaged=detachAll
 fi
 
-az stack sub create --name "$stack" --location "$AZURE_LOCATION" --parameters "$parameters" \
-  --action-on-unmanage "$unmanaged" --deny-settings-mode "${DENY:-none}" --yes --output none
+deploy
+before="$LUCIUS_KEYS $LUCIUS_SERVICE_TAG"
+read_places make
+# the first deployment has made the registry or the vault: now with what is in it
+[ "$LUCIUS_KEYS $LUCIUS_SERVICE_TAG" = "$before" ] || deploy

@@ -9,11 +9,18 @@ from pathlib import Path
 import pytest
 
 from tests.document_commands import block
+from tests.infra.company import company
 from tests.infra.walk import COMMIT, Walk
 from tests.jobs import ROOT
 
 #: in the order in which they are walked
-PAGES = [ROOT / "docs" / "guides" / f"{name}.md" for name in ("deploy", "identities", "optional-features", "pipelines")]
+PAGES = [
+    ROOT / "docs" / "guides" / f"{name}.md"
+    for name in (
+        *("deploy", "platform-services-in-azure", "identities", "optional-features", "secrets", "pipelines"),
+        "own-resources",
+    )
+]
 GUIDE = PAGES[0]
 #: what is done for environments of GitHub, by the ends of their names, in the shell that made their identity
 KINDS = {"deploying identity": "", "smoke identity": "-smoke", "what-if identity": "-what-if"}
@@ -35,23 +42,29 @@ def commands(step: str, of: str = "dev") -> str:
 
 
 def test_every_step_of_the_guide_is_walked(walk: Walk) -> None:
-    """From `azd up` to the first job, callbacks, pipelines, and back to an empty subscription."""
-    # what it packages is this repository
+    """From `azd up` to the first SUCCEEDED job, callbacks, rotation, pipelines, and back to an empty subscription."""
+    # what it packages and builds is this repository
     (walk.bin / "python3").unlink()
     steps = [step for page in PAGES for step in re.findall(r"<!-- tested: (.*) -->", page.read_text())]
-    assert steps[:4] == ["up", "roles", "services", "smoke"]
-    assert steps.index("remove") < steps.index("callbacks")
-    # with those of its kind
-    steps.remove("identity")
+    assert steps[:3] == ["up", "roles", "smoke"]
+    assert steps.index("remove") < steps.index("callbacks") < steps.index("rotation")
+    # with those of its kind; a company's network is another walk
+    steps = [step for step in steps if step not in ("identity", "own network")]
     audiences: dict[str, str] = {}
     # the guide removes it before it comes to pipelines
     for step in [*(each for each in steps if not each.startswith("remove")), "remove", "remove stack"]:
         known = {**walk.state()["azd"], "AZURE_SUBSCRIPTION_ID": "sub-1", "SUBMITTER": "a-client", "REVIEWER": "7"}
         known = {name: value for name, value in known.items() if not (step == "up" and name.startswith("AZURE"))}
         for name in ("dev", "prod") if step in KINDS else ("dev",):
-            done = walk.run(commands(step, name), AUDIENCE=audiences.get(name, ""), **known)
+            deletes = {"LUCIUS_DELETE": "dev"} if step == "remove" else {}
+            done = walk.run(commands(step, name), AUDIENCE=audiences.get(name, ""), **known, **deletes)
             assert done.code == 0, (step, done.error)
             assert not [line for line in done.error.splitlines() if "ERROR" in line], step
+        if step == "smoke":
+            assert "SUCCEEDED: ocr SUCCEEDED, embedding SUCCEEDED, sis SUCCEEDED" in done.output
+        if step == "rotation ends":
+            keys = {name: value.split(",") for name, value in walk.state()["vaults"][0]["secrets"].items()}
+            assert [(name, len(value)) for name, value in keys.items()] == [("lucius-callback-keys", 1)]
         if step == "registration":
             audiences = {"dev": known["LUCIUS_AUTH_AUDIENCE"], "prod": done.output.strip()}
     state = walk.state()
@@ -74,6 +87,38 @@ def test_every_step_of_the_guide_is_walked(walk: Walk) -> None:
     # what azd made is gone; what the guide makes by hand stays
     pipelines = [f"lucius-github-{name}" for name in sorted(state["environments"])]
     assert sorted(app["displayName"] for app in state["apps"]) == [*pipelines, "lucius-prod"]
+
+
+def test_a_companys_prepared_network_reaches_the_first_job(walk: Walk) -> None:
+    """Its subnets, zones, workspace and group, all prepared; its group and all in it stay when the rest is removed."""
+    (walk.bin / "python3").unlink()
+    azd = walk.checkout / "azure.yaml"
+    azd.unlink()
+    azd.write_text((ROOT / "azure.yaml").read_text().replace("module: dev", "module: prod"))
+    walk.know(resources=company(), groups=["rg-lucius-company"], flex_zones=["westeurope"])
+    known = {"AZURE_SUBSCRIPTION_ID": "sub-1"}
+    for step in ("azd env new prod", commands("own network"), "azd deploy", commands("roles"), commands("smoke")):
+        done = walk.run(step, **known)
+        known = {**walk.state()["azd"], "AZURE_SUBSCRIPTION_ID": "sub-1"}
+        assert done.code == 0, (step, done.error)
+    assert "SUCCEEDED" in done.output
+    assert walk.state()["deployed"]["group"] == "rg-lucius-company"
+    assert "is yours" in walk.run("azd down", LUCIUS_DELETE="prod", **known).error
+    assert walk.state()["deployed"] is not None
+
+
+def test_the_ledger_goes_when_its_environment_is_named(walk: Walk) -> None:
+    """It says what goes and what stays; another answer, or none, deletes nothing."""
+    walk.run(block(GUIDE, "up"))
+    known = walk.state()["azd"]
+    for answer in ("printf 'yes\\n' | azd down", "azd down </dev/null"):
+        refused = walk.run(answer, **known)
+        assert refused.code != 0
+        assert "the ledger in stled: every job" in refused.error
+        assert "nothing is deleted" in refused.error
+        assert walk.state()["deployed"] is not None
+    assert walk.run("echo dev | azd down", **known).code == 0
+    assert walk.state()["deployed"] is None
 
 
 def test_a_second_deployment_and_a_later_month_go_through(walk: Walk) -> None:
@@ -120,7 +165,7 @@ def test_an_environment_is_removed_twice(walk: Walk) -> None:
     """Its removal is content with what is gone already."""
     walk.run(block(GUIDE, "up"))
     for _ in range(2):
-        assert walk.run(block(GUIDE, "remove"), **walk.state()["azd"]).code == 0
+        assert walk.run(block(GUIDE, "remove"), LUCIUS_DELETE="dev", **walk.state()["azd"]).code == 0
         assert walk.state()["apps"] == []
 
 

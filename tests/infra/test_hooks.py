@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.infra.company import NETWORK, WORKSPACE, ZONES, company
 from tests.infra.walk import Walk
 from tests.jobs import ROOT
 
@@ -25,8 +26,20 @@ DELETED = {
     "location": "westeurope",
     "tags": {"application": "lucius", "environment": "dev"},
 }
-VAULT = {"name": "kv-1", "tags": {"application": "lucius", "environment": "dev", "keys": "callback"}}
-KEYS = {"LUCIUS_CALLBACK_KEYS": "k1:c2VjcmV0"}
+VAULT = {
+    "id": "/subscriptions/sub-1/vaults/kv-1",
+    "name": "kv-1",
+    "tags": {"application": "lucius", "environment": "dev"},
+    "secrets": {"lucius-callback-keys": "k1:c2VjcmV0"},
+}
+KEYS = {"LUCIUS_CALLBACKS": "true"}
+OWN = {
+    "LUCIUS_APP_SUBNET_ID": f"{NETWORK}/subnets/snet-lucius-app",
+    "LUCIUS_ENDPOINT_SUBNET_ID": f"{NETWORK}/subnets/snet-lucius-endpoints",
+    "LUCIUS_CONTAINER_SUBNET_ID": f"{NETWORK}/subnets/snet-lucius-containers",
+    "LUCIUS_PRIVATE_DNS_ZONES": ZONES,
+    "LUCIUS_WORKSPACE_ID": WORKSPACE,
+}
 
 
 @pytest.fixture
@@ -182,7 +195,16 @@ def test_a_machine_without_sha256sum_hashes_with_shasum(walk: Walk) -> None:
         ({}, {"AZURE_LOCATION": "northeurope"}, "LUCIUS_DURABLE_BACKEND=AzureStorage"),
         ({}, {"AZURE_LOCATION": "northeurope", "LUCIUS_DURABLE_BACKEND": "AzureStorage"}, ""),
         ({"denied": ["register apps"]}, {}, "get Application Developer"),
-        ({"vaults": [VAULT]}, {}, "kv-1 holds"),
+        ({"vaults": [VAULT]}, {}, "kv-1 has keys of callbacks, but LUCIUS_CALLBACKS is not true"),
+        ({"vaults": [VAULT]}, KEYS, ""),
+        ({"role_assignments": 3801}, {}, "3801 role assignments of 4000"),
+        ({"role_assignments": 3801}, {"LUCIUS_API_URL": "https://deployed"}, ""),
+        ({}, {"LUCIUS_PLATFORM_SERVICES": "ocr,orc"}, "names orc, which infra/bicep/topology.json does not have"),
+        ({}, {"LUCIUS_PLATFORM_SERVICES": "ocr,sis"}, ""),
+        ({}, {"LUCIUS_REGISTRY_ID": "/subscriptions/sub-1/registries/cr"}, "LUCIUS_REGISTRY_ID: there is no"),
+        ({}, {"LUCIUS_ALERT_ACTION_GROUPS": "/a,/b"}, "LUCIUS_ALERT_ACTION_GROUPS: there is no /a"),
+        ({}, {"LUCIUS_RESOURCE_GROUP": "rg"}, "az group create --name rg --location westeurope"),
+        ({}, {"LUCIUS_APP_SUBNET_ID": "x"}, "infra/bicep/dev.bicepparam has no network"),
         ({"vaults": [{"name": "kv-2", "tags": None}]}, {}, ""),
         (
             {"deleted_stores": [DELETED]},
@@ -206,6 +228,93 @@ def test_preprovision_refuses_before_anything_is_made(
     else:
         assert (done.code, done.error) == (0, "")
     assert not [line for line in done.asked if line.startswith("az account set")]
+
+
+@pytest.mark.parametrize(
+    ("prepared", "environment", "text"),
+    [
+        ({}, {}, ""),
+        ({"app": None}, {}, "LUCIUS_APP_SUBNET_ID: the subnet is delegated to nothing"),
+        (
+            {"endpoints": "Microsoft.App/environments"},
+            {},
+            "LUCIUS_ENDPOINT_SUBNET_ID: the subnet is delegated to",
+        ),
+        (
+            {"containers": "Microsoft.Web/serverFarms"},
+            {},
+            "LUCIUS_CONTAINER_SUBNET_ID: the subnet is delegated to",
+        ),
+        ({"network": "uksouth"}, {}, "the network is in uksouth, and the app would be in westeurope"),
+        ({"workspace": "uksouth"}, {}, "the workspace is in uksouth, and its alerts would be in westeurope"),
+        ({}, {"LUCIUS_ENDPOINT_SUBNET_ID": ""}, "LUCIUS_ENDPOINT_SUBNET_ID is not set"),
+        ({}, {"LUCIUS_CONTAINER_SUBNET_ID": ""}, "LUCIUS_CONTAINER_SUBNET_ID is not set"),
+        ({}, {"LUCIUS_CONTAINER_SUBNET_ID": "", "LUCIUS_PLATFORM_SERVICES": "none"}, ""),
+        ({}, {"LUCIUS_CONTAINER_SUBNET_ID": OWN["LUCIUS_APP_SUBNET_ID"]}, "a subnet of their own, a /27 or larger"),
+        ({}, {"LUCIUS_APP_SUBNET_ID": f"{NETWORK}/subnets/none"}, "az resource show --ids ID must show it"),
+        ({}, {"LUCIUS_PRIVATE_DNS_ZONES": "none"}, ""),
+        ({}, {"LUCIUS_PRIVATE_DNS_ZONES": "rg-dns"}, "neither none nor the id of a resource group"),
+        ({}, {"LUCIUS_PRIVATE_DNS_ZONES": f"{ZONES}-2"}, "LUCIUS_PRIVATE_DNS_ZONES: there is no"),
+    ],
+)
+def test_what_a_company_brings_is_compared(
+    walk: Walk, prepared: dict[str, Any], environment: dict[str, str], text: str
+) -> None:
+    """A subnet without its delegation, a network or a workspace in another region: one line that has the fix."""
+    walk.know(resources=company(**prepared))
+    check = "sh infra/hooks/check_own.sh sub-1 westeurope infra/bicep/prod.bicepparam"
+    done = walk.run(check, **{**OWN, **environment})
+    if text:
+        assert text in done.refusal
+    else:
+        assert (done.code, done.error) == (0, "")
+
+
+def test_keys_are_made_once_and_rotated(walk: Walk) -> None:
+    """No command line has a value, and azd's environment none either; the new key is the first, until it is alone."""
+    (walk.bin / "openssl").unlink()
+    walk.know(vaults=[VAULT | {"secrets": {}}])
+    make = "sh infra/hooks/check_keys.sh sub-1 dev"
+    assert walk.run(make, LUCIUS_WEBHOOKS="true").output == ""
+    assert walk.run(f"{make} make", LUCIUS_WEBHOOKS="true").output == "webhook\n"
+    first = walk.state()["vaults"][0]["secrets"]["lucius-webhook-keys"]
+    assert re.fullmatch(r"k\d{10}:[\w+/]{43}=", first)
+    assert walk.run(f"{make} make", LUCIUS_WEBHOOKS="true").output == "webhook\n"
+    rotate = "sh infra/hooks/rotate_keys.sh webhook"
+    done = walk.run(rotate, LUCIUS_KEY_VAULT="kv-1", LUCIUS_FUNCTION_APP="func", AZURE_RESOURCE_GROUP="rg")
+    assert done.output == "kv-1: lucius-webhook-keys has 2 keys\n"
+    assert "az functionapp restart --resource-group rg --name func --output none" in done.asked
+    now = walk.state()["vaults"][0]["secrets"]["lucius-webhook-keys"].split(",")
+    assert (len(now), now[1]) == (2, first)
+    assert walk.run(f"{rotate} finish", LUCIUS_KEY_VAULT="kv-1").code == 0
+    assert walk.state()["vaults"][0]["secrets"]["lucius-webhook-keys"] == now[0]
+    values = [each.partition(":")[2] for each in (first, now[0])]
+    assert not [line for line in walk.state()["asked"] if any(value in line for value in values)]
+    none = walk.run("sh infra/hooks/rotate_keys.sh callback finish", LUCIUS_KEY_VAULT="kv-1")
+    assert "has no keys of callbacks" in none.refusal
+    assert walk.run("sh infra/hooks/rotate_keys.sh audit", LUCIUS_KEY_VAULT="kv-1").code == 2
+
+
+def test_images_are_built_once(walk: Walk) -> None:
+    """By the registry, where it lacks them; a registry that does not build them is one line, and the tag stays out."""
+    (walk.bin / "python3").unlink()
+    build = "sh infra/hooks/build_images.sh"
+    assert walk.run(build).output == ""
+    assert walk.run(build, LUCIUS_REGISTRY="gone").output == ""
+    walk.know(registries=["cr"], denied=["build"])
+    done = walk.run(build, LUCIUS_REGISTRY="cr")
+    assert (done.code, done.output) == (1, "")
+    assert "LUCIUS_SERVICE_BUILD=false" in done.error
+    walk.know(denied=[])
+    tag = walk.run(build, LUCIUS_REGISTRY="cr").output
+    assert walk.state()["images"] == [f"lucius-services:{tag.strip()}"]
+    assert walk.run(build, LUCIUS_REGISTRY="cr").output == tag
+    assert len(walk.state()["images"]) == 1
+    own = {"LUCIUS_REGISTRY_ID": "/subscriptions/sub-1/x/registries/cr"}
+    other = walk.run(build, LUCIUS_SERVICE_BASE="mirror/python", **own)
+    assert other.output != tag
+    assert any("--build-arg PYTHON=mirror/python" in line for line in other.asked)
+    assert walk.run(build, LUCIUS_SERVICE_BUILD="false", LUCIUS_SERVICE_TAG="1.2").output == "1.2\n"
 
 
 def test_a_machine_without_az_gets_its_address(walk: Walk) -> None:
@@ -241,7 +350,7 @@ def test_only_providers_that_are_missing_are_registered(walk: Walk) -> None:
     """`--wait` takes seconds each, and Azure writes some names in lower case."""
     walk.know(providers=["microsoft.insights", "Microsoft.Web"])
     registered = [line for line in preprovision(walk).asked if "provider register" in line]
-    assert len(registered) == 10
+    assert len(registered) == 11
     assert not [line for line in registered if re.search("microsoft.(insights|web) ", line, re.IGNORECASE)]
     assert [line for line in preprovision(walk).asked if "provider register" in line] == []
 

@@ -29,10 +29,9 @@ VALUES = {
 }
 _TAGS = {"application": "lucius", "environment": "dev"}
 #: with the keys of callbacks alone
-VAULT = {"name": "kv-1", "tags": {**_TAGS, "keys": "callback"}}
+VAULT = {"id": "/vaults/kv-1", "name": "kv-1", "tags": _TAGS, "secrets": {"lucius-callback-keys": "k1:key"}}
 #: with the keys of webhooks alone
-HOOK_VAULT = {"name": "kv-2", "tags": {**_TAGS, "keys": " webhook"}}
-_KEYS = {"LUCIUS_CALLBACK_KEYS", "LUCIUS_CALLBACKS", "LUCIUS_WEBHOOK_KEYS", "LUCIUS_WEBHOOKS"}
+HOOK_VAULT = {"id": "/vaults/kv-2", "name": "kv-2", "tags": _TAGS, "secrets": {"lucius-webhook-keys": "k1:key"}}
 
 
 @pytest.fixture
@@ -59,8 +58,8 @@ def test_workflows_are_pinned_and_may_little(path: Path) -> None:
     uses = re.findall(r"uses: (?!\./)(\S+)(.*)", text)
     assert [use for use, _ in uses if not re.fullmatch(r"[\w./-]+@[0-9a-f]{40}", use)] == []
     assert all(re.search(r"# v\d+\.\d+\.\d+$", comment) for _, comment in uses)
-    # LUCIUS's own ones, where callbacks and webhooks are on; nobody signs in with a secret
-    assert set(re.findall(r"secrets\.\w+", text)) <= {"secrets.LUCIUS_CALLBACK_KEYS", "secrets.LUCIUS_WEBHOOK_KEYS"}
+    # keys are in the vault, and nobody signs in with a secret
+    assert re.findall(r"secrets\.\w+", text) == []
     assert workflow["permissions"] == {"contents": "read"}
     for job in workflow["jobs"].values():
         assert job.get("permissions", {}).get("id-token") == ("write" if signs_in(job) else None)
@@ -140,9 +139,8 @@ def test_what_parameter_files_read_is_given(workflow: str, job: str, step: str) 
     for name in ("dev", "prod"):
         text = (ROOT / "infra" / "bicep" / f"{name}.bicepparam").read_text()
         read = dict(re.findall(r"readEnvironmentVariable\('(\w+)', '(.*?)'\)", text))
-        # whoever deploys is the operator; what-if gets no secret
-        own = {"AZURE_ENV_NAME", "AZURE_PRINCIPAL_ID"}
-        own |= _KEYS if workflow == "what-if" else set()
+        # whoever deploys is the operator; deploy_stack.sh reads what the vault has
+        own = {"AZURE_ENV_NAME", "AZURE_PRINCIPAL_ID", "LUCIUS_KEYS"}
         assert read.keys() - own <= given.keys()
         assert [each for each in read.keys() - own if read[each] and not given[each]] == []
 
@@ -169,8 +167,9 @@ def test_a_stack_is_deployed_and_put_out(walk: Walk) -> None:
     [
         ({"left_out": ["/topic-1", "/topic-2"]}, {}, "2 resources would be deleted"),
         ({"denied": ["changes"]}, {}, "cannot be seen what would be deleted"),
-        ({"vaults": [VAULT]}, {}, "LUCIUS_CALLBACK_KEYS is not set, but kv-1 holds it"),
-        ({"vaults": [HOOK_VAULT]}, {}, "LUCIUS_WEBHOOK_KEYS is not set, but kv-2 holds it"),
+        ({"vaults": [VAULT]}, {}, "kv-1 has keys of callbacks, but LUCIUS_CALLBACKS is not true"),
+        ({"vaults": [HOOK_VAULT]}, {}, "kv-2 has keys of webhooks, but LUCIUS_WEBHOOKS is not true"),
+        ({}, {"vars.LUCIUS_PLATFORM_SERVICES": "orc"}, "topology.json does not have"),
         ({"az": "2.76.0"}, {}, "az 2.76.0 is older than 2.89.0"),
         ({"denied": ["deploy"]}, {}, "AuthorizationFailed"),
         ({}, {"vars.AZURE_LOCATION": "uksouth"}, "does not offer Flex Consumption"),
@@ -198,13 +197,24 @@ def test_a_deletion_that_is_meant_is_shown_and_made(walk: Walk) -> None:
 
 
 def test_the_keys_of_callbacks_keep_their_vault(walk: Walk) -> None:
-    """Given again, the deployment goes on; ended on purpose, too."""
+    """Enabled again, the deployment goes on; ended on purpose, too."""
     walk.know(vaults=[VAULT])
-    assert deploy(walk, **{"secrets.LUCIUS_CALLBACK_KEYS": "k1:key"}).code == 0
-    assert walk.run("az keyvault delete --name kv-1").code == 0
+    assert deploy(walk, **{"vars.LUCIUS_CALLBACKS": "true"}).code == 0
+    assert walk.state()["deployed"]["keys"] == ["callback"]
+    assert walk.run("az keyvault secret delete --vault-name kv-1 --name lucius-callback-keys").code == 0
     assert deploy(walk).code == 0
-    walk.know(vaults=[HOOK_VAULT])
-    assert deploy(walk, **{"secrets.LUCIUS_WEBHOOK_KEYS": "k1:key"}).code == 0
+
+
+def test_a_first_deployment_makes_places_and_a_second_fills_them(walk: Walk) -> None:
+    """Registry and vault are there after the first; then the image is built and the key made, and it deploys again."""
+    (walk.bin / "python3").unlink()
+    done = deploy(walk, **{"vars.LUCIUS_CALLBACKS": "true"})
+    assert done.code == 0, done.error
+    assert len([line for line in done.asked if line.startswith("az stack sub create")]) == 2
+    assert walk.state()["deployed"]["container_apps"] == ["ocr", "embedding", "sis"]
+    assert walk.state()["deployed"]["keys"] == ["callback"]
+    again = deploy(walk, **{"vars.LUCIUS_CALLBACKS": "true"})
+    assert len([line for line in again.asked if line.startswith("az stack sub create")]) == 1
 
 
 def test_what_if_runs_with_the_identity_of_the_guide(walk: Walk) -> None:

@@ -3,8 +3,11 @@ metadata description = 'Saved queries and a workbook over what the app tells (do
 
 import { tagsType } from 'shapes.bicep'
 
-@description('Required. Name of the Log Analytics workspace.')
-param workspaceName string
+@description('Required. Resource id of the Log Analytics workspace.')
+param workspaceResourceId string
+
+@description('Required. Whether the workspace is of this template: then the queries are also saved in it.')
+param savesQueries bool
 
 @description('Required. Region of the workbook.')
 param location string
@@ -71,7 +74,7 @@ var workbook = {
           resourceType: 'microsoft.operationalinsights/workspaces'
           parameters: [
             {
-              id: guid(workspace.id, 'TimeRange')
+              id: guid(workspaceResourceId, 'TimeRange')
               version: 'KqlParameterItem/1.0'
               name: 'TimeRange'
               type: 4
@@ -102,7 +105,7 @@ var workbook = {
         queryType: 0
         resourceType: 'microsoft.operationalinsights/workspaces'
         crossComponentResources: [
-          workspace.id
+          workspaceResourceId
         ]
         visualization: item.chart
         timeContextFromParameter: 'TimeRange'
@@ -112,11 +115,11 @@ var workbook = {
 }
 
 resource workspace 'Microsoft.OperationalInsights/workspaces@2025-07-01' existing = {
-  name: workspaceName
+  name: last(split(workspaceResourceId, '/'))
 }
 
 resource savedSearches 'Microsoft.OperationalInsights/workspaces/savedSearches@2025-07-01' = [
-  for query in queries: {
+  for query in queries: if (savesQueries) {
     parent: workspace
     name: 'lucius-${query.id}'
     properties: {
@@ -131,7 +134,7 @@ resource savedSearches 'Microsoft.OperationalInsights/workspaces/savedSearches@2
 ]
 
 resource book 'Microsoft.Insights/workbooks@2023-06-01' = {
-  name: guid(workspace.id, 'lucius-workbook')
+  name: guid(workspaceResourceId, 'lucius-workbook')
   location: location
   tags: tags
   kind: 'shared'
@@ -139,7 +142,7 @@ resource book 'Microsoft.Insights/workbooks@2023-06-01' = {
     category: 'workbook'
     displayName: displayName
     serializedData: string(workbook)
-    sourceId: workspace.id
+    sourceId: workspaceResourceId
     version: 'Notebook/1.0'
   }
 }

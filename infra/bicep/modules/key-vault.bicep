@@ -1,5 +1,5 @@
 metadata name = 'Key vault'
-metadata description = 'Holds the keys of callback tokens and of webhooks, the secrets that LUCIUS has. Made only where one of them is on.'
+metadata description = 'Holds the keys of callback tokens and of webhooks, which infra/hooks/rotate_keys.sh writes: no deployment knows them.'
 
 import { privateAccessType, roleAssignmentType, tagsType } from 'shapes.bicep'
 
@@ -13,14 +13,6 @@ param location string
 
 @description('Optional. Tags of the resources.')
 param tags tagsType = {}
-
-@description('Optional. Keys of callback tokens, `kid:base64key`, separated by commas. The first signs, all verify. Empty: callbacks are disabled.')
-@secure()
-param callbackKeys string = ''
-
-@description('Optional. Keys from which webhook secrets are derived, `kid:base64key`, separated by commas. New secrets use the first. Empty: webhooks are disabled.')
-@secure()
-param webhookKeys string = ''
 
 @description('Optional. Retention of deleted vaults and secrets in days (soft delete).')
 @minValue(7)
@@ -39,10 +31,7 @@ param workspaceResourceId string
 resource vault 'Microsoft.KeyVault/vaults@2025-05-01' = {
   name: name
   location: location
-  // what a later deployment must bring along again: infra/hooks/check_keys.sh
-  tags: union(tags, {
-    keys: '${empty(callbackKeys) ? '' : 'callback'}${empty(webhookKeys) ? '' : ' webhook'}'
-  })
+  tags: tags
   properties: {
     tenantId: tenant().tenantId
     sku: {
@@ -57,32 +46,6 @@ resource vault 'Microsoft.KeyVault/vaults@2025-05-01' = {
     networkAcls: {
       bypass: privateAccess == null ? 'AzureServices' : 'None'
       defaultAction: privateAccess == null ? 'Allow' : 'Deny'
-    }
-  }
-}
-
-resource callbackSecret 'Microsoft.KeyVault/vaults/secrets@2025-05-01' = if (!empty(callbackKeys)) {
-  parent: vault
-  name: 'lucius-callback-keys'
-  tags: tags
-  properties: {
-    value: callbackKeys
-    contentType: 'kid:base64key, with commas between'
-    attributes: {
-      enabled: true
-    }
-  }
-}
-
-resource webhookSecret 'Microsoft.KeyVault/vaults/secrets@2025-05-01' = if (!empty(webhookKeys)) {
-  parent: vault
-  name: 'lucius-webhook-keys'
-  tags: tags
-  properties: {
-    value: webhookKeys
-    contentType: 'kid:base64key, with commas between'
-    attributes: {
-      enabled: true
     }
   }
 }
@@ -134,14 +97,8 @@ resource diagnostics 'Microsoft.Insights/diagnosticSettings@2021-05-01-preview' 
   }
 }
 
-@description('Resource id of the vault.')
-output resourceId string = vault.id
+@description('Name of the vault.')
+output name string = vault.name
 
-// the addresses of the secrets, not their values
-@description('URI of the secret with callback keys, without a version: the app reads a new version within a day or at a restart. Empty: none.')
-#disable-next-line outputs-should-not-contain-secrets
-output callbackKeysUri string = callbackSecret.?properties.secretUri ?? ''
-
-@description('URI of the secret with webhook keys, without a version. Empty: none.')
-#disable-next-line outputs-should-not-contain-secrets
-output webhookKeysUri string = webhookSecret.?properties.secretUri ?? ''
+@description('URI of the vault, ends in a slash.')
+output uri string = vault.properties.vaultUri

@@ -3,7 +3,10 @@ metadata description = 'Log Analytics and Application Insights, written to and r
 
 import { roleAssignmentType, tagsType } from 'shapes.bicep'
 
-@description('Required. Name of the Log Analytics workspace.')
+@description('Required. Resource id of an existing Log Analytics workspace. Empty: a new one is created.')
+param existingWorkspaceResourceId string
+
+@description('Required. Name of the new Log Analytics workspace.')
 @minLength(4)
 @maxLength(63)
 param workspaceName string
@@ -32,7 +35,9 @@ param roleAssignments roleAssignmentType[] = []
 @description('Optional. Whether telemetry arrives over private endpoints only.')
 param isolated bool = false
 
-resource workspace 'Microsoft.OperationalInsights/workspaces@2025-07-01' = {
+var workspaceId = empty(existingWorkspaceResourceId) ? workspace.id : existingWorkspaceResourceId
+
+resource workspace 'Microsoft.OperationalInsights/workspaces@2025-07-01' = if (empty(existingWorkspaceResourceId)) {
   name: workspaceName
   location: location
   tags: tags
@@ -60,7 +65,7 @@ resource component 'Microsoft.Insights/components@2020-02-02' = {
   kind: 'web'
   properties: {
     Application_Type: 'web'
-    WorkspaceResourceId: workspace.id
+    WorkspaceResourceId: workspaceId
     DisableLocalAuth: true
     publicNetworkAccessForIngestion: isolated ? 'Disabled' : 'Enabled'
     publicNetworkAccessForQuery: 'Enabled'
@@ -79,7 +84,7 @@ resource roles 'Microsoft.Authorization/roleAssignments@2022-04-01' = [
   }
 ]
 
-resource diagnostics 'Microsoft.Insights/diagnosticSettings@2021-05-01-preview' = {
+resource diagnostics 'Microsoft.Insights/diagnosticSettings@2021-05-01-preview' = if (empty(existingWorkspaceResourceId)) {
   name: 'to-log-analytics'
   scope: workspace
   properties: {
@@ -100,10 +105,7 @@ resource diagnostics 'Microsoft.Insights/diagnosticSettings@2021-05-01-preview' 
 }
 
 @description('Resource id of the workspace.')
-output workspaceResourceId string = workspace.id
-
-@description('Name of the workspace.')
-output workspaceName string = workspace.name
+output workspaceResourceId string = workspaceId
 
 @description('Resource id of the Application Insights resource.')
 output componentResourceId string = component.id

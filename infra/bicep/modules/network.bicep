@@ -1,7 +1,7 @@
 metadata name = 'Network'
-metadata description = 'Virtual network of an isolated LUCIUS: one subnet for the app, one for private endpoints, one for runners and services, and the private DNS zones.'
+metadata description = 'Virtual network of an isolated LUCIUS, with subnets for the app, private endpoints, self-hosted runners and container apps.'
 
-import { privateAccessType, tagsType } from 'shapes.bicep'
+import { tagsType } from 'shapes.bicep'
 
 @description('Required. Name of the virtual network.')
 @minLength(2)
@@ -26,23 +26,6 @@ param appSubnetDelegation string
 
 @description('Required. Resource id of the Log Analytics workspace for diagnostics.')
 param workspaceResourceId string
-
-var zoneNames = {
-  blob: 'privatelink.blob.${environment().suffixes.storage}'
-  queue: 'privatelink.queue.${environment().suffixes.storage}'
-  table: 'privatelink.table.${environment().suffixes.storage}'
-  serviceBus: 'privatelink.servicebus.windows.net'
-  appConfiguration: 'privatelink.azconfig.io'
-  keyVault: 'privatelink.vaultcore.azure.net'
-  sites: 'privatelink.azurewebsites.net'
-  durableTask: 'privatelink.durabletask.io'
-  monitor: 'privatelink.monitor.azure.com'
-  oms: 'privatelink.oms.opinsights.azure.com'
-  ods: 'privatelink.ods.opinsights.azure.com'
-  agents: 'privatelink.agentsvc.azure-automation.net'
-}
-var zoneKeys = map(items(zoneNames), zone => zone.key)
-var zoneList = map(items(zoneNames), zone => zone.value)
 
 resource securityGroup 'Microsoft.Network/networkSecurityGroups@2025-05-01' = {
   name: 'nsg-${name}'
@@ -149,28 +132,27 @@ resource serviceSubnet 'Microsoft.Network/virtualNetworks/subnets@2025-05-01' = 
   ]
 }
 
-resource zones 'Microsoft.Network/privateDnsZones@2024-06-01' = [
-  for zone in zoneList: {
-    name: zone
-    location: 'global'
-    tags: tags
-  }
-]
-
-resource zoneLinks 'Microsoft.Network/privateDnsZones/virtualNetworkLinks@2024-06-01' = [
-  for (zone, index) in zoneList: {
-    parent: zones[index]
-    name: name
-    location: 'global'
-    tags: tags
-    properties: {
-      registrationEnabled: false
-      virtualNetwork: {
-        id: virtualNetwork.id
-      }
+resource containerSubnet 'Microsoft.Network/virtualNetworks/subnets@2025-05-01' = {
+  parent: virtualNetwork
+  name: 'snet-container-apps'
+  properties: {
+    addressPrefix: cidrSubnet(addressPrefix, 24, 3)
+    networkSecurityGroup: {
+      id: securityGroup.id
     }
+    delegations: [
+      {
+        name: 'container-apps'
+        properties: {
+          serviceName: 'Microsoft.App/environments'
+        }
+      }
+    ]
   }
-]
+  dependsOn: [
+    serviceSubnet
+  ]
+}
 
 resource diagnostics 'Microsoft.Insights/diagnosticSettings@2021-05-01-preview' = {
   name: 'to-log-analytics'
@@ -212,29 +194,11 @@ output resourceId string = virtualNetwork.id
 @description('Resource id of the subnet that the app integrates into.')
 output appSubnetResourceId string = appSubnet.id
 
-@description('Resource id of the subnet for self-hosted runners and platform services.')
+@description('Resource id of the subnet for self-hosted runners.')
 output serviceSubnetResourceId string = serviceSubnet.id
 
-@description('Settings of private endpoints, for the other modules.')
-output privateAccess privateAccessType = {
-  subnetResourceId: endpointSubnet.id
-  zones: {
-    blob: zones[indexOf(zoneKeys, 'blob')].id
-    queue: zones[indexOf(zoneKeys, 'queue')].id
-    table: zones[indexOf(zoneKeys, 'table')].id
-    serviceBus: zones[indexOf(zoneKeys, 'serviceBus')].id
-    appConfiguration: zones[indexOf(zoneKeys, 'appConfiguration')].id
-    keyVault: zones[indexOf(zoneKeys, 'keyVault')].id
-    sites: zones[indexOf(zoneKeys, 'sites')].id
-    durableTask: zones[indexOf(zoneKeys, 'durableTask')].id
-  }
-}
+@description('Resource id of the subnet of container apps.')
+output containerSubnetResourceId string = containerSubnet.id
 
-@description('Resource ids of the zones of Azure Monitor, its blob zone among them.')
-output monitorZoneResourceIds string[] = [
-  zones[indexOf(zoneKeys, 'monitor')].id
-  zones[indexOf(zoneKeys, 'oms')].id
-  zones[indexOf(zoneKeys, 'ods')].id
-  zones[indexOf(zoneKeys, 'agents')].id
-  zones[indexOf(zoneKeys, 'blob')].id
-]
+@description('Resource id of the subnet that holds private endpoints.')
+output endpointSubnetResourceId string = endpointSubnet.id

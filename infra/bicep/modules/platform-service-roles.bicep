@@ -1,5 +1,5 @@
 metadata name = 'Rights of a platform service'
-metadata description = 'What an identity may do that acts as platform services: receive from their subscriptions on each lane, send to each reply lane, read documents, write results and workspaces. Nothing of the ledger.'
+metadata description = 'What an identity may do that acts as platform services: receive from their subscriptions on each lane, send to each reply lane, read documents, results and workspaces, write results, and write in workspaces the folders of their own step types. They cannot delete a result. Nothing of the ledger.'
 
 import { serviceBusDataReceiver, serviceBusDataSender, storageBlobDataContributor, storageBlobDataReader } from 'roles.bicep'
 import { documentsType } from 'storage.bicep'
@@ -28,6 +28,26 @@ param documents documentsType
 var topology = loadJsonContent('../topology.json')
 var lanes = range(0, topology.lanes)
 var serviceCount = length(serviceNames)
+// https://learn.microsoft.com/azure/storage/blobs/storage-auth-abac-examples
+var blobActions = 'Microsoft.Storage/storageAccounts/blobServices/containers/blobs'
+// workspace/SYSTEM/TENANT/JOB/STEP_TYPE/...
+var ownFolders = map(
+  filter(topology.services, service => contains(serviceNames, service.name)),
+  service => '@Resource[${blobActions}:path] StringLike \'*/${service.stepType}/*\''
+)
+
+var neverDelete = allBut(['delete', 'move/action'])
+var neverElsewhere = allBut(['delete', 'move/action', 'write', 'add/action'])
+
+@description('A condition that is true for all actions on blobs but these.')
+func allBut(actions string[]) string =>
+  join(
+    map(
+      actions,
+      action => '!(ActionMatches{\'Microsoft.Storage/storageAccounts/blobServices/containers/blobs/${action}\'})'
+    ),
+    ' AND '
+  )
 
 resource namespace 'Microsoft.ServiceBus/namespaces@2024-01-01' existing = {
   name: serviceBusName
@@ -70,12 +90,15 @@ resource inputContainers 'Microsoft.Storage/storageAccounts/blobServices/contain
   }
 ]
 
-resource outputContainers 'Microsoft.Storage/storageAccounts/blobServices/containers@2025-06-01' existing = [
-  for container in documents.outputContainers: {
-    parent: blobs
-    name: container
-  }
-]
+resource resultsContainer 'Microsoft.Storage/storageAccounts/blobServices/containers@2025-06-01' existing = {
+  parent: blobs
+  name: documents.resultsContainer
+}
+
+resource workspaceContainer 'Microsoft.Storage/storageAccounts/blobServices/containers@2025-06-01' existing = {
+  parent: blobs
+  name: documents.workspaceContainer
+}
 
 resource receiverRoles 'Microsoft.Authorization/roleAssignments@2022-04-01' = [
   for index in range(0, topology.lanes * serviceCount): {
@@ -113,14 +136,26 @@ resource readerRoles 'Microsoft.Authorization/roleAssignments@2022-04-01' = [
   }
 ]
 
-resource writerRoles 'Microsoft.Authorization/roleAssignments@2022-04-01' = [
-  for (container, index) in documents.outputContainers: {
-    name: guid(outputContainers[index].id, principalId, storageBlobDataContributor)
-    scope: outputContainers[index]
-    properties: {
-      principalId: principalId
-      principalType: principalType
-      roleDefinitionId: subscriptionResourceId('Microsoft.Authorization/roleDefinitions', storageBlobDataContributor)
-    }
+resource resultsRole 'Microsoft.Authorization/roleAssignments@2022-04-01' = {
+  name: guid(resultsContainer.id, principalId, storageBlobDataContributor)
+  scope: resultsContainer
+  properties: {
+    principalId: principalId
+    principalType: principalType
+    roleDefinitionId: subscriptionResourceId('Microsoft.Authorization/roleDefinitions', storageBlobDataContributor)
+    condition: '(${neverDelete})'
+    conditionVersion: '2.0'
   }
-]
+}
+
+resource workspaceRole 'Microsoft.Authorization/roleAssignments@2022-04-01' = {
+  name: guid(workspaceContainer.id, principalId, storageBlobDataContributor)
+  scope: workspaceContainer
+  properties: {
+    principalId: principalId
+    principalType: principalType
+    roleDefinitionId: subscriptionResourceId('Microsoft.Authorization/roleDefinitions', storageBlobDataContributor)
+    condition: '((${neverElsewhere}) OR (${join(ownFolders, ' OR ')}))'
+    conditionVersion: '2.0'
+  }
+}

@@ -1,5 +1,5 @@
 metadata name = 'Platform service'
-metadata description = 'Gives a platform service what it may do: receive from its own subscription on each lane, send to each reply lane, read documents, write results and workspaces. Nothing of the ledger.'
+metadata description = 'The identity of a platform service, with its rights.'
 
 import { tagsType } from 'shapes.bicep'
 import { documentsType } from 'storage.bicep'
@@ -56,6 +56,9 @@ module roles 'platform-service-roles.bicep' = {
 
 @description('Client id of the new identity, for AZURE_CLIENT_ID of the service. Empty if an identity was given.')
 output identityClientId string = identity.?properties.clientId ?? ''
+
+@description('Resource id of the new identity. Empty if an identity was given.')
+output identityResourceId string = identity.?id ?? ''
 
 @description('Object id of the identity with the rights.')
 output principalId string = holder

@@ -24,7 +24,7 @@ param targetResourceId string
 @minLength(2)
 param groupId string
 
-@description('Required. Resource ids of the private DNS zones that get its records.')
+@description('Required. Resource ids of the private DNS zones that get its records. Empty ids: a policy writes the records.')
 @minLength(1)
 param zoneResourceIds string[]
 
@@ -51,7 +51,7 @@ resource privateEndpoint 'Microsoft.Network/privateEndpoints@2025-05-01' = {
   }
 }
 
-resource zoneGroup 'Microsoft.Network/privateEndpoints/privateDnsZoneGroups@2025-05-01' = {
+resource zoneGroup 'Microsoft.Network/privateEndpoints/privateDnsZoneGroups@2025-05-01' = if (!empty(zoneResourceIds[0])) {
   parent: privateEndpoint
   name: 'default'
   properties: {

@@ -46,9 +46,17 @@ var appConfigurationDataOwner = '5ae67dd6-50cb-40e7-96ff-dc2bfa4b606b'
 var keyVaultSecretsUser = '4633458b-17de-408a-b874-0445c86b69e6'
 
 @export()
+@description('Reads, writes and deletes secrets.')
+var keyVaultSecretsOfficer = 'b86a8fe4-44ce-4948-aee5-eccb2c155cd7'
+
+@export()
 @description('Publishes telemetry if local authentication is off.')
 var monitoringMetricsPublisher = '3913510d-42f4-4e42-8a64-420c390055eb'
 
 @export()
 @description('Runs and reads orchestrations of a task hub.')
 var durableTaskDataContributor = '0ad04412-c4d5-4796-b79c-f76d14c8d402'
+
+@export()
+@description('Pulls images of a registry.')
+var acrPull = '7f951dda-4ed3-4680-a7ca-43fe172d538d'

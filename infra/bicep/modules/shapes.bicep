@@ -26,32 +26,51 @@ type privateAccessType = {
   @description('Required. Resource id of the subnet that holds private endpoints.')
   subnetResourceId: string
 
-  @description('Required. Resource ids of the private DNS zones, by service.')
-  zones: {
-    @description('Required. Zone of blob endpoints.')
-    blob: string
+  @description('Required. Private DNS zones, by service.')
+  zones: zonesType
+}
 
-    @description('Required. Zone of queue endpoints.')
-    queue: string
+@export()
+@description('Resource ids of private DNS zones, by service. Empty: a policy writes the records.')
+@sealed()
+type zonesType = {
+  @description('Required. Zone of blob endpoints.')
+  blob: string
 
-    @description('Required. Zone of table endpoints.')
-    table: string
+  @description('Required. Zone of queue endpoints.')
+  queue: string
 
-    @description('Required. Zone of Service Bus namespaces.')
-    serviceBus: string
+  @description('Required. Zone of table endpoints.')
+  table: string
 
-    @description('Required. Zone of App Configuration stores.')
-    appConfiguration: string
+  @description('Required. Zone of Service Bus namespaces.')
+  serviceBus: string
 
-    @description('Required. Zone of key vaults.')
-    keyVault: string
+  @description('Required. Zone of App Configuration stores.')
+  appConfiguration: string
 
-    @description('Required. Zone of App Service sites.')
-    sites: string
+  @description('Required. Zone of key vaults.')
+  keyVault: string
 
-    @description('Required. Zone of Durable Task Scheduler endpoints.')
-    durableTask: string
-  }
+  @description('Required. Zone of App Service sites.')
+  sites: string
+
+  @description('Required. Zone of Durable Task Scheduler endpoints.')
+  durableTask: string
+}
+
+@export()
+@description('An existing virtual network, by its subnets.')
+@sealed()
+type ownNetworkType = {
+  @description('Required. Resource id of the app\'s subnet, delegated to Microsoft.App/environments (Elastic Premium: Microsoft.Web/serverFarms).')
+  appSubnetResourceId: string
+
+  @description('Required. Resource id of the subnet that holds private endpoints.')
+  endpointSubnetResourceId: string
+
+  @description('Optional. Resource id of the subnet of container apps, a /27 or larger that nothing else uses, delegated to Microsoft.App/environments. Required with container apps.')
+  containerSubnetResourceId: string?
 }
 
 @export()

@@ -105,8 +105,11 @@ type documentsType = {
   @description('Required. Containers that they read.')
   inputContainers: string[]
 
-  @description('Required. Containers that they read and write.')
-  outputContainers: string[]
+  @description('Required. Container of final results.')
+  resultsContainer: string
+
+  @description('Required. Container of workspaces: a folder for each attempt.')
+  workspaceContainer: string
 }
 
 var ledgerTables = {
@@ -122,7 +125,6 @@ var smokeContainer = 'smoke'
 var inputContainers = [documentsContainer, smokeContainer]
 var resultsContainer = 'results'
 var workspaceContainer = 'workspace'
-var outputContainers = [resultsContainer, workspaceContainer]
 
 // What the Functions runtime keeps: packages, leases, keys, and the AzureStorage backend's hub.
 module runtimeStorage 'storage-account.bicep' = {
@@ -215,7 +217,7 @@ module documentsStorage 'storage-account.bicep' = {
     location: location
     tags: tags
     skuName: skuName
-    containers: concat(inputContainers, outputContainers)
+    containers: concat(inputContainers, [resultsContainer, workspaceContainer])
     privateServices: [
       'blob'
     ]
@@ -289,7 +291,8 @@ output ledger ledgerType = {
 output documents documentsType = {
   accountName: documentsStorage.outputs.name
   inputContainers: inputContainers
-  outputContainers: outputContainers
+  resultsContainer: resultsContainer
+  workspaceContainer: workspaceContainer
 }
 
 @description('Blob endpoint of the documents\' account, ends in a slash.')

@@ -119,12 +119,64 @@ def _delete_vault(state: State, options: Options) -> None:
     state["vaults"] = []
 
 
+def _vault(state: State, options: Options) -> dict[str, Any]:
+    """The secrets of a vault, by name, as its data plane or Resource Manager reaches it."""
+    named = options.get("vault-name") or re.findall(r"/vaults/([\w-]+)/secrets", options["url"])[0]
+    found = next((each for each in state["vaults"] if each["name"] == named), None)
+    if found is None:
+        refuse(f"(ResourceNotFound) {named} was not found")
+    assert found is not None
+    secrets: dict[str, Any] = found["secrets"]
+    return secrets
+
+
+def _rest(state: State, options: Options) -> Any:
+    """Graph, and the secrets of a vault by Resource Manager, which never shows a value."""
+    if "/vaults/" not in options["url"]:
+        return directory.rest(state, options)
+    secrets, name = _vault(state, options), options["url"].partition("?")[0].rpartition("/")[2]
+    if options["method"] == "PUT":
+        # `@` and a file: never on the command line
+        body = json.loads(Path(options["body"].removeprefix("@")).read_text())
+        secrets[name] = body["properties"]["value"]
+    return {"value": [{"name": each} for each in secrets]}
+
+
+def _set_secret(state: State, options: Options) -> None:
+    _vault(state, options)[options["name"]] = Path(options["file"]).read_text()
+
+
+def _show_secret(state: State, options: Options) -> Any:
+    return {"value": _vault(state, options)[options["name"]]}
+
+
+def _delete_secret(state: State, options: Options) -> None:
+    del _vault(state, options)[options["name"]]
+
+
+def _build_image(state: State, options: Options) -> None:
+    if options["registry"] not in state["registries"] or "build" in state["denied"]:
+        refuse(f"The resource with name '{options['registry']}' could not be found, or does not build.")
+    state["images"].append(options["image"])
+
+
+def _show_image(state: State, options: Options) -> Any:
+    return options["image"] in state["images"] or refuse("(MANIFEST_UNKNOWN) manifest tagged by it is not found.")
+
+
+def _show_resource(state: State, options: Options) -> Any:
+    return state["resources"].get(options["ids"]) or refuse(f"(ResourceNotFound) {options['ids']} was not found.")
+
+
 def _code(state: State, options: Options, folder: Path) -> None:
     state["code"] = (folder / options["src"]).read_text()
 
 
 _ANSWERS: dict[str, Callable[[State, Options], Any]] = {
     "account show": _account,
+    "acr build": _build_image,
+    "acr list": lambda state, options: [{"name": name} for name in state["registries"]],
+    "acr repository show": _show_image,
     "ad app create": lambda state, options: directory.register(state, options["display-name"], []),
     "ad app delete": _delete_app,
     "ad app list": directory.listed,
@@ -135,7 +187,12 @@ _ANSWERS: dict[str, Callable[[State, Options], Any]] = {
     "appconfig list-deleted": lambda state, options: state["deleted_stores"],
     "deployment sub what-if": _what_if,
     "functionapp list-flexconsumption-locations": _locations,
+    "group exists": lambda state, options: options["name"] in state["groups"],
     "keyvault delete": _delete_vault,
+    "keyvault secret delete": _delete_secret,
+    "keyvault secret list": lambda state, options: [{"name": name} for name in _vault(state, options)],
+    "keyvault secret set": _set_secret,
+    "keyvault secret show": _show_secret,
     "keyvault list-deleted": lambda state, options: state["deleted_vaults"],
     "provider list": lambda state, options: (
         [{"namespace": name, "registrationState": "Registered"} for name in state["providers"]]
@@ -144,8 +201,10 @@ _ANSWERS: dict[str, Callable[[State, Options], Any]] = {
     "provider register": _register,
     "provider show": _show_provider,
     "resource list": lambda state, options: state["vaults"],
-    "rest": directory.rest,
+    "resource show": _show_resource,
+    "rest": _rest,
     "role assignment create": _assign,
+    "role assignment list": lambda state, options: [{"scope": "/subscriptions/x"}] * state["role_assignments"],
     "role definition create": _define_role,
     "stack sub show": lambda state, options: state["stack"] or refuse("(DeploymentStackNotFound)"),
     "stack-whatif sub create": _changes,

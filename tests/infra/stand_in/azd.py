@@ -53,8 +53,9 @@ def _deploy() -> None:
 
 
 def _down() -> None:
+    _hook("predown")
     with changing() as state:
-        state["deployed"], state["vaults"] = None, []
+        state["deployed"], state["vaults"], state["registries"], state["images"] = None, [], [], []
         # what the template put out is forgotten
         state["azd"].pop("LUCIUS_API_URL", None)
     _hook("postdown")
@@ -85,7 +86,7 @@ def main() -> int:
             case ["up"]:
                 _provision()
                 _deploy()
-            case ["provision"]:
+            case ["provision", *_]:
                 _provision()
             case ["deploy"]:
                 _deploy()

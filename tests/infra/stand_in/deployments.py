@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -28,18 +29,47 @@ def deploy(state: dict[str, Any], parameters: Path, environ: Mapping[str, str]) 
                 refuse(f"(Conflict) {kind}: 409, the resource exists and the request has no etag")
         if start and earlier["budget"] and start != earlier["budget"]:
             refuse("(400) Start date of budgets cannot be updated. Please delete and create a new budget.")
-    if environ.get("LUCIUS_CALLBACK_KEYS"):
-        state["vaults"] = [{"name": "kv-lucius", "tags": {"application": "lucius", "environment": environment}}]
-    state["deployed"] = {"budget": start}
+    if "true" in {environ.get(f"LUCIUS_{each}") for each in ("CALLBACKS", "WEBHOOKS")} and not state["vaults"]:
+        vault = {"id": "/subscriptions/x/vaults/kv-lucius", "name": "kv-lucius", "secrets": {}}
+        state["vaults"] = [vault | {"tags": {"application": "lucius", "environment": environment}}]
+    services = _services(bicep, parameters, environ)
+    if services and not environ.get("LUCIUS_REGISTRY_ID"):
+        state["registries"] = sorted({*state["registries"], "crlucius"})
+    state["deployed"] = {
+        "budget": start,
+        "container_apps": _container_apps(state, services, environ),
+        # the app has settings for these
+        "keys": environ.get("LUCIUS_KEYS", "").split(),
+        "group": environ.get("LUCIUS_RESOURCE_GROUP") or f"rg-lucius-{environment}",
+    }
     return {
-        "AZURE_RESOURCE_GROUP": f"rg-lucius-{environment}",
+        "AZURE_RESOURCE_GROUP": state["deployed"]["group"],
         "LUCIUS_FUNCTION_APP": "func-lucius",
         "LUCIUS_API_URL": "https://func-lucius.example",
         "LUCIUS_AUTH_AUDIENCE": environ["LUCIUS_AUTH_AUDIENCE"],
         "LUCIUS_SERVICEBUS_NAMESPACE": "sbns-lucius.servicebus.windows.net",
         "LUCIUS_DOCUMENTS_ENDPOINT": "https://stdoc.blob.core.windows.net/",
         "LUCIUS_APPCONFIG_NAME": "appcs-lucius",
+        "LUCIUS_LEDGER_ACCOUNT": "stled",
+        "LUCIUS_KEY_VAULT": "kv-lucius" if state["vaults"] else "",
+        "LUCIUS_REGISTRY": "crlucius" if services else "",
     }
+
+
+def _services(bicep: Path, parameters: Path, environ: Mapping[str, str]) -> list[str]:
+    """Those that container apps would run."""
+    [default] = re.findall(r"readEnvironmentVariable\('LUCIUS_PLATFORM_SERVICES', '(\w+)'\)", parameters.read_text())
+    named = environ.get("LUCIUS_PLATFORM_SERVICES") or default
+    containers = [each["service"] for each in json.loads((bicep / "containers.json").read_text())]
+    return [each for each in containers if named == "all" or each in named.split(",")]
+
+
+def _container_apps(state: dict[str, Any], services: list[str], environ: Mapping[str, str]) -> list[str]:
+    """None before there is a tag; an image that the registry lacks is refused."""
+    tag = environ.get("LUCIUS_SERVICE_TAG", "")
+    if services and tag and f"lucius-services:{tag}" not in state["images"]:
+        refuse(f"(InvalidParameterValueInContainerTemplate) MANIFEST_UNKNOWN: lucius-services:{tag} is not found")
+    return services if tag else []
 
 
 def _without_etag(bicep: Path, kind: str) -> bool:

@@ -1,6 +1,6 @@
 """The commands of az that hooks, pipelines and the guide use, with the options that az 2.89 has for them.
 
-`!` marks those without which az stops; the rest of a command line is refused, as az refuses it.
+`!` marks those without which az stops, `.` a folder; the rest of a command line is refused, as az refuses it.
 """
 
 from __future__ import annotations
@@ -11,6 +11,9 @@ _GLOBAL = "query output subscription only-show-errors"
 
 COMMANDS = {
     "account clear": "",
+    "acr build": "registry! image! file build-arg .",
+    "acr list": "",
+    "acr repository show": "name! image!",
     "account get-access-token": "scope",
     "account set": "",
     "account show": "",
@@ -30,16 +33,23 @@ COMMANDS = {
     "functionapp deployment source config-zip": "resource-group! name! src! build-remote",
     "functionapp list-flexconsumption-locations": "zone-redundant",
     "functionapp restart": "resource-group name",
+    "group exists": "name!",
     "keyvault delete": "name",
     "keyvault list-deleted": "resource-type",
+    "keyvault secret delete": "vault-name! name!",
+    "keyvault secret list": "vault-name!",
+    "keyvault secret set": "vault-name! name! file",
+    "keyvault secret show": "vault-name! name!",
     "login": "",
     "provider list": "",
     "provider register": "namespace! wait",
     "provider show": "namespace!",
     "resource list": "resource-type",
+    "resource show": "ids",
     "rest": "method url! headers body",
     "role assignment create": "assignee assignee-object-id assignee-principal-type role! scope! condition"
     " condition-version",
+    "role assignment list": "all",
     "role definition create": "role-definition!",
     "stack sub create": "name! location! parameters template-file action-on-unmanage! deny-settings-mode! yes",
     "stack sub delete": "name action-on-unmanage! yes",
@@ -74,6 +84,8 @@ def parse(arguments: list[str]) -> tuple[str, dict[str, str]]:
     options: dict[str, str] = {}
     name = ""
     for word in rest:
+        if word == "." and "." in declared:
+            continue
         if word.startswith("-") and not word.startswith("- "):
             name = short.get(word, word.removeprefix("--"))
             if name not in known:

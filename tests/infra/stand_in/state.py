@@ -34,7 +34,15 @@ NEW: dict[str, Any] = {
     "own_roles": [],
     #: how often a registration is not found after it was made
     "lag": 0,
+    #: with their secrets
     "vaults": [],
+    #: names of registries, and `name:tag` of the images in them
+    "registries": [],
+    "images": [],
+    #: what a company has, by id
+    "resources": {},
+    "groups": [],
+    "role_assignments": 12,
     #: as az lists them after a teardown without purge
     "deleted_vaults": [],
     "deleted_stores": [],

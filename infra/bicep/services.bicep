@@ -1,0 +1,211 @@
+metadata name = 'Platform services'
+metadata description = 'The identities and rights of platform services, and the container apps in which those of containers.json run.'
+
+import { documentsType } from 'modules/storage.bicep'
+import { holderType, tagsType } from 'modules/shapes.bicep'
+
+@description('Required. Suffix of the resource names.')
+@minLength(22)
+@maxLength(41)
+param suffix string
+
+@description('Required. Suffix that makes names unique in Azure.')
+@minLength(13)
+@maxLength(13)
+param token string
+
+@description('Required. Region.')
+param location string
+
+@description('Required. Tags of the resources.')
+param tags tagsType
+
+@description('Required. Platform services that get an identity with the rights to their subscriptions.')
+param platformServices platformServiceType[]
+
+@description('Required. Whether container apps run the services of containers.json.')
+param containerApps bool
+
+@description('Required. Tag of the images. Empty: they are not built yet, and there is no container app.')
+param imageTag string
+
+@description('Required. Resource id of the registry. Empty: a new one is created.')
+param registryResourceId string
+
+@description('Required. Resource id of the subnet of the container apps. Empty: a network of Azure.')
+param containerSubnetResourceId string
+
+@description('Required. Whether the container apps are spread over zones; this requires a subnet.')
+param zoneRedundant bool
+
+@description('Required. Name of the Service Bus namespace.')
+param serviceBusName string
+
+@description('Required. Host name of the Service Bus namespace.')
+param serviceBusNamespace string
+
+@description('Required. Storage that platform services can access.')
+param documents documentsType
+
+@description('Required. Blob endpoint of documents and workspaces.')
+param documentsEndpoint string
+
+@description('Required. Resource id of the Log Analytics workspace for logs.')
+param workspaceResourceId string
+
+@description('Required. Identity that runs the smoke test.')
+param tester holderType
+
+@description('Required. Whether that identity can act as each platform service.')
+param testerRunsServices bool
+
+@export()
+@description('A platform service that gets an identity and rights.')
+@sealed()
+type platformServiceType = {
+  @description('Required. Its name in topology.json.')
+  name: string
+
+  @description('Optional. Object id of an existing identity, for example in another subscription: the service runs elsewhere. If absent, a new identity is created.')
+  principalId: string?
+}
+
+var topology = loadJsonContent('topology.json')
+var containers = loadJsonContent('containers.json')
+var created = map(filter(platformServices, service => empty(service.?principalId ?? '')), service => service.name)
+// those that a container app runs, in the order of containers.json
+var run = filter(containers, container => containerApps && contains(created, container.service))
+var withRegistry = !empty(run)
+var withApps = withRegistry && !empty(imageTag)
+
+module services 'modules/platform-service.bicep' = [
+  for service in platformServices: {
+    name: 'platform-service-${service.name}'
+    params: {
+      serviceNames: [
+        service.name
+      ]
+      identityName: 'id-${service.name}-${suffix}'
+      location: location
+      tags: tags
+      principalId: service.?principalId ?? ''
+      serviceBusName: serviceBusName
+      documents: documents
+    }
+  }
+]
+
+module operatorServices 'modules/platform-service.bicep' = if (testerRunsServices) {
+  name: 'platform-services-of-the-operator'
+  params: {
+    serviceNames: map(topology.services, service => service.name)
+    identityName: 'none'
+    location: location
+    principalId: tester.principalId
+    principalType: tester.principalType
+    serviceBusName: serviceBusName
+    documents: documents
+  }
+}
+
+// Container Apps pulls images and counts messages as this identity; no code gets a token of it.
+module platformIdentity 'modules/identity.bicep' = if (withRegistry) {
+  name: 'container-apps-identity'
+  params: {
+    name: 'id-containers-${suffix}'
+    location: location
+    tags: tags
+  }
+}
+
+module registry 'modules/registry.bicep' = if (withRegistry && empty(registryResourceId)) {
+  name: 'registry'
+  params: {
+    name: 'crlucius${token}'
+    location: location
+    tags: tags
+  }
+}
+
+var registryId = empty(registryResourceId) ? registry.?outputs.resourceId ?? '' : registryResourceId
+// /subscriptions/ID/resourceGroups/NAME/providers/Microsoft.ContainerRegistry/registries/NAME
+var ownRegistry = split(registryResourceId, '/')
+
+module pull 'modules/registry-pull.bicep' = if (withRegistry) {
+  name: 'registry-pull'
+  scope: resourceGroup(
+    empty(registryResourceId) ? subscription().subscriptionId : ownRegistry[2],
+    empty(registryResourceId) ? resourceGroup().name : ownRegistry[4]
+  )
+  params: {
+    registryName: last(split(registryId, '/'))
+    principalId: platformIdentity!.outputs.principalId
+  }
+}
+
+module counts 'modules/message-count-rights.bicep' = if (withRegistry) {
+  name: 'message-count-rights'
+  params: {
+    principalId: platformIdentity!.outputs.principalId
+    serviceBusName: serviceBusName
+  }
+}
+
+module environment 'modules/container-environment.bicep' = if (withApps) {
+  name: 'container-environment'
+  params: {
+    name: 'cae-${suffix}'
+    location: location
+    tags: tags
+    subnetResourceId: containerSubnetResourceId
+    zoneRedundant: zoneRedundant
+    workspaceResourceId: workspaceResourceId
+  }
+}
+
+module apps 'modules/container-app.bicep' = [
+  for container in run: if (withApps) {
+    name: 'container-app-${container.service}'
+    params: {
+      name: 'ca-${container.service}-${take(token, 8)}'
+      location: location
+      tags: tags
+      environmentResourceId: environment!.outputs.resourceId
+      service: container.service
+      image: '${pull!.outputs.loginServer}/${container.image}:${imageTag}'
+      cpu: container.cpu
+      memory: container.memory
+      maxReplicas: container.maxReplicas
+      settings: container.settings
+      registryServer: pull!.outputs.loginServer
+      identity: {
+        resourceId: services[indexOf(map(platformServices, service => service.name), container.service)].outputs.identityResourceId
+        clientId: services[indexOf(map(platformServices, service => service.name), container.service)].outputs.identityClientId
+      }
+      platformIdentityResourceId: platformIdentity!.outputs.resourceId
+      serviceBusName: serviceBusName
+      serviceBusNamespace: serviceBusNamespace
+      documentsEndpoint: documentsEndpoint
+    }
+    dependsOn: [
+      counts
+    ]
+  }
+]
+
+@description('Client ids of the identities that were created for platform services.')
+output clientIds {
+  @description('Name of the service.')
+  service: string
+
+  @description('Client id of its identity. Empty: the service has its own identity.')
+  clientId: string
+}[] = [
+  for (service, index) in platformServices: {
+    service: service.name
+    clientId: services[index].outputs.identityClientId
+  }
+]
+
+@description('Resource id of the registry. Empty: no container app needs one.')
+output registryResourceId string = withRegistry ? registryId : ''

@@ -1,0 +1,70 @@
+#!/bin/sh
+# Stops with one line if what a company brings does not fit: subnets, zones, workspace, action groups, registry, resource group,
+# services, and room for role assignments: check_own.sh SUBSCRIPTION REGION PARAMETER_FILE
+set -eu
+subscription=$1 region=$2 parameters=$3
+
+stop() { echo "check_own: $1" >&2; exit 1; }
+
+# exists SETTING ID QUERY: what QUERY finds of the resource
+exists() {
+  az resource show --ids "$2" --query "$3" --output tsv 2>/dev/null ||
+    stop "$1: there is no $2, or you may not read it: az resource show --ids ID must show it"
+}
+
+# subnet SETTING DELEGATION: where the parameter file isolates the network
+subnet() {
+  eval "id=\${$1:-}"
+  [ -n "$id" ] || stop "$1 is not set: LUCIUS_APP_SUBNET_ID and LUCIUS_ENDPOINT_SUBNET_ID go together (docs/guides/own-resources.md)"
+  delegated=$(exists "$1" "$id" "properties.delegations[].properties.serviceName | [0] || 'nothing'")
+  [ "$delegated" = "$2" ] || stop "$1: the subnet is delegated to $delegated, not to $2: az network vnet subnet update --ids $id $3"
+  network=${id%/subnets/*}
+  at=$(exists "$1" "$network" location)
+  [ "$at" = "$region" ] || stop "$1: the network is in $at, and the app would be in $region: a subnet there, or AZURE_LOCATION=$at"
+}
+
+if [ -n "${LUCIUS_APP_SUBNET_ID:-}${LUCIUS_ENDPOINT_SUBNET_ID:-}${LUCIUS_CONTAINER_SUBNET_ID:-}${LUCIUS_PRIVATE_DNS_ZONES:-}" ]; then
+  grep -q '^param ownNetwork' "$parameters" || stop "$parameters has no network: take prod (infra.module in azure.yaml)"
+fi
+if [ -n "${LUCIUS_APP_SUBNET_ID:-}${LUCIUS_ENDPOINT_SUBNET_ID:-}${LUCIUS_CONTAINER_SUBNET_ID:-}" ]; then
+  subnet LUCIUS_APP_SUBNET_ID Microsoft.App/environments "--delegations Microsoft.App/environments"
+  subnet LUCIUS_ENDPOINT_SUBNET_ID nothing "--remove delegations"
+  [ "${LUCIUS_PLATFORM_SERVICES:-all}" = none ] ||
+    subnet LUCIUS_CONTAINER_SUBNET_ID Microsoft.App/environments "--delegations Microsoft.App/environments"
+  [ "$LUCIUS_APP_SUBNET_ID" != "${LUCIUS_CONTAINER_SUBNET_ID:-}" ] ||
+    stop "LUCIUS_CONTAINER_SUBNET_ID is the app's subnet: container apps need a subnet of their own, a /27 or larger"
+fi
+case ${LUCIUS_PRIVATE_DNS_ZONES:-none} in
+  none) ;;
+  /subscriptions/*/resourceGroups/*)
+    exists LUCIUS_PRIVATE_DNS_ZONES "$LUCIUS_PRIVATE_DNS_ZONES/providers/Microsoft.Network/privateDnsZones/privatelink.servicebus.windows.net" id >/dev/null
+    ;;
+  *) stop "LUCIUS_PRIVATE_DNS_ZONES is neither none nor the id of a resource group: az group show --name GROUP --query id" ;;
+esac
+if [ -n "${LUCIUS_WORKSPACE_ID:-}" ]; then
+  at=$(exists LUCIUS_WORKSPACE_ID "$LUCIUS_WORKSPACE_ID" location)
+  [ "$at" = "$region" ] || stop "LUCIUS_WORKSPACE_ID: the workspace is in $at, and its alerts would be in $region: a workspace there, or AZURE_LOCATION=$at"
+fi
+[ -z "${LUCIUS_REGISTRY_ID:-}" ] || exists LUCIUS_REGISTRY_ID "$LUCIUS_REGISTRY_ID" id >/dev/null
+for group in $(printf '%s' "${LUCIUS_ALERT_ACTION_GROUPS:-}" | tr ',' ' '); do
+  exists LUCIUS_ALERT_ACTION_GROUPS "$group" id >/dev/null
+done
+[ -z "${LUCIUS_RESOURCE_GROUP:-}" ] ||
+  [ "$(az group exists --subscription "$subscription" --name "$LUCIUS_RESOURCE_GROUP")" = true ] ||
+  stop "LUCIUS_RESOURCE_GROUP: there is no group $LUCIUS_RESOURCE_GROUP: az group create --name $LUCIUS_RESOURCE_GROUP --location $region"
+
+services=$(printf '%s' "${LUCIUS_PLATFORM_SERVICES:-all}" | tr ',' ' ')
+case $services in
+  all | none) ;;
+  *)
+    for service in $services; do
+      grep -q "\"name\": \"$service\"" infra/bicep/topology.json ||
+        stop "LUCIUS_PLATFORM_SERVICES names $service, which infra/bicep/topology.json does not have: add it there, or leave it out"
+    done
+    ;;
+esac
+
+# an environment has 200 role assignments at most (infra/checks/roles.py); a second deployment makes none
+held=$(az role assignment list --subscription "$subscription" --all --query "length([?starts_with(scope, '/subscriptions/')])" --output tsv)
+[ "$held" -le 3800 ] || [ -n "${LUCIUS_API_URL:-}" ] ||
+  stop "the subscription has $held role assignments of 4000, and an environment needs 200: another subscription, or fewer assignments"

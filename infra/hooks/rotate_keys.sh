@@ -1,0 +1,27 @@
+#!/bin/sh
+# Writes keys of callbacks or webhooks into the key vault, without showing them: rotate_keys.sh callback|webhook [finish]
+# Puts a new key before those that are there, so it signs and all verify. With finish, only the first stays. Reads
+# LUCIUS_KEY_VAULT, and restarts the app LUCIUS_FUNCTION_APP of AZURE_RESOURCE_GROUP, which then reads the new value.
+set -eu
+usage() { echo "usage: rotate_keys.sh callback|webhook [finish]" >&2; exit 2; }
+case ${1:-} in callback | webhook) secret=lucius-$1-keys ;; *) usage ;; esac
+case ${2:-} in '' | finish) ;; *) usage ;; esac
+umask 077
+file=$(mktemp)
+trap 'rm -f "$file"' EXIT
+known=$(az keyvault secret list --vault-name "$LUCIUS_KEY_VAULT" --query "[?name=='$secret'].name" --output tsv)
+keys=
+[ -z "$known" ] || keys=$(az keyvault secret show --vault-name "$LUCIUS_KEY_VAULT" --name "$secret" --query value --output tsv)
+if [ "${2:-}" = finish ]; then
+  [ -n "$keys" ] || { echo "rotate_keys: $LUCIUS_KEY_VAULT has no keys of $1s: rotate_keys.sh $1" >&2; exit 1; }
+  keys=${keys%%,*}
+else
+  # ids of keys are never used twice: the time is one
+  keys=k$(date +%s):$(openssl rand -base64 32)${keys:+,$keys}
+fi
+printf '%s' "$keys" >"$file"
+# of a file, since the arguments of a command can be seen by others
+az keyvault secret set --vault-name "$LUCIUS_KEY_VAULT" --name "$secret" --file "$file" --output none
+[ -z "${LUCIUS_FUNCTION_APP:-}" ] ||
+  az functionapp restart --resource-group "$AZURE_RESOURCE_GROUP" --name "$LUCIUS_FUNCTION_APP" --output none
+echo "$LUCIUS_KEY_VAULT: $secret has $(printf '%s' "$keys" | tr ',' '\n' | grep -c :) keys"
