@@ -81,6 +81,7 @@ CEILINGS = {
     "breaker-open": 2,
     "webhooks-suspended": math.inf,
     "stuck-jobs": _outbox_s() - SEEN_S,
+    "silent-services": math.inf,
     "failure-rate": 100,
     "exceptions": math.inf,
     "dependency-faults": math.inf,

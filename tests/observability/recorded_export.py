@@ -64,6 +64,8 @@ for metric in METRICS:
     write[metric.kind](metric.name, 1, **{name.replace(".", "__"): 1 for name in metric.attributes})
 for line in LINES:
     log(logging.getLevelName(line.level), line.event)
+# with the field that an alert splits by
+log(logging.WARNING, "SERVICE_SILENT", service="ocr")
 try:
     raise RuntimeError("a function failed")
 except RuntimeError:

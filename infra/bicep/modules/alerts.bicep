@@ -288,6 +288,19 @@ var logAlerts = [
     window: 'PT15M'
   }
   {
+    name: 'silent-services'
+    means: 'A platform service has sent no reply for five minutes while a directive waited for it.'
+    section: 'directives-are-not-taken-up'
+    command: 'lucius incident list'
+    severity: 2
+    query: loadTextContent('../queries/silent-services.kql')
+    measure: 'Silences'
+    aggregation: 'Total'
+    threshold: 0
+    window: 'PT15M'
+    dimension: 'Service'
+  }
+  {
     name: 'failure-rate'
     means: 'Too many jobs fail for good.'
     section: 'jobs-fail'
