@@ -65,6 +65,7 @@ case $services in
 esac
 
 # an environment has 200 role assignments at most (infra/checks/roles.py); a second deployment makes none
-held=$(az role assignment list --subscription "$subscription" --all --query "length([?starts_with(scope, '/subscriptions/')])" --output tsv)
+held=$(az role assignment list --subscription "$subscription" --all --fill-principal-name false --output tsv \
+  --query "length([?starts_with(scope, '/subscriptions/')])")
 [ "$held" -le 3800 ] || [ -n "${LUCIUS_API_URL:-}" ] ||
   stop "the subscription has $held role assignments of 4000, and an environment needs 200: another subscription, or fewer assignments"

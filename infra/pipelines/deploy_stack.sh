@@ -7,6 +7,8 @@ hooks=$(dirname "$0")/../hooks
 stack=lucius-$AZURE_ENV_NAME parameters=infra/bicep/$AZURE_ENV_NAME.bicepparam
 
 stop() { echo "deploy_stack: $1" >&2; exit 1; }
+# what an earlier deployment put out
+output() { az stack sub show --name "$stack" --query "outputs.$1.value" --output tsv 2>/dev/null || true; }
 
 # else the identity that deploys would be the one that runs it, with a right to documents
 [ -n "${LUCIUS_SMOKE_PRINCIPAL_ID:-}" ] ||
@@ -15,7 +17,7 @@ stop() { echo "deploy_stack: $1" >&2; exit 1; }
 sh "$hooks/check_az.sh" "$AZURE_SUBSCRIPTION_ID"
 sh "$hooks/register_providers.sh" "$AZURE_SUBSCRIPTION_ID"
 sh "$hooks/check_region.sh" "$AZURE_SUBSCRIPTION_ID" "$AZURE_LOCATION" "$parameters"
-sh "$hooks/check_own.sh" "$AZURE_SUBSCRIPTION_ID" "$AZURE_LOCATION" "$parameters"
+LUCIUS_API_URL=$(output LUCIUS_API_URL) sh "$hooks/check_own.sh" "$AZURE_SUBSCRIPTION_ID" "$AZURE_LOCATION" "$parameters"
 sh "$hooks/check_names.sh" "$AZURE_SUBSCRIPTION_ID" "$AZURE_ENV_NAME" "$AZURE_LOCATION"
 
 deploy() {
@@ -25,7 +27,7 @@ deploy() {
 # what the template reads of the vault and of the registry; before the first deployment there is neither
 read_places() {
   LUCIUS_KEYS=$(sh "$hooks/check_keys.sh" "$AZURE_SUBSCRIPTION_ID" "$AZURE_ENV_NAME" "$@")
-  LUCIUS_REGISTRY=$(az stack sub show --name "$stack" --query outputs.LUCIUS_REGISTRY.value --output tsv 2>/dev/null) || LUCIUS_REGISTRY=
+  LUCIUS_REGISTRY=$(output LUCIUS_REGISTRY)
   export LUCIUS_REGISTRY
   LUCIUS_SERVICE_TAG=$(sh "$hooks/build_images.sh")
   export LUCIUS_KEYS LUCIUS_SERVICE_TAG

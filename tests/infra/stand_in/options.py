@@ -49,7 +49,7 @@ COMMANDS = {
     "rest": "method url! headers body",
     "role assignment create": "assignee assignee-object-id assignee-principal-type role! scope! condition"
     " condition-version",
-    "role assignment list": "all",
+    "role assignment list": "all fill-principal-name",
     "role definition create": "role-definition!",
     "stack sub create": "name! location! parameters template-file action-on-unmanage! deny-settings-mode! yes",
     "stack sub delete": "name action-on-unmanage! yes",
