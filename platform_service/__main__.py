@@ -28,10 +28,10 @@ def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="platform_service", description="one platform service of this repository")
     chosen = parser.add_mutually_exclusive_group(required=True)
     chosen.add_argument("service", choices=names(), nargs="?", help="which step to serve")
-    chosen.add_argument("--load", action="store_true", help="load the models of each service, and end")
+    chosen.add_argument("--load", nargs="+", choices=names(), help="load the models of these services, and end")
     arguments = parser.parse_args(argv)
     if arguments.load:
-        for each in names():
+        for each in arguments.load:
             build(each, os.environ).prepare()
         return 0
     name: str = arguments.service

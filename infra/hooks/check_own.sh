@@ -27,7 +27,9 @@ if [ -n "${LUCIUS_APP_SUBNET_ID:-}${LUCIUS_ENDPOINT_SUBNET_ID:-}${LUCIUS_CONTAIN
   grep -q '^param ownNetwork' "$parameters" || stop "$parameters has no network: take prod (infra.module in azure.yaml)"
 fi
 if [ -n "${LUCIUS_APP_SUBNET_ID:-}${LUCIUS_ENDPOINT_SUBNET_ID:-}${LUCIUS_CONTAINER_SUBNET_ID:-}" ]; then
-  subnet LUCIUS_APP_SUBNET_ID Microsoft.App/environments "--delegations Microsoft.App/environments"
+  plan=Microsoft.App/environments
+  ! grep -qE "^param hosting = '(ElasticPremium|AppService)'" "$parameters" || plan=Microsoft.Web/serverFarms
+  subnet LUCIUS_APP_SUBNET_ID "$plan" "--delegations $plan"
   subnet LUCIUS_ENDPOINT_SUBNET_ID nothing "--remove delegations"
   [ "${LUCIUS_PLATFORM_SERVICES:-all}" = none ] ||
     subnet LUCIUS_CONTAINER_SUBNET_ID Microsoft.App/environments "--delegations Microsoft.App/environments"

@@ -270,6 +270,17 @@ def test_what_a_company_brings_is_compared(
         assert (done.code, done.error) == (0, "")
 
 
+def test_the_apps_subnet_is_that_of_its_plan(walk: Walk) -> None:
+    """Elastic Premium's subnet belongs to Microsoft.Web."""
+    parameters = walk.own("infra/bicep") / "prod.bicepparam"
+    parameters.write_text(f"{parameters.read_text()}\nparam hosting = 'ElasticPremium'\n")
+    check = "sh infra/hooks/check_own.sh sub-1 westeurope infra/bicep/prod.bicepparam"
+    walk.know(resources=company())
+    assert "not to Microsoft.Web/serverFarms" in walk.run(check, **OWN).refusal
+    walk.know(resources=company(app="Microsoft.Web/serverFarms"))
+    assert walk.run(check, **OWN).code == 0
+
+
 def test_keys_are_made_once_and_rotated(walk: Walk) -> None:
     """No command line has a value, and azd's environment none either; the new key is the first, until it is alone."""
     (walk.bin / "openssl").unlink()

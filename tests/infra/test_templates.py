@@ -192,6 +192,11 @@ def test_a_companys_own_resources_take_the_place_of_ours(compiler: Compiler, tmp
     assert environment.get("properties.vnetConfiguration.infrastructureSubnetId") == own["CONTAINER_SUBNET_ID"]
     (component,) = company.of("Microsoft.Insights/components")
     assert component.get("properties.WorkspaceResourceId") == own["WORKSPACE_ID"]
+    # a service that the topology lacks
+    file.write_text(file.read_text().replace("'LUCIUS_PLATFORM_SERVICES', 'all'", "'NOT_SET', 'ocr,orc'"))
+    with pytest.raises(CheckFailed, match="platformServices names orc, which topology.json does not have"):
+        snapshots.take(compiler, file)
+    file.write_text(file.read_text().replace("'NOT_SET', 'ocr,orc'", "'NOT_SET', 'ocr'"))
     # a policy writes the records
     file.write_text(file.read_text().replace(f"'{own['PRIVATE_DNS_ZONES']}'", "'none'"))
     assert not snapshots.take(compiler, file).of("Microsoft.Network/privateEndpoints/privateDnsZoneGroups")
