@@ -45,6 +45,7 @@ def test_nothing_of_the_image_runs_as_root() -> None:
 
 @pytest.mark.long
 @pytest.mark.needs("python3.12")
+@pytest.mark.timeout(1800)
 def test_the_image_puts_a_document_through(tmp_path: Path) -> None:
     """Each step of the Dockerfile, with the packages of the lock; then its services take a job to SUCCEEDED.
 
