@@ -2,7 +2,7 @@
 # Every recipe line is one plain command, so that make runs it itself and a SIGTERM to make reaches it.
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup setup-dev demo up reset test test-long generate docs screenshots lock bench bench-peers bench-bus bench-host chaos soak lint clean
+.PHONY: help setup setup-dev demo up reset test test-long generate docs screenshots lock bench bench-peers bench-bus bench-host quality chaos soak lint clean
 
 PY := .venv/bin/python
 
@@ -69,6 +69,9 @@ bench-peers: setup-dev ## run the same job on LUCIUS, DBOS, Celery and Restate i
 
 bench-bus: setup-dev ## measure the Service Bus emulator
 	@$(PY) -m benchmarks.bus
+
+quality: setup-dev ## measure OCR, EMBEDDING and SIS on made documents, scans and questions; SEED=x makes the held-out half again, FAILURES=1 shows failed questions of the other half, RECORD=after keeps the figures
+	@$(PY) -m benchmarks.quality $(if $(SEED),--seed $(SEED)) $(if $(FAILURES),--failures) $(if $(RECORD),--record $(RECORD))
 
 bench-host: setup-dev ## measure the Functions host and its durable engine
 	@$(PY) -m benchmarks.host

@@ -1,0 +1,53 @@
+"""What counts as right: characters of a page, the passage that proves an answer, and the answer itself."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Any
+
+from rapidfuzz.distance import Levenshtein
+
+from benchmarks.quality.documents import Question
+
+#: characters; who is asked for a fact and reads out the page has not answered
+LONGEST_ANSWER = 300
+
+
+def character_errors(reference: str, read: str) -> tuple[int, int]:
+    """Insertions, deletions and substitutions, and the length of the reference; runs of blanks and rules of tables count once."""
+    expected, found = _plain(reference), _plain(read)
+    return Levenshtein.distance(expected, found), len(expected)
+
+
+def _plain(text: str) -> str:
+    return " ".join(text.replace("|", " ").split())
+
+
+def is_right(question: Question, answer: str | None) -> bool:
+    """An absent answer must be null; another one has every expected value, no value of a neighbour, and is not too long."""
+    if question.kind == "absent":
+        return answer is None
+    if answer is None or len(answer) > LONGEST_ANSWER:
+        return False
+    return has_all(answer, question.expect) and not any(has_all(answer, [wrong]) for wrong in question.forbid)
+
+
+def rank(question: Question, page: int, passages: list[dict[str, Any]]) -> int | None:
+    """Place of the first passage, from 1, that proves the answer; None if none does."""
+    for place, passage in enumerate(passages, 1):
+        if passage["page"] == page and has_all(passage["text"], question.evidence):
+            return place
+    return None
+
+
+def has_all(text: str, values: Iterable[str]) -> bool:
+    """Whether the text has each value as whole words, whatever its blanks and its capitals are."""
+    return all(re.search(_pattern(value), text, re.IGNORECASE) for value in values)
+
+
+def _pattern(value: str) -> str:
+    words = r"\s*".join(re.escape(word) for word in value.split())
+    before = r"(?<!\d)(?<!\d[.,])" if value[0].isdigit() else r"(?<![^\W\d_])"
+    after = r"(?!\d)(?![.,]\d)" if value[-1].isdigit() else r"(?![^\W\d_])"
+    return before + words + after
