@@ -8,6 +8,9 @@ from typing import Any, Literal
 #: the document's `format`, by which a reader recognises it
 FORMAT = "lucius.text/1"
 
+#: left, top, right, bottom; the origin is at the top left
+Box = tuple[float, float, float, float]
+
 
 @dataclass(frozen=True)
 class Line:
@@ -16,8 +19,8 @@ class Line:
     text: str
     #: 0 to 1; 1 where the text was read from a text layer
     confidence: float
-    #: left, top, right, bottom in the page's unit, origin at the top left
-    box: tuple[float, float, float, float]
+    #: in the page's unit
+    box: Box
 
 
 @dataclass(frozen=True)

@@ -5,17 +5,18 @@ A PDF page with a text layer is read from it; another one is rendered. PNG and J
 
 from __future__ import annotations
 
-import ctypes
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from io import BytesIO
+from typing import cast
 
 import pypdfium2
 import pypdfium2.raw as pdfium
 from PIL import Image, ImageOps, UnidentifiedImageError
 
 from lucius_service.errors import IMAGE_BROKEN, INPUT_TOO_LARGE, PDF_BROKEN, PDF_ENCRYPTED, FailedFinal
-from platform_service.ocr.page_text import Line, Page
+from platform_service.ocr.layout import Run, reading_order, row_text
+from platform_service.ocr.page_text import Box, Line, Page
 
 #: only one thread of a process may call pdfium at a time
 _PDFIUM = threading.RLock()
@@ -23,6 +24,8 @@ _PDFIUM = threading.RLock()
 #: a stamp as text.
 MIN_LETTERS = 20
 POINTS_PER_INCH = 72
+#: of the height of a character: a wider gap in a text layer is between cells or columns
+LAYER_GAP = 1.1
 #: longest side of a rendered page, so that a poster does not fill the memory
 MAX_SIDE_PX = 6000
 #: of one page of an image file: an A3 page at 400 dpi has 31 million
@@ -80,34 +83,72 @@ def _page(document: pypdfium2.PdfDocument, index: int, recognise: Recognise, dpi
     return Page(index + 1, width, height, "point", "ocr", seen)
 
 
-def _scaled(box: tuple[float, float, float, float], factor: float) -> tuple[float, float, float, float]:
+def _scaled(box: Box, factor: float) -> Box:
     left, top, right, bottom = box
     return left * factor, top * factor, right * factor, bottom * factor
 
 
 def _text_layer(page: pypdfium2.PdfPage, height: float) -> tuple[Line, ...]:
-    """The lines as pdfium orders them, each with the box around its characters."""
+    """The lines in reading order, each with the box around its characters."""
+    runs = _text_runs(page, height)
+    # pdfium gives the boxes of a turned page as if it were upright: what the author wrote first is read first there
+    if page.get_rotation() or sum(run.height > run.right - run.left for run in runs if len(run.text) > 2) * 2 > len(runs):
+        return tuple(Line(run.text, 1.0, run.source) for run in runs)
+    return tuple(_layer_line(row) for row in reading_order(runs))
+
+
+def _layer_line(row: Sequence[Run[Box]]) -> Line:
+    lefts, tops, rights, bottoms = zip(*(run.source for run in row), strict=True)
+    return Line(row_text(row), 1.0, (min(lefts), min(tops), max(rights), max(bottoms)))
+
+
+def _text_runs(page: pypdfium2.PdfPage, height: float) -> list[Run[Box]]:
+    """Runs of text as pdfium orders them; a line break or a wide gap is between two runs."""
     text = page.get_textpage()
-    lines: list[Line] = []
+    runs: list[Run[Box]] = []
     letters: list[str] = []
     box: list[float] | None = None
-    left, right, bottom, top = (ctypes.c_double() for _ in range(4))
-    for index in range(text.count_chars() + 1):
-        code = pdfium.FPDFText_GetUnicode(text, index) if index < text.count_chars() else 10
+    loose_box: list[float] = []
+
+    def end_run() -> None:
+        nonlocal letters, box
+        # beyond the basic plane pdfium may give a character as two halves of UTF-16
+        words = "".join(letters).encode("utf-16", "surrogatepass").decode("utf-16", "replace").strip()
+        if words and box:
+            around = (box[0], height - box[3], box[2], height - box[1])
+            runs.append(Run(words, box[0], height - loose_box[3], box[2], height - loose_box[1], around))
+        letters, box = [], None
+
+    for index in range(text.count_chars()):
+        code = pdfium.FPDFText_GetUnicode(text, index)
         if code in (10, 13):
-            # beyond the basic plane pdfium may give a character as two halves of UTF-16
-            line = "".join(letters).encode("utf-16", "surrogatepass").decode("utf-16", "replace").strip()
-            if line and box:
-                lines.append(Line(line, 1.0, (box[0], height - box[3], box[2], height - box[1])))
-            letters, box = [], None
+            end_run()
             continue
         # pdfium gives 2 for the hyphen of a word that it knows to be broken at the line's end
-        letters.append("-" if code == 2 else chr(code) if 0x20 <= code <= 0x10FFFF else "")
-        if pdfium.FPDFText_GetCharBox(text, index, left, right, bottom, top) and right.value > left.value:
-            here = [left.value, bottom.value, right.value, top.value]
-            box = here if box is None else [*map(min, box[:2], here[:2]), *map(max, box[2:], here[2:])]
+        letter = "-" if code == 2 else chr(code) if 0x20 <= code <= 0x10FFFF else ""
+        here = _char_box(text, index)
+        if here[2] > here[0]:
+            loose = _char_box(text, index, loose=True)
+            if box and here[0] - box[2] > LAYER_GAP * (loose[3] - loose[1]):
+                end_run()
+            loose_box = list(loose) if box is None else _around(loose_box, loose)
+            box = list(here) if box is None else _around(box, here)
+        letters.append(letter)
+    end_run()
     text.close()
-    return tuple(lines)
+    return runs
+
+
+def _char_box(text: pypdfium2.PdfTextPage, index: int, *, loose: bool = False) -> Box:
+    """Left, bottom, right, top; zeros for a character without a place."""
+    try:
+        return cast("Box", text.get_charbox(index, loose=loose))
+    except pypdfium2.PdfiumError:
+        return 0.0, 0.0, 0.0, 0.0
+
+
+def _around(box: list[float], other: Sequence[float]) -> list[float]:
+    return [*map(min, box[:2], other[:2]), *map(max, box[2:], other[2:])]
 
 
 def read_image(data: bytes, recognise: Recognise, *, max_pages: int) -> Iterator[tuple[int, Page]]:

@@ -5,32 +5,27 @@ from __future__ import annotations
 import math
 import os
 import re
-from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from PIL import Image
 
+from platform_service.ocr.layout import Run, reading_order, row_text
 from platform_service.ocr.page_text import Line
+
+Pixels = NDArray[np.uint8]
 
 #: The detector scales the longer side of the image to this. It is enough for 9 point print on a whole page; more costs
 #: time and memory by its square.
 DETECTOR_SIDE_PX = 960
+#: runs of text that are recognised both ways up, to find out whether the page is upside down
+TRIED_RUNS = 5
+#: and their width over their height: enough letters to be sure of, and cheap
+TRIED_SHAPE = 6.0
 
 _MONTH = r"(?:January|February|March|April|May|June|July|August|September|October|November|December)"
-
-
-@dataclass(frozen=True)
-class _TextRun:
-    """One run of text. Coordinates are upright, that is turned back by the skew of the page."""
-
-    text: str
-    confidence: float
-    corners: Any
-    left: float
-    middle: float
-    height: float
 
 
 class Recogniser:
@@ -62,22 +57,87 @@ class Recogniser:
         self._engine(np.full((64, 256, 3), 255, np.uint8), use_det=True)
 
     def lines(self, image: Image.Image, min_confidence: float) -> tuple[Line, ...]:
-        """Lines from top to bottom; text runs of one row are one line. Boxes are in pixels."""
+        """Lines in reading order. Boxes are in pixels of the image as it came, whichever way up it was."""
         if self._engine is None:
             self.load()
-        output = self._engine(np.asarray(image.convert("RGB"))[:, :, ::-1])
-        if output.txts is None or output.boxes is None:
+        pixels = np.asarray(image.convert("RGB"))[:, :, ::-1]
+        turns, boxes, crops = self._upright(pixels)
+        if not crops:
             return ()
+        read = self._engine.recognize_txt(crops)
         runs = [
             (_restore_spaces(text.strip()), float(score), np.asarray(box, float))
-            for text, score, box in zip(output.txts, output.scores, output.boxes, strict=True)
+            for text, score, box in zip(read.txts, read.scores, boxes, strict=True)
             if text.strip() and score >= min_confidence
         ]
-        return _rows(runs)
+        return tuple(_turned_back(line, turns, image.width, image.height) for line in _lines(runs))
+
+    def _upright(self, pixels: Pixels) -> tuple[int, Any, list[Pixels]]:
+        """(quarter turns, boxes, pictures of the runs of text) of the page, turned until its text is upright."""
+        boxes, crops = self._detect(pixels)
+        turns = 0
+        if _lies_on_its_side(boxes):
+            turns = 1
+            boxes, crops = self._detect(np.rot90(pixels, turns))
+        if self._is_upside_down(crops):
+            turns += 2
+            boxes, crops = self._detect(np.rot90(pixels, turns))
+        return turns, boxes, crops
+
+    def _detect(self, pixels: Pixels) -> tuple[Any, list[Pixels]]:
+        from rapidocr.main import RapidOCRError
+        from rapidocr.utils.process_img import map_boxes_to_original
+
+        scaled, record = self._engine.preprocess_img(np.ascontiguousarray(pixels))
+        try:
+            crops, found = self._engine.detect_and_crop(scaled, record)
+        except RapidOCRError:  # no text
+            return [], []
+        return map_boxes_to_original(found.boxes, record, *pixels.shape[:2]), crops
+
+    def _is_upside_down(self, crops: list[Pixels]) -> bool:
+        """Whether some runs of text are recognised with more confidence upside down.
+
+        rapidocr's classifier is not asked: it squeezes long lines until it is wrong about them.
+        """
+        tried = sorted(crops, key=lambda crop: abs(crop.shape[1] / crop.shape[0] - TRIED_SHAPE))[:TRIED_RUNS]
+        if not tried:
+            return False
+        upright, turned = (
+            sum(self._engine.recognize_txt(each).scores) for each in (tried, [np.rot90(crop, 2) for crop in tried])
+        )
+        return bool(turned > upright)
 
 
-def _rows(runs: list[tuple[str, float, Any]]) -> tuple[Line, ...]:
-    """Groups text runs (text, confidence, corners) into rows, by their place on the page turned upright.
+def _lies_on_its_side(boxes: Any) -> bool:
+    """Whether most of the text, by its length, runs from bottom to top or from top to bottom."""
+    across = down = 0.0
+    for corners in boxes:
+        width, height = np.hypot(*(corners[1] - corners[0])), np.hypot(*(corners[3] - corners[0]))
+        if height > width:
+            down += height
+        else:
+            across += width
+    return down > across
+
+
+def _turned_back(line: Line, turns: int, width: int, height: int) -> Line:
+    """The line's box on the page as it came, of this width and height, which was turned counterclockwise."""
+    left, top, right, bottom = line.box
+    match turns:
+        case 1:
+            box = (width - bottom, left, width - top, right)
+        case 2:
+            box = (width - right, height - bottom, width - left, height - top)
+        case 3:
+            box = (top, height - right, bottom, height - left)
+        case _:
+            box = line.box
+    return Line(line.text, line.confidence, box)
+
+
+def _lines(runs: list[tuple[str, float, Any]]) -> list[Line]:
+    """Lines of text runs (text, confidence, corners), by their place on the page without its skew.
 
     On a skewed page the right end of a line is higher or lower than the left end of the next run in its row.
     """
@@ -88,18 +148,9 @@ def _rows(runs: list[tuple[str, float, Any]]) -> tuple[Line, ...]:
     for text, confidence, corners in runs:
         upright = corners @ turn
         top, bottom = upright[:2, 1].mean(), upright[2:, 1].mean()
-        placed.append(
-            _TextRun(text, confidence, corners, upright[:, 0].min(), (top + bottom) / 2, max(bottom - top, 1.0))
-        )
-    placed.sort(key=lambda run: run.middle)
-    rows: list[list[_TextRun]] = []
-    for run in placed:
-        row = rows[-1] if rows else None
-        if row and abs(run.middle - row[-1].middle) < 0.5 * min(run.height, row[-1].height):
-            row.append(run)
-        else:
-            rows.append([run])
-    return tuple(_line(sorted(row, key=lambda run: run.left)) for row in rows)
+        left, right = upright[:, 0].min(), upright[:, 0].max()
+        placed.append(Run(text, left, top, right, bottom, (confidence, corners)))
+    return [_line(row) for row in reading_order(placed)]
 
 
 def _restore_spaces(text: str) -> str:
@@ -109,13 +160,13 @@ def _restore_spaces(text: str) -> str:
     return re.sub(rf"(?<=\d ){_MONTH}(?=\d{{4}}\b)", lambda month: month[0] + " ", text)
 
 
-def _line(row: list[_TextRun]) -> Line:
-    corners = np.concatenate([run.corners for run in row])
+def _line(row: list[Run[tuple[float, Any]]]) -> Line:
+    corners = np.concatenate([run.source[1] for run in row])
     letters = sum(len(run.text) for run in row)
     (left, top), (right, bottom) = corners.min(axis=0), corners.max(axis=0)
     return Line(
-        text=" ".join(run.text for run in row),
-        confidence=sum(run.confidence * len(run.text) for run in row) / letters,
+        text=row_text(row),
+        confidence=sum(run.source[0] * len(run.text) for run in row) / letters,
         box=(float(left), float(top), float(right), float(bottom)),
     )
 

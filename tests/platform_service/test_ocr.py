@@ -121,7 +121,7 @@ def test_rows_of_a_slanted_table_stay_rows(angle: float, runner: StepRunner, ocr
         draw.text((1150, 150 + 70 * number), amount, font=font, fill="black")
     page = page.rotate(angle, resample=Image.Resampling.BICUBIC, fillcolor="white", expand=True)
     lines = runner.run(ocr, encoded(page, "PNG")).result["pages"][0]["text"].split("\n")
-    assert lines[1:] == ["Rent 850.00", "Heating 120.00", "Garage 65.00"]
+    assert lines[1:] == ["Rent | 850.00", "Heating | 120.00", "Garage | 65.00"]
 
 
 def test_transparency_is_white_paper(runner: StepRunner, ocr: OcrStep) -> None:

@@ -1,0 +1,122 @@
+"""The reading order of a page: columns of prose one after the other, tables and forms by row."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+
+#: between the cells of a row
+CELL_SEPARATOR = " | "
+#: of the height of the text: a wider gap is between cells or columns, a narrower one between words
+CELL_GAP = 0.9
+#: rows that two columns of prose have at least beside each other
+MIN_COLUMN_ROWS = 4
+#: share of a column's width that its lines fill, by their median; cells of a table fill less
+MIN_COLUMN_FILL = 0.8
+#: characters of a line of prose, by the median; cells of a table have fewer
+MIN_COLUMN_LETTERS = 20
+
+
+@dataclass(frozen=True)
+class Run(Generic[T]):
+    """Text without a wide gap. Coordinates are those of the upright page, with the origin at the top left."""
+
+    text: str
+    left: float
+    top: float
+    right: float
+    bottom: float
+    #: what the caller knows about it
+    source: T
+
+    @property
+    def middle(self) -> float:
+        return (self.top + self.bottom) / 2
+
+    @property
+    def height(self) -> float:
+        return max(self.bottom - self.top, 1e-6)
+
+
+def reading_order(runs: Sequence[Run[T]]) -> list[list[Run[T]]]:
+    """The rows of the page in reading order, each from left to right."""
+    gutter = _gutter(runs)
+    if gutter is None:
+        return _rows(runs)
+    x, top, bottom = gutter
+    within = [run for run in runs if top <= run.middle <= bottom]
+    parts = (
+        [run for run in runs if run.middle < top],
+        [run for run in within if run.right <= x],
+        [run for run in within if run.right > x],
+        [run for run in runs if run.middle > bottom],
+    )
+    return [row for part in parts if part for row in reading_order(part)]
+
+
+def row_text(row: Sequence[Run[T]]) -> str:
+    """The text of a row; a separator stands between its cells."""
+    text = row[0].text
+    for before, run in zip(row, row[1:], strict=False):
+        is_cell = run.left - before.right > CELL_GAP * min(before.height, run.height) and before.text[-1:] != ":"
+        text += (CELL_SEPARATOR if is_cell else " ") + run.text
+    return text
+
+
+def _rows(runs: Sequence[Run[T]]) -> list[list[Run[T]]]:
+    rows: list[list[Run[T]]] = []
+    for run in sorted(runs, key=lambda run: run.middle):
+        row = rows[-1] if rows else None
+        if row and abs(run.middle - row[-1].middle) < 0.5 * min(run.height, row[-1].height):
+            row.append(run)
+        else:
+            rows.append([run])
+    return [sorted(row, key=lambda run: run.left) for row in rows]
+
+
+def _gutter(runs: Sequence[Run[T]]) -> tuple[float, float, float] | None:
+    """(x, top, bottom) of the gap between two columns of prose with the most rows; None where there is none."""
+    found: list[tuple[int, tuple[float, float, float]]] = []
+    downwards = sorted(runs, key=lambda run: run.middle)
+    for x in _left_edges(runs):
+        band: list[Run[T]] = []
+        # the last one ends the last band
+        for run in [*downwards, None]:
+            if run is not None and not run.left < x - 1 < run.right:
+                band.append(run)
+                continue
+            rows = _column_rows(band, x)
+            if rows:
+                found.append((rows, (x - 1, min(run.top for run in band), max(run.bottom for run in band))))
+            band = []
+    return max(found, key=lambda each: each[0])[1] if found else None
+
+
+def _left_edges(runs: Sequence[Run[T]]) -> list[float]:
+    """Where several runs begin: the least left edge of each group of edges that differ by less than a letter."""
+    edges: list[list[float]] = []
+    for run in sorted(runs, key=lambda run: run.left):
+        if edges and run.left - edges[-1][0] < run.height / 2:
+            edges[-1].append(run.left)
+        else:
+            edges.append([run.left])
+    return [group[0] for group in edges if len(group) >= MIN_COLUMN_ROWS]
+
+
+def _column_rows(band: Sequence[Run[T]], x: float) -> int:
+    """Lines of the shorter of two columns of prose that x divides; 0 where they are not prose."""
+    counts = []
+    for side in ([run for run in band if run.right <= x], [run for run in band if run.right > x]):
+        if len(side) < MIN_COLUMN_ROWS:
+            return 0
+        width = max(run.right for run in side) - min(run.left for run in side)
+        if median(run.right - run.left for run in side) < MIN_COLUMN_FILL * width:
+            return 0
+        if median(len(run.text) for run in side) < MIN_COLUMN_LETTERS:
+            return 0
+        counts.append(len(side))
+    return min(counts)
