@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from itertools import pairwise
 
 from platform_service.embedding.source_text import TextPage
+from platform_service.embedding.structure import header, is_heading, is_laid_out, is_row
 
 #: A line of at least this share of the page's long lines was broken at the margin and continues in the next line.
 FULL_LINE_SHARE = 0.75
-#: in characters; shorter lines (forms, invoices) are not broken at a margin
-MIN_FULL_LINE = 45
+#: in characters; shorter lines (addresses, signatures) are not broken at a margin, even of a narrow column
+MIN_FULL_LINE = 30
 
 _SENTENCE_END = re.compile(r"(?<=[.!?])[\"')\]]*\s+(?=[\"'(\[]?[A-Z0-9ÄÖÜÉ])")
 _LIST_ITEM = re.compile(r"\s*(?:[-*•]|\(?\d{1,3}[.)]|\(?[a-z]\)|#{1,6})\s+\S")
@@ -30,24 +32,36 @@ class Passage:
     text: str
 
 
+@dataclass(frozen=True)
+class _Unit:
+    """A sentence, a row or a heading, and what stands before it."""
+
+    separator: str
+    text: str
+    #: whether it heads what comes after it
+    heads: bool
+
+
 def split_passages(pages: list[TextPage], chunk_size: int, overlap: int) -> list[Passage]:
     """Passages of up to `chunk_size` characters.
 
-    Each begins with the last sentences of the one before, up to `overlap` characters and half a passage. Every sentence
-    is in at least one passage, and is cut only where it is longer than a passage.
+    Each begins with the last sentences of the one before, up to `overlap` characters and half a passage, and with the
+    heading that they stand under. A heading, and the first row of a table, is in the passage of what comes after it.
+    Every sentence is in at least one passage, and is cut only where it is longer than a passage.
     """
     passages: list[Passage] = []
     max_repeated = min(overlap, chunk_size // 2)
     for page in pages:
-        units: list[tuple[str, str]] = []
+        units: list[_Unit] = []
         new_units = 0
         for unit in _units(page.text, chunk_size):
             if new_units and _length([*units, unit]) > chunk_size:
-                passages.append(Passage(len(passages), page.number, _join_units(units)))
-                units = _tail(units, max_repeated)
-                while units and _length([*units, unit]) > chunk_size:
+                kept, moved = _without_last_headings(units[-new_units:])
+                passages.append(Passage(len(passages), page.number, _join_units([*units[:-new_units], *kept])))
+                units = [*_tail([*units[:-new_units], *kept], max_repeated), *moved]
+                while len(units) > len(moved) and _length([*units, unit]) > chunk_size:
                     units = units[1:]
-                new_units = 0
+                new_units = len(moved)
             units.append(unit)
             new_units += 1
         if new_units:
@@ -71,12 +85,14 @@ def paragraphs(text: str) -> list[str]:
         if not line:
             continues = False
             continue
-        is_list_item = _LIST_ITEM.match(line) is not None
+        is_list_item = _LIST_ITEM.match(line) is not None or is_laid_out(line)
         if continues and not is_list_item:
             joined[-1] = _join_broken_line(joined[-1], line)
         else:
             joined.append(line)
-        continues = len(line) >= full or (continues and not is_list_item and line[-1:] in ",;-")
+        continues = not is_laid_out(line) and (
+            len(line) >= full or (continues and not is_list_item and line[-1:] in ",;-")
+        )
     return joined
 
 
@@ -100,16 +116,26 @@ def _sentences_of(paragraph: str) -> list[str]:
     return [*complete, rest] if rest else complete
 
 
-def _units(text: str, chunk_size: int) -> list[tuple[str, str]]:
-    """(separator before it, sentence) in order."""
-    units: list[tuple[str, str]] = []
-    for paragraph in paragraphs(text):
+def _units(text: str, chunk_size: int) -> list[_Unit]:
+    units: list[_Unit] = []
+    before = ""
+    for line, after in pairwise([*paragraphs(text), ""]):
+        heads = is_heading(line, after) or (not is_row(before) and is_row(line) and bool(header([line, after])))
+        before = line
         separator = "\n"
-        for sentence in _sentences_of(paragraph):
+        for sentence in [line] if heads or is_row(line) else _sentences_of(line):
             for part in _cut(sentence, chunk_size):
-                units.append((separator, part))
+                units.append(_Unit(separator, part, heads))
                 separator = " "
     return units
+
+
+def _without_last_headings(units: list[_Unit]) -> tuple[list[_Unit], list[_Unit]]:
+    """Units without the headings at their end, and these; all are kept where there is nothing else."""
+    end = len(units)
+    while end and units[end - 1].heads:
+        end -= 1
+    return (units[:end], units[end:]) if end else (units, [])
 
 
 def _cut(sentence: str, max_length: int) -> list[str]:
@@ -123,16 +149,21 @@ def _cut(sentence: str, max_length: int) -> list[str]:
     return [*parts, sentence] if sentence else parts
 
 
-def _join_units(units: list[tuple[str, str]]) -> str:
-    return "".join(separator + sentence for separator, sentence in units).strip()
+def _join_units(units: list[_Unit]) -> str:
+    return "".join(unit.separator + unit.text for unit in units).strip()
 
 
-def _length(units: list[tuple[str, str]]) -> int:
-    return sum(len(sentence) + 1 for _, sentence in units) - 1
+def _length(units: list[_Unit]) -> int:
+    return sum(len(unit.text) + 1 for unit in units) - 1
 
 
-def _tail(units: list[tuple[str, str]], max_length: int) -> list[tuple[str, str]]:
+def _tail(units: list[_Unit], max_length: int) -> list[_Unit]:
+    """The last units up to this length, below the heading that they stand under."""
+    above = [unit for unit in units if unit.heads][-1:]
     start = len(units)
-    while start > 0 and _length(units[start - 1 :]) <= max_length:
+    while start > 0 and _length([*above, *units[start - 1 :]]) <= max_length:
         start -= 1
-    return units[start:]
+    tail = units[start:]
+    if not above or above[0] in tail or _length([*above, *tail]) > max_length:
+        return tail
+    return [*above, _Unit("\n", tail[0].text, tail[0].heads), *tail[1:]] if tail else above

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from platform_service.embedding.embedder import Embedder
-from platform_service.embedding.passages import sentences
+from platform_service.embedding.passages import Passage, sentences
 from platform_service.settings import ModelEndpoint
 from platform_service.sis import model_endpoint
-from platform_service.sis.retrieval import Retrieval, ScoredPassage, ScoredSentence
+from platform_service.sis.retrieval import Retrieval, ScoredCandidate, ScoredPassage
 from platform_service.sis.words import Rarity, stems
 
 
@@ -27,21 +27,21 @@ def answer(
     StepFailed where the model endpoint fails.
     """
     passages = retrieval.passages(question, top_k)
-    best = retrieval.sentences(question, passages)[0]
+    best = retrieval.candidates(question, passages)[0]
     if model is not None:
         return _from_model(model, embedder, question, passages, best)
     is_answered = best.score >= min_score
     return {
-        "answer": best.text if is_answered else None,
+        "answer": best.candidate.text if is_answered else None,
         "score": round(best.score, 4),
         "method": "extractive",
-        "citation": _citation(best.passage.page, best.passage.index, best.text) if is_answered else None,
+        "citation": _citation(best.passage.page, best.passage.index, best.candidate.quote) if is_answered else None,
         "passages": _passages(passages),
     }
 
 
 def _from_model(
-    model: ModelEndpoint, embedder: Embedder, question: str, passages: list[ScoredPassage], best: ScoredSentence
+    model: ModelEndpoint, embedder: Embedder, question: str, passages: list[ScoredPassage], best: ScoredCandidate
 ) -> dict[str, Any]:
     model_answer = model_endpoint.ask(model, question, [scored.passage.text for scored in passages])
     citation = None
@@ -50,9 +50,9 @@ def _from_model(
         if cited is not None and model_answer.quote is not None and model_answer.quote in cited.passage.text:
             citation = _citation(cited.passage.page, cited.passage.index, model_answer.quote)
         else:
-            # the quote is not in the passage: cite the nearest sentence of the text instead
-            nearest = _nearest(embedder, model_answer.answer, [cited] if cited is not None else passages)
-            citation = _citation(nearest.passage.page, nearest.passage.index, nearest.text)
+            # the quote is not in the passage: cite the nearest text instead
+            passage, quote = _nearest(embedder, model_answer.answer, [cited] if cited is not None else passages)
+            citation = _citation(passage.page, passage.index, quote)
     return {
         "answer": model_answer.answer,
         "score": round(best.score, 4),
@@ -62,18 +62,17 @@ def _from_model(
     }
 
 
-def _nearest(embedder: Embedder, text: str, passages: list[ScoredPassage]) -> ScoredSentence:
+def _nearest(embedder: Embedder, text: str, passages: list[ScoredPassage]) -> tuple[Passage, str]:
+    """The passage and the line or sentence of it that is nearest to the text."""
     rarity = Rarity(scored.passage.text for scored in passages)
-    candidates = [(scored, line) for scored in passages for line in sentences(scored.passage.text)]
-    cosines = embedder.embed([line for _, line in candidates]) @ embedder.embed([text])[0]
+    lines = [(scored.passage, line) for scored in passages for line in sentences(scored.passage.text)]
+    cosines = embedder.embed([line for _, line in lines]) @ embedder.embed([text])[0]
     text_stems = stems(text)
-    return max(
-        (
-            ScoredSentence(line, scored.passage, float(cosine) + rarity.overlap(text_stems, stems(line)))
-            for (scored, line), cosine in zip(candidates, cosines, strict=True)
-        ),
-        key=lambda sentence: sentence.score,
-    )
+    scores = [
+        float(cosine) + rarity.overlap(text_stems, stems(line))
+        for (_, line), cosine in zip(lines, cosines, strict=True)
+    ]
+    return lines[scores.index(max(scores))]
 
 
 def _citation(page: int, chunk: int, quote: str) -> dict[str, Any]:

@@ -1,14 +1,14 @@
-"""Finds the best passages for a question, and the best sentences in them."""
+"""Finds the best passages for a question, and the best answers in them."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import pairwise
 
 from platform_service.embedding.embedder import Embedder
-from platform_service.embedding.passages import Passage, sentences
+from platform_service.embedding.passages import Passage
 from platform_service.embedding.vector_document import EmbeddedText
 from platform_service.sis.answer_kind import holds_answer
+from platform_service.sis.candidates import Candidate, candidates
 from platform_service.sis.words import Rarity, stems
 
 #: Half of a passage's score is meaning (cosine), half shared words: static word vectors confuse texts of one topic, and
@@ -18,10 +18,10 @@ COSINE_SHARE = 0.5
 PASSAGE_SHARE = 0.35
 #: factor for a sentence without the number, date or name that the question asks for
 WRONG_KIND_FACTOR = 0.55
-#: factor for a heading with the line after it, see `_candidates`
+#: factor for two sentences: they count only where one alone has fewer of the words
 PAIR_FACTOR = 0.93
-#: in characters: a longer line without a full stop is not a label
-MAX_LABEL_LENGTH = 60
+#: factor for a row of a table that the question does not name
+WRONG_ROW_FACTOR = 0.4
 #: the highest cosine that a question and its answer reach in practice; it counts as 1
 BEST_COSINE = 0.75
 
@@ -35,10 +35,10 @@ class ScoredPassage:
 
 
 @dataclass(frozen=True)
-class ScoredSentence:
-    """A sentence with its score for one question, 0 to 1, and its passage."""
+class ScoredCandidate:
+    """A candidate with its score for one question, 0 to 1, and its passage."""
 
-    text: str
+    candidate: Candidate
     passage: Passage
     score: float
 
@@ -62,38 +62,33 @@ class Retrieval:
         ]
         return sorted(scored, key=lambda each: (-each.score, each.passage.index))[:top_k]
 
-    def sentences(self, question: str, passages: list[ScoredPassage]) -> list[ScoredSentence]:
-        """The sentences of these passages, best first."""
+    def candidates(self, question: str, passages: list[ScoredPassage]) -> list[ScoredCandidate]:
+        """What may be the answer in these passages, best first."""
         asked = stems(question)
-        candidates = [(scored, *candidate) for scored in passages for candidate in _candidates(scored.passage.text)]
-        vectors = self._embedder.embed([text for _, text, _ in candidates])
-        cosines = vectors @ self._embedder.embed([question])[0]
-        best: dict[str, ScoredSentence] = {}
-        for (scored, text, factor), cosine in zip(candidates, cosines, strict=True):
-            own = _blend(float(cosine), self._rarity.overlap(asked, stems(text)))
-            score = factor * ((1 - PASSAGE_SHARE) * own + PASSAGE_SHARE * scored.score)
-            if holds_answer(question, text) is False:
-                score *= WRONG_KIND_FACTOR
+        vector = self._embedder.embed([question])[0]
+        found = [(scored, each) for scored in passages for each in candidates(scored.passage.text)]
+        cosines = self._embedder.embed([each.text for _, each in found]) @ vector
+        in_context = self._embedder.embed([f"{each.context} {each.text}" for _, each in found]) @ vector
+        best: dict[str, ScoredCandidate] = {}
+        for (scored, each), cosine, above in zip(found, cosines, in_context, strict=True):
+            own = _blend(float(max(cosine, above)), self._rarity.overlap(asked, stems(f"{each.context} {each.text}")))
+            score = (1 - PASSAGE_SHARE) * own + PASSAGE_SHARE * scored.score
+            score *= self._fit(question, asked, each)
             # overlapping passages share sentences: each is listed once, with its best score
-            if text not in best or score > best[text].score:
-                best[text] = ScoredSentence(text, scored.passage, score)
+            if each.text not in best or score > best[each.text].score:
+                best[each.text] = ScoredCandidate(each, scored.passage, score)
         return sorted(best.values(), key=lambda each: (-each.score, each.passage.index))
 
-
-def _candidates(passage: str) -> list[tuple[str, float]]:
-    """(text, factor) of each sentence, and of each heading or label with the line after it.
-
-    "Opening hours" alone answers nothing. A pair has the words of both lines, so it counts a little less than one line
-    that has them all.
-    """
-    lines = sentences(passage)
-    alone = [(line, 1.0) for line in lines]
-    pairs = [
-        (f"{line} {after}", PAIR_FACTOR)
-        for line, after in pairwise(lines)
-        if line[-1:] not in ".!?" and len(line) < MAX_LABEL_LENGTH and after[-1:] not in ".!?"
-    ]
-    return alone + pairs
+    def _fit(self, question: str, asked: list[str], candidate: Candidate) -> float:
+        """A factor up to 1: whether the candidate can be an answer to this question."""
+        factor = PAIR_FACTOR if candidate.is_pair else 1.0
+        if candidate.columns:
+            # the question names the row, and the columns have the words that are left
+            name = set(stems(candidate.name))
+            return factor if name and name <= set(asked) else factor * WRONG_ROW_FACTOR
+        if holds_answer(question, candidate.text) is False:
+            factor *= WRONG_KIND_FACTOR
+        return factor
 
 
 def _blend(cosine: float, overlap: float) -> float:

@@ -1,0 +1,50 @@
+"""What a line of a page is: a row of a table, a field of a form, a heading, or prose."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+#: between the cells of a row, as OCR and markdown write it
+_SEPARATOR = re.compile(r"\s+\|\s+")
+_FIELD = re.compile(r"((?:[^\W_][\w'’.()/%-]*\s+){0,5}[\w'’.()/%-]+):\s+(\S.*)")
+#: in characters; a longer line is prose
+MAX_HEADING = 60
+
+
+def cells(line: str) -> list[str]:
+    """The cells of a row of a table; one for any other line."""
+    return _SEPARATOR.split(line.strip().strip("|").strip())
+
+
+def is_row(line: str) -> bool:
+    return len(cells(line)) > 1
+
+
+def field(text: str) -> tuple[str, str] | None:
+    """Label and value of `Label: value`; None for other text."""
+    found = _FIELD.fullmatch(text.strip())
+    return (found[1], found[2]) if found and text[:1].isupper() else None
+
+
+def is_laid_out(line: str) -> bool:
+    """Whether the line stands for itself, as a row or a field does, so that no other line continues it."""
+    return is_row(line) or field(line) is not None
+
+
+def is_heading(line: str, after: str) -> bool:
+    """Whether a line heads what comes after it: a short line without a full stop, above prose, rows or fields."""
+    if not after or len(line) > MAX_HEADING or line[-1:] in ".!?,;" or is_laid_out(line):
+        return False
+    return after[-1:] in ".!?" or len(after) > MAX_HEADING or is_laid_out(after)
+
+
+def header(rows: Sequence[str]) -> list[str]:
+    """The headings of the columns of a table; empty where its first row has figures as the others have, or no other row."""
+    first = cells(rows[0])
+    if len(first) < 3 and len(rows) < 3:
+        return []
+    others = [cells(row) for row in rows[1:]]
+    if not others or any(re.search(r"\d", cell) for cell in first):
+        return []
+    return first if all(len(each) == len(first) for each in others[:1]) else []
