@@ -40,11 +40,11 @@ def is_heading(line: str, after: str) -> bool:
 
 
 def header(rows: Sequence[str]) -> list[str]:
-    """The headings of the columns of a table; empty where its first row has figures as the others have, or no other row."""
+    """The headings of the columns of a table; empty where its first row has figures or fields, or no other row."""
     first = cells(rows[0])
     if len(first) < 3 and len(rows) < 3:
         return []
     others = [cells(row) for row in rows[1:]]
-    if not others or any(re.search(r"\d", cell) for cell in first):
+    if not others or any(re.search(r"\d", cell) or field(cell) for cell in first):
         return []
     return first if all(len(each) == len(first) for each in others[:1]) else []

@@ -23,31 +23,38 @@ _REPEATED = re.compile(
     r"\b(?:every|each|daily|weekly|monthly|quarterly|yearly|annual(?:ly)?|hourly|once|twice|per|after \w+ hours)\b",
     re.I,
 )
-_NAME = re.compile(r"(?<![.!?]\s)(?<!^)\b[A-Z][a-z]+|\b[A-Z][a-z]+ [A-Z][a-z]+")
+#: a capital within a sentence, or two in a row; months are no names
+_NAME = re.compile(rf"(?:(?<![.!?]\s)(?<!^)\b|\b(?=[A-Z][a-z]+ [A-Z][a-z]))(?!(?i:{_MONTH})\b)[A-Z][a-z]+")
+_PLACE = re.compile(r"\b(?:in|at|on|to|from|into|behind|under|below|above|near|beside)\s+(?:the|a|an)\b", re.I)
+#: a code of at least four characters with a digit; neither a sum nor a year
+_CODE = re.compile(r"(?<![\d.,])\b(?!(?:19|20)\d\d\b)(?=[A-Za-z-]*\d)[A-Za-z\d-]{4,}\b(?![.,]\d)")
 
 #: (patterns of questions, patterns of their answers); the first match of the question counts, from narrow to wide
 _KINDS = (
     (re.compile(r"\bhow often\b|\bhow frequent|\bwhat interval\b", re.I), (_REPEATED, _DURATION)),
     (re.compile(r"\bhow long\b|\bnotice period\b|\bduration\b", re.I), (_DURATION,)),
+    (re.compile(r"\bhow much\b", re.I), (_MONEY, _NUMBER)),
     (
         re.compile(
-            r"\bhow much\b|\bwhat (?:is|are|was) the (?:\w+ ){0,3}(?:rent|price|cost|fee|deposit|total|amount)\b", re.I
+            r"\bwhat (?:is|are|was) the (?:\w+ ){0,3}(?:rent|price|cost|fee|deposit|total|amount|sum)\b", re.I
         ),
         (_MONEY,),
     ),
     (re.compile(r"\bwhat time\b|\bwhich hours\b|\bopening hours\b", re.I), (_TIME,)),
     (
-        re.compile(r"\bwhen\b|\bwhat date\b|\bwhich day\b|\bwhat day\b|\bby what\b|\bdue date\b|\bdate of\b", re.I),
+        re.compile(r"\bwhen\b|\b(?:what|which) (?:date|day)\b|\bby what\b|\bdue date\b|\bdate of\b", re.I),
         (_DATE, _TIME, _REPEATED, _DURATION),
     ),
+    (re.compile(r"\b(?:what|which) (?:is the |was the )?(?:[\w-]+ ){0,2}(?:number|code)\b(?! of)", re.I), (_CODE,)),
     (
         re.compile(
-            r"\bhow many\b|\bhow (?:high|hot|cold|far|fast|deep|heavy)\b|\bwhat (?:\w+ )?(?:number|temperature|pressure"
-            r"|torque|weight|capacity|percentage|voltage)\b",
+            r"\bhow (?:many|high|hot|cold|warm|far|fast|quickly|deep|heavy|large|big|wide|tall|old|loud|strong)\b"
+            r"|\bwhat (?:\w+ )?(?:number|temperature|pressure|torque|weight|capacity|percentage|voltage)\b",
             re.I,
         ),
         (_NUMBER,),
     ),
+    (re.compile(r"\bwhere\b|\b(?:what|which) (?:town|city|address|street)\b", re.I), (_NAME, _PLACE)),
     (re.compile(r"\bwho\b|\bwhom\b|\bwhose\b", re.I), (_NAME,)),
 )
 

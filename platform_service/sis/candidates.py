@@ -24,6 +24,8 @@ class Candidate:
     context: str = ""
     #: of a row its first cell, of a field its label; "": it is prose
     name: str = ""
+    #: of a field what stands after its label
+    value: str = ""
     #: of a row the headings of its columns, without that of the first
     columns: tuple[str, ...] = ()
     #: two sentences
@@ -37,8 +39,7 @@ def candidates(passage: str) -> list[Candidate]:
     context = ""
     place = 0
     while place < len(lines):
-        rows = [line for line in lines[place:] if is_row(line)] if is_row(lines[place]) else []
-        if rows:
+        if is_row(lines[place]):
             end = next((at for at in range(place, len(lines)) if not is_row(lines[at])), len(lines))
             found += _rows(lines[place:end], context)
             place = end
@@ -47,7 +48,7 @@ def candidates(passage: str) -> list[Candidate]:
         if is_heading(lines[place], after):
             context = lines[place]
         elif (labelled := field(lines[place])) is not None:
-            found.append(Candidate(lines[place], lines[place], context, labelled[0]))
+            found.append(Candidate(lines[place], lines[place], context, *labelled))
         else:
             found += _prose(lines[place], after, context)
         place += 1
@@ -73,12 +74,12 @@ def _rows(rows: list[str], context: str) -> list[Candidate]:
     found = []
     for row in rows[1:] if columns else rows:
         inside = cells(row)
-        fields = [each for each in inside if field(each)]
+        fields = [(each, labelled) for each in inside if (labelled := field(each))]
         if len(fields) > 1:
-            found += [Candidate(each, each, context, each.partition(":")[0]) for each in fields]
+            found += [Candidate(each, each, context, *labelled) for each, labelled in fields]
         elif columns and len(inside) == len(columns):
             text = ", ".join(f"{column}: {cell}" for column, cell in zip(columns, inside, strict=True))
-            found.append(Candidate(text, row, context, inside[0], tuple(columns[1:])))
+            found.append(Candidate(text, row, context, inside[0], columns=tuple(columns[1:])))
         else:
-            found.append(Candidate(row, row, context, inside[0]))
+            found.append(Candidate(row, row, context, inside[0], " ".join(inside[1:])))
     return found

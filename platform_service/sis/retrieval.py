@@ -14,8 +14,6 @@ from platform_service.sis.words import Rarity, stems
 #: Half of a passage's score is meaning (cosine), half shared words: static word vectors confuse texts of one topic, and
 #: shared rare words distinguish them.
 COSINE_SHARE = 0.5
-#: Share of the passage in a sentence's score: the passage often names what the sentence calls "it".
-PASSAGE_SHARE = 0.35
 #: factor for a sentence without the number, date or name that the question asks for
 WRONG_KIND_FACTOR = 0.55
 #: factor for two sentences: they count only where one alone has fewer of the words
@@ -64,31 +62,39 @@ class Retrieval:
 
     def candidates(self, question: str, passages: list[ScoredPassage]) -> list[ScoredCandidate]:
         """What may be the answer in these passages, best first."""
-        asked = stems(question)
         vector = self._embedder.embed([question])[0]
         found = [(scored, each) for scored in passages for each in candidates(scored.passage.text)]
         cosines = self._embedder.embed([each.text for _, each in found]) @ vector
         in_context = self._embedder.embed([f"{each.context} {each.text}" for _, each in found]) @ vector
         best: dict[str, ScoredCandidate] = {}
         for (scored, each), cosine, above in zip(found, cosines, in_context, strict=True):
-            own = _blend(float(max(cosine, above)), self._rarity.overlap(asked, stems(f"{each.context} {each.text}")))
-            score = (1 - PASSAGE_SHARE) * own + PASSAGE_SHARE * scored.score
-            score *= self._fit(question, asked, each)
+            score = self._score(question, each, float(max(cosine, above))) * _fit(question, each)
             # overlapping passages share sentences: each is listed once, with its best score
             if each.text not in best or score > best[each.text].score:
                 best[each.text] = ScoredCandidate(each, scored.passage, score)
         return sorted(best.values(), key=lambda each: (-each.score, each.passage.index))
 
-    def _fit(self, question: str, asked: list[str], candidate: Candidate) -> float:
-        """A factor up to 1: whether the candidate can be an answer to this question."""
-        factor = PAIR_FACTOR if candidate.is_pair else 1.0
+    def _score(self, question: str, candidate: Candidate, cosine: float) -> float:
+        """Meaning and shared words; of rows and fields also what their label says."""
+        asked = stems(question)
+        words = stems(f"{candidate.context} {candidate.text}")
+        overlap = self._rarity.overlap(asked, words)
         if candidate.columns:
-            # the question names the row, and the columns have the words that are left
-            name = set(stems(candidate.name))
-            return factor if name and name <= set(asked) else factor * WRONG_ROW_FACTOR
-        if holds_answer(question, candidate.text) is False:
-            factor *= WRONG_KIND_FACTOR
-        return factor
+            column = max(self._rarity.overlap(stems(column), asked) for column in candidate.columns)
+            return max(_blend(cosine, overlap), (_blend(cosine, overlap) + column) / 2)
+        if candidate.name:
+            # a label that says more than the question is another one's
+            overlap = (overlap + self._rarity.overlap(stems(candidate.name), asked)) / 2
+        return _blend(cosine, overlap)
+
+
+def _fit(question: str, candidate: Candidate) -> float:
+    """A factor up to 1: whether the candidate can be an answer to this question."""
+    if candidate.columns:
+        name = set(stems(candidate.name))
+        return 1.0 if name and name <= set(stems(question)) else WRONG_ROW_FACTOR
+    factor = PAIR_FACTOR if candidate.is_pair else 1.0
+    return factor * WRONG_KIND_FACTOR if holds_answer(question, candidate.value or candidate.text) is False else factor
 
 
 def _blend(cosine: float, overlap: float) -> float:

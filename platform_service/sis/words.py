@@ -17,7 +17,7 @@ _STOP = frozenset(
         a about an and any are as at be been but by can could did do does for from had has have how i if in into is it
         its may me much many must my no not of on or our per shall should so some such than that the their them then
         there these they this those to under upon us was we were what when where which who whom whose why will with
-        within would you your much long often state stated say says please tell give name list document text according
+        within would you your much long often state stated say says please tell give list document text according
         """,
     )
 )
