@@ -20,7 +20,7 @@ class ModelEndpoint:
 
 
 def read_ocr_threads(environ: Mapping[str, str]) -> int:
-    """Threads of one OCR inference. Raises SettingsError."""
+    """Pages of a document that are recognised at once. Raises SettingsError."""
     return whole_number(environ, "LUCIUS_OCR_THREADS", 1, 1, 64)
 
 

@@ -1,6 +1,6 @@
 """`make quality`: how well the reference services read and answer, for the development and the held-out half.
 
-Failures of the held-out half are never shown: who tunes on them has no held-out half any more.
+Failures of the held-out half are never shown, so that no change of the services is made for them.
 """
 
 from __future__ import annotations

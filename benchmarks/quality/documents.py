@@ -1,6 +1,7 @@
 """Documents of six kinds with questions, from a seed; the two halves share neither facts nor wordings of questions.
 
-A question that the document does not answer asks for a fact of the same kind that was left out, or for one of another kind.
+A question that the document does not answer asks for a fact of the same kind that was left out, or for one of another
+kind.
 """
 
 from __future__ import annotations
@@ -214,7 +215,12 @@ class _Maker:
             self._ask(asks[number], "field", (value,), others, (label, value))
 
     def _ask(
-        self, prompt: str, kind: str, expect: tuple[str, ...], forbid: tuple[str, ...] = (), evidence: tuple[str, ...] = ()
+        self,
+        prompt: str,
+        kind: str,
+        expect: tuple[str, ...],
+        forbid: tuple[str, ...] = (),
+        evidence: tuple[str, ...] = (),
     ) -> None:
         block = len(self.document.blocks) - 1
         self.document.questions.append(Question(prompt, kind, expect, forbid, evidence, block))

@@ -10,12 +10,12 @@ from rapidfuzz.distance import Levenshtein
 
 from benchmarks.quality.documents import Question
 
-#: characters; who is asked for a fact and reads out the page has not answered
+#: characters; a longer answer reads out the page instead
 LONGEST_ANSWER = 300
 
 
 def character_errors(reference: str, read: str) -> tuple[int, int]:
-    """Insertions, deletions and substitutions, and the length of the reference; runs of blanks and rules of tables count once."""
+    """Insertions, deletions and substitutions, and the length of the reference; runs of blanks count as one."""
     expected, found = _plain(reference), _plain(read)
     return Levenshtein.distance(expected, found), len(expected)
 
@@ -25,7 +25,7 @@ def _plain(text: str) -> str:
 
 
 def is_right(question: Question, answer: str | None) -> bool:
-    """An absent answer must be null; another one has every expected value, no value of a neighbour, and is not too long."""
+    """A right answer has every expected value, no value of a neighbour, and is short; an absent one is null."""
     if question.kind == "absent":
         return answer is None
     if answer is None or len(answer) > LONGEST_ANSWER:

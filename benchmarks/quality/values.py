@@ -6,25 +6,28 @@ import random
 import string
 from collections.abc import Callable
 
-_FIRST = (
+
+def _words(text: str) -> list[str]:
+    return text.split()
+
+
+_FIRST = _words(
     "Agnes Bertram Cecilia Dominic Edith Florian Greta Harald Ines Jasper Klara Leopold Mirjam Nestor Odette Pascal "
     "Quirin Rosalind Selma Tobias Ursula Viktor Wanda Xaver Yvonne Zeno"
-).split()
-_LAST = (
+)
+_LAST = _words(
     "Aldermann Birchwood Castellan Dunmore Eriksen Fairbrother Grantley Holloway Ivarsson Jorgensen Kestrel Lindholm "
     "Marchetti Norwood Oakeshott Pemberton Quillfeather Ravenscroft Silvestri Thornbury Underhill Vandermeer Whitlock"
-).split()
-_TOWNS = (
+)
+_TOWNS = _words(
     "Ashbourne Bellhaven Carrowick Deepmoor Eastlea Fallowfield Glenmarsh Highcombe Inverlay Kingsmere Longbrook "
     "Millhaven Northwick Ottersby Pinecliff Redwater Stonebridge Thistleby Upperton Westholm"
-).split()
-_TRADES = (
+)
+_TRADES = _words(
     "Carpenter Baker Surveyor Optician Welder Librarian Gardener Plumber Bookbinder Midwife Pharmacist Electrician"
-).split()
+)
 _FIRMS = ("Works", "and Sons", "Logistics", "Mutual", "Engineering", "Trading", "Services", "Partners")
-_MONTHS = (
-    "January February March April May June July August September October November December"
-).split()
+_MONTHS = _words("January February March April May June July August September October November December")
 _WAYS = ("Lane", "Street", "Road", "Square", "Avenue", "Quay")
 _FLUIDS = ("distilled water", "white spirit", "diluted vinegar", "paraffin oil", "rubbing alcohol")
 _TRIES = 200

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from statistics import median
 from typing import Generic, TypeVar
 
@@ -61,7 +62,7 @@ def reading_order(runs: Sequence[Run[T]]) -> list[list[Run[T]]]:
 def row_text(row: Sequence[Run[T]]) -> str:
     """The text of a row; a separator stands between its cells."""
     text = row[0].text
-    for before, run in zip(row, row[1:], strict=False):
+    for before, run in pairwise(row):
         is_cell = run.left - before.right > CELL_GAP * min(before.height, run.height) and before.text[-1:] != ":"
         text += (CELL_SEPARATOR if is_cell else " ") + run.text
     return text

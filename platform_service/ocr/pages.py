@@ -1,12 +1,13 @@
-"""Pages of a PDF or an image file, for the recogniser.
+"""Pages of a PDF or an image file, for the recogniser. Only one thread of a process may read at a time.
 
 A PDF page with a text layer is read from it; another one is rendered. PNG and JPEG have one page, TIFF may have more.
 """
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
 from io import BytesIO
 from typing import cast
 
@@ -18,8 +19,6 @@ from lucius_service.errors import IMAGE_BROKEN, INPUT_TOO_LARGE, PDF_BROKEN, PDF
 from platform_service.ocr.layout import Run, reading_order, row_text
 from platform_service.ocr.page_text import Box, Line, Page
 
-#: only one thread of a process may call pdfium at a time
-_PDFIUM = threading.RLock()
 #: A page with fewer letters and digits in its text layer is recognised as an image: many scanners add a page number or
 #: a stamp as text.
 MIN_LETTERS = 20
@@ -31,27 +30,29 @@ MAX_SIDE_PX = 6000
 #: of one page of an image file: an A3 page at 400 dpi has 31 million
 MAX_PIXELS = 64_000_000
 
-Recognise = Callable[[Image.Image], tuple[Line, ...]]
+
+@dataclass(frozen=True)
+class Picture:
+    """A page that is still to be recognised."""
+
+    image: Image.Image
+    #: the page with the lines that were recognised, whose boxes are in pixels of the image
+    page: Callable[[tuple[Line, ...]], Page]
 
 
-def read_pdf(
-    data: bytes, recognise: Recognise, *, dpi: int, force_ocr: bool, max_pages: int
-) -> Iterator[tuple[int, Page]]:
-    """Yields (number of pages, page). Raises FailedFinal for a PDF that cannot be read."""
-    with _PDFIUM:
-        document = _open(data)
+def read_pdf(data: bytes, *, dpi: int, force_ocr: bool, max_pages: int) -> Iterator[tuple[int, Page | Picture]]:
+    """Yields (number of pages, page or its picture). Raises FailedFinal for a PDF that cannot be read."""
+    document = _open(data)
     try:
-        with _PDFIUM:
-            count = len(document)
+        count = len(document)
         if not count:
             raise FailedFinal(PDF_BROKEN, "the PDF has no pages")
         if count > max_pages:
             raise FailedFinal(INPUT_TOO_LARGE, f"the PDF has {count} pages; max_pages is {max_pages}")
         for index in range(count):
-            yield count, _page(document, index, recognise, dpi, force_ocr)
+            yield count, _page(document, index, dpi, force_ocr)
     finally:
-        with _PDFIUM:
-            document.close()
+        document.close()
 
 
 def _open(data: bytes) -> pypdfium2.PdfDocument:
@@ -64,23 +65,26 @@ def _open(data: bytes) -> pypdfium2.PdfDocument:
         raise FailedFinal(PDF_BROKEN, "the PDF cannot be read: it is damaged or cut off") from None
 
 
-def _page(document: pypdfium2.PdfDocument, index: int, recognise: Recognise, dpi: int, force_ocr: bool) -> Page:
-    with _PDFIUM:
-        try:
-            page = document[index]
-            width, height = page.get_size()
-            layer = () if force_ocr else _text_layer(page, height)
-            letters = sum(character.isalnum() for line in layer for character in line.text)
-            if letters >= MIN_LETTERS:
-                return Page(index + 1, width, height, "point", "text_layer", layer)
-            scale = min(dpi / POINTS_PER_INCH, MAX_SIDE_PX / max(width, height, 1))
-            picture = page.render(scale=scale).to_pil()
-        except pypdfium2.PdfiumError:
-            raise FailedFinal(PDF_BROKEN, f"page {index + 1} of the PDF cannot be read") from None
-    seen = tuple(Line(line.text, line.confidence, (_scaled(line.box, 1 / scale))) for line in recognise(picture))
-    if not seen and layer:
-        return Page(index + 1, width, height, "point", "text_layer", layer)
-    return Page(index + 1, width, height, "point", "ocr", seen)
+def _page(document: pypdfium2.PdfDocument, index: int, dpi: int, force_ocr: bool) -> Page | Picture:
+    try:
+        page = document[index]
+        width, height = page.get_size()
+        layer = () if force_ocr else _text_layer(page, height)
+        letters = sum(character.isalnum() for line in layer for character in line.text)
+        if letters >= MIN_LETTERS:
+            return Page(index + 1, width, height, "point", "text_layer", layer)
+        scale = min(dpi / POINTS_PER_INCH, MAX_SIDE_PX / max(width, height, 1))
+        image = page.render(scale=scale).to_pil()
+    except pypdfium2.PdfiumError:
+        raise FailedFinal(PDF_BROKEN, f"page {index + 1} of the PDF cannot be read") from None
+
+    def recognised(lines: tuple[Line, ...]) -> Page:
+        if not lines and layer:
+            return Page(index + 1, width, height, "point", "text_layer", layer)
+        in_points = tuple(Line(line.text, line.confidence, _scaled(line.box, 1 / scale)) for line in lines)
+        return Page(index + 1, width, height, "point", "ocr", in_points)
+
+    return Picture(image, recognised)
 
 
 def _scaled(box: Box, factor: float) -> Box:
@@ -92,7 +96,8 @@ def _text_layer(page: pypdfium2.PdfPage, height: float) -> tuple[Line, ...]:
     """The lines in reading order, each with the box around its characters."""
     runs = _text_runs(page, height)
     # pdfium gives the boxes of a turned page as if it were upright: what the author wrote first is read first there
-    if page.get_rotation() or sum(run.height > run.right - run.left for run in runs if len(run.text) > 2) * 2 > len(runs):
+    upwards = sum(run.height > run.right - run.left for run in runs if len(run.text) > 2)
+    if page.get_rotation() or upwards > len(runs) / 2:
         return tuple(Line(run.text, 1.0, run.source) for run in runs)
     return tuple(_layer_line(row) for row in reading_order(runs))
 
@@ -151,8 +156,8 @@ def _around(box: list[float], other: Sequence[float]) -> list[float]:
     return [*map(min, box[:2], other[:2]), *map(max, box[2:], other[2:])]
 
 
-def read_image(data: bytes, recognise: Recognise, *, max_pages: int) -> Iterator[tuple[int, Page]]:
-    """Yields (number of pages, page). Raises FailedFinal for an image that cannot be read."""
+def read_image(data: bytes, *, max_pages: int) -> Iterator[tuple[int, Picture]]:
+    """Yields (number of pages, picture of a page). Raises FailedFinal for an image that cannot be read."""
     try:
         with Image.open(BytesIO(data), formats=("PNG", "JPEG", "TIFF")) as image:
             count = getattr(image, "n_frames", 1)
@@ -165,8 +170,7 @@ def read_image(data: bytes, recognise: Recognise, *, max_pages: int) -> Iterator
                         INPUT_TOO_LARGE, f"page {index + 1} has {image.width} x {image.height} pixels; scan it smaller"
                     )
                 picture = _upright_on_white(image)
-                lines = recognise(picture)
-                yield count, Page(index + 1, picture.width, picture.height, "pixel", "ocr", lines)
+                yield count, Picture(picture, partial(Page, index + 1, picture.width, picture.height, "pixel", "ocr"))
     except (UnidentifiedImageError, Image.DecompressionBombError, OSError, SyntaxError, ValueError, EOFError):
         raise FailedFinal(IMAGE_BROKEN, "the image cannot be read: it is damaged or cut off") from None
 

@@ -29,10 +29,9 @@ _MONTH = r"(?:January|February|March|April|May|June|July|August|September|Octobe
 
 
 class Recogniser:
-    """Loads its models on first use. They come in the wheel, so nothing is downloaded."""
+    """Loads its models on first use. They come in the wheel, so nothing is downloaded. Threads may share it."""
 
-    def __init__(self, threads: int) -> None:
-        self._threads = threads
+    def __init__(self) -> None:
         self._engine: Any = None
 
     def load(self) -> None:
@@ -48,7 +47,8 @@ class Recogniser:
                 "Det.limit_side_len": DETECTOR_SIDE_PX,
                 # a batch is padded to its longest line: one by one is faster on a CPU and takes a third less memory
                 "Rec.rec_batch_num": 1,
-                "EngineConfig.onnxruntime.intra_op_num_threads": self._threads,
+                # a page takes one thread; pages are recognised beside each other
+                "EngineConfig.onnxruntime.intra_op_num_threads": 1,
                 "EngineConfig.onnxruntime.inter_op_num_threads": 1,
             }
         )

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
-from functools import partial
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Annotated, Any
 
 from PIL import Image
@@ -13,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from lucius_service.errors import INPUT_TYPE_UNSUPPORTED, NO_TEXT_FOUND, FailedFinal
 from lucius_service.step import Outcome, Task, read_payload
 from platform_service.ocr.page_text import Line, Page, text_document
-from platform_service.ocr.pages import read_image, read_pdf
+from platform_service.ocr.pages import MAX_PIXELS, Picture, read_image, read_pdf
 from platform_service.ocr.recogniser import Recogniser
 from platform_service.settings import read_ocr_threads
 
@@ -43,7 +44,8 @@ class OcrStep:
     silent_s = 120.0
 
     def __init__(self, *, threads: int = 1) -> None:
-        self._recogniser = Recogniser(threads)
+        self._threads = threads
+        self._recogniser = Recogniser()
 
     def prepare(self) -> None:
         self._recogniser.load()
@@ -75,15 +77,45 @@ class OcrStep:
         )
 
     def _pages(self, data: bytes, payload: OcrPayload) -> Iterator[tuple[int, Page]]:
-        recognise = partial(self._recognise, payload.min_confidence)
+        pages: Iterator[tuple[int, Page | Picture]]
         if b"%PDF-" in data[:PDF_HEADER_WITHIN]:
-            return read_pdf(data, recognise, dpi=payload.dpi, force_ocr=payload.force_ocr, max_pages=payload.max_pages)
-        if data.startswith(_IMAGES):
-            return read_image(data, recognise, max_pages=payload.max_pages)
-        raise FailedFinal(INPUT_TYPE_UNSUPPORTED, "the input is not a PDF, PNG, JPEG or TIFF")
+            pages = read_pdf(data, dpi=payload.dpi, force_ocr=payload.force_ocr, max_pages=payload.max_pages)
+        elif data.startswith(_IMAGES):
+            pages = read_image(data, max_pages=payload.max_pages)
+        else:
+            raise FailedFinal(INPUT_TYPE_UNSUPPORTED, "the input is not a PDF, PNG, JPEG or TIFF")
+        return recognised(pages, lambda image: self._recogniser.lines(image, payload.min_confidence), self._threads)
 
-    def _recognise(self, min_confidence: float, image: Image.Image) -> tuple[Line, ...]:
-        return self._recogniser.lines(image, min_confidence)
+
+def recognised(
+    pages: Iterator[tuple[int, Page | Picture]], recognise: Callable[[Image.Image], tuple[Line, ...]], threads: int
+) -> Iterator[tuple[int, Page]]:
+    """The pages in their order. `threads` pictures are recognised at once, and fewer where they are large.
+
+    Beside a picture that was just read, pictures of up to MAX_PIXELS together are in memory.
+    """
+    running: deque[tuple[int, int, Future[Page]]] = deque()
+    with ThreadPoolExecutor(threads) as pool:
+
+        def read(page: Page | Picture) -> Page:
+            return page if isinstance(page, Page) else page.page(recognise(page.image))
+
+        def next_page() -> tuple[int, Page]:
+            count, _, page = running.popleft()
+            return count, page.result()
+
+        try:
+            for count, page in pages:
+                pixels = page.image.width * page.image.height if isinstance(page, Picture) else 0
+                while running and (
+                    len(running) >= threads or sum(each for _, each, _ in running) + pixels > MAX_PIXELS
+                ):
+                    yield next_page()
+                running.append((count, pixels, pool.submit(read, page)))
+            while running:
+                yield next_page()
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
 
 
 def build(environ: Mapping[str, str]) -> OcrStep:

@@ -35,9 +35,7 @@ _KINDS = (
     (re.compile(r"\bhow long\b|\bnotice period\b|\bduration\b", re.I), (_DURATION,)),
     (re.compile(r"\bhow much\b", re.I), (_MONEY, _NUMBER)),
     (
-        re.compile(
-            r"\bwhat (?:is|are|was) the (?:\w+ ){0,3}(?:rent|price|cost|fee|deposit|total|amount|sum)\b", re.I
-        ),
+        re.compile(r"\bwhat (?:is|are|was) the (?:\w+ ){0,3}(?:rent|price|cost|fee|deposit|total|amount|sum)\b", re.I),
         (_MONEY,),
     ),
     (re.compile(r"\bwhat time\b|\bwhich hours\b|\bopening hours\b", re.I), (_TIME,)),
