@@ -15,6 +15,7 @@ from typing import Any
 from benchmarks.measured import RECORDED, measured, write
 from benchmarks.quality.documents import DEVELOPMENT_SEED, HALVES
 from benchmarks.quality.measure import Figures, Services, measure
+from benchmarks.quality.model_endpoint import serve
 
 
 def main(arguments: list[str]) -> int:
@@ -25,15 +26,16 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--json", type=Path, help="write the figures to this file")
     parser.add_argument("--record", metavar="PART", help="record the figures for the docs, under this name")
     asked = parser.parse_args(arguments)
-    services = Services()
     figures: dict[str, Any] = {"seed": asked.seed}
-    for half in asked.half or HALVES:
-        seed = DEVELOPMENT_SEED if half == "development" else asked.seed
-        found = measure(half, seed, services, say=lambda line: print(line, file=sys.stderr))
-        figures[half] = found.summary()
-        _print(half, seed, figures[half])
-        if asked.failures and half == "development":
-            _print_failures(found)
+    with serve() as recording:
+        services = Services(recording)
+        for half in asked.half or HALVES:
+            seed = DEVELOPMENT_SEED if half == "development" else asked.seed
+            found = measure(half, seed, services, say=lambda line: print(line, file=sys.stderr))
+            figures[half] = found.summary()
+            _print(half, seed, figures[half])
+            if asked.failures and half == "development":
+                _print_failures(found)
     if asked.json:
         write(asked.json, {"quality": measured(figures)})
     if asked.record:

@@ -14,11 +14,13 @@ from typing import Any
 from benchmarks.quality import judge
 from benchmarks.quality.documents import Document, Question, make_documents
 from benchmarks.quality.layout import Drawn, draw
+from benchmarks.quality.model_endpoint import NAME, Recording
 from benchmarks.quality.scans import CONDITIONS, scan
 from lucius_service.errors import StepFailed
 from lucius_service.testing import run_step
 from platform_service.embedding.step import EmbeddingStep
 from platform_service.ocr.step import OcrStep
+from platform_service.settings import ModelEndpoint
 from platform_service.sis.step import SisStep
 
 #: scans of the first page of each document whose characters are compared
@@ -50,6 +52,8 @@ class Figures:
     top_3: Counter[str] = field(default_factory=Counter)
     cpu_s: Counter[str] = field(default_factory=Counter)
     pages: Counter[str] = field(default_factory=Counter)
+    #: with the model endpoint, the page that the answer cites too
+    model_right: Counter[str] = field(default_factory=Counter)
     failures: list[Failure] = field(default_factory=list)
 
     def summary(self) -> dict[str, Any]:
@@ -59,6 +63,7 @@ class Figures:
             "passage_top_1": _rates(self.top_1, self.questions, without="absent"),
             "passage_top_3": _rates(self.top_3, self.questions, without="absent"),
             "answers_right": _rates(self.right, self.questions),
+            "answers_right_model": _rates(self.model_right, self.questions),
             "questions": {**self.questions, "all": self.questions.total()},
             "cpu_s_a_page": {name: self.cpu_s[name] / self.pages[name] for name in self.pages},
         }
@@ -66,14 +71,16 @@ class Figures:
 
 @dataclass
 class Services:
-    """The steps with their models; `sis` may have a model endpoint."""
+    """The steps with their models. `sis_model` is SIS with the model endpoint that plays the recording."""
 
+    recording: Recording
     ocr: OcrStep = field(default_factory=OcrStep)
     embedding: EmbeddingStep = field(default_factory=EmbeddingStep)
     sis: SisStep = field(default_factory=SisStep)
 
     def __post_init__(self) -> None:
-        for step in (self.ocr, self.embedding, self.sis):
+        self.sis_model = SisStep(model=ModelEndpoint(self.recording.url, NAME))
+        for step in (self.ocr, self.embedding, self.sis, self.sis_model):
             step.prepare()
 
 
@@ -113,7 +120,9 @@ def _texts(services: Services, pdf: bytes) -> list[str]:
 def _ask(figures: Figures, services: Services, document: Document, drawn: Drawn, delivered: bytes) -> None:
     count = len(drawn.pages)
     prompts = {"prompt_set": [{"id": str(i), "prompt": each.prompt} for i, each in enumerate(document.questions)]}
-    answers: list[dict[str, Any]] = [{"answer": None, "passages": []}] * len(document.questions)
+    unread: list[dict[str, Any]] = [{"answer": "", "citation": None, "passages": []}] * len(document.questions)
+    answers = by_model = unread
+    services.recording.play(document.questions)
     try:
         with _cpu(figures, "text layer" if delivered is drawn.pdf else "ocr", count):
             text = run_step(services.ocr, delivered).result
@@ -121,15 +130,18 @@ def _ask(figures: Figures, services: Services, document: Document, drawn: Drawn,
             vectors = run_step(services.embedding, text).result
         with _cpu(figures, "sis, 10 questions", count * len(document.questions) / 10):
             answers = json.loads(run_step(services.sis, vectors, prompts).result)["answers"]
-    except StepFailed:
-        answers = [{"answer": "", "passages": []}] * len(document.questions)
-    for question, answer in zip(document.questions, answers, strict=True):
-        page = drawn.block_pages[question.block] if question.block is not None else 0
+        by_model = json.loads(run_step(services.sis_model, vectors, prompts).result)["answers"]
+    except StepFailed:  # each answer is wrong
+        pass
+    for question, answer, model_answer in zip(document.questions, answers, by_model, strict=True):
+        page = drawn.block_pages[question.block] if question.block is not None else None
         _judge(figures, document, question, page, answer)
+        cited = model_answer["citation"]["page"] if model_answer["citation"] else None
+        figures.model_right[question.kind] += judge.is_right(question, model_answer["answer"]) and cited == page
 
 
-def _judge(figures: Figures, document: Document, question: Question, page: int, answer: dict[str, Any]) -> None:
-    place = judge.rank(question, page, answer["passages"]) if question.kind != "absent" else None
+def _judge(figures: Figures, document: Document, question: Question, page: int | None, answer: dict[str, Any]) -> None:
+    place = judge.rank(question, page, answer["passages"]) if page is not None else None
     right = judge.is_right(question, answer["answer"])
     figures.questions[question.kind] += 1
     figures.right[question.kind] += right

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-import re
 from statistics import median
 from typing import Any
 
@@ -25,8 +24,6 @@ TRIED_RUNS = 5
 #: and their width over their height: enough letters to be sure of, and cheap
 TRIED_SHAPE = 6.0
 
-_MONTH = r"(?:January|February|March|April|May|June|July|August|September|October|November|December)"
-
 
 class Recogniser:
     """Loads its models on first use. They come in the wheel, so nothing is downloaded. Threads may share it."""
@@ -43,6 +40,8 @@ class Recogniser:
             params={
                 "Global.log_level": "critical",
                 "Global.text_score": 0.0,
+                # it squeezes long lines until it is wrong about them
+                "Global.use_cls": False,
                 "Det.limit_type": "max",
                 "Det.limit_side_len": DETECTOR_SIDE_PX,
                 # a batch is padded to its longest line: one by one is faster on a CPU and takes a third less memory
@@ -66,7 +65,7 @@ class Recogniser:
             return ()
         read = self._engine.recognize_txt(crops)
         runs = [
-            (_restore_spaces(text.strip()), float(score), np.asarray(box, float))
+            (text.strip(), float(score), np.asarray(box, float))
             for text, score, box in zip(read.txts, read.scores, boxes, strict=True)
             if text.strip() and score >= min_confidence
         ]
@@ -96,10 +95,7 @@ class Recogniser:
         return map_boxes_to_original(found.boxes, record, *pixels.shape[:2]), crops
 
     def _is_upside_down(self, crops: list[Pixels]) -> bool:
-        """Whether some runs of text are recognised with more confidence upside down.
-
-        rapidocr's classifier is not asked: it squeezes long lines until it is wrong about them.
-        """
+        """Whether some runs of text are recognised with more confidence upside down."""
         tried = sorted(crops, key=lambda crop: abs(crop.shape[1] / crop.shape[0] - TRIED_SHAPE))[:TRIED_RUNS]
         if not tried:
             return False
@@ -151,13 +147,6 @@ def _lines(runs: list[tuple[str, float, Any]]) -> list[Line]:
         left, right = upright[:, 0].min(), upright[:, 0].max()
         placed.append(Run(text, left, top, right, bottom, (confidence, corners)))
     return [_line(row) for row in reading_order(placed)]
-
-
-def _restore_spaces(text: str) -> str:
-    """Puts back spaces that print always has: the recogniser often misses narrow ones."""
-    text = re.sub(r"(?<=[a-z0-9])([,;:])(?=[A-Z][a-z])", r"\1 ", text)
-    text = re.sub(rf"(?<=\d)(?={_MONTH}(?:\d|\b))", " ", text)
-    return re.sub(rf"(?<=\d ){_MONTH}(?=\d{{4}}\b)", lambda month: month[0] + " ", text)
 
 
 def _line(row: list[Run[tuple[float, Any]]]) -> Line:
