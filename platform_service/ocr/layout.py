@@ -90,6 +90,7 @@ def _gutter(runs: Sequence[Run[T]]) -> tuple[float, float, float] | None:
             if run is not None and not run.left < x - 1 < run.right:
                 band.append(run)
                 continue
+            band = _above_a_table(band, x)
             rows = _column_rows(band, x)
             if rows:
                 found.append((rows, (x - 1, min(run.top for run in band), max(run.bottom for run in band))))
@@ -108,6 +109,29 @@ def _left_edges(runs: Sequence[Run[T]]) -> list[float]:
     return [group[0] for group in edges if len(group) >= MIN_COLUMN_ROWS]
 
 
+def _above_a_table(band: Sequence[Run[T]], x: float) -> list[Run[T]]:
+    """The runs of a band, from top to bottom, without those from the first table on: a gap, then short cells."""
+    groups: list[list[Run[T]]] = []
+    bottom = 0.0
+    for run in band:
+        if groups and run.top - bottom < run.height:
+            groups[-1].append(run)
+        else:
+            groups.append([run])
+        bottom = max(bottom, run.bottom)
+    kept: list[Run[T]] = []
+    for group in groups:
+        sides = [run for run in group if run.right <= x], [run for run in group if run.right > x]
+        if kept and all(len(side) > 1 and _letters(side) < MIN_COLUMN_LETTERS for side in sides):
+            break
+        kept += group
+    return kept
+
+
+def _letters(side: Sequence[Run[T]]) -> float:
+    return median(len(run.text) for run in side)
+
+
 def _column_rows(band: Sequence[Run[T]], x: float) -> int:
     """Lines of the shorter of two columns of prose that x divides; 0 where they are not prose."""
     counts = []
@@ -117,7 +141,7 @@ def _column_rows(band: Sequence[Run[T]], x: float) -> int:
         width = max(run.right for run in side) - min(run.left for run in side)
         if median(run.right - run.left for run in side) < MIN_COLUMN_FILL * width:
             return 0
-        if median(len(run.text) for run in side) < MIN_COLUMN_LETTERS:
+        if _letters(side) < MIN_COLUMN_LETTERS:
             return 0
         counts.append(len(side))
     return min(counts)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+from functools import partial
 from io import BytesIO
 from pathlib import Path
 
@@ -11,9 +13,12 @@ from fpdf import FPDF
 from PIL import Image, ImageDraw, ImageFont
 
 from lucius_service.errors import FailedFinal
-from platform_service.ocr.step import OcrStep
+from platform_service.ocr.page_text import Line, Page
+from platform_service.ocr.pages import MAX_PIXELS, Picture
+from platform_service.ocr.step import OcrStep, recognised
 from tests.lucius_service.service_process import ROOT
 from tests.lucius_service.step_runner import StepRunner
+from tests.platform_service.hostile_pdf import circular_pdf, large_image_pdf, many_pages_pdf
 
 MANUAL = (ROOT / "samples" / "bw40-manual.pdf").read_bytes()
 SCAN = (ROOT / "samples" / "minutes-scan.pdf").read_bytes()
@@ -124,6 +129,80 @@ def test_rows_of_a_slanted_table_stay_rows(angle: float, runner: StepRunner, ocr
     assert lines[1:] == ["Rent | 850.00", "Heating | 120.00", "Garage | 65.00"]
 
 
+@pytest.mark.parametrize("turns", [1, 2, 3])
+def test_a_turned_page_is_read_and_its_boxes_stay(turns: int, runner: StepRunner, ocr: OcrStep) -> None:
+    """A page on its side or upside down has the text of the upright one, and boxes where the ink is."""
+    words = ["Harbour repairs begin in May", "Budget: 4711 euros"]
+    page = picture(*words).rotate(90 * turns, expand=True)
+    (found,) = runner.run(ocr, encoded(page, "PNG")).result["pages"]
+    assert found["text"].split("\n") == words
+    for line in found["lines"]:
+        left, top, right, bottom = line["box"]
+        assert (bottom - top > right - left) == (turns != 2)
+        inside = page.crop((round(left), round(top), round(right), round(bottom)))
+        assert min(inside.convert("L").getextrema()) < 100, "ink"
+
+
+def test_columns_of_a_text_layer_are_read_in_order(runner: StepRunner, ocr: OcrStep) -> None:
+    """Also where the author wrote line by line across both columns; a table stays in rows."""
+    pdf = FPDF(unit="pt")
+    pdf.add_page()
+    pdf.set_font("Helvetica", size=10)
+    columns = [[f"This is line {n} of the {side} column here" for n in range(6)] for side in ("left", "right")]
+    for number, lines in enumerate(zip(*columns, strict=True)):
+        for left, line in zip((50, 320), lines, strict=True):
+            pdf.text(left, 100 + 14 * number, line)
+    for number, cells in enumerate((("Part", "Price"), ("Pump", "12.50"), ("Hose", "4.00"))):
+        for left, cell in zip((50, 320), cells, strict=True):
+            pdf.text(left, 300 + 14 * number, cell)
+    text = runner.run(ocr, bytes(pdf.output())).result["pages"][0]["text"].split("\n")
+    assert text == [*columns[0], *columns[1], "Part | Price", "Pump | 12.50", "Hose | 4.00"]
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_pages_are_recognised_at_once_within_a_bound(threads: int) -> None:
+    """At most `threads` pictures, together of at most MAX_PIXELS pixels; pages keep their order."""
+    side = 6000  # two of them exceed the bound, and a small one fits beside one of them
+    sizes = [(10, 10), (side, side), (10, 10), (side, side), (10, 10), (10, 10)]
+    running: list[int] = []
+    most = [0, 0]
+    lock = threading.Lock()
+
+    def recognise(image: Image.Image) -> tuple[Line, ...]:
+        with lock:
+            running.append(image.width * image.height)
+            most[:] = max(most[0], len(running)), max(most[1], sum(running))
+        met.wait(5)
+        with lock:
+            running.remove(image.width * image.height)
+        return ()
+
+    met = threading.Event()
+    pages = (
+        (len(sizes), Picture(Image.new("1", size), partial(Page, number, *size, "pixel", "ocr")))
+        for number, size in enumerate(sizes, 1)
+    )
+    threading.Timer(0.2, met.set).start()
+    found = list(recognised(pages, recognise, threads))
+    assert [page.number for _, page in found] == [1, 2, 3, 4, 5, 6]
+    assert most[0] == threads
+    assert most[1] <= MAX_PIXELS
+
+
+def test_a_page_that_fails_ends_the_document(ocr: OcrStep) -> None:
+    """Its error is that of the attempt, and pages behind it are not recognised."""
+    seen = []
+
+    def recognise(image: Image.Image) -> tuple[Line, ...]:
+        seen.append(image.width)
+        raise FailedFinal("IMAGE_BROKEN", "page 1")
+
+    pages = ((9, Picture(Image.new("1", (n, 1)), partial(Page, n, n, 1, "pixel", "ocr"))) for n in range(1, 10))
+    with pytest.raises(FailedFinal, match="page 1"):
+        list(recognised(pages, recognise, 1))
+    assert len(seen) <= 2
+
+
 def test_transparency_is_white_paper(runner: StepRunner, ocr: OcrStep) -> None:
     """Black text on a transparent background is recognised."""
     page = Image.new("RGBA", (700, 200), (0, 0, 0, 0))
@@ -148,6 +227,9 @@ def broken_inputs() -> list[tuple[str, bytes, str]]:
         ("blank image", encoded(Image.new("L", (600, 400), 255), "PNG"), "NO_TEXT_FOUND"),
         ("truncated image", whole[: len(whole) // 2], "IMAGE_BROKEN"),
         ("image header and noise", b"\xff\xd8\xff" + bytes(500), "IMAGE_BROKEN"),
+        ("a PDF of 10,000 pages", many_pages_pdf(10_000), "INPUT_TOO_LARGE"),
+        ("a PDF that is its own child", circular_pdf(), "PDF_BROKEN"),
+        ("a PDF with a blank picture of 100 million pixels", large_image_pdf(10_000), "NO_TEXT_FOUND"),
         ("a GIF", encoded(picture("GIF"), "GIF"), "INPUT_TYPE_UNSUPPORTED"),
         ("plain text", b"only words", "INPUT_TYPE_UNSUPPORTED"),
         ("nothing", b"", "INPUT_EMPTY"),
