@@ -1,4 +1,4 @@
-"""Documents of six kinds with questions, from a seed; the two halves share neither facts nor wordings of questions.
+"""Documents of six kinds with questions, from a seed; the two halves have different facts, labels and tables.
 
 A question that the document does not answer asks for a fact of the same kind that was left out, or for one of another
 kind.

@@ -80,19 +80,23 @@ class Services:
 
     def __post_init__(self) -> None:
         self.sis_model = SisStep(model=ModelEndpoint(self.recording.url, NAME))
-        for step in (self.ocr, self.embedding, self.sis, self.sis_model):
+        # OCR loads its models with the first scan
+        for step in (self.embedding, self.sis, self.sis_model):
             step.prepare()
 
 
-def measure(half: str, seed: str, services: Services, say: Callable[[str], None] = lambda _: None) -> Figures:
-    """The figures of one half. `say` hears which document is read."""
+def measure(
+    half: str, seed: str, services: Services, say: Callable[[str], None] = lambda _: None, *, scans: bool = True
+) -> Figures:
+    """The figures of one half; without `scans` each document has its text layer. `say` hears which one is read."""
     figures = Figures()
     for place, document in enumerate(make_documents(half, seed)):
         say(f"{half}: {document.name}")
         drawn = draw(document, seed)
-        _read_scans(figures, services, document, drawn, seed)
         delivered = drawn.pdf
-        if document.number == 2:
+        if scans:
+            _read_scans(figures, services, document, drawn, seed)
+        if scans and document.number == 2:
             condition = next(each for each in CONDITIONS if each.name == SCANNED[place // 2 % len(SCANNED)])
             delivered = scan(drawn.pdf, condition, f"{seed}:{document.name}:delivered")
         _ask(figures, services, document, drawn, delivered)
@@ -170,4 +174,4 @@ def _used() -> float:
 def _rates(counted: Counter[str], of: Counter[str], without: str = "") -> dict[str, float]:
     names = [name for name in of if name != without]
     rates = {name: counted[name] / of[name] for name in names}
-    return {**rates, "all": sum(counted[name] for name in names) / sum(of[name] for name in names)}
+    return {**rates, "all": sum(counted[name] for name in names) / max(sum(of[name] for name in names), 1)}

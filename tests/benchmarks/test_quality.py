@@ -1,0 +1,87 @@
+"""Bounds of what `make quality` measures, and its own rules."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator
+
+import pytest
+
+from benchmarks.quality import judge
+from benchmarks.quality.documents import DEVELOPMENT_SEED, HALVES, Question, make_documents
+from benchmarks.quality.measure import Services, measure
+from benchmarks.quality.model_endpoint import serve
+from benchmarks.quality.scans import CONDITIONS
+
+
+@pytest.fixture(scope="module")
+def services() -> Iterator[Services]:
+    with serve() as recording:
+        yield Services(recording)
+
+
+def test_documents_with_a_text_layer_stay_as_good_as_they_are(services: Services) -> None:
+    """The development half without scans. Recorded: docs/explanation/performance/quality.json."""
+    found = measure("development", DEVELOPMENT_SEED, services, scans=False).summary()
+    right = found["answers_right"]
+    assert right["absent"] >= 0.9
+    assert right["table"] >= 0.9
+    assert right["two_sentences"] >= 0.85
+    assert right["all"] >= 0.93
+    assert found["passage_top_3"]["all"] >= 0.97
+    assert found["answers_right_model"]["all"] >= 0.97
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("half", HALVES)
+def test_scans_and_answers_stay_as_good_as_they_are(half: str, services: Services) -> None:
+    """Both halves with their scans, the held-out one from a seed that no other run had."""
+    found = measure(half, DEVELOPMENT_SEED if half == "development" else secrets.token_hex(4), services).summary()
+    errors = found["character_error_rate"]
+    assert errors["all"] <= 0.02
+    assert max(errors.values()) <= 0.06
+    assert found["answers_right"]["absent"] >= 0.9
+    assert found["answers_right"]["all"] >= 0.82
+    assert found["passage_top_3"]["all"] >= 0.9
+
+
+def test_there_are_enough_documents_and_questions() -> None:
+    """At least 10 documents of six kinds, and 100 questions of each half, of every kind."""
+    for half in HALVES:
+        documents = make_documents(half, "any")
+        assert len(documents) >= 10
+        questions = [question for document in documents for question in document.questions]
+        assert len(questions) >= 100
+        assert {question.kind for question in questions} == {"text", "two_sentences", "table", "field", "absent"}
+        assert documents == make_documents(half, "any"), "a seed makes the same documents again"
+    assert {each.turned for each in CONDITIONS} == {0, 90, 180, 270}
+
+
+@pytest.mark.parametrize(
+    ("answer", "is_right"),
+    [
+        ("Pump: 4.50 euros", True),
+        ("Pump: 4.50\neuros", True),
+        ("Pump: 14.50 euros", False),
+        ("Pump: 4.505 euros", False),
+        ("Pump: 4.50 euros, hose: 9.00 euros", False),
+        ("Pump: 4.50 euros" + " and so on" * 40, False),
+        (None, False),
+    ],
+)
+def test_a_right_answer_has_the_value_alone(answer: str | None, is_right: bool) -> None:
+    """Blanks do not matter; digits around the value, a neighbour's value and the length do."""
+    question = Question("How much is the pump?", "table", expect=("4.50 euros",), forbid=("9.00 euros",))
+    assert judge.is_right(question, answer) is is_right
+
+
+def test_an_absent_answer_is_null() -> None:
+    question = Question("Who is the mayor?", "absent")
+    assert judge.is_right(question, None)
+    assert not judge.is_right(question, "Agnes Marlow")
+
+
+def test_character_errors_are_edits() -> None:
+    """A wrong, a missing and a further letter are three; blanks, line breaks and rules of tables are none."""
+    assert judge.character_errors("Total amount due", "Tota1 amunt  duee") == (3, 16)
+    assert judge.character_errors("Part Price", "Part | \nPrice") == (0, 10)
