@@ -141,8 +141,8 @@ class _Maker:
 
     def _ask_fact(self, fact: dict[str, Any], values: dict[str, str]) -> None:
         number = self.chance.randrange(len(fact["ask"]))
-        wanted = fact["answers"][number] if "answers" in fact else fact["answer"]
-        expect = tuple(_fill(each, values) for each in ([wanted] if isinstance(wanted, str) else wanted))
+        answer = fact["answers"][number] if "answers" in fact else fact["answer"]
+        expect = tuple(_fill(each, values) for each in ([answer] if isinstance(answer, str) else answer))
         kind = "two_sentences" if fact.get("two") else "text"
         self._ask(fact["ask"][number], kind, expect, evidence=expect)
 

@@ -56,12 +56,12 @@ def split_passages(pages: list[TextPage], chunk_size: int, overlap: int) -> list
         new_units = 0
         for unit in _units(page.text, chunk_size):
             if new_units and _length([*units, unit]) > chunk_size:
-                kept, moved = _without_last_headings(units[-new_units:])
+                kept, headings = _without_last_headings(units[-new_units:])
                 passages.append(Passage(len(passages), page.number, _join_units([*units[:-new_units], *kept])))
-                units = [*_tail([*units[:-new_units], *kept], max_repeated), *moved]
-                while len(units) > len(moved) and _length([*units, unit]) > chunk_size:
+                units = [*_tail([*units[:-new_units], *kept], max_repeated), *headings]
+                while len(units) > len(headings) and _length([*units, unit]) > chunk_size:
                     units = units[1:]
-                new_units = len(moved)
+                new_units = len(headings)
             units.append(unit)
             new_units += 1
         if new_units:

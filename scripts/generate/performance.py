@@ -1,7 +1,7 @@
 """The figures of docs/explanation/performance.md, from what is recorded in docs/explanation/performance.
 
-`make bench` and `make bench-peers` write jobs.json and peers.json. Two files were measured once: microsoft.json, with
-programs that are not in this repository, and gates-before.json, with the part `gates` at the commit before decision 45.
+`make bench`, `make bench-peers` and `make quality` write jobs.json, peers.json and quality.json. Two files were made once: microsoft.json, with programs that are not in this repository, and gates-before.json, with the part `gates` at the
+commit before decision 45. The part `before` of quality.json is that of the commit before decision 63.
 """
 
 from __future__ import annotations
@@ -249,6 +249,30 @@ def _quota_goals(
         goal(text, gained, lambda each: each >= 4 or is_azurites)
 
 
+def _quality() -> str:
+    """Both halves, before decision 63 and after it."""
+    recorded = _recorded("quality.json")
+    parts = [recorded[name] for name in ("before", "after") if name in recorded]
+    columns = [(half, part) for half in ("development", "held_out") for part in parts]
+    head = ("", *(f"{half.replace('_', '-')}, commit {part['commit']}" for half, part in columns))
+    figures = [part["figures"][half] for half, part in columns]
+    rows = []
+    for name, text in _QUALITY.items():
+        kinds = {kind for each in figures for kind in each.get(name, {})}
+        for kind in sorted(kinds, key=lambda kind: (kind != "all", kind)):
+            found = [each.get(name, {}).get(kind) for each in figures]
+            words = f"{text}: {kind.replace('_', ' ')}"
+            rows.append((words, *("" if value is None else _share(name, value) for value in found)))
+    last = parts[-1]
+    seed, questions = last["figures"]["seed"], last["figures"]["held_out"]["questions"]["all"]
+    quoted = f"{last['machine']}; {last['date']}; {questions} questions in each half, held-out seed `{seed}`:"
+    return f"{quoted}\n\n{markdown_table(head, rows)}"
+
+
+def _share(name: str, value: float) -> str:
+    return _number(value) if name == "cpu_s_a_page" else f"{100 * value:.3g} %"
+
+
 def _three_steps() -> float | None:
     """CPU-ms of a 3-step job in all processes but the driver."""
     counted = _recorded("jobs.json").get("counts")
@@ -268,6 +292,15 @@ def _number(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
 
 
+_QUALITY = {
+    "character_error_rate": "character errors",
+    "passage_top_1": "first passage is right",
+    "passage_top_3": "right passage in the first three",
+    "answers_right": "right answers",
+    "answers_right_model": "right answers with a model",
+    "cpu_s_a_page": "CPU seconds a page",
+}
+
 #: for `scripts.generate`
 PARTS = {
     "performance-counts": _table("counts", _counts),
@@ -283,4 +316,5 @@ PARTS = {
     "performance-peers": _table("peers", _peers, "peers.json"),
     "performance-external": _table("external", _peers, "peers.json"),
     "performance-goals": goals,
+    "performance-quality": _quality,
 }

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import secrets
+import json
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from benchmarks.quality import judge
+from benchmarks.quality.__main__ import main
 from benchmarks.quality.documents import DEVELOPMENT_SEED, HALVES, Question, make_documents
 from benchmarks.quality.measure import Services, measure
 from benchmarks.quality.model_endpoint import serve
@@ -34,9 +36,10 @@ def test_documents_with_a_text_layer_stay_as_good_as_they_are(services: Services
 
 @pytest.mark.long
 @pytest.mark.parametrize("half", HALVES)
-def test_scans_and_answers_stay_as_good_as_they_are(half: str, services: Services) -> None:
+def test_the_command_reports_scans_and_answers_that_stay_good(half: str, tmp_path: Path) -> None:
     """Both halves with their scans, the held-out one from a seed that no other run had."""
-    found = measure(half, DEVELOPMENT_SEED if half == "development" else secrets.token_hex(4), services).summary()
+    assert main(["--half", half, "--failures", "--json", str(tmp_path / "figures.json")]) == 0
+    found = json.loads((tmp_path / "figures.json").read_text())["quality"]["figures"][half]
     errors = found["character_error_rate"]
     assert errors["all"] <= 0.02
     assert max(errors.values()) <= 0.06
