@@ -16,6 +16,8 @@ CELL_SEPARATOR = " | "
 CELL_GAP = 0.9
 #: rows that two columns of prose have at least beside each other
 MIN_COLUMN_ROWS = 4
+#: share of the runs of a page that begin at the left edge of a column at least; a page of many runs stays quick so
+MIN_COLUMN_SHARE = 0.05
 #: share of a column's width that its lines fill, by their median; cells of a table fill less
 MIN_COLUMN_FILL = 0.8
 #: characters of a line of prose, by the median; cells of a table have fewer
@@ -106,7 +108,8 @@ def _left_edges(runs: Sequence[Run[T]]) -> list[float]:
             edges[-1].append(run.left)
         else:
             edges.append([run.left])
-    return [group[0] for group in edges if len(group) >= MIN_COLUMN_ROWS]
+    least = max(MIN_COLUMN_ROWS, MIN_COLUMN_SHARE * len(runs))
+    return [group[0] for group in edges if len(group) >= least]
 
 
 def _above_a_table(band: Sequence[Run[T]], x: float) -> list[Run[T]]:
