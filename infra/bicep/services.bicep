@@ -175,6 +175,7 @@ module apps 'modules/container-app.bicep' = [
       image: '${pull!.outputs.loginServer}/${container.image}:${imageTag}'
       cpu: container.cpu
       memory: container.memory
+      minReplicas: container.minReplicas
       maxReplicas: container.maxReplicas
       settings: container.settings
       registryServer: pull!.outputs.loginServer

@@ -1,5 +1,5 @@
 metadata name = 'Container app of a platform service'
-metadata description = 'Runs one platform service as its own identity, from no replica to its maximum, by the messages of its subscription on each lane.'
+metadata description = 'Runs one platform service as its own identity, from its minimum to its maximum of replicas, by the messages of its subscription on each lane.'
 
 import { identityType, tagsType } from 'shapes.bicep'
 
@@ -28,6 +28,11 @@ param cpu string
 
 @description('Required. Memory of a replica: 2 GiB for each core.')
 param memory string
+
+@description('Required. Replicas that run without messages, too.')
+@minValue(0)
+@maxValue(1000)
+param minReplicas int
 
 @description('Required. Maximum replicas.')
 @minValue(1)
@@ -147,7 +152,7 @@ resource app 'Microsoft.App/containerApps@2025-07-01' = {
         }
       ]
       scale: {
-        minReplicas: 0
+        minReplicas: minReplicas
         maxReplicas: maxReplicas
         // messages that a replica works on count, so it is not ended before it has replied
         rules: [
