@@ -18,12 +18,14 @@ _LONGEST_WINDOW = "PT5M"
 _LONGEST_LIFE = "PT1H"
 
 
-def config(topology: dict[str, Any]) -> dict[str, Any]:
-    """The Config.json document of a topology."""
+def config(topology: dict[str, Any], *, shared_replies: bool = False) -> dict[str, Any]:
+    """The Config.json document of a topology; with `shared_replies` the reply topics forward to one queue."""
     lanes = range(topology["lanes"])
-    topics = [_directive_topic(topology, lane) for lane in lanes] + [_reply_topic(topology, lane) for lane in lanes]
+    topics = [_directive_topic(topology, lane) for lane in lanes] + [
+        _reply_topic(topology["replies"], lane, forwards=shared_replies) for lane in lanes
+    ]
     topics.append(_events_topic(topology["events"]))
-    queues = [_queue(topology[name]) for name in ("admission", "hints", "webhooks")]
+    queues = [_queue(topology[name]) for name in ("admission", "hints", "webhooks", "replies")]
     namespace = {"Name": "sbemulatorns", "Queues": queues, "Topics": topics}
     return {"UserConfig": {"Namespaces": [namespace], "Logging": {"Type": "File"}}}
 
@@ -78,10 +80,13 @@ def _service_subscription(directives: dict[str, Any], service: dict[str, Any]) -
     }
 
 
-def _reply_topic(topology: dict[str, Any], lane: int) -> dict[str, Any]:
-    replies = topology["replies"]
+def _reply_topic(replies: dict[str, Any], lane: int, *, forwards: bool) -> dict[str, Any]:
+    name = f"{replies['prefix']}{lane}"
+    # as the template: a forwarded reply tells its topic
+    action = {"SqlExpression": f"SET {replies['topicProperty']} = '{name}'"}
+    rule = {"FilterType": "Sql", "SqlFilter": {"SqlExpression": "1=1"}, "Action": action}
     return {
-        "Name": f"{replies['prefix']}{lane}",
+        "Name": name,
         "Properties": {},
         "Subscriptions": [
             {
@@ -89,8 +94,9 @@ def _reply_topic(topology: dict[str, Any], lane: int) -> dict[str, Any]:
                 "Properties": {
                     "LockDuration": replies["lockDuration"],
                     "MaxDeliveryCount": replies["maxDeliveryCount"],
+                    **({"ForwardTo": replies["queue"]} if forwards else {}),
                 },
-                "Rules": [],
+                "Rules": [{"Name": "$Default", "Properties": rule}] if forwards else [],
             }
         ],
     }
@@ -109,6 +115,7 @@ def _events_topic(events: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def render(topology_path: Path = TOPOLOGY) -> str:
+def render(topology_path: Path = TOPOLOGY, *, shared_replies: bool = False) -> str:
     """The text of Config.json."""
-    return json.dumps(config(json.loads(topology_path.read_text(encoding="utf-8"))), indent=2) + "\n"
+    topology = json.loads(topology_path.read_text(encoding="utf-8"))
+    return json.dumps(config(topology, shared_replies=shared_replies), indent=2) + "\n"

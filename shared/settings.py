@@ -68,6 +68,19 @@ class Settings(AccessSettings):
         "lucius-invoker",
         help="The app's subscription on every reply topic",
     )
+    replies: str = setting(
+        "LUCIUS_REPLIES",
+        form.choice("lanes", "shared"),
+        "lanes",
+        help="Functions that read replies. `lanes`: one for each reply topic; `shared`: one for the queue to which the "
+        "reply topics forward",
+    )
+    reply_queue: str = setting(
+        "LUCIUS_SERVICEBUS_REPLY_QUEUE",
+        form.subscription_name,
+        "lucius-replies",
+        help="Queue that the reply topics forward to, if LUCIUS_REPLIES is `shared`",
+    )
     storage_backend: str = setting(
         "LUCIUS_STORAGE_BACKEND",
         form.choice("tables", "memory", older={"table": "tables", "ledger": "tables"}),

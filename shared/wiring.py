@@ -39,6 +39,7 @@ from shared.adapters.servicebus.lanes import ServiceBusLanes
 from shared.adapters.servicebus.links import bus_client
 from shared.adapters.servicebus.publisher import ServiceBusPublisher
 from shared.adapters.servicebus.receivers import ServiceBusDeadReplies
+from shared.adapters.servicebus.reply_entities import ReplyEntities
 from shared.adapters.servicebus.senders import (
     ServiceBusAdmissionCalls,
     ServiceBusDeliveries,
@@ -101,6 +102,12 @@ class Wiring:
         self._catalog: Catalog | None = None
         self._blob_probe: BlobTexts | None = None
         self._callers = _callers(settings)
+        self.reply_entities = ReplyEntities(
+            settings.reply_prefix,
+            settings.reply_subscription,
+            settings.reply_queue,
+            are_shared=settings.replies == "shared",
+        )
         #: this process's view of what it needs
         self.readiness = Readiness(SystemClock())
 
@@ -167,8 +174,8 @@ class Wiring:
             namespace=settings.servicebus_namespace,
             credential=_credential(settings.servicebus_connection),
         )
-        lanes = ServiceBusLanes(publisher.client, settings.reply_prefix, settings.reply_subscription, SystemClock())
-        dead_replies = ServiceBusDeadReplies(publisher.client, settings.reply_prefix, settings.reply_subscription)
+        lanes = ServiceBusLanes(publisher.client, self.reply_entities, SystemClock())
+        dead_replies = ServiceBusDeadReplies(publisher.client, self.reply_entities)
         counts = ServiceBusCounts(
             connection=settings.servicebus_connection,
             namespace=settings.servicebus_namespace,

@@ -92,9 +92,14 @@ def azurite(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def stack(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config) -> Iterator[RunningStack]:
-    """One stack with platform services for the group "stack", on free ports and in a folder of its own."""
+    """One stack with platform services for the group "stack", on free ports and in a folder of its own.
+
+    One function reads all of its replies; the scripted stack has one for each lane.
+    """
     # LUCIUS_JOBS_TABLE is a setting of an earlier design: `tests/observability/test_health.py`
-    running = running_stack.start(tmp_path_factory.mktemp("stack"), environment={"LUCIUS_JOBS_TABLE": "jobs"})
+    running = running_stack.start(
+        tmp_path_factory.mktemp("stack"), environment={"LUCIUS_JOBS_TABLE": "jobs", "LUCIUS_REPLIES": "shared"}
+    )
     pytestconfig.stash[_STACK] = running
     try:
         yield running

@@ -54,12 +54,13 @@ class MemoryDeadReplies:
     """See `shared.ports.bus.DeadReplies`."""
 
     def __init__(self) -> None:
-        self.lying: dict[int, list[DeadReply]] = {}
+        #: by lane; None: those of all lanes
+        self.lying: dict[int | None, list[DeadReply]] = {}
 
-    async def waiting(self, lane: int) -> int:
+    async def waiting(self, lane: int | None) -> int:
         return len(self.lying.get(lane, []))
 
-    async def drain(self, lane: int, take: Callable[[DeadReply], Awaitable[bool]]) -> bool:
+    async def drain(self, lane: int | None, take: Callable[[DeadReply], Awaitable[bool]]) -> bool:
         queue = self.lying.get(lane, [])
         for reply in list(queue):
             if await take(reply):

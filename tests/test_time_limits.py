@@ -20,6 +20,7 @@ from shared.adapters.servicebus import publisher as servicebus_publisher
 from shared.adapters.servicebus.lanes import ServiceBusLanes
 from shared.adapters.servicebus.publisher import ServiceBusPublisher
 from shared.adapters.servicebus.receivers import ServiceBusDeadReplies
+from shared.adapters.servicebus.reply_entities import ReplyEntities
 from shared.errors import BusUnavailable, Interrupted, PublishUnavailable
 from shared.time_limits import CONFIGURATION, PROBE, STORE, limited, time_limit
 from shared.wiring import SystemClock
@@ -117,11 +118,17 @@ async def test_a_call_to_a_silent_bus_ends_though_nobody_holds_its_task(
     async def work(publisher: ServiceBusPublisher) -> None:
         try:
             if call == "peek":
-                lanes = ServiceBusLanes(publisher.client, "global-bus-replies-p", "lucius-invoker", SystemClock())
+                lanes = ServiceBusLanes(
+                    publisher.client,
+                    ReplyEntities("global-bus-replies-p", "lucius-invoker", "lucius-replies"),
+                    SystemClock(),
+                )
                 looks = (lanes.replies(lane, since=datetime.now(UTC)) for lane in (0, 1))
                 await asyncio.gather(*looks)
             elif call == "drain":
-                dead = ServiceBusDeadReplies(publisher.client, "global-bus-replies-p", "lucius-invoker")
+                dead = ServiceBusDeadReplies(
+                    publisher.client, ReplyEntities("global-bus-replies-p", "lucius-invoker", "lucius-replies")
+                )
                 await dead.drain(0, _take)
             else:
                 await publisher.publish(directive(), time_to_live_s=60)

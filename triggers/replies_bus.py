@@ -1,4 +1,4 @@
-"""One Service Bus trigger a lane: replies into the ledger.
+"""Service Bus triggers of replies: one for each lane, or one for all.
 
 Returning completes the message, raising abandons it at once and burns one of its deliveries within
 milliseconds. So a transient fault is retried in here, while the host renews the lock, and only then raised.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 from datetime import UTC
+from typing import Any
 
 import azure.durable_functions as df
 import azure.functions as func
@@ -27,8 +28,14 @@ _LONGEST_WAIT_S = 15.0
 
 
 def blueprint(wiring: Wiring) -> df.Blueprint:
-    """Makes `reply_p0` to `reply_p15`. Cardinality one: one failure of a batch would abandon all of it."""
+    """Makes `reply_p0` to `reply_p15`, or `replies`.
+
+    Cardinality one: one failure of a batch would abandon all of it.
+    """
     bp = df.Blueprint()
+    if wiring.reply_entities.are_shared:
+        _register_shared(bp, wiring)
+        return bp
     for lane in range(wiring.settings.lanes):
         _register(bp, wiring, wiring.settings, lane)
     return bp
@@ -47,9 +54,27 @@ def _register(bp: df.Blueprint, wiring: Wiring, settings: Settings, lane: int) -
     @bp.durable_client_input(client_name="client")
     @limited(REPLY_S)
     async def reply(message: func.ServiceBusMessage, client) -> None:  # type: ignore[no-untyped-def]
-        started = time.monotonic()
-        context = await wiring.fresh_context()
-        await receive(context, wiring.orchestrations(client), _message(wiring, message, lane), started)
+        await _take(wiring, client, message, lane)
+
+
+def _register_shared(bp: df.Blueprint, wiring: Wiring) -> None:
+    @bp.function_name("replies")
+    @bp.service_bus_queue_trigger(
+        arg_name="message",
+        queue_name=wiring.settings.reply_queue,
+        connection=SERVICEBUS_SETTING,
+        data_type=func.DataType.STRING,
+    )
+    @bp.durable_client_input(client_name="client")
+    @limited(REPLY_S)
+    async def replies(message: func.ServiceBusMessage, client) -> None:  # type: ignore[no-untyped-def]
+        await _take(wiring, client, message, wiring.reply_entities.lane_of(message.application_properties))
+
+
+async def _take(wiring: Wiring, client: Any, message: func.ServiceBusMessage, lane: int) -> None:
+    started = time.monotonic()
+    context = await wiring.fresh_context()
+    await receive(context, wiring.orchestrations(client), _message(wiring, message, lane), started)
 
 
 async def receive(

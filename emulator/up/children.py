@@ -55,7 +55,8 @@ def azurite(ports: Ports, data: Path, environment: Mapping[str, str]) -> ChildSp
 def bus(ports: Ports, data: Path, environment: Mapping[str, str]) -> ChildSpec:
     # of the topology as it is: a service that was just added needs no generated file to be tried
     config = data / "bus.json"
-    config.write_text(topology.render(), encoding="utf-8")
+    shared = environment.get("LUCIUS_REPLIES") == "shared"
+    config.write_text(topology.render(shared_replies=shared), encoding="utf-8")
     options = ("--config", str(config), "--port", str(ports.bus), "--admin-port", str(ports.admin))
     return _python("bus", 2, ("emulator", "bus", *options, "--data", str(data)), environment)
 

@@ -70,6 +70,7 @@ class DeadReply:
     """A reply that the bus gave up delivering to us."""
 
     body: bytes
+    lane: int
     message_id: str
     sequence_number: int
     delivery_count: int
@@ -79,12 +80,12 @@ class DeadReply:
 
 
 class DeadReplies(Protocol):
-    """The dead-letter queues of the reply subscriptions."""
+    """Replies that no function reads any more, by lane; lane None: those of the queue that the lanes share."""
 
-    async def waiting(self, lane: int) -> int:
+    async def waiting(self, lane: int | None) -> int:
         """Returns how many messages wait, up to a limit of the adapter. It receives none. Raises BusUnavailable."""
 
-    async def drain(self, lane: int, take: Callable[[DeadReply], Awaitable[bool]]) -> bool:
+    async def drain(self, lane: int | None, take: Callable[[DeadReply], Awaitable[bool]]) -> bool:
         """Hands them to `take` one by one, up to a bound, and removes each for which it gives True; the others stay.
 
         False: the bound was reached, so there may be more. What `take` raises ends the drain and is raised; that

@@ -8,6 +8,7 @@ from azure.servicebus import ServiceBusMessage
 from shared.adapters.servicebus import receivers as servicebus_receivers
 from shared.adapters.servicebus.publisher import ServiceBusPublisher
 from shared.adapters.servicebus.receivers import ServiceBusDeadReplies
+from shared.adapters.servicebus.reply_entities import ReplyEntities
 from shared.errors import BusUnavailable
 from shared.ports.bus import DeadReply
 from tests.servicebus_emulator.process import start_bus
@@ -25,7 +26,7 @@ async def test_a_drain_leaves_what_is_not_taken_and_goes_on(monkeypatch: pytest.
     monkeypatch.setattr(servicebus_receivers, "_RECEIVE_WAIT_S", 5.0)
     bus = start_bus("--topic", "replies0/app")
     publisher = ServiceBusPublisher.connect(connection=bus.connection_string, namespace=None, credential=None)
-    dead = ServiceBusDeadReplies(publisher.client, "replies", "app")
+    dead = ServiceBusDeadReplies(publisher.client, ReplyEntities("replies", "app", "none"))
     seen: list[str] = []
 
     async def take(reply: DeadReply) -> bool:

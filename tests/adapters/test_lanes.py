@@ -15,6 +15,7 @@ from azure.servicebus import ServiceBusMessage
 
 from shared.adapters.servicebus.lanes import ServiceBusLanes
 from shared.adapters.servicebus.publisher import ServiceBusPublisher
+from shared.adapters.servicebus.reply_entities import ReplyEntities
 from shared.core.jobs.backlog import MAX_SHOWN
 from shared.errors import BusUnavailable
 from tests.servicebus_emulator.process import start_bus
@@ -59,7 +60,7 @@ async def bus_with(*bodies: str) -> AsyncIterator[tuple[ServiceBusLanes, Countin
     try:
         async with publisher.client.get_topic_sender("global-bus-p0") as sender:
             await sender.send_messages([ServiceBusMessage(b"{}", message_id=each) for each in bodies])
-        yield ServiceBusLanes(client, "replies", "app", clock), client, clock, bus  # type: ignore[arg-type]
+        yield ServiceBusLanes(client, ReplyEntities("replies", "app"), clock), client, clock, bus  # type: ignore[arg-type]
     finally:
         for receiver in client.opened:
             await receiver.close()

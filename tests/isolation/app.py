@@ -342,6 +342,7 @@ class Services:
 
         dead = DeadReply(
             **{each: getattr(message, each) for each in ("body", "message_id", "sequence_number", "enqueued_at")},
+            lane=lane,
             delivery_count=_MAX_DELIVERIES,
             reason="MaxDeliveryCountExceeded",
         )

@@ -108,15 +108,16 @@ class Bus:
 
     # --- `shared.ports.bus.DeadReplies`
 
-    async def waiting(self, lane: int) -> int:
+    async def waiting(self, lane: int | None) -> int:
         return sum(one.lane == lane for one in self.dead_letters)
 
-    async def drain(self, lane: int, take: Callable[[DeadReply], Awaitable[bool]]) -> bool:
+    async def drain(self, lane: int | None, take: Callable[[DeadReply], Awaitable[bool]]) -> bool:
         mine = [one for one in self.dead_letters if one.lane == lane]
         for one in mine:
             dealt_with = await take(
                 DeadReply(
                     body=one.body,
+                    lane=one.lane,
                     message_id=one.message_id,
                     sequence_number=one.sequence_number,
                     delivery_count=one.deliveries,

@@ -5,6 +5,7 @@ wait for it.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
 from azure.servicebus import ServiceBusReceivedMessage
@@ -12,6 +13,7 @@ from azure.servicebus.aio import ServiceBusClient, ServiceBusReceiver
 from azure.servicebus.exceptions import MessagingEntityNotFoundError
 
 from shared.adapters.servicebus.links import answer, close_link
+from shared.adapters.servicebus.reply_entities import ReplyEntities
 from shared.core.jobs.backlog import MAX_SHOWN, LaneLook
 from shared.core.jobs.routing import DIRECTIVE_TOPIC_PREFIX
 from shared.errors import BusUnavailable
@@ -26,34 +28,40 @@ _FIRST_SEQUENCE_NUMBER = 1
 class ServiceBusLanes:
     """See `shared.ports.bus.Lanes`."""
 
-    def __init__(self, client: ServiceBusClient, reply_prefix: str, reply_subscription: str, clock: Clock) -> None:
+    def __init__(self, client: ServiceBusClient, replies: ReplyEntities, clock: Clock) -> None:
         self._client = client
-        self._reply_prefix = reply_prefix
-        self._reply_subscription = reply_subscription
+        self._replies = replies
         self._clock = clock
-        self._looked: dict[tuple[str, str], _Subscription] = {}
+        self._looked: dict[str, _Entity] = {}
 
     async def replies(self, lane: int, *, since: datetime) -> LaneLook:
-        return await self._look(f"{self._reply_prefix}{lane}", self._reply_subscription, since)
+        if self._replies.are_shared:
+            return await self._look(self._replies.queue, lambda: self._replies.queue_receiver(self._client), since)
+        topic = self._replies.topic(lane)
+        return await self._look(topic, lambda: self._replies.lane_receiver(self._client, lane), since)
 
     async def directives(self, lane: int, service: str, *, since: datetime) -> LaneLook:
-        return await self._look(f"{DIRECTIVE_TOPIC_PREFIX}{lane}", service, since)
+        topic = f"{DIRECTIVE_TOPIC_PREFIX}{lane}"
+        return await self._look(
+            f"{topic}/{service}", lambda: self._client.get_subscription_receiver(topic, service), since
+        )
 
-    async def _look(self, topic: str, subscription: str, since: datetime) -> LaneLook:
-        known = self._looked.get((topic, subscription))
+    async def _look(self, name: str, receiver: Callable[[], ServiceBusReceiver], since: datetime) -> LaneLook:
+        known = self._looked.get(name)
         if known is None:
-            known = self._looked[topic, subscription] = _Subscription(self._client, topic, subscription, self._clock)
+            known = self._looked[name] = _Entity(name, receiver, self._clock)
         look = await known.look(since)
         for other in list(self._looked.values()):
             await other.close_if_idle(self._clock.now() - _IDLE)
         return look
 
 
-class _Subscription:
-    def __init__(self, client: ServiceBusClient, topic: str, subscription: str, clock: Clock) -> None:
-        self._client = client
-        self._topic = topic
-        self._subscription = subscription
+class _Entity:
+    """A subscription or a queue, and the link to it."""
+
+    def __init__(self, name: str, open_receiver: Callable[[], ServiceBusReceiver], clock: Clock) -> None:
+        self._name = name
+        self._open_receiver = open_receiver
         self._clock = clock
         self._receiver: ServiceBusReceiver | None = None
         self._last: LaneLook | None = None
@@ -74,11 +82,9 @@ class _Subscription:
     async def _peek(self) -> LaneLook:
         began = self._clock.now()
         if self._receiver is None:
-            self._receiver = self._client.get_subscription_receiver(self._topic, self._subscription)
+            self._receiver = self._open_receiver()
         try:
-            look = await answer(
-                self._shown(self._receiver, began), f"{self._topic}/{self._subscription} cannot be looked at"
-            )
+            look = await answer(self._shown(self._receiver, began), f"{self._name} cannot be looked at")
         except BaseException as fault:
             if isinstance(fault, BusUnavailable):
                 # callers that wait for the lock need not fail again one after the other

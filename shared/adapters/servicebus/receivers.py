@@ -1,18 +1,20 @@
-"""The dead-letter queues of the reply subscriptions."""
+"""Replies in dead-letter queues, and those that a change of `LUCIUS_REPLIES` left in the shared queue."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime
 from typing import TypeVar
 
-from azure.servicebus import ServiceBusReceivedMessage, ServiceBusSubQueue
+from azure.servicebus import ServiceBusReceivedMessage
 from azure.servicebus.aio import ServiceBusClient, ServiceBusReceiver
 from azure.servicebus.amqp import AmqpMessageBodyType
+from azure.servicebus.exceptions import MessagingEntityNotFoundError
 
 from shared.adapters.servicebus.links import answer, close_link
+from shared.adapters.servicebus.reply_entities import ReplyEntities
 from shared.core.jobs.backlog import MAX_SHOWN
 from shared.errors import BusUnavailable
 from shared.ports.bus import DeadReply
@@ -32,20 +34,26 @@ Take = Callable[[DeadReply], Awaitable[bool]]
 class ServiceBusDeadReplies:
     """See `shared.ports.bus.DeadReplies`."""
 
-    def __init__(self, client: ServiceBusClient, reply_prefix: str, reply_subscription: str) -> None:
+    def __init__(self, client: ServiceBusClient, replies: ReplyEntities) -> None:
         self._client = client
-        self._reply_prefix = reply_prefix
-        self._reply_subscription = reply_subscription
+        self._replies = replies
 
-    async def waiting(self, lane: int) -> int:
-        async with self._receiver(lane) as receiver:
-            return len(await self._call(lane, receiver.peek_messages(max_message_count=MAX_SHOWN)))
+    async def waiting(self, lane: int | None) -> int:
+        count = 0
+        for place in self._replies.dead(self._client, lane):
+            async with _closing(place) as receiver:
+                count += len(await self._peek(lane, receiver, MAX_SHOWN))
+        return count
 
-    async def drain(self, lane: int, take: Take) -> bool:
+    async def drain(self, lane: int | None, take: Take) -> bool:
+        # each place, also where one before it has more than a drain takes
+        return all([await self._drain(lane, place, take) for place in self._replies.dead(self._client, lane)])
+
+    async def _drain(self, lane: int | None, place: ServiceBusReceiver, take: Take) -> bool:
         seen, until = 0, time.monotonic() + _DRAIN_S
-        async with self._receiver(lane) as receiver:
+        async with _closing(place) as receiver:
             # a peek answers at once, where a receive would wait
-            if not await self._call(lane, receiver.peek_messages(max_message_count=1)):
+            if not await self._peek(lane, receiver, 1):
                 return True
             # held to the end: a message that is given back is the first to come again
             held: list[ServiceBusReceivedMessage] = []
@@ -61,7 +69,7 @@ class ServiceBusDeadReplies:
                     for message in batch:
                         if time.monotonic() >= until:
                             break
-                        if await take(_dead(message)):
+                        if await take(self._dead(lane, message)):
                             await self._call(lane, receiver.complete_message(message))
                             held.remove(message)
             finally:
@@ -71,15 +79,26 @@ class ServiceBusDeadReplies:
                         await self._call(lane, receiver.abandon_message(message))
         return False
 
-    def _receiver(self, lane: int) -> AbstractAsyncContextManager[ServiceBusReceiver]:
-        return _closing(
-            self._client.get_subscription_receiver(
-                f"{self._reply_prefix}{lane}", self._reply_subscription, sub_queue=ServiceBusSubQueue.DEAD_LETTER
-            )
-        )
+    async def _peek(
+        self, lane: int | None, receiver: ServiceBusReceiver, count: int
+    ) -> list[ServiceBusReceivedMessage]:
+        return await self._call(lane, _peeked(receiver, count))
 
-    async def _call(self, lane: int, call: Awaitable[Answer]) -> Answer:
-        return await answer(call, f"dead letters of {self._reply_prefix}{lane}")
+    async def _call(self, lane: int | None, call: Awaitable[Answer]) -> Answer:
+        name = self._replies.queue if lane is None else self._replies.topic(lane)
+        return await answer(call, f"dead letters of {name}")
+
+    def _dead(self, lane: int | None, message: ServiceBusReceivedMessage) -> DeadReply:
+        why = [message.dead_letter_reason or "", message.dead_letter_error_description or ""]
+        return DeadReply(
+            body=_body(message),
+            lane=self._replies.lane_of(message.application_properties) if lane is None else lane,
+            message_id=message.message_id or "",
+            sequence_number=message.sequence_number or 0,
+            delivery_count=message.delivery_count or 0,
+            enqueued_at=message.enqueued_time_utc or datetime.now(UTC),
+            reason=": ".join(part for part in why if part) or "no reason given",
+        )
 
 
 @asynccontextmanager
@@ -91,16 +110,11 @@ async def _closing(receiver: ServiceBusReceiver) -> AsyncIterator[ServiceBusRece
         await close_link(receiver)
 
 
-def _dead(message: ServiceBusReceivedMessage) -> DeadReply:
-    why = [message.dead_letter_reason or "", message.dead_letter_error_description or ""]
-    return DeadReply(
-        body=_body(message),
-        message_id=message.message_id or "",
-        sequence_number=message.sequence_number or 0,
-        delivery_count=message.delivery_count or 0,
-        enqueued_at=message.enqueued_time_utc or datetime.now(UTC),
-        reason=": ".join(part for part in why if part) or "no reason given",
-    )
+async def _peeked(receiver: ServiceBusReceiver, count: int) -> list[ServiceBusReceivedMessage]:
+    """The oldest messages; none of a queue that this bus does not have."""
+    with suppress(MessagingEntityNotFoundError):
+        return await receiver.peek_messages(max_message_count=count)
+    return []
 
 
 def _body(message: ServiceBusReceivedMessage) -> bytes:

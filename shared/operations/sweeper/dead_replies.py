@@ -30,20 +30,22 @@ class Drained:
 
 
 async def drain_replies(context: Context, orchestrations: Orchestrations, *, dry_run: bool = False) -> Drained:
-    """Applies the dead-lettered replies of every lane, by the path of the bus trigger. Raises no transient error.
+    """Applies the dead replies of each lane and of the shared queue, by the path of the bus trigger.
+
+    Raises no transient error.
 
     A reply that cannot be applied now stays, and the next ones are applied.
     """
-    drained = Drained()
+    drained, lanes = Drained(), range(context.settings.lanes)
     semaphore = asyncio.Semaphore(LANES_AT_ONCE)
 
-    async def look(lane: int) -> None:
+    async def look(lane: int | None) -> None:
         left = 0
 
         async def take(reply: DeadReply) -> bool:
             nonlocal left
             try:
-                await _take(context, orchestrations, lane, reply)
+                await _take(context, orchestrations, reply)
             except Transient as fault:
                 left += 1
                 telemetry.record_fault(fault)
@@ -59,14 +61,17 @@ async def drain_replies(context: Context, orchestrations: Orchestrations, *, dry
                     drained.replies += lying  # Race dead-count: after the wait, for other lanes count too
                 else:
                     if not await context.bus.dead_replies.drain(lane, take):
-                        drained.unfinished.add(lane)
+                        drained.unfinished |= lanes_of(lane)
                     if left:
                         telemetry.warn("DEAD_REPLIES_UNFINISHED", lane=lane, count=left, reason="not taken now")
             except Exception as fault:
-                drained.unfinished.add(lane)
+                drained.unfinished |= lanes_of(lane)
                 telemetry.record_fault(fault, "DEAD_REPLIES_UNFINISHED", lane=lane)
 
-    await asyncio.gather(*(look(lane) for lane in range(context.settings.lanes)))
+    def lanes_of(lane: int | None) -> set[int]:
+        return set(lanes) if lane is None else {lane}
+
+    await asyncio.gather(*(look(lane) for lane in (None, *lanes)))
     if drained.replies and not dry_run:
         telemetry.increment("dead_replies_total", drained.replies)
     if drained.replies:
@@ -74,10 +79,10 @@ async def drain_replies(context: Context, orchestrations: Orchestrations, *, dry
     return drained
 
 
-async def _take(context: Context, orchestrations: Orchestrations, lane: int, reply: DeadReply) -> None:
+async def _take(context: Context, orchestrations: Orchestrations, reply: DeadReply) -> None:
     message = ReplyMessage(
         body=reply.body,
-        lane=lane,
+        lane=reply.lane,
         message_id=reply.message_id,
         sequence_number=reply.sequence_number,
         delivery_count=reply.delivery_count,

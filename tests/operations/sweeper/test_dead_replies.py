@@ -3,6 +3,8 @@ import json
 from dataclasses import replace
 from typing import Any, cast
 
+import pytest
+
 from shared.core.jobs.states import JobStatus, StepStatus
 from shared.errors import BusUnavailable, LedgerUnavailable
 from shared.operations.sweeper.dead_replies import drain_replies
@@ -18,11 +20,17 @@ from tests.operations.support import dispatch, submitted
 WHY = "MaxDeliveryCountExceeded: could not be consumed after 10 delivery attempts"
 
 
-def lies(world: World, body: bytes, *, lane: int = 15, number: int = 1) -> None:
+def lies(world: World, body: bytes, *, lane: int = 15, number: int = 1, shared: bool = False) -> None:
     dead = DeadReply(
-        body=body, message_id=f"m{number}", sequence_number=number, delivery_count=10, enqueued_at=START, reason=WHY
+        body=body,
+        lane=lane,
+        message_id=f"m{number}",
+        sequence_number=number,
+        delivery_count=10,
+        enqueued_at=START,
+        reason=WHY,
     )
-    world.dead_replies.lying.setdefault(lane, []).append(dead)
+    world.dead_replies.lying.setdefault(None if shared else lane, []).append(dead)
 
 
 async def result_lies(world: World, **fields: Any) -> str:
@@ -53,14 +61,18 @@ async def test_it_comes_before_any_lease_is_touched(world: World) -> None:
     assert "ACK_TIMEOUT" not in [event.type for event in await world.ledger.events(job_id)]
 
 
-async def test_what_no_job_takes_is_parked_with_both_reasons(world: World) -> None:
-    """Rubbish leaves the dead-letter queue for the rejected table, with why it is unfit and why it was dead."""
-    lies(world, b"this is not JSON")
+@pytest.mark.parametrize("shared", [False, True])
+async def test_what_no_job_takes_is_parked_with_both_reasons(world: World, shared: bool) -> None:
+    """Rubbish leaves the dead-letter queue for the rejected table, with why it is unfit and why it was dead.
+
+    One from the queue that the lanes share is parked with its own lane.
+    """
+    lies(world, b"this is not JSON", lane=3, shared=shared)
     await drain_replies(world.context, world.orchestrations)
     [parked] = world.rejected.quarantined.values()
-    assert parked.reason == "NOT_JSON"
+    assert (parked.reason, parked.lane) == ("NOT_JSON", 3)
     assert parked.detail.endswith(f"(dead-lettered: {WHY})")
-    assert world.dead_replies.lying[15] == []
+    assert world.dead_replies.lying[None if shared else 3] == []
 
 
 async def test_a_fault_of_ours_does_not_stop_every_sweep(world: World) -> None:
@@ -115,7 +127,7 @@ async def test_a_dry_run_only_counts(world: World) -> None:
     job_id = await result_lies(world)
 
     class Slow:
-        async def waiting(self, lane: int) -> int:
+        async def waiting(self, lane: int | None) -> int:
             await asyncio.sleep(0)
             return await world.dead_replies.waiting(lane)
 

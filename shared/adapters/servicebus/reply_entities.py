@@ -1,0 +1,62 @@
+"""Entities of the bus that hold replies: a topic for each lane, and the queue that these topics can forward to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from azure.servicebus import ServiceBusSubQueue
+from azure.servicebus.aio import ServiceBusClient, ServiceBusReceiver
+
+#: property of a message that a rule of each reply subscription sets to the name of its topic, whoever sent the message
+#: (`topicProperty` in infra/bicep/topology.json)
+TOPIC_PROPERTY = "lucius_topic"
+
+
+@dataclass(frozen=True)
+class ReplyEntities:
+    """Names of the entities that hold replies, and receivers of each."""
+
+    prefix: str
+    subscription: str
+    queue: str = ""
+    #: the topics forward to the queue
+    are_shared: bool = False
+
+    def topic(self, lane: int) -> str:
+        return f"{self.prefix}{lane}"
+
+    def lane_of(self, properties: Mapping[Any, Any] | None) -> int:
+        """Returns the lane of a message of the queue; 0 if the message was sent to the queue itself.
+
+        The Functions host gives names and values as text, the SDK as bytes.
+        """
+        known = properties or {}
+        topic = known.get(TOPIC_PROPERTY, known.get(TOPIC_PROPERTY.encode()))
+        number = (topic.decode() if isinstance(topic, bytes) else str(topic)).removeprefix(self.prefix)
+        return int(number) if number.isdecimal() else 0
+
+    def lane_receiver(self, client: ServiceBusClient, lane: int) -> ServiceBusReceiver:
+        return client.get_subscription_receiver(self.topic(lane), self.subscription)
+
+    def queue_receiver(self, client: ServiceBusClient) -> ServiceBusReceiver:
+        return client.get_queue_receiver(self.queue)
+
+    def dead(self, client: ServiceBusClient, lane: int | None) -> Iterator[ServiceBusReceiver]:
+        """Yields a receiver of each place with dead replies of the lane; None: of the queue.
+
+        A forwarding topic has two: Azure's documentation names the dead-letter queue for replies that the queue did not
+        accept, its counters name the transfer dead-letter queue. If the topics do not forward, what the queue still
+        holds came before a change of `LUCIUS_REPLIES`, and no function reads it.
+        """
+        if lane is None:
+            if not self.are_shared:
+                yield self.queue_receiver(client)
+            yield client.get_queue_receiver(self.queue, sub_queue=ServiceBusSubQueue.DEAD_LETTER)
+            return
+        kinds = [ServiceBusSubQueue.DEAD_LETTER]
+        if self.are_shared:
+            kinds.append(ServiceBusSubQueue.TRANSFER_DEAD_LETTER)
+        for kind in kinds:
+            yield client.get_subscription_receiver(self.topic(lane), self.subscription, sub_queue=kind)

@@ -1,0 +1,94 @@
+"""Replies of all lanes in one queue, on the bus emulator: each tells its lane, and none is lost on the way."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import urllib.request
+from datetime import UTC, datetime
+from pathlib import Path
+
+from azure.servicebus import ServiceBusMessage
+from azure.servicebus.aio import ServiceBusClient
+
+from emulator.topology import TOPOLOGY, config
+from shared.adapters.servicebus.lanes import ServiceBusLanes
+from shared.adapters.servicebus.publisher import ServiceBusPublisher
+from shared.adapters.servicebus.receivers import ServiceBusDeadReplies
+from shared.adapters.servicebus.reply_entities import TOPIC_PROPERTY, ReplyEntities
+from shared.ports.bus import DeadReply
+from shared.wiring import SystemClock
+from tests.servicebus_emulator.process import start_bus
+
+REPLIES = json.loads(TOPOLOGY.read_text())["replies"]
+SHARED = ReplyEntities(REPLIES["prefix"], REPLIES["subscription"], REPLIES["queue"], are_shared=True)
+LANES = ReplyEntities(REPLIES["prefix"], REPLIES["subscription"], REPLIES["queue"])
+
+
+def delete(url: str) -> None:
+    urllib.request.urlopen(urllib.request.Request(url, method="DELETE"), timeout=60).close()
+
+
+async def send(client: ServiceBusClient, entity: str, *names: str, properties: dict[str, str] | None = None) -> None:
+    async with client.get_topic_sender(entity) as sender:
+        for name in names:
+            message = ServiceBusMessage(b"{}", message_id=name, application_properties=properties)  # type: ignore[arg-type]
+            await sender.send_messages(message)
+
+
+async def drained(client: ServiceBusClient, entities: ReplyEntities, lane: int | None) -> list[tuple[str, int]]:
+    found: list[tuple[str, int]] = []
+
+    async def take(reply: DeadReply) -> bool:
+        found.append((reply.message_id, reply.lane))
+        return True
+
+    assert await ServiceBusDeadReplies(client, entities).drain(lane, take)
+    return found
+
+
+async def test_forwarded_replies_keep_their_lane_wherever_they_lie(tmp_path: Path) -> None:
+    """In the queue, in its dead letters, in those of a topic that could not forward; and after a change back.
+
+    A sender that sets the property itself changes nothing. Over 5 s: each place is a link of its own to one bus.
+    """
+    bus_config = config(json.loads(TOPOLOGY.read_text()), shared_replies=True)
+    (tmp_path / "Config.json").write_text(json.dumps(bus_config))
+    bus = start_bus("--config", tmp_path / "Config.json")
+    publisher = ServiceBusPublisher.connect(connection=bus.connection_string, namespace=None, credential=None)
+    client = publisher.client
+    try:
+        await send(client, SHARED.topic(3), "m3", properties={TOPIC_PROPERTY: "another", "kept": "yes"})
+        await send(client, SHARED.topic(15), "m15", "bad15")
+        looks = ServiceBusLanes(client, SHARED, SystemClock())
+        # the look that a lease's end waits for shows what waits on any lane (R8)
+        look = await looks.replies(7, since=datetime.now(UTC))
+        assert [name for name, _ in look.oldest] == ["m3", "m15", "bad15"]
+        async with client.get_queue_receiver(SHARED.queue) as receiver:
+            messages = [
+                message
+                for _ in range(3)
+                for message in await receiver.receive_messages(max_message_count=1, max_wait_time=60)
+            ]
+            found = {message.message_id: message for message in messages}
+            assert {name: SHARED.lane_of(each.application_properties) for name, each in found.items()} == {
+                "m3": 3,
+                "m15": 15,
+                "bad15": 15,
+            }
+            assert (found["m3"].application_properties or {})[b"kept"] == b"yes"
+            await receiver.dead_letter_message(found["bad15"], reason="Broken")
+            await receiver.complete_message(found["m3"])
+            await receiver.abandon_message(found["m15"])
+        assert await drained(client, SHARED, None) == [("bad15", 15)]
+        # the queue still holds m15 when the reply functions are those of the lanes again
+        assert await drained(client, LANES, None) == [("m15", 15)]
+        # a queue that is gone or full: the topic keeps its reply among its dead letters
+        await asyncio.to_thread(delete, f"{bus.admin_url}/{SHARED.queue}?api-version=2021-05")
+        await send(client, SHARED.topic(5), "m5")
+        assert await drained(client, SHARED, 5) == [("m5", 5)]
+        assert await drained(client, SHARED, None) == []
+    finally:
+        await publisher.close()
+        await publisher.client.close()
+        bus.kill()
