@@ -8,10 +8,13 @@ import sys
 import pytest
 
 from benchmarks.scale.cost import needs, per_million, time_usd
+from benchmarks.scale.deployment import NAMES, PLAN, Deployment, read
 from benchmarks.scale.governance import ALONE, TOGETHER, by_default, waiting_rows
 from benchmarks.scale.job import COUNTED, ROWS, Job
 from benchmarks.scale.lanes import LANES, busiest, drain
-from benchmarks.scale.prices import FLEX_GB_S
+from benchmarks.scale.month import idle_operations, month
+from benchmarks.scale.prices import FLEX_GB_S, MONTH_S
+from benchmarks.scale.tables import OPTIONS
 from shared.settings import SETTINGS
 from tests.jobs import ROOT
 
@@ -64,6 +67,58 @@ def test_what_ends_first_stands_first() -> None:
     assert ends[namespaces[-1]] < ends["ledger account"] < ends["Premium messaging unit"]
     assert [*ends][:3] == namespaces
     assert sum(per_million(Job(1)).values()) < sum(per_million(Job(3)).values())
+
+
+def test_the_reply_functions_share_less_time_than_they_take_apart() -> None:
+    """The goals of the design, without events and with a tenth of the traces, a million 3-step jobs a month."""
+    usd = {name: month(each, 1_000_000, events=False).usd for name, each in OPTIONS.items()}
+    assert usd["(a) and (b)"] <= 200
+    assert usd["(e) App Service B1"] <= 125
+    assert usd["(a) and (b)"] < usd["(a) 512 MB"] < usd["as before: 2 GB, 16 reply functions"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_month_is_the_sum_of_what_it_does(name: str) -> None:
+    """More jobs cost more; without one there is what is paid by the hour, and nothing that a job causes."""
+    idle, some, many = (month(read(name), jobs) for jobs in (0, 1_000_000, 10_000_000))
+    assert idle.usd < some.usd < many.usd
+    assert not {row.what for row in idle.rows} & {"Tables: operations", "Functions: time of replies"}
+    # the one price that nobody could read is named, not taken for 0
+    assert bool(some.unpriced) == bool(read(name).scheduler)
+
+
+def test_an_idle_trigger_receives_once_a_minute_in_each_call() -> None:
+    """Sixteen listeners that are up cost sixteen times one; the included operations do not pay for both plans."""
+    lanes, shared = (idle_operations(Deployment(hosting=PLAN, size="B1", shared_replies=one)) for one in (False, True))
+    assert lanes - shared == 15 * 16 * MONTH_S / 60
+
+
+def test_the_price_of_a_parameter_file_is_printed() -> None:
+    """What the documentation shows; a name that is none is one line."""
+
+    def run(*words: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "benchmarks.scale", *words]
+        return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+
+    printed = run("--jobs", "1000000", "--params", "minimal").stdout
+    page = (ROOT / "docs" / "explanation" / "scale.md").read_text()
+    assert printed.strip() in page
+    wrong = run("--params", "none")
+    assert (wrong.returncode, wrong.stderr.count("\n")) == (1, 1)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_flooded_lane_delays_other_lanes_in_the_shared_queue_only(seed: int) -> None:
+    """By the time that the calls of all instances need for the flood; more concurrent calls shorten it."""
+
+    def waits(mode: str, calls: int) -> float:
+        return drain(
+            mode, burst=10_000, calls_a_lane=calls, handling_s=0.03, neighbour_every_s=1, seed=seed
+        ).neighbour_s
+
+    assert waits("OTHER LANE", 16) < 0.1
+    assert 10 < waits("SHARED", 16) < 10_000 * 0.03 / 16 * 1.1
+    assert waits("SHARED", 64) < waits("SHARED", 16) / 3
 
 
 @pytest.mark.parametrize("seed", SEEDS)

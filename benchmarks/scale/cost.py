@@ -68,7 +68,9 @@ def per_million(job: Job, per_s: float = MONTHLY_PER_S) -> dict[str, float]:
     return {
         "Functions: time": sum(time_usd(group, per_s) for group in job.groups),
         "Functions: executions": job.executions * prices.FLEX_EXECUTIONS.usd,
-        "Service Bus Standard: operations": job.bus_operations * prices.BUS_STANDARD_OPERATIONS.usd,
+        "Service Bus Standard: operations, with forwarding": (
+            (job.bus_operations + job.replies) * prices.BUS_STANDARD_OPERATIONS.usd
+        ),
         "Tables: every entity of a transaction counted": (
             (job.entities_written + job.table_reads) * prices.TABLE_OPERATIONS.usd
         ),

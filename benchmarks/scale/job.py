@@ -43,8 +43,13 @@ LOOK_CALLS, CLEARING_CALLS = 3, 4
 ROW_BYTES, TELEMETRY_BYTES_A_STEP = 900, 8_000
 
 
+#: the group of the functions that read replies, and how many there are where each lane has its own
+REPLIES, LANES = "replies", 16
 #: of one execution in each scale group
-_WALL_S = {name: one["wall_ms_per_job"] / one["executions_per_job"] / 1000 for name, one in COUNTED["groups"].items()}
+_WALL_S = {
+    REPLIES if name == "lanes" else name: one["wall_ms_per_job"] / one["executions_per_job"] / 1000
+    for name, one in COUNTED["groups"].items()
+}
 
 
 @dataclass(frozen=True)
@@ -71,7 +76,13 @@ class Job:
         return 3 * self.steps
 
     @property
+    def replies(self) -> int:
+        """An ACK and a RESULT a step. Where one function reads all, each is forwarded, which is an operation more."""
+        return 2 * self.steps
+
+    @property
     def bus_operations(self) -> int:
+        """Without forwarding."""
         return _CALLS_A_MESSAGE * self.messages
 
     @property
@@ -144,7 +155,7 @@ class Job:
     @property
     def executions(self) -> int:
         """Of functions: the POST, a reply function a reply, episodes and activities."""
-        return 1 + 2 * self.steps + self.episodes + self.activities
+        return 1 + self.replies + self.episodes + self.activities
 
     @property
     def cpu_s(self) -> float:
@@ -155,12 +166,11 @@ class Job:
     @property
     def groups(self) -> list[Group]:
         """The scale groups on Flex Consumption; wall times are a laptop's, and CPU falls on them as their time does."""
-        executions = {"http": 1, "durable": self.episodes + self.activities, "lanes": 2 * self.steps}
+        executions = {"http": 1, "durable": self.episodes + self.activities, REPLIES: self.replies}
         walls = {name: _WALL_S[name] * count for name, count in executions.items()}
         whole = sum(walls.values())
         return [
-            Group(name, 16 if name == "lanes" else 1, count, _WALL_S[name], self.cpu_s * walls[name] / whole)
-            for name, count in executions.items()
+            Group(name, 1, count, _WALL_S[name], self.cpu_s * walls[name] / whole) for name, count in executions.items()
         ]
 
     @property

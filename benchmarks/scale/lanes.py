@@ -47,7 +47,8 @@ def drain(
     """One tenant's burst of replies, all at once, beside a tenant on the same lane whose replies come now and then.
 
     Each lane is a first-in-first-out queue with `calls_a_lane` servers (instances times `maxConcurrentCalls`);
-    handling times are exponential with mean `handling_s`.
+    handling times are exponential with mean `handling_s`. The neighbour of
+    OTHER LANE and of SHARED is on another lane; SHARED has one queue for the replies of all lanes.
     """
     rng = np.random.default_rng(seed)
     crowded = lane_of("tenant-0000", LANES)
@@ -55,12 +56,15 @@ def drain(
         lane_of(f"tenant-0000doc-{number:07d}" if mode == "BURST" else "tenant-0000", LANES) for number in range(burst)
     ]
     horizon = burst * handling_s / calls_a_lane
+    # the neighbour's lane, and where its replies are read: all lanes of the shared queue by the same calls
+    neighbours = crowded if mode in ("DEFAULT", "BURST") else (crowded + 1) % LANES
+    read_at = {lane: 0 if mode == "SHARED" else lane for lane in range(LANES)}
     arrivals: list[list[tuple[float, bool]]] = [[] for _ in range(LANES)]
     for lane in burst_lanes:
-        arrivals[lane].append((0.0, False))
-    arrivals[crowded] += [(at, True) for at in np.arange(neighbour_every_s, horizon, neighbour_every_s)]
+        arrivals[read_at[lane]].append((0.0, False))
+    arrivals[read_at[neighbours]] += [(at, True) for at in np.arange(neighbour_every_s, horizon, neighbour_every_s)]
     lanes = [_serve(sorted(each), calls_a_lane, handling_s, rng) for each in arrivals]
-    return Drained(max(ended for ended, _ in lanes), lanes[crowded][1])
+    return Drained(max(ended for ended, _ in lanes), lanes[read_at[neighbours]][1])
 
 
 def _serve(

@@ -1,8 +1,10 @@
-"""List prices and limits that the model uses, each with where it can be read. Prices: US dollars, East US, 2026-11."""
+"""List prices (`prices.json`) and limits that the model uses, each with the page that has it."""
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
+from pathlib import Path
 
 #: seconds and hours of an average month
 MONTH_S = 2_628_000
@@ -11,29 +13,39 @@ MONTH_H = 730
 
 @dataclass(frozen=True)
 class Price:
-    """`usd` for one of `unit`."""
+    """US dollars for one of `unit`."""
 
-    usd: float
+    listed: float | None
     unit: str
     page: str
 
+    @property
+    def usd(self) -> float:
+        """Raises ValueError for a price that could not be read."""
+        if self.listed is None:
+            raise ValueError(
+                f"no price of a {self.unit}: read {self.page} and enter it in benchmarks/scale/prices.json"
+            )
+        return self.listed
 
-_PAGE = "https://azure.microsoft.com/pricing/details/"
 
-FLEX_GB_S = Price(0.000026, "GB-second on demand", _PAGE + "functions")
-FLEX_EXECUTIONS = Price(0.40, "million executions", _PAGE + "functions")
-FLEX_READY_GB_S = Price(0.000004, "GB-second always ready, idle", _PAGE + "functions")
-BUS_STANDARD_H = Price(0.0135, "hour of a Standard namespace", _PAGE + "service-bus")
-BUS_STANDARD_OPERATIONS = Price(0.80, "million operations past the first 13 a month", _PAGE + "service-bus")
-BUS_PREMIUM_H = Price(0.928, "hour of a Premium messaging unit", _PAGE + "service-bus")
-TABLE_OPERATIONS = Price(0.036, "million table operations", _PAGE + "storage/tables")
-TABLE_GB = Price(0.045, "GB and month of table data, LRS", _PAGE + "storage/tables")
-QUEUE_OPERATIONS = Price(0.40, "million queue operations", _PAGE + "storage/queues")
-BLOB_WRITES = Price(5.00, "million blob writes, hot, LRS", _PAGE + "storage/blobs")
-BLOB_READS = Price(0.40, "million blob reads, hot, LRS", _PAGE + "storage/blobs")
-LOGS_GB = Price(2.30, "GB of logs and traces taken in", _PAGE + "monitor")
+_FILE = json.loads((Path(__file__).parent / "prices.json").read_text())
+#: month and region of the prices
+READ, REGION = str(_FILE["read"]), str(_FILE["region"])
+PRICES = {name: Price(each["usd"], each["unit"], each["page"]) for name, each in _FILE["prices"].items()}
 
-PRICES = {name: value for name, value in globals().items() if isinstance(value, Price)}
+FLEX_GB_S = PRICES["FLEX_GB_S"]
+FLEX_EXECUTIONS = PRICES["FLEX_EXECUTIONS"]
+FLEX_READY_GB_S = PRICES["FLEX_READY_GB_S"]
+BUS_STANDARD_H = PRICES["BUS_STANDARD_H"]
+BUS_STANDARD_OPERATIONS = PRICES["BUS_STANDARD_OPERATIONS"]
+BUS_PREMIUM_H = PRICES["BUS_PREMIUM_H"]
+TABLE_OPERATIONS = PRICES["TABLE_OPERATIONS"]
+TABLE_GB = PRICES["TABLE_GB"]
+QUEUE_OPERATIONS = PRICES["QUEUE_OPERATIONS"]
+BLOB_WRITES = PRICES["BLOB_WRITES"]
+BLOB_READS = PRICES["BLOB_READS"]
+LOGS_GB = PRICES["LOGS_GB"]
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from benchmarks.scale.cost import (
     MILLION,
@@ -15,6 +16,7 @@ from benchmarks.scale.cost import (
     time_usd,
     watched,
 )
+from benchmarks.scale.deployment import NAMES, PLAN, PREMIUM, Deployment, read
 from benchmarks.scale.events import COLUMNS, DELIVERIES
 from benchmarks.scale.governance import (
     ALONE,
@@ -26,8 +28,19 @@ from benchmarks.scale.governance import (
     loads,
     waiting_rows,
 )
-from benchmarks.scale.job import EMULATED_HOST_S, GATED, MEASURED, MICROSOFT_HOST_S, MICROSOFT_WORKER_S, ROWS, Job
+from benchmarks.scale.job import (
+    EMULATED_HOST_S,
+    GATED,
+    LANES,
+    MEASURED,
+    MICROSOFT_HOST_S,
+    MICROSOFT_WORKER_S,
+    REPLIES,
+    ROWS,
+    Job,
+)
 from benchmarks.scale.lanes import busiest, drain
+from benchmarks.scale.month import month
 from benchmarks.scale.prices import MONTH_S, PRICES, TABLE_PARTITION
 
 STEPS = (1, 2, 3)
@@ -36,6 +49,8 @@ TENANTS = (16, 100, 1_000)
 SKEWS = (0.0, 0.5, 1.0)
 BURST = 10_000
 HANDLING_S = 0.03
+JOBS_A_MONTH = (0, 10_000, 1_000_000, 100_000_000)
+OPTION_JOBS = (0, 10_000, 100_000, 1_000_000, 10_000_000, 80_000_000)
 CALLS = (4, 16, 64)
 
 
@@ -118,7 +133,7 @@ def cost() -> str:
 
 def flex() -> str:
     rates = (MONTHLY_PER_S, 3, 10, 50)
-    names = {"http": "HTTP", "durable": "Durable", "lanes": "replies, sixteen lanes"}
+    names = {"http": "HTTP", "durable": "Durable", REPLIES: "replies, one function"}
     body = [
         [
             names[group.name],
@@ -130,6 +145,8 @@ def flex() -> str:
     ]
     sums = [sum(time_usd(group, rate) for group in Job(3).groups) for rate in rates]
     body.append(["**sum**", "", "", *(f"**{usd:.2f}**" for usd in sums)])
+    apart = replace(Job(3).groups[-1], functions=LANES)
+    body.append(["instead: replies, 16 functions", "", "", *(f"{time_usd(apart, rate):.2f}" for rate in rates)])
     head = ["USD a million 3-step jobs for time", "executions a job", "wall ms of one"]
     return _table([*head, *(f"at {rate:.2g} jobs/s" for rate in rates)], body)
 
@@ -234,8 +251,57 @@ def drains() -> str:
     return _table(["", "burst drained after s", "a neighbour on the lane waits at most s"], body)
 
 
+def shared() -> str:
+    """What a burst of one lane costs another lane."""
+    names = {"OTHER LANE": "16 functions, {} calls a lane", "SHARED": "one function, {} calls"}
+    body = []
+    for mode, name in names.items():
+        for calls in CALLS:
+            measured = drain(mode, burst=BURST, calls_a_lane=calls, handling_s=HANDLING_S, neighbour_every_s=1)
+            body.append([name.format(calls), f"{measured.drained_s:.1f}", f"{measured.neighbour_s:.1f}"])
+    return _table(["DEFAULT", "burst drained after s", "a tenant on another lane waits at most s"], body)
+
+
 def prices() -> str:
-    return _table(["USD", "for one", "read it at"], [[f"{p.usd:g}", p.unit, p.page] for p in PRICES.values()])
+    return _table(
+        ["USD", "for one", "read it at"],
+        [["not read" if p.listed is None else f"{p.listed:g}", p.unit, p.page] for p in PRICES.values()],
+    )
+
+
+def months() -> str:
+    """A month of each parameter file."""
+    body = []
+    for name in NAMES:
+        deployment = read(name)
+        found = [month(deployment, jobs) for jobs in JOBS_A_MONTH]
+        body.append([f"`{name}.bicepparam`", *(f"{each.usd:,.0f}{' ¹' if each.beyond else ''}" for each in found)])
+    return _table(["USD a month, 3-step jobs", *(f"{jobs:,}" for jobs in JOBS_A_MONTH)], body)
+
+
+#: of a small deployment on Azure Storage, without public events and with a tenth of the traces
+_QUIET = Deployment(traces_kept=0.1)
+_READY = {"http": 1, "durable": 1, "replies": 1}
+OPTIONS = {
+    "as before: 2 GB, 16 reply functions": replace(_QUIET, shared_replies=False),
+    "(a) 512 MB": replace(_QUIET, gb=0.5, shared_replies=False),
+    "(b) 2 GB, one reply function": _QUIET,
+    "(a) and (b)": replace(_QUIET, gb=0.5),
+    "(b) and (c): each group always ready": replace(_QUIET, ready=_READY),
+    "(a), (b) and (c)": replace(_QUIET, gb=0.5, ready=_READY),
+    "(e) App Service B1": replace(_QUIET, hosting=PLAN, size="B1"),
+    "(e) App Service P0v3": replace(_QUIET, hosting=PLAN, size="P0v3"),
+    "(e) Elastic Premium EP1": replace(_QUIET, hosting=PREMIUM, size="EP1"),
+}
+
+
+def options() -> str:
+    """Ways to run the app, by the rate."""
+    body = [
+        [name, *(f"{month(each, jobs, events=False).usd:,.0f}" for jobs in OPTION_JOBS)]
+        for name, each in OPTIONS.items()
+    ]
+    return _table(["USD a month, 3-step jobs", *(f"{jobs:,}" for jobs in OPTION_JOBS)], body)
 
 
 TABLES = {
@@ -255,6 +321,9 @@ TABLES = {
     "defaults": defaults,
     "skew": skew,
     "drains": drains,
+    "shared": shared,
+    "months": months,
+    "options": options,
     "prices": prices,
 }
 

@@ -21,10 +21,11 @@ param location string
 @description('Required. Tags of the resources.')
 param tags tagsType
 
-@description('Required. Hosting plan of the app. FlexConsumption scales each reply lane separately, down to zero; ElasticPremium keeps instances warm.')
+@description('Required. Hosting plan of the app. FlexConsumption scales each group of functions separately, down to zero; ElasticPremium keeps instances warm; AppService has a fixed number of instances.')
 @allowed([
   'FlexConsumption'
   'ElasticPremium'
+  'AppService'
 ])
 param hosting string
 
@@ -95,6 +96,13 @@ param serviceBusNamespace string
 @description('Required. Host name of another Service Bus namespace that has the topic of public events, to which the app can send (docs/guides/optional-features.md, Public events). Empty: the namespace of this template.')
 param eventsNamespace string
 
+@description('Required. Functions that read replies: `Shared`, one for all lanes; `Lanes`, one for each.')
+@allowed([
+  'Shared'
+  'Lanes'
+])
+param replies string
+
 @description('Required. Endpoint of the App Configuration store. Empty: none.')
 param appConfigurationEndpoint string
 
@@ -103,6 +111,11 @@ param callbackKeysUri string
 
 @description('Required. URI of the secret with webhook keys. Empty: none.')
 param webhookKeysUri string
+
+@description('Required. Share of the traces that the app sends to Application Insights, from 0 to 1, for example 0.1; a trace is kept or dropped as a whole. Logs and metrics are not affected.')
+@minLength(1)
+@maxLength(5)
+param traceRatio string
 
 @description('Required. Connection string of Application Insights.')
 param applicationInsightsConnectionString string
@@ -148,6 +161,7 @@ module functionApp 'modules/function-app.bicep' = {
     sweepers: int(tuning.?LUCIUS_SWEEPERS ?? '1')
     events: (tuning.?LUCIUS_EVENTS ?? 'feed') != 'off'
     webhooks: webhooks
+    replies: replies
     identity: identity
     packageUri: packageUri
     publicUrl: publicUrl
@@ -171,6 +185,7 @@ module appSettings 'modules/app-settings.bicep' = {
     referenceHosts: referenceHosts
     serviceBusNamespace: serviceBusNamespace
     eventsNamespace: eventsNamespace
+    replies: replies
     durable: {
       backend: durableBackend
       taskHubName: durableTask.?outputs.taskHubName ?? 'lucius'
@@ -183,6 +198,7 @@ module appSettings 'modules/app-settings.bicep' = {
     environmentName: environmentName
     auth: auth
     tuning: tuning
+    traceRatio: traceRatio
     applicationInsightsConnectionString: applicationInsightsConnectionString
   }
 }

@@ -73,10 +73,11 @@ param tags {
 
 // ---------------------------------------------------------------- the app
 
-@description('Optional. Hosting plan of the app. FlexConsumption scales each reply lane separately, down to zero; ElasticPremium keeps instances warm.')
+@description('Optional. Hosting plan of the app. FlexConsumption scales each group of functions separately, down to zero; ElasticPremium keeps instances warm; AppService has a fixed number of instances.')
 @allowed([
   'FlexConsumption'
   'ElasticPremium'
+  'AppService'
 ])
 param hosting string = 'FlexConsumption'
 
@@ -163,6 +164,13 @@ param serviceBusCapacity int = 1
 
 @description('Optional. Host name of another Service Bus namespace that has the topic of public events, to which the app can send (docs/guides/optional-features.md, Public events). Empty: the namespace of this template.')
 param eventsNamespace string = ''
+
+@description('Optional. Functions that read replies. `Shared`: each reply topic forwards to one queue, which one function reads; on Flex Consumption this costs a fraction. `Lanes`: one function for each of the 16 topics, so that many replies of one lane do not delay those of another.')
+@allowed([
+  'Shared'
+  'Lanes'
+])
+param replies string = 'Shared'
 
 @description('Optional. Whether each reply lane scales by its number of replies. This requires the role Azure Service Bus Data Owner, with which the app can delete topics. Otherwise the app can only send and receive, and a lane scales by one instance at a time while its oldest reply ages.')
 param targetBasedScaling bool = false
@@ -274,6 +282,11 @@ param logRetentionDays int = 30
 @description('Optional. Maximum log ingestion per day in GB, in a new workspace. -1: no limit.')
 @minValue(-1)
 param logDailyQuotaGb int = -1
+
+@description('Optional. Share of the traces that the app sends to Application Insights, from 0 to 1, for example 0.1; a trace is kept or dropped as a whole. Logs and metrics are not affected.')
+@minLength(1)
+@maxLength(5)
+param traceRatio string = '1'
 
 @description('Optional. Logs of storage requests. `All` logs each read and write, which costs more than the requests.')
 @allowed([
@@ -413,6 +426,7 @@ module messaging 'messaging.bicep' = {
     tags: allTags
     serviceBusSku: networkIsolation ? 'Premium' : serviceBusSku
     serviceBusCapacity: serviceBusCapacity
+    replies: replies
     targetBasedScaling: targetBasedScaling
     appPrincipalId: platform.outputs.appPrincipalId
     privateAccess: platform.outputs.?privateAccess
@@ -470,6 +484,8 @@ module compute 'compute.bicep' = {
     workspaceRetentionDays: workspaceRetentionDays
     referenceHosts: data.outputs.referenceHosts
     serviceBusNamespace: messaging.outputs.fullyQualifiedNamespace
+    traceRatio: traceRatio
+    replies: replies
     eventsNamespace: eventsNamespace
     appConfigurationEndpoint: data.outputs.storeEndpoint
     callbackKeysUri: platform.outputs.callbackKeysUri

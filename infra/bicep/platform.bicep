@@ -24,6 +24,7 @@ param tags tagsType
 @allowed([
   'FlexConsumption'
   'ElasticPremium'
+  'AppService'
 ])
 param hosting string
 

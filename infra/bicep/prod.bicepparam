@@ -53,9 +53,10 @@ param appConfigurationSku = 'standard'
 param durableBackend = readEnvironmentVariable('LUCIUS_DURABLE_BACKEND', 'DurableTaskScheduler')
 param schedulerSku = 'Dedicated'
 param schedulerCapacity = 3
-// Over zones, Flex Consumption keeps two instances of each scale group ready and bills them: HTTP, orchestrations, 16 reply
-// functions, admission, the sweeper and two of public events are 22 groups, 44 instances, about 925 USD a month before the first job. Some
-// regions only offer it: `az functionapp list-flexconsumption-locations --zone-redundant`. LUCIUS_ZONE_REDUNDANT=false: 22 instances, about 463 USD.
+// Over zones, Flex Consumption keeps two instances of each scale group ready and bills them: HTTP, orchestrations, replies,
+// admission, the sweeper and two of public events are 7 groups, 14 instances, about 294 USD a month before the first job. With
+// replies = 'Lanes' they are 22 groups. Some regions only offer it: `az functionapp list-flexconsumption-locations
+// --zone-redundant`. LUCIUS_ZONE_REDUNDANT=false: 7 instances, about 147 USD.
 param scale = {
   zoneRedundant: readEnvironmentVariable('LUCIUS_ZONE_REDUNDANT', 'true') == 'true'
   maximumInstances: 200

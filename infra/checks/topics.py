@@ -23,8 +23,10 @@ def check_topology(root: Path) -> list[Finding]:
 def check(root: Path, snapshot: Snapshot) -> list[Finding]:
     """Topics, subscriptions and queues are those of Config.json; a rule passes directives of the service's step type.
 
-    Named `$Default` it replaces the rule of a new subscription that passes everything.
+    Named `$Default` it replaces the rule of a new subscription that passes everything. That of a reply subscription
+    tells the topic; all of them forward to the queue of replies, or none.
     """
+    replies = json.loads((root / "infra" / "bicep" / "topology.json").read_text(encoding="utf-8"))["replies"]
     config = json.loads((root / "infra" / "bus" / "Config.json").read_text(encoding="utf-8"))
     (namespace,) = config["UserConfig"]["Namespaces"]
     expected: dict[str, object] = {each["Name"]: None for each in [*namespace["Queues"], *namespace["Topics"]]}
@@ -35,15 +37,26 @@ def check(root: Path, snapshot: Snapshot) -> list[Finding]:
             for rule in subscription["Rules"]:
                 step_type = rule["Properties"]["CorrelationFilter"]["Properties"]["step_type"]
                 expected[f"{path}/{rule['Name']}"] = ("CorrelationFilter", {"step_type": step_type})
+            if topic["Name"].startswith(replies["prefix"]):
+                action = f"SET {replies['topicProperty']} = '{topic['Name']}'"
+                expected[f"{path}/$Default"] = ("SqlFilter", action)
     given: dict[str, object] = {}
     for each in snapshot.of("Microsoft.ServiceBus/namespaces/queues", _TOPICS, f"{_TOPICS}/subscriptions", _RULES):
-        filtered = (each.get("properties.filterType"), each.get("properties.correlationFilter.properties"))
+        kind = each.get("properties.filterType")
+        shown = "action.sqlExpression" if kind == "SqlFilter" else "correlationFilter.properties"
+        filtered = (kind, each.get(f"properties.{shown}"))
         given[each.name.partition("/")[2]] = filtered if each.type == _RULES else None
     wrong = {
         name
         for name in expected.keys() | given.keys()
         if (name in expected, expected.get(name)) != (name in given, given.get(name))
     }
+    subscriptions = [
+        each for each in snapshot.of(f"{_TOPICS}/subscriptions") if each.name.endswith(f"/{replies['subscription']}")
+    ]
+    targets = {str(each.get("properties.forwardTo")) for each in subscriptions}
+    if targets not in ({"None"}, {replies["queue"]}):
+        wrong.add("the reply subscriptions")
     return [
         snapshot.finding(
             "topics", None, f"{name}: {'other' if name in expected and name in given else 'not'} as in Config.json"

@@ -77,13 +77,18 @@ def test_the_parameter_file_has_the_price_of_zones() -> None:
     groups = {GROUPS.get(each[2], f"function:{each[1]}") for each in triggers if each}
     # of those who have webhooks
     groups -= {"function:deliver"}
+    # one reads all replies, unless each lane has its own
+    lanes = {each for each in groups if each.startswith("function:reply_p")}
+    assert len(lanes) == TOPOLOGY["lanes"]
+    groups = groups - lanes | {"function:replies"}
     month = 2 * len(groups) * fixed_a_month()["Functions: an always ready instance of 2 GB"]
     sentence = f"{len(groups)} groups, {2 * len(groups)} instances, about {month:.0f} USD"
     for path in (BICEP / "prod.bicepparam", ROOT / "docs" / "guides" / "deploy.md"):
         assert sentence in " ".join(path.read_text().replace("//", "").split()), path
-    named = set(
-        re.findall(
-            r"name: '(http|durable|function:\w+?)(?:_p\$\{lane\})?'", (BICEP / "modules/function-app.bicep").read_text()
-        )
-    )
-    assert {name.split("_p")[0] for name in groups} == named - {"function:deliver"}
+    prod = json.loads((BICEP / "snapshots" / "prod.json").read_text())
+    [ready] = [
+        each["properties"]["functionAppConfig"]["scaleAndConcurrency"]["alwaysReady"]
+        for each in prod
+        if each["type"] == "Microsoft.Web/sites"
+    ]
+    assert {each["name"]: each["instanceCount"] for each in ready} == dict.fromkeys(groups, 2)

@@ -102,6 +102,7 @@ type thresholdsType = {
 var topology = loadJsonContent('../topology.json')
 var directiveTopics = map(range(0, topology.lanes), lane => '${topology.directives.prefix}${lane}')
 var replyTopics = map(range(0, topology.lanes), lane => '${topology.replies.prefix}${lane}')
+var replyEntities = concat([topology.replies.queue], replyTopics)
 
 var metricAlerts = [
   {
@@ -132,7 +133,7 @@ var metricAlerts = [
     threshold: 0
     window: 'PT15M'
     dimension: 'EntityName'
-    values: replyTopics
+    values: replyEntities
   }
   {
     name: 'reply-backlog'
@@ -147,7 +148,7 @@ var metricAlerts = [
     threshold: thresholds.?replyBacklog ?? 500
     window: 'PT15M'
     dimension: 'EntityName'
-    values: replyTopics
+    values: replyEntities
   }
   {
     name: 'bus-throttled'

@@ -11,6 +11,7 @@ param appName string
 @allowed([
   'FlexConsumption'
   'ElasticPremium'
+  'AppService'
 ])
 param hosting string
 
@@ -55,6 +56,13 @@ param durable {
 @description('Optional. Host name of another Service Bus namespace, with the topic of public events. Empty: the namespace of the bus.')
 param eventsNamespace string = ''
 
+@description('Optional. Functions that read replies: `Shared`, one for all lanes; `Lanes`, one for each.')
+@allowed([
+  'Shared'
+  'Lanes'
+])
+param replies string = 'Shared'
+
 @description('Optional. Endpoint of the App Configuration store. Empty: the packaged protocols are in effect.')
 param appConfigurationEndpoint string = ''
 
@@ -75,6 +83,11 @@ param auth authType
 
 @description('Optional. Settings of LUCIUS that differ from their defaults.')
 param tuning tuningType = {}
+
+@description('Optional. Share of the traces that the app sends to Application Insights, from 0 to 1, for example 0.1; a trace is kept or dropped as a whole. Logs and metrics are not affected.')
+@minLength(1)
+@maxLength(5)
+param traceRatio string = '1'
 
 @description('Required. Connection string of Application Insights.')
 param applicationInsightsConnectionString string
@@ -240,6 +253,8 @@ var appSettings = {
   LUCIUS_SERVICEBUS_LANES: string(topology.lanes)
   LUCIUS_SERVICEBUS_REPLY_PREFIX: topology.replies.prefix
   LUCIUS_SERVICEBUS_REPLY_SUBSCRIPTION: topology.replies.subscription
+  LUCIUS_SERVICEBUS_REPLY_QUEUE: topology.replies.queue
+  LUCIUS_REPLIES: toLower(replies)
   LUCIUS_STORAGE_BACKEND: 'tables'
   LUCIUS_TABLE_ENDPOINT: ledger.tableEndpoint
   LUCIUS_BLOB_ENDPOINT: ledger.blobEndpoint
@@ -284,6 +299,7 @@ resource settings 'Microsoft.Web/sites/config@2025-03-01' = {
     empty(eventsNamespace) ? {} : { LUCIUS_EVENTS_CONNECTION__fullyQualifiedNamespace: eventsNamespace },
     empty(callbackKeysUri) ? {} : { LUCIUS_CALLBACK_KEYS: '@Microsoft.KeyVault(SecretUri=${callbackKeysUri})' },
     empty(webhookKeysUri) ? {} : { LUCIUS_WEBHOOK_KEYS: '@Microsoft.KeyVault(SecretUri=${webhookKeysUri})' },
+    traceRatio == '1' ? {} : { OTEL_TRACES_SAMPLER: 'microsoft.fixed_percentage', OTEL_TRACES_SAMPLER_ARG: traceRatio },
     hosting == 'FlexConsumption' ? {} : premiumSettings,
     tuning
   )

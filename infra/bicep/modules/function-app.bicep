@@ -1,5 +1,5 @@
 metadata name = 'Function app'
-metadata description = 'The LUCIUS app on Flex Consumption or Elastic Premium: plan and site. Its settings are in app-settings.bicep.'
+metadata description = 'The LUCIUS app on Flex Consumption, Elastic Premium or App Service: plan and site. Its settings are in app-settings.bicep.'
 
 import { identityType, privateAccessType, tagsType } from 'shapes.bicep'
 
@@ -17,10 +17,11 @@ param location string
 @description('Optional. Tags of the resources.')
 param tags tagsType = {}
 
-@description('Optional. Hosting plan of the app. FlexConsumption scales each reply lane separately, down to zero; ElasticPremium keeps instances warm.')
+@description('Optional. Hosting plan of the app. FlexConsumption scales each group of functions separately, down to zero; ElasticPremium keeps instances warm; AppService has a fixed number of instances.')
 @allowed([
   'FlexConsumption'
   'ElasticPremium'
+  'AppService'
 ])
 param hosting string = 'FlexConsumption'
 
@@ -36,6 +37,13 @@ param events bool = true
 
 @description('Optional. Whether there is the function of webhooks: only with keys, and with public events.')
 param webhooks bool = false
+
+@description('Optional. Functions that read replies: `Shared`, one for all lanes; `Lanes`, one for each.')
+@allowed([
+  'Shared'
+  'Lanes'
+])
+param replies string = 'Shared'
 
 @description('Required. The app\'s identity.')
 param identity identityType
@@ -80,7 +88,7 @@ type scaleType = {
   @minValue(0)
   alwaysReadyDurable: int?
 
-  @description('Optional. Flex Consumption: instances always ready for EACH reply function, one per lane. A lane without instances takes up to two minutes to start. Default: 0.')
+  @description('Optional. Flex Consumption: instances always ready for the function that reads replies, or for EACH of the 16 (parameter `replies`). Without instances it takes up to two minutes to start. Default: 0.')
   @minValue(0)
   alwaysReadyReplies: int?
 
@@ -104,7 +112,15 @@ type scaleType = {
   @maxValue(20)
   premiumMinimumInstances: int?
 
-  @description('Optional. Whether instances are spread over availability zones. On Flex Consumption two instances of each scale group are then always ready and billed: HTTP, orchestrations, each reply function, admission, each sweeper, public events and webhooks. Default: false.')
+  @description('Optional. App Service: size of an instance. Default: P0v3.')
+  appServiceSize: ('B1' | 'P0v3' | 'P1v3')?
+
+  @description('Optional. App Service: number of instances. Default: 1.')
+  @minValue(1)
+  @maxValue(30)
+  appServiceInstances: int?
+
+  @description('Optional. Whether instances are spread over availability zones. On Flex Consumption two instances of each scale group are then always ready and billed: HTTP, orchestrations, the reply function (or each of them), admission, each sweeper, public events and webhooks. Default: false.')
   zoneRedundant: bool?
 
   @description('Optional. Flex Consumption: replacement of running instances by an update. Recreate ends their executions; RollingUpdate (preview) lets them finish. In effect from the next update. Default: Recreate.')
@@ -113,14 +129,16 @@ type scaleType = {
 
 var topology = loadJsonContent('../topology.json')
 var isFlex = hosting == 'FlexConsumption'
+var isPremium = hosting == 'ElasticPremium'
 var zoneRedundant = scale.?zoneRedundant ?? false
 var maximumInstances = scale.?maximumInstances ?? 100
 
 // Over zones, Flex keeps two of each group ready whatever is asked for, and refuses one: so two are asked for.
 var leastReady = zoneRedundant ? 2 : 0
 // Groups are named as they are, functions with a prefix (https://aka.ms/flexconsumption/alwaysready).
-var replyFunctions = map(range(0, topology.lanes), lane => {
-  name: 'function:reply_p${lane}'
+var replyNames = replies == 'Shared' ? ['replies'] : map(range(0, topology.lanes), lane => 'reply_p${lane}')
+var replyFunctions = map(replyNames, name => {
+  name: 'function:${name}'
   instanceCount: max(scale.?alwaysReadyReplies ?? 0, leastReady)
 })
 var moreSweepers = map(range(1, sweepers - 1), number => {
@@ -151,15 +169,16 @@ resource plan 'Microsoft.Web/serverfarms@2025-03-01' = {
   name: planName
   location: location
   tags: tags
-  kind: isFlex ? 'functionapp' : 'elastic'
+  kind: isFlex ? 'functionapp' : isPremium ? 'elastic' : 'linux'
   sku: {
-    name: isFlex ? 'FC1' : (scale.?premiumSize ?? 'EP1')
-    tier: isFlex ? 'FlexConsumption' : 'ElasticPremium'
+    name: isFlex ? 'FC1' : isPremium ? (scale.?premiumSize ?? 'EP1') : (scale.?appServiceSize ?? 'P0v3')
+    tier: isFlex ? 'FlexConsumption' : isPremium ? 'ElasticPremium' : null
+    capacity: isFlex || isPremium ? null : (scale.?appServiceInstances ?? 1)
   }
   properties: {
     reserved: true
     zoneRedundant: zoneRedundant
-    maximumElasticWorkerCount: isFlex ? null : min(maximumInstances, 100)
+    maximumElasticWorkerCount: isPremium ? min(maximumInstances, 100) : null
   }
 }
 
@@ -231,10 +250,15 @@ resource app 'Microsoft.Web/sites@2025-03-01' = {
         : {
             ftpsState: 'Disabled'
             linuxFxVersion: 'PYTHON|3.12'
-            minimumElasticInstanceCount: scale.?premiumMinimumInstances ?? 1
-            functionsRuntimeScaleMonitoringEnabled: !empty(appSubnetResourceId)
             healthCheckPath: '/v1/health/live'
           })
+      // an App Service plan ends an app without requests unless it is always on; Elastic Premium refuses the property
+      ...(isPremium
+        ? {
+            minimumElasticInstanceCount: scale.?premiumMinimumInstances ?? 1
+            functionsRuntimeScaleMonitoringEnabled: !empty(appSubnetResourceId)
+          }
+        : isFlex ? {} : { alwaysOn: true })
     }
   }
 

@@ -31,6 +31,9 @@ param skuName string = 'Standard'
 ])
 param capacity int = 1
 
+@description('Required. Whether each reply topic forwards to one queue, which one function reads.')
+param sharedReplies bool
+
 @description('Optional. Roles on the namespace.')
 param roleAssignments roleAssignmentType[] = []
 
@@ -165,6 +168,19 @@ resource eventsTopic 'Microsoft.ServiceBus/namespaces/topics@2024-01-01' = {
   }
 }
 
+// It exists in both cases: what is in it when the topics stop forwarding is not lost, and the sweeper applies it.
+resource repliesQueue 'Microsoft.ServiceBus/namespaces/queues@2024-01-01' = {
+  parent: namespace
+  name: topology.replies.queue
+  properties: {
+    requiresDuplicateDetection: false
+    maxSizeInMegabytes: topology.replies.maxSizeInMegabytes
+    lockDuration: topology.replies.lockDuration
+    maxDeliveryCount: topology.replies.maxDeliveryCount
+    enableBatchedOperations: true
+  }
+}
+
 @batchSize(8)
 resource replyTopics 'Microsoft.ServiceBus/namespaces/topics@2024-01-01' = [
   for lane in range(0, lanes): {
@@ -186,7 +202,27 @@ resource replySubscriptions 'Microsoft.ServiceBus/namespaces/topics/subscription
     properties: {
       lockDuration: topology.replies.lockDuration
       maxDeliveryCount: topology.replies.maxDeliveryCount
+      forwardTo: sharedReplies ? repliesQueue.name : null
       enableBatchedOperations: true
+    }
+  }
+]
+
+// A forwarded reply has to tell its topic, whoever sent it. The rule exists in both cases: a deployment stack that deleted it would
+// leave the subscription without a rule, and a subscription without a rule drops every message.
+@batchSize(8)
+resource replyRules 'Microsoft.ServiceBus/namespaces/topics/subscriptions/rules@2024-01-01' = [
+  for lane in range(0, lanes): {
+    parent: replySubscriptions[lane]
+    name: '$Default'
+    properties: {
+      filterType: 'SqlFilter'
+      sqlFilter: {
+        sqlExpression: '1=1'
+      }
+      action: {
+        sqlExpression: 'SET ${topology.replies.topicProperty} = \'${topology.replies.prefix}${lane}\''
+      }
     }
   }
 ]

@@ -1,0 +1,227 @@
+"""A month's price of a deployment at a number of jobs, row by row.
+
+Flex Consumption bills an instance while a function runs on it, at least one second each time, and scales HTTP, Durable
+and each other function by themselves. On a plan all functions share the instances.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+from benchmarks.scale import prices
+from benchmarks.scale.cost import BILLED_S, CPU_SHARE, IDLE_QUEUES, MILLION, POLL_S, needs
+from benchmarks.scale.deployment import CONSUMPTION, FLEX, PLAN, PREMIUM, SIZES, Deployment
+from benchmarks.scale.events import events_of
+from benchmarks.scale.job import LANES, REPLIES, ROW_BYTES, TELEMETRY_BYTES_A_STEP, Group, Job
+from benchmarks.scale.prices import MONTH_H, MONTH_S
+
+#: operations of a Standard namespace that its base price includes
+INCLUDED = 13 * MILLION
+#: receives of an idle trigger in a minute: each of the calls that may run at once (`maxConcurrentCalls`) waits a minute
+#: for a message, and an empty answer is an operation. Azure.Messaging.ServiceBus: `ServiceBusProcessor` receives in
+#: that many loops, `ReceiverManager` begins again when one ends empty, `ServiceBusRetryOptions.TryTimeout` is a minute.
+#: A trigger with batches has one loop.
+IDLE_RECEIVES, IDLE_BATCH_RECEIVES = 16, 1
+#: looks of the scale controller at the source of a trigger in a minute: an assumption (azure-functions-dotnet-worker
+#: issue 2902 saw them go on at no instance; no source has their number)
+SCALE_LOOKS = 6
+#: of the scale controller at each queue of a task hub on Azure Storage (azure-functions-durable-extension issue 391)
+HUB_LOOKS = 6
+#: moments of a job whose hints come apart from the others: its creation, the first ACK, each RESULT
+_HINTED = 2
+#: seconds of a sweep without jobs, and of an hour's `prune`: estimates
+SWEEP_S, PRUNE_S = 2.0, 2.0
+_SWEEPS, _PRUNES = MONTH_S / 60, MONTH_S / 3600
+#: seconds of a batch of hints: a read and a write as a reply has them
+_FEED_S = 0.015
+#: of a sweep: a peek at the dead letters of each lane, and of the shared queue
+_PEEKS = 17
+
+
+@dataclass(frozen=True)
+class Row:
+    """`usd` None: the price could not be read, and `what` has the quantity."""
+
+    what: str
+    usd: float | None
+
+
+@dataclass(frozen=True)
+class Month:
+    deployment: Deployment
+    jobs: int
+    rows: list[Row]
+    #: limits of the deployment that these jobs exceed
+    beyond: list[str]
+
+    @property
+    def usd(self) -> float:
+        return sum(row.usd or 0 for row in self.rows)
+
+    @property
+    def unpriced(self) -> list[str]:
+        return [row.what for row in self.rows if row.usd is None]
+
+
+def groups(deployment: Deployment, job: Job, *, events: bool) -> list[Group]:
+    """What scales by itself on Flex Consumption and works for jobs."""
+    found = []
+    for group in job.groups:
+        apart = group.name == REPLIES and not deployment.shared_replies
+        found.append(replace(group, functions=LANES) if apart else group)
+    if events:
+        found.append(Group("tell", 1, _HINTED + job.steps, _FEED_S, (_HINTED + job.steps) * _FEED_S))
+    return found
+
+
+def month(deployment: Deployment, jobs: int, *, steps: int = 3, events: bool = True) -> Month:
+    """Jobs of so many steps, evenly spread, with public events in the feed unless `events` is false."""
+    job, in_feed = Job(steps), events_of(steps, "feed" if events else "off", alone=False)
+    works = groups(deployment, job, events=events)
+    times = jobs / MILLION
+    # of one in a hundred together and one alone, what a quiet deployment has
+    executions = (job.executions + (_HINTED + steps if events else 0)) * jobs + _SWEEPS + _PRUNES
+    rows = [*_functions(deployment, works, jobs)]
+    if deployment.hosting == FLEX:
+        rows.append(Row("Functions: executions", executions / MILLION * prices.FLEX_EXECUTIONS.usd))
+    rows += _bus(deployment, (job.bus_operations + in_feed.bus_operations) * jobs, job.replies * jobs)
+    entities = job.entities_written + job.table_reads + in_feed.entities_written + in_feed.table_reads
+    kept = (job.rows_kept + in_feed.rows_kept) * ROW_BYTES * times * MILLION / 1e9
+    rows += [
+        Row("Tables: operations", entities * times * prices.TABLE_OPERATIONS.usd),
+        Row("Tables: data of the month's jobs", kept * prices.TABLE_GB.usd),
+        Row(
+            "Blobs: results and records of attempts",
+            times * (job.blob_writes * prices.BLOB_WRITES.usd + job.blob_reads * prices.BLOB_READS.usd),
+        ),
+    ]
+    rows += _durable(deployment, job, jobs)
+    rows += _watched(deployment, jobs * steps)
+    shown = [row for row in rows if row.usd is None or row.usd >= 0.005]
+    return Month(deployment, jobs, shown, _beyond(deployment, job, jobs))
+
+
+def _functions(deployment: Deployment, works: list[Group], jobs: int) -> list[Row]:
+    per_s = jobs / MONTH_S
+    if deployment.hosting != FLEX:
+        count = _instances(deployment, works, per_s)
+        return [Row(f"Functions: instances {deployment.size}, {count}", count * _instance_usd(deployment))]
+    ready = sum(deployment.ready.values())
+    waiting = ready * deployment.gb * MONTH_S * prices.FLEX_READY_GB_S.usd
+    rows = [Row(f"Functions: instances always ready, {ready}", waiting)]
+    for group in works:
+        busy = _busy(group, per_s, deployment.cores)
+        rows.append(Row(f"Functions: time of {group.name}", _time_usd(deployment, _ready(deployment, group), busy)))
+    sweeps = (_SWEEPS * SWEEP_S + _PRUNES * PRUNE_S) / MONTH_S
+    rows.append(Row("Functions: time of timers", _time_usd(deployment, deployment.ready.get("sweep", 0), sweeps)))
+    return rows
+
+
+def _busy(group: Group, per_s: float, cores: float) -> float:
+    """Instances of the group that run something on average; fewer cores take longer."""
+    each = per_s * group.executions / group.functions
+    awake = 1 - math.exp(-each * max(BILLED_S, group.wall_s / min(cores, 1)))
+    return group.functions * max(awake, per_s * group.cpu_s / group.functions / CPU_SHARE / cores)
+
+
+def _ready(deployment: Deployment, group: Group) -> int:
+    names = [f"reply_p{lane}" for lane in range(group.functions)] if group.functions > 1 else [group.name]
+    return sum(deployment.ready.get(name, 0) for name in names)
+
+
+def _time_usd(deployment: Deployment, ready: int, busy: float) -> float:
+    at_ready = min(ready, busy)
+    gb_s = deployment.gb * MONTH_S
+    return gb_s * (at_ready * prices.PRICES["FLEX_READY_BUSY_GB_S"].usd + (busy - at_ready) * prices.FLEX_GB_S.usd)
+
+
+def _instances(deployment: Deployment, works: list[Group], per_s: float) -> int:
+    """Of a plan: what the CPU of the jobs needs, and at least those that are set."""
+    cores = sum(group.cpu_s for group in works) * per_s / CPU_SHARE
+    return max(deployment.instances, math.ceil(cores / deployment.cores))
+
+
+def _instance_usd(deployment: Deployment) -> float:
+    gb, cores = SIZES[deployment.size]
+    if deployment.hosting == PREMIUM:
+        hour = cores * prices.PRICES["PREMIUM_VCPU_H"].usd + gb * prices.PRICES["PREMIUM_GB_H"].usd
+    else:
+        hour = prices.PRICES[f"PLAN_{deployment.size.upper()}_H"].usd
+    return hour * MONTH_H
+
+
+def idle_operations(deployment: Deployment) -> float:
+    """Operations of a month's Service Bus triggers without a message."""
+    replies = ["replies"] if deployment.shared_replies else [f"reply_p{lane}" for lane in range(LANES)]
+    triggers = [*replies, "admission", "tell", *(["deliver"] if deployment.webhooks else [])]
+    listening = 0.0
+    for name in triggers:
+        up = deployment.ready.get(name, 0) if deployment.hosting == FLEX else deployment.instances
+        listening += up * (IDLE_BATCH_RECEIVES if name == "tell" else IDLE_RECEIVES)
+    looks = 0 if deployment.hosting == PLAN else len(triggers) * SCALE_LOOKS
+    return (listening + looks + _PEEKS) * MONTH_S / 60
+
+
+def _bus(deployment: Deployment, operations: float, replies: int) -> list[Row]:
+    if deployment.bus_units:
+        name = f"Service Bus Premium: {deployment.bus_units} messaging units"
+        return [Row(name, deployment.bus_units * MONTH_H * prices.BUS_PREMIUM_H.usd)]
+    idle = idle_operations(deployment)
+    # a forwarded message is an operation more
+    whole = operations + (replies if deployment.shared_replies else 0) + idle
+    billed = max(0.0, whole - INCLUDED) / MILLION
+    return [
+        Row("Service Bus Standard: a namespace", MONTH_H * prices.BUS_STANDARD_H.usd),
+        Row("Service Bus Standard: operations past those included", billed * prices.BUS_STANDARD_OPERATIONS.usd),
+    ]
+
+
+def _durable(deployment: Deployment, job: Job, jobs: int) -> list[Row]:
+    times = jobs / MILLION
+    if deployment.scheduler == CONSUMPTION:
+        actions = job.scheduler_actions * times
+        return [_unread(f"Durable Task Scheduler: {actions:,.2f} million actions", "SCHEDULER_ACTIONS", actions)]
+    if deployment.scheduler:
+        units = deployment.scheduler_units
+        return [_unread(f"Durable Task Scheduler: {units} capacity units", "SCHEDULER_UNIT_H", units * MONTH_H)]
+    calls = 3 * (job.durable_messages + job.activities) * times
+    idle = IDLE_QUEUES * (MONTH_S / POLL_S + HUB_LOOKS * MONTH_S / 60) / MILLION
+    return [
+        Row("Durable on Azure Storage: queues", (calls + idle) * prices.QUEUE_OPERATIONS.usd),
+        Row("Durable on Azure Storage: tables", 3 * job.episodes * times * prices.TABLE_OPERATIONS.usd),
+    ]
+
+
+def _unread(what: str, price: str, quantity: float) -> Row:
+    listed = prices.PRICES[price].listed
+    return Row(what, None if listed is None and quantity else quantity * (listed or 0))
+
+
+def _watched(deployment: Deployment, steps: int) -> list[Row]:
+    """Telemetry, alerts, the store and the network."""
+    gb = steps * TELEMETRY_BYTES_A_STEP * deployment.traces_kept / 1e9
+    capped = gb if deployment.log_cap_gb is None else min(gb, deployment.log_cap_gb * MONTH_H / 24)
+    tier, registry = deployment.app_configuration.upper(), deployment.registry.upper()
+    return [
+        Row("Logs and traces" + (" (at the daily cap)" if capped < gb else ""), capped * prices.LOGS_GB.usd),
+        Row(
+            "Alerts",
+            deployment.metric_series * prices.PRICES["METRIC_ALERT"].usd
+            + deployment.log_rules * prices.PRICES["LOG_ALERT"].usd,
+        ),
+        Row("App Configuration", prices.PRICES[f"CONFIG_{tier}_H"].usd * MONTH_H if tier else 0.0),
+        Row("Container registry", prices.PRICES[f"REGISTRY_{registry}_H"].usd * MONTH_H if registry else 0.0),
+        Row(
+            "Private endpoints and DNS zones",
+            deployment.private_endpoints * MONTH_H * prices.PRICES["PRIVATE_ENDPOINT_H"].usd
+            + deployment.dns_zones * prices.PRICES["DNS_ZONE"].usd,
+        ),
+    ]
+
+
+def _beyond(deployment: Deployment, job: Job, jobs: int) -> list[str]:
+    """Limits of the bus and of the ledger's account that the rate exceeds."""
+    standard, premium = f"{prices.BUS_STANDARD.thing}, events `feed`", prices.BUS_PREMIUM.thing
+    has = {prices.TABLE_ACCOUNT.thing: 1, premium if deployment.bus_units else standard: deployment.bus_units or 1}
+    return [each.thing for each in needs(job) if has.get(each.thing, math.inf) * each.jobs_per_s < jobs / MONTH_S]
