@@ -112,6 +112,14 @@ class Undecodable(LedgerRefused):
         self.tenant_id = tenant_id
 
 
+class ExportUnfit(LuciusError):
+    """The tables cannot be restored from this export, or not into these tables; the text has the cure."""
+
+
+class ExportLate(LuciusError):
+    """An export of the tables was not complete in time, and was dropped."""
+
+
 class Conflict(LuciusError):
     """The rows were changed since they were read."""
 

@@ -263,6 +263,21 @@ class Settings(AccessSettings):
         "the blob container `lucius-archive` and the rows are deleted. Unset: unlimited",
         tuning=True,
     )
+    #: None: no exports
+    export_days: float | None = setting(
+        "LUCIUS_EXPORT_DAYS",
+        form.optional(form.number),
+        help="Retention in days of the daily exports of the tables, in the blob container `lucius-exports`. Unset: no "
+        "exports",
+        tuning=True,
+    )
+    export_endpoint: str | None = setting(
+        "LUCIUS_EXPORT_ENDPOINT",
+        form.optional(form.trusted_address),
+        help="Blob endpoint of another storage account for the exports; https (http on loopback only). Default: the "
+        "account of LUCIUS_BLOB_ENDPOINT",
+        tuning=True,
+    )
     max_inflight_per_tenant: int | None = setting(
         "LUCIUS_MAX_INFLIGHT_PER_TENANT",
         form.optional(form.whole),

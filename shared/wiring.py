@@ -17,7 +17,7 @@ from azure.servicebus.aio import ServiceBusClient
 
 from shared.access.caller import Caller
 from shared.access.tenants import TenantRules
-from shared.adapters.blobs import ARCHIVE, CONTAINER, BlobTexts
+from shared.adapters.blobs import ARCHIVE, CONTAINER, EXPORTS, BlobTexts
 from shared.adapters.callers import AnonymousCallers, JwtCallers
 from shared.adapters.durable_orchestrations import DurableOrchestrations
 from shared.adapters.jwt_keys import JwtKeys
@@ -51,6 +51,8 @@ from shared.adapters.tables.admissions import TablesAdmissions
 from shared.adapters.tables.allocations import TablesAllocations
 from shared.adapters.tables.bulks import TablesBulks
 from shared.adapters.tables.claim_check import TextStore
+from shared.adapters.tables.export_format import ROLES
+from shared.adapters.tables.exports import TablesExports
 from shared.adapters.tables.feed import TablesFeed
 from shared.adapters.tables.hooks import TablesHooks
 from shared.adapters.tables.incidents import TablesIncidents
@@ -74,6 +76,7 @@ from shared.operations.protocols.overrides import CatalogState
 from shared.operations.readiness import Dependency, Readiness
 from shared.ports.durable import Orchestrations
 from shared.ports.environment import Callers, Clock
+from shared.ports.exports import LedgerExports
 from shared.ports.feed import EventTopic, Feed
 from shared.ports.hooks import Hooks
 from shared.ports.ledger import Archive
@@ -196,6 +199,7 @@ class Wiring:
                 counts=counts,
             ),
             events=_events(settings, stores, publisher.client, clock),
+            exports=_exports(settings),
             webhooks=_webhooks(settings, publisher.client),
             follow_end=follow_end,
             clock=clock,
@@ -290,10 +294,9 @@ class EveryStore(Stores):
     hooks: Hooks
 
 
-def _storage(settings: Settings) -> EveryStore:
-    if settings.storage_backend == "memory":
-        return stores_over(MemoryAccount(), MemoryTexts(), MemoryTexts(), settings, SystemClock().now)
-    account = TablesAccount.connect(
+def tables_account(settings: Settings) -> TablesAccount:
+    """Returns the account that has the tables. Raises ValueError."""
+    return TablesAccount.connect(
         connection=settings.table_connection,
         endpoint=settings.table_endpoint,
         credential=_credential(settings.table_connection),
@@ -304,6 +307,34 @@ def _storage(settings: Settings) -> EveryStore:
         ),
         transport=settings.table_transport,
     )
+
+
+def table_names(settings: Settings) -> dict[str, str]:
+    """Returns the name of the table of each role (`shared.adapters.tables.export_format.ROLES`)."""
+    return {role: str(getattr(settings, f"{role}_table")) for role in ROLES}
+
+
+def export_files(settings: Settings) -> BlobTexts:
+    """Returns the container of the exports."""
+    connection = None if settings.export_endpoint is not None else settings.blob_connection
+    return BlobTexts.connect(
+        connection=connection,
+        endpoint=settings.export_endpoint or settings.blob_endpoint,
+        credential=_credential(connection),
+        container=EXPORTS,
+    )
+
+
+def _exports(settings: Settings) -> LedgerExports | None:
+    if settings.export_days is None or settings.storage_backend == "memory":
+        return None
+    return TablesExports(tables_account(settings), table_names(settings), export_files(settings))
+
+
+def _storage(settings: Settings) -> EveryStore:
+    if settings.storage_backend == "memory":
+        return stores_over(MemoryAccount(), MemoryTexts(), MemoryTexts(), settings, SystemClock().now)
+    account = tables_account(settings)
     texts, archive = (_blobs(settings, container, STORE) for container in (CONTAINER, ARCHIVE))
     return stores_over(account, texts, archive, settings, SystemClock().now)
 

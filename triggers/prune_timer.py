@@ -1,17 +1,22 @@
-"""Once an hour: what is older than its retention leaves the tables (R74, R88)."""
+"""Once an hour: what is older than its retention leaves the tables (R74, R88), and the day's export goes on."""
 
 from __future__ import annotations
+
+from datetime import timedelta
 
 import azure.durable_functions as df
 import azure.functions as func
 
 from shared.operations.events.prune_feeds import prune_feeds
+from shared.operations.sweeper.exports import export_tables
 from shared.operations.sweeper.prune_logs import prune_logs
 from shared.time_limits import SWEEP_S, limited
 from shared.wiring import Wiring
 
 #: NCRONTAB, with seconds; not at the full hour, where the sweeper compares the most
 _SCHEDULE = "30 17 * * * *"
+#: since the begin of the run; what is left is for the feeds
+EXPORT_BUDGET = timedelta(minutes=7)
 
 
 def blueprint(wiring: Wiring) -> df.Blueprint:
@@ -23,8 +28,10 @@ def blueprint(wiring: Wiring) -> df.Blueprint:
     @limited(SWEEP_S)
     async def prune(timer: func.TimerRequest) -> None:
         context = wiring.context()
-        # it raises nothing, and has a budget of its own
+        began = context.clock.now()
+        # both raise nothing, and have budgets of their own
         await prune_logs(context)
+        await export_tables(context, began + EXPORT_BUDGET)
         await prune_feeds(context)
 
     return bp

@@ -47,6 +47,9 @@ param workspaceRetentionDays int
 ])
 param storageRequestLogs string
 
+@description('Required. Whether a lock keeps the ledger\'s storage account from being deleted. It needs the right Microsoft.Authorization/locks/write (Owner or User Access Administrator).')
+param lockLedger bool
+
 @description('Required. Whether the runtime needs queues, as the AzureStorage backend does.')
 param queues bool
 
@@ -89,6 +92,7 @@ module storage 'modules/storage.bicep' = {
     skuName: storageSku
     softDeleteDays: softDeleteDays
     workspaceRetentionDays: workspaceRetentionDays
+    lockLedger: lockLedger
     appPrincipalId: appPrincipalId
     tester: tester
     testerUploads: testerUploads

@@ -194,6 +194,9 @@ param workspaceRetentionDays int = 30
 @maxValue(365)
 param softDeleteDays int = 7
 
+@description('Optional. Whether a lock keeps the ledger\'s storage account from being deleted. It needs the right Microsoft.Authorization/locks/write (Owner or User Access Administrator).')
+param lockLedger bool = false
+
 @description('Optional. Whether an App Configuration store overrides protocols and modes. Otherwise the packaged protocols are in effect.')
 param appConfiguration bool = true
 
@@ -443,6 +446,7 @@ module data 'data.bicep' = {
     location: location
     tags: allTags
     storageSku: storageSku
+    lockLedger: lockLedger
     softDeleteDays: softDeleteDays
     workspaceRetentionDays: workspaceRetentionDays
     storageRequestLogs: storageRequestLogs

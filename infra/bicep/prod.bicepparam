@@ -73,6 +73,7 @@ param tuning = {
   LUCIUS_MAX_INFLIGHT: '500'
   LUCIUS_MAX_INFLIGHT_PER_TENANT: '100'
   LUCIUS_OVERFLOW: 'stage'
+  LUCIUS_EXPORT_DAYS: '14'
 }
 
 param logRetentionDays = 90

@@ -14,6 +14,7 @@ from shared.time_limits import STORE, StoreLimits
 
 CONTAINER = "lucius-ledger"
 ARCHIVE = "lucius-archive"
+EXPORTS = "lucius-exports"
 
 
 class BlobTexts:
@@ -42,21 +43,36 @@ class BlobTexts:
         return cls(BlobServiceClient(endpoint, credential=credential, **limits.blob_options), container)
 
     async def put(self, name: str, text: str) -> None:
+        await self.put_bytes(name, text.encode("utf-8"))
+
+    async def put_bytes(self, name: str, content: bytes) -> None:
         try:
             await self._create_container()
             client = self._service.get_blob_client(self._container, name)
-            await client.upload_blob(text.encode("utf-8"), overwrite=True)
+            await client.upload_blob(content, overwrite=True)
         except AzureError as error:
             raise LedgerUnavailable(f"the claim-check blobs do not answer: {type(error).__name__}") from error
 
     async def get(self, name: str) -> str:
+        return (await self.get_bytes(name)).decode("utf-8")
+
+    async def get_bytes(self, name: str) -> bytes:
         try:
             stream = await self._service.get_blob_client(self._container, name).download_blob()
-            return bytes(await stream.readall()).decode("utf-8")
+            return bytes(await stream.readall())
         except ResourceNotFoundError as error:
             raise DataLost(name) from error
         except AzureError as error:
             raise LedgerUnavailable(f"the claim-check blobs do not answer: {type(error).__name__}") from error
+
+    async def folders(self) -> list[str]:
+        """The first parts of the names of all blobs, in their order."""
+        try:
+            await self._create_container()
+            container = self._service.get_container_client(self._container)
+            return [each.name.rstrip("/") async for each in container.walk_blobs(delimiter="/")]
+        except AzureError as error:
+            raise LedgerUnavailable(f"the blobs do not answer: {type(error).__name__}") from error
 
     async def remove(self, prefix: str) -> None:
         try:

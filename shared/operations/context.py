@@ -17,6 +17,7 @@ from shared.ports.allocations import Allocations
 from shared.ports.bulks import Bulks
 from shared.ports.durable import Orchestrations
 from shared.ports.environment import Clock
+from shared.ports.exports import LedgerExports
 from shared.ports.incidents import Incidents
 from shared.ports.index import Index
 from shared.ports.ledger import Archive, Ledger, Stored
@@ -70,6 +71,8 @@ class Context(Stores):
     bus: Bus
     #: None: `LUCIUS_EVENTS=off`
     events: Events | None = None
+    #: None: tables in memory
+    exports: LedgerExports | None = None
     #: None: there are no events, or no keys to sign with
     webhooks: Webhooks | None = None
     process: Process = field(default_factory=Process)

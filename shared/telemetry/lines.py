@@ -167,6 +167,8 @@ LINES: tuple[Line, ...] = (
     Line(
         "EVENTS_NEVER_SENT", _W, "Events expired before they were sent to topic lucius-events; `count` has their number"
     ),
+    Line("TABLES_EXPORTED", _I, "The daily export of the tables is complete; the record has its name and rows"),
+    Line("EXPORT_FAILED", _W, "Could not export the tables; the next hour continues. Needs an operator if it stays"),
     Line("FEEDS_PRUNED", _I, "Removed expired events from the feeds; the record has their number"),
     Line("FEED_UNPRUNED", _W, "Could not remove a tenant's expired events; retried in the next hour"),
     Line("DELIVERIES_LOST", _W, "Could not send to queue lucius-webhooks; retried by the sweeper"),

@@ -185,6 +185,13 @@ METRICS: tuple[Metric, ...] = (
         ("http.request.method", "http.route", "http.response.status_code"),
         "Duration of HTTP requests, by route and status; named by the OpenTelemetry semantic conventions",
     ),
+    Metric(
+        "ledger_exports_total",
+        _C,
+        "{export}",
+        ("result",),
+        "Exports of the tables: `completed`, or `failed` for each run that ended by a fault",
+    ),
 )
 
 #: reserved names; nothing is emitted under them

@@ -179,6 +179,12 @@ type tuningType = {
   @description('Optional. Retention of ended jobs in days, at least LUCIUS_IDEMPOTENCY_TTL_DAYS. Then the audit bundle moves to the blob container `lucius-archive` and the rows are deleted. Unset: unlimited.')
   LUCIUS_RETENTION_DAYS: string?
 
+  @description('Optional. Retention in days of the daily exports of the tables, in the blob container `lucius-exports`. Unset: no exports.')
+  LUCIUS_EXPORT_DAYS: string?
+
+  @description('Optional. Blob endpoint of another storage account for the exports; https (http on loopback only). Default: the account of LUCIUS_BLOB_ENDPOINT.')
+  LUCIUS_EXPORT_ENDPOINT: string?
+
   @description('Optional. Maximum active jobs of a tenant; a limit set by `lucius quota` overrides it.')
   LUCIUS_MAX_INFLIGHT_PER_TENANT: string?
 

@@ -23,6 +23,9 @@ param tags tagsType = {}
 ])
 param skuName string = 'Standard_LRS'
 
+@description('Optional. Whether a lock keeps the account from being deleted.')
+param locked bool = false
+
 @description('Optional. Blob containers to create.')
 param containers string[] = []
 
@@ -110,6 +113,16 @@ resource account 'Microsoft.Storage/storageAccounts@2025-06-01' = {
       bypass: privateAccess == null ? 'AzureServices' : 'None'
       defaultAction: privateAccess == null ? 'Allow' : 'Deny'
     }
+  }
+}
+
+// It stops Resource Manager from deleting the account and what is in it. It does not stop the data plane, which deletes tables too.
+resource lock 'Microsoft.Authorization/locks@2020-05-01' = if (locked) {
+  scope: account
+  name: 'keep'
+  properties: {
+    level: 'CanNotDelete'
+    notes: 'The ledger. Delete this lock before you delete the environment (docs/guides/restore.md).'
   }
 }
 

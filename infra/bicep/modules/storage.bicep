@@ -51,6 +51,9 @@ param privateAccess privateAccessType?
 @description('Required. Resource id of the Log Analytics workspace for diagnostics.')
 param workspaceResourceId string
 
+@description('Required. Whether a lock keeps the ledger\'s storage account from being deleted. It needs the right Microsoft.Authorization/locks/write (Owner or User Access Administrator).')
+param lockLedger bool
+
 @description('Required. Logs of storage requests: `Deletes` or `All`.')
 @allowed([
   'Deletes'
@@ -174,12 +177,14 @@ module ledgerStorage 'storage-account.bicep' = {
   name: 'ledger-storage'
   params: {
     name: 'stled${token}'
+    locked: lockLedger
     location: location
     tags: tags
     skuName: skuName
     containers: [
       'lucius-ledger'
       'lucius-archive'
+      'lucius-exports'
     ]
     tables: [
       ledgerTables.ledger

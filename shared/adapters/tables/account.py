@@ -101,6 +101,10 @@ class TablesAccount:
                 raise LedgerUnavailable("a table of the ledger is being deleted") from moving
         return self._ready[name]
 
+    async def unchecked(self, name: str) -> Table:
+        """Returns the table without a look at the store's version, for a restore. Raises LedgerUnavailable."""
+        return await self._created(name)
+
     async def _check_version(self) -> None:
         """Writes this release's version into a store that is new. Raises OtherStoreVersion, LedgerUnavailable."""
         table = await self._created(self._version_table)

@@ -1,0 +1,66 @@
+"""`python -m scripts.ledger_exports list|take|restore`: exports of the tables, by hand.
+
+It works on the account of the settings that the app has (`LUCIUS_TABLE_ENDPOINT`, `LUCIUS_BLOB_ENDPOINT` and the names
+of the tables), as the identity that is signed in. Restore only while the app is stopped, into tables that are empty.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+from datetime import UTC, datetime
+
+from shared import settings as settings_module
+from shared.adapters.tables.export_format import read_manifest
+from shared.adapters.tables.exports import TablesExports
+from shared.adapters.tables.restore import Restore
+from shared.errors import DataLost, ExportUnfit, LuciusError
+from shared.wiring import export_files, table_names, tables_account
+
+
+async def run(command: str, name: str | None) -> list[str]:
+    """Does one command; returns the lines to print. Raises LuciusError."""
+    settings = settings_module.load()
+    account, files, names = tables_account(settings), export_files(settings), table_names(settings)
+    try:
+        if command == "take":
+            taken = await TablesExports(account, names, files).go_on(datetime.now(UTC), lambda: False)
+            return [f"{taken.name} {taken.rows} rows" if taken else "the day has its export: see list"]
+        if command == "restore":
+            assert name is not None
+            opened = {role: await account.unchecked(table) for role, table in names.items()}
+            restored = await Restore(opened, files).run(name)
+            return [f"{restored.name} {restored.rows} rows restored; start the app"]
+        lines = []
+        for folder in await files.folders():
+            try:
+                manifest = await read_manifest(files, folder)
+                lines.append(f"{folder} {'complete' if manifest.complete else 'not complete'} {manifest.rows} rows")
+            except (DataLost, ExportUnfit) as unfit:
+                lines.append(f"{folder} {unfit}")
+        return lines or ["there are no exports"]
+    finally:
+        await account.close()
+        await files.close()
+
+
+def main(words: list[str] | None = None) -> int:
+    """Returns the exit code: 1 if the command did not do its work; the line on stderr has the cure."""
+    parser = argparse.ArgumentParser(prog="python -m scripts.ledger_exports", description=__doc__)
+    commands = parser.add_subparsers(dest="command", required=True)
+    commands.add_parser("list", help="list the exports")
+    commands.add_parser("take", help="export the tables now, or complete the day's export")
+    restore = commands.add_parser("restore", help="restore the tables from an export")
+    restore.add_argument("name", help="name of the export, as list shows it")
+    arguments = parser.parse_args(words)
+    try:
+        print("\n".join(asyncio.run(run(arguments.command, getattr(arguments, "name", None)))))
+    except (LuciusError, ValueError) as error:
+        print(f"ledger_exports: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,226 @@
+"""`LedgerExports` over Azure Tables and blobs: the tables part by part, so that a run that ends is continued."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from itertools import groupby
+from typing import Any
+
+from shared.adapters.tables.account import read_row
+from shared.adapters.tables.export_format import (
+    NAME,
+    Files,
+    Manifest,
+    Part,
+    TablePart,
+    encoded,
+    manifest_blob,
+    packed,
+    read_manifest,
+)
+from shared.adapters.tables.keys import AFTER_FEED_EVENTS, HEAD_ROW, JOB_ROW, feed_event_row
+from shared.adapters.tables.table import Entity, Table, Tables
+from shared.adapters.tables.table_rows import all_of
+from shared.core.jobs.states import JobStatus
+from shared.errors import DataLost, ExportLate, ExportUnfit, LedgerUnavailable
+from shared.ports.exports import Exported
+
+#: characters of a part's rows, before they are compressed
+_PART_CHARACTERS = 8_000_000
+#: an export that takes longer is dropped: the next one would not be complete either
+_LONGEST = timedelta(days=2)
+#: reads of a job's rows until they are those of one transaction
+_READS, _READ_AGAIN_S = 5, 0.2
+_PAGE = 1000
+_TERMINAL = frozenset(status.value for status in JobStatus if status.terminal)
+#: behind every key of a job's rows
+_AFTER_ROWS = "~"
+
+
+@dataclass
+class _Open:
+    """A part that is being filled."""
+
+    rows: list[str] = field(default_factory=list)
+    characters: int = 0
+
+    def add(self, row: Entity) -> None:
+        line = encoded(row)
+        self.rows.append(line)
+        self.characters += len(line)
+
+
+class TablesExports:
+    """See `shared.ports.exports.LedgerExports`."""
+
+    def __init__(self, account: Tables, names: Mapping[str, str], files: Files) -> None:
+        """`names`: the table of each role of `ROLES`."""
+        self._account = account
+        self._names = names
+        self._files = files
+
+    async def go_on(self, now: datetime, is_over: Callable[[], bool]) -> Exported | None:
+        manifest = await self._current(now)
+        if manifest.complete:
+            return None
+        if now - manifest.started_at > _LONGEST:
+            await self._files.remove(f"{manifest.name}/")
+            raise ExportLate(f"export {manifest.name} was not complete after two days with {manifest.rows:,} rows")
+        for table in manifest.tables:
+            if not table.done and not await self._export(manifest, table, is_over):
+                return None
+        manifest.complete, manifest.ended_at = True, now
+        await self._save(manifest)
+        return Exported(manifest.name, manifest.rows)
+
+    async def remove_before(self, before: datetime) -> None:
+        names = await self._files.folders()
+        old = [name for name in names if name < before.strftime(NAME)]
+        keep = None
+        for name in reversed(names) if old else ():
+            if await self._is_complete(name):
+                keep = name
+                break
+        for name in old:
+            if name != keep:
+                await self._files.remove(f"{name}/")
+
+    async def _is_complete(self, name: str) -> bool:
+        try:
+            return (await read_manifest(self._files, name)).complete
+        except (DataLost, ExportUnfit):
+            return False
+
+    async def _current(self, now: datetime) -> Manifest:
+        """That of the day, or one that is not complete; an export that another release began is not continued."""
+        names = await self._files.folders()
+        if names:
+            try:
+                last = await read_manifest(self._files, names[-1])
+            except (DataLost, ExportUnfit):
+                last = None
+            if last is not None and last.complete and last.started_at.date() == now.date():
+                return last
+            if last is not None and not last.complete:
+                return await self._taken_over(last)
+        return await self._taken_over(Manifest(now.strftime(NAME), now))
+
+    async def _taken_over(self, manifest: Manifest) -> Manifest:
+        manifest.writer = secrets.token_hex(4)
+        await self._save(manifest)
+        return manifest
+
+    async def _save(self, manifest: Manifest) -> None:
+        await self._files.put_bytes(manifest_blob(manifest.name), manifest.text().encode())
+
+    async def _export(self, manifest: Manifest, part_of: TablePart, is_over: Callable[[], bool]) -> bool:
+        """Whether the table is done."""
+        table, part = await self._account.table(self._names[part_of.role]), _Open()
+        is_ledger = part_of.role == "ledger"
+        async for partition, rows in _groups(table, manifest.position, whole=is_ledger):
+            settled = await _settled(table, partition, rows) if is_ledger else rows
+            for row in settled:
+                part.add(row)
+            if part_of.role == "feed":
+                manifest.feeds |= _last_events(partition, rows)
+            # rows that a job gets meanwhile belong to the next export
+            manifest.position = (partition, _AFTER_ROWS if is_ledger else rows[-1]["RowKey"])
+            if part.characters >= _PART_CHARACTERS:
+                await self._flush(manifest, part_of, part)
+                part = _Open()
+                if is_over():
+                    return False
+        if part_of.role == "feed":
+            for row in [row async for row in _later_events(table, manifest.feeds)]:
+                part.add(row)
+        part_of.done, manifest.position = True, None
+        await self._flush(manifest, part_of, part)
+        return True
+
+    async def _flush(self, manifest: Manifest, part_of: TablePart, part: _Open) -> None:
+        """Writes the part, then the manifest that names it: a run that is killed between writes the part again.
+
+        Raises LedgerUnavailable if another process continues the export.
+        """
+        if (await read_manifest(self._files, manifest.name)).writer != manifest.writer:
+            raise LedgerUnavailable(f"another process continues export {manifest.name}")
+        if part.rows:
+            content, digest = packed(part.rows)
+            blob = f"{manifest.name}/{part_of.role}/{len(part_of.parts):06d}-{manifest.writer}.ndjson.gz"
+            await self._files.put_bytes(blob, content)
+            part_of.parts.append(Part(blob, digest, len(part.rows)))
+        await self._save(manifest)
+
+
+async def _groups(
+    table: Table, position: tuple[str, str] | None, *, whole: bool
+) -> AsyncIterator[tuple[str, list[Entity]]]:
+    """Rows in the order of their keys behind the position, by partition; with `whole` each partition in one piece."""
+    held: list[Entity] = []
+    async for page in _pages(table, position):
+        held += page
+        groups = [(partition, list(rows)) for partition, rows in groupby(held, lambda row: str(row["PartitionKey"]))]
+        held = groups.pop()[1] if whole else []
+        for group in groups:
+            yield group
+    if held:
+        yield held[0]["PartitionKey"], held
+
+
+async def _pages(table: Table, position: tuple[str, str] | None) -> AsyncIterator[list[Entity]]:
+    partition, row = position or ("", "")
+    queries: list[tuple[str, dict[str, Any]]] = [("PartitionKey gt @partition", {"partition": partition})]
+    if position is not None:
+        queries.insert(0, ("PartitionKey eq @partition and RowKey gt @row", {"partition": partition, "row": row}))
+    page: list[Entity] = []
+    for text, parameters in queries:
+        async for entity in table.query_entities(text, parameters=parameters, results_per_page=_PAGE):
+            page.append(entity)
+            if len(page) == _PAGE:
+                yield page
+                page = []
+    if page:
+        yield page
+
+
+async def _settled(table: Table, partition: str, rows: list[Entity]) -> list[Entity]:
+    """The rows of a job as one transaction left them: a transition during the read would tear its history."""
+    for _ in range(_READS):
+        job = next((row for row in rows if row["RowKey"] == JOB_ROW), None)
+        last = max((int(row["RowKey"].removeprefix("EVENT:")) for row in rows if row["RowKey"] < JOB_ROW), default=0)
+        # without JOB it is being removed; EVENT rows stand before JOB, STEP rows behind it
+        if job is None or (int(job["event_seq"]) == last and await _is_unmoved(table, job)):
+            return rows
+        await asyncio.sleep(_READ_AGAIN_S)
+        query = all_of(partition)
+        rows = [row async for row in table.query_entities(query.text, parameters=query.parameters)]
+    raise LedgerUnavailable(f"the rows of job {partition} do not fit together")
+
+
+async def _is_unmoved(table: Table, job: Entity) -> bool:
+    """Since its row was read: the steps of a job that has ended do not change."""
+    if job["status"] in _TERMINAL:
+        return True
+    now = await read_row(table, job["PartitionKey"], JOB_ROW)
+    return now is not None and now.etag == job.etag
+
+
+def _last_events(partition: str, rows: list[Entity]) -> dict[str, str]:
+    keys = [str(row["RowKey"]) for row in rows]
+    events = [key for key in keys if feed_event_row(0) < key < AFTER_FEED_EVENTS]
+    if events:
+        return {partition: events[-1]}
+    # a feed without events: those that come until its SEEN rows are read
+    return {partition: feed_event_row(0)} if HEAD_ROW in keys else {}
+
+
+async def _later_events(table: Table, feeds: Mapping[str, str]) -> AsyncIterator[Entity]:
+    """Events that came after those in the parts: the rows that say how far a job is in the feed were read later."""
+    for partition, last in feeds.items():
+        query = all_of(partition).having("RowKey gt @last and RowKey lt @end", last=last, end=AFTER_FEED_EVENTS)
+        async for row in table.query_entities(query.text, parameters=query.parameters):
+            yield row

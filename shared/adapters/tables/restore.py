@@ -1,0 +1,149 @@
+"""Restores lost tables from an export, while the app is stopped.
+
+Until it ends the store has version 0, which no release reads: an app that starts meanwhile answers 503.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from itertools import groupby
+from typing import Any
+
+from shared.adapters.tables.account import STORE_VERSION, read_row
+from shared.adapters.tables.export_format import Files, Manifest, TablePart, read_manifest, unpacked
+from shared.adapters.tables.keys import AFTER_FEED_EVENTS, FEED_PARTITION, FEED_ROW, HEAD_ROW, JOB_ROW, feed_event_row
+from shared.adapters.tables.table import INT64, MAX_OPERATIONS, Table, merge_row, put_row, row_at
+from shared.errors import DataLost, ExportUnfit
+from shared.ports.exports import Exported
+
+Row = dict[str, Any]
+
+#: the row of the tenants' table that has the store's version
+_SCHEMA = ("schema", "schema")
+#: characters of one transaction, which takes 4 MiB, and transactions at the same time
+_CHARACTERS, _AT_ONCE = 1_000_000, 16
+#: from a job's creation until all of its index rows are written, and by how much clocks differ
+_MARGIN = timedelta(minutes=5)
+
+
+class Restore:
+    """Writes the rows of one export into empty tables; `opened` are the tables by role, unchecked."""
+
+    def __init__(self, opened: Mapping[str, Table], files: Files) -> None:
+        self._tables = opened
+        self._files = files
+        #: ids of jobs that the restored lists name, of those created around the begin of the export
+        self._listed: set[str] = set()
+        #: by partition of a feed, the number of its last event
+        self._last_events: dict[str, int] = {}
+
+    async def run(self, name: str) -> Exported:
+        """Restores an export, or continues a restore of the same one. Raises ExportUnfit before anything is written:
+        the export is torn, damaged or of another release, or the tables have rows; LedgerUnavailable.
+        """
+        manifest = await self._checked(name)
+        await self._begin(manifest)
+        rows = 0
+        for table in manifest.tables:
+            rows += await self._restored(manifest, table)
+        await self._head_numbers()
+        # with another id a cursor from before the loss is answered as expired: numbers of lost events come again
+        feed = self._tables["feed"]
+        if await read_row(feed, FEED_PARTITION, FEED_ROW) is not None:
+            await feed.write(merge_row({**row_at(FEED_PARTITION, FEED_ROW), "feed_id": secrets.token_hex(8)}))
+        await self._tables["tenants"].write(put_row({**row_at(*_SCHEMA), "version": STORE_VERSION}))
+        return Exported(name, rows)
+
+    async def _checked(self, name: str) -> Manifest:
+        try:
+            manifest = await read_manifest(self._files, name)
+            if not manifest.complete:
+                raise ExportUnfit(f"export {name} is not complete: take an earlier one")
+            for table in manifest.tables:
+                for part in table.parts:
+                    await unpacked(self._files, part)
+        except DataLost as lost:
+            raise ExportUnfit(f"export {name} lacks {lost}: take another export") from lost
+        return manifest
+
+    async def _begin(self, manifest: Manifest) -> None:
+        tenants = self._tables["tenants"]
+        begun = await read_row(tenants, *_SCHEMA)
+        if begun is not None and begun["version"] == 0:
+            if begun.get("restores") != manifest.name:
+                raise ExportUnfit(f"a restore of export {begun.get('restores')} is not complete: continue that one")
+            return
+        for role, table in self._tables.items():
+            async for row in table.query_entities("PartitionKey gt @any", parameters={"any": ""}, results_per_page=2):
+                if role == "tenants" and (row["PartitionKey"], row["RowKey"]) == _SCHEMA:
+                    continue
+                raise ExportUnfit(
+                    f"the table of the {role} is not empty: stop the app and delete the tables, or name new ones by "
+                    "LUCIUS_*_TABLE"
+                )
+        await tenants.write(put_row({**row_at(*_SCHEMA), "version": 0, "restores": manifest.name}))
+
+    async def _restored(self, manifest: Manifest, part_of: TablePart) -> int:
+        table, count = self._tables[part_of.role], 0
+        limit = asyncio.Semaphore(_AT_ONCE)
+
+        async def write(rows: list[Row]) -> None:
+            async with limit:
+                await table.submit_transaction([put_row(row) for row in rows])
+
+        for part in part_of.parts:
+            found = await unpacked(self._files, part)
+            groups = [list(group) for _, group in groupby(found, lambda row: str(row["PartitionKey"]))]
+            kept = [self._kept(manifest, part_of.role, group) for group in groups]
+            count += sum(map(len, kept))
+            await asyncio.gather(*(write(each) for rows in kept for each in _transactions(rows)))
+        return count
+
+    def _kept(self, manifest: Manifest, role: str, rows: list[Row]) -> list[Row]:
+        """Without what is newer than the index: a job that no list and no tenant leads to would never end."""
+        since = manifest.started_at - _MARGIN
+        if role == "tenants":
+            return [row for row in rows if (row["PartitionKey"], row["RowKey"]) != _SCHEMA]
+        if role == "index":
+            for row in rows:
+                if row["RowKey"].startswith("LIST:") and _is_after(row.get("created_at"), since):
+                    self._listed.add(row["RowKey"].split(":", 2)[2])
+        elif role == "feed":
+            for row in rows:
+                if feed_event_row(0) < row["RowKey"] < AFTER_FEED_EVENTS:
+                    number = int(row["RowKey"].removeprefix("E:"))
+                    self._last_events[row["PartitionKey"]] = max(number, self._last_events.get(row["PartitionKey"], 0))
+        elif role == "ledger":
+            job = next((row for row in rows if row["RowKey"] == JOB_ROW), None)
+            if job is not None and _is_after(job.get("created_at"), since) and job["PartitionKey"] not in self._listed:
+                return []
+        return rows
+
+    async def _head_numbers(self) -> None:
+        """HEAD was read before the last events were: the next event has the number behind them."""
+        feed = self._tables["feed"]
+        for partition, number in self._last_events.items():
+            head = await read_row(feed, partition, HEAD_ROW)
+            if head is not None and int(head["number"]) != number:
+                await feed.write(merge_row({**row_at(partition, HEAD_ROW), "number": (number, INT64)}))
+
+
+def _is_after(at: Any, since: datetime) -> bool:
+    return isinstance(at, datetime) and at >= since
+
+
+def _transactions(rows: list[Row]) -> list[list[Row]]:
+    """The rows of one partition in transactions that the store takes; a key that comes twice counts the second time."""
+    found: list[list[Row]] = [[]]
+    characters = 0
+    for row in {str(row["RowKey"]): row for row in rows}.values():
+        size = sum(len(str(value)) for value in row.values())
+        if found[-1] and (len(found[-1]) == MAX_OPERATIONS or characters + size > _CHARACTERS):
+            found.append([])
+            characters = 0
+        found[-1].append(row)
+        characters += size
+    return found if rows else []

@@ -1,0 +1,26 @@
+"""Once a day the tables are exported, in runs of some minutes, so that lost tables can be restored."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from shared import telemetry
+from shared.operations.context import Context
+
+
+async def export_tables(context: Context, until: datetime) -> None:
+    """Works on the day's export until an instant; the next run continues. Raises nothing: no job waits for it."""
+    days = context.settings.export_days
+    if context.exports is None or days is None:
+        return
+    now = context.clock.now()
+    try:
+        exported = await context.exports.go_on(now, lambda: context.clock.now() >= until)
+        if exported is None:
+            return
+        telemetry.increment("ledger_exports_total", result="completed")
+        telemetry.info("TABLES_EXPORTED", name=exported.name, count=exported.rows)
+        await context.exports.remove_before(now - timedelta(days=days))
+    except Exception as fault:
+        telemetry.increment("ledger_exports_total", result="failed")
+        telemetry.record_fault(fault, "EXPORT_FAILED")

@@ -1,0 +1,448 @@
+"""Lost tables come back from an export: the drill on Azurite by the commands of the guide, and each way to fail."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+import uuid
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import fields, replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from azure.data.tables.aio import TableServiceClient
+
+from scripts import ledger_exports
+from shared import settings as settings_module
+from shared import telemetry
+from shared.adapters.memory_tables import MemoryAccount, MemoryTable, MemoryTexts
+from shared.adapters.tables import exports
+from shared.adapters.tables.export_format import ROLES, read_manifest
+from shared.adapters.tables.exports import TablesExports
+from shared.adapters.tables.restore import Restore
+from shared.adapters.tables.table import Entity, Tables
+from shared.core.jobs.states import JobStatus
+from shared.core.jobs.verdict import VerdictKind
+from shared.errors import DataLost, ExportLate, ExportUnfit, LedgerUnavailable, OtherStoreVersion
+from shared.operations.context import Stores
+from shared.operations.events.feed_writer import write_feed
+from shared.operations.events.read_feed import EventFilter, read_feed
+from shared.operations.jobs.read_history import read_history
+from shared.operations.jobs.settle_step import settle_step
+from shared.operations.process.hinting import Hinting
+from shared.operations.process.parts import Process
+from shared.operations.sweeper.exports import export_tables
+from shared.operations.sweeper.sweep import sweep
+from shared.ports.exports import Exported
+from shared.refusals import CursorExpired
+from shared.wiring import export_files, stores_over, table_names, tables_account
+from tests.contexts import changed
+from tests.jobs import START
+from tests.memory_bus import MemoryHints
+from tests.memory_stores import MemoryLedger
+from tests.operations.conftest import World, built
+from tests.operations.support import dispatch, service_sends, submitted
+
+NAMES = {role: f"lucius{role}" for role in ROLES}
+TENANT = "tenant_a"
+
+
+class MemoryFiles:
+    """See `shared.adapters.tables.export_format.Files`."""
+
+    def __init__(self) -> None:
+        self.kept: dict[str, bytes] = {}
+
+    async def put_bytes(self, name: str, content: bytes) -> None:
+        self.kept[name] = content
+
+    async def get_bytes(self, name: str) -> bytes:
+        if name not in self.kept:
+            raise DataLost(name)
+        return self.kept[name]
+
+    async def folders(self) -> list[str]:
+        return sorted({name.split("/")[0] for name in self.kept})
+
+    async def remove(self, prefix: str) -> None:
+        for name in [name for name in self.kept if name.startswith(prefix)]:
+            del self.kept[name]
+
+
+def app(account: Tables, before: World | None = None, settings: Any = None) -> tuple[World, MemoryHints]:
+    """A process of the app over the tables, with a new task hub; `before`: at the time of that one."""
+    world, hints = built(MemoryLedger()), MemoryHints()
+    if before is not None:
+        world.clock.advance((before.clock.now() - world.clock.now()).total_seconds())
+    settings = settings or world.context.settings
+    stores = stores_over(account, MemoryTexts(), MemoryTexts(), settings, world.clock.now)
+    numbers = itertools.count(1 if before is None else 1000)
+    context = changed(
+        world.context,
+        **{each.name: getattr(stores, each.name) for each in fields(Stores)},
+        feed=stores.feed,
+        hooks=stores.hooks,
+        hinting=Hinting(hints, world.clock),
+        process=Process(),
+        settings=settings,
+        new_job_id=lambda: f"job_{next(numbers)}",
+        new_lease=lambda: uuid.uuid4().hex,
+    )
+    return replace(world, context=context, ledger=stores.ledger, index=stores.index), hints  # type: ignore[arg-type]
+
+
+async def feed_is_written(world: World, hints: MemoryHints) -> None:
+    await asyncio.sleep(0)
+    sent, hints.sent = hints.sent, []
+    await write_feed(world.context, [hint for hint, _ in sent])
+
+
+async def succeeded(world: World, number: int) -> str:
+    job_id = await submitted(world, request_type="OCR", payload={}, doc_id=f"doc-{number}")
+    await dispatch(world, job_id)
+    await service_sends(world, job_id, "ACK", 10 * number + 1)
+    await service_sends(world, job_id, "RESULT", 10 * number + 2)
+    return job_id
+
+
+async def running(world: World, number: int) -> str:
+    job_id = await submitted(world, request_type="OCR", payload={}, doc_id=f"doc-{number}")
+    await dispatch(world, job_id)
+    await service_sends(world, job_id, "ACK", 10 * number + 1)
+    return job_id
+
+
+async def goes_on(world: World, job_id: str) -> None:
+    """The sweeper starts the orchestration on the new task hub, which sends an attempt to a service that replies."""
+    world.clock.advance(20 * 60)
+    await sweep(world.context, world.orchestrations)
+    [instance] = [each for each in world.orchestrations.started if each.startswith(job_id)]
+    for _ in range(5):
+        verdict = await dispatch(world, job_id, instance_id=instance)
+        if verdict.kind is VerdictKind.SENT:
+            break
+        await settle_step(
+            *(world.context, world.orchestrations),
+            **{"job_id": job_id, "instance_id": instance, "step_id": "ocr", "attempt_no": verdict.attempt_no},
+        )
+        world.clock.advance(10 * 60)
+    await service_sends(world, job_id, "RESULT", 99)
+    assert (await world.job(job_id)).job.status is JobStatus.SUCCEEDED
+
+
+async def page(world: World, after: str) -> tuple[list[str], str]:
+    found = await read_feed(
+        world.context, TENANT, after=after, event_filter=EventFilter(), limit=100, invalid=ValueError
+    )
+    return [str(event["type"]) for event in found.events], found.next
+
+
+async def rows_of(account: Tables, names: dict[str, str]) -> dict[tuple[str, str, str], dict[str, Any]]:
+    """Without those that a restore changes: the version of the store, and the id of the feeds."""
+    found = {}
+    for role, name in names.items():
+        table = await account.table(name)
+        async for row in table.query_entities("PartitionKey gt @any", parameters={"any": ""}):
+            values = {key: value for key, value in row.items() if key != "feed_id"} | {"": sorted(row.int64)}
+            found[role, row["PartitionKey"], row["RowKey"]] = values
+    return found
+
+
+async def test_lost_tables_come_back_and_jobs_go_on(
+    azurite: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The drill of docs/guides/restore.md. What ended stays, what lives goes on with a new task hub, cursors expire.
+
+    A restore that is interrupted leaves a store that no app reads, and is continued.
+    """
+    own = uuid.uuid4().hex[:8]
+    names = {role: f"lucius{role}{own}" for role in ROLES}
+    monkeypatch.setenv("LUCIUS_TABLE_CONNECTION", azurite)
+    monkeypatch.setenv("LUCIUS_BLOB_CONNECTION", azurite)
+    monkeypatch.setenv("LUCIUS_AUTH_MODE", "none")
+    bus = "Endpoint=sb://127.0.0.1;SharedAccessKeyName=n;SharedAccessKey=k"
+    monkeypatch.setenv("LUCIUS_SERVICEBUS_CONNECTION", bus)
+    for role, name in names.items():
+        monkeypatch.setenv(f"LUCIUS_{role.upper()}_TABLE", name)
+    settings = settings_module.load()
+    assert table_names(settings) == names
+
+    async def command(*words: str) -> tuple[int, str]:
+        code = await asyncio.to_thread(ledger_exports.main, list(words))
+        return code, "".join(capsys.readouterr()).strip()
+
+    account = tables_account(settings)
+    world, hints = app(account, settings=settings)
+    ended, living = await succeeded(world, 1), await running(world, 2)
+    await feed_is_written(world, hints)
+    _, cursor = await page(world, "earliest")
+    before = await rows_of(account, names)
+    code, taken = await command("take")
+    assert code == 0
+    name = taken.split()[0]
+    # what happens after the export is lost
+    await service_sends(world, living, "RESULT", 22)
+    await feed_is_written(world, hints)
+    await succeeded(world, 3)
+    async with TableServiceClient.from_connection_string(azurite) as service:
+        for table in names.values():
+            await service.delete_table(table)
+    await account.close()
+
+    files, account = export_files(settings), tables_account(settings)
+    opened = {role: await account.unchecked(table) for role, table in names.items()}
+    whole, reads = files.get_bytes, itertools.count()
+
+    async def interrupted(blob: str) -> bytes:
+        if "ledger/" in blob and next(reads) == 1:
+            raise LedgerUnavailable("the machine is gone")
+        return await whole(blob)
+
+    monkeypatch.setattr(files, "get_bytes", interrupted)
+    with pytest.raises(LedgerUnavailable):
+        await Restore(opened, files).run(name)
+    with pytest.raises(OtherStoreVersion):
+        await account.table(names["ledger"])
+    assert await command("restore", name) == (0, f"{name} {len(before) - 1} rows restored; start the app")
+    code, refused = await command("restore", name)
+    assert (code, refused.count("\n")) == (1, 0)
+    assert "is not empty" in refused
+    assert name in (await command("list"))[1]
+
+    assert await rows_of(account, names) == before
+    world, hints = app(account, world, settings)
+    assert (await world.job(ended)).job.status is JobStatus.SUCCEEDED
+    assert await submitted(world, request_type="OCR", payload={}, doc_id="doc-1") == ended
+    with pytest.raises(CursorExpired):
+        await page(world, cursor)
+    types, cursor = await page(world, "earliest")
+    assert types[-1] == "job.started"
+    await goes_on(world, living)
+    await feed_is_written(world, hints)
+    assert (await page(world, cursor))[0][-1] == "job.completed"
+    await account.close()
+    await files.close()
+
+
+class Moving:
+    """Tables in which something happens when so many rows were read."""
+
+    def __init__(self, account: MemoryAccount, after: int, happens: Callable[[], Awaitable[None]]) -> None:
+        self._account, self._left, self._happens = account, after, happens
+
+    async def table(self, name: str) -> Any:
+        table = await self._account.table(name)
+        moving = self
+
+        class Table(MemoryTable):
+            async def query_entities(self, query_filter: str, **options: Any) -> AsyncIterator[Entity]:
+                async for row in table.query_entities(query_filter, **options):
+                    moving._left -= 1
+                    if moving._left == 0:
+                        await moving._happens()
+                    yield row
+
+        moves = Table(self._account, name)
+        moves.partitions = table.partitions
+        return moves
+
+
+async def restored(account: Tables, files: MemoryFiles, name: str) -> MemoryAccount:
+    new = MemoryAccount()
+    await Restore({role: new.of(NAMES[role]) for role in ROLES}, files).run(name)
+    return new
+
+
+async def test_jobs_that_move_during_the_export_are_whole_and_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wherever the export is when a job ends, another one runs and a third one is created.
+
+    Each restored job has a history without a gap, is in the lists, and ends; the next event has the next number.
+    """
+    monkeypatch.setattr(exports, "_PAGE", 3)
+    monkeypatch.setattr(exports, "_READ_AGAIN_S", 0)
+    place = 0
+    while await export_meanwhile(place := place + 1):
+        pass
+    assert place > 20
+
+
+async def export_meanwhile(place: int) -> bool:
+    """Whether the export reads so many rows; what happens at that one is in the export or not, and nothing is torn."""
+    account, files = MemoryAccount(), MemoryFiles()
+    world, hints = app(account)
+    world.clock.advance(3600)
+    first, second = await running(world, 1), await submitted(world, request_type="OCR", payload={}, doc_id="two")
+    await feed_is_written(world, hints)
+    world.clock.advance(3600)
+    happened = []
+
+    async def happens() -> None:
+        happened.append(first)
+        await service_sends(world, first, "RESULT", 12)
+        await dispatch(world, second)
+        await succeeded(world, 3)
+        await feed_is_written(world, hints)
+
+    moving = Moving(account, place, happens)
+    exported = await TablesExports(moving, NAMES, files).go_on(world.clock.now(), lambda: False)
+    if not happened:
+        return False
+    assert exported is not None
+    after, hints = app(await restored(account, files, exported.name), world)
+    tables = after.context.ledger._rows.account  # type: ignore[attr-defined]
+    jobs = [key for key, part in tables.of(NAMES["ledger"]).partitions.items() if part.rows]
+    assert {first, second} <= {*jobs}
+    listed = {row.job_id for row in await after.context.index.list_jobs(TENANT, after=None, limit=100)}
+    for job_id in jobs:
+        record, events = await read_history(after.context, job_id)
+        assert [event.seq for event in events] == list(range(1, record.job.event_seq + 1))
+        assert job_id in listed
+    for job_id in (first, second):
+        if not (await after.job(job_id)).job.status.terminal:
+            await goes_on(after, job_id)
+        assert (await after.job(job_id)).job.status is JobStatus.SUCCEEDED
+    await succeeded(after, 7)
+    await feed_is_written(after, hints)
+    types, _ = await page(after, "earliest")
+    assert types.count("job.completed") >= 3
+    assert types[-1] == "job.completed"
+    return True
+
+
+async def small() -> tuple[MemoryAccount, World, MemoryFiles]:
+    account = MemoryAccount()
+    world, hints = app(account)
+    await succeeded(world, 1)
+    await running(world, 2)
+    await feed_is_written(world, hints)
+    return account, world, MemoryFiles()
+
+
+async def test_an_export_of_many_runs_is_that_of_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each run is over after its first part; the rows are those of the tables."""
+    account, world, files = await small()
+    monkeypatch.setattr(exports, "_PART_CHARACTERS", 1)
+    monkeypatch.setattr(exports, "_PAGE", 2)
+    for _ in range(100):
+        exported = await TablesExports(account, NAMES, files).go_on(world.clock.now(), lambda: True)
+        if exported is not None:
+            break
+    assert exported is not None
+    new = await restored(account, files, exported.name)
+    assert await rows_of(new, NAMES) | {} == {
+        **await rows_of(account, NAMES),
+        ("tenants", "schema", "schema"): {"PartitionKey": "schema", "RowKey": "schema", "version": 2, "": []},
+    }
+
+
+def taken_over(files: MemoryFiles) -> dict[str, bytes]:
+    """The manifest as another process takes it over."""
+    [name] = [blob for blob in files.kept if blob.endswith("/manifest.json")]
+    return {name: json.dumps(json.loads(files.kept[name]) | {"writer": "another"}).encode()}
+
+
+async def test_two_that_export_at_once_leave_one_whole_export(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The timer and a command: each writes parts of its own, and the manifest names those of one of them.
+
+    Who finds another writer in the manifest stops.
+    """
+    account, world, files = await small()
+    monkeypatch.setattr(exports, "_PART_CHARACTERS", 1)
+    now, second = world.clock.now(), TablesExports(account, NAMES, files)
+    put = files.put_bytes
+
+    async def put_slowly(name: str, content: bytes) -> None:
+        await asyncio.sleep(0)
+        await put(name, content)
+
+    monkeypatch.setattr(files, "put_bytes", put_slowly)
+    both = (second.go_on(now, lambda: False), TablesExports(account, NAMES, files).go_on(now, lambda: False))
+    done = await asyncio.gather(*both, return_exceptions=True)
+    assert any(isinstance(each, Exported) for each in done), done
+    [name] = await files.folders()
+    manifest = await read_manifest(files, name)
+    assert len({part.blob.split("-")[1] for table in manifest.tables for part in table.parts}) == 1
+    found = await rows_of(await restored(account, files, name), NAMES)
+    assert found.keys() - {("tenants", "schema", "schema")} == (await rows_of(account, NAMES)).keys()
+
+    files.kept.clear()
+    assert await TablesExports(account, NAMES, files).go_on(now, lambda: True) is None
+    stopped = second.go_on(now, lambda: bool(files.kept.update(taken_over(files))))
+    with pytest.raises(LedgerUnavailable):
+        await stopped
+
+
+async def test_what_cannot_be_restored_is_refused_before_anything_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An export that is torn, damaged, lacks a part, or is of another release; none of that name; tables with rows."""
+    account, world, files = await small()
+    now = world.clock.now()
+    monkeypatch.setattr(exports, "_PART_CHARACTERS", 1)
+    assert await TablesExports(account, NAMES, files).go_on(now, lambda: True) is None
+    [name] = await files.folders()
+    empty = MemoryAccount()
+
+    async def refused(kept: dict[str, bytes], target: MemoryAccount = empty) -> str:
+        other = MemoryFiles()
+        other.kept = kept
+        with pytest.raises(ExportUnfit) as unfit:
+            await Restore({role: target.of(NAMES[role]) for role in ROLES}, other).run(name)
+        assert not [*empty.rows()]
+        assert "\n" not in str(unfit.value)
+        return str(unfit.value)
+
+    assert "not complete" in await refused(files.kept)
+    exported = await TablesExports(account, NAMES, files).go_on(now, lambda: False)
+    assert exported is not None
+    part = next(blob for blob in files.kept if "/ledger/" in blob)
+    manifest = f"{name}/manifest.json"
+    assert "damaged" in await refused({**files.kept, part: b"x"})
+    assert "lacks" in await refused({blob: content for blob, content in files.kept.items() if blob != part})
+    assert "lacks" in await refused({})
+    later = files.kept[manifest].replace(b'"store_version": 2', b'"store_version": 3')
+    assert "store version 3" in await refused({**files.kept, manifest: later})
+    assert "cannot be read" in await refused({**files.kept, manifest: b"{"})
+    assert "is not empty" in await refused(files.kept, account)
+
+
+async def test_an_export_that_takes_days_is_dropped_and_the_next_begins(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would never be complete; the operator is told by the metric of a failed run."""
+    account, world, files = await small()
+    monkeypatch.setattr(exports, "_PART_CHARACTERS", 1)
+    given = TablesExports(account, NAMES, files)
+    assert await given.go_on(world.clock.now(), lambda: True) is None
+    world.clock.advance(3 * 86400)
+    with pytest.raises(ExportLate):
+        await given.go_on(world.clock.now(), lambda: True)
+    assert files.kept == {}
+    assert await given.go_on(world.clock.now(), lambda: False) is not None
+
+
+async def test_old_exports_go_and_the_last_complete_one_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One export a day, by the timer; a failed run is counted and raises nothing."""
+    account, world, files = await small()
+    counted = Counter[str]()
+    monkeypatch.setattr(telemetry, "increment", lambda name, result: counted.update([f"{name} {result}"]))
+    settings = replace(world.context.settings, export_days=2.0)
+    context = replace(world.context, settings=settings, exports=TablesExports(account, NAMES, files))
+    for _ in range(4):
+        until = world.clock.now() + timedelta(minutes=5)
+        await export_tables(context, until)
+        await export_tables(context, until)
+        world.clock.advance(86400)
+    assert len(await files.folders()) == 3
+    last = (await files.folders())[-1]
+    files.kept[f"{last}/manifest.json"] = b"{"
+
+    class Away:
+        async def go_on(self, now: Any, is_over: Any) -> None:
+            raise LedgerUnavailable
+
+    await export_tables(replace(context, exports=Away()), START)  # type: ignore[arg-type]
+    world.clock.advance(30 * 86400)
+    await TablesExports(account, NAMES, files).remove_before(world.clock.now())
+    [kept] = await files.folders()
+    assert (await read_manifest(files, kept)).complete
+    assert counted == {"ledger_exports_total completed": 4, "ledger_exports_total failed": 1}
