@@ -16,7 +16,8 @@ ROOT = Path(__file__).resolve().parents[1]
 _PAGES = ("README.md", "docs/index.md", "docs/start", "docs/guides", "docs/reference", "docs/explanation")
 _MODULES = (
     "packages/lucius-client/lucius_client/cli",
-    *(f"shared/{name}.py" for name in ("settings", "access_settings", "refusals", "setting_contradictions")),
+    *(f"shared/{name}.py" for name in ("settings", "access_settings", "store_settings")),
+    *("shared/refusals.py", "shared/setting_contradictions.py"),
     *("shared/telemetry/lines.py", "shared/telemetry/metric_table.py", "shared/core/jobs/reasons.py"),
 )
 #: the errors that these raise are details of problems, or messages to an operator

@@ -21,6 +21,7 @@ from shared.errors import SettingsError
 from shared.older_settings import NOT_READ
 from shared.setting_contradictions import contradictions
 from shared.setting_values import Setting, setting
+from shared.store_settings import StoreSettings
 
 #: the repository's root, where `protocols/` and `infra/bicep/topology.json` stand
 ROOT = Path(__file__).resolve().parent.parent
@@ -32,7 +33,7 @@ EVENTS_SETTING = "LUCIUS_EVENTS_CONNECTION"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings(AccessSettings):
+class Settings(AccessSettings, StoreSettings):
     """Everything that is configured, read once."""
 
     servicebus_connection: str | None = setting(
@@ -80,73 +81,6 @@ class Settings(AccessSettings):
         form.subscription_name,
         "lucius-replies",
         help="Queue that the reply topics forward to, if LUCIUS_REPLIES is `shared`",
-    )
-    storage_backend: str = setting(
-        "LUCIUS_STORAGE_BACKEND",
-        form.choice("tables", "memory", older={"table": "tables", "ledger": "tables"}),
-        "tables",
-        help="`tables` (older names: `table`, `ledger`), or `memory` for tests. With `memory` a restart loses all "
-        "data; Azure refuses it",
-    )
-    table_connection: str | None = setting(
-        "LUCIUS_TABLE_CONNECTION",
-        form.optional(form.text),
-        help="Connection string of the ledger's storage account, for local stacks",
-        secret=True,
-        local=True,
-    )
-    table_endpoint: str | None = setting(
-        "LUCIUS_TABLE_ENDPOINT",
-        form.optional(form.trusted_address),
-        help="Table endpoint of the ledger's storage account, for managed identity; https (http on loopback only)",
-    )
-    table_transport: str = setting(
-        "LUCIUS_TABLE_TRANSPORT",
-        form.choice("direct", "sdk"),
-        "direct",
-        help="Client of the Table service. `direct`: the app's own HTTP client; `sdk`: Microsoft's SDK, which needs a "
-        "multiple of the CPU",
-        tuning=True,
-    )
-    blob_connection: str | None = setting(
-        "LUCIUS_BLOB_CONNECTION",
-        form.optional(form.text),
-        help="Connection string of the storage account for long strings and workspaces",
-        secret=True,
-        local=True,
-    )
-    blob_endpoint: str | None = setting(
-        "LUCIUS_BLOB_ENDPOINT",
-        form.optional(form.trusted_address),
-        help="Blob endpoint of the storage account for long strings and workspaces, for managed identity; https (http "
-        "on loopback only)",
-    )
-    ledger_table: str = setting(
-        "LUCIUS_LEDGER_TABLE", form.table_name, "luciusledger", help="Table of jobs, steps and events"
-    )
-    index_table: str = setting(
-        "LUCIUS_INDEX_TABLE",
-        form.table_name,
-        "luciusindex",
-        help="Table of idempotency records, active jobs and lists, by tenant",
-    )
-    tenants_table: str = setting(
-        "LUCIUS_TENANTS_TABLE", form.table_name, "luciustenants", help="Table of tenants that have submitted a job"
-    )
-    gates_table: str = setting(
-        "LUCIUS_GATES_TABLE",
-        form.table_name,
-        "luciusgates",
-        help="Table of tenants with quotas, quotas over all tenants, and incidents of breakers and services",
-    )
-    rejected_table: str = setting(
-        "LUCIUS_REJECTED_TABLE", form.table_name, "luciusrejected", help="Table of messages that no job could accept"
-    )
-    feed_table: str = setting(
-        "LUCIUS_FEED_TABLE",
-        form.table_name,
-        "luciusfeed",
-        help="Table of each tenant's public events, in order, and of webhooks",
     )
     events: str = setting(
         "LUCIUS_EVENTS",
@@ -263,21 +197,6 @@ class Settings(AccessSettings):
         "the blob container `lucius-archive` and the rows are deleted. Unset: unlimited",
         tuning=True,
     )
-    #: None: no exports
-    export_days: float | None = setting(
-        "LUCIUS_EXPORT_DAYS",
-        form.optional(form.number),
-        help="Retention in days of the daily exports of the tables, in the blob container `lucius-exports`. Unset: no "
-        "exports",
-        tuning=True,
-    )
-    export_endpoint: str | None = setting(
-        "LUCIUS_EXPORT_ENDPOINT",
-        form.optional(form.trusted_address),
-        help="Blob endpoint of another storage account for the exports; https (http on loopback only). Default: the "
-        "account of LUCIUS_BLOB_ENDPOINT",
-        tuning=True,
-    )
     max_inflight_per_tenant: int | None = setting(
         "LUCIUS_MAX_INFLIGHT_PER_TENANT",
         form.optional(form.whole),
@@ -377,11 +296,11 @@ class Settings(AccessSettings):
         return TimingDefaults(**{each.name: getattr(self, each.name) for each in fields(TimingDefaults)})
 
 
-_INHERITED = len(fields(AccessSettings))
+_INHERITED = len(fields(AccessSettings)) + len(fields(StoreSettings))
 #: every setting by its field, in the order of the documentation
 _DECLARED: dict[str, Setting] = {
     each.name: each.metadata["setting"]
-    for each in (*fields(Settings)[_INHERITED:], *fields(AccessSettings))
+    for each in (*fields(Settings)[_INHERITED:], *fields(StoreSettings), *fields(AccessSettings))
     if "setting" in each.metadata
 }
 SETTINGS: tuple[Setting, ...] = tuple(_DECLARED.values())

@@ -148,7 +148,7 @@ def add_setting(copy: Copy) -> None:
         "LUCIUS_PAGE_SIZE", form.whole, "50", help="Lines of a page that names no limit", tuning=True
     )
 """
-    copy.edit("shared/settings.py", "    ledger_table: str", f"{declared}    ledger_table: str")
+    copy.edit("shared/settings.py", "    events: str", f"{declared}    events: str")
 
 
 def add_metric(copy: Copy) -> None:

@@ -134,9 +134,6 @@ type tenantsType = {
 @sealed()
 // generated: tuning
 type tuningType = {
-  @description('Optional. Client of the Table service. `direct`: the app\'s own HTTP client; `sdk`: Microsoft\'s SDK, which needs a multiple of the CPU.')
-  LUCIUS_TABLE_TRANSPORT: string?
-
   @description('Optional. `feed`: public events are written to each tenant\'s feed; `topic`: they are also sent to the topic `lucius-events`; `off`: no public events.')
   LUCIUS_EVENTS: string?
 
@@ -179,12 +176,6 @@ type tuningType = {
   @description('Optional. Retention of ended jobs in days, at least LUCIUS_IDEMPOTENCY_TTL_DAYS. Then the audit bundle moves to the blob container `lucius-archive` and the rows are deleted. Unset: unlimited.')
   LUCIUS_RETENTION_DAYS: string?
 
-  @description('Optional. Retention in days of the daily exports of the tables, in the blob container `lucius-exports`. Unset: no exports.')
-  LUCIUS_EXPORT_DAYS: string?
-
-  @description('Optional. Blob endpoint of another storage account for the exports; https (http on loopback only). Default: the account of LUCIUS_BLOB_ENDPOINT.')
-  LUCIUS_EXPORT_ENDPOINT: string?
-
   @description('Optional. Maximum active jobs of a tenant; a limit set by `lucius quota` overrides it.')
   LUCIUS_MAX_INFLIGHT_PER_TENANT: string?
 
@@ -208,6 +199,15 @@ type tuningType = {
 
   @description('Optional. Minimum seconds between two reads of App Configuration.')
   LUCIUS_APPCONFIG_REFRESH_SECONDS: string?
+
+  @description('Optional. Client of the Table service. `direct`: the app\'s own HTTP client; `sdk`: Microsoft\'s SDK, which needs a multiple of the CPU.')
+  LUCIUS_TABLE_TRANSPORT: string?
+
+  @description('Optional. Retention in days of the daily exports of the tables, in the blob container `lucius-exports`. Unset: no exports.')
+  LUCIUS_EXPORT_DAYS: string?
+
+  @description('Optional. Blob endpoint of another storage account for the exports; https (http on loopback only). Default: the account of LUCIUS_BLOB_ENDPOINT.')
+  LUCIUS_EXPORT_ENDPOINT: string?
 
   @description('Optional. Additional webhook hosts: IP addresses, private networks, other ports than 443, http. `HOST`, `HOST:PORT` or `HOST:*`, separated by commas; `TENANT@` in front restricts a host to one tenant. List only names whose DNS you control.')
   LUCIUS_WEBHOOK_HOSTS: string?

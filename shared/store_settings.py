@@ -1,0 +1,96 @@
+"""Settings about the storage accounts: tables, blobs and exports."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from shared import setting_values as form
+from shared.setting_values import setting
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoreSettings:
+    """Where rows, long strings and exports are; part of `shared.settings.Settings`."""
+
+    storage_backend: str = setting(
+        "LUCIUS_STORAGE_BACKEND",
+        form.choice("tables", "memory", older={"table": "tables", "ledger": "tables"}),
+        "tables",
+        help="`tables` (older names: `table`, `ledger`), or `memory` for tests. With `memory` a restart loses all "
+        "data; Azure refuses it",
+    )
+    table_connection: str | None = setting(
+        "LUCIUS_TABLE_CONNECTION",
+        form.optional(form.text),
+        help="Connection string of the ledger's storage account, for local stacks",
+        secret=True,
+        local=True,
+    )
+    table_endpoint: str | None = setting(
+        "LUCIUS_TABLE_ENDPOINT",
+        form.optional(form.trusted_address),
+        help="Table endpoint of the ledger's storage account, for managed identity; https (http on loopback only)",
+    )
+    table_transport: str = setting(
+        "LUCIUS_TABLE_TRANSPORT",
+        form.choice("direct", "sdk"),
+        "direct",
+        help="Client of the Table service. `direct`: the app's own HTTP client; `sdk`: Microsoft's SDK, which needs a "
+        "multiple of the CPU",
+        tuning=True,
+    )
+    blob_connection: str | None = setting(
+        "LUCIUS_BLOB_CONNECTION",
+        form.optional(form.text),
+        help="Connection string of the storage account for long strings and workspaces",
+        secret=True,
+        local=True,
+    )
+    blob_endpoint: str | None = setting(
+        "LUCIUS_BLOB_ENDPOINT",
+        form.optional(form.trusted_address),
+        help="Blob endpoint of the storage account for long strings and workspaces, for managed identity; https (http "
+        "on loopback only)",
+    )
+    ledger_table: str = setting(
+        "LUCIUS_LEDGER_TABLE", form.table_name, "luciusledger", help="Table of jobs, steps and events"
+    )
+    index_table: str = setting(
+        "LUCIUS_INDEX_TABLE",
+        form.table_name,
+        "luciusindex",
+        help="Table of idempotency records, active jobs and lists, by tenant",
+    )
+    tenants_table: str = setting(
+        "LUCIUS_TENANTS_TABLE", form.table_name, "luciustenants", help="Table of tenants that have submitted a job"
+    )
+    gates_table: str = setting(
+        "LUCIUS_GATES_TABLE",
+        form.table_name,
+        "luciusgates",
+        help="Table of tenants with quotas, quotas over all tenants, and incidents of breakers and services",
+    )
+    rejected_table: str = setting(
+        "LUCIUS_REJECTED_TABLE", form.table_name, "luciusrejected", help="Table of messages that no job could accept"
+    )
+    feed_table: str = setting(
+        "LUCIUS_FEED_TABLE",
+        form.table_name,
+        "luciusfeed",
+        help="Table of each tenant's public events, in order, and of webhooks",
+    )
+    #: None: no exports
+    export_days: float | None = setting(
+        "LUCIUS_EXPORT_DAYS",
+        form.optional(form.number),
+        help="Retention in days of the daily exports of the tables, in the blob container `lucius-exports`. Unset: no "
+        "exports",
+        tuning=True,
+    )
+    export_endpoint: str | None = setting(
+        "LUCIUS_EXPORT_ENDPOINT",
+        form.optional(form.trusted_address),
+        help="Blob endpoint of another storage account for the exports; https (http on loopback only). Default: the "
+        "account of LUCIUS_BLOB_ENDPOINT",
+        tuning=True,
+    )
