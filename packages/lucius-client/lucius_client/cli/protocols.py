@@ -1,4 +1,4 @@
-"""`lucius protocols` and `lucius protocol`: lists and shows protocols, and checks protocol files."""
+"""`lucius protocols` and `lucius protocol`: lists, shows and compares protocols, and checks protocol files."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from lucius_client import ProtocolNotFound
 from lucius_client.cli import completion, rendering
 from lucius_client.cli.commands import add
 from lucius_client.cli.exits import CliError, Exit, UsageError
+from lucius_client.cli.protocol_diff import Definition, compare, read_definition
 from lucius_client.cli.session import Session, with_session
 from lucius_client.cli.tables import Column, Listing
 from lucius_client.models import Protocol
@@ -28,7 +29,7 @@ PROTOCOLS = Listing(
     ),
 )
 
-protocol_app = typer.Typer(help="Protocols: list, show, lint.", no_args_is_help=True)
+protocol_app = typer.Typer(help="Protocols: list, show, lint, diff.", no_args_is_help=True)
 
 
 @with_session
@@ -87,9 +88,38 @@ def lint(
         raise typer.Exit(Exit.NOT_WELL)
 
 
+@with_session
+def diff(
+    session: Session,
+    old: Annotated[str, typer.Argument(metavar="OLD", help="A protocol file, or a job type of the API.")],
+    new: Annotated[str, typer.Argument(metavar="NEW", help="A protocol file, or a job type of the API.")],
+) -> None:
+    """Compare two versions of a protocol.
+
+    Shows steps that are added, removed and changed, and the worst-case attempts and duration of a job with the app's
+    default settings. Exit code 1 if NEW refuses requests that OLD accepts, or has other steps under the same version.
+    """
+    difference = compare(_definition(session, old), _definition(session, new))
+    if session.for_people:
+        for line in difference.lines():
+            rendering.write(line)
+    else:
+        rendering.write_json(difference.plain())
+    if difference.breaks:
+        raise typer.Exit(Exit.NOT_WELL)
+
+
 add(protocol_app, "list", protocols, "lucius protocol list")
 add(protocol_app, "show", show, "lucius protocol show OCR")
 add(protocol_app, "lint", lint, "lucius protocol lint protocols")
+add(protocol_app, "diff", diff, "lucius protocol diff protocols/ocr.json new/ocr.json", "lucius protocol diff OCR ocr.json")
+
+
+def _definition(session: Session, name: str) -> Definition:
+    """A path leads to a file; any other name is a job type or an id of the API."""
+    if name.endswith(".json") or Path(name).is_file():
+        return read_definition(Path(name))
+    return find_protocol(session, name).plain()
 
 
 def _files(paths: list[Path]) -> list[Path]:

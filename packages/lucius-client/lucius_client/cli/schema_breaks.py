@@ -1,0 +1,93 @@
+"""Payloads that one JSON Schema accepts and a later one refuses.
+
+Keywords whose effect is an order are compared (`type`, `required`, `enum`, bounds, `properties`, `items`). A changed
+keyword of any other kind counts as a break, because no comparison decides it. A keyword that the later schema lacks
+accepts more, so it is none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+Schema = Mapping[str, Any] | bool
+
+#: keywords that accept or refuse nothing
+_ANNOTATIONS = frozenset(
+    {"$comment", "$id", "$schema", "default", "deprecated", "description", "examples", "format", "readOnly", "title"}
+    | {"writeOnly"}
+)
+_MINIMA = ("minimum", "exclusiveMinimum", "minLength", "minItems", "minProperties", "minContains")
+_MAXIMA = ("maximum", "exclusiveMaximum", "maxLength", "maxItems", "maxProperties", "maxContains")
+_COMPARED = frozenset(
+    {*_ANNOTATIONS, *_MINIMA, *_MAXIMA, "type", "required", "enum", "const", "properties", "items", "$defs"}
+    | {"additionalProperties"}
+)
+
+
+def schema_breaks(old: Schema, new: Schema, place: str) -> Iterator[str]:
+    """A line for each way in which `new` refuses what `old` accepts; `place` names the value in it."""
+    if old == new or new in (True, {}) or old is False:
+        return
+    if new is False:
+        yield f"{place}: no value is accepted"
+        return
+    before: Mapping[str, Any] = old if isinstance(old, Mapping) else {}
+    after: Mapping[str, Any] = new if isinstance(new, Mapping) else {}
+    yield from _value_breaks(before, after, place)
+    yield from _object_breaks(before, after, place)
+    if "items" in after:
+        yield from schema_breaks(before.get("items", True), after["items"], f"{place}[]")
+    for name in before.get("$defs", {}).keys() & after.get("$defs", {}).keys():
+        yield from schema_breaks(before["$defs"][name], after["$defs"][name], f"{place} ($defs {name})")
+    for keyword in sorted(after.keys() - _COMPARED):
+        if before.get(keyword) != after[keyword]:
+            yield f"{place}: {keyword} changed, which cannot be compared"
+
+
+def _value_breaks(old: Mapping[str, Any], new: Mapping[str, Any], place: str) -> Iterator[str]:
+    if "type" in new and (lost := _types(old) - _types(new)):
+        yield f"{place}: type {' or '.join(sorted(lost))} is not accepted any more"
+    for keyword in ("enum", "const"):
+        if keyword in new and (was := _values(old)) != (now := _values(new)):
+            lost_values = [each for each in was if each not in now] if was is not None and now is not None else None
+            if lost_values != []:
+                what = "other values are" if lost_values is None else f"{', '.join(map(repr, lost_values))} is"
+                yield f"{place}: {what} not accepted any more"
+    for keyword in _MINIMA:
+        if keyword in new and (keyword not in old or new[keyword] > old[keyword]):
+            yield f"{place}: {keyword} {old.get(keyword, 'none')} -> {new[keyword]}"
+    for keyword in _MAXIMA:
+        if keyword in new and (keyword not in old or new[keyword] < old[keyword]):
+            yield f"{place}: {keyword} {old.get(keyword, 'none')} -> {new[keyword]}"
+
+
+def _object_breaks(old: Mapping[str, Any], new: Mapping[str, Any], place: str) -> Iterator[str]:
+    for name in sorted(set(new.get("required", ())) - set(old.get("required", ()))):
+        yield f"{place}.{name}: is required"
+    was, now = old.get("properties", {}), new.get("properties", {})
+    other_was, other_now = old.get("additionalProperties", True), new.get("additionalProperties", True)
+    for name in was:
+        if was[name] is not False:
+            refused = name not in now and other_now is False
+            if refused:
+                yield f"{place}.{name}: is not accepted any more"
+            else:
+                yield from schema_breaks(was[name], now.get(name, other_now), f"{place}.{name}")
+    # a property that only the new schema names: an old one without a rule for it ignored its value
+    if isinstance(other_was, Mapping):
+        for name in now.keys() - was.keys():
+            yield from schema_breaks(other_was, now[name], f"{place}.{name}")
+    yield from schema_breaks(other_was, other_now, f"{place}.*")
+
+
+def _types(schema: Mapping[str, Any]) -> set[str]:
+    """The accepted types; an integer is a number too."""
+    named = schema.get("type", ["array", "boolean", "null", "number", "object", "string"])
+    types = {named} if isinstance(named, str) else set(named)
+    return types | ({"integer"} if "number" in types else set())
+
+
+def _values(schema: Mapping[str, Any]) -> list[Any] | None:
+    """The accepted values, if the schema lists them."""
+    return [schema["const"]] if "const" in schema else schema.get("enum")
