@@ -49,12 +49,12 @@ from shared.operations.webhooks.deliver_webhooks import deliver
 from shared.ports.bus import DeadReply
 from shared.ports.webhooks import DeliveryCall
 from shared.settings import load
+from tape.scheduler import Scheduler
 from tests import jobs
 from tests.fake_tables import FakeAccount
 from tests.isolation.orchestrations import Orchestrations
 from tests.memory_bus import MemoryDeadReplies, NoCounts
 from tests.operations.conftest import QuietLanes
-from tests.simulation.scheduler import Scheduler
 
 #: half a minute before a full hour, at which the sweeper compares the most
 BEGIN = datetime(2026, 1, 27, 9, 59, 30, tzinfo=jobs.START.tzinfo)

@@ -15,7 +15,7 @@ from shared.operations.context import Context
 from shared.operations.jobs.dispatch_step import dispatch_step
 from shared.operations.jobs.settle_step import settle_step
 from shared.ports.durable import Instance, InstanceState
-from tests.simulation.scheduler import Scheduler
+from tape.scheduler import Scheduler
 
 
 class Process(Protocol):

@@ -17,9 +17,9 @@ from unittest.mock import patch
 from shared.adapters.tables import rows
 from shared.core.jobs.directive import directive_of, encode_directive
 from shared.core.jobs.job import Record
+from tape.durable import SimulatedOrchestrations
 from tests.jobs import ROOT, Story
 from tests.simulation import protocols
-from tests.simulation.durable import SimulatedOrchestrations
 from tests.simulation.test_crashes import LIVES
 from tests.simulation.world import Plan, World
 

@@ -13,8 +13,8 @@ from shared.contracts.messages import Directive
 from shared.core.jobs.backlog import MAX_SHOWN, LaneLook
 from shared.core.jobs.directive import message_id
 from shared.ports.bus import DeadReply
+from tape.scheduler import Scheduler
 from tests.simulation.faults import Faults
-from tests.simulation.scheduler import Scheduler
 
 DUPLICATE_WINDOW = timedelta(minutes=30)
 LOCK_S = 60.0

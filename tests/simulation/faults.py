@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from tests.simulation.scheduler import Scheduler
+from tape.scheduler import Scheduler
 
 
 @dataclass(frozen=True)
@@ -55,6 +55,12 @@ class Faults:
 
     def crashes(self, call: int, *, after: bool) -> bool:
         return self.crash_at == CrashAt(call, after) or self.occurs(self.odds.crash)
+
+    def loses_episode(self) -> bool:
+        return self.occurs(self.odds.episode_lost)
+
+    def runs_twice(self) -> bool:
+        return self.occurs(self.odds.runs_twice)
 
     def latency_s(self) -> float:
         if self.occurs(self.odds.very_slow):

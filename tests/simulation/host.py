@@ -7,8 +7,8 @@ import itertools
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
+from tape.scheduler import Scheduler
 from tests.simulation.faults import Faults
-from tests.simulation.scheduler import Scheduler
 
 
 class HostDown(Exception):

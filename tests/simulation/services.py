@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 from shared.contracts.messages import Directive
+from tape.scheduler import Scheduler
 from tests.simulation.bus import Bus, SentDirective
 from tests.simulation.faults import Faults
-from tests.simulation.scheduler import Scheduler
 
 _ERROR = {"code": "STORAGE_UNAVAILABLE", "message": "try again later"}
 

@@ -26,6 +26,8 @@ from shared.operations.process import parts
 from shared.operations.sweeper.sweep import sweep
 from shared.settings import Settings, load
 from shared.time_limits import RETRY_FOR_S
+from tape.durable import Durable, SimulatedOrchestrations
+from tape.scheduler import Scheduler
 from tests.jobs import START
 from tests.memory_bus import MemoryAdmissionCalls, NoCounts
 from tests.memory_stores import (
@@ -42,13 +44,11 @@ from tests.simulation import protocols
 from tests.simulation.audit import AuditedLedger
 from tests.simulation.bus import LOCK_S, Bus, Lanes, SentReply
 from tests.simulation.callers import Callers
-from tests.simulation.durable import Durable, SimulatedOrchestrations
 from tests.simulation.faults import CrashAt, Faults, Odds
 from tests.simulation.feeds import Feeds
 from tests.simulation.final_checks import MAX_SETTLING, check_final_state
 from tests.simulation.host import Host, HostDown, Port
 from tests.simulation.owners import Owners
-from tests.simulation.scheduler import Scheduler
 from tests.simulation.services import Services
 from tests.simulation.webhooks import Webhooks
 

@@ -6,7 +6,7 @@ import contextlib
 import json
 from collections.abc import Awaitable, Callable
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, Protocol
 
 from azure.functions import _durable_functions
 
@@ -26,12 +26,30 @@ from shared.core.jobs.verdict import Shown
 from shared.errors import InstanceEnded, InstanceNotFound
 from shared.ports import durable
 from shared.ports.durable import InstanceState
-from tests.simulation.faults import Faults
-from tests.simulation.scheduler import Scheduler
+from tape.scheduler import Scheduler
 
 use_fast_timestamps()
 
 Activity = Callable[..., Awaitable[dict[str, Any]]]
+
+
+class Disturbances(Protocol):
+    """How late a world is, and what it loses."""
+
+    def latency_s(self) -> float:
+        """Of a call or a message."""
+
+    def event_latency_s(self) -> float:
+        """Of an external event on its way to its orchestration."""
+
+    def timer_lateness_s(self) -> float:
+        """Of a durable timer."""
+
+    def loses_episode(self) -> bool:
+        """The result of an episode does not reach the store."""
+
+    def runs_twice(self) -> bool:
+        """An activity runs a second time."""
 
 
 class EngineClock:
@@ -56,7 +74,7 @@ class Durable:
     def __init__(
         self,
         scheduler: Scheduler,
-        faults: Faults,
+        faults: Disturbances,
         activities: dict[str, Activity],
         visibility_timeout: timedelta,
     ) -> None:
@@ -135,14 +153,14 @@ class Durable:
         episode = self.engine.next_episode()
         if episode is not None:
             reply = self._play(episode)
-            if self._faults.occurs(self._faults.odds.episode_lost):
+            if self._faults.loses_episode():
                 self.engine.drop_episode(episode)
             else:
                 self.engine.finish_episode(episode, reply)
             self._soon()
         while (task := self.engine.next_activity()) is not None:
             self.spawn(self._run(self.engine, task))
-            if self._faults.occurs(self._faults.odds.runs_twice):
+            if self._faults.runs_twice():
                 self.spawn(self._run(self.engine, task))
         wakes_at = self.engine.next_wake()
         if wakes_at is not None:
@@ -170,7 +188,7 @@ class Durable:
 class SimulatedOrchestrations:
     """`Orchestrations` over the engine's client; events take their time and may overtake each other."""
 
-    def __init__(self, durable: Durable, scheduler: Scheduler, faults: Faults) -> None:
+    def __init__(self, durable: Durable, scheduler: Scheduler, faults: Disturbances) -> None:
         self._durable = durable
         self._scheduler = scheduler
         self._faults = faults

@@ -31,7 +31,12 @@ class Scheduler:
     async def pause(self, seconds: float) -> None:
         """Virtual seconds; others go on meanwhile."""
         woken = asyncio.get_running_loop().create_future()
-        self.later(seconds, lambda: woken.done() or woken.set_result(None))
+
+        def wake() -> None:
+            if not woken.done():
+                woken.set_result(None)
+
+        self.later(seconds, wake)
         await woken
 
     def spawn(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
