@@ -59,6 +59,7 @@ from shared.adapters.tables.incidents import TablesIncidents
 from shared.adapters.tables.index import TablesIndex
 from shared.adapters.tables.ledger import TablesLedger
 from shared.adapters.tables.minutes import TablesMinutes
+from shared.adapters.tables.protocol_versions import TablesProtocolVersions
 from shared.adapters.tables.rejected import TablesRejected
 from shared.adapters.tables.sweep_mark import TablesAnswers, TablesSweepMark
 from shared.adapters.tables.table import Tables
@@ -80,6 +81,7 @@ from shared.ports.exports import LedgerExports
 from shared.ports.feed import EventTopic, Feed
 from shared.ports.hooks import Hooks
 from shared.ports.ledger import Archive
+from shared.ports.protocol_versions import ProtocolVersions
 from shared.settings import Settings
 from shared.time_limits import PROBE, STORE, StoreLimits
 
@@ -103,6 +105,7 @@ class Wiring:
         self._packaged = CatalogState(load_registry(settings.protocols_path, settings.topology_path))
         self._context: Context | None = None
         self._catalog: Catalog | None = None
+        self._protocol_versions: ProtocolVersions | None = None
         self._blob_probe: BlobTexts | None = None
         self._callers = _callers(settings)
         self.reply_entities = ReplyEntities(
@@ -132,8 +135,15 @@ class Wiring:
                 services=load_services(settings.topology_path),
                 clock=SystemClock(),
                 refresh_s=settings.appconfig_refresh_s,
+                versions=self.protocol_versions(),
             )
         return self._catalog
+
+    def protocol_versions(self) -> ProtocolVersions:
+        """Must be called on the loop that the functions run on."""
+        self.context()
+        assert self._protocol_versions is not None
+        return self._protocol_versions
 
     async def fresh_context(self) -> Context:
         """Returns the context with the current protocols, modes and lists of hosts, for code that accepts or shows
@@ -172,6 +182,7 @@ class Wiring:
     def _build(self) -> Context:
         settings = self.settings
         stores = _storage(settings)
+        self._protocol_versions = stores.protocol_versions
         publisher = ServiceBusPublisher.connect(
             connection=settings.servicebus_connection,
             namespace=settings.servicebus_namespace,
@@ -288,10 +299,11 @@ def _configuration_store(settings: Settings) -> AppConfigurationStore | None:
 
 @dataclass(frozen=True, kw_only=True)
 class EveryStore(Stores):
-    """The stores of the context, and those of its feeds."""
+    """The stores of the context, those of its feeds, and that of the catalog."""
 
     feed: Feed
     hooks: Hooks
+    protocol_versions: ProtocolVersions
 
 
 def tables_account(settings: Settings) -> TablesAccount:
@@ -370,6 +382,7 @@ def stores_over(
         minutes=TablesMinutes(account, index),
         feed=TablesFeed(account, settings.feed_table, now),
         hooks=TablesHooks(account, settings.feed_table),
+        protocol_versions=TablesProtocolVersions(account, gates),
         answers=TablesAnswers(account, gates),
         usage=TablesUsage(account, index),
     )

@@ -22,6 +22,7 @@ from shared.adapters.tables.index import TablesIndex
 from shared.adapters.tables.keys import list_row
 from shared.adapters.tables.ledger import TablesLedger
 from shared.adapters.tables.minutes import TablesMinutes
+from shared.adapters.tables.protocol_versions import TablesProtocolVersions
 from shared.adapters.tables.rejected import TablesRejected
 from shared.adapters.tables.sweep_mark import TablesAnswers, TablesSweepMark
 from shared.adapters.tables.table import Entity, NotThere
@@ -48,11 +49,15 @@ from shared.ports.bulks import BulkKey, BulkSlot, DueBulk
 from shared.ports.feed import FeedEvent, FeedWrite, Head
 from shared.ports.hooks import HookWrite
 from shared.ports.index import ActiveRow, EndedRow, ListRow
+from shared.ports.protocol_versions import StoredVersion
 from shared.ports.rejected import RejectedMessage
 from shared.ports.sweeps import SweepMark, SweepPosition, WorkCounts
 from shared.ports.usage import Folding, FoldPosition, SeenSource
 from tests.jobs import START, Story
 
+_VERSION = StoredVersion(
+    protocol_id="ocr", version=1, work_digest="d", definition={}, schemas={}, first_loaded_at=START
+)
 #: rows by table, partition and row key
 Rows = dict[tuple[str, str, str], dict[str, Any]]
 
@@ -173,6 +178,7 @@ async def stored_and_sent(rows_seen: Rows | None = None) -> dict[str, set[str]]:
     counts = WorkCounts(queued_since=START, waiting_since=START, unacked_since=START)
     mark = SweepMark(ended_at=START, looked_at=0, actions=0, more=False, counts=counts)
     await TablesSweepMark(account, "index").write(0, mark)
+    await TablesProtocolVersions(account, "gates").add(_VERSION)
     minutes = TablesMinutes(account, "index")
     await minutes.add({START: MinuteCounts()}, "a")
     await minutes.fold(START, {})

@@ -57,7 +57,7 @@ def stored() -> set[str]:
 
 
 #: first words of keys of shared partitions
-_SHARED = {"REFOLD": "=guard REFOLD", "MINUTE": "=minutes MINUTE"}
+_SHARED = {"REFOLD": "=guard REFOLD", "MINUTE": "=minutes MINUTE", "PROTOCOL": "protocols PROTOCOL"}
 
 
 def _in_code() -> set[str]:

@@ -32,6 +32,13 @@ def check_snapshot(root: Path, snapshot: Snapshot) -> list[Finding]:
 
 def seeds(folder: Path) -> dict[str, Path]:
     """The files of protocols and payload schemas by their keys of docs/reference/app-configuration.md."""
-    found = {f"lucius:protocols:{path.stem}": path for path in sorted(folder.glob("*.json"))}
+    found = {f"lucius:protocols:{_name(path)}": path for path in sorted(folder.glob("*.json"))}
     schemas = sorted(folder.rglob("*.schema.json"))
     return found | {f"lucius:schemas:{path.relative_to(folder).as_posix()}": path for path in schemas}
+
+
+def _name(path: Path) -> str:
+    """The protocol's id; with its version if the file has another name, as a second version of a protocol has."""
+    definition = json.loads(path.read_text(encoding="utf-8"))
+    protocol_id = str(definition["protocol_id"])
+    return protocol_id if protocol_id == path.stem else f"{protocol_id}:{definition['version']}"

@@ -166,8 +166,11 @@ _ACTIONS = {
     **dict.fromkeys(("HOOK_SUSPENDED", "HOOK_DISABLED", "DELIVERY_DEAD"), "#a-webhook-is-suspended"),
     **dict.fromkeys(("LIMIT_REACHED",), "#a-tenant-is-saturated"),
     **dict.fromkeys(("DEPENDENCY_UNAVAILABLE", "DEPENDENCY_DOWN", "REPLY_RETRIED"), "#a-dependency-is-down"),
-    **dict.fromkeys(("KEYS_UNAVAILABLE", "CONFIGURATION_UNAVAILABLE"), "#a-dependency-is-down"),
+    **dict.fromkeys(
+        ("KEYS_UNAVAILABLE", "CONFIGURATION_UNAVAILABLE", "PROTOCOL_VERSIONS_UNREAD"), "#a-dependency-is-down"
+    ),
     "CONFIGURATION_READ": "repair the key of the store; `protocols.problems` names it",
+    "PROTOCOL_VERSION_REFUSED": "raise `version` of the protocol that `protocols.problems` names",
     "SETTINGS_NOT_READ": "set the settings that `replaced_by` names",
     "AUTH_NONE": "no action on a laptop; elsewhere set `LUCIUS_AUTH_MODE=jwt`",
     **dict.fromkeys(

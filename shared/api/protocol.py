@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from shared.api.response import Cursor, Response
+from shared.api.response import Cursor, Instant, Response
 from shared.core import registry
 
 
@@ -47,6 +47,8 @@ class Protocol(Response):
     steps: list[ProtocolStep]
     parallel: list[list[str]] | None = None
     """Groups of neighbouring steps that run in parallel."""
+    ramp_percent: float | None = None
+    """Share of new jobs that follow this version; a lower version takes the others. Absent: all."""
     escalate: list[str] | None = None
     """Error codes that open an incident. Default: ATTEMPTS_EXHAUSTED and ORCHESTRATION_FAILED."""
     digest: str
@@ -58,6 +60,31 @@ class ProtocolPage(Response):
 
     protocols: list[Protocol]
     next: Cursor
+
+
+class ProtocolVersion(Response):
+    """Version of a protocol."""
+
+    version: int
+    loaded: bool
+    """`true` if new jobs can follow it: the app's files or App Configuration have it."""
+    new_jobs_percent: float
+    """Share of new jobs that follow it, without jobs whose requests name a version."""
+    first_loaded_at: Instant | None
+    """Time when the app first loaded it. Null: not recorded yet."""
+    jobs: int | None
+    """Jobs in flight, as of `counted_at`. Null: not counted yet, or the caller does not see all tenants."""
+    protocol: Protocol
+
+
+class ProtocolVersions(Response):
+    """All versions of a protocol that the app has ever loaded, the highest first."""
+
+    protocol_id: str
+    request_type: str
+    counted_at: Instant | None
+    """End of the sweep that counted the jobs. Null: as for `jobs`."""
+    versions: list[ProtocolVersion]
 
 
 class SchemaLine(Response):

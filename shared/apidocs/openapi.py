@@ -97,6 +97,20 @@ def document(
     examples = by_model() | {"ProtocolPage": {"protocols": known, "next": None}}
     if known:
         examples["Protocol"] = known[0]
+        examples["ProtocolVersions"] = {
+            **{name: known[0][name] for name in ("protocol_id", "request_type")},
+            "counted_at": "2026-01-27T10:00:00Z",
+            "versions": [
+                {
+                    "version": known[0]["version"],
+                    "loaded": True,
+                    "new_jobs_percent": 100,
+                    "first_loaded_at": "2026-01-26T08:00:00Z",
+                    "jobs": 12,
+                    "protocol": known[0],
+                }
+            ],
+        }
     paths: JsonObject = {}
     for route in routes:
         paths.setdefault(f"/{route.path}", {})[route.method.lower()] = operation(route, routes, examples)

@@ -165,6 +165,8 @@ class Envelope(BaseModel):
     ]
     """`1.0`. Any 1.x is accepted."""
 
+    protocol_version: Annotated[int, Field(ge=1)] | None = None
+    """Version of the protocol; it must be loaded. Null: the version in effect for new jobs, or by its ramp the next."""
     mode: Annotated[
         Literal["DEFAULT", "BURST"] | None,
         BeforeValidator(_mode_from_older_name, json_schema_input_type=Literal["DEFAULT", "BURST", "SAFE"] | None),

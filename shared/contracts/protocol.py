@@ -70,6 +70,8 @@ class ProtocolDefinition(BaseModel):
     #: from the job's creation to its end; the time that it is PAUSED does not count; None: the setting's
     total_timeout_s: _Seconds | None = None
     steps: Annotated[tuple[StepDefinition, ...], Field(min_length=1, max_length=MAX_STEPS)]
+    #: share of the new jobs of this type that follow this version, while a lower version takes the others; None: all
+    ramp_percent: Annotated[float, Field(ge=0, le=100)] | None = None
     #: codes of a failure that make it an incident; None: ATTEMPTS_EXHAUSTED and ORCHESTRATION_FAILED; empty: none does
     escalate: Annotated[tuple[_Code, ...], Field(max_length=50)] | None = None
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -18,6 +18,18 @@ from shared.core.canonical import canonical_json, digest
 from shared.errors import ProtocolError
 from shared.refusals import MAX_REQUEST_ERROR, MAX_REQUEST_ERRORS
 
+#: id and version of a protocol
+VersionKey = tuple[str, int]
+
+#: what of a step never changes within a version; timings and attempts may
+_FIXED = ("step_id", "step_type", "service")
+#: keywords of a payload schema that accept or refuse nothing, and those whose values are schemas by name
+_ANNOTATIONS = frozenset(
+    {"$comment", "$id", "$schema", "default", "deprecated", "description", "examples", "format", "readOnly", "title"}
+    | {"writeOnly"}
+)
+_NAMED_SCHEMAS = frozenset({"$defs", "dependentSchemas", "patternProperties", "properties"})
+
 
 @dataclass(frozen=True)
 class Protocol:
@@ -28,6 +40,12 @@ class Protocol:
     digest: str
     #: by step id; absent: any object
     schemas: Mapping[str, Mapping[str, Any]]
+    #: SHA-256 of the steps: ids, services, groups and payload schemas. All definitions of one version have the same
+    work_digest: str
+
+    @property
+    def key(self) -> VersionKey:
+        return self.definition.protocol_id, self.definition.version
 
     def payload_errors(self, payload: Mapping[str, Any]) -> list[tuple[str, str]]:
         """Returns (path, message) of the errors in a job's payload: at most one more than `MAX_REQUEST_ERRORS`.
@@ -61,25 +79,62 @@ class Protocol:
 
 
 class Registry:
-    """Protocols by request type."""
+    """Protocols by request type, each in one or several versions.
+
+    New jobs follow the highest version. If that one is ramped, the others follow the highest version below it.
+    """
 
     def __init__(self, protocols: Iterable[Protocol]) -> None:
-        self._protocols: dict[str, Protocol] = {}
+        found: dict[str, list[Protocol]] = {}
         for protocol in protocols:
-            request_type = protocol.definition.request_type
-            if request_type in self._protocols:
-                raise ProtocolError(f"two protocols have request_type {request_type}")
-            self._protocols[request_type] = protocol
+            found.setdefault(protocol.definition.request_type, []).append(protocol)
+        self._versions = {name: _ordered(name, found[name]) for name in sorted(found)}
 
     def find(self, request_type: str) -> Protocol | None:
-        return self._protocols.get(request_type)
+        """The version that new jobs follow, without those that a ramp takes."""
+        versions = self._versions.get(request_type, ())
+        return next((each for each in versions if each.definition.ramp_percent is None), None)
+
+    def versions(self, request_type: str) -> Sequence[Protocol]:
+        """Every version of a request type, the highest first; empty: it is unknown."""
+        return self._versions.get(request_type, ())
+
+    def select(self, request_type: str, identity: str) -> Protocol | None:
+        """The version that the request follows whose idempotency record has the hash `identity`.
+
+        The same request selects the same version until the ramp changes. A ramp that rises keeps the requests that it
+        has. None: the request type is unknown.
+        """
+        newest, *_ = self._versions.get(request_type, (None,))
+        if newest is None or newest.definition.ramp_percent is None:
+            return newest
+        drawn = int(digest(f"{':'.join(map(str, newest.key))}:{identity}")[:8], 16) / 2**32
+        return newest if drawn * 100 < newest.definition.ramp_percent else self.find(request_type)
 
     @property
     def request_types(self) -> list[str]:
-        return sorted(self._protocols)
+        return list(self._versions)
+
+    @property
+    def every_version(self) -> Iterator[Protocol]:
+        return (each for versions in self._versions.values() for each in versions)
 
     def __iter__(self) -> Iterator[Protocol]:
-        return (self._protocols[name] for name in self.request_types)
+        return (each for name in self._versions if (each := self.find(name)) is not None)
+
+
+def _ordered(request_type: str, versions: list[Protocol]) -> tuple[Protocol, ...]:
+    """The versions of one request type, the highest first. Raises ProtocolError."""
+    ordered = sorted(versions, key=lambda each: each.definition.version, reverse=True)
+    if len({each.definition.protocol_id for each in ordered}) > 1 or len({each.key for each in ordered}) < len(ordered):
+        raise ProtocolError(f"two protocols have request_type {request_type}")
+    ramped = [each.definition.version for each in ordered if each.definition.ramp_percent is not None]
+    if ramped and (ramped != [ordered[0].definition.version] or len(ordered) == 1):
+        raise ProtocolError(
+            f"request_type {request_type}: only the highest of several versions can have ramp_percent; "
+            "a lower version takes the other jobs"
+        )
+    return tuple(ordered)
 
 
 def build_protocol(source: str, definition: Any, schemas: Mapping[str, Any], services: Mapping[str, str]) -> Protocol:
@@ -104,8 +159,32 @@ def build_protocol(source: str, definition: Any, schemas: Mapping[str, Any], ser
             )
         if step.payload_schema is not None:
             used[step.step_id] = _checked_schema(source, step, schemas)
-    text = canonical_json({"definition": parsed.model_dump(mode="json"), "schemas": used})
-    return Protocol(parsed, digest(text), used)
+    text = canonical_json({"definition": parsed.model_dump(mode="json", exclude={"ramp_percent"}), "schemas": used})
+    return Protocol(parsed, digest(text), used, digest(canonical_json(_work(parsed, used))))
+
+
+def _work(definition: ProtocolDefinition, schemas: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "request_type": definition.request_type,
+        "steps": [{name: getattr(step, name) for name in _FIXED} for step in definition.steps],
+        "parallel": definition.parallel,
+        "schemas": {name: _rules(schema) for name, schema in schemas.items()},
+    }
+
+
+def _rules(schema: Any) -> Any:
+    """A payload schema without words for people."""
+    if isinstance(schema, list):
+        return [_rules(each) for each in schema]
+    if not isinstance(schema, Mapping):
+        return schema
+    found: dict[str, Any] = {}
+    for keyword, value in schema.items():
+        if keyword in _NAMED_SCHEMAS and isinstance(value, Mapping):
+            found[keyword] = {name: _rules(each) for name, each in value.items()}
+        elif keyword not in _ANNOTATIONS:
+            found[keyword] = value if keyword in ("const", "enum") else _rules(value)
+    return found
 
 
 def _checked_schema(source: str, step: StepDefinition, schemas: Mapping[str, Any]) -> Any:

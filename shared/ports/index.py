@@ -69,6 +69,8 @@ class ActiveRow:
     unacked_since: datetime | None = None
     #: the event that its LIST row is as of
     listed_seq: int = 0
+    #: of its protocol; 0: an earlier release wrote the row
+    protocol_version: int = 0
     #: normalised; None: the request named none
     source: str | None = None
     priority: str = "normal"

@@ -54,6 +54,8 @@ class WorkCounts:
     backlogs: dict[tuple[str, int], Backlog] = field(default_factory=dict)
     #: attempts that a service has acknowledged and not ended, by service
     processing: Counter[str] = field(default_factory=Counter)
+    #: by `version_name` of their protocol
+    versions: Counter[str] = field(default_factory=Counter)
 
     def __add__(self, other: WorkCounts) -> WorkCounts:
         return WorkCounts(
@@ -68,7 +70,13 @@ class WorkCounts:
                 for key in {**self.backlogs, **other.backlogs}
             },
             processing=self.processing + other.processing,
+            versions=self.versions + other.versions,
         )
+
+
+def version_name(request_type: str, version: int) -> str:
+    """The key of a version in `WorkCounts.versions`; version 0: a job of an earlier release, whose row has none."""
+    return f"{request_type}:{version}"
 
 
 @dataclass

@@ -204,4 +204,14 @@ LINES: tuple[Line, ...] = (
     Line("KEYS_UNAVAILABLE", _W, "Could not fetch the issuer's keys; the last keys are valid for a day"),
     Line("CONFIGURATION_READ", _W, "App Configuration has invalid values; the last valid ones stay in effect"),
     Line("CONFIGURATION_UNAVAILABLE", _W, "App Configuration is unreachable; using the last good configuration"),
+    Line(
+        "PROTOCOL_VERSION_REFUSED",
+        _W,
+        "Refused a protocol with other steps under a loaded version; the steps that were loaded first stay in effect",
+    ),
+    Line(
+        "PROTOCOL_VERSIONS_UNREAD",
+        _W,
+        "Could not compare the protocols with the versions that were loaded first; retried at the next refresh",
+    ),
 )

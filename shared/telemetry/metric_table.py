@@ -179,6 +179,13 @@ METRICS: tuple[Metric, ...] = (
         "Age of the oldest event that an enabled webhook has not received, per sweeper",
     ),
     Metric(
+        "protocol_versions_refused",
+        _G,
+        "{version}",
+        (),
+        "Loaded protocol versions whose steps are not those that were loaded first, which stay in effect",
+    ),
+    Metric(
         "http.server.request.duration",
         _H,
         "s",

@@ -18,6 +18,7 @@ from shared.adapters.tables.hooks import TablesHooks
 from shared.adapters.tables.incidents import TablesIncidents
 from shared.adapters.tables.index import TablesIndex
 from shared.adapters.tables.ledger import TablesLedger
+from shared.adapters.tables.protocol_versions import TablesProtocolVersions
 from shared.adapters.tables.rejected import TablesRejected
 from shared.ports.admissions import AdmissionStates
 from shared.ports.allocations import Allocations
@@ -27,8 +28,10 @@ from shared.ports.hooks import Hooks
 from shared.ports.incidents import Incidents
 from shared.ports.index import Index
 from shared.ports.ledger import Ledger
+from shared.ports.protocol_versions import ProtocolVersions
 from shared.ports.rejected import RejectedMessages
 from tests.azurite import running_azurite
+from tests.fake_tables import FakeAccount
 from tests.jobs import START
 from tests.memory_stores import MemoryAllocations, MemoryBulks, MemoryFeed, MemoryIndex, MemoryLedger, MemoryRejected
 
@@ -44,6 +47,7 @@ class Storage:
     bulks: Bulks
     feed: Feed
     hooks: Hooks
+    protocol_versions: ProtocolVersions
 
 
 @pytest.fixture(scope="session")
@@ -57,8 +61,10 @@ async def storage(request: pytest.FixtureRequest) -> AsyncIterator[Storage]:
     if request.param == "memory":
         index = MemoryIndex()
         incidents, allocations, bulks, feed = index.incidents, MemoryAllocations(), MemoryBulks(), MemoryFeed()
+        versions = TablesProtocolVersions(FakeAccount(), "gates")
         yield Storage(
-            MemoryLedger(), index, MemoryRejected(), index.admissions, incidents, allocations, bulks, feed, feed.hooks
+            *(MemoryLedger(), index, MemoryRejected(), index.admissions, incidents, allocations, bulks),
+            *(feed, feed.hooks, versions),
         )
         return
     connection = request.getfixturevalue("azurite")
@@ -77,6 +83,7 @@ async def storage(request: pytest.FixtureRequest) -> AsyncIterator[Storage]:
         TablesBulks(account, f"index{own}", f"gates{own}"),
         TablesFeed(account, f"feed{own}", lambda: START),
         TablesHooks(account, f"feed{own}"),
+        TablesProtocolVersions(account, f"gates{own}"),
     )
     await account.close()
     await texts.close()

@@ -246,6 +246,7 @@ REPLACED = {
             "BULKWORK",
             "CORRELATION",
             "FEED",
+            "PROTOCOL",
             "SUBJECT",
         ),
         "written once",

@@ -66,16 +66,16 @@ def test_every_setting_of_the_app_is_known_or_a_laptops() -> None:
 
 
 def test_seeds(tmp_path: Path) -> None:
-    """What is not seeded, is there no more, or has another text."""
+    """What is not seeded, is there no more, or has another text. A key has the version if the file has another name."""
     shutil.copytree(ROOT / "infra" / "bicep", tmp_path / "infra" / "bicep")
     shutil.copytree(ROOT / "protocols", tmp_path / "protocols")
     assert seeds.check(tmp_path) == []
-    shutil.copy(tmp_path / "protocols" / "ocr.json", tmp_path / "protocols" / "receipts.json")
+    shutil.copy(tmp_path / "protocols" / "ocr.json", tmp_path / "protocols" / "ocr-1.json")
     (tmp_path / "protocols" / "sis.json").unlink()
     (tmp_path / "protocols" / "steps" / "ocr.schema.json").write_text("{}")
     found = [each.text.split()[0] for each in seeds.check(tmp_path)]
     assert found == [
-        "lucius:protocols:receipts",
+        "lucius:protocols:ocr:1",
         "lucius:protocols:sis",
         "lucius:schemas:steps/ocr.schema.json",
     ]

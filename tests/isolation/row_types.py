@@ -12,7 +12,9 @@ from shared.adapters.tables import keys
 from tests.jobs import ROOT
 
 #: partitions that are no tenant's and no job's
-_SHARED = {"=feed", "=feeds", "=hooks", "=minutes", "asks", "books", "bulks", "services", "tenants", "schema"}
+_SHARED = {"=feed", "=feeds", "=hooks", "=minutes", "asks", "books", "bulks", "protocols", "services", "tenants"} | {
+    "schema"
+}
 _SHARED_WITH_TYPES = {"=guard", "directory", "incidents"}
 _OF_A_JOB = ("JOB", "STEP:", "EVENT:")
 
@@ -41,7 +43,7 @@ def promised_types() -> set[str]:
 
 
 #: functions whose keys are of a shared partition, which the promised names have
-_OTHER_PARTITIONS = {"fold_again_row", "bulk_due_row", "share_row", "minute_row"}
+_OTHER_PARTITIONS = {"fold_again_row", "protocol_row", "bulk_due_row", "share_row", "minute_row"}
 _ARGUMENTS: dict[str, Any] = {"int": 1, "str": "x", "datetime": datetime(2026, 1, 1, tzinfo=UTC)}
 
 

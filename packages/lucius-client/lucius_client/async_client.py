@@ -33,6 +33,7 @@ from lucius_client.models import (
     JobLine,
     Live,
     Protocol,
+    ProtocolVersions,
     Ready,
     Receipt,
     ReceiptSums,
@@ -160,6 +161,10 @@ class AsyncClient(AsyncGovernance, AsyncWebhooks):
     async def protocol(self, name: str) -> Protocol:
         """Returns a protocol by its job type or its protocol id."""
         return await self._call(calls.protocol(name))
+
+    async def protocol_versions(self, name: str) -> ProtocolVersions:
+        """Returns every version of a protocol that the app has loaded, with the jobs in flight on each."""
+        return await self._call(calls.protocol_versions(name))
 
     async def explain(self, job_id: str) -> Explanation:
         """Explains a job's state: the condition it waits for, the time limit, and the effect afterwards."""

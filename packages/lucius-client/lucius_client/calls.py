@@ -32,6 +32,7 @@ from lucius_client.models import (
     Job,
     Live,
     Protocol,
+    ProtocolVersions,
     Quota,
     QuotaChange,
     QuotaPage,
@@ -252,6 +253,10 @@ def quota_names(known: Quota) -> dict[str, str]:
 
 def protocol(name: str) -> Call[Protocol]:
     return Call(Request("GET", f"/v1/protocols/{_segment(name)}"), _reader(Protocol))
+
+
+def protocol_versions(name: str) -> Call[ProtocolVersions]:
+    return Call(Request("GET", f"/v1/protocols/{_segment(name)}/versions"), _reader(ProtocolVersions))
 
 
 def rejected_message(rejected_id: str) -> Call[RejectedMessage]:

@@ -34,6 +34,7 @@ from lucius_client.models import (
     JobLine,
     Live,
     Protocol,
+    ProtocolVersions,
     Ready,
     Receipt,
     ReceiptSums,
@@ -162,6 +163,10 @@ class Client(Governance, Webhooks):
     def protocol(self, name: str) -> Protocol:
         """Returns a protocol by its job type or its protocol id."""
         return self._call(calls.protocol(name))
+
+    def protocol_versions(self, name: str) -> ProtocolVersions:
+        """Returns every version of a protocol that the app has loaded, with the jobs in flight on each."""
+        return self._call(calls.protocol_versions(name))
 
     def explain(self, job_id: str) -> Explanation:
         """Explains a job's state: the condition it waits for, the time limit, and the effect afterwards."""

@@ -293,6 +293,12 @@ class Envelope(Message):
         Field(description="Parameters of the steps: one key per step, or flat for a protocol of one step."),
     ]
     schema_version: Annotated[str, Field(description="`1.0`. Any 1.x is accepted.")]
+    protocol_version: Annotated[
+        int | None,
+        Field(
+            description="Version of the protocol; it must be loaded. Null: the version in effect for new jobs, or by its ramp the next."
+        ),
+    ] = None
     mode: Annotated[
         Literal["DEFAULT", "BURST", "SAFE"] | None,
         Field(
@@ -1748,6 +1754,10 @@ class Protocol(Message):
     parallel: Annotated[
         list[list[str]] | None, Field(description="Groups of neighbouring steps that run in parallel.")
     ] = None
+    ramp_percent: Annotated[
+        float | None,
+        Field(description="Share of new jobs that follow this version; a lower version takes the others. Absent: all."),
+    ] = None
     escalate: Annotated[
         list[str] | None,
         Field(description="Error codes that open an incident. Default: ATTEMPTS_EXHAUSTED and ORCHESTRATION_FAILED."),
@@ -1762,6 +1772,43 @@ class ProtocolPage(Message):
 
     protocols: list[Protocol]
     next: Annotated[str | None, Field(description="Value for `cursor` to get the next page. Null: last page.")]
+
+
+class ProtocolVersion(Message):
+    """
+    Version of a protocol.
+    """
+
+    version: int
+    loaded: Annotated[
+        bool, Field(description="`true` if new jobs can follow it: the app's files or App Configuration have it.")
+    ]
+    new_jobs_percent: Annotated[
+        float, Field(description="Share of new jobs that follow it, without jobs whose requests name a version.")
+    ]
+    first_loaded_at: Annotated[
+        AwareDatetime | None, Field(description="Time when the app first loaded it. Null: not recorded yet.")
+    ]
+    jobs: Annotated[
+        int | None,
+        Field(
+            description="Jobs in flight, as of `counted_at`. Null: not counted yet, or the caller does not see all tenants."
+        ),
+    ]
+    protocol: Protocol
+
+
+class ProtocolVersions(Message):
+    """
+    All versions of a protocol that the app has ever loaded, the highest first.
+    """
+
+    protocol_id: str
+    request_type: str
+    counted_at: Annotated[
+        AwareDatetime | None, Field(description="End of the sweep that counted the jobs. Null: as for `jobs`.")
+    ]
+    versions: list[ProtocolVersion]
 
 
 class QueryAnswer(Message):

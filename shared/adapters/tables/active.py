@@ -47,6 +47,7 @@ def inserts(partition: str, job: Job, place: Place | None) -> list[Operation]:
         **looked_at,
         "mode": job.mode,
         "request_type": job.request_type,
+        "protocol_version": job.protocol_version,
         "status": job.status.value,
         "listed_seq": job.event_seq,
         **_for_gates(Candidate.of(job)),

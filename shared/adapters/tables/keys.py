@@ -22,6 +22,8 @@ DIRECTORY_PARTITION = "directory"
 INCIDENTS_PARTITION = "incidents"
 #: of the same table: one row a platform service
 SERVICES_PARTITION = "services"
+#: of the same table: one row a version of a protocol
+PROTOCOLS_PARTITION = "protocols"
 #: allocations of quotas over all tenants, and requests for them
 BOOKS_PARTITION = "books"
 ASKS_PARTITION = "asks"
@@ -52,6 +54,10 @@ def event_row(seq: int) -> str:
 
 def claim_row(claim: str) -> str:
     return f"CLAIM:{claim}"
+
+
+def protocol_row(protocol_id: str, version: int) -> str:
+    return f"PROTOCOL:{protocol_id}:{version:010d}"
 
 
 def active_row(job_id: str) -> str:

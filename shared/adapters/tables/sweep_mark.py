@@ -23,7 +23,7 @@ from shared.ports.sweeps import Heard, SweepMark, WorkCounts
 #: stands for "not silent": a merge takes no column out
 _NEVER = datetime(1970, 1, 1, tzinfo=UTC)
 #: columns of a mark's counts that are JSON
-_JSON = ("active", "modes", "backlogs", "processing")
+_JSON = ("active", "modes", "backlogs", "processing", "versions")
 
 
 class TablesAnswers:
@@ -67,6 +67,7 @@ class TablesSweepMark:
             "modes": json.dumps(mark.counts.modes),
             **parts("backlogs", backlogs_json(mark.counts)),
             **parts("processing", mark.counts.processing),
+            **parts("versions", mark.counts.versions),
             **parts("quotas", [_quota_json(each) for each in mark.quotas]),
         }
         # replaced as a whole: the counts of a later release belong to its own pass
@@ -82,8 +83,9 @@ class TablesSweepMark:
 def _mark(entity: Entity) -> tuple[int, SweepMark]:
     counters = {name: Counter(json.loads(entity[name])) for name in ("active", "modes")}
     backlogs = backlogs_of(whole("backlogs", entity)) if "backlogs" in entity else {}
-    processing = Counter(whole("processing", entity)) if "processing" in entity else Counter()
-    counts = row_as(WorkCounts, entity, unacked=entity["unacked"], backlogs=backlogs, processing=processing, **counters)
+    for name in ("processing", "versions"):
+        counters[name] = Counter(whole(name, entity)) if name in entity else Counter()
+    counts = row_as(WorkCounts, entity, unacked=entity["unacked"], backlogs=backlogs, **counters)
     return int(entity["share"]), row_as(SweepMark, entity, counts=counts, quotas=_quotas_of(entity))
 
 

@@ -68,6 +68,7 @@ def _survey_of(found: dict[str, Any], after: tuple[str, str] | None) -> Survey:
             # a survey that an earlier release began has none
             backlogs=backlogs_of(found.get("backlogs", ())),
             processing=Counter(found.get("processing", {})),
+            versions=Counter(found.get("versions", {})),
             **{name: instant_of(found[name]) for name in _SINCE},
         ),
         of_tenant=TenantCounts(

@@ -82,6 +82,8 @@ def digests(envelope: Envelope) -> Digests:
     body = canonical_json(
         {
             **_of_dependencies(envelope),
+            # null is left out
+            "protocol_version": envelope.protocol_version,
             "tenant_id": normalise(envelope.tenant_id),
             "request_type": envelope.request_type,
             "input_ref": envelope.input_ref.model_dump(),

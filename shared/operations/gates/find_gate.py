@@ -16,7 +16,7 @@ _NAMES: dict[str, Callable[[Context], Iterable[str]]] = {
     "mode": lambda context: ("DEFAULT", "BURST"),
     "job_type": lambda context: context.registry.request_types,
     "service": lambda context: sorted(
-        {step.service for protocol in context.registry for step in protocol.definition.steps}
+        {step.service for protocol in context.registry.every_version for step in protocol.definition.steps}
     ),
     "lane": lambda context: map(str, range(context.settings.lanes)),
 }

@@ -103,9 +103,8 @@ def validate_request(context: Context, envelope: Envelope, correlation_id: str |
 
     Raises Refused, ConfigurationUnavailable.
     """
-    protocol = context.registry.find(envelope.request_type)
-    if protocol is None:
-        raise ProtocolUnknown(envelope.request_type, context.registry.request_types)
+    identity = digests(envelope)
+    protocol = _protocol(context, envelope, identity)
     settings = context.settings
     refs = {"input_ref": envelope.input_ref.model_dump(), "output_ref": envelope.output_ref.model_dump()}
     wrong = wrong_references(context, normalise(envelope.tenant_id), refs)
@@ -123,13 +122,28 @@ def validate_request(context: Context, envelope: Envelope, correlation_id: str |
     if wrong:
         raise RequestInvalid(wrong)
     _check_callbacks(context, envelope)
-    request = ValidRequest(envelope, digests(envelope), protocol, lane_decision, correlation_id)
+    request = ValidRequest(envelope, identity, protocol, lane_decision, correlation_id)
     record = plan_record(context, request, context.new_job_id(), context.clock.now())
     for step in record.steps:
         size = len(encode_directive(directive_of(record, step)))
         if size > MAX_DIRECTIVE_BYTES:
             raise DirectiveTooLarge(step.step_id, size, MAX_DIRECTIVE_BYTES)
     return request
+
+
+def _protocol(context: Context, envelope: Envelope, identity: Digests) -> Protocol:
+    """The version that the request names, or the one that the ramp selects. Raises ProtocolUnknown, RequestInvalid."""
+    name, version = envelope.request_type, envelope.protocol_version
+    selected = context.registry.select(name, identity.claim)
+    if selected is None:
+        raise ProtocolUnknown(name, context.registry.request_types)
+    if version is None:
+        return selected
+    versions = {each.definition.version: each for each in context.registry.versions(name)}
+    if version not in versions:
+        known = ", ".join(map(str, sorted(versions)))
+        raise RequestInvalid([("protocol_version", f"is not a loaded version of {name}: {known}")])
+    return versions[version]
 
 
 def _check_callbacks(context: Context, envelope: Envelope) -> None:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
 from shared import telemetry
 from shared.errors import Transient
+from shared.operations.protocols.first_loaded import FirstLoaded
 from shared.operations.protocols.overrides import CatalogState, apply_overrides
 from shared.ports.environment import Clock, ConfigurationStore
+from shared.ports.protocol_versions import ProtocolVersions
 from shared.time_limits import time_limit
 
 #: of the reads of one refresh together (R43): the first request of a process, or reply, waits for them
@@ -29,6 +32,7 @@ class Catalog:
         services: Mapping[str, str],
         clock: Clock,
         refresh_s: float,
+        versions: ProtocolVersions | None = None,
     ) -> None:
         self.current = packaged
         #: why the store could not be read the last time; None: it could
@@ -42,17 +46,22 @@ class Catalog:
         self._every = timedelta(seconds=refresh_s)
         self._checked_at: datetime | None = None
         self._version: str | None = None
+        self._first_loaded = FirstLoaded(versions, services, clock)
+        #: as files or store have them, before refusals
+        self._loaded = packaged
+        #: every loaded version was compared with its row
+        self._compared = False
         self._checking = asyncio.Lock()
 
     async def refresh(self) -> CatalogState:
         """Refreshes the protocols. Never raises: if the store is unreachable or invalid, the last good values stay."""
-        if self._store is None or not self._due():
+        if not self._due():
             return self.current
         if self._checking.locked() and self._checked_at is not None:
             return self.current  # Race catalog: one request reads the store, and no other waits for it
         async with self._checking:
             if self._due():
-                await self._check(self._store)
+                await self._check()
         return self.current
 
     @property
@@ -65,30 +74,42 @@ class Catalog:
     def state(self) -> dict[str, Any]:
         """Returns the source of the protocols and its problems, for health."""
         if self._store is None:
-            return {"source": "files"}
+            return {"source": "files"} | ({"problems": list(found)} if (found := self.current.problems) else {})
         problems = list(self.current.problems) + ([self.fault] if self.fault else [])
         read_at = self.read_at.isoformat().replace("+00:00", "Z") if self.read_at else None
         return {"source": "app-configuration", "read_at": read_at, "problems": problems}
 
     def _due(self) -> bool:
+        if self._store is None and self._compared:
+            return False
         return self._checked_at is None or self._clock.now() - self._checked_at >= self._every
 
-    async def _check(self, store: ConfigurationStore) -> None:
+    async def _check(self) -> None:
+        before = self._loaded
         try:
             async with time_limit(_CHECK_S):
-                version = await store.version()
-                if self.read_at is None or version is None or version != self._version:
-                    values = await store.read()
-                    before, self.current = (
-                        self.current,
-                        apply_overrides(values, self.current, self._schemas, self._services),
-                    )
-                    self._version, self.read_at = version, self._clock.now()
-                    if self.current.problems != before.problems:
-                        telemetry.warn("CONFIGURATION_READ", problems=self.current.problems)
+                if self._store is not None:
+                    await self._read(self._store)
+                if self._loaded is not before or not self._compared:
+                    self._compared = await self._first_loaded.check(self._loaded.registry)
             self.fault = None
         except Transient as away:
             if self.fault is None:
                 telemetry.warn("CONFIGURATION_UNAVAILABLE", reason=away)
             self.fault = str(away)
+        registry, refused = self._first_loaded.in_effect(self._loaded.registry, self.current.registry)
+        self.current = replace(self._loaded, registry=registry, problems=(*self._loaded.problems, *refused))
         self._checked_at = self._clock.now()
+
+    async def _read(self, store: ConfigurationStore) -> None:
+        """Raises ConfigurationUnavailable."""
+        version = await store.version()
+        if self.read_at is not None and version is not None and version == self._version:
+            return
+        before, values = self._loaded, await store.read()
+        # what was good before is what is in effect, without lines about refused versions
+        known = replace(before, registry=self.current.registry)
+        self._loaded = apply_overrides(values, known, self._schemas, self._services)
+        self._version, self.read_at = version, self._clock.now()
+        if self._loaded.problems != before.problems:
+            telemetry.warn("CONFIGURATION_READ", problems=self._loaded.problems)

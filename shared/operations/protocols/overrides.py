@@ -1,8 +1,8 @@
 """Values of a configuration store as protocols and modes; what is wrong there leaves what was good before.
 
-Keys: `lucius:protocols:{protocol_id}` (a definition as JSON), `lucius:schemas:{path}` (a payload
-schema as JSON), `lucius:tenants:{tenant}:mode` and `lucius:defaults:mode` (`DEFAULT`, also by its older
-name `SAFE`, or `BURST`),
+Keys: `lucius:protocols:{protocol_id}` and `lucius:protocols:{protocol_id}:{version}` (a definition as JSON),
+`lucius:schemas:{path}` (a payload schema as JSON), `lucius:tenants:{tenant}:mode` and `lucius:defaults:mode`
+(`DEFAULT`, also by its older name `SAFE`, or `BURST`),
 `lucius:tenants:{tenant}:ref_hosts` (hosts and containers of that tenant's references, with commas between).
 """
 
@@ -14,7 +14,7 @@ from typing import Any
 
 from shared.contracts.envelope import OLDER_MODES, RESERVED_TENANTS
 from shared.core.jobs.routing import Modes, normalise
-from shared.core.registry import Protocol, Registry, build_protocol
+from shared.core.registry import Protocol, Registry, VersionKey, build_protocol
 from shared.core.strict_json import parse_json
 from shared.errors import ProtocolError
 
@@ -66,31 +66,38 @@ def _registry(
     if not texts:
         problems.append(f"no key begins with {_PROTOCOLS}: the protocols stay as they were")
         return before
-    good = {protocol.definition.protocol_id: protocol for protocol in before}
-    found: list[Protocol] = []
-    for protocol_id, text in texts.items():
+    found: dict[VersionKey, Protocol] = {}
+    kept: list[str] = []
+    for name, text in texts.items():
         try:
-            found.append(_protocol(protocol_id, text, schemas, services))
+            protocol = _protocol(name, text, schemas, services)
+            found[protocol.key] = protocol
         except ProtocolError as wrong:
             problems.append(str(wrong))
-            if protocol_id in good:
-                found.append(good[protocol_id])
+            kept.append(name)
+    for each in before.every_version:
+        protocol_id, version = each.key
+        # the key of an only version does not name it
+        unnamed = protocol_id in kept and not any(key[0] == protocol_id for key in found)
+        if unnamed or f"{protocol_id}:{version}" in kept:
+            found.setdefault(each.key, each)
     try:
-        return Registry(found) if found else before
+        return Registry(found.values()) if found else before
     except ProtocolError as wrong:
         problems.append(str(wrong))
         return before
 
 
-def _protocol(protocol_id: str, text: str, schemas: Mapping[str, Any], services: Mapping[str, str]) -> Protocol:
-    source = f"{_PROTOCOLS}{protocol_id}"
+def _protocol(name: str, text: str, schemas: Mapping[str, Any], services: Mapping[str, str]) -> Protocol:
+    source = f"{_PROTOCOLS}{name}"
     try:
         definition = parse_json(text.encode())
     except ValueError as wrong:
         raise ProtocolError(f"{source}: not JSON: {wrong}") from None
     protocol = build_protocol(source, definition, schemas, services)
-    if protocol.definition.protocol_id != protocol_id:
-        raise ProtocolError(f"{source}: protocol_id is {protocol.definition.protocol_id!r}, which is not its key's")
+    protocol_id, version = protocol.key
+    if name not in (protocol_id, f"{protocol_id}:{version}"):
+        raise ProtocolError(f"{source}: the key of this definition is {_PROTOCOLS}{protocol_id}, or with :{version}")
     return protocol
 
 

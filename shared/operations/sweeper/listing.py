@@ -26,7 +26,7 @@ from shared.operations.incidents.silent_services import Untaken, longer_out, unt
 from shared.operations.jobs.read_history import read_for_list
 from shared.operations.sweeper.turns import AT_ONCE, at_once
 from shared.ports.index import ActiveRow
-from shared.ports.sweeps import Backlog, Survey, TenantCounts, WorkCounts, earlier
+from shared.ports.sweeps import Backlog, Survey, TenantCounts, WorkCounts, earlier, version_name
 
 #: rows of one query, and jobs between two looks at the time
 _PAGE, _ROUND = 1000, 256
@@ -235,6 +235,7 @@ def _count_row(survey: Survey, row: ActiveRow) -> None:
         survey.of_tenant.queued[row.request_type] += 1
     counts.active[row.status] += 1
     counts.modes[row.mode] += 1
+    counts.versions[version_name(row.request_type, row.protocol_version)] += 1
     if row.status == JobStatus.THROTTLED:
         counts.waiting_since = earlier(counts.waiting_since, row.created_at)
     if row.status == JobStatus.QUEUED:

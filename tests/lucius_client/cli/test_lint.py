@@ -113,13 +113,13 @@ def test_the_command_names_file_and_place(folder: Path) -> None:
     lines = completed.stdout.splitlines()
     assert [line.removeprefix(f"{folder}/").split(": ")[:2] for line in lines] == [
         ["b.json", "version"],
-        ["c.json", "request_type"],
+        ["c.json", "version"],
         ["d.json", "cannot be read"],
     ]
     findings = json.loads(run_main("protocol", "lint", str(folder), "--json").stdout)
     assert [(Path(each["file"]).name, each["path"]) for each in findings] == [
         ("b.json", "version"),
-        ("c.json", "request_type"),
+        ("c.json", "version"),
         ("d.json", ""),
     ]
     assert run_main("protocol", "lint", str(folder), "--topology", str(folder / "d.json")).returncode == 2

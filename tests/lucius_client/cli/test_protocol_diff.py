@@ -12,8 +12,10 @@ import pytest
 
 from lucius_client.cli.protocol_diff import DEFAULTS, compare, read_definition, worst_case
 from lucius_client.cli.schema_breaks import schema_breaks
+from shared.core.registry import build_protocol
 from tests.jobs import DEFAULTS as DEFAULTS_OF_APP
 from tests.lucius_client.cli.command import run_main
+from tests.lucius_client.cli.test_lint import SERVICES
 from tests.running_stack import ROOT
 
 SCHEMA = {
@@ -84,16 +86,26 @@ def test_the_worst_case() -> None:
 
 
 def test_other_steps_under_the_same_version_are_a_break() -> None:
-    """The app would refuse them; under a higher version the same change is none."""
+    """The app refuses them, as this does; under a higher version the same change is none. Timings may change."""
     old = dict(read_definition(ROOT / "protocols" / "ocr_embedding_sis.json"))
-    changed_steps = {**old, "steps": [{**old["steps"][0], "max_attempts": 5}, *old["steps"][1:]]}
-    assert [each.split(":")[0] for each in compare(old, changed_steps).breaks] == ["version 1 has other steps"]
-    raised = compare(old, {**changed_steps, "version": 2})
-    assert raised.breaks == []
-    assert {name: list(map(str, each)) for name, each in raised.steps_changed.items()} == {
-        "ocr": ["max_attempts default -> 5"]
-    }
-    assert compare(old, {**old, "description": "in other words"}).breaks == []
+    first, *others = old["steps"]
+    same = [{"description": "words"}, {"steps": [{**first, "max_attempts": 5}, *others]}, {"total_timeout_s": 60}]
+    other = [{"steps": [*others, first]}, {"parallel": [["ocr", "embedding"]]}]
+    other += [{"steps": [{**first, "payload_schema": {"type": "object", "maxProperties": 9}}, *others]}]
+    for change in (*same, *other):
+        new = {**old, **change}
+        broken = [each for each in compare(old, new).breaks if "raise `version`" in each]
+        assert bool(broken) == (change in other) == (_in_app(new) != _in_app(old))
+        assert not [each for each in compare(old, {**new, "version": 2}).breaks if "raise `version`" in each]
+    changed = compare(old, {**old, **same[1]}).steps_changed
+    assert {name: list(map(str, each)) for name, each in changed.items()} == {"ocr": ["max_attempts default -> 5"]}
+
+
+def _in_app(definition: Any) -> str:
+    """The digest by which the app compares the steps of two definitions."""
+    schemas = {f"{step['step_id']}.json": step["payload_schema"] for step in definition["steps"]}
+    steps = [{**step, "payload_schema": f"{step['step_id']}.json"} for step in definition["steps"]]
+    return build_protocol("p.json", {**definition, "steps": steps}, schemas, SERVICES).work_digest
 
 
 def test_the_command(tmp_path: Path) -> None:

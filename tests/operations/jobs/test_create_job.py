@@ -5,11 +5,12 @@ from typing import Any
 import pytest
 
 from shared.core.jobs.states import JobStatus
+from shared.core.registry import Registry
 from shared.errors import LedgerUnavailable
 from shared.operations.jobs.create_job import create_job
 from shared.operations.jobs.creation import Created
 from shared.refusals import DirectiveTooLarge, IdempotencyConflict, ProtocolUnknown, RequestInvalid
-from tests.jobs import envelope
+from tests.jobs import envelope, registry
 from tests.operations.conftest import World
 
 
@@ -159,3 +160,35 @@ async def test_a_tenant_that_is_too_long_as_a_key_is_refused_with_its_reason(wor
         await create(world, tenant_id="ß" * 86)
     [(path, why)] = refused.value.errors
     assert (path, "is 516 characters as a key of at most 512" in why) == ("tenant_id", True)
+
+
+def ramped(percent: float | None) -> Registry:
+    """Versions 1 and 2 of the shipped protocol OCR."""
+    first = registry().find("OCR")
+    assert first is not None
+    second = first.definition.model_copy(update={"version": 2, "ramp_percent": percent})
+    return Registry([first, replace(first, definition=second)])
+
+
+async def version_of(world: World, **changes: Any) -> int:
+    return (await create(world, request_type="OCR", payload={}, **changes)).stored.record.job.protocol_version
+
+
+async def test_a_job_keeps_the_version_that_the_ramp_gave_it(world: World) -> None:
+    """Some follow each version; the same request again is its job, also after the ramp has ended."""
+    world.context = replace(world.context, registry=ramped(50))
+    before = {key: await version_of(world, idempotency_key=key) for key in map(str, range(20))}
+    assert set(before.values()) == {1, 2}
+    world.context = replace(world.context, registry=ramped(0))
+    assert {key: await version_of(world, idempotency_key=key) for key in before} == before
+    assert await version_of(world, idempotency_key="new") == 1
+
+
+async def test_a_request_can_name_its_version(world: World) -> None:
+    """It gets a loaded version whatever the ramp says, and any other is an error; it is another request without it."""
+    world.context = replace(world.context, registry=ramped(0))
+    assert await version_of(world) == 1
+    assert await version_of(world, protocol_version=2) == 2
+    with pytest.raises(RequestInvalid) as refused:
+        await version_of(world, protocol_version=3)
+    assert refused.value.errors == (("protocol_version", "is not a loaded version of OCR: 1, 2"),)

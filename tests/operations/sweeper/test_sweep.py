@@ -4,12 +4,16 @@ from typing import Any
 
 import pytest
 
+from shared.adapters.tables.protocol_versions import TablesProtocolVersions
 from shared.core.jobs.states import JobStatus
+from shared.core.registry import Registry
 from shared.errors import CreationWithdrawn, LedgerUnavailable, UnknownStatus
 from shared.operations.jobs.create_job import create_job
+from shared.operations.protocols.read_versions import read_versions
 from shared.operations.sweeper.sweep import sweep
 from shared.ports.durable import Instance, InstanceState
-from tests.jobs import envelope
+from tests.fake_tables import FakeAccount
+from tests.jobs import envelope, registry
 from tests.operations.conftest import World
 from tests.operations.support import cancelled, died_after_the_claim, dispatch, service_sends, submitted, swept
 
@@ -205,3 +209,29 @@ async def test_a_job_of_a_later_release_is_left_to_it(world: World, monkeypatch:
     monkeypatch.undo()
     world.clock.advance(3600)
     assert "start" in await swept(world)
+
+
+async def test_living_jobs_are_counted_by_version(world: World) -> None:
+    """A sweep counts the jobs of each version, also those that wait; an ended one is not counted."""
+    first = registry().find("OCR")
+    assert first is not None
+    second = replace(first, definition=first.definition.model_copy(update={"version": 2}))
+    known = Registry([first, second])
+    world.context = replace(world.context, registry=known)
+    ids = [
+        (
+            await create_job(
+                world.context,
+                world.orchestrations,
+                envelope(request_type="OCR", payload={}, idempotency_key=str(number), protocol_version=version),
+                correlation_id=None,
+            )
+        ).stored.record.job.job_id
+        for number, version in enumerate((1, 2, 2, 2))
+    ]
+    await cancelled(world, ids[-1])
+    world.clock.advance(120)
+    await sweep(world.context, world.orchestrations)
+    rows = TablesProtocolVersions(FakeAccount(), "gates")
+    found = await read_versions(known, rows, "OCR", world.context.sweep_marks, 1)
+    assert {each.protocol.key[1]: each.jobs for each in found.versions} == {1: 1, 2: 2}

@@ -38,19 +38,29 @@ class Finding:
 
 @dataclass
 class Linter:
-    """Checks files one after the other, and also that no two have the same request type."""
+    """Checks files one after the other, and also that each request type is one protocol, with versions that differ."""
 
     #: the step type of each service of the bus; None: services are not checked
     services: Mapping[str, str] | None
     _validator: Draft202012Validator = field(
         default_factory=lambda: Draft202012Validator(json.loads(SCHEMA.read_text(encoding="utf-8")))
     )
-    #: the file of each request type so far
-    _file_of_request_type: dict[str, str] = field(default_factory=dict)
+    #: well-formed definitions so far, with their files, by request type
+    _of_request_type: dict[str, list[tuple[str, Mapping[str, Any]]]] = field(default_factory=dict)
 
     def check(self, file: Path) -> list[Finding]:
         """All faults of a file; payload schemas are searched for relative to its folder."""
         return [Finding(str(file), path, message) for path, message in self._faults(file)]
+
+    def check_ramps(self) -> list[Finding]:
+        """Faults of the checked files together: only the highest of several versions can have a ramp."""
+        return [
+            Finding(file, "ramp_percent", "only the highest of several versions can have a ramp")
+            for versions in self._of_request_type.values()
+            for file, each in versions
+            if each.get("ramp_percent") is not None
+            and (len(versions) == 1 or each["version"] < max(other["version"] for _, other in versions))
+        ]
 
     def _faults(self, file: Path) -> Iterator[tuple[str, str]]:
         try:
@@ -70,9 +80,13 @@ class Linter:
         for number, step in enumerate(definition["steps"]):
             yield from self._service_faults(number, step)
             yield from _payload_schema_faults(file.parent, number, step)
-        other = self._file_of_request_type.setdefault(definition["request_type"], str(file))
-        if other != str(file):
-            yield "request_type", f"{other} also has the job type {definition['request_type']}"
+        versions = self._of_request_type.setdefault(definition["request_type"], [])
+        for other, each in versions:
+            if (each["protocol_id"], each["version"]) == (definition["protocol_id"], definition["version"]):
+                yield "version", f"{other} also has version {definition['version']} of this protocol"
+            elif each["protocol_id"] != definition["protocol_id"]:
+                yield "request_type", f"{other} also has the job type {definition['request_type']}"
+        versions.append((str(file), definition))
 
     def _service_faults(self, number: int, step: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         if self.services is not None and self.services.get(step["service"]) != step["step_type"]:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from lucius_client.cli.exits import UsageError
-from lucius_client.cli.schema_breaks import schema_breaks
+from lucius_client.cli.schema_breaks import rules_of, schema_breaks
 
 Definition = Mapping[str, Any]
 
@@ -137,17 +137,22 @@ def _breaks(old: Definition, new: Definition, found: Difference) -> Iterator[str
         elif isinstance(schema, Mapping) and schema.get("required"):
             yield f"step {name} is new and its payload requires {', '.join(schema['required'])}"
     is_same = old["protocol_id"] == new["protocol_id"] and old["version"] == new["version"]
-    schemas_differ = any(
-        steps[name].get("payload_schema") != new_steps[name].get("payload_schema") for name in steps if name in new_steps
-    )
-    work = found.steps_added or found.steps_removed or found.steps_changed or found.protocol_changed
-    if is_same and (work or schemas_differ):
+    if is_same and _work(old) != _work(new):
         yield f"version {new['version']} has other steps: the app refuses to load it; raise `version`"
+
+
+def _work(definition: Definition) -> Any:
+    """What never changes within a version (a test compares it with the app)."""
+    steps = [
+        [*(step[name] for name in ("step_id", "step_type", "service")), rules_of(step.get("payload_schema"))]
+        for step in definition["steps"]
+    ]
+    return [definition["request_type"], steps, [list(group) for group in definition.get("parallel") or ()]]
 
 
 def _changes(old: Mapping[str, Any], new: Mapping[str, Any], left_out: tuple[str, ...]) -> Iterator[Change]:
     for name in sorted((old.keys() | new.keys()) - set(left_out)):
-        was, now = (None if each.get(name) == _EMPTY.get(name) else each[name] for each in (old, new))
+        was, now = (None if each.get(name) == _EMPTY.get(name) else each.get(name) for each in (old, new))
         if was != now:
             yield Change(name, was, now)
 
@@ -169,9 +174,9 @@ def _step_worst_s(step: Mapping[str, Any]) -> float:
     )
     attempts = _timing(step, "max_attempts")
     attempt_s = _JITTER * sum(dispatch) + _timing(step, "ack_timeout_s") + _timing(step, "attempt_max_s")
-    waits_s = sum(max(*ack[:number], *execution[:number]) for number in range(1, attempts))
-    whole_s = attempts * attempt_s + _JITTER * waits_s
-    return min(whole_s, step.get("total_timeout_s") or whole_s)
+    waits_s: float = sum(max(*ack[:number], *execution[:number]) for number in range(1, attempts))
+    whole_s: float = attempts * attempt_s + _JITTER * waits_s
+    return min(whole_s, float(step.get("total_timeout_s") or whole_s))
 
 
 def _timing(step: Mapping[str, Any], name: str) -> Any:

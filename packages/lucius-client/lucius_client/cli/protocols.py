@@ -29,7 +29,23 @@ PROTOCOLS = Listing(
     ),
 )
 
-protocol_app = typer.Typer(help="Protocols: list, show, lint, diff.", no_args_is_help=True)
+VERSIONS = Listing(
+    "versions",
+    lambda row: str(row["version"]),
+    (
+        Column("version", "version"),
+        Column("loaded", lambda row: "yes" if row["loaded"] else "no"),
+        Column("new jobs", lambda row: f"{row['new_jobs_percent']:g}%"),
+        Column("in flight", "jobs"),
+        Column("first loaded", "first_loaded_at", at=True, drop=1),
+        Column("digest", lambda row: row["protocol"]["digest"], room=12, drop=2),
+    ),
+)
+
+protocol_app = typer.Typer(help="Protocols: list, show, versions, lint, diff.", no_args_is_help=True)
+
+
+_JobType = Annotated[str, typer.Argument(metavar="REQUEST_TYPE", autocompletion=completion.protocols)]
 
 
 @with_session
@@ -40,11 +56,19 @@ def protocols(session: Session) -> None:
 
 
 @with_session
-def show(
-    session: Session, name: Annotated[str, typer.Argument(metavar="REQUEST_TYPE", autocompletion=completion.protocols)]
-) -> None:
+def show(session: Session, name: _JobType) -> None:
     """Print a protocol as JSON, with each step's schema."""
     rendering.write_json(find_protocol(session, name).plain())
+
+
+@with_session
+def versions(session: Session, name: _JobType) -> None:
+    """List the versions of a protocol, with the jobs in flight on each.
+
+    The last sweep counted the jobs. A version without jobs can be deleted.
+    """
+    found = session.client.protocol_versions(find_protocol(session, name).protocol_id).plain()
+    session.show(VERSIONS, found["versions"], found)
 
 
 def find_protocol(session: Session, name: str) -> Protocol:
@@ -76,6 +100,7 @@ def lint(
 
     linter = Linter(services_of(topology))
     findings = [finding for file in _files(files) for finding in linter.check(file)]
+    findings += linter.check_ramps()
     if json_:
         rendering.write_json([asdict(finding) for finding in findings])
     else:
@@ -91,8 +116,8 @@ def lint(
 @with_session
 def diff(
     session: Session,
-    old: Annotated[str, typer.Argument(metavar="OLD", help="A protocol file, or a job type of the API.")],
-    new: Annotated[str, typer.Argument(metavar="NEW", help="A protocol file, or a job type of the API.")],
+    old: Annotated[str, typer.Argument(metavar="OLD", help="A protocol file, or a job type, as OCR or OCR@1.")],
+    new: Annotated[str, typer.Argument(metavar="NEW", help="A protocol file, or a job type, as OCR or OCR@1.")],
 ) -> None:
     """Compare two versions of a protocol.
 
@@ -111,15 +136,31 @@ def diff(
 
 add(protocol_app, "list", protocols, "lucius protocol list")
 add(protocol_app, "show", show, "lucius protocol show OCR")
+add(protocol_app, "versions", versions, "lucius protocol versions OCR")
 add(protocol_app, "lint", lint, "lucius protocol lint protocols")
-add(protocol_app, "diff", diff, "lucius protocol diff protocols/ocr.json new/ocr.json", "lucius protocol diff OCR ocr.json")
+add(
+    protocol_app,
+    "diff",
+    diff,
+    "lucius protocol diff protocols/ocr.json new/ocr.json",
+    "lucius protocol diff OCR@1 ocr.json",
+)
 
 
 def _definition(session: Session, name: str) -> Definition:
-    """A path leads to a file; any other name is a job type or an id of the API."""
+    """A path leads to a file; any other name is a job type or an id of the API, with @ and a version of it."""
     if name.endswith(".json") or Path(name).is_file():
         return read_definition(Path(name))
-    return find_protocol(session, name).plain()
+    job_type, at, number = name.partition("@")
+    found = find_protocol(session, job_type)
+    if not at:
+        return found.plain()
+    known = session.client.protocol_versions(found.protocol_id).versions
+    for each in known:
+        if str(each.version) == number:
+            return each.protocol.plain()
+    numbers = ", ".join(str(each.version) for each in known)
+    raise CliError(f"unknown version {name}; known: {numbers}", Exit.REFUSED)
 
 
 def _files(paths: list[Path]) -> list[Path]:

@@ -17,6 +17,7 @@ _ANNOTATIONS = frozenset(
     {"$comment", "$id", "$schema", "default", "deprecated", "description", "examples", "format", "readOnly", "title"}
     | {"writeOnly"}
 )
+_NAMED_SCHEMAS = frozenset({"$defs", "dependentSchemas", "patternProperties", "properties"})
 _MINIMA = ("minimum", "exclusiveMinimum", "minLength", "minItems", "minProperties", "minContains")
 _MAXIMA = ("maximum", "exclusiveMaximum", "maxLength", "maxItems", "maxProperties", "maxContains")
 _COMPARED = frozenset(
@@ -43,6 +44,21 @@ def schema_breaks(old: Schema, new: Schema, place: str) -> Iterator[str]:
     for keyword in sorted(after.keys() - _COMPARED):
         if before.get(keyword) != after[keyword]:
             yield f"{place}: {keyword} changed, which cannot be compared"
+
+
+def rules_of(schema: Any) -> Any:
+    """A JSON Schema without keywords that accept or refuse nothing."""
+    if isinstance(schema, list):
+        return [rules_of(each) for each in schema]
+    if not isinstance(schema, Mapping):
+        return schema
+    found: dict[str, Any] = {}
+    for keyword, value in schema.items():
+        if keyword in _NAMED_SCHEMAS and isinstance(value, Mapping):
+            found[keyword] = {name: rules_of(each) for name, each in value.items()}
+        elif keyword not in _ANNOTATIONS:
+            found[keyword] = value if keyword in ("const", "enum") else rules_of(value)
+    return found
 
 
 def _value_breaks(old: Mapping[str, Any], new: Mapping[str, Any], place: str) -> Iterator[str]:

@@ -1,0 +1,38 @@
+"""`ProtocolVersions` over Azure Tables: one partition of the gates table."""
+
+from __future__ import annotations
+
+from shared.adapters.tables.columns import parts, whole
+from shared.adapters.tables.decoding import row_as
+from shared.adapters.tables.keys import PROTOCOLS_PARTITION, protocol_row
+from shared.adapters.tables.table import Entity, Tables, row_at
+from shared.adapters.tables.table_rows import TableRows, all_of
+from shared.errors import AlreadyExists
+from shared.ports.protocol_versions import StoredVersion
+
+_JSON = ("definition", "schemas")
+
+
+class TablesProtocolVersions:
+    """See `shared.ports.protocol_versions.ProtocolVersions`."""
+
+    def __init__(self, account: Tables, gates_table: str) -> None:
+        self._gates = TableRows(account, gates_table)
+
+    async def read(self) -> list[StoredVersion]:
+        return await self._gates.first_decoded(all_of(PROTOCOLS_PARTITION), None, _decoded)
+
+    async def add(self, version: StoredVersion) -> bool:
+        row = row_at(PROTOCOLS_PARTITION, protocol_row(version.protocol_id, version.version))
+        columns = {name: value for name, value in vars(version).items() if name not in _JSON}
+        for name in _JSON:
+            columns |= parts(name, getattr(version, name))
+        try:
+            await self._gates.transact([("create", {**row, **columns})])
+        except AlreadyExists:
+            return False
+        return True
+
+
+def _decoded(entity: Entity) -> StoredVersion:
+    return row_as(StoredVersion, entity, **{name: whole(name, entity) for name in _JSON})

@@ -1,0 +1,76 @@
+"""The versions of a protocol, with the jobs in flight on each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from shared.core.registry import Protocol, Registry, build_protocol
+from shared.ports.protocol_versions import ProtocolVersions, StoredVersion
+from shared.ports.sweeps import SweepMarks, merged, version_name
+
+
+@dataclass(frozen=True, kw_only=True)
+class Version:
+    """One version."""
+
+    protocol: Protocol
+    is_loaded: bool
+    #: of new jobs whose requests name no version
+    new_jobs_percent: float
+    #: None: no process has written its row yet
+    first_loaded_at: datetime | None
+    #: not ended; None: not counted
+    jobs: int | None
+
+
+@dataclass(frozen=True)
+class Versions:
+    """All versions of a protocol."""
+
+    #: the highest first
+    versions: Sequence[Version]
+    #: end of the sweep that counted; None: not counted
+    counted_at: datetime | None
+
+
+async def read_versions(
+    registry: Registry, rows: ProtocolVersions, request_type: str, marks: SweepMarks | None, sweepers: int
+) -> Versions:
+    """Two queries of tables: the rows of all versions, and the marks of the sweepers, which have counted living jobs.
+
+    `marks`: None for callers who do not see the jobs of all tenants. Raises LedgerUnavailable.
+    """
+    loaded = {each.key: each for each in registry.versions(request_type)}
+    ids = {protocol_id for protocol_id, _ in loaded}
+    stored = {(each.protocol_id, each.version): each for each in await rows.read() if each.protocol_id in ids}
+    mark = merged((await marks.read(sweepers)).values()) if marks is not None else None
+    found = [
+        Version(
+            protocol=loaded[key] if key in loaded else _rebuilt(stored[key]),
+            is_loaded=key in loaded,
+            new_jobs_percent=_percent(registry, loaded.get(key)),
+            first_loaded_at=stored[key].first_loaded_at if key in stored else None,
+            jobs=mark.counts.versions[version_name(request_type, key[1])] if mark is not None else None,
+        )
+        for key in sorted(loaded.keys() | stored.keys(), key=lambda key: -key[1])
+    ]
+    return Versions(found, mark.ended_at if mark is not None else None)
+
+
+def _percent(registry: Registry, protocol: Protocol | None) -> float:
+    if protocol is None:
+        return 0.0
+    newest = registry.versions(protocol.definition.request_type)[0]
+    ramp = newest.definition.ramp_percent
+    if protocol is newest:
+        return 100.0 if ramp is None else ramp
+    is_base = protocol is registry.find(protocol.definition.request_type)
+    return 100.0 - ramp if is_base and ramp is not None else 0.0
+
+
+def _rebuilt(row: StoredVersion) -> Protocol:
+    """Also where the bus topology has its services no more."""
+    services = {step["service"]: step["step_type"] for step in row.definition["steps"]}
+    return build_protocol("the stored version", row.definition, row.schemas, services)
