@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import importlib
 import sys
 from pathlib import Path
 
@@ -12,26 +13,46 @@ from typer.core import TyperGroup
 _ROOT = Path(__file__).resolve().parents[2]
 
 
-class _Up(TyperGroup):
-    """Hands all its words to `emulator.up.command`, where the options have their one home."""
+class _Handed(TyperGroup):
+    """Hands all its words to a module of the checkout, where the options have their one home."""
+
+    #: the module, with `HELP`, `add_arguments(parser)` and `run(args) -> int`
+    module = ""
 
     def parse_args(self, ctx: typer.Context, args: list[str]) -> list[str]:  # type: ignore[override]
         ctx.args = list(args)
         return []
 
     def invoke(self, ctx: typer.Context) -> None:  # type: ignore[override]
-        if not (_ROOT / "emulator" / "up").is_dir():
-            typer.echo("lucius up: there is no checkout of LUCIUS here: run `make setup` in one", err=True)
+        name = f"lucius {ctx.info_name}"
+        if not _ROOT.joinpath(*self.module.split(".")[:-1]).is_dir():
+            typer.echo(f"{name}: there is no checkout of LUCIUS here: run `make setup` in one", err=True)
             raise typer.Exit(2)
         # a checkout is no package: its folders are found by the path
         sys.path.insert(0, str(_ROOT))
-        from emulator.up import command, data_dir
-
-        parser = argparse.ArgumentParser(prog="lucius up", description=command.HELP)
+        command = importlib.import_module(self.module)
+        parser = argparse.ArgumentParser(prog=name, description=command.HELP)
         command.add_arguments(parser)
+        raise typer.Exit(command.run(self.parsed(parser, ctx.args)))
+
+    def parsed(self, parser: argparse.ArgumentParser, words: list[str]) -> argparse.Namespace:
+        return parser.parse_args(words)
+
+
+class _Up(_Handed):
+    module = "emulator.up.command"
+
+    def parsed(self, parser: argparse.ArgumentParser, words: list[str]) -> argparse.Namespace:
+        from emulator.up import data_dir
+
         # the data of `make up`, wherever this is typed
         parser.set_defaults(data=_ROOT / data_dir.DEFAULT)
-        raise typer.Exit(command.run(parser.parse_args(ctx.args)))
+        return super().parsed(parser, words)
+
+
+class _Tape(_Handed):
+    module = "tape.command"
 
 
 up = typer.Typer(cls=_Up, help="Run the local stack of a checkout until Ctrl-C (`make up`).")
+tape = typer.Typer(cls=_Tape, help="Play recorded traffic against a protocol or a version of the app.")

@@ -57,8 +57,8 @@ def test_a_package_that_cannot_be_loaded_breaks_its_own_command_only(app: typer.
 
 
 def test_a_checkout_has_the_groups_of_its_packages() -> None:
-    """`lucius service`, `faults` and `up` come with packages that `make setup` installs."""
-    assert {"service", "faults", "up"} <= {group.name for group in main.app.registered_groups}
+    """`lucius service`, `faults`, `tape` and `up` come with packages that `make setup` installs."""
+    assert {"service", "faults", "tape", "up"} <= {group.name for group in main.app.registered_groups}
 
 
 def up(*words: str) -> Result:
@@ -79,6 +79,12 @@ def test_up_takes_the_options_of_make_up(monkeypatch: pytest.MonkeyPatch, tmp_pa
     assert (up("--api-port", "x").exit_code, up("nothing").exit_code, len(taken)) == (2, 2, 1)
 
 
+def test_tape_takes_the_options_of_its_module() -> None:
+    """A missing bundle is a wrong usage; the help has the options."""
+    assert CliRunner().invoke(main.app, ["tape", "play"]).exit_code == 2
+    assert "--unknown {fail,succeed}" in CliRunner().invoke(main.app, ["tape", "play", "--help"]).stdout
+
+
 def test_up_without_its_checkout_is_a_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """A package that was copied elsewhere has nothing to start: exit code 2."""
     monkeypatch.setattr(lucius_checkout, "_ROOT", tmp_path)
@@ -90,7 +96,7 @@ def test_up_without_its_checkout_is_a_line(monkeypatch: pytest.MonkeyPatch, tmp_
 def commands(group: Any, path: str = "lucius") -> Iterator[tuple[str, Any]]:
     """The listed commands of this package, with their words."""
     for name, each in group.commands.items():
-        if each.hidden or name in ("service", "faults", "up"):
+        if each.hidden or name in ("service", "faults", "tape", "up"):
             continue
         if hasattr(each, "commands"):
             yield from commands(each, f"{path} {name}")

@@ -1,0 +1,113 @@
+"""`lucius tape play`: recorded traffic under another protocol or another version of the app."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import logging
+import os
+import subprocess
+import sys
+import warnings
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+
+from shared.errors import ProtocolError
+from tape.bundle import read_histories
+from tape.player import Player, Report, started_at
+from tape.recording import RecordedJob, TapeError, record
+
+HELP = "play recorded traffic, and compare what the app makes of it"
+_DESCRIPTION = """Submits the jobs of an audit bundle in order, at their times, to the app in process under virtual
+time. Recorded replies answer the directives. Then compares the histories by type, state, attempt and cause of their
+events. Exit code 0: all are equal; 1: a history differs; 2: the bundle or an option is wrong."""
+_ROOT = Path(__file__).resolve().parents[1]
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    commands = parser.add_subparsers(dest="command", required=True, metavar="play")
+    play = commands.add_parser("play", help=HELP, description=_DESCRIPTION)
+    play.add_argument("bundle", type=Path, metavar="BUNDLE", help="a bundle of lucius audit export --with-content")
+    play.add_argument(
+        "--app", type=Path, default=_ROOT, metavar="DIR", help="checkout of another version of the app, with its tools"
+    )
+    play.add_argument("--protocols", type=Path, metavar="DIR", help="protocol files (default: those of the app)")
+    play.add_argument(
+        "--unknown",
+        choices=("fail", "succeed"),
+        default="fail",
+        help="answer to directives that the tape does not have (default: fail)",
+    )
+    play.add_argument("--json", action="store_true", help="print the result as JSON")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Returns the exit code."""
+    app = args.app.resolve()
+    if app != _ROOT:
+        return _run_in(app, args)
+    try:
+        jobs = record(read_histories(args.bundle))
+        player = Player(jobs, app, (args.protocols or app / "protocols").resolve(), unknown=args.unknown)
+    except (TapeError, ProtocolError) as wrong:
+        print(f"lucius: {wrong}", file=sys.stderr)
+        return 2
+    log, level = logging.getLogger("lucius"), logging.getLogger("lucius").level
+    with warnings.catch_warnings():
+        # the durable SDK warns of a task that completes twice, which late replies make
+        warnings.simplefilter("ignore", UserWarning)
+        log.setLevel(logging.CRITICAL)
+        try:
+            report = asyncio.run(player.play())
+        finally:
+            log.setLevel(level)
+    print(_json(report) if args.json else "\n".join(_lines(report, jobs)))
+    return 1 if report.first is not None else 0
+
+
+def _run_in(app: Path, args: argparse.Namespace) -> int:
+    """The player of the other version plays: it belongs to its app, and the bundle is what both know."""
+    if not (app / "tape").is_dir():
+        print(f"lucius: {app} is not a checkout of LUCIUS that can play tapes", file=sys.stderr)
+        return 2
+    own = app / ".venv" / "bin" / "python"
+    words = [str(own if own.exists() else sys.executable), "-m", "tape", "play", str(args.bundle.resolve())]
+    words += ["--unknown", args.unknown, *(["--json"] if args.json else [])]
+    words += ["--protocols", str(args.protocols.resolve())] if args.protocols else []
+    path = os.pathsep.join([str(app), *(str(each) for each in sorted((app / "packages").iterdir()))])
+    return subprocess.run(words, cwd=app, env={**os.environ, "PYTHONPATH": path}, check=False).returncode
+
+
+def _json(report: Report) -> str:
+    names = ("request_type", "recorded", "played", "jobs")
+    plain = {
+        **{name: getattr(report, name) for name in ("jobs", "events", "different", "not_played", "unknown")},
+        "versions": [dict(zip(names, (*key, count), strict=True)) for key, count in report.versions.items()],
+        "first": asdict(report.first) if report.first is not None else None,
+    }
+    return json.dumps(plain, ensure_ascii=False, indent=2)
+
+
+def _lines(report: Report, jobs: list[RecordedJob]) -> Iterator[str]:
+    """The result for people."""
+    begin, end = started_at(jobs)
+    different, played = report.different.total(), report.jobs - report.not_played.total()
+    yield f"played {played} of {report.jobs} jobs, created {begin:%Y-%m-%d %H:%M} to {end:%Y-%m-%d %H:%M}"
+    yield f"equal {played - different}, different {different}, events compared {report.events}"
+    for reason, count in report.not_played.items():
+        yield f"not played {count}: {reason}"
+    for (request_type, recorded, played), count in sorted(report.versions.items()):
+        if recorded != played:
+            yield f"{request_type}: {count} jobs of version {recorded} played with version {played}"
+    if report.unknown:
+        yield f"directives that the tape does not have: {report.unknown}"
+    if (first := report.first) is not None:
+        yield ""
+        yield f"first difference: {first.job_id}, job {first.place} of the tape, {first.request_type}, {first.at}"
+        yield from (f"  same      {each}" for each in first.before)
+        yield f"  recorded  {first.recorded or 'no event'}"
+        yield f"  played    {first.played or 'no event'}"
+        for request_type, count in sorted(report.different.items()):
+            yield f"  {request_type}: {count} jobs differ"

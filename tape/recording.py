@@ -1,0 +1,177 @@
+"""A tape: the jobs of an audit bundle in the order of their creation, with what services and callers did to them.
+
+Each job has its JOB and STEP columns and its EVENT rows, as `GET /v1/jobs/{id}/audit` gives them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
+from typing import Any, Protocol
+
+from shared.core.jobs.history import REPLY_EVENTS, EventType
+from shared.core.jobs.occurrences import ControlKind
+
+Row = Mapping[str, Any]
+#: (step id, attempt number)
+Attempt = tuple[str, int]
+
+#: jobs of a tape, which are in memory together
+MAX_JOBS = 20_000
+#: events that start the time of an attempt, whose replies are recorded relative to them
+_SENT = frozenset({EventType.ATTEMPT_RECORDED, EventType.LEASE_RENEWED})
+_CONTROLS = {
+    EventType.CANCEL_REQUESTED: ControlKind.CANCEL,
+    EventType.PAUSE_REQUESTED: ControlKind.PAUSE,
+    EventType.RESUME_REQUESTED: ControlKind.RESUME,
+}
+
+
+class TapeError(Exception):
+    """The tape cannot be played; the message says why."""
+
+
+class History(Protocol):
+    """A job of a bundle, as the reader of bundles gives it."""
+
+    @property
+    def job(self) -> Row: ...
+    @property
+    def steps(self) -> Sequence[Row]: ...
+    @property
+    def events(self) -> Sequence[Row]: ...
+    @property
+    def withheld(self) -> Sequence[str]: ...
+
+
+@dataclass(frozen=True)
+class RecordedReply:
+    """A reply of a service, as its EVENT row kept it."""
+
+    #: fields of the message, without ids and lease
+    body: dict[str, Any]
+    step_id: str
+    #: as the reply named it
+    attempt_no: int
+    #: the attempt that it came after, by its lease or else by its name; None: it names no attempt of the job
+    follows: Attempt | None
+    #: it had the lease of that attempt
+    has_lease: bool
+    #: when that attempt was sent; of no attempt: as `at`
+    sent_at: datetime
+    at: datetime
+
+
+@dataclass(frozen=True)
+class RecordedJob:
+    """One job of the tape."""
+
+    #: in the order of creation, from 1
+    place: int
+    job: Row
+    steps: Sequence[Row]
+    events: Sequence[Row]
+
+    @property
+    def job_id(self) -> str:
+        return str(self.job["job_id"])
+
+    @property
+    def starts_at(self) -> datetime:
+        """When it is submitted: its creation, or its admission if it waited for a quota, which a tape does not have.
+
+        A job that waits for other jobs waits for them here too.
+        """
+        admitted_at = self.job.get("admitted_at") if not self.dependencies else None
+        return instant(admitted_at or self.job["created_at"])
+
+    @property
+    def has_ended(self) -> bool:
+        return self.job.get("completed_at") is not None
+
+    @property
+    def was_never_admitted(self) -> bool:
+        return self.job.get("staged_at") is not None and self.job.get("admitted_at") is None and not self.dependencies
+
+    @property
+    def dependencies(self) -> Sequence[str]:
+        return self.job.get("dependencies") or ()
+
+    def count(self, type_: EventType, attempt: Attempt) -> int:
+        return sum(each["type"] == type_ and attempt_of(each) == attempt for each in self.events)
+
+    @cached_property
+    def attempts(self) -> dict[Attempt, datetime]:
+        """When each attempt was sent for the last time, or its first one is known to have been recorded."""
+        return {attempt_of(each): instant(each["at"]) for each in self.events if each["type"] in _SENT}
+
+    @cached_property
+    def replies(self) -> tuple[RecordedReply, ...]:
+        """Every reply that left an EVENT row, also late, stale and repeated ones, in order."""
+        return tuple(self._replies())
+
+    @cached_property
+    def controls(self) -> tuple[tuple[datetime, ControlKind, Row], ...]:
+        """What callers asked for, with the EVENT rows."""
+        return tuple(
+            (instant(each["at"]), _CONTROLS[EventType(each["type"])], each)
+            for each in self.events
+            if each["type"] in _CONTROLS and each["source"] in ("http", "bulk")
+        )
+
+    def _replies(self) -> Iterator[RecordedReply]:
+        leases = {each["lease_digest"]: attempt_of(each) for each in self.events if each["type"] in _SENT}
+        sent: dict[Attempt, datetime] = {}
+        for event in self.events:
+            if event["type"] in _SENT:
+                sent[attempt_of(event)] = instant(event["at"])
+            is_reply = event["type"] in REPLY_EVENTS or event["type"] == EventType.REPLY_IGNORED
+            if not is_reply:
+                continue
+            owner, at = leases.get(event["lease_digest"]), instant(event["at"])
+            named = attempt_of(event) if attempt_of(event) in sent else None
+            follows = owner if owner in sent else named
+            sent_at = sent[follows] if follows is not None else at
+            yield RecordedReply(
+                _reply_body(event), event["step_id"], event["attempt_no"], follows, owner is not None, sent_at, at
+            )
+
+
+def instant(text: str) -> datetime:
+    return datetime.fromisoformat(text)
+
+
+def record(histories: Iterable[History]) -> list[RecordedJob]:
+    """The jobs in the order of their start. Raises TapeError."""
+    found: list[History] = []
+    for history in histories:
+        if history.withheld or any("data" not in event for event in history.events):
+            raise TapeError("the bundle withholds payloads and results: export it again with --with-content")
+        if len(found) == MAX_JOBS:
+            raise TapeError(f"the bundle has more than {MAX_JOBS} jobs: narrow its window")
+        found.append(history)
+    if not found:
+        raise TapeError("the bundle has no jobs")
+    found.sort(key=lambda each: (each.job["created_at"], each.job["job_id"]))
+    return [RecordedJob(place, each.job, each.steps, each.events) for place, each in enumerate(found, start=1)]
+
+
+def attempt_of(event: Row) -> Attempt:
+    return event["step_id"], event["attempt_no"]
+
+
+def _reply_body(event: Row) -> dict[str, Any]:
+    """The message that led to the event."""
+    data = event["data"] or {}
+    if event["type"] == EventType.REPLY_IGNORED:
+        content = {name: value for name, value in data.items() if name not in ("reply", "result", "sent_at")}
+        body = {"type": data["reply"], "status": data.get("result"), **content}
+    else:
+        columns = data.get("changes", {}).get("steps", {}).get(event["step_id"], {})
+        body = {"type": event["type"], "status": data.get("result"), "error": data.get("error")}
+        body |= {"result_ref": columns.get("result_ref"), "progress": columns.get("progress")}
+        body |= columns.get("result") or {}
+        body |= {name: data[name] for name in ("note", "worker_id", "task_runner_id") if name in data}
+    return {name: value for name, value in body.items() if value is not None}

@@ -1,0 +1,166 @@
+"""A tape that was recorded on a real stack is played: unchanged, under changed protocols, and by other means."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import io
+import json
+import shlex
+import shutil
+import tarfile
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tape import command
+from tape.bundle import read_histories
+from tape.player import Player, Report
+from tape.recording import TapeError, record
+from tests.jobs import ROOT
+from tests.tape.record import RECORDED
+
+
+def packed(path: Path, **changed: bytes) -> Path:
+    """The recorded tape as a bundle; `changed` are the contents of files in place of the recorded ones."""
+    with tarfile.open(path, "w:gz") as bundle:
+        for name in ("jobs.jsonl", "history.jsonl"):
+            content = changed.get(name.partition(".")[0], (RECORDED / name).read_bytes())
+            member = tarfile.TarInfo(name)
+            member.size = len(content)
+            bundle.addfile(member, io.BytesIO(content))
+    return path
+
+
+@pytest.fixture
+def bundle(tmp_path: Path) -> Path:
+    return packed(tmp_path / "b.tar.gz")
+
+
+@pytest.fixture
+def protocols(tmp_path: Path) -> Path:
+    """A copy of the protocols, to change."""
+    shutil.copytree(ROOT / "protocols", tmp_path / "protocols")
+    return tmp_path / "protocols"
+
+
+def change(protocols: Path, name: str, act: Callable[[dict[str, Any]], Any]) -> None:
+    path = protocols / f"{name}.json"
+    definition = json.loads(path.read_text())
+    act(definition)
+    path.write_text(json.dumps(definition | {"version": 2}))
+
+
+def played(bundle: Path, protocols: Path, unknown: str = "fail") -> Report:
+    return asyncio.run(Player(record(read_histories(bundle)), ROOT, protocols, unknown=unknown).play())
+
+
+def run(*words: str) -> tuple[int, str, str]:
+    """Exit code, stdout and stderr of the command, in this process."""
+    parser, out, err = argparse.ArgumentParser(), io.StringIO(), io.StringIO()
+    command.add_arguments(parser)
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err), warnings.catch_warnings():
+        code = command.run(parser.parse_args(["play", *words]))
+    return code, out.getvalue(), err.getvalue()
+
+
+def test_the_same_app_makes_the_same_histories(bundle: Path) -> None:
+    """Jobs that succeed, fail, are retried, paused, cancelled, redriven and wait for another; exit code 0."""
+    code, shown, error = run(str(bundle))
+    assert (code, error) == (0, "")
+    assert shown.splitlines()[0].startswith("played 8 of 8 jobs")
+    assert "equal 8, different 0" in shown
+
+
+def test_a_changed_protocol_is_the_first_difference(bundle: Path, protocols: Path) -> None:
+    """One attempt instead of three: the retried job fails, with both sides and what came before; exit code 1."""
+    change(protocols, "ocr", lambda definition: definition["steps"][0].update(max_attempts=1))
+    code, shown, error = run(str(bundle), "--protocols", str(protocols))
+    assert (code, error) == (1, "")
+    assert "OCR: 7 jobs of version 1 played with version 2" in shown
+    first = shown.partition("first difference")[2].splitlines()
+    assert first[2:5] == [
+        "  same      ACK ocr attempt 1: INITIATED -> PROCESSING; QUEUED -> IN_PROGRESS, by reply",
+        "  recorded  RESULT ocr attempt 1: PROCESSING -> FAILED_RETRY; IN_PROGRESS -> IN_PROGRESS, by reply",
+        "  played    RESULT ocr attempt 1: PROCESSING -> FAILED_FINAL; IN_PROGRESS -> FAILED_FINAL, by reply",
+    ]
+    _, text, _ = run(str(bundle), "--protocols", str(protocols), "--json")
+    plain = json.loads(text)
+    assert (plain["different"], plain["first"]["request_type"]) == ({"OCR": 2}, "OCR")
+
+
+@pytest.mark.parametrize(
+    ("unknown", "played_event"),
+    [
+        ("fail", "RESULT sis attempt 1: PROCESSING -> FAILED_FINAL; IN_PROGRESS -> FAILED_FINAL, by reply"),
+        ("succeed", "RESULT sis attempt 1: PROCESSING -> SUCCEEDED; IN_PROGRESS -> SUCCEEDED, by reply"),
+    ],
+)
+def test_a_step_that_the_tape_does_not_have(bundle: Path, protocols: Path, unknown: str, played_event: str) -> None:
+    """Its directive is answered as `--unknown` says, and counted."""
+    added = {"step_id": "sis", "step_type": "SIS", "service": "sis"}
+    change(protocols, "ocr_embedding", lambda definition: definition["steps"].append(added))
+    report = played(bundle, protocols, unknown)
+    assert (report.unknown, dict(report.different)) == (1, {"OCR_EMBEDDING": 1})
+    assert report.first is not None
+    assert report.first.recorded is not None
+    assert report.first.recorded.startswith("RESULT embedding attempt 1: PROCESSING -> SUCCEEDED")
+
+
+def test_a_refused_request_is_a_difference(bundle: Path, protocols: Path) -> None:
+    """A step without its key in the payload schema: the job is not created, and the reason is shown."""
+    (protocols / "steps" / "ocr.schema.json").write_text('{"type": "object", "required": ["language"]}')
+    change(protocols, "ocr", lambda definition: None)
+    report = played(bundle, protocols)
+    assert report.first is not None
+    assert report.first.played == "refused: RequestInvalid: payload.ocr 'language' is a required property"
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"jobs": b"{"}, "is not an audit bundle"),
+        ({"jobs": b""}, "has no jobs"),
+        ({"history": (RECORDED / "history.jsonl").read_bytes().replace(b'"data":', b'"other":')}, "--with-content"),
+    ],
+)
+def test_bad_tapes(tmp_path: Path, changed: dict[str, bytes], message: str) -> None:
+    """One line, exit code 2; a bundle that withholds content cannot be played."""
+    with pytest.raises(TapeError, match=message):
+        record(read_histories(packed(tmp_path / "b.tar.gz", **changed)))
+    code, _, error = run(str(tmp_path / "none.tar.gz"))
+    assert (code, len(error.splitlines())) == (2, 1)
+
+
+def test_the_commands_of_the_guide(bundle: Path, tmp_path: Path, protocols: Path) -> None:
+    """Those of docs/guides/audit.md, with protocols that retry more often, which changes no recorded job."""
+    change(protocols, "ocr", lambda definition: definition["steps"][0].update(max_attempts=5))
+    protocols.rename(tmp_path / "new")
+    guide = (ROOT / "docs" / "guides" / "audit.md").read_text(encoding="utf-8")
+    lines = guide.partition("<!-- tested: tape -->\n```sh\n")[2].partition("```")[0].splitlines()
+    assert len(lines) == 3
+    with contextlib.chdir(tmp_path):
+        for line in lines:
+            assert shlex.split(line)[:3] == ["lucius", "tape", "play"]
+            assert run(*shlex.split(line)[3:])[0] == 0
+
+
+def test_another_checkout_plays_the_tape_itself(
+    bundle: Path, tmp_path: Path, protocols: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """`--app` runs the player of that checkout, with its protocols; a folder without one is an error.
+
+    Its process imports the whole app, which takes 3 CPU seconds.
+    """
+    shutil.copytree(ROOT / "tape", tmp_path / "app" / "tape")
+    for path in ("shared", "orchestrations", "packages", "infra"):
+        (tmp_path / "app" / path).symlink_to(ROOT / path)
+    change(protocols, "ocr", lambda definition: definition["steps"][0].update(max_attempts=1))
+    protocols.rename(tmp_path / "app" / "protocols")
+    assert run(str(bundle), "--app", str(tmp_path / "app"))[0] == 1
+    assert "OCR: 7 jobs of version 1 played with version 2" in capfd.readouterr().out
+    assert run(str(bundle), "--app", str(tmp_path))[0] == 2
