@@ -19,7 +19,7 @@ Row = Mapping[str, Any]
 Attempt = tuple[str, int]
 
 #: jobs of a tape, which are in memory together
-MAX_JOBS = 20_000
+MAX_JOBS = 10_000
 #: events that start the time of an attempt, whose replies are recorded relative to them
 _SENT = frozenset({EventType.ATTEMPT_RECORDED, EventType.LEASE_RENEWED})
 _CONTROLS = {

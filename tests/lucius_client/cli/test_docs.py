@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import itertools
+import json
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from datetime import datetime
@@ -48,6 +50,20 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (folder / path).symlink_to(ROOT / path)
     (folder / "samples" / "invoice.png").symlink_to(SMALL_INVOICE)
     return folder
+
+
+def test_the_commands_about_versions(stack: RunningStack, tmp_path: Path) -> None:
+    """Those of docs/guides/audit.md that compare and list versions, with a new version that breaks nobody."""
+    (tmp_path / "protocols").symlink_to(ROOT / "protocols")
+    shutil.copytree(ROOT / "protocols", tmp_path / "new")
+    definition = json.loads((tmp_path / "new" / "ocr.json").read_text())
+    definition["steps"][0]["max_attempts"] = 5
+    (tmp_path / "new" / "ocr.json").write_text(json.dumps(definition | {"version": 2}))
+    commands = block("guides/audit.md", "diff", "sh", stack) + block("guides/audit.md", "versions", "sh", stack)
+    shown = run(["bash", "-euc", commands], stack, tmp_path)
+    assert "changed step ocr: max_attempts default -> 5" in shown
+    assert '"new_version": 2' in shown
+    assert re.search(r"^1 +yes +100% ", shown, re.MULTILINE)
 
 
 def test_the_pages_of_events(stack: RunningStack, tmp_path: Path) -> None:
