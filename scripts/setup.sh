@@ -73,7 +73,7 @@ if [ "$(cat .venv/.demo-pins 2>/dev/null || true)" != "$demo" ]; then
     install "pip and setuptools" "pip>=25.1,<27" setuptools
     install "the group demo" -r requirements.txt --group demo --no-build-isolation --config-settings editable_mode=compat \
         -e packages/servicebus-emulator -e "packages/functions-emulator[azure]" \
-        -e "packages/lucius-client[cli]" -e "packages/lucius-service[telemetry]" -e packages/lucius-checkout
+        -e packages/lucius-verify -e "packages/lucius-client[cli]" -e "packages/lucius-service[telemetry]" -e packages/lucius-checkout
     echo "$demo" >.venv/.demo-pins
 fi
 

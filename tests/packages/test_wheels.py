@@ -18,6 +18,7 @@ from pathlib import Path
 import pytest
 from azure.servicebus import ServiceBusClient, ServiceBusMessage
 
+from tests.lucius_verify.mutations import IMPOSSIBLE, fresh
 from tests.running_stack import ROOT
 
 pytestmark = pytest.mark.long
@@ -76,18 +77,30 @@ def run(*command: str | Path, cwd: Path | None = None) -> str:
     return done.stdout
 
 
-def install(folder: Path, package: str, extras: str = "") -> Path:
-    """The `bin` folder of an environment with nothing but the package's wheel and what it depends on."""
-    pip = (sys.executable, "-m", "pip", "--disable-pip-version-check", "-q")
-    source, wheels, environment = folder / "source", folder / "wheels", folder / "environment"
+PIP = (sys.executable, "-m", "pip", "--disable-pip-version-check", "-q")
+
+
+def wheel_of(folder: Path, package: str) -> Path:
+    """The package's wheel, built in a copy of the parts of the checkout that it has."""
+    checkout, wheels = folder / "checkout", folder / "wheels" / package
     # setuptools writes into the folder that it builds from
-    shutil.copytree(ROOT / "packages" / package, source, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
-    run(*pip, "wheel", "--no-deps", "--no-build-isolation", "-w", wheels, source)
-    run(sys.executable, "-m", "venv", "--without-pip", environment)
+    ignored = shutil.ignore_patterns("__pycache__", "*.egg-info")
+    shutil.copytree(ROOT / "packages" / package, checkout / "packages" / package, ignore=ignored)
+    if not (checkout / "shared").exists():
+        (checkout / "shared").symlink_to(ROOT / "shared")
+    run(*PIP, "wheel", "--no-deps", "--no-build-isolation", "-w", wheels, checkout / "packages" / package)
     (wheel,) = wheels.iterdir()
+    return wheel
+
+
+def install(folder: Path, package: str, extras: str = "", *others: str) -> Path:
+    """The `bin` folder of an environment with the wheels of the packages and what they depend on, and nothing else."""
+    environment = folder / "environment"
+    run(sys.executable, "-m", "venv", "--without-pip", environment)
+    wheels = [f"{wheel_of(folder, package)}{extras}", *(wheel_of(folder, other) for other in others)]
     run(
-        *(*pip, "--python", environment / "bin" / "python", "install", "--no-compile"),
-        *(f"{wheel}{extras}", "-c", ROOT / "constraints.txt"),
+        *(*PIP, "--python", environment / "bin" / "python", "install", "--no-compile"),
+        *(*wheels, "-c", ROOT / "constraints.txt"),
     )
     return environment / "bin"
 
@@ -177,7 +190,7 @@ def test_the_client(tmp_path: Path) -> None:
 
 def test_the_command_line(tmp_path: Path) -> None:
     """With the extra `cli` there is the command `lucius`."""
-    lucius = install(tmp_path, "lucius-client", "[cli]") / "lucius"
+    lucius = install(tmp_path, "lucius-client", "[cli]", "lucius-verify") / "lucius"
     shown = run(lucius, "--help", cwd=tmp_path)
     assert "Submit documents to LUCIUS" in shown
     # the groups of other packages come with them
@@ -187,6 +200,24 @@ def test_the_command_line(tmp_path: Path) -> None:
         assert (done.returncode, f"no such command '{group}'" in done.stderr) == (2, True)
     with api(PAGE) as url:
         assert run(lucius, "jobs", "--api", url, "-o", "ids", cwd=tmp_path) == "job_1\n"
+
+
+def test_the_verifier(tmp_path: Path) -> None:
+    """It carries the app's rules under a name of its own, beside another `shared`; a forged event is found by them."""
+    program = install(tmp_path, "lucius-verify") / "lucius-verify"
+    (tmp_path / "shared").mkdir()
+    (tmp_path / "shared" / "__init__.py").write_text("raise RuntimeError('another program')")
+    recorded = ROOT / "tests" / "lucius_verify" / "recorded" / "rules.1.tar.gz"
+    for command in ([program], [program.with_name("python"), "-m", "lucius_verify"]):
+        shown = run(*command, recorded, cwd=tmp_path)
+        assert re.search(r"3 possible +holds +\d{4} events executed again", shown)
+        assert "verified at levels 1, 2, 3: tenant_a" in shown
+    forged = tmp_path / "forged.json"
+    forged.write_text(json.dumps(IMPOSSIBLE["PENDING to SUCCEEDED"](fresh())))
+    done = subprocess.run([program, forged], capture_output=True, text=True, check=False, env=ENVIRONMENT)
+    assert (done.returncode, "3 possible  broken" in done.stdout) == (2, True)
+    files = run(program.with_name("python"), "-c", "import importlib.metadata as m; print(*m.files('lucius-verify'))")
+    assert {each.partition("/")[0] for each in files.split()} & {"shared", "tests"} == set()
 
 
 @pytest.mark.parametrize("extras", ["", "[telemetry]"])

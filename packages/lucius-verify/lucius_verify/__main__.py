@@ -1,0 +1,5 @@
+"""`python -m lucius_verify`."""
+
+from lucius_verify.command import main
+
+main()

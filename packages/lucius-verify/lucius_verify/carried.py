@@ -1,0 +1,22 @@
+"""Where the app's own rules are: `shared.core`, which the wheel carries and a checkout has."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+_HERE = Path(__file__).resolve().parent
+#: the wheel's copy, under a name that no other package has; else the checkout that this package is installed from
+_PLACES = (_HERE / "carried", _HERE.parents[2])
+
+
+def has_rules() -> bool:
+    """Whether `shared.core` can be imported, and is the one of this package; if so, it is from now on."""
+    for place in _PLACES:
+        if (place / "shared" / "core" / "jobs" / "decide.py").is_file():
+            loaded = getattr(sys.modules.get("shared"), "__file__", None)
+            if loaded is not None:
+                return Path(loaded).resolve().parent == place / "shared"
+            sys.path.insert(0, str(place))
+            return True
+    return False

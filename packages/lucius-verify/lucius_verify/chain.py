@@ -1,0 +1,198 @@
+"""Level 2: the chain of a job's events, and the rows that follow from it.
+
+It shares no code with the app that wrote the history.
+
+- All digests are SHA-256 over the canonical JSON of RFC 8785.
+- The `hash` of an event is the digest of its fields but `hash`, `data` and `salt`, in whose place `data_digest` stands:
+  the SHA-256 of the bytes of `salt` and the canonical JSON of `data`. Among the fields is `prev_hash`, the hash of the
+  event before; the first one is empty. The JOB row names the hash of the last event.
+- An event whose content is withheld has `data_digest` and neither `data` nor `salt`.
+- A column that has the value of every new row is left out of a row.
+- The first event holds the digest of the rows as created (`data.rows`), and each event the columns that it changed
+  (`data.changes`). So the rows can be taken back to their first state, and computed again from it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+
+from lucius_verify.faults import Fault
+from lucius_verify.histories import History
+from lucius_verify.json_rows import Json, Row, canonical, digest
+
+FORMAT = 2
+TERMINAL = frozenset({"SUCCEEDED", "FAILED_FINAL", "CANCELLED"})
+
+#: columns that every transition writes, or that are counted without an event
+_UNRECORDED = frozenset(
+    {"updated_at", "event_seq", "event_hash", "suppressed", "backlog_until", "gated_until", "gated_by"}
+)
+#: what a column that is left out may have been set back to
+_EMPTY: tuple[Json, ...] = (None, 0, "", [], {})
+
+
+def is_withheld(event: Row) -> bool:
+    return "data" not in event
+
+
+def event_hash(event: Row) -> str:
+    """The hash that an event must have."""
+    content = {name: value for name, value in event.items() if name not in ("hash", "data", "salt")}
+    if not is_withheld(event):
+        salted = bytes.fromhex(event["salt"]) + canonical(event["data"])
+        content["data_digest"] = hashlib.sha256(salted).hexdigest()
+    return digest(content)
+
+
+def check_job(history: History) -> Fault | None:
+    """The first broken link of a job's chain, its end, or its rows. Raises what a value of another type leads to."""
+    return check_events(history) or _head(history) or _outcome(history) or _rows(history)
+
+
+def check_events(history: History) -> Fault | None:
+    """The first event that breaks the sequence, the chain of hashes, or the states of the job."""
+    previous, state = "", None
+    for number, event in enumerate(history.events, start=1):
+        if event["seq"] != number:
+            return history.fault(number, f"event {number} is missing")
+        if event["job_id"] != history.job_id:
+            return history.fault(number, "it belongs to another job")
+        if ("data" in event) == ("data_digest" in event) or ("data" in event) != ("salt" in event):
+            return history.fault(number, "it has neither its data nor the digest of it")
+        if event["prev_hash"] != previous:
+            return history.fault(number, "it does not name the hash of the event before it")
+        if event["hash"] != event_hash(event):
+            return history.fault(number, "its hash is not that of its content")
+        if event["job_from"] != state:
+            return history.fault(number, f"the job was {state}, not {event['job_from']}")
+        previous, state = event["hash"], event["job_to"]
+    return None
+
+
+def _head(history: History) -> Fault | None:
+    """The job names its last event, and is in the state in which that left it."""
+    job, last = history.job, history.events[-1] if history.events else {}
+    if not last or (job.get("event_seq"), job.get("event_hash")) != (len(history.events), last["hash"]):
+        return history.row_fault("the last event is not the one that the job names")
+    if job["status"] != last["job_to"]:
+        return history.row_fault(f"it is {job['status']}, and its last event left it {last['job_to']}")
+    return None
+
+
+def _outcome(history: History) -> Fault | None:
+    """A completed job has its outcome."""
+    job, status = history.job, history.job["status"]
+    if (status in TERMINAL) != (job.get("completed_at") is not None):
+        return history.row_fault(f"it is {status}, and `completed_at` does not fit")
+    if status == "FAILED_FINAL" and not job.get("error_code"):
+        return history.row_fault("it failed without an error code")
+    if status == "SUCCEEDED":
+        if any(step["status"] != "SUCCEEDED" for step in history.steps):
+            return history.row_fault("it succeeded, and a step did not")
+        if not job.get("final_output"):
+            return history.row_fault("it succeeded without a result")
+    return None
+
+
+def _rows(history: History) -> Fault | None:
+    """The rows, taken back to their first state and computed again from the events; none of which is withheld."""
+    if [(step["step_index"], step["step_id"]) for step in history.steps] != _in_order(history.steps):
+        return history.row_fault("a step is missing, repeated or out of order")
+    if any(is_withheld(event) for event in history.events):
+        return None
+    first = history.events[0]["data"]
+    if first.get("format") != FORMAT:
+        return history.fault(1, f"it is not of format {FORMAT}")
+    rows = _as_created(history, first)
+    if not history.withheld and _rows_digest(rows) != first["rows"]:
+        return history.fault(1, "the rows as created are not those of which it has the digest")
+    for event in history.events:
+        for name, changed in changes_of(event).items():
+            if name in rows:
+                rows[name] = {**rows[name], **changed}
+    for name, given in _rows_by_name(history).items():
+        if columns := _differing(rows[name], given):
+            return history.row_fault(f"{name or 'the job'} is not what the events made of it: {', '.join(columns)}")
+    return None
+
+
+def _differing(computed: Row, given: Row) -> list[str]:
+    """Columns of a row that are not as computed; one that was set back to its first value may be left out."""
+    names = (computed.keys() | given.keys()) - _UNRECORDED
+    pairs = ((name, computed.get(name), given.get(name)) for name in sorted(names))
+    return [
+        name
+        for name, mine, its in pairs
+        if mine is not its and not (name not in given and mine in _EMPTY) and canonical(mine) != canonical(its)
+    ]
+
+
+def changes_of(event: Row) -> dict[str | None, Row]:
+    """The columns that an event changed: of the job under None, of each step under its id."""
+    data = event["data"]
+    changes = data.get("changes", {}) if isinstance(data, Mapping) else {}
+    return {None: changes.get("job", {}), **changes.get("steps", {})}
+
+
+def _in_order(steps: Sequence[Row]) -> list[tuple[int, str]]:
+    """The steps as a job has them: numbered from 0, and no id twice."""
+    return list(enumerate(dict.fromkeys(step["step_id"] for step in steps)))
+
+
+def _as_created(history: History, first: Row) -> dict[str | None, Row]:
+    """The rows as they were before any event changed them."""
+    rows = _rows_by_name(history)
+    touched: dict[str | None, set[str]] = {}
+    for event in history.events:
+        for name, changed in changes_of(event).items():
+            touched.setdefault(name, set()).update(changed)
+    for name, row in rows.items():
+        reset = touched.get(name, set())
+        known = {"status": first["status"], "instance_id": history.job_id} if name is None else {"status": "PENDING"}
+        rows[name] = {column: row[column] for column in row if column not in reset}
+        rows[name] |= {column: known[column] for column in reset if column in known}
+    if "deadline_at" in first:
+        rows[None]["deadline_at"] = first["deadline_at"]
+    current = next((step for step in history.steps if not step.get("carried")), None)
+    if current is not None:
+        group = current.get("group")
+        together = (
+            each for each in history.steps if each is current or (group is not None and each.get("group") == group)
+        )
+        ahead = next(together)
+        rows[None] |= {"current_step_id": ahead["step_id"], "current_step_index": ahead["step_index"]}
+        if ahead["step_index"] == 0:
+            del rows[None]["current_step_index"]
+    return rows
+
+
+def _rows_by_name(history: History) -> dict[str | None, Row]:
+    """The JOB row under None and each STEP row under its id, in the order of the steps."""
+    return {None: dict(history.job), **{step["step_id"]: dict(step) for step in history.steps}}
+
+
+def _rows_digest(rows: Mapping[str | None, Row]) -> str:
+    return digest([_recorded(row) for row in rows.values()])
+
+
+def _recorded(row: Row) -> Row:
+    return {name: row[name] for name in row if name not in _UNRECORDED}
+
+
+def check_entry(before: Row | None, entry: Row) -> str | None:
+    """Why an entry of a log of a quota or an incident does not follow the one before it; None if it does.
+
+    Old entries are removed, so the first one that is there can have any number.
+    """
+    content = {name: value for name, value in entry.items() if name not in ("log", "hash")}
+    content["at"] = datetime.fromisoformat(entry["at"]).astimezone(UTC).isoformat(timespec="microseconds")
+    if before is not None and before["log"] == entry["log"]:
+        if entry["seq"] != before["seq"] + 1:
+            return f"entry {before['seq'] + 1} is missing"
+        if entry["prev_hash"] != before["hash"]:
+            return "it does not name the hash of the entry before it"
+    if entry["hash"] != digest(content):
+        return "its hash is not that of its content"
+    return None

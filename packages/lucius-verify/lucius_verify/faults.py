@@ -1,0 +1,43 @@
+"""What is wrong with a bundle, and where."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+#: control characters, embeddings and overrides of Unicode (UAX #9) and surrogates: a terminal obeys them
+_COMMANDS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+_MAX_TEXT = 300
+
+
+@dataclass(frozen=True)
+class Fault:
+    """The first broken link of a level."""
+
+    why: str
+    file: str | None = None
+    #: from 1
+    row: int | None = None
+    job_id: str | None = None
+    #: number of the event, or of the entry of a log
+    seq: int | None = None
+
+    def __str__(self) -> str:
+        """One line: `history.jsonl row 17: job_1 event 5: its hash is not that of its content`."""
+        place = f"{self.file} row {self.row}" if self.row else self.file
+        event = " ".join(filter(None, (self.job_id, f"event {self.seq}" if self.seq else None)))
+        return ": ".join(visible(part) for part in (place, event, self.why) if part)
+
+
+class Unreadable(Exception):
+    """The bundle cannot be read to its end; nothing else of it is checked."""
+
+    def __init__(self, why: str, file: str | None = None, row: int | None = None) -> None:
+        self.fault = Fault(why, file, row)
+        super().__init__(str(self.fault))
+
+
+def visible(text: str) -> str:
+    """Returns a text of a stranger's file as one line that a terminal shows and does not obey."""
+    shown = _COMMANDS.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+    return shown if len(shown) <= _MAX_TEXT else f"{shown[: _MAX_TEXT - 3]}..."

@@ -1,0 +1,123 @@
+"""Links between jobs: redrives and dependencies, compared where both jobs are in the bundle."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from lucius_verify.chain import TERMINAL
+from lucius_verify.faults import Fault, Unreadable
+from lucius_verify.histories import History
+from lucius_verify.json_rows import Row, digest, line
+
+#: jobs that links name; each takes about a kilobyte of memory
+MAX_NAMES = 500_000
+#: by the kind of a link, the column of a job that names the other one, and the column by which that one answers
+NAMED_BY = {"redrive": ("redrive_of", "redriven_by"), "replay": ("replay_of", None)}
+
+
+def links_of(job: Row) -> Iterator[Row]:
+    """The rows of `links.jsonl` for a job: to the jobs that it names."""
+    for kind, (column, _) in NAMED_BY.items():
+        if job.get(column) is not None:
+            yield {"from": job["job_id"], "to": job[column], "kind": kind}
+    for other in job.get("dependencies") or ():
+        yield {"from": job["job_id"], "to": other, "kind": "dependency"}
+
+
+class Links:
+    """What is remembered of the jobs that links name, until all are read."""
+
+    def __init__(self, rows: Iterator[tuple[int, Row]]) -> None:
+        """`rows` are those of `links.jsonl`. Raises Unreadable."""
+        self._named: set[str] = set()
+        for number, row in rows:
+            self._named |= {each for each in (row.get("from"), row.get("to")) if isinstance(each, str)}
+            if len(self._named) > MAX_NAMES:
+                raise Unreadable(f"it names more than {MAX_NAMES} jobs", "links.jsonl", number)
+        self._jobs: dict[str, Row] = {}
+        self._rows = hashlib.sha256()
+        self.count = 0
+        #: both of its jobs are in the bundle
+        self.compared = 0
+
+    def add(self, history: History, kept: Mapping[str, frozenset[str]]) -> None:
+        """Takes a job. `kept` has the columns that a redrive keeps of a `job`, a `step`, and a `carried` step."""
+        job = history.job
+        for each in links_of(job):
+            self._rows.update(line(each))
+            self.count += 1
+        if history.job_id not in self._named:
+            return
+        names = (
+            "redrive_of",
+            "redriven_by",
+            "dependencies",
+            "dependencies_settled_at",
+            "on_dependency_failure",
+            "error_code",
+        )
+        self._jobs[history.job_id] = {
+            **{name: job.get(name) for name in names},
+            "status": job["status"],
+            "place": history.row_fault(""),
+            "kept": digest({name: job.get(name) for name in kept["job"]}),
+            "steps": {
+                step["step_id"]: {
+                    "status": step["status"],
+                    "carried": bool(step.get("carried")),
+                    "plan": digest({name: step.get(name) for name in kept["step"]}),
+                    "result": digest({name: step.get(name) for name in kept["carried"]}),
+                }
+                for step in history.steps
+            },
+        }
+
+    def rows_digest(self) -> str:
+        """The SHA-256 that `links.jsonl` must have."""
+        return self._rows.hexdigest()
+
+    def fault(self) -> Fault | None:
+        """The first link of which the two jobs say different things."""
+        for job_id, job in sorted(self._jobs.items()):
+            for why in self._contradictions(job_id, job):
+                place: Fault = job["place"]
+                return Fault(why, place.file, place.row, job_id)
+        return None
+
+    def _contradictions(self, job_id: str, job: Row) -> Iterator[str]:
+        old = self._jobs.get(job["redrive_of"] or "")
+        if old is not None:
+            self.compared += 1
+            yield from _redrive(job_id, job, old)
+        new = self._jobs.get(job["redriven_by"] or "")
+        if new is not None and new["redrive_of"] != job_id:
+            yield f"it was redriven by {job['redriven_by']}, which is the redrive of {new['redrive_of']}"
+        failed_by_other = job["error_code"] == "DEPENDENCY_FAILED"
+        known = [(each, self._jobs[each]["status"]) for each in job["dependencies"] or () if each in self._jobs]
+        self.compared += len(known)
+        complete = known and len(known) == len(job["dependencies"])
+        if failed_by_other and complete and all(status == "SUCCEEDED" for _, status in known):
+            yield "it failed by a dependency, and all its dependencies succeeded"
+        if job["dependencies_settled_at"] is not None and job["on_dependency_failure"] != "run":
+            for other, status in known:
+                if status in TERMINAL and status != "SUCCEEDED":
+                    yield f"its dependencies succeeded, and {other} is {status}"
+
+
+def _redrive(job_id: str, job: Row, old: Row) -> Iterator[str]:
+    """What a redrive has that the old job has not. The old job may have been read before it named the new one."""
+    if old["redriven_by"] not in (None, job_id):
+        yield f"it is the redrive of {job['redrive_of']}, which was redriven by {old['redriven_by']}"
+    if old["status"] not in ("FAILED_FINAL", "CANCELLED"):
+        yield f"it is the redrive of {job['redrive_of']}, which is {old['status']}"
+    if job["kept"] != old["kept"] or job["steps"].keys() != old["steps"].keys():
+        yield f"it is not what a redrive of {job['redrive_of']} keeps"
+        return
+    for step_id, step in job["steps"].items():
+        before: Mapping[str, Any] = old["steps"][step_id]
+        if step["plan"] != before["plan"]:
+            yield f"step {step_id} is not what a redrive of {job['redrive_of']} keeps"
+        if step["carried"] and (before["status"], before["result"]) != ("SUCCEEDED", step["result"]):
+            yield f"step {step_id} is carried, and is not what {job['redrive_of']} has"

@@ -1,0 +1,340 @@
+"""Level 3: each event is executed again by the app's own transition function (`shared.core.jobs.decide.apply`).
+
+The rows begin as created. What happened (cause, reply, control, verdicts of quotas, time, lease) is taken from the
+event. What follows from it (states, counts, due times, changes) must come out equal, column by column.
+
+A history has the digest of a lease and never the lease. So the digest stands in for it, and the digests that come out
+are turned back before they are compared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import MISSING, fields, replace
+from typing import Any, TypeVar
+
+from lucius_verify.faults import Fault
+from lucius_verify.histories import History
+from lucius_verify.json_rows import Json, Row, canonical
+from shared.contracts.messages import RESULT_CONTENT, Reply
+from shared.core.jobs.as_of import NOT_FOLDED, as_created, creation_data, from_json, to_json
+from shared.core.jobs.decide import apply
+from shared.core.jobs.history import RULES, EventType, Provenance, append, lease_digest
+from shared.core.jobs.job import Event, Job, Record, Step
+from shared.core.jobs.occurrences import (
+    Admitted,
+    Awaited,
+    Control,
+    ControlKind,
+    DeadlinePassed,
+    DependenciesSettled,
+    DependencyFailed,
+    Expired,
+    Gated,
+    LaneBacklog,
+    Occurrence,
+    OrchestrationEnded,
+    PriorityChanged,
+    PublishFailed,
+    RecordAttempt,
+    Redriven,
+    RenewLease,
+    Repaired,
+    ReplyArrived,
+    TimePassed,
+)
+from shared.core.jobs.redrive import JOB_KEPT, STEP_CARRIED, STEP_KEPT
+from shared.core.jobs.states import JobStatus
+from shared.core.jobs.transitions import JOB_CREATION
+
+#: columns that a redrive keeps of a job, of a step, and of a step that succeeded
+KEPT = {"job": JOB_KEPT - {"priority"}, "step": STEP_KEPT, "carried": STEP_CARRIED}
+
+_Typed = TypeVar("_Typed", Job, Step, Event)
+
+#: the least that a deployment can set (`LUCIUS_PROGRESS_SECONDS`)
+_LEAST_PROGRESS_S = 5.0
+#: columns that a new job may have; each transition may change others
+_OF_NEW_JOBS = JOB_KEPT | {
+    *("job_id", "instance_id", "status", "idempotency_key", "idempotency_hash", "requested_at", "created_at"),
+    *("deadline_at", "staged_at", "total_time_s", "expires_at", "dependencies", "redrive_of", "first_job_id"),
+    *("current_step_id", "current_step_index"),
+}
+_OF_WITHDRAWN = _OF_NEW_JOBS | {"error_code", "error_message", "completed_at"}
+_OF_NEW_STEPS = STEP_KEPT | {"status", "created_at"}
+_OF_CARRIED_STEPS = _OF_NEW_STEPS | STEP_CARRIED | {"carried"}
+#: by the type of the first event, the rows of `JOB_CREATION` that it can follow from
+_CREATED_AS = {
+    EventType.JOB_CREATED: ("JOB_CREATED", "JOB_STAGED", "JOB_DEPENDENT"),
+    EventType.JOB_WITHDRAWN: ("JOB_WITHDRAWN",),
+}
+
+
+def execute(history: History) -> tuple[int, Fault | None]:
+    """Executes a job's events again, up to the first one that is withheld.
+
+    Returns how many were executed, and the first that could not have happened.
+    """
+    seq = 1
+    try:
+        events: list[Event] = []
+        for seq, row in enumerate(history.events, start=1):
+            if "data" not in row:
+                break
+            if row["rules"] != RULES:
+                return seq - 1, history.fault(
+                    seq, f"rules {row['rules']} decided it, and this program has rules {RULES}"
+                )
+            events.append(typed_row(Event, row))
+        if not events:
+            return 0, None
+        seq = 1
+        given = Record(
+            typed_row(Job, history.job), tuple(typed_row(Step, step, payload=None) for step in history.steps)
+        )
+        whole = len(events) == len(history.events)
+        record = as_created(given, events if whole else [*events, _changing_all(given, events[0])])
+        if wrong := _creation(record, events[0], history):
+            return 0, history.fault(1, wrong)
+        record = record.with_job(event_seq=1, event_hash=events[0].hash, suppressed=0)
+        leases = Leases()
+        for seq, event in enumerate(events[1:], start=2):
+            wrong, record = _next(record, event, leases)
+            if wrong:
+                return seq - 1, history.fault(seq, wrong)
+    except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
+        return seq - 1, history.fault(seq, f"it cannot be executed: {type(error).__name__}: {error}")
+    return len(events), None
+
+
+class Leases:
+    """Stand-ins of leases, of which a history has the digests only."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, str] = {}
+
+    def of(self, digest: str | None) -> str:
+        stand_in = f"stand-in of {digest}"
+        if digest is not None:
+            self._known[lease_digest(stand_in)] = digest
+        return stand_in
+
+    def turned_back(self, event: Row) -> Row:
+        """An event as JSON, with the digests of the history."""
+        steps = (event["data"] or {}).get("changes", {}).get("steps", {})
+        for columns in (event, *steps.values()):
+            if (digest := columns.get("lease_digest")) is not None:
+                columns["lease_digest"] = self._known.get(digest, digest)
+        return event
+
+
+def _next(record: Record, event: Event, leases: Leases) -> tuple[str | None, Record]:
+    """Why the event cannot have happened to the job, and the job after it."""
+    provenance = Provenance(
+        cause_id=event.cause_id,
+        actor=event.actor,
+        source=event.source,
+        at=event.at,
+        salt=event.salt,
+        reason=event.reason,
+    )
+    why = "this program knows no such event"
+    for occurrence in occurrences(record, event, leases):
+        outcome = apply(record, occurrence, provenance)
+        if not outcome.events:
+            why = f"{event.type} changes nothing here: {outcome.reason_code}"
+            continue
+        found = _difference(leases.turned_back(to_json(outcome.events[0])), to_json(event))
+        if found is None:
+            return None, outcome.record.with_job(event_hash=event.hash)
+        why = found
+    return why, record
+
+
+def _difference(computed: Row, given: Row) -> str | None:
+    """The first column in which an event is not as computed."""
+    for name in computed:
+        compared = name not in ("hash", "prev_hash", "rules")
+        if compared and (place := _differs(computed[name], given[name], name)):
+            return place
+    return None
+
+
+def _differs(computed: Json, given: Json, place: str) -> str | None:
+    if isinstance(computed, Mapping) and isinstance(given, Mapping):
+        for name in sorted({*computed, *given}, key=str):
+            if name not in given or name not in computed:
+                return f"{place}.{name} is {'missing' if name not in given else 'not what follows'}"
+            if found := _differs(computed[name], given[name], f"{place}.{name}"):
+                return found
+        return None
+    mine, its = canonical(computed), canonical(given)
+    return None if mine == its else f"{place} is {its.decode()}, and must be {mine.decode()}"
+
+
+def _creation(record: Record, event: Event, history: History) -> str | None:
+    """Why no job can be created so; None if one can."""
+    kind = EventType(event.type)
+    statuses = {JobStatus(JOB_CREATION[each].to) for each in _CREATED_AS.get(kind, ())}
+    if record.job.status not in statuses:
+        return f"no job is created by {event.type} as {record.job.status}"
+    allowed = _OF_WITHDRAWN if kind is EventType.JOB_WITHDRAWN else _OF_NEW_JOBS
+    if others := _set(record.job) - allowed:
+        return f"a new job has no {', '.join(sorted(others))}"
+    carried = [step.step_id for step in record.steps if step.carried]
+    for step in record.steps:
+        if others := _set(step) - (_OF_CARRIED_STEPS if step.carried else _OF_NEW_STEPS):
+            return f"a new step has no {', '.join(sorted(others))}"
+        if step.status != ("SUCCEEDED" if step.carried else "PENDING"):
+            return f"no step is created as {step.status}"
+    data = creation_data(record)
+    if record.job.redrive_of is not None:
+        data |= {"redrive_of": record.job.redrive_of, "carried": carried}
+    elif carried:
+        return "only a redrive carries steps"
+    if history.withheld:
+        # its digest covers what was left out
+        data["rows"] = event.data["rows"]
+    provenance = Provenance(
+        cause_id=event.cause_id,
+        actor=event.actor,
+        source=event.source,
+        at=event.at,
+        salt=event.salt,
+        reason=event.reason,
+    )
+    _, created = append(None, record.with_job(event_seq=0, event_hash=""), kind, provenance, data=data)
+    return _difference(to_json(created), to_json(event))
+
+
+def _changing_all(record: Record, first: Event) -> Event:
+    """Stands for events that are withheld: it may have changed every column that no plan fixes."""
+    changed = {"status", "instance_id", "current_step_id", "current_step_index", "deadline_at"}
+    fixed = (_OF_NEW_JOBS | NOT_FOLDED) - changed
+    job = {each.name: None for each in fields(Job) if each.name not in fixed}
+    fixed = (_OF_NEW_STEPS | NOT_FOLDED) - {"status"}
+    columns = {each.name: None for each in fields(Step) if each.name not in fixed}
+    steps = {step.step_id: columns for step in record.steps if not step.carried}
+    return replace(first, seq=0, data={"changes": {"job": job, "steps": steps}})
+
+
+def _set(row: Job | Step) -> set[str]:
+    """The columns that do not have the value of every new row; those that no event names can have any."""
+    named = (each for each in fields(row) if each.name not in NOT_FOLDED)
+    return {each.name for each in named if each.default is MISSING or getattr(row, each.name) != each.default}
+
+
+def occurrences(record: Record, event: Event, leases: Leases) -> Iterator[Occurrence]:
+    """What can have led to the event, most often one."""
+    make = _MADE_BY.get(EventType(event.type))
+    if make is not None:
+        yield from make(_EventRow(record, event), leases)
+
+
+class _EventRow:
+    """An event, with what it says of its step."""
+
+    def __init__(self, record: Record, event: Event) -> None:
+        self.record = record
+        self.event = event
+        self.data: Mapping[str, Any] = event.data or {}
+        self.step_id: str = event.step_id or ""
+        self.attempt_no: int = event.attempt_no or 0
+        self._changed: Mapping[str, Any] = self.data.get("changes", {}).get("steps", {}).get(self.step_id, {})
+
+    def column(self, name: str) -> Any:
+        """A column of the step as the event left it."""
+        return self._changed[name] if name in self._changed else getattr(self.record.step(self.step_id), name)
+
+
+def _reply(row: _EventRow, leases: Leases) -> Iterator[Occurrence]:
+    event, data = row.event, row.data
+    ignored = event.type == EventType.REPLY_IGNORED
+    kind = data["reply"] if ignored else event.type
+    reply: dict[str, Any] = {
+        "type": kind,
+        "jobId": event.job_id,
+        "stepId": event.step_id,
+        "attempt_no": event.attempt_no,
+        "tenant_id": row.record.job.tenant_id,
+        "lease_id": leases.of(event.lease_digest),
+        "timestamp": data.get("sent_at"),
+        **{name: data[name] for name in ("error", "note", "worker_id", "task_runner_id") if name in data},
+    }
+    if kind == "RESULT":
+        reply["status"] = data.get("result")
+        content = data if ignored else row.column("result") or {}
+        reply |= {name: content[name] for name in RESULT_CONTENT if name in content}
+        reply["result_ref"] = None if ignored else row.column("result_ref")
+    elif not ignored:
+        reply["progress"] = row.column("progress")
+    yield ReplyArrived(Reply.model_validate(reply), _LEAST_PROGRESS_S)
+
+
+def _time_exceeded(row: _EventRow, leases: Leases) -> Iterator[Occurrence]:
+    if row.event.step_id is None:
+        yield Expired()
+        return
+    yield TimePassed(row.step_id)
+    yield RecordAttempt(row.step_id, leases.of(None))
+
+
+_Maker = Callable[[_EventRow, Leases], Iterator[Occurrence]]
+
+
+def _one(make: Callable[[_EventRow], Occurrence]) -> _Maker:
+    def made(row: _EventRow, leases: Leases) -> Iterator[Occurrence]:
+        yield make(row)
+
+    return made
+
+
+def _attempt(row: _EventRow, leases: Leases) -> Iterator[Occurrence]:
+    yield RecordAttempt(row.step_id, leases.of(row.event.lease_digest))
+
+
+_deadline = _one(lambda row: DeadlinePassed(row.step_id, row.attempt_no))
+_orchestration = _one(lambda row: OrchestrationEnded(row.record.job.instance_id, row.event.reason == "SILENT"))
+
+#: by the type of an event
+_MADE_BY: Mapping[EventType, _Maker] = {
+    EventType.JOB_REDRIVEN: _one(lambda row: Redriven(row.data["redriven_by"])),
+    EventType.ADMITTED: _one(lambda row: Admitted(tuple(row.data["gates"]))),
+    EventType.AWAITED: _one(lambda row: Awaited()),
+    EventType.DEPENDENCIES_SETTLED: _one(lambda row: DependenciesSettled()),
+    EventType.DEPENDENCY_FAILED: _one(lambda row: DependencyFailed(row.data["job_id"])),
+    EventType.PRIORITY_CHANGED: _one(lambda row: PriorityChanged(row.data["to"])),
+    EventType.ATTEMPT_RECORDED: _attempt,
+    EventType.LEASE_RENEWED: _one(lambda row: RenewLease(row.step_id, row.attempt_no)),
+    EventType.PUBLISH_FAILED: _one(
+        lambda row: PublishFailed(row.step_id, row.attempt_no, row.column("last_error_message"))
+    ),
+    EventType.ACK: _reply,
+    EventType.HEARTBEAT: _reply,
+    EventType.RESULT: _reply,
+    EventType.REPLY_IGNORED: _reply,
+    EventType.ACK_TIMEOUT: _deadline,
+    EventType.LEASE_EXPIRED: _deadline,
+    EventType.TIME_EXCEEDED: _time_exceeded,
+    EventType.LANE_BACKLOG: _one(lambda row: LaneBacklog(row.step_id, row.attempt_no, row.event.reason or "")),
+    EventType.GATED: _one(lambda row: Gated(row.step_id, "", row.event.reason or "")),
+    EventType.CANCEL_REQUESTED: _one(lambda row: Control(ControlKind.CANCEL)),
+    EventType.PAUSE_REQUESTED: _one(lambda row: Control(ControlKind.PAUSE)),
+    EventType.RESUME_REQUESTED: _one(lambda row: Control(ControlKind.RESUME)),
+    EventType.ORCHESTRATION_RESTARTED: _orchestration,
+    EventType.ORCHESTRATION_FAILED: _orchestration,
+    EventType.REPAIRED: _one(
+        lambda row: Repaired(row.event.reason or "", row.data.get("before"), row.data.get("after"))
+    ),
+}
+
+
+def executable() -> set[EventType]:
+    """The types of events that level 3 executes."""
+    return set(_MADE_BY)
+
+
+def typed_row(row: type[_Typed], given: Row, **absent: Any) -> _Typed:
+    """A row from its JSON. A column of a later release is left out, and `absent` has what the export withheld."""
+    known = {field.name for field in fields(row)}
+    return row(**absent | {name: from_json(row, name, each) for name, each in given.items() if name in known})

@@ -1,0 +1,124 @@
+"""The verdict: which levels hold, and the first broken link of each that does not."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import IntEnum, StrEnum
+from typing import Any
+
+from lucius_verify.faults import Fault, visible
+
+
+class Verdict(IntEnum):
+    """The exit codes."""
+
+    VERIFIED = 0
+    #: a link is broken, or the file cannot be read
+    BROKEN = 2
+    #: every link holds, and the signatures are by a key that the user has not named
+    UNKNOWN_KEY = 3
+
+
+class State(StrEnum):
+    HOLDS = "holds"
+    BROKEN = "broken"
+    NOT_CHECKED = "not checked"
+
+
+NAMES = {1: "bytes", 2: "chain", 3: "possible", 4: "complete"}
+
+
+@dataclass
+class Level:
+    """One of the four levels."""
+
+    number: int
+    state: State = State.NOT_CHECKED
+    #: what was checked, or why nothing was
+    detail: str = ""
+    #: the first broken link
+    fault: Fault | None = None
+
+    def broken(self, fault: Fault | None) -> None:
+        """Breaks the level at `fault`, unless it is broken or there is none."""
+        if fault is not None and self.fault is None:
+            self.state, self.fault = State.BROKEN, fault
+
+    def settle(self, detail: str) -> None:
+        """What was checked; the level holds unless a link broke."""
+        self.detail = detail
+        if self.fault is None:
+            self.state = State.HOLDS
+
+
+@dataclass
+class Report:
+    """The result of a verification."""
+
+    #: what was verified: `acme, 2026-11-01 to 2026-12-01`
+    subject: str = ""
+    levels: dict[int, Level] = field(default_factory=lambda: {number: Level(number) for number in NAMES})
+    jobs: int = 0
+    events: int = 0
+    #: key ids by which valid signatures were made, and those of them that the user named
+    signed_by: list[str] = field(default_factory=list)
+    unnamed: list[str] = field(default_factory=list)
+    #: the user named keys, and nothing is signed
+    unsigned: bool = False
+    #: facts that a reader must know and that break nothing
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def broken(self) -> Fault | None:
+        """The first broken link of the lowest level."""
+        return next((level.fault for level in self.levels.values() if level.fault is not None), None)
+
+    @property
+    def verdict(self) -> Verdict:
+        if self.broken is not None:
+            return Verdict.BROKEN
+        return Verdict.UNKNOWN_KEY if self.unnamed or self.unsigned else Verdict.VERIFIED
+
+    def to_json(self) -> dict[str, Any]:
+        """The report for programs."""
+        return {
+            "verdict": self.verdict.name.lower(),
+            "subject": visible(self.subject),
+            "jobs": self.jobs,
+            "events": self.events,
+            "levels": [
+                {"level": each.number, "name": NAMES[each.number], "state": each.state.value, "detail": each.detail}
+                | ({"broken": _place(each.fault)} if each.fault is not None else {})
+                for each in self.levels.values()
+            ],
+            "signed_by": self.signed_by,
+            "unnamed_keys": self.unnamed,
+            "notes": self.notes,
+        }
+
+    def to_text(self) -> str:
+        """The report for people, a line for each level and the verdict."""
+        lines = [
+            f"{each.number} {NAMES[each.number]:<9} {each.state.value:<12} {visible(str(each.fault or each.detail))}"
+            for each in self.levels.values()
+        ]
+        lines += [f"note: {visible(note)}" for note in self.notes]
+        return "\n".join([*lines, f"{self._summary()}: {visible(self.subject)}"])
+
+    def _summary(self) -> str:
+        match self.verdict:
+            case Verdict.BROKEN:
+                return "broken"
+            case Verdict.UNKNOWN_KEY if self.unsigned:
+                return "not signed by a key that you named"
+            case Verdict.UNKNOWN_KEY:
+                return f"signed by a key that you have not named, {self.unnamed[0]}"
+            case Verdict.VERIFIED:
+                held = [str(each.number) for each in self.levels.values() if each.state is State.HOLDS]
+                return f"verified at level{'s' * (len(held) > 1)} {', '.join(held)}"
+
+
+def _place(fault: Fault) -> dict[str, Any]:
+    found = {"why": fault.why, "file": fault.file, "row": fault.row, "job_id": fault.job_id, "seq": fault.seq}
+    shown = {name: visible(value) if isinstance(value, str) else value for name, value in found.items()}
+    return {name: value for name, value in shown.items() if value is not None}

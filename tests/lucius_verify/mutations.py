@@ -1,0 +1,385 @@
+"""Mutations of one bundle, in four classes: bytes, chain and ends, impossible histories, invented but possible ones."""
+
+from __future__ import annotations
+
+import base64
+import copy
+import json
+from collections.abc import Callable, Iterator
+from datetime import datetime, timedelta
+from typing import Any
+
+from tests.lucius_verify.forging import Files, Signer, chained, folded, retold
+from tests.lucius_verify.stories import logs, troubled
+from tests.lucius_verify.walks import Document
+
+Json = dict[str, Any]
+#: what a forger does with the files of a bundle
+OnFiles = Callable[[Files], Any]
+#: what a forger does with the history of one job
+OnJob = Callable[[Document], Document | None]
+
+
+# bytes
+
+
+def _edit(name: str, change: Callable[[Any], Any]) -> OnFiles:
+    """Changes the JSON of a file, or of the first row of one."""
+
+    def edited(files: Files) -> None:
+        first, end, rest = files[name].partition(b"\n") if name.endswith("l") else (files[name], b"", b"")
+        value = json.loads(first)
+        change(value)
+        files[name] = json.dumps(value).encode() + end + rest
+
+    return edited
+
+
+def _statement(name: str, change: Callable[[Json], Any], signer: Signer | None = None) -> OnFiles:
+    """Changes a signed statement, and signs it by another key if one is given."""
+
+    def edited(files: Files) -> None:
+        envelope = json.loads(files[name])
+        statement = json.loads(base64.b64decode(envelope["payload"]))
+        change(statement)
+        payload = json.dumps(statement).encode()
+        envelope["payload"] = base64.b64encode(payload).decode()
+        if signer is not None:
+            envelope |= signer.signed(payload)
+        files[name] = json.dumps(envelope).encode()
+
+    return edited
+
+
+_PAGE, _LAST, _KEYS = "signatures/heads-000001.json", "signatures/heads-000002.json", "signatures/keys.json"
+_ANCHOR, _LINES = "signatures/anchor-2026-01-27.json", "anchors/2026-01-27.jsonl"
+_DATA = ("README.txt", "heads.jsonl", "jobs.jsonl", "history.jsonl", "throttles.jsonl", _LINES)
+
+
+def _appended(text: bytes) -> Callable[[bytes], bytes]:
+    return lambda content: content + text
+
+
+def _content(name: str, change: Callable[[bytes], bytes]) -> OnFiles:
+    return lambda files: files.update({name: change(files[name])})
+
+
+def _before(name: str, before: str) -> OnFiles:
+    def reordered(files: Files) -> None:
+        kept = dict(files)
+        files.clear()
+        for each, content in kept.items():
+            if each == before:
+                files[name] = kept[name]
+            if each != name:
+                files[each] = content
+
+    return reordered
+
+
+#: of the files, with the manifest as it was
+BYTES: dict[str, OnFiles] = {
+    **{f"{name}: a byte more": _content(name, _appended(b" ")) for name in _DATA},
+    **{f"{name}: the first half": _content(name, lambda content: content[: len(content) // 2]) for name in _DATA},
+    **{f"{name}: is missing": lambda files, name=name: files.pop(name) for name in (*_DATA, _PAGE, _LAST, _ANCHOR)},
+    **{
+        f"manifest: another {name}": _edit("manifest.json", lambda found, name=name: found.update({name: "another"}))
+        for name in ("format", "tenant", "since", "until", "totals", "files")
+    },
+    "manifest: another digest": _edit(
+        "manifest.json", lambda found: found["files"]["jobs.jsonl"].update(sha256="0" * 64)
+    ),
+    "manifest: another size": _edit("manifest.json", lambda found: found["files"]["jobs.jsonl"].update(bytes=1)),
+    "manifest: other rows": _edit("manifest.json", lambda found: found["files"]["jobs.jsonl"].update(rows=1)),
+    "manifest: is not the first": _before("manifest.json", "jobs.jsonl"),
+    "history before jobs": _before("history.jsonl", "jobs.jsonl"),
+    "a file more": lambda files: files.update({"extra.txt": b""}),
+    "a path that leads out": lambda files: files.update({"../evil": b""}),
+    "an absolute path": lambda files: files.update({"/etc/passwd": b""}),
+}
+
+#: of signatures, with a manifest that fits
+SIGNED: dict[str, OnFiles] = {
+    "a head with another hash": _edit("heads.jsonl", lambda head: head.update(hash="0" * 64)),
+    "a head less": _content("heads.jsonl", lambda content: content.partition(b"\n")[2]),
+    "a head that is no head": _edit("heads.jsonl", lambda head: head.update(seq="1")),
+    "a page that was changed": _statement(_PAGE, lambda found: found["predicate"].update(tenant="tenant_b")),
+    "a page of another window": _statement(
+        _PAGE, lambda found: found["predicate"].update(since="2026-01-26T00:00:00Z")
+    ),
+    "a page with other heads": _statement(_PAGE, lambda found: found["predicate"].update(heads=[])),
+    "a page of another type": _statement(_PAGE, lambda found: found.update(predicateType="https://else/v1")),
+    "a page by another key": _statement(_PAGE, lambda found: None, Signer()),
+    "a page without signatures": _edit(_PAGE, lambda found: found.update(signatures=[])),
+    "a page with a damaged signature": _edit(_PAGE, lambda found: found["signatures"][0].update(sig="MEUCIQ==")),
+    "a page of another payload type": _edit(_PAGE, lambda found: found.update(payloadType="text/plain")),
+    "a page that is no envelope": _content(_PAGE, lambda _: b"{}"),
+    "a page twice": lambda files: files.update({"signatures/heads-000003.json": files[_LAST]}),
+    "pages exchanged": lambda files: files.update({_PAGE: files[_LAST], _LAST: files[_PAGE]}),
+    "the last page gone": lambda files: files.pop(_LAST),
+    "an anchor of another day": _statement(_ANCHOR, lambda found: found["predicate"].update(day="2026-01-26")),
+    "an anchor line changed": _content(_LINES, lambda content: content.replace(b'"seq":', b'"seq": ')),
+    "an anchor line gone": _content(_LINES, lambda content: content.rpartition(b"{")[0]),
+    "an anchor of another tenant": _edit(_LINES, lambda found: found.update(tenant="tenant_b")),
+    "a file without its anchor": lambda files: files.pop(_ANCHOR),
+    "a key that is no key": _edit(_KEYS, lambda found: found["keys"][0].update(pem="none")),
+    "a key under another id": _edit(_KEYS, lambda found: found["keys"][0].update(keyid="0" * 64)),
+}
+
+
+# chain and ends: of a job, with a digest that fits
+
+
+def _event(seq: int, /, **columns: Any) -> OnJob:
+    return lambda given: given["events"][seq - 1].update(columns)
+
+
+def _row(where: str, /, **columns: Any) -> OnJob:
+    return lambda given: (given["job"] if where == "job" else given["steps"][int(where)]).update(columns)
+
+
+def _then_chained(change: OnJob) -> OnJob:
+    def changed(given: Document) -> Document:
+        change(given)
+        return chained(given)
+
+    return changed
+
+
+def _swapped(given: Document) -> None:
+    events = given["events"]
+    events[3], events[4] = events[4], events[3]
+
+
+#: columns of an event, each changed without its hash
+_COLUMNS: Json = {
+    "seq": 99,
+    "type": "HEARTBEAT",
+    "job_id": "job_z",
+    "step_id": "sis",
+    "attempt_no": 7,
+    "lease_digest": "sha256:0",
+    "from_status": "PENDING",
+    "to_status": "SUCCEEDED",
+    "job_from": "PAUSED",
+    "job_to": "SUCCEEDED",
+    "actor": "somebody",
+    "source": "else",
+    "reason": "none",
+    "at": "2026-01-27T11:00:00.000000+00:00",
+    "data": {},
+    "salt": "00",
+    "cause_id": "another",
+    "rules": 2,
+    "prev_hash": "0" * 64,
+    "hash": "0" * 64,
+}
+
+CHAIN: dict[str, OnJob] = {
+    **{f"event 9: another {name}": _event(9, **{name: value}) for name, value in _COLUMNS.items()},
+    **{f"event {seq}: gone": lambda given, seq=seq: given["events"].pop(seq - 1) for seq in (1, 2, 9, 21, 22)},
+    **{
+        f"event {seq}: twice": lambda given, seq=seq: given["events"].insert(seq, given["events"][seq - 1])
+        for seq in (1, 9)
+    },
+    "events exchanged": _swapped,
+    "no events": lambda given: given["events"].clear(),
+    "an event that is null": lambda given: given["events"].__setitem__(3, {**given["events"][3], "data": None}),
+    "an event with data and its digest": _event(9, data_digest="0" * 64),
+    "an event without its data": lambda given: given["events"][8].pop("data"),
+    "an event of another job, chained": _then_chained(_event(9, job_id="job_z")),
+    "a state that nothing led to, chained": _then_chained(_event(9, job_from="PAUSED")),
+    "the job has another head": _row("job", event_hash="0" * 64),
+    "the job has fewer events": _row("job", event_seq=21),
+    "the job is in another state": _row("job", status="CANCELLED"),
+    "the job has no end": lambda given: given["job"].pop("completed_at"),
+    "the job has no result": lambda given: given["job"].pop("final_output"),
+    "the job has another result": _row("job", final_output={"uri": "https://evil.example/x"}),
+    "the job has another document": _row("job", input_ref={"uri": "https://evil.example/x"}),
+    "the job has another requester": _row("job", requested_by="somebody"),
+    "the job has other labels": _row("job", labels={"team": "red"}),
+    "the job has fewer attempts": _row("job", attempts_total=1),
+    "the job has a column more": _row("job", luck=7),
+    "a step has another payload": _row("0", payload={"x": 1}),
+    "a step has another result": _row("0", result_ref={"uri": "https://evil.example/x"}),
+    "a step is in another state": _row("1", status="FAILED_FINAL"),
+    "a step has other timings": lambda given: given["steps"][0]["timings"].update(max_attempts=9),
+    "a step gone": lambda given: given["steps"].pop(1),
+    "a step twice": lambda given: given["steps"].insert(1, given["steps"][0]),
+    "steps exchanged": lambda given: given["steps"].reverse(),
+    "a row as created that is another's, chained": _then_chained(
+        lambda given: given["events"][0]["data"].update(rows="0")
+    ),
+    "the format of another release, chained": _then_chained(lambda given: given["events"][0]["data"].update(format=3)),
+    "a change that the row does not have, chained": _then_chained(
+        lambda given: given["events"][21]["data"]["changes"]["job"].update(
+            final_output={"uri": "https://evil.example/x"}
+        )
+    ),
+}
+
+
+# impossible: every hash computed again, and the rows made from the events
+
+
+def _later(text: str, seconds: float = 1) -> str:
+    return (datetime.fromisoformat(text) + timedelta(seconds=seconds)).isoformat(timespec="microseconds")
+
+
+def _altered(value: Any) -> Any:
+    """Another value of the same type; None: there is none that a state or a reference could have."""
+    if isinstance(value, bool):
+        return not value
+    if isinstance(value, int | float):
+        return value + 1
+    if isinstance(value, str):
+        try:
+            return _later(value)
+        except ValueError:
+            return None
+    return None
+
+
+#: inputs, which no rule decides
+_INPUTS = frozenset({"progress", "result", "result_ref"})
+
+
+def computed_values(document: Document) -> Iterator[tuple[int, tuple[str, ...], Any]]:
+    """Numbers and times among the changes of each event, which follow from the rules, and another value of each."""
+
+    def leaves(value: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:
+        for name, each in value.items():
+            if isinstance(each, dict):
+                yield from leaves(each, (*path, name))
+            elif (other := _altered(each)) is not None:
+                yield (*path, name), other
+
+    for event in document["events"]:
+        for path, other in leaves(event["data"].get("changes", {}), ()):
+            if not _INPUTS & set(path):
+                yield event["seq"], path, other
+
+
+def _set_change(seq: int, path: tuple[str, ...], value: Any) -> OnJob:
+    def changed(given: Document) -> Document:
+        place = given["events"][seq - 1]["data"]["changes"]
+        for name in path[:-1]:
+            place = place[name]
+        place[path[-1]] = value
+        return folded(given, troubled())
+
+    return changed
+
+
+def _refolded(change: OnJob) -> OnJob:
+    """The change, with every hash and the rows that follow."""
+
+    def changed(given: Document) -> Document:
+        change(given)
+        return folded(given, troubled())
+
+    return changed
+
+
+def _without(*seqs: int) -> OnJob:
+    def gone(given: Document) -> None:
+        given["events"] = [event for event in given["events"] if event["seq"] not in seqs]
+
+    return _refolded(gone)
+
+
+def _of_step(seq: int, columns: Json, **of_event: Any) -> OnJob:
+    def changed(given: Document) -> None:
+        event = given["events"][seq - 1]
+        event["data"]["changes"]["steps"][event["step_id"]].update(columns)
+        event.update(of_event)
+
+    return _refolded(changed)
+
+
+IMPOSSIBLE: dict[str, OnJob] = {
+    **{
+        f"event {seq}: another {'.'.join(path)}": _set_change(seq, path, other)
+        for seq, path, other in computed_values(troubled())
+    },
+    "PENDING to SUCCEEDED": _of_step(3, {"status": "SUCCEEDED"}, to_status="SUCCEEDED"),
+    "a retry before it is due": _refolded(_event(8, at="2026-01-27T10:02:00.000000+00:00")),
+    "a time-out before its time": _refolded(_event(7, at="2026-01-27T10:01:30.000000+00:00")),
+    "an attempt over the maximum": _of_step(12, {"attempt_no": 4}, attempt_no=4),
+    "a RESULT of another attempt": _refolded(_event(19, attempt_no=2)),
+    "a RESULT of another lease": _refolded(_event(19, lease_digest=f"sha256:{'0' * 64}")),
+    "a RESULT of another step": _refolded(_event(19, step_id="sis")),
+    "an attempt that was never recorded": _without(18),
+    "an admission of a job that does not wait": _refolded(_event(16, type="ADMITTED")),
+    "a pause of a job that is paused": _refolded(_event(16, type="PAUSE_REQUESTED")),
+    "a heartbeat that comes too early": _refolded(_event(10, at="2026-01-27T10:04:20.000000+00:00")),
+    "an ACK as a heartbeat": _refolded(_event(9, type="HEARTBEAT")),
+    "a cancel that cancels nothing": _refolded(_event(14, type="CANCEL_REQUESTED")),
+    "rows of the tables that were not used": _refolded(lambda given: given["events"][8]["data"].update(transitions=[])),
+    "a null that is left out": _refolded(
+        lambda given: given["events"][7]["data"]["changes"]["steps"]["ocr"].pop("retry_cause")
+    ),
+    "a field of data more": _refolded(lambda given: given["events"][8]["data"].update(luck=7)),
+    "an ignored reply for another reason": _refolded(_event(17, reason="STALE_ATTEMPT")),
+    "a step that was never under way": _refolded(_event(2, from_status="INITIATED")),
+    "rules that nobody has": _refolded(_event(9, rules=99)),
+    "a type that nobody has": _refolded(_event(9, type="JOB_BLESSED")),
+    "a time that is none": _then_chained(_event(9, at="yesterday")),
+    "a job that was withdrawn and went on": _refolded(_event(1, type="JOB_WITHDRAWN")),
+}
+
+
+# invented but possible: other inputs, from which everything follows
+
+
+def _retold(seq: int, /, **changes: Any) -> OnJob:
+    return lambda given: retold(given, seq, **changes)
+
+
+_EVIL = {"uri": "https://evil.example/x"}
+INVENTED: dict[str, OnJob] = {
+    **{f"event {seq}: another actor": _retold(seq, actor="somebody") for seq in (1, 2, 3, 9, 12, 14, 16, 19, 22)},
+    **{f"event {seq}: another source": _retold(seq, source="else") for seq in (2, 8, 13, 20)},
+    **{f"event {seq}: another cause": _retold(seq, cause_id="another") for seq in (2, 10, 18, 22)},
+    **{f"event {seq}: another salt": _retold(seq, salt="00") for seq in (1, 5, 15, 21)},
+    **{f"event {seq}: another result": _retold(seq, result_ref=_EVIL) for seq in (15, 19, 22)},
+    **{f"event {seq}: other metrics": _retold(seq, of_step_result={"metrics": {"pages": 9}}) for seq in (15, 19, 22)},
+    **{f"event {seq}: another reason": _retold(seq, reason="because") for seq in (2, 6, 14, 16)},
+    **{
+        f"event {seq}: a second later": _retold(seq, at=_later(troubled()["events"][seq - 1]["at"]))
+        for seq in (3, 9, 15, 22)
+    },
+    "event 10: other progress": _retold(10, progress={"page": 7}),
+    "event 11: another error": _retold(11, error={"code": "BUSY", "message": "never"}),
+    "event 11: an error code": _retold(11, error={"code": "LAZY", "message": "come back later"}),
+    "event 13: another note": _retold(13, note="never"),
+    "event 15: another worker": _retold(15, worker_id="ocr-9"),
+    "event 4: another fault": _retold(4, last_error_message="the bus was fine"),
+    "event 3: another lease": _retold(3, lease_digest=f"sha256:{'0' * 64}"),
+}
+
+
+# of the bundle as a whole, with a manifest and totals that fit: (change, level that must catch it)
+
+
+def _log(number: int, /, **columns: Any) -> Callable[[list[Json]], None]:
+    return lambda entries: entries[number].update(columns)
+
+
+LOGS: dict[str, tuple[Callable[[list[Json]], Any], int]] = {
+    "an entry with another actor": (_log(0, actor="somebody"), 2),
+    "an entry with another hash": (_log(1, hash="0" * 64), 2),
+    "an entry that names another": (_log(1, prev_hash="0" * 64), 2),
+    "an entry with another number": (_log(1, seq=3), 2),
+    "an entry without a time": (_log(1, at="yesterday"), 2),
+    "the last entry gone": (lambda entries: entries.pop(), 1),
+    "the first entry changed and gone": (lambda entries: (entries.pop(0), entries[0].update(prev_hash="0" * 64)), 2),
+}
+
+
+def fresh() -> Document:
+    return copy.deepcopy(troubled())
+
+
+def fresh_logs() -> list[Json]:
+    return copy.deepcopy(logs())
