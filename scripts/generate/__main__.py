@@ -53,7 +53,7 @@ def generated() -> dict[Path, str]:
     """Every generated file, or file with generated parts, with its text."""
     texts = {path: render(path.read_text(encoding="utf-8")) for path in sorted(DOCS.rglob("*.md"))}
     api = api_documents.files()
-    texts |= {DOCS / name: text for name, text in api.items()}
+    texts |= {DOCS / name: text for name, text in {**api, **transitions.files()}.items()}
     texts |= {protocol_schema.FILE: protocol_schema.text(), topology.CONFIG: topology.render()}
     texts |= bicep.files()
     texts |= template_checks.files()

@@ -1,13 +1,15 @@
-"""The diagram of a step in docs/contributing/rules.md, from the table of transitions."""
+"""From the tables of transitions: the diagram of a step in docs/contributing/rules.md, and the tables as JSON."""
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
 from collections.abc import Mapping
 from typing import Any
 
+from shared.core.jobs.history import RULES
 from shared.core.jobs.states import StepStatus
-from shared.core.jobs.transitions import STEP_TABLE, Row
+from shared.core.jobs.transitions import JOB_CREATION, JOB_TABLE, STEP_TABLE, Row
 
 #: a table of transitions: rows by state and trigger
 Table = Mapping[Any, Mapping[Any, Row]]
@@ -29,6 +31,21 @@ def step_diagram() -> str:
     lines += [f"    {start} --> {end}: {', '.join(triggers)}" for (start, end), triggers in arrows(STEP_TABLE).items()]
     lines += [f"    {state} --> [*]" for state in STEP_TABLE if state.terminal]
     return "\n".join([*lines, "```"])
+
+
+def _targets(table: Table) -> dict[str, dict[str, str]]:
+    return {state: {trigger: row.to for trigger, row in rows.items()} for state, rows in table.items()}
+
+
+def files() -> dict[str, str]:
+    """`docs/reference/transitions.{RULES}.json`: how a job is created, and by which trigger it and its steps move."""
+    document = {
+        "rules": RULES,
+        "created": {name: row.to for name, row in JOB_CREATION.items()},
+        "job": _targets(JOB_TABLE),
+        "step": _targets(STEP_TABLE),
+    }
+    return {f"reference/transitions.{RULES}.json": json.dumps(document, indent=1) + "\n"}
 
 
 #: for `scripts.generate`
