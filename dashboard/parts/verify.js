@@ -1,4 +1,4 @@
-// The proof of an audit bundle in the browser: its digest, and the chain of its events' hashes.
+// The check of an audit bundle in the browser: its digest, and that each event names the hash of the one before it.
 
 /** The canonical JSON of a value (RFC 8785); JSON.stringify writes numbers and strings as the RFC says. */
 function canonical(value) {

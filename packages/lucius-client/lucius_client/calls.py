@@ -123,6 +123,10 @@ def audit(job_id: str) -> Call[dict[str, Any]]:
     return Call(Request("GET", f"{_job(job_id)}/audit"), json_object)
 
 
+def audit_keys() -> Call[dict[str, Any]]:
+    return Call(Request("GET", "/v1/audit/keys"), json_object)
+
+
 def control(job_id: str, verb: str, reason: str | None) -> Call[Job]:
     """Control a job; `verb` is cancel, pause or resume."""
     return Call(_post(f"{_job(job_id)}:{verb}", _query(reason=reason)), _reader(Job))

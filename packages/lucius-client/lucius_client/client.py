@@ -180,6 +180,27 @@ class Client(Governance, Webhooks):
         """The audit bundle of a job, to be verified offline by `lucius audit verify`."""
         return self._call(calls.audit(job_id))
 
+    def audit_heads(
+        self, *, tenant: str | None = None, since: datetime | None = None, until: datetime | None = None
+    ) -> Iterator[dict[str, Any]]:
+        """Signed pages of heads for a window, as plain JSON: each has an `envelope`. Raises NotFound if LUCIUS signs
+        none."""
+        return self._iterate(
+            series.Pages("/v1/audit/heads", {"tenant": tenant, "since": since, "until": until}, self._retries)
+        )
+
+    def audit_anchors(
+        self, *, tenant: str | None = None, since: datetime | None = None, until: datetime | None = None
+    ) -> Iterator[dict[str, Any]]:
+        """Pages of signed anchors, as plain JSON: each has `anchors`, one a day."""
+        return self._iterate(
+            series.Pages("/v1/audit/anchors", {"tenant": tenant, "since": since, "until": until}, self._retries)
+        )
+
+    def audit_keys(self) -> dict[str, Any]:
+        """The public keys of heads and anchors, as plain JSON; retired ones too."""
+        return self._call(calls.audit_keys())
+
     def result(self, job: str | Job, *, out: BinaryIO | None = None, credential: Any = None) -> Result:
         """The content of `final_output` of a job (a model or its id), read with the caller's own credential.
 

@@ -167,6 +167,22 @@ def rejected(day: date | None, limit: int | None, retries: Retries) -> Lines[Rej
     return Lines(RejectedLine, "/v1/rejected", "rejected", {"date": day}, limit=limit, retries=retries)
 
 
+class Pages(Series[dict[str, Any]]):
+    """Pages of a list as plain JSON, for content that is signed or hashed as it was sent."""
+
+    def __init__(self, path: str, query: Mapping[str, Any], retries: Retries) -> None:
+        self._path = path
+        self._query = dict(query)
+        self._retries = retries
+        self.more = True
+
+    def next(self) -> Flow[list[dict[str, Any]]]:
+        page = calls.json_object((yield from send(calls.page(self._path, self._query), self._retries)))
+        self._query["cursor"] = page.get("next")
+        self.more = bool(page.get("next"))
+        return [page]
+
+
 class Sums(Series[ReceiptSums]):
     """Fetches the sums of a tenant's jobs, one page per request."""
 

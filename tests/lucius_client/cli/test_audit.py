@@ -1,122 +1,210 @@
-"""`lucius audit verify`, with the histories and the tamperings of the app's own verification."""
+"""`lucius audit` and `lucius job verify`: exit codes, and exports from an API of canned responses."""
 
 from __future__ import annotations
 
 import json
-from datetime import datetime
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
+from unittest import mock
 
 import pytest
 
-from lucius_client.cli.audit import verify
-from shared.api.audit import bundle
-from shared.core.canonical import jcs_digest
-from shared.core.jobs.history import event_hash
+from lucius_client import Client
+from lucius_verify import carried
 from tests.lucius_client.cli.command import run_main
-from tests.operations.conftest import World, world
-from tests.operations.support import TALES, TAMPERINGS, MakeJob, eventful, failed_at_embedding, history, leaves
+from tests.lucius_client.samples import problem
+from tests.lucius_client.stub_api import CannedResponse, serving
+from tests.lucius_verify.forging import Signer, write
+from tests.lucius_verify.stories import documents, logs, troubled
+from tests.lucius_verify.walks import Document
 
-__all__ = ["world"]  # a fixture of the operations' tests
-
-
-async def written(world: World, tale: MakeJob) -> str:
-    record, events = await history(world, await tale(world))
-    return json.dumps(bundle(record, events, world.clock.now()))
-
-
-def chained(document: dict) -> dict:  # type: ignore[type-arg]
-    """The document with every hash and digest computed again."""
-    previous = ""
-    for event in document["events"]:
-        event["prev_hash"] = previous
-        event["hash"] = previous = event_hash(event | {"at": datetime.fromisoformat(event["at"])})
-    document["job"]["event_hash"] = previous
-    return with_digest(document)
+SIGNER = Signer()
+EXPORT = ("audit", "export", "--tenant", "tenant_a", "--since", "2026-01-27T00:00:00Z")
 
 
-def with_digest(document: dict) -> dict:  # type: ignore[type-arg]
-    rest = {name: value for name, value in document.items() if name != "digest"}
-    return {**rest, "digest": f"sha256:{jcs_digest(rest)}"}
+@pytest.fixture(scope="module")
+def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("audit")
+    (folder / "key.pem").write_bytes(SIGNER.pem)
+    return write(folder / "b.tar.gz", documents(), logs=logs(), signed=SIGNER.sign(documents(), logs()))
 
 
-@TALES
-async def test_what_the_app_wrote_is_proved(world: World, tale: MakeJob) -> None:
-    """A bundle of each history is proved; a head that was noted elsewhere is compared."""
-    document = json.loads(await written(world, tale))
-    assert verify(document) == []
-    assert verify(document, head=document["job"]["event_hash"]) == []
-    assert verify(document, head="another") == ["the head is not the one that was noted"]
+def test_the_command_has_an_exit_code_for_each_verdict(bundle: Path, tmp_path: Path) -> None:
+    """0: verified, 2: broken, or no file, 3: signed by a key that the user has not named; --json prints the report."""
+    key = str(bundle.parent / "key.pem")
+    verified = run_main("audit", "verify", str(bundle), "--key", key)
+    assert (verified.returncode, len(verified.stdout.splitlines())) == (0, 5)
+    assert run_main("audit", "verify", str(bundle)).returncode == 3
+    assert run_main("audit", "verify", str(bundle), "--key", SIGNER.key_id).returncode == 0
+    report = json.loads(run_main("audit", "verify", str(bundle), "--json").stdout)
+    assert (report["verdict"], report["unnamed_keys"]) == ("unknown_key", [SIGNER.key_id])
+    torn = tmp_path / "torn.tar.gz"
+    torn.write_bytes(bundle.read_bytes()[:-9])
+    refused = run_main("audit", "verify", str(torn), "--json")
+    assert (refused.returncode, json.loads(refused.stdout)["verdict"]) == (2, "broken")
+    for words in (("--key", "nowhere.pem"), ("--job", "job_z"), ("--head", "0" * 64)):
+        wrong = run_main("audit", "verify", str(bundle), *words)
+        assert (wrong.returncode, wrong.stdout, len(wrong.stderr.splitlines())) == (2, "", 1)
 
 
-@pytest.mark.parametrize("tampering", TAMPERINGS)
-async def test_every_tampering_is_found(world: World, tampering: str) -> None:
-    """Each tampering is found with the old digest and with a corrected one."""
-    document = json.loads(await written(world, eventful))
-    TAMPERINGS[tampering](document)
-    assert "the digest is not that of the content" in verify(document)
-    assert verify(with_digest(document)) not in ([], ["the digest is not that of the content"])
+def test_one_job_of_a_bundle(bundle: Path) -> None:
+    """`lucius job verify` is the same; its head may be compared with one that was noted."""
+    head = troubled()["job"]["event_hash"]
+    words = ("job", "verify", "--bundle", str(bundle), "--job-id", "job_a", "--key", SIGNER.key_id)
+    verified = run_main(*words, "--head", head)
+    assert (verified.returncode, "22 events executed again" in verified.stdout) == (0, True)
+    other = run_main(*words, "--head", "0" * 64)
+    assert (other.returncode, "its hash is not the head that you gave" in other.stdout) == (2, True)
 
 
-async def test_every_value_counts(world: World) -> None:
-    """Each changed value is found, although the digest is corrected."""
-    text = await written(world, eventful)
-    free = {"taken_at", "digest", "updated_at", "suppressed"}
-    paths = [path for path in leaves(json.loads(text)) if not free & set(path)]
-    assert len(paths) > 100
-    for number, path in enumerate(paths):
-        document = json.loads(text)
-        place = document
-        for key in path[:-1]:
-            place = place[key]
-        place[path[-1]] = ["tampered", 1e300, {"x": [None]}][number % 3]
-        assert verify(with_digest(document)), path
+def test_without_the_rules_level_3_is_not_checked(bundle: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An installation without `shared/core` verifies levels 1 and 2."""
+    monkeypatch.setattr(carried, "_PLACES", ())
+    done = run_main("audit", "verify", str(bundle), "--key", SIGNER.key_id)
+    assert done.returncode == 0
+    assert re.search(r"3 possible +not checked +this installation has no rules of the app", done.stdout)
 
 
-@TALES
-async def test_a_step_that_was_slipped_in_is_found(world: World, tale: MakeJob) -> None:
-    """A forged copy before or behind the real one, or another order, is not proved, whatever the digest."""
-    document = json.loads(await written(world, tale))
-    forged = {**document["steps"][0], "result_ref": {"uri": "https://evil.example/x"}, "status": "SUCCEEDED"}
-    steps = document["steps"]
-    for given in ([forged, *steps], [*steps, forged], [*steps[1:], steps[0], forged]):
-        assert verify(with_digest({**document, "steps": given})) == ["a step is missing, repeated or out of order"]
+# exports
 
 
-async def test_a_member_that_stands_twice_is_refused(world: World, tmp_path: Path) -> None:
-    """Readers differ in which of the two they show."""
-    file = tmp_path / "bundle.json"
-    file.write_text((await written(world, eventful)).replace('"job": {', '"job": {"status": "FAILED_FINAL", ', 1))
-    assert run_main("audit", "verify", str(file)).returncode == 2
+def job_line(document: Document) -> dict[str, Any]:
+    job = document["job"]
+    links = dict.fromkeys(("self", "steps", "events", "cancel"), "/")
+    fields = {"jobId": job["job_id"], "current_step_id": None, "seq": 1, "links": links}
+    return fields | {name: job[name] for name in ("tenant_id", "request_type", "status", "labels", "created_at")}
 
 
-async def test_a_column_of_a_later_release_changes_nothing(world: World) -> None:
-    """A column that an event set and another set back is proved, though this verifier does not know it."""
-    document = json.loads(await written(world, failed_at_embedding))
-    changes = document["events"][1]["data"]["changes"]["steps"]["ocr"]
-    changes["colour"] = "red"
-    document["events"][2]["data"]["changes"]["steps"]["ocr"]["colour"] = None
-    assert verify(chained(document)) == []
-    del document["events"][2]["data"]["changes"]["steps"]["ocr"]["colour"]
-    assert verify(chained(document)) == ["the rows are not what the events made of them"]
+class Api:
+    """An API with these jobs; it signs heads if it has a signer."""
+
+    def __init__(self, jobs: list[Document], signer: Signer | None = None) -> None:
+        self.jobs = {each["job"]["job_id"]: each for each in jobs}
+        self.signed = signer.sign(jobs) if signer is not None else None
+        #: paths, in order
+        self.asked: list[str] = []
+        #: after so many jobs the user presses Ctrl-C
+        self.interrupted_after: int | None = None
+
+    def respond(self, path: str, cursor: str | None) -> CannedResponse:
+        self.asked.append(path)
+        kind, _, name = path.removeprefix("/v1/").partition("/")
+        if path.endswith("/audit"):
+            job_id = name.removesuffix("/audit")
+            if self.interrupted_after == sum(each.endswith("/audit") for each in self.asked[:-1]):
+                raise KeyboardInterrupt
+            if job_id not in self.jobs:
+                return CannedResponse(404, problem(404, "JOB_NOT_FOUND"))
+            return CannedResponse(body=self.jobs[job_id])
+        if kind == "audit":
+            return self._audit(name, cursor)
+        return CannedResponse(
+            body={kind: list(map(job_line, self.jobs.values())) if kind == "jobs" else [], "next": None}
+        )
+
+    def _audit(self, name: str, cursor: str | None) -> CannedResponse:
+        if self.signed is None:
+            return CannedResponse(404, problem(404, "AUDIT_OFF"))
+        number = int(cursor or 0)
+        if name == "heads":
+            pages = list(self.signed.pages)
+            following = str(number + 1) if number + 1 < len(pages) else None
+            return CannedResponse(body={"envelope": pages[number], "next": following})
+        if name == "anchors":
+            [first, second] = self.signed.anchors
+            # a day with many lines continues on the next page
+            parts = [{**first, "lines": first["lines"][:2]}, {**first, "lines": first["lines"][2:]}, {**second}]
+            return CannedResponse(body={"anchors": [parts[number]], "next": str(number + 1) if number < 2 else None})
+        return CannedResponse(body=self.signed.keys)
 
 
-@pytest.mark.parametrize(
-    "document", [None, [], {}, {"format": "lucius-audit/3"}, {"format": "lucius-audit/2"}, {"format": "lucius-audit/1"}]
-)
-def test_anything_else_is_not_proved(document: object) -> None:
-    """A value that is not a bundle has faults and raises no exception."""
-    assert verify(document)
+@contextmanager
+def calling(api: Api) -> Iterator[None]:
+    """The client's requests, answered in this process."""
+
+    def send(self: Client, request: Any) -> Any:
+        from lucius_client.exchange import Response
+
+        canned = api.respond(request.path, request.query.get("cursor"))
+        headers = {"content-type": "application/json"}
+        return Response(canned.status, headers, json.dumps(canned.body).encode())
+
+    with mock.patch.object(Client, "_send", send):
+        yield
 
 
-async def test_the_command_has_an_exit_code_for_each_verdict(world: World, tmp_path: Path) -> None:
-    """0: proved, 1: not proved, 2: not JSON; --json prints the verdict."""
-    file = tmp_path / "bundle.json"
-    file.write_text(await written(world, eventful))
-    proved = run_main("audit", "verify", str(file))
-    assert (proved.returncode, proved.stdout.split()[0]) == (0, "proved:")
-    file.write_text(file.read_text().replace("SUCCEEDED", "CANCELLED"))
-    refused = run_main("audit", "verify", str(file), "--json")
-    assert refused.returncode == 1
-    assert json.loads(refused.stdout)["proved"] is False
-    file.write_text("{")
-    assert run_main("audit", "verify", str(file)).returncode == 2
+def exported(api: Api, folder: Path, *words: str) -> Any:
+    with calling(api):
+        return run_main(*EXPORT, "--output", str(folder / "b.tar.gz"), *words)
+
+
+@pytest.mark.parametrize("words", [(), ("--with-content",)])
+def test_an_export_is_verified_at_four_levels(tmp_path: Path, words: tuple[str, ...]) -> None:
+    """Heads, anchors and keys of the API are in it; nothing is left beside it."""
+    done = exported(Api(documents(), SIGNER), tmp_path, *words)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == f"{tmp_path / 'b.tar.gz'}: 3 jobs, 31 events\n"
+    assert [each.name for each in tmp_path.iterdir()] == ["b.tar.gz"]
+    verified = run_main("audit", "verify", str(tmp_path / "b.tar.gz"), "--key", SIGNER.key_id)
+    assert verified.returncode == 0, verified.stdout
+    assert re.findall(r"^(\d) \w+ +holds", verified.stdout, re.MULTILINE) == ["1", "2", "3", "4"]
+    assert ("is withheld" in verified.stdout) == (words == ())
+
+
+def test_an_export_without_heads_names_its_levels(tmp_path: Path) -> None:
+    """LUCIUS signs none: the jobs that were created in the window, to level 3."""
+    done = exported(Api(documents()), tmp_path, "--until", "2026-01-28T00:00:00Z")
+    assert (done.returncode, "LUCIUS signs no heads" in done.stdout) == (0, True)
+    verified = run_main("audit", "verify", str(tmp_path / "b.tar.gz"))
+    assert (verified.returncode, "4 complete  not checked" in verified.stdout) == (0, True)
+
+
+def test_an_interrupted_export_continues(tmp_path: Path) -> None:
+    """Ctrl-C leaves no bundle; the same command reads what is left, also after a torn line."""
+    api = Api(documents(), SIGNER)
+    api.interrupted_after = 2
+    done = exported(api, tmp_path)
+    assert (done.returncode, "the same command continues" in done.stderr) == (130, True)
+    assert not (tmp_path / "b.tar.gz").exists()
+    with (tmp_path / "b.tar.gz.part" / "jobs.jsonl").open("ab") as journal:
+        journal.write(b'{"job": {"job_id": "jo')
+    api.interrupted_after, api.asked = None, []
+    assert exported(api, tmp_path).returncode == 0
+    assert [path for path in api.asked if path.startswith("/v1/jobs/")] == ["/v1/jobs/job_c/audit"]
+    assert run_main("audit", "verify", str(tmp_path / "b.tar.gz"), "--key", SIGNER.key_id).returncode == 0
+
+
+def test_another_export_starts_again(tmp_path: Path) -> None:
+    """The rest of an export of another window is not used."""
+    api = Api(documents(), SIGNER)
+    api.interrupted_after = 1
+    assert exported(api, tmp_path).returncode == 130
+    api.interrupted_after, api.asked = None, []
+    assert exported(api, tmp_path, "--until", "2026-01-28T00:00:00Z").returncode == 0
+    assert len([path for path in api.asked if path.startswith("/v1/jobs/")]) == 3
+
+
+def test_a_job_that_is_gone_is_named(tmp_path: Path) -> None:
+    """Its head is signed, so the bundle is not complete."""
+    api = Api(documents(), SIGNER)
+    del api.jobs["job_b"]
+    done = exported(api, tmp_path)
+    assert (done.returncode, "job_b" in done.stderr) == (0, True)
+    verified = run_main("audit", "verify", str(tmp_path / "b.tar.gz"), "--key", SIGNER.key_id)
+    assert (verified.returncode, "job_b has a signed head and is not in the bundle" in verified.stdout) == (2, True)
+
+
+def test_an_export_is_refused(tmp_path: Path) -> None:
+    """Without a tenant, to a folder that cannot be written, and where the API refuses: one line, and no file."""
+    with calling(Api([])):
+        nobody = run_main("audit", "export", "--output", str(tmp_path / "b.tar.gz"))
+        nowhere = run_main(*EXPORT, "--output", "/proc/none/b.tar.gz")
+    assert (nobody.returncode, nowhere.returncode) == (2, 2)
+    assert "cannot write" in nowhere.stderr
+    with serving(CannedResponse(403, problem(403, "SCOPE_MISSING"))) as api:
+        refused = run_main(*EXPORT, "--output", str(tmp_path / "b.tar.gz"), api=api.url)
+    assert (refused.returncode, len(refused.stderr.splitlines())) == (3, 1)
+    assert not (tmp_path / "b.tar.gz").exists()

@@ -75,11 +75,12 @@ def test_the_pages_of_events(stack: RunningStack, tmp_path: Path) -> None:
 
 
 def test_the_commands(stack: RunningStack, checkout: Path) -> None:
-    """Every block of docs/reference/cli.md works; JOB_ID is the job of the first one."""
+    """Every block of docs/reference/cli.md, and an auditor's of docs/guides/audit.md, works; JOB_ID is the job of the
+    first one."""
 
-    def shell(name: str, job_id: str = "") -> str:
+    def shell(name: str, job_id: str = "", document: str = "reference/cli.md") -> str:
         output = ""
-        for line in block("reference/cli.md", name, "sh", stack).replace("JOB_ID", job_id).splitlines():
+        for line in block(document, name, "sh", stack).replace("JOB_ID", job_id).splitlines():
             if "|" in line or ">" in line:
                 output += run(["bash", "-euo", "pipefail", "-c", line], stack, checkout)
             else:
@@ -98,7 +99,10 @@ def test_the_commands(stack: RunningStack, checkout: Path) -> None:
     looked = shell("look", job_id)
     assert f"Job {job_id} " in looked
     assert "JOB_CREATED" in looked
-    assert f"proved: {job_id} SUCCEEDED" in shell("offline", job_id)
+    assert f"verified at levels 1, 2, 3: {job_id} SUCCEEDED" in shell("offline", job_id)
+    audited = shell("audit", job_id, "guides/audit.md")
+    assert audited.count("verified at levels 1, 2, 3: demo, ") == 2
+    assert '"verdict": "verified"' in audited
     assert '"jobId"' in shell("pipe")
     assert '"lucius.text/1"' in shell("result", job_id)
     assert (checkout / "result.json").stat().st_size == (checkout / "text.json").stat().st_size > 0

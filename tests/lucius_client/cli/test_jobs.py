@@ -73,16 +73,16 @@ def test_a_failed_job_is_found_redriven_and_compared(stack: RunningStack, tenant
     assert (same["same"], same["lines"]) == (True, [])
 
 
-def test_an_audit_bundle_is_proved_offline(stack: RunningStack, tenant: str, tmp_path: Path) -> None:
-    """The bundle of a job is proved without the API; its receipt and its first state can be read."""
+def test_an_audit_bundle_is_verified_offline(stack: RunningStack, tenant: str, tmp_path: Path) -> None:
+    """The bundle of a job is verified without the API; its receipt and its first state can be read."""
     job_id = stdout_of(stack, "submit", INVOICE, "-p", "OCR", "--tenant", tenant, "-o", "ids").strip()
     assert run_on(stack, "job", "watch", job_id).returncode == 0
     bundle = tmp_path / "bundle.json"
     stdout_of(stack, "job", "audit", job_id, "--out", str(bundle))
-    assert stdout_of(stack, "audit", "verify", str(bundle)).startswith(f"proved: {job_id} SUCCEEDED, ")
+    assert f"verified at levels 1, 2, 3: {job_id} SUCCEEDED, " in stdout_of(stack, "audit", "verify", str(bundle))
     head = json.loads(bundle.read_text())["job"]["event_hash"]
     stdout_of(stack, "audit", "verify", str(bundle), "--head", head)
-    assert run_on(stack, "audit", "verify", str(bundle), "--head", "another").returncode == 1
+    assert run_on(stack, "audit", "verify", str(bundle), "--head", "another").returncode == 2
     assert "total" in stdout_of(stack, "job", "receipt", job_id)
     created = json.loads(stdout_of(stack, "job", "show", job_id, "--as-of", "1", "--json"))
     assert (created["status"], created["as_of"]["type"]) == ("QUEUED", "JOB_CREATED")

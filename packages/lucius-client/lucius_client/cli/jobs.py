@@ -11,6 +11,7 @@ import typer
 from rich.text import Text
 
 from lucius_client.cli import completion, ids, rendering
+from lucius_client.cli.audit import verify_job
 from lucius_client.cli.commands import add
 from lucius_client.cli.exits import Exit, UsageError
 from lucius_client.cli.instants import instant_ago
@@ -262,6 +263,7 @@ add(job_app, "dismiss", dismiss, "lucius job dismiss job_bf466207 --reason 'sent
 add(job_app, "dependencies", dependencies, "lucius job dependencies job_bf466207")
 add(job_app, "receipt", receipt, "lucius job receipt job_bf466207")
 add(job_app, "audit", audit, "lucius job audit job_bf466207 --out bundle.json")
+add(job_app, "verify", verify_job, "lucius job verify --bundle acme.tar.gz --job-id job_bf466207")
 add(job_app, "diff", diff, "lucius job diff job_bf466207 job_f9dd41c0")
 
 

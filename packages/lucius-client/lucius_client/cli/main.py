@@ -20,7 +20,7 @@ from typer._completion_shared import get_completion_script
 from typer.core import TyperGroup
 
 from lucius_client.cli import rendering
-from lucius_client.cli.audit import audit_app
+from lucius_client.cli.audit import audit_app, orch_app
 from lucius_client.cli.bulk import bulk_app
 from lucius_client.cli.commands import add
 from lucius_client.cli.events import event_app, events
@@ -110,6 +110,7 @@ for group, names in (
     app.add_typer(group, name=name)
     for each in older:
         app.add_typer(group, name=each, hidden=True)
+app.add_typer(orch_app, name="orch", hidden=True)
 add(app, "status", status, "lucius status", "lucius status --tenant acme -o json")
 add(app, "usage", usage, "lucius usage --tenant acme --since 1d --by type")
 add(app, "receipts", receipts, "lucius receipts --tenant acme --since 1d --by type")

@@ -1,0 +1,189 @@
+"""Builds an audit bundle on this machine, page by page from the public API.
+
+`FILE.part/` keeps the state of an export: the plan (heads, keys, ids of jobs), and a line for each job. So the same
+command continues an export that was interrupted. The bundle replaces FILE when it is whole.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import json
+import shutil
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+from lucius_client import JobNotFound, NotFound
+from lucius_client.cli import rendering
+from lucius_client.cli.exits import NAME_A_TENANT, UsageError
+from lucius_client.cli.instants import instant_ago
+from lucius_client.cli.server import client_version
+from lucius_client.cli.session import WATCH_RETRIES, Session
+from lucius_client.client import Client
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Window:
+    """What to export, in the words of the command."""
+
+    tenant: str | None
+    since: str | None
+    until: str | None
+
+
+@dataclass
+class _Plan:
+    """What an export began with; all of it is JSON."""
+
+    words: Json
+    manifest: Json
+    job_ids: list[str]
+    #: empty: LUCIUS signs no heads
+    pages: list[Json]
+    anchors: list[Json]
+    keys: Json | None
+
+
+def export(session: Session, window: Window, output: Path, *, with_content: bool) -> None:
+    """Writes the bundle and says what can be verified of it. Raises UsageError, LuciusError."""
+    try:
+        from lucius_verify.writer import Signed, write_bundle
+    except ImportError as missing:
+        raise UsageError(f"the package lucius-verify is not installed ({missing})") from missing
+    if window.tenant is None:
+        raise UsageError(NAME_A_TENANT)
+    client = session.connect(WATCH_RETRIES)
+    part = output.with_name(f"{output.name}.part")
+    try:
+        part.mkdir(parents=True, exist_ok=True)
+        plan = _plan(client, {"api": session.api, **asdict(window)}, part / "plan.json")
+        jobs = part / "jobs.jsonl"
+        missing_jobs = _read_jobs(session, client, plan.job_ids, jobs)
+        made = write_bundle(
+            output,
+            manifest={**plan.manifest, "created_at": datetime.now(UTC).isoformat()},
+            jobs=_lines(jobs),
+            logs=_logs(client, window.tenant, plan.manifest),
+            signed=Signed(plan.pages, plan.anchors, plan.keys),
+            with_content=with_content,
+        )
+    except KeyboardInterrupt:
+        rendering.write(f"lucius: interrupted; the same command continues from {part}", stderr=True)
+        raise
+    except OSError as error:
+        raise UsageError(f"cannot write {error.filename or output}: {error.strerror}") from error
+    shutil.rmtree(part, ignore_errors=True)
+    totals = made["totals"]
+    rendering.write(f"{output}: {totals['jobs']} jobs, {totals['events']} events")
+    if not plan.pages:
+        rendering.write(
+            "LUCIUS signs no heads (AUDIT_OFF): levels 1 to 3 can be verified, and an omitted job is not noticed"
+        )
+    if missing_jobs:
+        rendering.write(
+            f"not exported, since LUCIUS does not have them any more: {', '.join(missing_jobs)}", stderr=True
+        )
+
+
+def _plan(client: Client, words: Json, file: Path) -> _Plan:
+    """The plan of an earlier run with the same words, or a new one."""
+    try:
+        known = _Plan(**json.loads(file.read_text(encoding="utf-8")))
+        if known.words == words:
+            return known
+    except (OSError, TypeError, ValueError):
+        pass
+    plan = _new_plan(client, words)
+    file.with_name("jobs.jsonl").unlink(missing_ok=True)
+    whole = file.with_suffix(".new")
+    whole.write_text(json.dumps(asdict(plan)), encoding="utf-8")
+    whole.replace(file)
+    return plan
+
+
+def _new_plan(client: Client, words: Json) -> _Plan:
+    tenant = words["tenant"]
+    since, until = instant_ago("--since", words["since"]), instant_ago("--until", words["until"])
+    pages: list[Json] = []
+    with contextlib.suppress(NotFound):  # LUCIUS signs none
+        pages = [page["envelope"] for page in client.audit_heads(tenant=tenant, since=since, until=until)]
+    manifest = {"tenant": tenant, "program": f"lucius-client {client_version()}"}
+    if not pages:
+        begin, end = since or datetime(1970, 1, 1, tzinfo=UTC), until or datetime.now(UTC)
+        ids = [job.jobId for job in client.jobs(tenant_id=tenant, since=begin, until=end)]
+        manifest |= {"since": begin.isoformat(), "until": end.isoformat()}
+        return _Plan(words, manifest, sorted(set(ids)), [], [], None)
+    statements = [json.loads(base64.b64decode(page["payload"]))["predicate"] for page in pages]
+    manifest |= {name: statements[0][name] for name in ("tenant", "since", "until")}
+    begin, end = (datetime.fromisoformat(manifest[name]) for name in ("since", "until"))
+    anchors: dict[str, Json] = {}
+    for page in client.audit_anchors(tenant=tenant, since=begin, until=end):
+        for anchor in page["anchors"]:
+            # a day with many lines continues on the next page
+            known = anchors.setdefault(anchor["day"], {**anchor, "lines": []})
+            known["lines"] += anchor["lines"]
+    ids = sorted({head["job_id"] for each in statements for head in each["heads"] if "job_id" in head})
+    return _Plan(words, manifest, ids, pages, [anchors[day] for day in sorted(anchors)], client.audit_keys())
+
+
+def _read_jobs(session: Session, client: Client, job_ids: list[str], file: Path) -> list[str]:
+    """Appends each job's bundle to the file, from where an earlier run ended. Returns the jobs that are gone."""
+    last = _last_whole(file)
+    left = [job_id for job_id in job_ids if job_id > last]
+    gone = []
+    screen = session.progress
+    columns = (TextColumn("reading jobs"), BarColumn(), MofNCompleteColumn())
+    with (
+        file.open("ab") as journal,
+        Progress(*columns, console=screen, transient=True, disable=not screen.is_terminal) as progress,
+    ):
+        task = progress.add_task("", total=len(job_ids), completed=len(job_ids) - len(left))
+        for job_id in left:
+            try:
+                document = client.audit(job_id)
+            except JobNotFound:
+                gone.append(job_id)
+            else:
+                journal.write(json.dumps(document, ensure_ascii=False).encode() + b"\n")
+            progress.advance(task)
+    return gone
+
+
+def _last_whole(file: Path) -> str:
+    """The id of the last job in the file, of which a torn last line is cut off; "": it has none."""
+    last, end = "", 0
+    if not file.exists():
+        return last
+    with file.open("r+b") as journal:
+        for line in journal:
+            if not line.endswith(b"\n"):
+                break
+            last, end = json.loads(line)["job"]["job_id"], end + len(line)
+        journal.truncate(end)
+    return last
+
+
+def _lines(file: Path) -> Iterator[Json]:
+    with file.open("rb") as journal:
+        for line in journal:
+            yield json.loads(line)
+
+
+def _logs(client: Client, tenant: str, manifest: Json) -> Iterator[Json]:
+    """The logs of the tenant's quotas, and of its incidents that were open in the window."""
+    since, until = (datetime.fromisoformat(manifest[name]) for name in ("since", "until"))
+    for quota in client.quotas(tenant=tenant):
+        for entry in client.quota_log(quota):
+            yield {"log": f"quota:{quota.id}", **entry.plain()}
+    for incident in client.incidents(tenant_id=tenant, until=until):
+        if incident.settled_at is not None and incident.settled_at < since:
+            continue
+        for entry in client.incident(incident.incidentId).plain()["log"]:
+            yield {"log": f"incident:{incident.incidentId}", **entry}
