@@ -7,7 +7,6 @@ from dataclasses import fields, replace
 
 import pytest
 
-from lucius_client.cli.audit import verify as prove
 from shared.api.audit import bundle
 from shared.api.job import event_response, job_response
 from shared.core.jobs.as_of import NOT_FOLDED
@@ -15,7 +14,7 @@ from shared.core.jobs.history import event_hash, lease_digest
 from shared.core.jobs.job import Event, Job, Step
 from shared.core.jobs.plan import digests, plan_job, with_first_event
 from shared.core.jobs.routing import decide_lane
-from tests.audit_proof import verify
+from tests.audit_bundles import faults
 from tests.jobs import DEFAULTS, RETENTION, START, Story, body, envelope, registry
 
 
@@ -49,10 +48,10 @@ def forged(story: Story, events: list[Event], transitions: list[str]) -> list[st
     last = replace(last, data={**last.data, "transitions": transitions})
     last = replace(last, hash=event_hash(vars(last)))
     record = story.record.with_job(event_hash=last.hash)
-    return verify(bundle(record, [*earlier, last], story.now))
+    return faults(bundle(record, [*earlier, last], story.now))
 
 
-def test_the_rows_that_were_used_are_proved() -> None:
+def test_the_rows_that_were_used_are_verified() -> None:
     """They lead from the states before an event to those after it."""
     story, events = history()
     assert forged(story, events, events[-1].data["transitions"]) == []
@@ -80,7 +79,7 @@ COLUMNS = [(row, field.name) for row in (Job, Step) for field in fields(row) if 
 
 
 @pytest.mark.parametrize(("row", "column"), COLUMNS)
-def test_every_column_is_proved(row: type[Job | Step], column: str) -> None:
+def test_every_column_is_verified(row: type[Job | Step], column: str) -> None:
     """A column that is changed without an EVENT, in a ledger whose digests are made to fit, is found."""
     story, events = history()
     record = story.record
@@ -89,8 +88,7 @@ def test_every_column_is_proved(row: type[Job | Step], column: str) -> None:
     else:
         record = replace(record, steps=(replace(record.steps[0], **{column: "another"}), *record.steps[1:]))
     document = bundle(record, events, story.now)
-    assert verify(document), column
-    assert prove(document), column
+    assert faults(document), column
 
 
 def test_nobody_but_the_step_has_the_lease() -> None:

@@ -13,7 +13,7 @@ from shared.adapters.tables.rows import event_of, job_of, step_of
 from shared.core.jobs.as_of import as_of, fold, rows_digest
 from shared.core.jobs.job import Event, Record
 from shared.core.jobs.states import JobStatus, StepStatus
-from tests.audit_proof import verify_chain
+from tests.audit_bundles import check_chain
 from tests.chaos.faulty_services import FORGED_CODE
 from tests.model.invariants import check_move
 
@@ -92,7 +92,7 @@ def _check_job(record: Record, events: list[Event]) -> None:
     assert job.status.terminal, f"it is still {job.status}"
     codes = {job.error_code, *(step.last_error_code for step in record.steps)}
     assert FORGED_CODE not in codes, "a forged reply was applied"
-    verify_chain(events)
+    check_chain(events)
     assert (job.event_seq, job.event_hash) == (events[-1].seq, events[-1].hash), "the head is not the last event"
     _check_moves(record, events)
     for step in record.steps:

@@ -8,7 +8,7 @@ from datetime import datetime
 from shared.contracts.messages import Directive
 from shared.core.jobs.job import Event, Record
 from shared.ports.ledger import Stored
-from tests.audit_proof import verify_chain
+from tests.audit_bundles import check_chain
 from tests.memory_stores import MemoryLedger, at_once
 from tests.model.invariants import Rows, check_link, check_move, fold, rows_of
 
@@ -89,7 +89,7 @@ class AuditedLedger(MemoryLedger):
 
     async def check_history(self, job_id: str) -> None:
         events = await self.events(job_id, limit=100_000)
-        verify_chain(events)
+        check_chain(events)
 
     def _guard(self, job_id: str, check: Callable[[], None]) -> None:
         try:

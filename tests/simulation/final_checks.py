@@ -10,7 +10,7 @@ from shared.core.incidents import IncidentKind, escalates
 from shared.core.jobs.reasons import Reason
 from shared.core.jobs.states import JobStatus
 from shared.operations.sweeper.incidents import DIRECTORY
-from tests.audit_proof import verify
+from tests.audit_bundles import faults
 
 if TYPE_CHECKING:
     from tests.simulation.world import World
@@ -129,9 +129,9 @@ def _audit_redrive(world: World, job: Any) -> None:
 
 
 def _audit_archive(world: World) -> None:
-    """Every job is there, proved, and nowhere else."""
+    """Every job is there, verified at each level that a bundle has, and nowhere else."""
     for name, text in world.archive.kept.items():
-        for wrong in verify(json.loads(text)):
+        for wrong in faults(json.loads(text)):
             world.add_violation(f"{name}: {wrong}")
         world.report.jobs["ARCHIVED"] += 1
     index = world.index

@@ -1,7 +1,7 @@
 """A job as it was at any of its events: EVENT rows folded over the job as it was created (R32).
 
 The created rows are not stored: a column that no event changed is as it was, and the others began with the value that
-every new job has. The first EVENT holds a digest of the created rows, by which `lucius audit verify` proves this.
+every new job has. The first EVENT holds a digest of the created rows, by which `lucius audit verify` verifies this.
 """
 
 from __future__ import annotations

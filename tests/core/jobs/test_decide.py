@@ -6,7 +6,7 @@ from shared.core.jobs.history import lease_digest
 from shared.core.jobs.occurrences import Control, ControlKind, DeadlinePassed, PublishFailed, RecordAttempt
 from shared.core.jobs.outcome import OutcomeKind
 from shared.core.jobs.states import FailureCause, JobStatus, StepStatus
-from tests.audit_proof import verify_chain
+from tests.audit_bundles import check_chain
 from tests.jobs import Story, planned
 
 
@@ -49,10 +49,10 @@ def test_events_are_gapless_and_chained() -> None:
     )[1]
     story = Story(fresh)
     run_step(story, "ocr")
-    verify_chain([created, *story.events])
+    check_chain([created, *story.events])
     assert [event.seq for event in story.events] == [2, 3, 4]
     with pytest.raises(ValueError, match="event 3 is missing"):
-        verify_chain([created, story.events[0], story.events[2]])
+        check_chain([created, story.events[0], story.events[2]])
 
 
 def test_changes_of_the_events_rebuild_the_rows() -> None:

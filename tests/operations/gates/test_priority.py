@@ -52,7 +52,7 @@ async def test_a_job_goes_where_its_priority_puts_it(staging: World) -> None:
     [event] = [each for each in events if each.type == "PRIORITY_CHANGED"]
     assert (event.actor, event.reason, event.data["from"], event.data["to"]) == ("op", "on the phone", "normal", "high")
     assert (record.job.priority, record.job.current_priority) == ("normal", "high")
-    # what it was created with can still be proved
+    # what it was created with can still be verified
     assert audit_v2.chain_faults(*_rows(bundle(record, events, START))) == []
 
 

@@ -15,7 +15,7 @@ from shared.errors import ConfigurationUnavailable, CreationWithdrawn
 from shared.operations.sweeper.repair import WITHDRAW_AFTER
 from shared.operations.sweeper.sweep import sweep
 from shared.refusals import JobNotFound, LimitReached, NotRedrivable, RequestInvalid
-from tests.audit_proof import verify_chain
+from tests.audit_bundles import check_chain
 from tests.operations.conftest import World
 from tests.operations.support import (
     by,
@@ -60,7 +60,7 @@ async def test_a_failed_job_goes_on_where_it_failed(world: World) -> None:
     await dispatch(world, new_id, "sis")
     await service_sends(world, new_id, "RESULT", 4, step_id="sis")
     assert (await world.job(new_id)).job.status is JobStatus.SUCCEEDED
-    verify_chain(await world.ledger.events(new_id))
+    check_chain(await world.ledger.events(new_id))
 
 
 async def test_the_old_job_only_learns_who_took_its_place(world: World) -> None:
@@ -76,7 +76,7 @@ async def test_the_old_job_only_learns_who_took_its_place(world: World) -> None:
     assert after.job.redriven_by == new_id
     event = (await world.ledger.events(old_id))[-1]
     assert (event.type, event.reason, event.actor, event.job_to) == ("JOB_REDRIVEN", "fixed", "caller", "FAILED_FINAL")
-    verify_chain(await world.ledger.events(old_id))
+    check_chain(await world.ledger.events(old_id))
 
 
 async def test_twice_is_the_same_job(world: World) -> None:
@@ -119,7 +119,7 @@ async def test_killed_anywhere_the_next_call_finishes(
     assert new_id in world.orchestrations.started
     listed = await world.index.list_jobs("tenant_a", after=None, limit=10)
     assert sorted(line.job_id for line in listed) == sorted([old_id, new_id])
-    verify_chain(await world.ledger.events(new_id))
+    check_chain(await world.ledger.events(new_id))
 
 
 async def test_a_redrive_that_died_after_its_claim_is_withdrawn(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,13 +8,12 @@ from typing import Any
 
 import pytest
 
-from lucius_client.cli.audit import verify as prove
 from shared.api.audit import bundle
 from shared.api.job import job_response
 from shared.core.jobs.states import JobStatus, StepStatus
 from shared.errors import ReplyUnfit
 from shared.operations.jobs.replies.apply import parse_reply
-from tests.audit_proof import verify
+from tests.audit_bundles import faults
 from tests.jobs import RETENTION, body, planned, reply
 from tests.operations.conftest import World
 from tests.operations.support import dispatch, failed_at_embedding, history, redrive, service_sends, settle, submitted
@@ -61,9 +60,9 @@ async def test_all_of_it_is_kept_and_proved(world: World, status: str) -> None:
     seen["artifacts"] = [{name: each for name, each in one.items() if each is not None} for one in seen["artifacts"]]
     assert seen == CONTENT | {"artifacts": without_null}
     given = json.loads(json.dumps(bundle(record, events, world.clock.now())))
-    assert verify(given) == prove(given) == []
+    assert faults(given) == []
     given["steps"][0]["result"]["metrics"]["pages"] = 4
-    assert verify(given)
+    assert faults(given)
 
 
 async def test_the_next_attempt_begins_without_it(world: World) -> None:

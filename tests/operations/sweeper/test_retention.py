@@ -14,7 +14,7 @@ from shared.operations.sweeper.sweep import sweep
 from shared.ports.durable import InstanceState
 from shared.ports.index import FIRST_CLEARING
 from shared.settings import SettingsError, load
-from tests.audit_proof import verify
+from tests.audit_bundles import faults
 from tests.jobs import Story, planned, reply
 from tests.operations.conftest import World
 from tests.operations.support import died_after_the_claim, dispatch, service_sends, submitted
@@ -194,7 +194,7 @@ async def test_a_job_past_its_retention_goes_into_the_archive(world: World) -> N
     assert await swept(world, 30 * DAY) == ["archive"]
     [(name, text)] = world.archive.kept.items()
     assert name == f"tenant_a/202601/{job_id}.json"
-    assert verify(json.loads(text), head=record.job.event_hash) == []
+    assert faults(json.loads(text), head=record.job.event_hash) == []
     assert (await world.ledger.read(job_id), await world.ledger.events(job_id)) == (None, [])
     assert await world.index.list_jobs("tenant_a", after=None, limit=10) == []
     with pytest.raises(ReplyUnfit, match="UNKNOWN_JOB"):
@@ -229,7 +229,7 @@ async def test_an_archiving_that_died_is_gone_on_with(
     assert (await swept(world, 60))[0] in ("archive", "remove")
     assert (await world.ledger.read(job_id), await world.ledger.events(job_id)) == (None, [])
     [text] = world.archive.kept.values()
-    assert verify(json.loads(text)) == []
+    assert faults(json.loads(text)) == []
     assert await swept(world, DAY) == []
 
 
@@ -253,7 +253,7 @@ async def test_a_reply_that_comes_while_a_job_is_archived_is_in_the_bundle(
     assert await swept(world, 60) == ["archive"]
     [text] = world.archive.kept.values()
     bundle = json.loads(text)
-    assert (bundle["events"][-1]["type"], verify(bundle)) == ("REPLY_IGNORED", [])
+    assert (bundle["events"][-1]["type"], faults(bundle)) == ("REPLY_IGNORED", [])
 
 
 async def test_a_tombstone_is_cleared_away_as_well(world: World) -> None:

@@ -10,7 +10,7 @@ from azure.servicebus import ServiceBusClient, ServiceBusReceiver
 from azure.storage.blob import BlobServiceClient
 
 from shared.adapters.tables.keys import ended_row
-from tests.audit_proof import verify
+from tests.audit_bundles import faults
 from tests.running_stack import RunningStack
 from tests.stack.job_requests import (
     connections,
@@ -133,7 +133,7 @@ def test_a_job_long_ended_is_purged_and_archived(stack: RunningStack) -> None:
         [blob] = blobs.get_container_client("lucius-archive").list_blobs()
         assert blob.name.endswith(f"/{job_id}.json")
         bundle = json.loads(blobs.get_blob_client("lucius-archive", blob.name).download_blob().readall())
-    assert verify(bundle) == []
+    assert faults(bundle) == []
     with TableServiceClient.from_connection_string(stack.storage_connection) as tables:
         for table, query in (("luciusledger", "PartitionKey eq @job"), ("luciusindex", "job_id eq @job")):
             assert list(tables.get_table_client(table).query_entities(query, parameters={"job": job_id})) == []

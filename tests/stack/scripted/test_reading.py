@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.audit_proof import verify
+from tests.audit_bundles import faults
 from tests.document_commands import block, json_documents, run
 from tests.running_stack import ROOT, RunningStack
 from tests.stack.job_requests import status_is, submit, until
@@ -92,7 +92,7 @@ def test_replies_of_older_forms_and_of_every_size(stack: RunningStack, service: 
     ended = until(stack, job_id, status_is("FAILED_FINAL"))
     assert (ended["error_code"], ended["error_message"]) == ("PDF_ENCRYPTED", message)
     assert ended["steps"][0]["last_error_message"] == message
-    assert verify(stack.get(f"/v1/jobs/{job_id}/audit")) == []
+    assert faults(stack.get(f"/v1/jobs/{job_id}/audit")) == []
 
     def rejected() -> bool:
         """Messages of a lane are taken side by side."""
@@ -136,7 +136,7 @@ def test_a_dead_letter_is_redriven_to_its_end(stack: RunningStack, service: Scri
     refused = stack.http.post(f"/v1/jobs/{new_id}:redrive")
     assert (refused.status_code, refused.json()["code"]) == (409, "JOB_SUCCEEDED")
     for each in (job_id, new_id):
-        assert verify(stack.get(f"/v1/jobs/{each}/audit")) == []
+        assert faults(stack.get(f"/v1/jobs/{each}/audit")) == []
 
 
 def test_any_past_state_and_where_the_time_went(stack: RunningStack, service: ScriptedService) -> None:
