@@ -17,7 +17,7 @@ _PAGES = ("README.md", "docs/index.md", "docs/start", "docs/guides", "docs/refer
 _MODULES = (
     "packages/lucius-client/lucius_client/cli",
     *(f"shared/{name}.py" for name in ("settings", "access_settings", "store_settings")),
-    *("shared/refusals.py", "shared/setting_contradictions.py"),
+    *("shared/refusals.py", "shared/archive_refusals.py", "shared/setting_contradictions.py"),
     *("shared/telemetry/lines.py", "shared/telemetry/metric_table.py", "shared/core/jobs/reasons.py"),
 )
 #: the errors that these raise are details of problems, or messages to an operator

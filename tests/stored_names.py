@@ -50,6 +50,7 @@ from shared.ports.feed import FeedEvent, FeedWrite, Head
 from shared.ports.hooks import HookWrite
 from shared.ports.index import ActiveRow, EndedRow, ListRow
 from shared.ports.protocol_versions import StoredVersion
+from shared.ports.ledger import ArchivedRow
 from shared.ports.rejected import RejectedMessage
 from shared.ports.sweeps import SweepMark, SweepPosition, WorkCounts
 from shared.ports.usage import Folding, FoldPosition, SeenSource
@@ -115,7 +116,7 @@ class _Texts:
         return ""
 
     async def remove(self, prefix: str) -> None:
-        self._seen["blob paths"].add(f"{_shape(prefix)}*")
+        """Nothing is there."""
 
 
 class _Sender:
@@ -150,7 +151,9 @@ async def stored_and_sent(rows_seen: Rows | None = None) -> dict[str, set[str]]:
     ledger = TablesLedger(account, "ledger", _Texts(seen))
     await ledger.create(record, story.events[0])
     long = replace(record.steps[0], payload={"text": "x" * 40_000})
-    await ledger.create(record.with_step(long), story.events[0])
+    stored = await ledger.create(record.with_step(long), story.events[0])
+    places = {"blob": archive_name(job, "0" * 64), "sha256": "0" * 64, "size": 1}
+    await ledger.remove(stored, ArchivedRow(job_id=job.job_id, tenant=job.tenant, archived_at=START, **places))
     index = TablesIndex(account, "index", "tenants")
     await index.reserve(replace(job, dependencies=["job_0"]), replacing=None)
     await index.close(job, claim_expires_at=START)
@@ -160,6 +163,7 @@ async def stored_and_sent(rows_seen: Rows | None = None) -> dict[str, set[str]]:
     cursor = list_row(job.created_at, job.job_id)
     row = ListRow(**listed, status="FAILED_FINAL", labels={}, seq=1, created_at=START, cursor=cursor)
     await index.clear_again(job.tenant, [(row, START)], START)
+    await index.delete_listing(replace(job, completed_at=START), START)
     await _used(TablesUsage(account, "index"), job)
     await _a_bulk(TablesBulks(account, "index", "gates"), job)
     await index.drop_dependant(job.tenant, job.job_id, "job_2", succeeded=False)
@@ -205,7 +209,7 @@ async def stored_and_sent(rows_seen: Rows | None = None) -> dict[str, set[str]]:
         seen["columns"].update(f"{kind}.{field.name}" for field in fields(row) if field.name != "timings")
         seen["columns"].update(f"{kind}.{name}" for name in made if name not in ("PartitionKey", "RowKey"))
     seen["columns"].update(f"EVENT.{field.name}" for field in fields(Event))
-    seen["blob paths"] |= {archive_name(record), _shape(str((record.steps[0].workspace_ref or {})["uri"]))}
+    seen["blob paths"] |= {archive_name(job, "0" * 64), _shape(str((record.steps[0].workspace_ref or {})["uri"]))}
     seen["bundle"].update(bundle(record, story.events, START))
     return seen
 

@@ -24,7 +24,7 @@ BLOBS = {
     r"19700101/.*": "DAY/...",
     r"https://.*/workspace/.*": "workspace/...",
     r"job_1/.*": "JOB/...",
-    r"tenant_a/\d{6}/.*\.json": "TENANT/MONTH/JOB.json",
+    r"tenant_a/\d{6}/.*\..*\.json": "TENANT/MONTH/JOB.DIGEST.json",
 }
 #: of a partition that is a tenant's or a job's
 OWN = {"tenant_a", "job_1"}

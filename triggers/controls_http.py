@@ -16,6 +16,7 @@ from shared.api.job import Job, job_response
 from shared.api.job_requests import Admission, ControlRequest, PriorityChange, RedriveRequest
 from shared.apidocs.problem_codes import ProblemCode
 from shared.apidocs.route import Route
+from shared.archive_refusals import JobArchived
 from shared.core.jobs.history import Origin
 from shared.core.jobs.occurrences import ControlKind
 from shared.operations.bulks.bulks import redrive_tree
@@ -32,7 +33,7 @@ from triggers.http.responses import respond
 from triggers.http.routes import Handler, Request
 
 #: of every POST about a job whose body is optional
-CONTROL_PROBLEMS = (*BODY_PROBLEMS, ProblemCode.REASON_INVALID, refusals.JobNotFound)
+CONTROL_PROBLEMS = (*BODY_PROBLEMS, ProblemCode.REASON_INVALID, refusals.JobNotFound, JobArchived)
 
 #: of every POST that takes a job up again
 REDRIVE_PROBLEMS = (
@@ -141,6 +142,7 @@ async def _redrive_tree(request: Request, context: Context, job_id: str, body: R
         ProblemCode.REASON_INVALID,
         refusals.QuotaForbidden,
         refusals.JobNotFound,
+        JobArchived,
         refusals.JobTerminal,
         refusals.ControlNotPossible,
     ),
@@ -169,6 +171,7 @@ async def _admit(request: Request) -> func.HttpResponse:
         *BODY_PROBLEMS,
         ProblemCode.PRIORITY_INVALID,
         refusals.JobNotFound,
+        JobArchived,
         refusals.JobTerminal,
         refusals.ControlNotPossible,
     ),

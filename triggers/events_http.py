@@ -12,11 +12,13 @@ from shared.access.stream_ticket import sign_ticket, ticket_for
 from shared.api.feed import FeedPage, Ticket, TicketRequest
 from shared.apidocs.problem_codes import ProblemCode
 from shared.apidocs.route import NO_STORE, Route, in_query
+from shared.archive_refusals import ArchiveGone, ArchiveInvalid
 from shared.core.events.event_types import PublicType
 from shared.core.filters import parse_label
 from shared.core.jobs.routing import normalise
 from shared.operations.events.read_feed import EARLIEST, LATEST, EventFilter, follow_feed
 from shared.operations.events.read_feed import FeedPage as Page
+from shared.operations.jobs.read_history import read_job
 from shared.refusals import CursorExpired, EventsOff, JobNotFound, TenantForbidden
 from triggers.http.bodies import BODY_PROBLEMS, optional_body
 from triggers.http.long_poll import MAX_WAIT_S, wait_of
@@ -174,6 +176,8 @@ async def _follow(request: Request, after: str, wait_s: float) -> tuple[Page, bo
         *BODY_PROBLEMS,
         TenantForbidden,
         JobNotFound,
+        ArchiveGone,
+        ArchiveInvalid,
         ProblemCode.TICKETS_OFF,
     ),
 )
@@ -185,9 +189,7 @@ async def _ticket(request: Request) -> func.HttpResponse:
             ProblemCode.TICKETS_OFF, "tickets are disabled in this deployment (LUCIUS_CALLBACK_KEYS is empty)"
         )
     if (job_id := asked.job_id) is not None:
-        if (stored := await context.ledger.read(job_id)) is None:
-            raise JobNotFound(job_id)
-        tenant = stored.record.job.tenant
+        tenant = (await read_job(context, job_id))[0].job.tenant
     else:
         tenant = normalise(_tenant_of(request, asked.tenant_id))
     ticket = ticket_for(request.caller, tenant, asked.path, context.clock.now())

@@ -15,6 +15,7 @@ from shared.api.incident import IncidentDetail, IncidentPage, IncidentRequest, i
 from shared.api.job import Job, job_response
 from shared.apidocs.problem_codes import ProblemCode
 from shared.apidocs.route import Route, in_path
+from shared.archive_refusals import JobArchived
 from shared.core.filters import IncidentFilter
 from shared.core.incidents import Incident
 from shared.core.jobs.history import Origin
@@ -145,7 +146,7 @@ async def _dismiss(request: Request) -> func.HttpResponse:
     body=IncidentRequest,
     body_required=True,
     responses={200: Job},
-    problems=(*BODY_PROBLEMS, ProblemCode.REASON_INVALID, refusals.JobNotFound, refusals.ControlNotPossible),
+    problems=(*BODY_PROBLEMS, ProblemCode.REASON_INVALID, refusals.JobNotFound, JobArchived, refusals.ControlNotPossible),
 )
 async def _dismiss_letter(request: Request) -> func.HttpResponse:
     job_id, origin, context = job_id_of(request.http), _origin(request), request.context()

@@ -11,7 +11,7 @@ from shared.api.job import event_response
 from shared.apidocs.route import in_query
 from shared.core.jobs.job import Job
 from shared.operations.events.read_feed import EARLIEST, LATEST
-from shared.refusals import JobNotFound
+from shared.operations.jobs.read_history import read_job
 from triggers.http.long_poll import Answer, LongPoll, history_tail
 from triggers.http.parameters import bad_cursor, cursor, job_id_of, page
 from triggers.http.responses import json_of
@@ -30,17 +30,16 @@ AFTER = in_query(
 
 
 async def job_stream(request: Request) -> func.HttpResponse:
-    """Raises JobNotFound, LedgerUnavailable, RequestError (400)."""
+    """Raises JobNotFound, ArchiveGone, ArchiveInvalid, LedgerUnavailable, RequestError (400)."""
     req, context = request.http, request.context()
     job_id, given, (limit, _) = job_id_of(req), position(req), page(req)
 
-    async def job() -> Job:
-        stored = await context.ledger.read(job_id)
-        if stored is None:
-            raise JobNotFound(job_id)
-        return stored.record.job
+    first_record, archived = await read_job(context, job_id)
+    first = first_record.job
 
-    first = await job()
+    async def job() -> Job:
+        return (await read_job(context, job_id))[0].job
+
     if given is None or given == LATEST:
         # a reader that has no position yet gets one before anything can happen that it would miss
         return ended(req) if first.status.terminal else stream(req, [], following=_cursor(first.event_seq))
@@ -54,7 +53,10 @@ async def job_stream(request: Request) -> func.HttpResponse:
         if seq == now.event_seq:
             response = ended(req) if now.status.terminal else func.HttpResponse(status_code=304)
             return Answer(response, seq, ended=now.status.terminal)
-        events = await context.ledger.events(job_id, after_seq=seq, limit=limit)
+        if archived is not None:
+            events = archived.events[seq : seq + limit]
+        else:
+            events = await context.ledger.events(job_id, after_seq=seq, limit=limit)
         found = [(_cursor(event.seq), json_of(event_response(event))) for event in events]
         return Answer(stream(req, found, following=found[-1][0] if found else _cursor(seq)), seq)
 

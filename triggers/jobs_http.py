@@ -23,16 +23,18 @@ from shared.api.job import (
 from shared.api.receipt import Receipt, receipt
 from shared.apidocs.problem_codes import ProblemCode
 from shared.apidocs.route import Route, in_query
+from shared.archive_refusals import ArchiveGone, ArchiveInvalid
 from shared.core.filters import JobFilter
 from shared.core.jobs.as_of import as_of
+from shared.core.jobs.job import Record
 from shared.core.jobs.states import JobStatus
 from shared.operations.gates.waiting import read_position
 from shared.operations.jobs.backlog import directives_ahead
 from shared.operations.jobs.dead_letters import list_dead_letters
 from shared.operations.jobs.list_jobs import MAX_READ_MORE, list_jobs
-from shared.operations.jobs.read_history import last_transition, read_history
+from shared.operations.jobs.read_archived import ArchivedJob, read_archived
+from shared.operations.jobs.read_history import last_transition, read_history, read_job
 from shared.operations.jobs.related_jobs import dependants_of, dependencies_of, missing_of
-from shared.ports.ledger import Stored
 from shared.refusals import JobNotFound
 from triggers.http.filters import FILTER_PROBLEMS, FILTERS, filter_of
 from triggers.http.long_poll import UNTIL, WAIT, Answer, LongPoll, Until, counted_as, history_tail, until_of, wait_of
@@ -53,6 +55,9 @@ _PARTIAL = (
     f"A call reads at most {MAX_READ_MORE} rows more than it returns. If too few rows match by then, the page is short "
     "or empty, with `partial` and `next`."
 )
+
+#: of every read of one job
+READ_PROBLEMS = (JobNotFound, ArchiveGone, ArchiveInvalid)
 
 route = partial(Route, scope=Scope.READ, tag="jobs")
 
@@ -84,7 +89,7 @@ async def jobs_list(request: Request) -> func.HttpResponse:
     description="The job now or, with `asOf`, as of an event.",
     parameters=(JOB_ID, AS_OF, WAIT, UNTIL),
     responses={200: Job},
-    problems=(ProblemCode.AS_OF_INVALID, ProblemCode.WAIT_INVALID, JobNotFound, ProblemCode.EVENT_NOT_FOUND),
+    problems=(ProblemCode.AS_OF_INVALID, ProblemCode.WAIT_INVALID, *READ_PROBLEMS, ProblemCode.EVENT_NOT_FOUND),
 )
 async def job_read(request: Request) -> func.HttpResponse:
     """Raises JobNotFound, LedgerUnavailable, RequestError (400, 404)."""
@@ -97,10 +102,11 @@ async def _job_read(request: Request, long_poll: LongPoll) -> func.HttpResponse:
         return await _job_as_of(request, seq)
 
     async def read() -> Answer:
-        record = (await _job(request)).record
+        record, archived = await _job(request)
         ended = record.job.status.terminal
         final = ended or (until is Until.ADMITTED and not record.job.is_staged)
-        response = respond(req, job_response(record, request.context().settings.retention))
+        archived_at = archived.archived_at if archived is not None else None
+        response = respond(req, job_response(record, request.context().settings.retention, archived_at=archived_at))
         return Answer(response, record.job.event_seq, final, ended)
 
     with history_tail(request.context(), job_id_of(req)) as tail:
@@ -127,11 +133,11 @@ async def _job_as_of(request: Request, given: str) -> func.HttpResponse:
     summary="List a job's steps",
     parameters=(JOB_ID,),
     responses={200: StepPage},
-    problems=(JobNotFound,),
+    problems=READ_PROBLEMS,
 )
 async def _job_steps(request: Request) -> func.HttpResponse:
-    stored = await _job(request)
-    return respond(request.http, StepPage(steps=[step_response(step) for step in stored.record.steps], next=None))
+    record, _ = await _job(request)
+    return respond(request.http, StepPage(steps=[step_response(step) for step in record.steps], next=None))
 
 
 @route(
@@ -146,16 +152,20 @@ async def _job_steps(request: Request) -> func.HttpResponse:
     parameters=(JOB_ID, *PAGE, AFTER, LAST_EVENT_ID, TICKET),
     responses={200: EventPage, 204: None},
     descriptions={204: "Streams only. The job has ended, and no event follows the cursor."},
-    problems=(JobNotFound, *PAGE_PROBLEMS),
+    problems=(*READ_PROBLEMS, *PAGE_PROBLEMS),
 )
 async def _job_events(request: Request) -> func.HttpResponse:
     if wants_stream(request.http):
         return await job_stream(request)
-    job = (await _job(request)).record.job
-    limit, position = page(request.http)
+    record, archived = await _job(request)
+    job, (limit, position) = record.job, page(request.http)
     if position and not (position.isdecimal() and len(position) <= MAX_SEQ_DIGITS):
         raise bad_cursor()
-    events = await request.context().ledger.events(job.job_id, after_seq=int(position or 0), limit=limit)
+    seq = int(position or 0)
+    if archived is not None:
+        events = archived.events[seq : seq + limit]
+    else:
+        events = await request.context().ledger.events(job.job_id, after_seq=seq, limit=limit)
     full = len(events) == limit and events[-1].seq < job.event_seq
     following = cursor(str(events[-1].seq)) if full else None
     return respond(request.http, EventPage(events=[event_response(event) for event in events], next=following))
@@ -169,11 +179,12 @@ async def _job_events(request: Request) -> func.HttpResponse:
     description="Why the job is in its state, and what happens next.",
     parameters=(JOB_ID,),
     responses={200: Explanation},
-    problems=(JobNotFound,),
+    problems=READ_PROBLEMS,
 )
 async def _job_explain(request: Request) -> func.HttpResponse:
-    context, record = request.context(), (await _job(request)).record
-    last, ahead = await last_transition(context, record), await directives_ahead(context, record)
+    context, (record, archived) = request.context(), await _job(request)
+    last = await last_transition(context, record, archived.events if archived is not None else None)
+    ahead = await directives_ahead(context, record)
     standing = await read_position(context, record.job) if record.job.is_staged else None
     waits = record.job.status is JobStatus.WAITING_FOR_JOBS
     missing = await missing_of(context, record.job) if waits else None
@@ -190,10 +201,10 @@ async def _job_explain(request: Request) -> func.HttpResponse:
     "SUCCEEDED, the jobs that waited for it are not known.",
     parameters=(JOB_ID, *PAGE),
     responses={200: DependencyPage},
-    problems=(JobNotFound, *PAGE_PROBLEMS),
+    problems=(*READ_PROBLEMS, *PAGE_PROBLEMS),
 )
 async def _job_dependencies(request: Request) -> func.HttpResponse:
-    context, job = request.context(), (await _job(request)).record.job
+    context, job = request.context(), (await _job(request))[0].job
     limit, position = page(request.http)
     try:
         found = await dependants_of(context, job, after=position or None, limit=limit)
@@ -217,11 +228,13 @@ async def _job_dependencies(request: Request) -> func.HttpResponse:
     "offline.",
     parameters=(JOB_ID,),
     responses={200: AuditBundle},
-    problems=(JobNotFound,),
+    problems=READ_PROBLEMS,
 )
 async def _job_audit(request: Request) -> func.HttpResponse:
-    context = request.context()
-    record, events = await read_history(context, job_id_of(request.http))
+    context, job_id = request.context(), job_id_of(request.http)
+    if await context.ledger.read(job_id) is None and (archived := await read_archived(context, job_id)) is not None:
+        return respond(request.http, archived.bundle)
+    record, events = await read_history(context, job_id)
     return respond(request.http, bundle(record, events, context.clock.now()))
 
 
@@ -233,7 +246,7 @@ async def _job_audit(request: Request) -> func.HttpResponse:
     description="Time and operations breakdown of the job.",
     parameters=(JOB_ID,),
     responses={200: Receipt},
-    problems=(JobNotFound,),
+    problems=READ_PROBLEMS,
 )
 async def _job_receipt(request: Request) -> func.HttpResponse:
     context = request.context()
@@ -264,10 +277,6 @@ async def _dead_letters_list(request: Request) -> func.HttpResponse:
     return respond(request.http, page_)
 
 
-async def _job(request: Request) -> Stored:
-    """Raises JobNotFound, LedgerUnavailable."""
-    job_id = job_id_of(request.http)
-    stored = await request.context().ledger.read(job_id)
-    if stored is None:
-        raise JobNotFound(job_id)
-    return stored
+async def _job(request: Request) -> tuple[Record, ArchivedJob | None]:
+    """Raises JobNotFound, ArchiveGone, ArchiveInvalid, LedgerUnavailable."""
+    return await read_job(request.context(), job_id_of(request.http))

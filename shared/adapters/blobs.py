@@ -74,6 +74,15 @@ class BlobTexts:
         except AzureError as error:
             raise LedgerUnavailable(f"the blobs do not answer: {type(error).__name__}") from error
 
+    async def read(self, name: str, limit: int) -> bytes:
+        try:
+            client = self._service.get_blob_client(self._container, name)
+            return bytes(await (await client.download_blob(offset=0, length=limit)).readall())
+        except ResourceNotFoundError as error:
+            raise DataLost(name) from error
+        except AzureError as error:
+            raise LedgerUnavailable(f"the archive does not answer: {type(error).__name__}") from error
+
     async def remove(self, prefix: str) -> None:
         try:
             await self._create_container()

@@ -183,6 +183,9 @@ class MemoryTexts:
             raise DataLost(name)
         return self.kept[name]
 
+    async def read(self, name: str, limit: int) -> bytes:
+        return (await self.get(name)).encode()[:limit]
+
     async def remove(self, prefix: str) -> None:
         for name in [name for name in self.kept if name.startswith(prefix)]:
             del self.kept[name]

@@ -7,7 +7,7 @@ also change the head, which can be compared with a head that was noted before.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
@@ -15,8 +15,8 @@ from pydantic import Field
 
 from shared.api.response import Instant, Response
 from shared.core.canonical import jcs_digest
-from shared.core.jobs.as_of import columns, to_json
-from shared.core.jobs.job import Event, JsonValue, Record
+from shared.core.jobs.as_of import columns, row_from, to_json
+from shared.core.jobs.job import Event, Job, JsonValue, Record, Step
 
 
 class AuditBundle(Response):
@@ -51,3 +51,14 @@ def bundle(record: Record, events: Sequence[Event], taken_at: datetime) -> dict[
         "events": [to_json(event) for event in events],
     }
     return {**whole, "digest": f"sha256:{jcs_digest(whole)}"}
+
+
+def history_of(document: Mapping[str, Any]) -> tuple[Record, list[Event]]:
+    """Returns the rows and events of an audit bundle (`bundle` undone), without columns that no bundle has.
+
+    Raises KeyError, TypeError and ValueError if the document is not such a bundle. Checks no digest and no hash.
+    """
+    if document["format"] != FORMAT:
+        raise ValueError(f"the format is not {FORMAT}")
+    steps = tuple(row_from(Step, each) for each in document["steps"])
+    return Record(row_from(Job, document["job"]), steps), [row_from(Event, each) for each in document["events"]]

@@ -237,6 +237,8 @@ class Job(Response):
     """Time when it started waiting for its quotas. Null if it did not wait."""
     admitted_at: Instant | None
     """Time of admission."""
+    archived_at: Instant | None
+    """Time when the job was archived. Null if it is not archived."""
     steps: list[Step]
     links: JobLinks
     as_of: Event | None = None
@@ -256,6 +258,8 @@ class JobLine(Response):
     """Event number of `status` and `current_step_id`. For a job that has not ended, the item can be one sweep old."""
     labels: dict[str, str]
     created_at: Instant
+    archived_at: Instant | None
+    """Time when the job was archived. Null if it is not archived."""
     links: JobLinks
 
 
@@ -325,9 +329,11 @@ def _links(job_id: str) -> dict[str, str]:
     return {"self": path, "steps": f"{path}/steps", "events": f"{path}/events", "cancel": f"{path}:cancel"}
 
 
-def job_response(record: Record, retention: Retention, as_of: EventRow | None = None) -> Job:
+def job_response(
+    record: Record, retention: Retention, as_of: EventRow | None = None, archived_at: datetime | None = None
+) -> Job:
     """Makes the response of a job with its steps. `as_of` is the event whose state is shown, if the caller requested
-    one.
+    one. `archived_at`: None if the job is not archived.
     """
     past: dict[str, Any] = {} if as_of is None else {"as_of": event_response(as_of)}
     return Job.of(
@@ -337,7 +343,8 @@ def job_response(record: Record, retention: Retention, as_of: EventRow | None = 
         steps=[step_response(step) for step in record.steps],
         links=job_links(record.job.job_id),
         final_output_expires_at=_output_end(record, retention),
-        incident=job_incident_id(record.job.job_id) if escalates(record.job) else None,
+        incident=job_incident_id(record.job.job_id) if escalates(record.job) and archived_at is None else None,
+        archived_at=archived_at,
         **past,
     )
 

@@ -144,6 +144,7 @@ def by_model() -> JsonObject:
         "status": "SUCCEEDED",
         "current_step_id": None,
         "seq": story.record.job.event_seq,
+        "archived_at": None,
         "labels": ENVELOPE["labels"],
         "created_at": "2026-01-27T10:00:00Z",
         "links": dumped(job_links(JOB_ID)),

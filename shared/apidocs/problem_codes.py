@@ -28,6 +28,11 @@ class ProblemCode(StrEnum):
         return str(self)
 
     ACCEPT_INVALID = "ACCEPT_INVALID", 406, "`Accept` has no supported media type; `detail` names them."
+    ARCHIVED_INVALID = (
+        "ARCHIVED_INVALID",
+        400,
+        "`archived` is not `true` or `false`, or is combined with `idempotency_key` or `correlation_id`.",
+    )
     AS_OF_INVALID = "AS_OF_INVALID", 400, "`asOf` is not an event number, from 1."
     BATCH_EMPTY = "BATCH_EMPTY", 400, "The NDJSON body has no job request."
     BULK_INVALID = "BULK_INVALID", 400, "The body is not a valid bulk request, or its key is too long. See `errors`."

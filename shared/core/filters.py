@@ -96,6 +96,16 @@ _INSTANT = Kind(parse_instant, {"type": "string", "format": "date-time"})
 _LABEL = Kind(parse_label, {"type": "string", "pattern": r"^[^:]+:"})
 
 
+def _flag(name: str, value: Any) -> bool:
+    given = value if isinstance(value, bool) else {"true": True, "false": False}.get(_text(name, value))
+    if given is None:
+        raise FilterInvalid(name, f"{name} must be true or false")
+    return given
+
+
+_FLAG = Kind(_flag, {"type": "boolean"})
+
+
 def _parameter(kind: Kind, description: str = "", *, name: str | None = None) -> Any:
     """A field of a filter. `name`: of its parameter. Default: that of the field."""
     return field(default=None, metadata={"kind": kind, "description": description, "name": name})
@@ -124,11 +134,19 @@ class JobFilter:
         TEXT, "Job that this idempotency key belongs to. A key that expired may belong to a later job, or to none."
     )
     correlation_id: str | None = _parameter(TEXT, "Jobs with this correlation id.")
+    archived: bool | None = _parameter(
+        _FLAG,
+        "`true`: archived jobs, without `idempotency_key` and `correlation_id`. Default: jobs that are not archived.",
+    )
+
+    def __post_init__(self) -> None:
+        if self.archived and self.is_keyed:
+            raise FilterInvalid("archived", "archived cannot be combined with idempotency_key or correlation_id")
 
     @property
     def matches_every_row(self) -> bool:
         """Returns whether the rows' keys decide the filter completely."""
-        return has_only(self, "tenant_id", "since", "until", "idempotency_key", "correlation_id")
+        return has_only(self, "tenant_id", "since", "until", "idempotency_key", "correlation_id", "archived")
 
     @property
     def is_keyed(self) -> bool:

@@ -183,6 +183,8 @@ class ListRow:
     staged_at: datetime | None = None
     admitted_at: datetime | None = None
     ended_at: datetime | None = None
+    #: None: the ledger has its rows
+    archived_at: datetime | None = None
     #: its ENDED row was written a second time, which happens once
     cleared_again: bool = False
     #: opaque position of this row, for the next page
@@ -343,8 +345,11 @@ class Index(DeadLetters, Protocol):
     async def delete_claim(self, tenant: str, claim: str, held: Claim) -> None:
         """Deletes the claim under its ETag, so that a request that replaces it wins."""
 
-    async def delete_listing(self, job: Job) -> None:
-        """Deletes LIST, DEAD, DEPFAILED and INCIDENT with its log. Idempotent."""
+    async def delete_listing(self, job: Job, archived_at: datetime | None = None) -> None:
+        """Deletes LIST, CORRELATION, DEAD, DEPFAILED and INCIDENT with its log. Idempotent.
+
+        `archived_at`: ARCHIVED replaces LIST, unless the creation of the job was withdrawn.
+        """
 
     async def list_jobs(self, tenant: str, **page: Unpack[PageRange]) -> list[ListRow]:
         """Returns a tenant's jobs, newest first, created from `since` on and before `until`: one query of at most 1,000
@@ -352,6 +357,9 @@ class Index(DeadLetters, Protocol):
 
         It has no other filter: the store would read an unlimited number of rows to fill a page.
         """
+
+    async def list_archived(self, tenant: str, **page: Unpack[PageRange]) -> list[ListRow]:
+        """Returns a tenant's archived jobs, as `list_jobs`."""
 
     async def read_listed(
         self, tenant: str, created_at: datetime, job_id: str, *, correlation_id: str | None = None

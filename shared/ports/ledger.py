@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any, Protocol
 
 from shared.core.jobs.job import Event, Record
@@ -17,6 +18,21 @@ class Stored:
     etag: str
     #: by row, the stored rows in which a later release has columns of its own; for the adapter alone
     rows: Mapping[str, Mapping[str, Any]] = field(default_factory=dict, compare=False, repr=False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ArchivedRow:
+    """The row that replaces the rows of an archived job, and leads to its audit bundle."""
+
+    job_id: str
+    #: normalised
+    tenant: str
+    #: name of the blob
+    blob: str
+    #: SHA-256, in hex, and number of the bytes of the blob
+    sha256: str
+    size: int
+    archived_at: datetime
 
 
 class Ledger(Protocol):
@@ -40,11 +56,17 @@ class Ledger(Protocol):
         Raises Conflict if the job moved since `before`, LedgerRefused.
         """
 
-    async def remove(self, stored: Stored) -> None:
-        """Deletes JOB and STEPs, under JOB's ETag, then all else of the partition. Raises Conflict."""
+    async def remove(self, stored: Stored, archived: ArchivedRow | None = None) -> None:
+        """Deletes JOB and STEPs, under JOB's ETag, then all else of the partition. `archived` replaces them.
+
+        Raises Conflict.
+        """
+
+    async def find_archived(self, job_id: str) -> ArchivedRow | None:
+        """Returns the row of an archived job; None: the job is not archived."""
 
     async def delete_remainder(self, job_id: str) -> None:
-        """Deletes what an interrupted removal left of a job whose JOB row is deleted."""
+        """Deletes all rows and long texts of a job but its ARCHIVED row, after its JOB row is gone. Idempotent."""
 
     async def find_event(self, job_id: str, cause_id: str) -> Event | None:
         """Returns the event that `cause_id` made if it committed."""
@@ -54,7 +76,10 @@ class Ledger(Protocol):
 
 
 class Archive(Protocol):
-    """Where jobs go whose time in the ledger is over. Each method raises LedgerUnavailable."""
+    """Audit bundles of archived jobs. Each method raises LedgerUnavailable."""
 
     async def put(self, name: str, text: str) -> None:
-        """Writes a text. An existing one of the same name is replaced."""
+        """Writes a blob, or replaces it."""
+
+    async def read(self, name: str, limit: int) -> bytes:
+        """Returns the first `limit` bytes of a blob. Raises DataLost if there is no such blob."""

@@ -160,7 +160,7 @@ def test_every_method_of_the_index_is_decided_here() -> None:
     served = {"read_claim", "reserve", "close", "read_active", "list_active"}
     served |= {"write_admission", "move_place", "reserve_together", "dependants", "is_dependant", "drop_dependant"}
     served |= {"failed_dependants", "move_places"}
-    served |= {"read_listed", "list_correlated"}
+    served |= {"read_listed", "list_correlated", "list_archived"}
     served |= {"list_jobs", "tenants", "reschedule_clearing", "dead_letters", "end_dead_letter"}
     methods = {name for name, _ in inspect.getmembers(TablesIndex, inspect.isfunction) if not name.startswith("_")}
     assert methods == served | SWEEPS.keys()

@@ -40,6 +40,7 @@ def test_a_word_means_the_same_in_a_query_and_in_a_body(given: dict[str, Any], m
         ("tenant_id", 7),
         ("request_type", ["OCR"]),
         ("doc_id", "1"),
+        *(("archived", value) for value in ("", "yes", "True", 1, None)),
         ("Status", "QUEUED"),
     ],
 )
@@ -52,7 +53,7 @@ def test_what_is_wrong_is_named(word: str, value: Any) -> None:
 
 
 #: rows are found by them, in tests/operations/jobs/test_list_jobs.py
-_KEYS = ("idempotency_key", "correlation_id")
+_KEYS = ("idempotency_key", "correlation_id", "archived")
 
 
 @pytest.mark.parametrize("word", [each.name for each in parameters_of(JobFilter) if each.name not in _KEYS])

@@ -26,6 +26,7 @@ CORE = {
 _CHANGED = "read when a process starts, and when the row's version has changed; no quota changes in these worlds"
 #: rows that no request of a job and no sweep meets in these worlds
 UNMET = {
+    "ARCHIVED": "written when the retention of an ended job is over; read by requests about that job alone",
     "=feed": "the identity of the feeds' table: read once, when a process first reads a feed",
     "=feeds": "written with a tenant's first event; read by the hourly removal of old events",
     "protocols": "read when a process loads a version: tests/operations/protocols/test_first_loaded.py has its faults",

@@ -6,6 +6,8 @@ import json
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
+from shared.adapters.tables.keys import ARCHIVED_ROW
+from shared.core.canonical import digest
 from shared.core.incidents import IncidentKind, escalates
 from shared.core.jobs.reasons import Reason
 from shared.core.jobs.states import JobStatus
@@ -135,7 +137,8 @@ def _audit_archive(world: World) -> None:
             world.add_violation(f"{name}: {wrong}")
         world.report.jobs["ARCHIVED"] += 1
     index = world.index
-    left = [row["PartitionKey"] for row in world.ledger.rows.all_rows]
+    archived = {each["PartitionKey"]: each for each in world.ledger.rows.all_rows if each["RowKey"] == ARCHIVED_ROW}
+    left = [row["PartitionKey"] for row in world.ledger.rows.all_rows if row["RowKey"] != ARCHIVED_ROW]
     left += [*index.claims, *index.active, *index.ended, *index.listed, *index.dead]
     # those of no job stay: a directory that could not be read for minutes, a service that was silent
     stays = [each for each in index.incidents.all if each.kind is IncidentKind.SERVICE and not each.is_open]
@@ -144,5 +147,6 @@ def _audit_archive(world: World) -> None:
         world.add_violation(f"archived, and there is left of it: {left}")
     for job_ids in world.callers.promised.values():
         for job_id in job_ids:
-            if not any(job_id in name for name in world.archive.kept):
-                world.add_violation(f"{job_id} was promised by a 202 and is in no archive")
+            row = archived.get(job_id)
+            if row is None or digest(world.archive.kept.get(row["blob"], "")) != row["sha256"]:
+                world.add_violation(f"{job_id} was promised by a 202, and no row leads to its bundle")

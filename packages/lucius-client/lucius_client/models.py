@@ -1657,6 +1657,9 @@ class JobLine(Message):
     ]
     labels: dict[str, str]
     created_at: AwareDatetime
+    archived_at: Annotated[
+        AwareDatetime | None, Field(description="Time when the job was archived. Null if it is not archived.")
+    ]
     links: JobLinks
 
 
@@ -2299,6 +2302,9 @@ class Job(Message):
         AwareDatetime | None, Field(description="Time when it started waiting for its quotas. Null if it did not wait.")
     ]
     admitted_at: Annotated[AwareDatetime | None, Field(description="Time of admission.")]
+    archived_at: Annotated[
+        AwareDatetime | None, Field(description="Time when the job was archived. Null if it is not archived.")
+    ]
     steps: list[Step]
     links: JobLinks
     as_of: Annotated[Event | None, Field(description="Only with `asOf`. The job is as of this event.")] = None

@@ -31,7 +31,7 @@ from shared.core.jobs.job import Event, Record
 from shared.errors import DataLost, Undecodable, UnknownStatus
 from shared.ports.feed import Feed, FeedIdentity
 from shared.ports.incidents import IncidentRow
-from shared.ports.ledger import Ledger, Stored
+from shared.ports.ledger import ArchivedRow, Ledger, Stored
 from shared.ports.rejected import RejectedMessage, RejectedMessages, Rejection
 
 T = TypeVar("T")
@@ -71,9 +71,13 @@ class TenantLedger:
         self._check_move(before.record.job.job_id)
         return await self._ledger.commit(before, after, events)
 
-    async def remove(self, stored: Stored) -> None:
+    async def remove(self, stored: Stored, archived: ArchivedRow | None = None) -> None:
         self._check_move(stored.record.job.job_id)
-        await self._ledger.remove(stored)
+        await self._ledger.remove(stored, archived)
+
+    async def find_archived(self, job_id: str) -> ArchivedRow | None:
+        row = await self._ledger.find_archived(job_id)
+        return row if row is not None and self._reach.takes(row.tenant) else None
 
     async def delete_remainder(self, job_id: str) -> None:
         self._check_move(job_id)

@@ -7,6 +7,8 @@ from datetime import UTC, datetime, timedelta
 from shared.core.canonical import digest, encode_key
 
 JOB_ROW = "JOB"
+#: of the same partition: sorts before EVENT, JOB and STEP
+ARCHIVED_ROW = "ARCHIVED"
 TENANTS_PARTITION = "tenants"
 
 #: the tenant's admission state (R48)
@@ -39,7 +41,7 @@ POSITION_ROW = "POSITION"
 #: how far its folds of usage are
 FOLD_ROW = "FOLD"
 
-#: LIST, DEAD and INCIDENT rows sort newest first: this minus the milliseconds since 1970, 13 digits
+#: LIST, ARCHIVED, DEAD and INCIDENT rows sort newest first: this minus the milliseconds since 1970, 13 digits
 _FAR_FUTURE_MS = 9_999_999_999_999
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -212,6 +214,11 @@ def ended_before(instant: datetime) -> str:
 
 def list_row(created_at: datetime, job_id: str) -> str:
     return f"LIST:{_FAR_FUTURE_MS - _millis(created_at):013d}:{job_id}"
+
+
+def archived_row(created_at: datetime, job_id: str) -> str:
+    """Sorts as LIST rows do."""
+    return f"ARCHIVED:{list_row(created_at, job_id).partition(':')[2]}"
 
 
 def correlation_row(correlation_id: str, listed: str) -> str:

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from shared.adapters.tables import rows
 from shared.adapters.tables.claim_check import TextStore, offload_all, restore
-from shared.adapters.tables.decoding import decoded
-from shared.adapters.tables.keys import JOB_ROW, event_row, step_row
-from shared.adapters.tables.table import MAX_OPERATIONS, Entity, Operation, Tables, delete_row, replace_row
+from shared.adapters.tables.decoding import decoded, row_as
+from shared.adapters.tables.keys import ARCHIVED_ROW, JOB_ROW, event_row, step_row
+from shared.adapters.tables.table import MAX_OPERATIONS, Entity, Operation, Tables, delete_row, put_row, replace_row, row_at
 from shared.adapters.tables.table_rows import TableRows, all_of, between
 from shared.adapters.tables.unknown_members import keep
 from shared.core.jobs.job import Event, Record
 from shared.core.jobs.states import JobStatus
 from shared.errors import AlreadyExists, Conflict, DataLost, Undecodable, UnknownStatus
-from shared.ports.ledger import Stored
+from shared.ports.ledger import ArchivedRow, Stored
 
 _OF_JOB, _OF_STEP = (
     frozenset({"PartitionKey", "RowKey", *columns}) for columns in (rows.JOB_COLUMNS, rows.STEP_COLUMNS)
@@ -98,16 +99,22 @@ class TablesLedger:
             raise Conflict from taken
         return Stored(after, meta[0]["etag"], before.rows)
 
-    async def remove(self, stored: Stored) -> None:
+    async def remove(self, stored: Stored, archived: ArchivedRow | None = None) -> None:
         job = stored.record.job
         keys = [step_row(step.step_index, step.step_id) for step in stored.record.steps]
         operations = [delete_row(job.job_id, JOB_ROW, stored.etag)]
         operations += [delete_row(job.job_id, key) for key in keys]
+        if archived is not None:
+            operations.append(put_row({**row_at(job.job_id, ARCHIVED_ROW), **vars(archived)}))
         await self._rows.transact(operations)
         await self.delete_remainder(job.job_id)
 
+    async def find_archived(self, job_id: str) -> ArchivedRow | None:
+        return await self._rows.find(job_id, ARCHIVED_ROW, partial(row_as, ArchivedRow))
+
     async def delete_remainder(self, job_id: str) -> None:
-        rows = [row async for row in self._rows.query(all_of(job_id), select=["PartitionKey", "RowKey"])]
+        found = self._rows.query(all_of(job_id), select=["PartitionKey", "RowKey"])
+        rows = [row async for row in found if row["RowKey"] != ARCHIVED_ROW]
         for start in range(0, len(rows), MAX_OPERATIONS):
             # Race sweeps: another one may be at it
             await self._rows.delete_all(rows[start : start + MAX_OPERATIONS])

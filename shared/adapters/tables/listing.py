@@ -16,16 +16,18 @@ from typing import Any, TypeVar, Unpack
 from shared.adapters.tables.decoding import all_decoded, decoded, row_as
 from shared.adapters.tables.incidents import job_incident, removes, settles
 from shared.adapters.tables.keys import (
+    archived_row,
     correlation_row,
     dead_row,
     failed_dependant_row,
     list_row,
 )
-from shared.adapters.tables.table import Entity, Operation, Tables, delete_row, merge_row, row_at, upsert_row
+from shared.adapters.tables.table import Entity, Operation, Tables, delete_row, merge_row, put_row, row_at, upsert_row
 from shared.adapters.tables.table_rows import Query, TableRows, between
 from shared.core.canonical import encode_key
 from shared.core.incidents import Settlement
 from shared.core.jobs.job import Job
+from shared.core.jobs.reasons import Reason
 from shared.core.jobs.routing import normalise
 from shared.core.jobs.states import JobStatus
 from shared.errors import Conflict, Contended
@@ -47,7 +49,14 @@ class TablesLists:
         self._rows = TableRows(account, table)
 
     async def list_jobs(self, tenant: str, **page: Unpack[PageRange]) -> list[ListRow]:
-        return await self._rows.first_decoded(_list_query(encode_key(tenant), page), page["limit"], _listed_of)
+        return await self._rows.first_decoded(
+            _list_query(encode_key(tenant), page, "LIST", list_row), page["limit"], _listed_of
+        )
+
+    async def list_archived(self, tenant: str, **page: Unpack[PageRange]) -> list[ListRow]:
+        return await self._rows.first_decoded(
+            _list_query(encode_key(tenant), page, "ARCHIVED", archived_row), page["limit"], _listed_of
+        )
 
     async def read_listed(
         self, tenant: str, created_at: datetime, job_id: str, *, correlation_id: str | None = None
@@ -81,13 +90,18 @@ class TablesLists:
         found = all_decoded(_listed_of, [entity] if entity is not None else [])
         return found[0] if found else None
 
-    async def delete_listing(self, job: Job) -> None:
+    async def delete_listing(self, job: Job, archived_at: datetime | None = None) -> None:
         listed = list_row(job.created_at, job.job_id)
         keys = [listed, correlation_row(job.correlation_id, listed)]
+        key = row_at(encode_key(job.tenant), archived_row(job.created_at, job.job_id))
+        is_listed = archived_at is not None and job.error_code != Reason.WITHDRAWN
+        added = [put_row({**key, **list_columns(job), "archived_at": archived_at})] if is_listed else []
         try:
-            await self._rows.transact([delete_row(encode_key(job.tenant), key) for key in keys])
+            await self._rows.transact([*added, *(delete_row(encode_key(job.tenant), key) for key in keys)])
         except Conflict:
             # one of them is gone, or the job never had the second
+            for operation in added:
+                await self._rows.write(operation)
             for key in keys:
                 await self._delete(job.tenant, key)
         if letter_at_end(job) is not None:
@@ -218,12 +232,15 @@ def _dead_of(entity: Entity) -> DeadRow:
     )
 
 
-def _list_query(partition: str, page: PageRange) -> Query:
-    """Returns the query of a page. The instants bound the key range, so that a late page reads late rows only."""
+def _list_query(partition: str, page: PageRange, word: str, key: Callable[[datetime, str], str]) -> Query:
+    """Returns the query of a page of the rows whose keys begin with `word`.
+
+    The instants bound the key range, so that a late page reads late rows only.
+    """
     since, until = page.get("since"), page.get("until")
     # rows sort newest first; the key holds milliseconds, the column all there is
-    first = list_row(until + _MILLISECOND, "") if until is not None else "LIST:"
-    end = list_row(since - _MILLISECOND, "") if since is not None else "LIST;"
+    first = key(until + _MILLISECOND, "") if until is not None else f"{word}:"
+    end = key(since - _MILLISECOND, "") if since is not None else f"{word};"
     query = between(partition, max(page["after"] or "", first), end)
     if until is not None:
         query = query.having("created_at lt @until", until=until)

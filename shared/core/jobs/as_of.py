@@ -162,6 +162,14 @@ def from_json(row: type[Any], name: str, given: JsonValue) -> Any:
     return given
 
 
+def row_from(row: type[_Row], given: Mapping[str, JsonValue]) -> _Row:
+    """A row from its columns as JSON (`columns` undone); columns of a later release are left out.
+
+    Raises TypeError and ValueError.
+    """
+    return row(**{each.name: from_json(row, each.name, given[each.name]) for each in fields(row) if each.name in given})
+
+
 def _timing(name: str, given: JsonValue) -> Any:
     return tuple(given) if name.endswith("_backoffs") else given
 

@@ -16,8 +16,9 @@ from shared.core.jobs.redrive import not_redrivable
 from shared.errors import BusUnavailable
 from shared.operations.context import Context
 from shared.operations.jobs.list_jobs import Page, list_jobs
+from shared.operations.jobs.read_archived import not_in_ledger
 from shared.ports.bulks import BulkKey, BulkSlot, BulkWrite, DueBulk, StoredBulk
-from shared.refusals import BulkEnded, BulkKeyConflict, BulkLimit, BulkNotFound, JobNotFound, NotRedrivable
+from shared.refusals import BulkEnded, BulkKeyConflict, BulkLimit, BulkNotFound, NotRedrivable
 
 #: jobs that a dry run counts; and the ids that it shows
 MAX_COUNTED, MAX_SHOWN = 1000, 20
@@ -64,11 +65,11 @@ async def redrive_tree(
 ) -> tuple[Bulk, bool]:
     """Starts a bulk operation that redrives the job, and then every job that failed because of it (R66).
 
-    Raises JobNotFound, NotRedrivable, BulkLimit, BulkKeyConflict, Contended, LedgerUnavailable.
+    Raises JobNotFound, JobArchived, NotRedrivable, BulkLimit, BulkKeyConflict, Contended, LedgerUnavailable.
     """
     stored = await context.ledger.read(job_id)
     if stored is None:
-        raise JobNotFound(job_id)
+        raise await not_in_ledger(context, job_id)
     job = stored.record.job
     if (why := not_redrivable(stored.record)) is not None:
         raise NotRedrivable(why, f"job {job_id} is {job.status}: only a job that did not succeed can be redriven")

@@ -9,10 +9,11 @@ from shared.core.jobs.reasons import IgnoreReason
 from shared.operations.context import Context
 from shared.operations.jobs.ending import resume_parked
 from shared.operations.jobs.places import reconcile_place
+from shared.operations.jobs.read_archived import not_in_ledger
 from shared.operations.jobs.transition import transition
 from shared.ports.durable import Orchestrations
 from shared.ports.ledger import Stored
-from shared.refusals import ControlNotPossible, JobNotFound, JobTerminal
+from shared.refusals import ControlNotPossible, JobTerminal
 
 
 async def control_job(
@@ -26,11 +27,11 @@ async def control_job(
 ) -> Stored:
     """Applies a control and returns the job after it. `maybe_repeated`: as in `transition`.
 
-    Raises JobNotFound, JobTerminal, ControlNotPossible, Transient.
+    Raises JobNotFound, JobArchived, JobTerminal, ControlNotPossible, Transient.
     """
     stored = await context.ledger.read(job_id)
     if stored is None:
-        raise JobNotFound(job_id)
+        raise await not_in_ledger(context, job_id)
     result = await transition(
         context, stored, Control(kind), origin, orchestrations=orchestrations, maybe_repeated=maybe_repeated
     )
@@ -50,11 +51,11 @@ async def change_priority(
 ) -> Stored:
     """Changes the priority and returns the job with its queue position. Idempotent.
 
-    Raises JobNotFound, JobTerminal, ControlNotPossible if it no longer waits, Transient.
+    Raises JobNotFound, JobArchived, JobTerminal, ControlNotPossible if it no longer waits, Transient.
     """
     stored = await context.ledger.read(job_id)
     if stored is None:
-        raise JobNotFound(job_id)
+        raise await not_in_ledger(context, job_id)
     result = await transition(context, stored, PriorityChanged(priority), origin, orchestrations=orchestrations)
     job = result.stored.record.job
     if result.outcome.kind is OutcomeKind.REFUSED:

@@ -25,17 +25,23 @@ from shared.core.jobs.states import JobStatus
 from shared.errors import Contended, LuciusError
 from shared.operations.context import Context
 from shared.operations.jobs.list_jobs import Page, fill, walk_list
+from shared.operations.jobs.read_archived import not_in_ledger
 from shared.operations.jobs.read_history import read_for_list
 from shared.operations.process.log_hints import note_incident
 from shared.ports.dead_letters import DeadRow, LetterState, ended_at
 from shared.ports.index import ListRow
-from shared.refusals import ControlNotPossible, JobNotFound
+from shared.refusals import ControlNotPossible
 
 
 async def list_dead_letters(
     context: Context, job_filter: JobFilter, *, after: str | None, limit: int
 ) -> Page[DeadLetter]:
-    """Returns one page, with the reason and the step of each failure. Raises LedgerUnavailable."""
+    """Returns one page, with the reason and the step of each failure. No archived job is a dead letter.
+
+    Raises LedgerUnavailable.
+    """
+    if job_filter.archived:
+        return Page([], None)
     if job_filter.is_keyed:
         return await walk_list(context, job_filter, partial(_if_dead, context), after=after, limit=limit)
 
@@ -72,7 +78,7 @@ async def dismiss_dead_letter(context: Context, job_id: str, origin: Origin) -> 
     """
     stored = await context.ledger.read(job_id)
     if stored is None:
-        raise JobNotFound(job_id)
+        raise await not_in_ledger(context, job_id)
     job = stored.record.job
     if job.status is not JobStatus.FAILED_FINAL or job.redriven_by is not None:
         raise ControlNotPossible(job_id, job.status, "dismiss", "is not a dead letter")

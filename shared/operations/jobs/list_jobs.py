@@ -90,9 +90,8 @@ async def walk_list(
     async def of_tenant(tenant: str, after: str | None, count: int) -> list[ListRow]:
         if job_filter.is_keyed:
             return await _of_key(context, tenant, job_filter, after=after, limit=count)
-        return await context.index.list_jobs(
-            tenant, after=after, limit=count, since=job_filter.since, until=job_filter.until
-        )
+        list_page = context.index.list_archived if job_filter.archived else context.index.list_jobs
+        return await list_page(tenant, after=after, limit=count, since=job_filter.since, until=job_filter.until)
 
     def may_match(listed: ListRow) -> bool:
         status = status_of(listed)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from shared import telemetry
 from shared.api.explain import cite
 from shared.core.jobs.history import EventType
 from shared.core.jobs.job import Event, Record
 from shared.errors import DataLost, LedgerUnavailable, Undecodable, UnknownStatus
 from shared.operations.context import Context
+from shared.operations.jobs.read_archived import ArchivedJob, read_archived
 from shared.ports.ledger import Ledger, Stored
 from shared.refusals import JobNotFound
 
@@ -17,14 +20,15 @@ _MOVE_PAGE = 50
 
 
 async def read_history(context: Context, job_id: str) -> tuple[Record, list[Event]]:
-    """Returns the rows, and the events up to the head that they name. Race history: later ones are left out.
+    """Returns the rows, and the events up to the head that they name, also of an archived job.
 
-    Raises JobNotFound, LedgerUnavailable.
+    Race history: later ones are left out. Raises JobNotFound, ArchiveGone, ArchiveInvalid, LedgerUnavailable.
     """
-    # a colon never stands in a job id: it sets off a control, as in `:cancel`
-    stored = None if ":" in job_id or len(job_id) > 128 else await context.ledger.read(job_id)
+    stored = await context.ledger.read(job_id)
     if stored is None:
-        raise JobNotFound(job_id)
+        if (archived := await read_archived(context, job_id)) is None:
+            raise JobNotFound(job_id)
+        return archived.record, archived.events
     head = stored.record.job.event_seq
     events: list[Event] = []
     while len(events) < head:
@@ -35,11 +39,26 @@ async def read_history(context: Context, job_id: str) -> tuple[Record, list[Even
     return stored.record, events
 
 
-async def last_transition(context: Context, record: Record) -> Event | None:
-    """Returns the newest event that changed the job's state. Race history: events after `record` was read are left out.
+async def read_job(context: Context, job_id: str) -> tuple[Record, ArchivedJob | None]:
+    """Returns the job with its steps, and for an archived job what else was archived.
 
-    Raises LedgerUnavailable.
+    Raises JobNotFound, ArchiveGone, ArchiveInvalid, LedgerUnavailable.
     """
+    stored = await context.ledger.read(job_id)
+    if stored is not None:
+        return stored.record, None
+    if (archived := await read_archived(context, job_id)) is None:
+        raise JobNotFound(job_id)
+    return archived.record, archived
+
+
+async def last_transition(context: Context, record: Record, events: Sequence[Event] | None = None) -> Event | None:
+    """Returns the newest event that changed the job's state. `events`: all events of an archived job.
+
+    Race history: events after `record` was read are left out. Raises LedgerUnavailable.
+    """
+    if events is not None:
+        return next((each for each in reversed(events) if each.type == EventType.JOB_CREATED or cite(each)), None)
     end = record.job.event_seq
     while end > 0:
         start = max(0, end - _MOVE_PAGE)

@@ -25,12 +25,13 @@ from shared.operations.jobs.creation import (
 )
 from shared.operations.jobs.dependencies import again_awaited
 from shared.operations.jobs.places import reconcile_place
+from shared.operations.jobs.read_archived import not_in_ledger
 from shared.operations.jobs.redrive_marks import end_letter, mark_redriven
 from shared.operations.jobs.references import wrong_references
 from shared.operations.jobs.starting import check_not_withdrawn
 from shared.ports.durable import Orchestrations
 from shared.ports.ledger import Stored
-from shared.refusals import JobNotFound, NotRedrivable, RequestInvalid
+from shared.refusals import NotRedrivable, RequestInvalid
 
 
 async def redrive_job(
@@ -42,12 +43,12 @@ async def redrive_job(
     abandoned redrive. Race redrives: two concurrent calls make one new job.
 
     A job that never began because of its dependencies waits for them again, or for their redrives; with
-    `ignore_dependencies` for none. Raises JobNotFound, NotRedrivable, LimitReached, Overloaded, Transient, and
-    RequestInvalid if today's policy no longer allows its references.
+    `ignore_dependencies` for none. Raises JobNotFound, JobArchived, NotRedrivable, LimitReached, Overloaded, Transient,
+    and RequestInvalid if today's policy no longer allows its references.
     """
     old = await context.ledger.read(job_id)
     if old is None:
-        raise JobNotFound(job_id)
+        raise await not_in_ledger(context, job_id)
     _refuse(old.record)
     async with context.process.submissions.turn(old.record.job.tenant):
         return await _redrive(context, orchestrations, old, origin, ignore_dependencies)

@@ -13,12 +13,13 @@ from shared.operations.context import Context
 from shared.operations.gates import admission_turns
 from shared.operations.jobs.admission import admit
 from shared.operations.jobs.places import reconcile_place
+from shared.operations.jobs.read_archived import not_in_ledger
 from shared.operations.quotas.quotas import By
 from shared.ports.admissions import AdmissionWrite, StoredAdmission
 from shared.ports.durable import Orchestrations
 from shared.ports.index import FIRST_CHECK
 from shared.ports.ledger import Stored
-from shared.refusals import ControlNotPossible, JobNotFound, JobTerminal
+from shared.refusals import ControlNotPossible, JobTerminal
 
 
 async def admit_job(context: Context, orchestrations: Orchestrations, job_id: str, by: By) -> Stored:
@@ -26,11 +27,11 @@ async def admit_job(context: Context, orchestrations: Orchestrations, job_id: st
 
     It counts as an active job, and uses its tokens. The log of its tenant's quota has an entry, and the job's event
     ADMITTED has the operator and the reason; if this process dies between the two, the event's actor is the system.
-    Raises JobNotFound, JobTerminal, ControlNotPossible (it is paused, or waits for other jobs), Transient.
+    Raises JobNotFound, JobArchived, JobTerminal, ControlNotPossible (it is paused, or waits for other jobs), Transient.
     """
     stored = await context.ledger.read(job_id)
     if stored is None:
-        raise JobNotFound(job_id)
+        raise await not_in_ledger(context, job_id)
     job = stored.record.job
     if job.status.terminal:
         raise JobTerminal(job_id, job.status, "admit")

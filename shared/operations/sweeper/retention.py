@@ -1,12 +1,14 @@
 """Clears an ended job away, part by part, when each part is due (R21).
 
 First the durable histories, by instance id, where no later end has cleared them. Then its claim, when that has expired.
-Last, where a retention is set, the job itself: its audit bundle into the archive, its LIST row, then its partition. The
-job's ENDED row holds when the next part is due and is deleted last, so the next sweep continues what was interrupted.
+Last, where a retention is set, the job itself: its audit bundle goes into the archive, an ARCHIVED row replaces its LIST
+row, and another one replaces the rows of its partition. The job's ENDED row holds when the next part is due and is
+deleted last, so the next sweep continues what was interrupted.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 from datetime import datetime, timedelta
 
@@ -14,7 +16,7 @@ from shared import telemetry
 from shared.api.audit import bundle
 from shared.core.canonical import encode_key
 from shared.core.incidents import job_incident_id
-from shared.core.jobs.job import Job, Record
+from shared.core.jobs.job import Job
 from shared.core.jobs.recovery import instances
 from shared.core.jobs.states import JobStatus
 from shared.errors import Conflict, DataLost, Undecodable, UnknownStatus
@@ -26,6 +28,7 @@ from shared.operations.sweeper.repair import UNREADABLE_INTERVAL
 from shared.operations.sweeper.report import SweepAction
 from shared.ports.durable import Orchestrations
 from shared.ports.index import EndedRow
+from shared.ports.ledger import ArchivedRow
 
 #: an orchestration that has not heard of its job's end is looked at again after this; its own timers will end it
 RETRY_PURGE_AFTER = timedelta(hours=1)
@@ -98,9 +101,12 @@ async def clear(context: Context, orchestrations: Orchestrations, ended: EndedRo
     if whole.job.event_seq != job.event_seq:
         # Race archived: a late reply came; what it wrote belongs into the bundle
         raise Conflict
-    await context.archive.put(archive_name(record), json.dumps(bundle(whole, events, now), ensure_ascii=False))
-    await context.index.delete_listing(job)
-    await context.ledger.remove(stored)
+    # the same rows make the same blob, whenever and however often they are archived
+    text = json.dumps(bundle(whole, events, kept_until), ensure_ascii=False)
+    row = _archived_row(job, text.encode(), now)
+    await context.archive.put(row.blob, text)
+    await context.index.delete_listing(job, now)
+    await context.ledger.remove(stored, row)
     await _forget(context, ended)
     await context.index.finish_clearing(ended)
     telemetry.info("JOB_ARCHIVED", jobId=job.job_id, tenant_id=job.tenant)
@@ -114,12 +120,25 @@ async def _forget(context: Context, ended: EndedRow) -> None:
         await context.events.feed.forget(ended.tenant, job_incident_id(ended.job_id))
 
 
-def archive_name(record: Record) -> str:
-    """Returns `{tenant}/{yyyymm of creation}/{job id}.json`, the name of the bundle that `lucius audit verify`
-    reads.
+def _archived_row(job: Job, written: bytes, at: datetime) -> ArchivedRow:
+    sha256 = hashlib.sha256(written).hexdigest()
+    return ArchivedRow(
+        job_id=job.job_id,
+        tenant=job.tenant,
+        blob=archive_name(job, sha256),
+        sha256=sha256,
+        size=len(written),
+        archived_at=at,
+    )
+
+
+def archive_name(job: Job, sha256: str) -> str:
+    """Returns `{tenant}/{yyyymm of creation}/{job id}.{digest}.json`, the blob of an audit bundle.
+
+    Race sweeps: a sweeper that read the job before a late reply must not replace the bundle that another one wrote
+    after it. So the name has a part of the digest.
     """
-    job = record.job
-    return f"{encode_key(job.tenant)}/{job.created_at:%Y%m}/{job.job_id}.json"
+    return f"{encode_key(job.tenant)}/{job.created_at:%Y%m}/{job.job_id}.{sha256[:16]}.json"
 
 
 async def _claim_ends(context: Context, job: Job, now: datetime) -> datetime | None:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from shared import errors, refusals
+from shared import archive_refusals, errors, refusals
 from shared.apidocs.problem_codes import ProblemCode
 from shared.contracts.envelope import Envelope
 from shared.operations.gates.admission_turns import BeingCounted, QuotasUnknown
@@ -88,8 +88,11 @@ ROWS = (
     Row(refusals.NotRedrivable("DEPENDENCY_FAILED", "it depends on job_1"), 409, "DEPENDENCY_FAILED"),
     *(
         Row(refusals.FilterInvalid(word, f"{word} is wrong"), 400, f"{word.upper()}_INVALID", paths=(word,))
-        for word in ("status", "since", "until", "label", "state", "kind")
+        for word in ("status", "since", "until", "label", "state", "kind", "archived")
     ),
+    Row(archive_refusals.JobArchived("job_1"), 409, "JOB_ARCHIVED"),
+    Row(archive_refusals.ArchiveGone("job_1"), 410, "ARCHIVE_GONE"),
+    Row(archive_refusals.ArchiveInvalid("job_1"), 500, "ARCHIVE_INVALID"),
     Row(refusals.NotRedrivable("JOB_LIVE", "job job_1 is QUEUED"), 409, "JOB_LIVE"),
     Row(refusals.NotRedrivable("JOB_SUCCEEDED", "job job_1 is SUCCEEDED"), 409, "JOB_SUCCEEDED"),
     Row(refusals.NotRedrivable("RESULT_EXPIRED", "the result of step ocr"), 409, "RESULT_EXPIRED"),

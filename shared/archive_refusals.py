@@ -1,0 +1,28 @@
+"""Errors of requests about archived jobs, replays and tenants; see `shared.refusals`."""
+
+from __future__ import annotations
+
+from shared.refusals import Refused
+
+
+class JobArchived(Refused, status=409):
+    """The job is archived: it can be read and replayed, and does not change."""
+
+    def __init__(self, job_id: str) -> None:
+        super().__init__(f"job {job_id} is archived and cannot change; replay it, or submit its request again")
+
+
+class ArchiveGone(Refused, status=410):
+    """The job was archived, and its audit bundle was deleted from the archive."""
+
+    def __init__(self, job_id: str) -> None:
+        super().__init__(f"job {job_id} was archived, and its audit bundle is no longer in the archive")
+
+
+class ArchiveInvalid(Refused, status=500):
+    """The job is archived, and its audit bundle is not the one that was written: torn, too long or another one."""
+
+    def __init__(self, job_id: str) -> None:
+        super().__init__(
+            f"the audit bundle of job {job_id} differs from the one that was archived; restore the blob from a backup"
+        )
