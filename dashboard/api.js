@@ -61,7 +61,7 @@ export async function exchange(url, init) {
   throw new ApiError(response.status, problem, wait > 0 ? wait : null);
 }
 
-const FILTER = "tenant_id status request_type since until label idempotency_key correlation_id";
+const FILTER = "tenant_id status request_type since until label idempotency_key correlation_id archived";
 
 export const submitJob = call("POST", "/v1/orchestrate", "dryRun", "*");
 export const listJobs = call("GET", "/v1/jobs", `${FILTER} limit cursor`);
@@ -75,6 +75,7 @@ export const cancelJob = call("POST", "/v1/jobs/{jobId}:cancel", "", "reason");
 export const pauseJob = call("POST", "/v1/jobs/{jobId}:pause", "", "reason");
 export const resumeJob = call("POST", "/v1/jobs/{jobId}:resume", "", "reason");
 export const redriveJob = call("POST", "/v1/jobs/{jobId}:redrive", "", "reason ignoreDependencies withDependants");
+export const replayJob = call("POST", "/v1/jobs/{jobId}:replay", "", "reason mode priority");
 export const admitJob = call("POST", "/v1/jobs/{jobId}:admit", "", "reason", "orch:quota");
 export const changePriority = call("PATCH", "/v1/jobs/{jobId}", "", "priority reason");
 export const createBulk = call("POST", "/v1/bulk", "", "action filter reason dryRun");

@@ -13,7 +13,7 @@ DOCUMENT = Path(__file__).resolve().parents[1] / "docs" / "openapi.json"
 # fmt: off
 VERBS = {
     "Admit", "Cancel", "Check", "Create", "Delete", "Dismiss", "Explain", "Get",
-    "Hold", "List", "Pause", "Redeliver", "Redrive", "Reset", "Resolve", "Resume",
+    "Hold", "List", "Pause", "Redeliver", "Redrive", "Replay", "Reset", "Resolve", "Resume",
     "Rotate", "Run", "Send", "Submit", "Sum", "Throttle", "Update",
 }
 # fmt: on

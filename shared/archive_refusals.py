@@ -26,3 +26,19 @@ class ArchiveInvalid(Refused, status=500):
         super().__init__(
             f"the audit bundle of job {job_id} differs from the one that was archived; restore the blob from a backup"
         )
+
+
+class NotReplayable(Refused, status=409):
+    """The job cannot be replayed."""
+
+    def __init__(self, reason: str, detail: str) -> None:
+        super().__init__(detail)
+        #: JOB_LIVE, PROTOCOL_GONE, SERVICE_GONE or WITHDRAWN
+        self.code = reason
+
+
+class NotAReplay(Refused, status=409, code="NOT_A_REPLAY"):
+    """The job is not a replay, and is compared with no other job."""
+
+    def __init__(self, job_id: str) -> None:
+        super().__init__(f"job {job_id} is not a replay; create one with POST /v1/jobs/{job_id}:replay")

@@ -1,16 +1,25 @@
-"""`/v1/bulk`: one control or redrive of many jobs, and what became of each (R65)."""
+"""`/v1/bulk`: one control, redrive or replay of many jobs, and what became of each (R65)."""
 
 from __future__ import annotations
 
 import re
 from functools import partial
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import azure.functions as func
 from pydantic import StrictBool, WithJsonSchema
 
 from shared.access.caller import Scope
-from shared.api.bulk import Bulk, BulkItemPage, BulkPage, BulkPreview, bulk_response, item_response, preview
+from shared.api.bulk import (
+    Bulk,
+    BulkActionName,
+    BulkItemPage,
+    BulkPage,
+    BulkPreview,
+    bulk_response,
+    item_response,
+    preview,
+)
 from shared.api.response import RequestBody, Why
 from shared.apidocs.problem_codes import ProblemCode
 from shared.apidocs.route import Route, in_header, in_path, in_query
@@ -60,7 +69,7 @@ _read_route = partial(Route, method="GET", scope=Scope.READ, tag="bulks")
 class BulkRequest(RequestBody):
     """A bulk operation: its action, filter and reason."""
 
-    action: Literal["cancel", "pause", "resume", "redrive"]
+    action: BulkActionName
     """Action on each job."""
     filter: Annotated[dict[str, Any], WithJsonSchema(FILTER_SCHEMA)]
     reason: Why
@@ -76,9 +85,9 @@ class BulkRequest(RequestBody):
     scope=Scope.OPERATE,
     tag="bulks",
     summary="Create a bulk operation",
-    description="Cancels, pauses, resumes or redrives every job that matches the filter and existed before the bulk "
-    "operation. Each job gets the action once, with the effect of the job's own route. A temporary error (429, 503) "
-    f"is retried until the action succeeds or the bulk operation is cancelled; after {LASTS.days} days it is final. "
+    description="Cancels, pauses, resumes, redrives or replays every job that matches the filter and existed before "
+    "the bulk operation. Each job gets the action once, with the effect of the job's own route. A temporary error "
+    f"(429, 503) is retried until the action succeeds or the bulk operation is cancelled; after {LASTS.days} days it is final. "
     f"Maximum {MAX_RUNNING} running bulk operations per tenant. With `dryRun` the jobs are counted, up to "
     f"{MAX_COUNTED:,}, and nothing is written.",
     parameters=(BULK_KEY,),

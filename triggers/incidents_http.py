@@ -146,7 +146,13 @@ async def _dismiss(request: Request) -> func.HttpResponse:
     body=IncidentRequest,
     body_required=True,
     responses={200: Job},
-    problems=(*BODY_PROBLEMS, ProblemCode.REASON_INVALID, refusals.JobNotFound, JobArchived, refusals.ControlNotPossible),
+    problems=(
+        *BODY_PROBLEMS,
+        ProblemCode.REASON_INVALID,
+        refusals.JobNotFound,
+        JobArchived,
+        refusals.ControlNotPossible,
+    ),
 )
 async def _dismiss_letter(request: Request) -> func.HttpResponse:
     job_id, origin, context = job_id_of(request.http), _origin(request), request.context()

@@ -32,6 +32,7 @@ from triggers import (
     receipts_http,
     reconcile_http,
     rejected_http,
+    replay_http,
     usage_http,
     webhooks_http,
 )
@@ -44,6 +45,7 @@ _MODULES = (
     jobs_http,
     receipts_http,
     controls_http,
+    replay_http,
     bulk_http,
     events_http,
     graphql_http,

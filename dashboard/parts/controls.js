@@ -1,6 +1,6 @@
 // The actions on one job that its state and the caller's scopes allow.
 import { html, useState } from "./html.js";
-import { admitJob, cancelJob, changePriority, pauseJob, redriveJob, resumeJob } from "../api.js";
+import { admitJob, cancelJob, changePriority, pauseJob, redriveJob, replayJob, resumeJob } from "../api.js";
 import { CopyButton, curlOf } from "./copy.js";
 import { ActionDialog } from "./dialog.js";
 import { go } from "./route.js";
@@ -14,6 +14,7 @@ const ACTIONS = [
   { name: "admit", verb: "Admit", states: ["THROTTLED"], send: admitJob, reason: "required", text: "The job starts now, past its quotas, once." },
   { name: "priority", verb: "Priority", states: ["THROTTLED"], send: changePriority, reason: "required", text: "The job moves in its waiting queue." },
   { name: "redrive", verb: "Redrive", states: ["FAILED_FINAL", "CANCELLED"], send: redriveJob, text: "A new job starts at the failed step and keeps the results of the steps before it." },
+  { name: "replay", verb: "Replay", states: ["SUCCEEDED", "FAILED_FINAL", "CANCELLED"], send: replayJob, reason: "required", text: "A new job runs every step again. Its output stays in the workspace." },
   { name: "cancel", verb: "Cancel", states: [...WAITING, ...RUNNING, "PAUSED", "PAUSING"], send: cancelJob, danger: true, text: "The job ends. LUCIUS waits for attempts in flight." },
 ];
 const PRIORITIES = ["low", "normal", "high", "emergency"];
@@ -21,12 +22,12 @@ const PRIORITIES = ["low", "normal", "high", "emergency"];
 export function Controls({ job, onDone }) {
   const [open, setOpen] = useState(null);
   const [priority, setPriority] = useState(job.priority);
-  const possible = ACTIONS.filter((each) => may(each.send) && each.states.includes(job.status) && !(each.name === "redrive" && job.redriven_by));
+  const possible = ACTIONS.filter((each) => may(each.send) && each.states.includes(job.status) && !(each.name === "redrive" && (job.redriven_by || job.archived_at)));
   const values = { jobId: job.jobId, ...(open?.name === "priority" ? { priority } : {}) };
   const run = async (reason) => {
     const done = await open.send({ ...values, reason });
     await onDone();
-    if (open.name === "redrive" && done.jobId) go(["jobs", done.jobId]);
+    if (["redrive", "replay"].includes(open.name) && done.jobId) go(["jobs", done.jobId]);
   };
   return html`<div class="buttons">
     ${possible.map((each) => html`<button key=${each.name} class=${`button ${each.danger ? "danger" : ""}`} onClick=${() => setOpen(each)}>${each.verb}</button>`)}

@@ -12,6 +12,7 @@ export const JOB_KEYS = {
   correlation_id: "exact value",
   since: "created at or after: 90m, 2h, 3d, or a timestamp",
   until: "created before: 90m, 2h, 3d, or a timestamp",
+  archived: "true: archived jobs",
 };
 
 /** The filter's text of one value. */

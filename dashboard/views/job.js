@@ -54,9 +54,10 @@ function Summary({ job, receipt, explanation }) {
 
 function Related({ job }) {
   const to = (id) => html`<a class="mono" href=${link(["jobs", id])}>${id.slice(0, 12)}</a>`;
-  if (!job.redrive_of && !job.redriven_by && !job.incident) return null;
+  if (!job.redrive_of && !job.redriven_by && !job.replay_of && !job.incident) return null;
   return html`<p class="related">
     ${job.redrive_of && html`<span>Redrive of ${to(job.redrive_of)}</span>`}
+    ${job.replay_of && html`<span>Replay of ${to(job.replay_of)}</span>`}
     ${job.redriven_by && html`<span>Redriven by ${to(job.redriven_by)}</span>`}
     ${job.incident && html`<span>Incident <a class="mono" href=${link(["incidents", job.incident])}>${job.incident.slice(0, 16)}</a></span>`}
   </p>`;

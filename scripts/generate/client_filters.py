@@ -40,4 +40,6 @@ def _lines(name: str, path: str, methods: dict[str, Any]) -> Iterator[str]:
 def _type(schema: dict[str, Any]) -> str:
     if schema.get("format") == "date-time":
         return "datetime"
+    if schema["type"] == "boolean":
+        return "bool"
     return "str | Iterable[str]" if schema["type"] == "array" else "str"

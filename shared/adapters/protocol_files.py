@@ -17,7 +17,7 @@ def load_registry(protocols: Path, topology: Path) -> Registry:
     if not files:
         raise ProtocolError(f"{protocols}: no protocol files here")
     schemas = load_schemas(protocols)
-    return Registry(build_protocol(path.name, _read(path), schemas, services) for path in files)
+    return Registry((build_protocol(path.name, _read(path), schemas, services) for path in files), services)
 
 
 def load_services(topology: Path) -> dict[str, str]:

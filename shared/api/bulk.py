@@ -14,7 +14,7 @@ from shared.core.jobs.job import Job
 
 BulkId = Annotated[str, Field(pattern="^bulk_[0-9]{13}[0-9a-f]{16}$", examples=["bulk_82304918799990f3a5b7c9d1e2f40"])]
 
-BulkActionName = Literal["cancel", "pause", "resume", "redrive"]
+BulkActionName = Literal["cancel", "pause", "resume", "redrive", "replay"]
 
 BulkStateName = Literal["RUNNING", "DONE", "CANCELLED"]
 
@@ -73,7 +73,7 @@ class BulkItem(Response):
     code: Annotated[str | None, Field(examples=["JOB_TERMINAL"])]
     """Error code of a refused item; of an OPEN item, that of the last attempt."""
     newJobId: JobId | None
-    """Redrives only. The new job."""
+    """Redrives and replays only. The new job."""
     tried_at: Instant | None
     """Time of the last attempt."""
 

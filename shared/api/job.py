@@ -226,6 +226,10 @@ class Job(Response):
     """Job that this job redrives."""
     redriven_by: str | None
     """Job that redrives this job."""
+    replay_of: str | None
+    """Job that this job replays."""
+    replay_mode: Literal["rerun", "compare"] | None
+    """Purpose of the replay."""
     incident: str | None
     """`incidentId` of its failure, if any."""
     event_seq: int

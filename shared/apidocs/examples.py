@@ -13,7 +13,14 @@ from shared.api.explain import explain
 from shared.api.incident import incident, incident_detail
 from shared.api.job import callback_outcome, dead_letter, event_response, job_links, job_response, step_response
 from shared.api.receipt import receipt
-from shared.apidocs import bulk_examples, event_schemas, overview_examples, quota_examples, webhook_examples
+from shared.apidocs import (
+    bulk_examples,
+    event_schemas,
+    overview_examples,
+    quota_examples,
+    replay_examples,
+    webhook_examples,
+)
 from shared.apidocs.json_schema import JsonObject, dumped
 from shared.contracts.envelope import Envelope
 from shared.contracts.messages import Reply
@@ -52,6 +59,7 @@ REQUESTS: JsonObject = {
     "IncidentRequest": {"reason": "the service was restarted"},
     "RuleChange": {"max_active": 2, "reason": "a small contract"},
     "PriorityChange": {"priority": "high", "reason": "the customer is on the phone"},
+    "ReplayBody": {"reason": "the service has a new release", "mode": "compare"},
     "Admission": {"reason": "the customer is on the phone"},
     "BreakerReset": {"reason": "the service was repaired"},
     "Pause": {"tenant": "acme", "source": "scanner-7", "reason": "it sends blank pages"},
@@ -229,6 +237,7 @@ def by_model() -> JsonObject:
         "QueryAnswer": {"data": {"jobs": {"jobs": [{"jobId": JOB_ID, "status": "IN_PROGRESS"}], "next": None}}},
         "Problem": PROBLEM,
         **_incidents(failed),
+        **replay_examples.by_model(story.record),
         **quota_examples.by_model(JOB_ID),
         **bulk_examples.by_model(JOB_ID),
         **overview_examples.by_model(),

@@ -95,6 +95,7 @@ class ProblemCode(StrEnum):
         400,
         "The body is not an object with a `priority` (low, normal, high or emergency) and a `reason` of one line.",
     )
+    PROTOCOL_GONE = "PROTOCOL_GONE", 409, "No protocol has the job type of the job any more."
     PROTOCOL_NOT_FOUND = "PROTOCOL_NOT_FOUND", 404, "Protocol not found."
     QUERY_INVALID = (
         "QUERY_INVALID",
@@ -111,6 +112,11 @@ class ProblemCode(StrEnum):
         400,
         "The body is not an object with a `reason`, one line of at most 1,024 characters.",
     )
+    REPLAY_INVALID = (
+        "REPLAY_INVALID",
+        400,
+        "The body is not a valid replay request, or its key is too long. See `errors`.",
+    )
     REPLY_INVALID = "REPLY_INVALID", 400, "The body is not a valid reply of this kind; see `detail`."
     RESULT_EXPIRED = (
         "RESULT_EXPIRED",
@@ -120,6 +126,7 @@ class ProblemCode(StrEnum):
     ROUTE_NOT_FOUND = "ROUTE_NOT_FOUND", 404, "No route has this path."
     ROUTING_INVALID = "ROUTING_INVALID", 400, "`mode` or `doc_id` is not a value that a job request can have."
     SCHEMA_NOT_FOUND = "SCHEMA_NOT_FOUND", 404, "Schema not found."
+    SERVICE_GONE = "SERVICE_GONE", 409, "No service takes a step of the job any more."
     SINCE_INVALID = "SINCE_INVALID", 400, "`since` is not a timestamp with a time zone."
     STATE_INVALID = "STATE_INVALID", 400, "`state` is not a state of the items in this list."
     STATUS_INVALID = "STATUS_INVALID", 400, "`status` is not a state of jobs."

@@ -1,4 +1,4 @@
-"""A bulk: one control or redrive of many jobs of a tenant, and what became of each (R65, R66)."""
+"""A bulk: one control, redrive or replay of many jobs of a tenant, and what became of each (R65, R66)."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ class BulkAction(StrEnum):
     PAUSE = "pause"
     RESUME = "resume"
     REDRIVE = "redrive"
+    REPLAY = "replay"
 
 
 class BulkState(StrEnum):
@@ -88,7 +89,7 @@ class BulkItem:
     state: ItemState = ItemState.OPEN
     #: REFUSED, and OPEN once it was tried: the code of the last refusal
     code: str | None = None
-    #: of a redrive: the new job
+    #: of a redrive or a replay: the new job
     new_job_id: str | None = None
     #: when it was tried last
     tried_at: datetime | None = None

@@ -103,7 +103,7 @@ def _flag(name: str, value: Any) -> bool:
     return given
 
 
-_FLAG = Kind(_flag, {"type": "boolean"})
+_FLAG = Kind(_flag, {"type": "boolean"}, {"anyOf": [{"type": "boolean"}, {"enum": ["true", "false"]}]})
 
 
 def _parameter(kind: Kind, description: str = "", *, name: str | None = None) -> Any:

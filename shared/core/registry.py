@@ -84,11 +84,14 @@ class Registry:
     New jobs follow the highest version. If that one is ramped, the others follow the highest version below it.
     """
 
-    def __init__(self, protocols: Iterable[Protocol]) -> None:
+    def __init__(self, protocols: Iterable[Protocol], services: Mapping[str, str] | None = None) -> None:
+        """`services`: the step type of each service that has a subscription. Default: those of the protocols' steps."""
         found: dict[str, list[Protocol]] = {}
         for protocol in protocols:
             found.setdefault(protocol.definition.request_type, []).append(protocol)
         self._versions = {name: _ordered(name, found[name]) for name in sorted(found)}
+        steps = [step for versions in found.values() for each in versions for step in each.definition.steps]
+        self.services = services if services is not None else {step.service: step.step_type for step in steps}
 
     def find(self, request_type: str) -> Protocol | None:
         """The version that new jobs follow, without those that a ramp takes."""

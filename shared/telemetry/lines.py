@@ -72,6 +72,7 @@ LINES: tuple[Line, ...] = (
     Line("ORCHESTRATION_FAILED", _I, "The orchestration ended after five restarts; the job is FAILED_FINAL"),
     Line("REPAIRED", _I, "The sweeper repeated an external event that the orchestration had missed"),
     Line("JOB_REDRIVEN", _I, "A new job redrives this one"),
+    Line("JOB_REPLAYED", _I, "A new job runs the steps of this one again"),
     Line("DEAD_LETTER_DISMISSED", _I, "A caller dismissed the dead letter of a job"),
     Line("INCIDENT_OPENED", _W, "Opened an incident of a breaker, a silent service or a row; `reason` has the code"),
     Line("INCIDENT_LATE", _W, "Could not open or settle the incident of a breaker or a row; retried by the next sweep"),

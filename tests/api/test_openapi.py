@@ -15,6 +15,7 @@ from shared.access.references import ReferencePolicy
 from shared.apidocs import envelope_schema
 from shared.apidocs.openapi import document
 from shared.apidocs.problem_codes import ProblemCode
+from shared.archive_refusals import NotReplayable
 from shared.core.registry import Registry
 from shared.refusals import NotRedrivable, Refused
 from tests.jobs import ROOT, envelope, registry
@@ -104,8 +105,8 @@ def test_every_code_is_declared() -> None:
     """Each code of a problem stands in the document, and no other; that the app raises each: `test_problems`."""
     named = {**vars(refusals), **vars(archive_refusals)}.values()
     classes = [each for each in named if isinstance(each, type) and issubclass(each, Refused)]
-    # the code of an instance of `NotRedrivable` is its reason
-    named = {each.code for each in classes if each not in (Refused, NotRedrivable)}
+    # the code of an instance of these is its reason
+    named = {each.code for each in classes if each not in (Refused, NotRedrivable, NotReplayable)}
     declared = {
         code
         for _, _, operation in operations()

@@ -13,7 +13,7 @@ from typing import Any, BinaryIO, TypeVar, Unpack
 
 import httpx
 
-from lucius_client import calls, configuration, series
+from lucius_client import calls, configuration, replay_calls, series
 from lucius_client.async_governance import AsyncGovernance
 from lucius_client.async_webhooks import AsyncWebhooks
 from lucius_client.calls import Call, EnvelopeLike, Submitted
@@ -25,6 +25,7 @@ from lucius_client.job_stream import JobEvents
 from lucius_client.models import (
     BatchOutcome,
     Bulk,
+    Comparison,
     DeadLetter,
     DryRun,
     Event,
@@ -41,6 +42,7 @@ from lucius_client.models import (
     RejectedLine,
     RejectedMessage,
     RelatedJob,
+    Replay,
 )
 from lucius_client.results import Result, read_result
 from lucius_client.retry import Retries, send
@@ -237,6 +239,19 @@ class AsyncClient(AsyncGovernance, AsyncWebhooks):
     async def redrive_tree(self, job_id: str, *, reason: str | None = None) -> Bulk:
         """Redrives a job and every job that failed because of it, as a bulk operation; the job is its first item."""
         return await self._call(calls.redrive_tree(job_id, reason))
+
+    async def replay(
+        self, job_id: str, *, reason: str, mode: str = "rerun", priority: str | None = None, key: str | None = None
+    ) -> Replay:
+        """Runs a job that has ended again, from its first step, as a new job; `mode` is rerun or compare.
+
+        Idempotent by `key`, or by the arguments without one: a repeated call returns the same new job.
+        """
+        return await self._call(replay_calls.replay(job_id, reason, mode, priority, key))
+
+    async def comparison(self, job_id: str) -> Comparison:
+        """Compares each step of a replay with the same step of its original, by digests."""
+        return await self._call(replay_calls.comparison(job_id))
 
     async def dependencies(self, job_id: str) -> list[RelatedJob]:
         """The jobs that a job depends on, with their states."""

@@ -67,9 +67,10 @@ class AsyncGovernance(ABC):
         return await self._call(calls.settle_incident(incident_id, "dismiss", reason))
 
     async def start_bulk(self, action: str, words: Mapping[str, Any], *, reason: str, key: str | None = None) -> Bulk:
-        """Cancel, pause, resume or redrive all jobs that match the words of the filter of `jobs`, and are there now.
+        """Cancel, pause, resume, redrive or replay all jobs that match the filter of `jobs` and exist now.
 
-        `action` is `cancel`, `pause`, `resume` or `redrive`. The same `key` with the same body is the same bulk.
+        `action` is `cancel`, `pause`, `resume`, `redrive` or `replay`. The same `key` with the same body is the same
+        bulk.
         """
         return await self._call(calls.start_bulk(action, words, reason=reason, key=key))
 

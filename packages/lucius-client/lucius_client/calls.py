@@ -370,7 +370,7 @@ def _post_once(
 
 def _filter(words: Mapping[str, Any]) -> dict[str, Any]:
     """Words of a filter as JSON; those that are None are left out."""
-    return {name: value if isinstance(value, list) else _text(value) for name, value in words.items() if value}
+    return {name: value if isinstance(value, list | bool) else _text(value) for name, value in words.items() if value}
 
 
 def _dump(body: Mapping[str, Any]) -> bytes:

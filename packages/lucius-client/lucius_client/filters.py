@@ -25,7 +25,7 @@ class JobFilter(TypedDict, total=False):
     """Job that this idempotency key belongs to. A key that expired may belong to a later job, or to none."""
     correlation_id: str | None
     """Jobs with this correlation id."""
-    archived: str | None
+    archived: bool | None
     """`true`: archived jobs, without `idempotency_key` and `correlation_id`. Default: jobs that are not archived."""
 
 

@@ -80,7 +80,7 @@ class BulkItem(Message):
     code: Annotated[
         str | None, Field(description="Error code of a refused item; of an OPEN item, that of the last attempt.")
     ]
-    newJobId: Annotated[str | None, Field(description="Redrives only. The new job.")]
+    newJobId: Annotated[str | None, Field(description="Redrives and replays only. The new job.")]
     tried_at: Annotated[AwareDatetime | None, Field(description="Time of the last attempt.")]
 
 
@@ -113,7 +113,7 @@ class BulkPreview(Message):
 
     dryRun: Literal[True] = True
     tenant: str
-    action: Literal["cancel", "pause", "resume", "redrive"]
+    action: Literal["cancel", "pause", "resume", "redrive", "replay"]
     matched: Annotated[int, Field(description="Number of matching jobs, at most 1,000.")]
     more: Annotated[bool, Field(description="`true` if more jobs may match.")]
     first: Annotated[list[str], Field(description="First matching jobs, newest first.")]
@@ -142,6 +142,53 @@ class CallbackOutcome(Message):
         str | None, Field(description="New token for the next callback, while the attempt is in progress.")
     ] = None
     token_expires_at: AwareDatetime | None = None
+
+
+class ComparedStep(Message):
+    """
+    How a step of the replay compares with the same step of the original.
+    """
+
+    stepId: str
+    outcome: Annotated[
+        Literal["SAME", "DIFFERENT", "INPUT_CHANGED", "NOT_COMPARABLE", "PENDING"],
+        Field(
+            description="SAME: equal inputs and outputs. DIFFERENT: equal inputs, other outputs. INPUT_CHANGED: the step read other\ninputs, so its outputs say nothing about the service. PENDING: the step has not ended."
+        ),
+    ]
+    why: Annotated[str | None, Field(description="NOT_COMPARABLE only. The reason.")]
+
+
+class Comparison(Message):
+    """
+    A replay compared with its original, by the digests that the services sent with their RESULTs.
+    """
+
+    jobId: str
+    replay_of: str
+    mode: Literal["rerun", "compare"]
+    status: Annotated[
+        Literal[
+            "WAITING_FOR_JOBS",
+            "THROTTLED",
+            "QUEUED",
+            "IN_PROGRESS",
+            "PAUSING",
+            "PAUSED",
+            "CANCELLING",
+            "SUCCEEDED",
+            "FAILED_FINAL",
+            "CANCELLED",
+        ],
+        Field(description="Status of the replay."),
+    ]
+    deterministic: Annotated[
+        bool | None,
+        Field(
+            description="`true`: each step had equal inputs and equal outputs. `false`: a step had equal inputs and other outputs. Null:\nnot known, or not known yet."
+        ),
+    ]
+    steps: list[ComparedStep]
 
 
 class DeadLetterLinks(Message):
@@ -1032,6 +1079,18 @@ class RelatedJob(Message):
     redriven_by: Annotated[str | None, Field(description="New job that redrives it.")]
 
 
+class ReplayLinks(Message):
+    """
+    Paths of the replay.
+    """
+
+    self: str
+    steps: str
+    events: str
+    cancel: Annotated[str, Field(description="URL for POST.")]
+    comparison: str
+
+
 class Routing(Message):
     """
     Lane of a job that would be created now.
@@ -1338,7 +1397,7 @@ class Bulk(Message):
 
     bulkId: str
     tenant: str
-    action: Literal["cancel", "pause", "resume", "redrive"]
+    action: Literal["cancel", "pause", "resume", "redrive", "replay"]
     filter: Annotated[
         dict[str, Any], Field(description="Filter as requested. Matches jobs that existed before the bulk operation.")
     ]
@@ -2015,6 +2074,40 @@ class RejectedMessage(Message):
     what_if: Annotated[WhatIf | None, Field(description="Only in the response of `GET`.")] = None
 
 
+class Replay(Message):
+    """
+    The replay, newly created or already existing.
+    """
+
+    jobId: str
+    status: Literal[
+        "WAITING_FOR_JOBS",
+        "THROTTLED",
+        "QUEUED",
+        "IN_PROGRESS",
+        "PAUSING",
+        "PAUSED",
+        "CANCELLING",
+        "SUCCEEDED",
+        "FAILED_FINAL",
+        "CANCELLED",
+    ]
+    replay_of: str
+    mode: Literal["rerun", "compare"]
+    output_ref: Annotated[
+        Reference,
+        Field(
+            description="Folder of the output, in the tenant's workspace. The `output_ref` of the original is not written."
+        ),
+    ]
+    output_kept_until: Annotated[
+        AwareDatetime | None,
+        Field(description="Earliest time after which the output may be deleted. Null: it is retained without a limit."),
+    ]
+    created_at: AwareDatetime
+    links: ReplayLinks
+
+
 class Step(Message):
     """
     A step of a job, from its row in the ledger.
@@ -2293,6 +2386,8 @@ class Job(Message):
     ]
     redrive_of: Annotated[str | None, Field(description="Job that this job redrives.")]
     redriven_by: Annotated[str | None, Field(description="Job that redrives this job.")]
+    replay_of: Annotated[str | None, Field(description="Job that this job replays.")]
+    replay_mode: Annotated[Literal["rerun", "compare"] | None, Field(description="Purpose of the replay.")]
     incident: Annotated[str | None, Field(description="`incidentId` of its failure, if any.")]
     event_seq: Annotated[int, Field(description="Number of the last event.")]
     created_at: AwareDatetime

@@ -104,10 +104,13 @@ class Lines(Series[M]):
 
 def _query(filters: Mapping[str, object]) -> dict[str, object]:
     """A filter as query parameters: several values of one have commas between them."""
-    return {
-        name: ",".join(value) if isinstance(value, Iterable) and not isinstance(value, str) else value
-        for name, value in filters.items()
-    }
+    return {name: _value(value) for name, value in filters.items()}
+
+
+def _value(value: object) -> object:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return ",".join(value) if isinstance(value, Iterable) and not isinstance(value, str) else value
 
 
 def jobs(filters: JobFilter, limit: int | None, retries: Retries) -> Lines[JobLine]:

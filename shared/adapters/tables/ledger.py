@@ -9,7 +9,16 @@ from shared.adapters.tables import rows
 from shared.adapters.tables.claim_check import TextStore, offload_all, restore
 from shared.adapters.tables.decoding import decoded, row_as
 from shared.adapters.tables.keys import ARCHIVED_ROW, JOB_ROW, event_row, step_row
-from shared.adapters.tables.table import MAX_OPERATIONS, Entity, Operation, Tables, delete_row, put_row, replace_row, row_at
+from shared.adapters.tables.table import (
+    MAX_OPERATIONS,
+    Entity,
+    Operation,
+    Tables,
+    delete_row,
+    put_row,
+    replace_row,
+    row_at,
+)
 from shared.adapters.tables.table_rows import TableRows, all_of, between
 from shared.adapters.tables.unknown_members import keep
 from shared.core.jobs.job import Event, Record

@@ -52,6 +52,7 @@ class PublicType(StrEnum):
     FAILED = ("job.failed", "The job failed; no retry follows.")
     CANCELED = ("job.canceled", "The job was cancelled.")
     REDRIVEN = ("job.redriven", "Another job redrives this one.")
+    REPLAYED = ("job.replayed", "Another job replays this one, which is not archived.")
     INCIDENT_OPENED = ("incident.opened", "A condition that needs an operator.")
     INCIDENT_RESOLVED = ("incident.resolved", "The incident was resolved, retried or dismissed; `status` has which.")
     QUOTA_CHANGED = ("quota.changed", "A caller set or removed the limits, a hold or a throttle of a quota.")
@@ -80,7 +81,7 @@ OF_LOGS = frozenset(each for each in PublicType if not each.startswith("job.")) 
 OF_STEPS = frozenset(
     {PublicType.LEASED, PublicType.STARTED, PublicType.PROGRESS, PublicType.STEP_COMPLETED, PublicType.RETRYING}
 )
-#: after these nothing more happens to the job but `job.redriven`
+#: after these nothing more happens to the job but `job.redriven` and `job.replayed`
 TERMINAL = frozenset({PublicType.COMPLETED, PublicType.FAILED, PublicType.CANCELED})
 
 
@@ -126,6 +127,7 @@ Number = Annotated[int, Field(ge=1)]
 Labels = Bounded[dict[str, str]]
 Result = Annotated[Bounded[Reference], Field(description="Reference to the result.")]
 RedriveOf = Annotated[str, Field(description="Id of the job that this job redrives.")]
+ReplayOf = Annotated[str, Field(description="Id of the job that this job replays.")]
 Setting = Annotated[dict[str, Any], Field(description="`rule`, `hold` and `throttle`; null if not set.")]
 BreakerGate = Annotated[Gate[Literal[GateKind.TYPE, GateKind.PLATFORM_TYPE]], _GATE]
 Reason = Annotated[Bounded[str], Field(description="Reason that the caller gave.")]
@@ -147,6 +149,7 @@ JobPayload = TypedDict(
 
 class JobWaits(JobPayload, total=False):
     redriveOf: RedriveOf
+    replayOf: ReplayOf
 
 
 class JobEnded(JobPayload, total=False):
@@ -154,10 +157,16 @@ class JobEnded(JobPayload, total=False):
     result: Result
     error: Bounded[Error]
     redriveOf: RedriveOf
+    replayOf: ReplayOf
 
 
 class JobRedriven(JobPayload, total=False):
     redrivenBy: Annotated[str, Field(description="Id of the job that redrives this job.")]
+
+
+class JobReplayed(JobPayload, total=False):
+    replayedBy: Annotated[str, Field(description="Id of the job that replays this job.")]
+    mode: Annotated[str, Field(description="`rerun` or `compare`.")]
 
 
 class StepProgress(JobPayload, total=False):
@@ -291,6 +300,10 @@ PAYLOADS: Mapping[PublicType, tuple[Any, Mapping[str, Any]]] = {
     ),
     _P.CANCELED: (JobEnded, {"status": "CANCELLED", "from": "CANCELLING", "duration": 12.5}),
     _P.REDRIVEN: (JobRedriven, {"status": "FAILED_FINAL", "from": "FAILED_FINAL", "redrivenBy": "job_" + "0" * 32}),
+    _P.REPLAYED: (
+        JobReplayed,
+        {"status": "SUCCEEDED", "from": "SUCCEEDED", "replayedBy": "job_" + "0" * 32, "mode": "compare"},
+    ),
     _P.INCIDENT_OPENED: (IncidentOpened, {"status": "OPEN", **_INCIDENT, "reason": "ATTEMPTS_EXHAUSTED"}),
     _P.INCIDENT_RESOLVED: (
         IncidentResolved,

@@ -38,6 +38,7 @@ ROWS: Mapping[str, tuple[PublicType, ...] | None] = {
     # no caller was promised that job
     _E.JOB_WITHDRAWN: None,
     _E.JOB_REDRIVEN: (_P.REDRIVEN,),
+    _E.JOB_REPLAYED: (_P.REPLAYED,),
     _E.ADMITTED: (),
     _E.AWAITED: None,
     _E.DEPENDENCIES_SETTLED: (),
@@ -191,7 +192,8 @@ def _payload(event: Event, job: Job, type_: PublicType) -> dict[str, JsonValue]:
     payload: dict[str, JsonValue] = {"status": event.job_to, "from": event.job_from}
     match type_:
         case _P.QUEUED | _P.THROTTLED | _P.WAITING:
-            payload["redriveOf"] = job.redrive_of if event.job_from is None else None
+            if event.job_from is None:
+                payload |= {"redriveOf": job.redrive_of, "replayOf": job.replay_of}
         case _P.PROGRESS:
             payload["progress"] = of_step.get("progress")
         case _P.STEP_COMPLETED:
@@ -202,11 +204,14 @@ def _payload(event: Event, job: Job, type_: PublicType) -> dict[str, JsonValue]:
             payload["nextEligibleAt"] = instant(datetime.fromisoformat(due_at)) if due_at is not None else None
         case _P.COMPLETED | _P.FAILED | _P.CANCELED:
             payload["duration"] = (event.at - job.created_at).total_seconds()
-            payload["redriveOf"] = job.redrive_of
+            payload |= {"redriveOf": job.redrive_of, "replayOf": job.replay_of}
             payload["result"] = of_job.get("final_output")
             payload["error"] = _error(of_job.get("error_code"), of_job.get("error_message"))
         case _P.REDRIVEN:
             payload["redrivenBy"] = of_job.get("redriven_by")
+        case _P.REPLAYED:
+            data = event.data if isinstance(event.data, Mapping) else {}
+            payload |= {"replayedBy": data.get("replayed_by"), "mode": data.get("mode")}
         case _:
             pass
     return without_none(payload)

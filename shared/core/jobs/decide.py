@@ -7,7 +7,7 @@ REFUSED when a person or a function asked for it.
 
 from __future__ import annotations
 
-from shared.core.jobs import attempts, controls, recovery, redrive, replies, staging
+from shared.core.jobs import attempts, controls, recovery, redrive, replay, replies, staging
 from shared.core.jobs.history import Provenance
 from shared.core.jobs.job import Record
 from shared.core.jobs.next_attempt import start_next
@@ -29,6 +29,7 @@ from shared.core.jobs.occurrences import (
     Redriven,
     RenewLease,
     Repaired,
+    Replayed,
     ReplyArrived,
     TimePassed,
 )
@@ -75,3 +76,5 @@ def apply(record: Record, occurrence: Occurrence, provenance: Provenance) -> Out
             return staging.priority_changed(record, priority, provenance)
         case Redriven(job_id):
             return redrive.redriven(record, job_id, provenance)
+        case Replayed(job_id, mode):
+            return replay.replayed(record, job_id, mode, provenance)

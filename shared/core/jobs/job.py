@@ -236,6 +236,10 @@ class Job:
     #: the job that took this one up again
     redriven_by: str | None = None
 
+    #: the job whose steps this one runs again, and why (`shared.core.jobs.replay.ReplayMode`)
+    replay_of: str | None = None
+    replay_mode: str | None = None
+
     #: the head of the EVENT rows
     event_seq: int = 0
     event_hash: str = ""

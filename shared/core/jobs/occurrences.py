@@ -171,6 +171,15 @@ class Redriven:
     job_id: str
 
 
+@dataclass(frozen=True)
+class Replayed:
+    """Another job runs the steps of this one again."""
+
+    job_id: str
+    #: a `shared.core.jobs.replay.ReplayMode`
+    mode: str
+
+
 Occurrence = (
     RecordAttempt
     | RenewLease
@@ -190,4 +199,5 @@ Occurrence = (
     | Expired
     | PriorityChanged
     | Redriven
+    | Replayed
 )

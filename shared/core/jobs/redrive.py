@@ -27,7 +27,7 @@ JOB_KEPT = frozenset(
         *("callback_urls", "callback_digest", "callback_targets"),
         *("protocol_id", "protocol_version", "protocol_digest", "body_hash", "payload_digest", "workspace_base"),
         *("input_ref", "output_ref", "doc_id", "correlation_id", "traceparent", "requested_by", "source"),
-        *("on_dependency_failure", "escalate"),
+        *("on_dependency_failure", "escalate", "replay_of", "replay_mode"),
     }
 )
 STEP_KEPT = frozenset(
@@ -70,7 +70,7 @@ def plan_redrive(
     """
     steps = tuple(_step(step, created_at) for step in old.steps)
     if all(step.carried for step in steps):
-        steps = (*steps[:-1], _fresh(old.steps[-1], created_at))
+        steps = (*steps[:-1], fresh_step(old.steps[-1], created_at))
     first = next(step for step in steps if not step.carried)
     job = Job(
         **{name: getattr(old.job, name) for name in JOB_KEPT} | {"priority": old.job.current_priority},
@@ -112,14 +112,15 @@ def redriven(record: Record, job_id: str, provenance: Provenance) -> Outcome:
 
 
 def _step(old: Step, created_at: datetime) -> Step:
-    step = _fresh(old, created_at)
+    step = fresh_step(old, created_at)
     if old.status is not StepStatus.SUCCEEDED:
         return step
     kept: dict[str, Any] = {name: getattr(old, name) for name in STEP_CARRIED}
     return replace(step, status=StepStatus.SUCCEEDED, carried=True, **kept)
 
 
-def _fresh(old: Step, created_at: datetime) -> Step:
+def fresh_step(old: Step, created_at: datetime) -> Step:
+    """The step of a new job that runs it again."""
     return Step(
         **{name: getattr(old, name) for name in STEP_KEPT},
         status=StepStatus.PENDING,

@@ -1,7 +1,7 @@
 """The work of a bulk operation, in rounds (R65): find the next jobs, act on each, write its outcome.
 
 The row of an item is written before its action, and its outcome with the counts. A process that dies in between leaves
-an open item. The action is idempotent: the cause identifies a control, the claim a redrive.
+an open item. The action is idempotent: the cause identifies a control, the claim a redrive or a replay.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from shared.core.bulks import LASTS, Bulk, BulkAction, BulkItem, BulkState, Item
 from shared.core.jobs.history import Origin
 from shared.core.jobs.occurrences import ControlKind
 from shared.core.jobs.reasons import Reason
+from shared.core.jobs.replay import ReplayMode, ReplayRequest
 from shared.errors import AlreadyExists, Conflict, Contended, DataLost, LuciusError, Transient
 from shared.operations.bulks.bulks import call, filter_of
 from shared.operations.context import MAX_TRIES, Context
@@ -24,6 +25,7 @@ from shared.operations.gates.admission_turns import CLOCK_SKEW
 from shared.operations.jobs.control_job import control_job
 from shared.operations.jobs.list_jobs import list_jobs
 from shared.operations.jobs.redrive_job import redrive_job
+from shared.operations.jobs.replay_job import replay_job
 from shared.operations.process.concurrency import at_once
 from shared.ports.bulks import BulkWrite, StoredBulk
 from shared.ports.durable import Orchestrations
@@ -161,8 +163,11 @@ async def _act(context: Context, orchestrations: Orchestrations, bulk: Bulk, wor
     origin = Origin(cause_id=f"bulk:{bulk.bulk_id}:{job_id}", actor=bulk.actor, source="bulk", reason=bulk.reason)
     tried = BulkItem(job_id=job_id, tried_at=context.clock.now())
     try:
-        if bulk.action is BulkAction.REDRIVE:
-            created = await redrive_job(context, orchestrations, job_id, origin)
+        if bulk.action in (BulkAction.REDRIVE, BulkAction.REPLAY):
+            if bulk.action is BulkAction.REDRIVE:
+                created = await redrive_job(context, orchestrations, job_id, origin)
+            else:
+                created = await replay_job(context, orchestrations, _replay_of(bulk, job_id), origin)
             new_job_id = created.stored.record.job.job_id
             return _Tried(work, replace(tried, state=ItemState.DONE, new_job_id=new_job_id))
         kind = ControlKind[bulk.action.name]
@@ -183,6 +188,11 @@ async def _act(context: Context, orchestrations: Orchestrations, bulk: Bulk, wor
         telemetry.warn("BULK_ITEM_BROKEN", jobId=job_id, bulk_id=bulk.bulk_id, reason=f"{type(bug).__name__}: {bug}")
         return _Tried(work, replace(tried, state=ItemState.REFUSED, code="INTERNAL"))
     return _Tried(work, replace(tried, state=ItemState.DONE))
+
+
+def _replay_of(bulk: Bulk, job_id: str) -> ReplayRequest:
+    key = f"bulk:{bulk.bulk_id}"
+    return ReplayRequest(job_id=job_id, mode=ReplayMode.RERUN, reason=bulk.reason or "", key=key)
 
 
 async def _settle(context: Context, stored: StoredBulk, tried: Sequence[_Tried]) -> StoredBulk:

@@ -156,9 +156,10 @@ class _FeedWriter:
         for job_id in finished:
             del self._todo[job_id]
         for _, event in transaction.events:
-            # the hint of its row JOB_REDRIVEN may be lost, and no task checks a job that has ended
-            if (old := event["data"]["payload"].get("redriveOf")) is not None:
-                self._todo.setdefault(old, [Hint(tenant=self._tenant, job_id=old)])
+            # the hint of its row JOB_REDRIVEN or JOB_REPLAYED may be lost, and no process looks at a job that has ended
+            for named in ("redriveOf", "replayOf"):
+                if (old := event["data"]["payload"].get(named)) is not None:
+                    self._todo.setdefault(old, [Hint(tenant=self._tenant, job_id=old)])
         return pending
 
     async def _fill(self, transaction: _Transaction, known: KnownFeed, job_id: str) -> bool:

@@ -1,11 +1,11 @@
-"""The marks of a redrive on the old job: it names the new job, and is no dead letter any more (R39)."""
+"""The marks of redrives and replays on the old job: it names the new job; a redriven one is no dead letter (R39)."""
 
 from __future__ import annotations
 
 from shared.core.incidents import IncidentState, Settlement
 from shared.core.jobs.history import Origin
 from shared.core.jobs.job import Job, Record
-from shared.core.jobs.occurrences import Redriven
+from shared.core.jobs.occurrences import Redriven, Replayed
 from shared.core.jobs.states import JobStatus
 from shared.operations.context import Context
 from shared.operations.jobs.dead_letters import leave_open
@@ -16,11 +16,29 @@ from shared.ports.ledger import Stored
 
 
 async def mark_unnamed(context: Context, orchestrations: Orchestrations, record: Record) -> None:
-    """Marks the old job of a redrive that died before it did. Raises LedgerUnavailable, OrchestrationUnavailable."""
-    old = await context.ledger.read(record.job.redrive_of) if record.job.redrive_of is not None else None
-    if old is not None:
-        origin = Origin(cause_id="", actor="system", source="sweeper")
-        await mark_redriven(context, orchestrations, old, record.job.job_id, origin)
+    """Marks the old job of a redrive, or of a replay, that died before it did.
+
+    Raises LedgerUnavailable, OrchestrationUnavailable.
+    """
+    job, origin = record.job, Origin(cause_id="", actor="system", source="sweeper")
+    named = job.redrive_of or job.replay_of
+    old = await context.ledger.read(named) if named is not None else None
+    if old is None:
+        return
+    if job.redrive_of is not None:
+        await mark_redriven(context, orchestrations, old, job.job_id, origin)
+    else:
+        await mark_replayed(context, orchestrations, old, job, origin)
+
+
+async def mark_replayed(
+    context: Context, orchestrations: Orchestrations, original: Stored, replay: Job, origin: Origin
+) -> None:
+    """Gives the original the event that names its replay, once. Raises LedgerUnavailable, OrchestrationUnavailable."""
+    cause_id = f"replay:{replay.job_id}"
+    mark = Origin(cause_id=cause_id, actor=origin.actor, source=origin.source, reason=origin.reason)
+    named = Replayed(replay.job_id, replay.replay_mode or "")
+    await transition(context, original, named, mark, orchestrations=orchestrations, maybe_repeated=True)
 
 
 async def mark_redriven(

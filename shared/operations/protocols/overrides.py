@@ -82,7 +82,7 @@ def _registry(
         if unnamed or f"{protocol_id}:{version}" in kept:
             found.setdefault(each.key, each)
     try:
-        return Registry(found.values()) if found else before
+        return Registry(found.values(), services) if found else before
     except ProtocolError as wrong:
         problems.append(str(wrong))
         return before

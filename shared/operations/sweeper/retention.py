@@ -1,8 +1,8 @@
 """Clears an ended job away, part by part, when each part is due (R21).
 
 First the durable histories, by instance id, where no later end has cleared them. Then its claim, when that has expired.
-Last, where a retention is set, the job itself: its audit bundle goes into the archive, an ARCHIVED row replaces its LIST
-row, and another one replaces the rows of its partition. The job's ENDED row holds when the next part is due and is
+Last, where a retention is set, the job itself: its audit bundle goes into the archive, an ARCHIVED row replaces its
+LIST row, and another one replaces the rows of its partition. The job's ENDED row holds when the next part is due and is
 deleted last, so the next sweep continues what was interrupted.
 """
 

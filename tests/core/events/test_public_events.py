@@ -29,7 +29,7 @@ from shared.core.events.public_events import (
 from shared.core.jobs.as_of import creation_data
 from shared.core.jobs.history import EventType, Provenance, append
 from shared.core.jobs.job import Event, Record
-from shared.core.jobs.occurrences import Control, ControlKind, DeadlinePassed, Redriven
+from shared.core.jobs.occurrences import Control, ControlKind, DeadlinePassed, Redriven, Replayed
 from shared.core.jobs.states import JobStatus
 from shared.core.jobs.transitions import JOB_CREATION, JOB_TABLE
 from tests.event_checks import check_event
@@ -214,6 +214,7 @@ def test_events_are_as_their_schemas_describe() -> None:
     story.after(400).replied("HEARTBEAT", progress={"text": "x" * 5_000})
     story.replied("RESULT", status="FAILED_FINAL", error={"code": "PDF", "message": "y" * 5_000}, result_ref=None)
     story.occurs(Redriven("job_2"))
+    story.occurs(Replayed("job_3", "compare"))
     done, controlled = Story(), Story()
     for step in ("ocr", "embedding", "sis"):
         done.recorded(step)

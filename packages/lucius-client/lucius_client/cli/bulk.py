@@ -1,4 +1,4 @@
-"""`lucius bulk`: controls or redrives many jobs, and shows the result of each."""
+"""`lucius bulk`: controls, redrives or replays many jobs, and shows the result of each."""
 
 from __future__ import annotations
 
@@ -63,7 +63,9 @@ ITEMS = Listing(
 )
 FIRST = Listing("jobs", "jobId", (Column("job", "jobId"),))
 
-bulk_app = typer.Typer(help="Bulk operations: cancel, pause, resume, redrive, list, show.", no_args_is_help=True)
+bulk_app = typer.Typer(
+    help="Bulk operations: cancel, pause, resume, redrive, replay, list, show.", no_args_is_help=True
+)
 
 
 @with_session
@@ -119,6 +121,19 @@ def redrive(
 
 
 @with_session
+def replay(
+    session: Session,
+    filter_: Filter,
+    reason: Reason,
+    tenant: Tenant = None,
+    dry_run: DryRun = False,
+    wait: Wait = False,
+) -> None:
+    """Replay jobs that have ended, each as a new job."""
+    _start(session, "replay", filter_, reason, tenant, dry_run=dry_run, wait=wait)
+
+
+@with_session
 def list_(session: Session, tenant: Tenant = None, limit: Limit = 50) -> None:
     """List bulk operations, newest first."""
     found = ids.of_each_tenant(session.client, tenant, lambda each: session.client.bulks(tenant=each, limit=limit))
@@ -156,6 +171,7 @@ add(bulk_app, "cancel", cancel, "lucius bulk cancel --filter label=batch:one --r
 add(bulk_app, "pause", pause, "lucius bulk pause --filter request_type=OCR --reason 'maintenance window'")
 add(bulk_app, "resume", resume, "lucius bulk resume --filter request_type=OCR --reason 'maintenance is over'")
 add(bulk_app, "redrive", redrive, f"lucius bulk redrive {_FAILED} --dry-run", f"lucius bulk redrive {_FAILED} --wait")
+add(bulk_app, "replay", replay, "lucius bulk replay --filter label=batch:one --reason 'a new engine' --dry-run")
 add(bulk_app, "list", list_, "lucius bulk list --tenant acme")
 add(bulk_app, "show", show, "lucius bulk show bulk_82304918", "lucius bulk show bulk_82304918 --wait")
 add(bulk_app, "items", items, "lucius bulk items bulk_82304918 --outcome refused")

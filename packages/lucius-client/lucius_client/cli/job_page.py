@@ -148,6 +148,8 @@ def _facts(job: Json, now: datetime) -> list[tuple[str, Any]]:
         ("Kept until", exact(job.get("final_output_expires_at"), now)),
         ("Redrive of", job.get("redrive_of")),
         ("Redriven as", job.get("redriven_by")),
+        ("Replay of", job.get("replay_of")),
+        ("Archived", exact(job.get("archived_at"), now)),
         ("Incident", job.get("incident")),
     ]
 

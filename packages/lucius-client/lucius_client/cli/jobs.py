@@ -20,6 +20,7 @@ from lucius_client.cli.job_page import in_one_sentence, show_job, show_transitio
 from lucius_client.cli.job_tables import EVENTS, FAILED, JOBS, RELATED, TIMES
 from lucius_client.cli.options import JobId, JobIds, JobType, Label, Limit, Since, Tenant, Until
 from lucius_client.cli.rendering import Json, OutputFormat
+from lucius_client.cli.replays import comparison, replay
 from lucius_client.cli.results import json_content, open_result, print_result, save_result
 from lucius_client.cli.session import WATCH_RETRIES, Session, with_session
 from lucius_client.cli.submit import follow_all
@@ -30,7 +31,7 @@ STDOUT = Path("-")
 Out = Annotated[Path | None, typer.Option(metavar="FILE", help="Write to this file instead of printing; - is stdout.")]
 
 job_app = typer.Typer(
-    help="Jobs: list, show, watch, result, explain, cancel, redrive.",
+    help="Jobs: list, show, watch, result, explain, cancel, redrive, replay.",
     no_args_is_help=True,
 )
 
@@ -48,6 +49,7 @@ def jobs(
     correlation_id: Annotated[
         str | None, typer.Option(metavar="ID", help="Only jobs with this correlation id.")
     ] = None,
+    archived: Annotated[bool, typer.Option("--archived", help="Archived jobs.")] = False,
     since: Since = None,
     until: Until = None,
     limit: Limit = 50,
@@ -60,6 +62,7 @@ def jobs(
         label=label,
         idempotency_key=idempotency_key,
         correlation_id=correlation_id,
+        archived=archived or None,
         since=instant_ago("--since", since),
         until=instant_ago("--until", until),
         limit=limit,
@@ -259,6 +262,14 @@ add(
     "lucius job redrive job_bf466207 --reason 'the service is repaired'",
     "lucius job redrive job_bf466207 --with-dependants --wait",
 )
+add(
+    job_app,
+    "replay",
+    replay,
+    "lucius job replay job_bf466207 --reason 'a new engine'",
+    "lucius job replay job_bf466207 --reason 'a new engine' --mode compare --wait",
+)
+add(job_app, "comparison", comparison, "lucius job comparison job_f9dd41c0")
 add(job_app, "dismiss", dismiss, "lucius job dismiss job_bf466207 --reason 'sent again by the customer'")
 add(job_app, "dependencies", dependencies, "lucius job dependencies job_bf466207")
 add(job_app, "receipt", receipt, "lucius job receipt job_bf466207")

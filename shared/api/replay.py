@@ -1,0 +1,99 @@
+"""Replays: the request, the new job, and how its steps compare with those of its original."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from shared.access.references import Retention
+from shared.api.job import JobLinks, job_links
+from shared.api.response import Instant, JobId, JobStatusName, RequestBody, Response, Why
+from shared.contracts.reference import Reference
+from shared.core.jobs import comparison as core
+from shared.core.jobs.job import Record
+
+ReplayModeName = Literal["rerun", "compare"]
+
+LikenessName = Literal["SAME", "DIFFERENT", "INPUT_CHANGED", "NOT_COMPARABLE", "PENDING"]
+
+
+class ReplayBody(RequestBody):
+    """Reason for a replay, and its options."""
+
+    reason: Why
+    """Reason, one line. Recorded in the history of both jobs."""
+    mode: Annotated[ReplayModeName, Field(examples=["compare"])] = "rerun"
+    """Purpose, recorded in the history. `rerun`: the work is needed again. `compare`: the results are compared with
+    those of the original. Both run the same steps, and both can be compared."""
+    priority: Literal["low", "normal", "high", "emergency"] | None = None
+    """Priority, as in a job request. Default: that of the original."""
+
+
+class ReplayLinks(JobLinks):
+    """Paths of the replay."""
+
+    comparison: str
+
+
+class Replay(Response):
+    """The replay, newly created or already existing."""
+
+    jobId: JobId
+    status: JobStatusName
+    replay_of: JobId
+    mode: ReplayModeName
+    output_ref: Reference
+    """Folder of the output, in the tenant's workspace. The `output_ref` of the original is not written."""
+    output_kept_until: Instant | None
+    """Earliest time after which the output may be deleted. Null: it is retained without a limit."""
+    created_at: Instant
+    links: ReplayLinks
+
+
+class ComparedStep(Response):
+    """How a step of the replay compares with the same step of the original."""
+
+    stepId: str
+    outcome: LikenessName
+    """SAME: equal inputs and outputs. DIFFERENT: equal inputs, other outputs. INPUT_CHANGED: the step read other
+    inputs, so its outputs say nothing about the service. PENDING: the step has not ended."""
+    why: str | None
+    """NOT_COMPARABLE only. The reason."""
+
+
+class Comparison(Response):
+    """A replay compared with its original, by the digests that the services sent with their RESULTs."""
+
+    jobId: JobId
+    replay_of: JobId
+    mode: ReplayModeName
+    status: JobStatusName
+    """Status of the replay."""
+    deterministic: bool | None
+    """`true`: each step had equal inputs and equal outputs. `false`: a step had equal inputs and other outputs. Null:
+    not known, or not known yet."""
+    steps: list[ComparedStep]
+
+
+def replay_response(record: Record, retention: Retention) -> Replay:
+    job = record.job
+    links = {**job_links(job.job_id).model_dump(), "comparison": f"/v1/jobs/{job.job_id}/comparison"}
+    return Replay.of(
+        job,
+        jobId=job.job_id,
+        mode=job.replay_mode,
+        output_kept_until=retention.end(job.output_ref["uri"], job.created_at),
+        links=ReplayLinks.model_validate(links),
+    )
+
+
+def comparison_response(original: Record, replay: Record) -> Comparison:
+    job, steps = replay.job, core.compare(original, replay)
+    return Comparison.of(
+        job,
+        jobId=job.job_id,
+        mode=job.replay_mode,
+        deterministic=core.is_deterministic(steps),
+        steps=[ComparedStep(stepId=each.step_id, outcome=each.likeness.value, why=each.why) for each in steps],
+    )

@@ -1,0 +1,112 @@
+"""A job that ended, run again from its first step as a new job (H1).
+
+The original is not changed, but for an event that names the new job. The new job derives from the rows of the original,
+the claim's `created_at`, the new id and the deployment's workspace only, so two creators of the same replay write the
+same rows but for a salt.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+from shared.core.canonical import canonical_json, digest
+from shared.core.jobs.as_of import creation_data
+from shared.core.jobs.history import EventType, Origin, Provenance, append
+from shared.core.jobs.job import Event, Job, Record
+from shared.core.jobs.outcome import Outcome, refused, transitioned
+from shared.core.jobs.plan import Workspace, total_time
+from shared.core.jobs.reasons import IgnoreReason
+from shared.core.jobs.redrive import JOB_KEPT, fresh_step
+from shared.core.jobs.states import JobStatus
+
+
+class ReplayMode(StrEnum):
+    """The purpose of a replay; its steps are the same."""
+
+    #: the work is needed again
+    RERUN = "rerun"
+    #: the results are compared with those of the original
+    COMPARE = "compare"
+
+
+#: what a redrive keeps and a replay does not: it calls no callback URL, and writes into the workspace only
+_NOT_REPLAYED = frozenset(
+    {
+        *("callback_urls", "callback_digest", "callback_targets"),
+        *("output_ref", "workspace_base", "body_hash", "priority", "replay_of", "replay_mode"),
+    }
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReplayRequest:
+    """A request to replay a job."""
+
+    job_id: str
+    mode: ReplayMode
+    reason: str
+    #: None: that of the original
+    priority: str | None = None
+    #: idempotency key; None: the request itself
+    key: str | None = None
+
+    @property
+    def body_hash(self) -> str:
+        """What the key stands for."""
+        return digest(canonical_json([self.job_id, self.mode.value, self.reason, self.priority]))
+
+    @property
+    def claim(self) -> str:
+        """The claim (RowKey without its prefix) that makes repeated requests one new job."""
+        which = f"key:{self.key}" if self.key is not None else f"body:{self.body_hash}"
+        return digest(f"replay:{self.job_id}:{which}")
+
+
+def plan_replay(
+    old: Record,
+    request: ReplayRequest,
+    *,
+    job_id: str,
+    created_at: datetime,
+    allowed: timedelta | None,
+    workspace_uri: str,
+    initial_status: JobStatus = JobStatus.QUEUED,
+    origin: Origin,
+    salt: str,
+) -> tuple[Record, Event]:
+    """The new job's rows and its first EVENT; `allowed` is the protocol's total time for a job."""
+    steps = tuple(fresh_step(step, created_at) for step in old.steps)
+    base = Workspace(workspace_uri, old.job.tenant).uri
+    job = Job(
+        **{name: getattr(old.job, name) for name in JOB_KEPT - _NOT_REPLAYED},
+        priority=request.priority or old.job.priority,
+        callback_urls={},
+        workspace_base=base,
+        output_ref={"uri": f"{base}/{job_id}/output"},
+        body_hash=request.body_hash,
+        job_id=job_id,
+        instance_id=job_id,
+        status=initial_status,
+        idempotency_hash=request.claim,
+        requested_at=created_at,
+        replay_of=old.job.job_id,
+        replay_mode=request.mode.value,
+        **total_time(initial_status, created_at, allowed),
+        current_step_id=steps[0].step_id,
+        created_at=created_at,
+        updated_at=created_at,
+    )
+    record = Record(job, steps)
+    provenance = replace(origin.at(created_at, salt), cause_id=f"create:{job_id}")
+    data = {**creation_data(record), "replay_of": old.job.job_id}
+    return append(None, record, EventType.JOB_CREATED, provenance, data=data)
+
+
+def replayed(record: Record, job_id: str, mode: str, provenance: Provenance) -> Outcome:
+    """The original's EVENT, which changes no column of it."""
+    if not record.job.status.terminal:
+        return refused(record, IgnoreReason.JOB_LIVE)
+    data = {"replayed_by": job_id, "mode": mode}
+    return transitioned(record, record, EventType.JOB_REPLAYED, provenance, data=data)

@@ -1,0 +1,145 @@
+"""Replay: a job that ended, run again as a new job that names it (H1)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from shared.archive_refusals import NotReplayable
+from shared.core.jobs.as_of import allowed_time
+from shared.core.jobs.history import Origin
+from shared.core.jobs.job import Event, Record
+from shared.core.jobs.reasons import IgnoreReason, Reason
+from shared.core.jobs.replay import ReplayRequest, plan_replay
+from shared.core.jobs.states import JobStatus
+from shared.errors import Contended
+from shared.operations.context import Context
+from shared.operations.jobs.admission import notify
+from shared.operations.jobs.creation import (
+    MAX_CLAIM_RACES,
+    Created,
+    initial_status_of,
+    is_expired,
+    reserve,
+    write_rows,
+)
+from shared.operations.jobs.places import reconcile_place
+from shared.operations.jobs.read_archived import read_archived
+from shared.operations.jobs.redrive_marks import mark_replayed
+from shared.operations.jobs.references import wrong_references
+from shared.operations.jobs.starting import check_not_withdrawn
+from shared.ports.durable import Orchestrations
+from shared.ports.ledger import Stored
+from shared.refusals import IdempotencyConflict, JobNotFound, RequestInvalid
+
+
+@dataclass(frozen=True)
+class _Original:
+    record: Record
+    first_event: Event
+    #: None: it is archived, and gets no event
+    stored: Stored | None
+
+
+async def replay_job(
+    context: Context, orchestrations: Orchestrations, request: ReplayRequest, origin: Origin
+) -> Created:
+    """The new job, the same one however often it is requested; what a call left half done, the next one finishes.
+
+    Claim, rows, the original's event, start: in the order of every creation, so that the sweeper finishes or withdraws
+    what is not requested again. Race replays: two at once are one new job. Raises JobNotFound, NotReplayable,
+    IdempotencyConflict, LimitReached, Overloaded, ArchiveGone, ArchiveInvalid, Transient, and RequestInvalid if today's
+    policy does not allow the references any more.
+    """
+    original = await _original(context, request.job_id)
+    async with context.process.submissions.turn(original.record.job.tenant):
+        return await _replay(context, orchestrations, original, request, origin)
+
+
+async def _replay(
+    context: Context, orchestrations: Orchestrations, original: _Original, request: ReplayRequest, origin: Origin
+) -> Created:
+    tenant = original.record.job.tenant
+
+    def planned(job_id: str, created_at: datetime, status: JobStatus = JobStatus.QUEUED) -> tuple[Record, Event]:
+        return plan_replay(
+            original.record,
+            request,
+            job_id=job_id,
+            created_at=created_at,
+            allowed=allowed_time(original.first_event),
+            workspace_uri=context.settings.workspace_uri,
+            initial_status=status,
+            origin=origin,
+            salt=context.new_salt(),
+        )
+
+    for _ in range(MAX_CLAIM_RACES):
+        claim = await context.index.read_claim(tenant, request.claim)
+        if claim is not None and not is_expired(context, claim):
+            if claim.body_hash != request.body_hash:
+                raise IdempotencyConflict(claim.job_id)
+            stored = await context.ledger.read(claim.job_id)
+            if stored is None:
+                initial = await initial_status_of(context, tenant, claim.job_id)
+                stored = await write_rows(context, *planned(claim.job_id, claim.created_at, initial))
+            return Created(await _started(context, orchestrations, original, stored, origin), replayed=True)
+        _check_can_run(context, original.record)
+        record, event = planned(context.new_job_id(), context.clock.now())
+        refs = {"input_ref": record.job.input_ref, "output_ref": record.job.output_ref}
+        if wrong := wrong_references(context, tenant, refs):
+            raise RequestInvalid(wrong)
+        if (reserved := await reserve(context, orchestrations, record, replacing=claim)) is not None:
+            if reserved.initial_status is not record.job.status:
+                record, event = planned(record.job.job_id, record.job.created_at, reserved.initial_status)
+            stored = await write_rows(context, record, event)
+            started = await _started(context, orchestrations, original, stored, origin)
+            await notify(context, orchestrations, tenant, reserved.entered)
+            return Created(started, replayed=False, decision=reserved.decision)
+    raise Contended("the idempotency record of this replay changed at every attempt")
+
+
+async def _original(context: Context, job_id: str) -> _Original:
+    """The job, if it can be replayed at all. Raises JobNotFound, NotReplayable, and what the archive raises."""
+    stored = await context.ledger.read(job_id)
+    if stored is not None:
+        record, [first, *_] = stored.record, await context.ledger.events(job_id, limit=1)
+    elif (archived := await read_archived(context, job_id)) is not None:
+        record, first = archived.record, archived.events[0]
+    else:
+        raise JobNotFound(job_id)
+    job = record.job
+    if job.error_code == Reason.WITHDRAWN:
+        raise NotReplayable(
+            Reason.WITHDRAWN, f"cannot replay job {job_id}: it was never created; submit its request again"
+        )
+    if not job.status.terminal:
+        raise NotReplayable(
+            IgnoreReason.JOB_LIVE, f"cannot replay job {job_id}: it is {job.status}; wait until it has ended"
+        )
+    return _Original(record, first, stored)
+
+
+def _check_can_run(context: Context, record: Record) -> None:
+    """Raises NotReplayable if the protocol of the job, or the service of a step, is gone."""
+    job, registry = record.job, context.registry
+    if registry.find(job.request_type) is None:
+        raise NotReplayable(
+            "PROTOCOL_GONE", f"cannot replay job {job.job_id}: no protocol has request_type {job.request_type} any more"
+        )
+    for step in record.steps:
+        if registry.services.get(step.service) != step.step_type:
+            raise NotReplayable(
+                "SERVICE_GONE",
+                f"cannot replay job {job.job_id}: no service {step.service} takes step_type {step.step_type} any more",
+            )
+
+
+async def _started(
+    context: Context, orchestrations: Orchestrations, original: _Original, stored: Stored, origin: Origin
+) -> Stored:
+    """The original has its event, then the new job starts."""
+    check_not_withdrawn(stored)
+    if original.stored is not None:
+        await mark_replayed(context, orchestrations, original.stored, stored.record.job, origin)
+    return await reconcile_place(context, orchestrations, stored)
