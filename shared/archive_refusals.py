@@ -42,3 +42,18 @@ class NotAReplay(Refused, status=409, code="NOT_A_REPLAY"):
 
     def __init__(self, job_id: str) -> None:
         super().__init__(f"job {job_id} is not a replay; create one with POST /v1/jobs/{job_id}:replay")
+
+
+class TenantLive(Refused, status=409):
+    """The tenant has jobs that have not ended; `living` is their number, at most 1,000."""
+
+    def __init__(self, tenant: str, living: int, *, is_all: bool) -> None:
+        number = living if is_all else f"{living} or more"
+        super().__init__(f"tenant {tenant[:128]} has {number} jobs that have not ended; cancel them, or wait")
+        self.members = {"living": living}
+
+
+class PurgeForbidden(Refused, status=403):
+    """Only operators purge a tenant."""
+
+    text = "only operators can purge a tenant: the token must allow changes of all tenants"

@@ -33,6 +33,7 @@ from triggers import (
     reconcile_http,
     rejected_http,
     replay_http,
+    tenants_http,
     usage_http,
     webhooks_http,
 )
@@ -59,6 +60,7 @@ _MODULES = (
     protocols_http,
     rejected_http,
     reconcile_http,
+    tenants_http,
     callbacks_http,
     dashboard_http,
     health_http,

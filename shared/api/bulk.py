@@ -16,6 +16,9 @@ BulkId = Annotated[str, Field(pattern="^bulk_[0-9]{13}[0-9a-f]{16}$", examples=[
 
 BulkActionName = Literal["cancel", "pause", "resume", "redrive", "replay"]
 
+#: of a bulk operation that is there: a purge is created by a route of its own
+AnyActionName = Literal["cancel", "pause", "resume", "redrive", "replay", "purge"]
+
 BulkStateName = Literal["RUNNING", "DONE", "CANCELLED"]
 
 OutcomeName = Literal["OPEN", "DONE", "REFUSED"]
@@ -35,7 +38,7 @@ class Bulk(Response):
 
     bulkId: BulkId
     tenant: str
-    action: BulkActionName
+    action: AnyActionName
     filter: dict[str, Any]
     """Filter as requested. Matches jobs that existed before the bulk operation."""
     root: JobId | None

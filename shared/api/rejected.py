@@ -24,6 +24,8 @@ class RejectedLine(Response):
     id: Annotated[str, Field(examples=["rej_1769508120000_0123456789abcdef01234567"])]
     """Id of the rejected message, the same for every delivery of the message."""
     received_at: Instant
+    tenant: str | None
+    """Tenant that the message names. Null: none, or the message cannot be read."""
     reason: Annotated[str, Field(examples=["UNKNOWN_JOB"])]
     detail: str
     lane: int

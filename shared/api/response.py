@@ -118,6 +118,8 @@ class Problem(Response):
     """PROTOCOL_UNKNOWN: available job types."""
     limit: str | None = None
     """LIMIT_REACHED: setting of the limit."""
+    living: int | None = None
+    """TENANT_LIVE: number of jobs that have not ended, at most 1,000."""
     reason: str | None = None
     """STILL_NOT_APPLICABLE: reason why no job accepts the message."""
 

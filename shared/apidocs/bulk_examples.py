@@ -44,6 +44,7 @@ def by_model(job_id: str) -> JsonObject:
         "Bulk": dumped(bulk_response(ended)),
         "BulkPage": {"bulks": [dumped(bulk_response(ended))], "next": None},
         "BulkItemPage": {"items": [dumped(item_response(each)) for each in items], "next": None, "partial": False},
+        "PurgePreview": {"dryRun": True, "tenant": "tenant_a", "living": 0, "jobs": 412},
         "BulkPreview": dumped(preview("tenant_a", "redrive", [job_id], False, 20)),
         "DependencyPage": {"jobId": job_id, "dependencies": [dumped(waits)], "dependants": [], "next": None},
     }

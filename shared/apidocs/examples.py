@@ -59,6 +59,7 @@ REQUESTS: JsonObject = {
     "IncidentRequest": {"reason": "the service was restarted"},
     "RuleChange": {"max_active": 2, "reason": "a small contract"},
     "PriorityChange": {"priority": "high", "reason": "the customer is on the phone"},
+    "PurgeBody": {"tenant": "acme", "reason": "the contract has ended"},
     "ReplayBody": {"reason": "the service has a new release", "mode": "compare"},
     "Admission": {"reason": "the customer is on the phone"},
     "BreakerReset": {"reason": "the service was repaired"},
@@ -160,6 +161,7 @@ def by_model() -> JsonObject:
     rejected = {
         "id": "rej_1769508120000_0123456789abcdef01234567",
         "received_at": "2026-01-27T10:02:00Z",
+        "tenant": "tenant_a",
         "reason": "UNKNOWN_JOB",
         "detail": "job not found: job_0",
         "lane": 15,

@@ -97,6 +97,7 @@ class ProblemCode(StrEnum):
     )
     PROTOCOL_GONE = "PROTOCOL_GONE", 409, "No protocol has the job type of the job any more."
     PROTOCOL_NOT_FOUND = "PROTOCOL_NOT_FOUND", 404, "Protocol not found."
+    PURGE_INVALID = "PURGE_INVALID", 400, "The body is not a valid purge request. See `errors`."
     QUERY_INVALID = (
         "QUERY_INVALID",
         400,

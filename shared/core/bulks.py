@@ -22,6 +22,8 @@ class BulkAction(StrEnum):
     RESUME = "resume"
     REDRIVE = "redrive"
     REPLAY = "replay"
+    #: all data of the tenant is deleted (`shared.operations.bulks.purge_tenant`); its items are counted, and not listed
+    PURGE = "purge"
 
 
 class BulkState(StrEnum):

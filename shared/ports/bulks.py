@@ -84,6 +84,9 @@ class Bulks(Protocol):
 
     async def find_key(self, tenant: str, key: str) -> BulkKey | None: ...
 
+    async def release_key(self, bulk: Bulk) -> None:
+        """The next bulk of its key is a new one; idempotent."""
+
     async def write(self, change: BulkWrite) -> StoredBulk:
         """Writes under the bulk operation's ETag. Raises Conflict or AlreadyExists if it, or one of the rows, has
         changed.

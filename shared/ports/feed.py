@@ -105,6 +105,9 @@ class Feed(Protocol):
         number.
         """
 
+    async def purge(self, tenant: str, *, limit: int) -> int:
+        """Deletes at most `limit` rows of a tenant but HEAD: events, webhooks and deliveries; returns their number."""
+
     async def events(self, tenant: str, *, after: int, limit: int) -> list[FeedEvent]:
         """Returns events in the order of their numbers, after `after`."""
 

@@ -65,8 +65,11 @@ class Ledger(Protocol):
     async def find_archived(self, job_id: str) -> ArchivedRow | None:
         """Returns the row of an archived job; None: the job is not archived."""
 
-    async def delete_remainder(self, job_id: str) -> None:
-        """Deletes all rows and long texts of a job but its ARCHIVED row, after its JOB row is gone. Idempotent."""
+    async def delete_remainder(self, job_id: str, *, with_archived: bool = False) -> None:
+        """Deletes all rows and long texts of a job whose JOB row is gone, `with_archived` its ARCHIVED row too.
+
+        Idempotent.
+        """
 
     async def find_event(self, job_id: str, cause_id: str) -> Event | None:
         """Returns the event that `cause_id` made if it committed."""
@@ -83,3 +86,6 @@ class Archive(Protocol):
 
     async def read(self, name: str, limit: int) -> bytes:
         """Returns the first `limit` bytes of a blob. Raises DataLost if there is no such blob."""
+
+    async def remove(self, prefix: str) -> None:
+        """Deletes the blobs whose names begin so; none is harmless."""

@@ -72,6 +72,9 @@ class RejectedMessages(Protocol):
     async def mark(self, message: Rejection, *, redriven_at: datetime, outcome: str) -> None:
         """Says that a job took the message."""
 
+    async def purge(self, tenant: str, *, limit: int) -> int:
+        """Deletes at most `limit` messages of a tenant; returns their number. Raises LedgerUnavailable."""
+
     async def delete_before(self, day: date, *, limit: int) -> int:
         """Removes messages of before that day, with their bodies; returns how many, at most `limit`. Idempotent."""
 

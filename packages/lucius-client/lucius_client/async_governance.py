@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Mapping
 from datetime import datetime
 from typing import Any, TypeVar, Unpack
 
-from lucius_client import calls, overview_calls, series
+from lucius_client import calls, overview_calls, series, tenant_calls
 from lucius_client.calls import Call, RuleNumbers
 from lucius_client.filters import IncidentFilter
 from lucius_client.models import (
@@ -17,6 +17,7 @@ from lucius_client.models import (
     DashboardMetrics,
     Incident,
     IncidentDetail,
+    PurgePreview,
     Quota,
     QuotaChange,
     QuotaLogEntry,
@@ -95,6 +96,17 @@ class AsyncGovernance(ABC):
     async def cancel_bulk(self, bulk_id: str, *, tenant: str | None = None) -> Bulk:
         """Cancels the rest of a bulk operation; completed actions remain."""
         return await self._call(calls.cancel_bulk(bulk_id, tenant))
+
+    async def purge(self, tenant: str, *, reason: str) -> Bulk:
+        """Deletes all data of a tenant, as a bulk operation; while one runs, returns it. For operators.
+
+        Raises Refused (TENANT_LIVE) while the tenant has jobs that have not ended.
+        """
+        return await self._call(tenant_calls.purge(tenant, reason))
+
+    async def preview_purge(self, tenant: str) -> PurgePreview:
+        """Counts the jobs that a purge would find now."""
+        return await self._call(tenant_calls.preview_purge(tenant))
 
     def quotas(self, *, tenant: str | None = None, limit: int | None = None) -> AsyncIterator[Quota]:
         """Quotas of a tenant, its own first. None: the token's tenant, or all tenants for operators of all tenants."""

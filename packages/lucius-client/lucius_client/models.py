@@ -774,6 +774,9 @@ class Problem(Message):
     jobId: Annotated[str | None, Field(description="IDEMPOTENCY_CONFLICT: job that the key belongs to.")] = None
     known: Annotated[list[str] | None, Field(description="PROTOCOL_UNKNOWN: available job types.")] = None
     limit: Annotated[str | None, Field(description="LIMIT_REACHED: setting of the limit.")] = None
+    living: Annotated[
+        int | None, Field(description="TENANT_LIVE: number of jobs that have not ended, at most 1,000.")
+    ] = None
     reason: Annotated[str | None, Field(description="STILL_NOT_APPLICABLE: reason why no job accepts the message.")] = (
         None
     )
@@ -837,6 +840,17 @@ class PublicEvent(Message):
     ]
     traceparent: str | None = None
     data: dict[str, Any]
+
+
+class PurgePreview(Message):
+    """
+    Preview of a purge. Each number is at most 1,000.
+    """
+
+    dryRun: Literal[True]
+    tenant: str
+    living: Annotated[int, Field(description="Jobs that have not ended. A purge is refused while there are any.")]
+    jobs: Annotated[int, Field(description="Jobs that have ended, with archived ones.")]
 
 
 class QueryError(Message):
@@ -1027,6 +1041,9 @@ class RejectedLine(Message):
 
     id: Annotated[str, Field(description="Id of the rejected message, the same for every delivery of the message.")]
     received_at: AwareDatetime
+    tenant: Annotated[
+        str | None, Field(description="Tenant that the message names. Null: none, or the message cannot be read.")
+    ]
     reason: str
     detail: str
     lane: int
@@ -1397,7 +1414,7 @@ class Bulk(Message):
 
     bulkId: str
     tenant: str
-    action: Literal["cancel", "pause", "resume", "redrive", "replay"]
+    action: Literal["cancel", "pause", "resume", "redrive", "replay", "purge"]
     filter: Annotated[
         dict[str, Any], Field(description="Filter as requested. Matches jobs that existed before the bulk operation.")
     ]
@@ -2055,6 +2072,9 @@ class RejectedMessage(Message):
 
     id: Annotated[str, Field(description="Id of the rejected message, the same for every delivery of the message.")]
     received_at: AwareDatetime
+    tenant: Annotated[
+        str | None, Field(description="Tenant that the message names. Null: none, or the message cannot be read.")
+    ]
     reason: str
     detail: str
     lane: int

@@ -79,9 +79,9 @@ class TenantLedger:
         row = await self._ledger.find_archived(job_id)
         return row if row is not None and self._reach.takes(row.tenant) else None
 
-    async def delete_remainder(self, job_id: str) -> None:
+    async def delete_remainder(self, job_id: str, *, with_archived: bool = False) -> None:
         self._check_move(job_id)
-        await self._ledger.delete_remainder(job_id)
+        await self._ledger.delete_remainder(job_id, with_archived=with_archived)
 
     async def find_event(self, job_id: str, cause_id: str) -> Event | None:
         return await self._ledger.find_event(job_id, cause_id) if job_id in self._seen else None
@@ -133,6 +133,9 @@ class TenantRejected:
     async def delete_before(self, day: date, *, limit: int) -> int:
         raise _sweeper_only()
 
+    async def purge(self, tenant: str, *, limit: int) -> int:
+        raise _sweeper_only()
+
 
 def sweeper_only(*names: str) -> Callable[[type[T]], type[T]]:
     """Refuses the methods of these names, also for rows of the caller's own tenant: a sweep is of every tenant."""
@@ -173,6 +176,7 @@ class _OverScopedTables:
     *("due", "reschedule_check", "restore_waiting", "refresh_listing", "withdraw", "write_owed"),
     *("awake_tenants", "put_to_sleep", "read_position", "write_position"),
     *("due_for_clearing", "clear_again", "finish_clearing", "delete_claim", "delete_listing"),
+    *("listed_jobs", "drop_listed", "purge", "forget_tenant"),
 )
 class TenantIndex(_OverScopedTables, TablesIndex):
     """See `shared.ports.index.Index`."""
@@ -245,12 +249,12 @@ class TenantIncidents(_OverScopedTables, TablesIncidents):
         return await super().settle(incident, settlement, stays=stays)
 
 
-@sweeper_only("work", "remove", "due", "drop_due")
+@sweeper_only("work", "remove", "release_key", "due", "drop_due")
 class TenantBulks(_OverScopedTables, TablesBulks):
     """See `shared.ports.bulks.Bulks`."""
 
 
-@sweeper_only("tenants", "remove", "write", "forget", "forget_incidents")
+@sweeper_only("tenants", "remove", "write", "forget", "forget_incidents", "purge")
 class TenantFeed(_OverScopedTables, TablesFeed):
     """See `shared.ports.feed.Feed`. A request reads it, and nothing else."""
 

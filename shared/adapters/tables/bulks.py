@@ -72,6 +72,10 @@ class TablesBulks:
         entity = await self._index.read(encode_key(tenant), bulk_key_row(key))
         return row_as(BulkKey, entity, key=key) if entity is not None else None
 
+    async def release_key(self, bulk: Bulk) -> None:
+        if bulk.key is not None:
+            await self._index.delete(encode_key(bulk.tenant), bulk_key_row(bulk.key))
+
     async def write(self, change: BulkWrite) -> StoredBulk:
         bulk = change.after
         row = keep(change.before.row, _BULK_COLUMNS, _bulk_entity(bulk))
@@ -111,8 +115,7 @@ class TablesBulks:
                 limit -= len(found)
                 if limit <= 0:
                     return False
-        if bulk.key is not None:
-            await self._index.delete(encode_key(bulk.tenant), bulk_key_row(bulk.key))
+        await self.release_key(bulk)
         await self._index.delete(encode_key(bulk.tenant), bulk_row(bulk.bulk_id))
         return True
 

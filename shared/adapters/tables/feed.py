@@ -95,6 +95,10 @@ class TablesFeed:
         old = list(itertools.takewhile(lambda event: event.at < before, first))
         return await self._rows.delete_all(row_at(encode_key(tenant), feed_event_row(event.number)) for event in old)
 
+    async def purge(self, tenant: str, *, limit: int) -> int:
+        found = await self._rows.first(all_of(encode_key(tenant)), limit + 1)
+        return await self._rows.delete_all([row for row in found if row["RowKey"] != HEAD_ROW][:limit])
+
     async def events(self, tenant: str, *, after: int, limit: int) -> list[FeedEvent]:
         query = between(encode_key(tenant), feed_event_row(after), AFTER_FEED_EVENTS)
         # a broken event is left out, and the numbers show the gap

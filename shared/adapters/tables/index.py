@@ -49,8 +49,9 @@ from shared.adapters.tables.keys import (
     list_row,
     share_row,
 )
-from shared.adapters.tables.listing import TablesLists, changing_columns
+from shared.adapters.tables.listing import changing_columns
 from shared.adapters.tables.places import freed_insert
+from shared.adapters.tables.purging import TablesPurging
 from shared.adapters.tables.sweep_position import position_entity, position_of
 from shared.adapters.tables.table import Operation, Tables, delete_row, merge_row, row_at, upsert_row
 from shared.adapters.tables.tenants import TenantRows
@@ -61,6 +62,7 @@ from shared.core.jobs.job import Job
 from shared.errors import AlreadyExists, Conflict, Contended, LedgerRefused
 from shared.ports.admissions import AdmissionWrite
 from shared.ports.index import (
+    AWAKE_AFTER_POST,
     FIRST_CLEARING,
     NO_LOOKS,
     ActiveRow,
@@ -100,7 +102,7 @@ class _Ended:
     with_extra: bool = False
 
 
-class TablesIndex(TablesLists):
+class TablesIndex(TablesPurging):
     """See `shared.ports.index.Index`."""
 
     def __init__(
@@ -377,3 +379,6 @@ class TablesIndex(TablesLists):
 
     async def tenants(self) -> list[str]:
         return await self._tenants.all()
+
+    async def forget_tenant(self, tenant: str, now: datetime) -> bool:
+        return await self._tenants.forget(tenant, now - AWAKE_AFTER_POST)

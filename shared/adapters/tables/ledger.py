@@ -121,9 +121,9 @@ class TablesLedger:
     async def find_archived(self, job_id: str) -> ArchivedRow | None:
         return await self._rows.find(job_id, ARCHIVED_ROW, partial(row_as, ArchivedRow))
 
-    async def delete_remainder(self, job_id: str) -> None:
+    async def delete_remainder(self, job_id: str, *, with_archived: bool = False) -> None:
         found = self._rows.query(all_of(job_id), select=["PartitionKey", "RowKey"])
-        rows = [row async for row in found if row["RowKey"] != ARCHIVED_ROW]
+        rows = [row async for row in found if with_archived or row["RowKey"] != ARCHIVED_ROW]
         for start in range(0, len(rows), MAX_OPERATIONS):
             # Race sweeps: another one may be at it
             await self._rows.delete_all(rows[start : start + MAX_OPERATIONS])

@@ -93,9 +93,9 @@ class TablesLists:
     async def delete_listing(self, job: Job, archived_at: datetime | None = None) -> None:
         listed = list_row(job.created_at, job.job_id)
         keys = [listed, correlation_row(job.correlation_id, listed)]
-        key = row_at(encode_key(job.tenant), archived_row(job.created_at, job.job_id))
+        place = row_at(encode_key(job.tenant), archived_row(job.created_at, job.job_id))
         is_listed = archived_at is not None and job.error_code != Reason.WITHDRAWN
-        added = [put_row({**key, **list_columns(job), "archived_at": archived_at})] if is_listed else []
+        added = [put_row({**place, **list_columns(job), "archived_at": archived_at})] if is_listed else []
         try:
             await self._rows.transact([*added, *(delete_row(encode_key(job.tenant), key) for key in keys)])
         except Conflict:

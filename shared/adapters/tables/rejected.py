@@ -16,7 +16,7 @@ from typing import Any
 from shared.adapters.tables.claim_check import SUFFIX, TextStore, offload, restore
 from shared.adapters.tables.decoding import decoded, row_as
 from shared.adapters.tables.table import Entity, Tables, merge_row, row_at, upsert_row
-from shared.adapters.tables.table_rows import Query, TableRows, between
+from shared.adapters.tables.table_rows import Query, TableRows, all_of, between
 from shared.core.canonical import digest
 from shared.errors import Conflict, DataLost
 from shared.ports.rejected import RejectedMessage, Rejection, day_partition, row_key, row_keys_between
@@ -92,6 +92,23 @@ class TablesRejected:
 
         await asyncio.gather(*map(delete, found))
         return len(found)
+
+    async def purge(self, tenant: str, *, limit: int) -> int:
+        lines = await self._rows.first(all_of(_tenant_partition(tenant)), limit)
+        for line in lines:
+            whole = await self._rows.read(day_partition(line["id"]), line["RowKey"])
+            # its line alone is left where another process deletes the message
+            await self._delete(line if whole is None else await self._without_shared(whole))
+        return len(lines)
+
+    async def _without_shared(self, row: Entity) -> Entity:
+        """The row without the names of blobs that other messages of the day have too: equal bodies are one blob."""
+        kept = Entity(row, row.etag, row.int64)
+        for name in [each for each in row if each.endswith(SUFFIX)]:
+            same = all_of(row["PartitionKey"]).having(f"{name} eq @blob", blob=row[name])
+            if len(await self._rows.first(same, 2)) > 1:
+                del kept[name]
+        return kept
 
     async def _delete(self, row: Entity) -> None:
         """The row of its day goes last: killed before, the next call finds it again."""

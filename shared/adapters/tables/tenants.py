@@ -10,7 +10,7 @@ from functools import partial
 
 from shared.adapters.tables.decoding import row_as
 from shared.adapters.tables.keys import TENANTS_PARTITION
-from shared.adapters.tables.table import Tables, merge_row, row_at, upsert_row
+from shared.adapters.tables.table import Tables, delete_row, merge_row, row_at, upsert_row
 from shared.adapters.tables.table_rows import TableRows, all_of
 from shared.core.canonical import encode_key
 from shared.errors import Conflict
@@ -62,6 +62,19 @@ class TenantRows:
         row = {**row_at(TENANTS_PARTITION, encode_key(awake.tenant)), "wake_at": until if until is not None else _NEVER}
         with contextlib.suppress(Conflict):
             await self._rows.write(merge_row(row, awake.etag))
+
+    async def forget(self, tenant: str, before: datetime) -> bool:
+        """Deletes the row of a tenant that posted before `before`; whether it is gone. Raises LedgerUnavailable."""
+        row = await self._rows.read(TENANTS_PARTITION, encode_key(tenant))
+        if row is None:
+            return True
+        if row["posted_at"] >= before:
+            return False
+        try:
+            await self._rows.write(delete_row(TENANTS_PARTITION, encode_key(tenant), row.etag))
+        except Conflict:
+            return False
+        return True
 
     async def all(self) -> list[str]:
         """Lists all tenants, asleep or awake. Raises LedgerUnavailable."""

@@ -56,8 +56,8 @@ async def start_bulk(
     Raises FilterInvalid, BulkLimit, BulkKeyConflict, Contended, LedgerUnavailable.
     """
     filter_of(words, tenant, context.clock.now())
-    bulk = _new(context, tenant=tenant, action=action, filter=dict(words), reason=reason, actor=actor)
-    return await _create(context, bulk, key)
+    bulk = new_bulk(context, tenant=tenant, action=action, filter=dict(words), reason=reason, actor=actor)
+    return await create_bulk(context, bulk, key)
 
 
 async def redrive_tree(
@@ -73,7 +73,7 @@ async def redrive_tree(
     job = stored.record.job
     if (why := not_redrivable(stored.record)) is not None:
         raise NotRedrivable(why, f"job {job_id} is {job.status}: only a job that did not succeed can be redriven")
-    bulk = _new(context, tenant=job.tenant, action=BulkAction.REDRIVE, root=job_id, reason=reason, actor=actor)
+    bulk = new_bulk(context, tenant=job.tenant, action=BulkAction.REDRIVE, root=job_id, reason=reason, actor=actor)
     # what failed because of a job that this one redrove, and that no caller redrove, is below this one too
     named, earlier = [job_id], job.redrive_of
     while earlier is not None and len(named) <= _MAX_CHAIN:
@@ -83,7 +83,7 @@ async def redrive_tree(
     work = [Work(no=1, job_id=job_id)]
     work += [Work(no=no, job_id=each, dependants_after="") for no, each in enumerate(named[1:], start=2)]
     bulk = replace(bulk, matched=1, last_no=len(work), listed=True)
-    return await _create(context, bulk, key, work=work, items=[BulkItem(job_id=job_id)])
+    return await create_bulk(context, bulk, key, work=work, items=[BulkItem(job_id=job_id)])
 
 
 async def preview_bulk(context: Context, *, tenant: str, words: Mapping[str, Any]) -> tuple[list[str], bool]:
@@ -151,7 +151,8 @@ def due_while_running(bulk: Bulk) -> DueBulk:
     return DueBulk(tenant=bulk.tenant, bulk_id=bulk.bulk_id, due_at=bulk.created_at)
 
 
-def _new(context: Context, **members: Any) -> Bulk:
+def new_bulk(context: Context, **members: Any) -> Bulk:
+    """Returns a bulk of now, which is not stored yet."""
     now = context.clock.now()
     # ids sort newest first
     inverted = _FAR_FUTURE_MS - int(now.timestamp() * 1000)
@@ -159,9 +160,13 @@ def _new(context: Context, **members: Any) -> Bulk:
     return Bulk(bulk_id=bulk_id, created_at=now, look_at=now, **members)
 
 
-async def _create(
+async def create_bulk(
     context: Context, bulk: Bulk, key: str | None, *, work: Sequence[Work] = (), items: Sequence[BulkItem] = ()
 ) -> tuple[Bulk, bool]:
+    """Stores the bulk, or returns the earlier one of the key, and whether it is that one.
+
+    Raises BulkLimit, BulkKeyConflict, Contended, LedgerUnavailable.
+    """
     body = canonical_json([bulk.action, dict(bulk.filter), bulk.root, bulk.reason])
     known = BulkKey(key=digest(f"bulk:{key}"), bulk_id=bulk.bulk_id, body_hash=digest(body)) if key else None
     bulk = replace(bulk, key=known.key if known is not None else None)

@@ -20,6 +20,7 @@ from shared.core.jobs.reasons import Reason
 from shared.core.jobs.replay import ReplayMode, ReplayRequest
 from shared.errors import AlreadyExists, Conflict, Contended, DataLost, LuciusError, Transient
 from shared.operations.bulks.bulks import call, filter_of
+from shared.operations.bulks.purge_tenant import purge_step
 from shared.operations.context import MAX_TRIES, Context
 from shared.operations.gates.admission_turns import CLOCK_SKEW
 from shared.operations.jobs.control_job import control_job
@@ -97,6 +98,8 @@ async def _take_turn(context: Context, orchestrations: Orchestrations, stored: S
 async def _step(context: Context, orchestrations: Orchestrations, stored: StoredBulk) -> tuple[StoredBulk, int]:
     """One bounded piece of it, and the seconds to wait before the next one. Raises LedgerUnavailable, Contended."""
     bulk = stored.bulk
+    if bulk.action is BulkAction.PURGE:
+        return await purge_step(context, orchestrations, stored)
     work = await context.bulks.work(bulk.tenant, bulk.bulk_id, limit=_STEP)
     try:
         if not work:

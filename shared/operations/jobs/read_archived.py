@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -26,7 +25,7 @@ class ArchivedJob:
     events: list[Event]
     archived_at: datetime
     #: the audit bundle as it was written
-    bundle: Mapping[str, Any]
+    bundle: dict[str, Any]
 
 
 async def read_archived(context: Context, job_id: str) -> ArchivedJob | None:

@@ -255,7 +255,7 @@ async def test_a_reply_that_comes_while_a_job_is_archived_is_in_the_bundle(
     assert await swept(world, 60) == ["archive"]
     archived = await read_archived(world.context, job_id)
     assert archived is not None
-    bundle = dict(archived.bundle)
+    bundle = archived.bundle
     assert (bundle["events"][-1]["type"], faults(bundle)) == ("REPLY_IGNORED", [])
 
 

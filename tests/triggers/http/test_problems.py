@@ -94,6 +94,8 @@ ROWS = (
     Row(archive_refusals.NotReplayable("PROTOCOL_GONE", "no protocol"), 409, "PROTOCOL_GONE"),
     Row(archive_refusals.NotReplayable("SERVICE_GONE", "no service"), 409, "SERVICE_GONE"),
     Row(archive_refusals.NotAReplay("job_1"), 409, "NOT_A_REPLAY"),
+    Row(archive_refusals.TenantLive("acme", 3, is_all=True), 409, "TENANT_LIVE", members={"living": 3}),
+    Row(archive_refusals.PurgeForbidden(), 403, "PURGE_FORBIDDEN"),
     Row(archive_refusals.ArchiveGone("job_1"), 410, "ARCHIVE_GONE"),
     Row(archive_refusals.ArchiveInvalid("job_1"), 500, "ARCHIVE_INVALID"),
     Row(refusals.NotRedrivable("JOB_LIVE", "job job_1 is QUEUED"), 409, "JOB_LIVE"),

@@ -35,6 +35,7 @@ from lucius_client.cli.receipts import receipts
 from lucius_client.cli.server import client_version, health, version
 from lucius_client.cli.status import status
 from lucius_client.cli.submit import submit
+from lucius_client.cli.tenants import tenant_app
 from lucius_client.cli.usage import source_app, usage
 from lucius_client.cli.webhooks import webhooks_app
 
@@ -100,6 +101,7 @@ for group, names in (
     (bulk_app, "bulk"),
     (quota_app, "quota"),
     (source_app, "source"),
+    (tenant_app, "tenant"),
     (event_app, "event"),
     (webhooks_app, "webhook webhooks"),
     (protocol_app, "protocol"),

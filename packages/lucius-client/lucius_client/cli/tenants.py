@@ -1,0 +1,162 @@
+"""`lucius tenant export` and `lucius tenant purge`: a tenant's data taken away, and deleted."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import os
+import tarfile
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from lucius_client import Client, Refused
+from lucius_client.cli import rendering
+from lucius_client.cli.bulk import DryRun, Wait, finish
+from lucius_client.cli.commands import add
+from lucius_client.cli.options import Reason
+from lucius_client.cli.session import WATCH_RETRIES, Session, with_session
+from lucius_client.cli.tables import Column, Listing
+from lucius_client.feed import events
+
+FORMAT = "lucius-tenant/1"
+#: the API retains usage for so long
+_USAGE = timedelta(days=400)
+_NOT_FOUND = 404
+
+EXPORTED = Listing("files", "file", (Column("file", "file"), Column("rows", "rows")))
+PREVIEW = Listing("tenants", "tenant", (Column("tenant", "tenant"), Column("jobs", "jobs"), Column("living", "living")))
+
+TenantName = Annotated[str, typer.Argument(metavar="TENANT", help="The tenant.")]
+
+tenant_app = typer.Typer(help="Tenants: export, purge.", no_args_is_help=True)
+
+
+@with_session
+def export(
+    session: Session,
+    tenant: TenantName,
+    out: Annotated[Path, typer.Option("--out", metavar="FILE", help="The file to write, a tar.gz.")],
+) -> None:
+    """Write all data of a tenant to a file.
+
+    JSON lines: jobs with their histories, also archived ones, events, webhooks, quotas, usage, incidents, bulk
+    operations, sources and rejected messages. An existing file is replaced when the new one is complete.
+    """
+    client = session.connect(WATCH_RETRIES)
+    part = out.with_name(f"{out.name}.part")
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            manifest: dict[str, Any] = {"format": FORMAT, "tenant": tenant, "created_at": f"{datetime.now(UTC):%FT%TZ}"}
+            manifest["files"] = files = {}
+            for name, rows in _FILES.items():
+                session.progress.print(f"{name}: reading", highlight=False)
+                files[name] = _written(Path(folder, name), rows(client, tenant))
+            with tarfile.open(part, "w:gz") as tar:
+                content = json.dumps(manifest, indent=1).encode()
+                member = tarfile.TarInfo("manifest.json")
+                member.size = len(content)
+                tar.addfile(member, io.BytesIO(content))
+                for name in files:
+                    tar.add(Path(folder, name), name)
+        os.replace(part, out)
+    finally:
+        part.unlink(missing_ok=True)
+    session.show(EXPORTED, [{"file": name, **each} for name, each in files.items()], manifest)
+
+
+@with_session
+def purge(session: Session, tenant: TenantName, reason: Reason, dry_run: DryRun = False, wait: Wait = False) -> None:
+    """Delete all data of a tenant. Operators only.
+
+    Refused while the tenant has jobs that have not ended. Export the tenant first: the deletion is final.
+
+    The data is deleted as a bulk operation. Exit code 1: with --wait, a job was submitted meanwhile and stays.
+    """
+    if dry_run:
+        found = session.client.preview_purge(tenant).plain()
+        session.show(PREVIEW, [found], found)
+        return
+    finish(session, session.client.purge(tenant, reason=reason), wait=wait)
+
+
+def _written(file: Path, rows: Iterable[Any]) -> dict[str, Any]:
+    """Writes rows as JSON lines; returns their number and the digest. A feature that is off has no rows."""
+    digest, count = hashlib.sha256(), 0
+    with file.open("wb") as written:
+        try:
+            for row in rows:
+                line = json.dumps(row, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
+                written.write(line)
+                digest.update(line)
+                count += 1
+        except Refused as refused:
+            if refused.status != _NOT_FOUND:
+                raise
+            rendering.write(f"{file.name}: {refused}", stderr=True)
+    return {"rows": count, "sha256": digest.hexdigest()}
+
+
+def _jobs(client: Client, tenant: str) -> Iterator[Any]:
+    """The archived ones last: a job that is archived meanwhile is in one of the two lists."""
+    seen: set[str] = set()
+    for archived in (None, True):
+        for line in client.jobs(tenant_id=tenant, archived=archived):
+            if line.jobId not in seen:
+                seen.add(line.jobId)
+                with suppress(Refused):  # a creation that was withdrawn, or an audit bundle that was deleted
+                    yield client.audit(line.jobId)
+
+
+def _quota_log(client: Client, tenant: str) -> Iterator[Any]:
+    for quota in client.quotas(tenant=tenant):
+        for entry in client.quota_log(quota):
+            yield {"gate": quota.gate, **entry.plain()}
+
+
+def _bulk_items(client: Client, tenant: str) -> Iterator[Any]:
+    for bulk in client.bulks(tenant=tenant):
+        for item in client.bulk_items(bulk.bulkId, tenant=tenant):
+            yield {"bulkId": bulk.bulkId, **item.plain()}
+
+
+def _rejected(client: Client, tenant: str) -> Iterator[Any]:
+    for line in client.rejected():
+        if line.tenant == tenant:
+            yield client.rejected_message(line.id).plain()
+
+
+def _usage(client: Client, tenant: str) -> Iterator[Any]:
+    yield client.usage(tenant=tenant, since=datetime.now(UTC) - _USAGE, by="hour").plain()
+
+
+_FILES: dict[str, Callable[[Client, str], Iterable[Any]]] = {
+    "jobs.jsonl": _jobs,
+    "events.jsonl": lambda client, tenant: (
+        each.plain() for each in events(client, tenant_id=tenant, after="earliest", follow=False)
+    ),
+    "webhooks.jsonl": lambda client, tenant: (each.plain() for each in client.webhooks(tenant=tenant)),
+    "incidents.jsonl": lambda client, tenant: (each.plain() for each in client.incidents(tenant_id=tenant)),
+    "quotas.jsonl": lambda client, tenant: (each.plain() for each in client.quotas(tenant=tenant)),
+    "quota_log.jsonl": _quota_log,
+    "bulks.jsonl": lambda client, tenant: (each.plain() for each in client.bulks(tenant=tenant)),
+    "bulk_items.jsonl": _bulk_items,
+    "usage.jsonl": _usage,
+    "sources.jsonl": lambda client, tenant: (each.plain() for each in client.sources(tenant=tenant)),
+    "rejected.jsonl": _rejected,
+}
+
+add(tenant_app, "export", export, "lucius tenant export acme --out acme.tar.gz")
+add(
+    tenant_app,
+    "purge",
+    purge,
+    "lucius tenant purge acme --reason 'the contract has ended' --dry-run",
+    "lucius tenant purge acme --reason 'the contract has ended' --wait",
+)

@@ -1,0 +1,126 @@
+"""What becomes of each kind of row when a tenant is purged, and the removal of a tenant's rows from the index."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping
+from datetime import datetime
+from enum import Enum
+
+from shared.adapters.tables.keys import (
+    GATES_ROW,
+    GUARD_PARTITION,
+    fold_again_row,
+    list_row,
+)
+from shared.adapters.tables.listing import TablesLists
+from shared.adapters.tables.table import MAX_OPERATIONS, Entity, Operation, delete_row
+from shared.adapters.tables.table_rows import all_of, between
+from shared.core.canonical import encode_key
+from shared.errors import Conflict
+from shared.ports.index import ListedJob
+
+
+class Leaving(Enum):
+    """When a row of a purged tenant goes."""
+
+    #: the tenant is not purged while there is one
+    LIVING = "of a job that has not ended"
+    #: with its job, which a LIST, ARCHIVED or ENDED row leads to
+    JOB = "with its job"
+    #: after the jobs
+    TENANT = "with the tenant"
+    #: no row of a tenant, or no content of one
+    STAYS = "stays"
+
+
+#: by the first word of a key, as docs/reference/sweeper-and-retention.md has them; rows of shared partitions with it
+RULES: Mapping[str, Leaving] = {
+    **dict.fromkeys(("ACTIVE", "DUE", "WAIT", "DEP"), Leaving.LIVING),
+    **dict.fromkeys(("JOB", "STEP", "EVENT", "LIST", "ARCHIVED", "ENDED", "CLAIM", "CORRELATION"), Leaving.JOB),
+    **dict.fromkeys(("DEAD", "DEPFAILED", "INCIDENT", "INCIDENTLOG", "incidents OPEN"), Leaving.JOB),
+    **dict.fromkeys(("blob JOB/...", "blob TENANT/MONTH/JOB.DIGEST.json"), Leaving.JOB),
+    **dict.fromkeys(("GATES", "GATELOG", "FREED", "USAGE", "SOURCE", "directory TENANTS"), Leaving.TENANT),
+    **dict.fromkeys(("BULK", "BULKITEM", "BULKWORK", "BULKKEY", "BULKSLOT", "bulks"), Leaving.TENANT),
+    **dict.fromkeys(("E", "SEEN", "HOOK", "HOOKLOG", "PENDING", "DELIVERY", "=hooks"), Leaving.TENANT),
+    **dict.fromkeys(("incidents INCIDENT", "incidents INCIDENTLOG", "incidents OF"), Leaving.TENANT),
+    **dict.fromkeys(("rejected", "blob DAY/...", "=guard REFOLD", "tenants"), Leaving.TENANT),
+    # numbers, so that no reader of the feed meets one twice
+    **dict.fromkeys(("HEAD", "=feeds"), Leaving.STAYS),
+    # counts under the tenant's name: an hour, until the next allocation, while the quota over all tenants exists
+    **dict.fromkeys(("=minutes MINUTE", "asks", "books BOOK"), Leaving.STAYS),
+    # an open incident of a breaker is settled by the sweeper
+    "incidents SUBJECT": Leaving.STAYS,
+    **dict.fromkeys(("directory DEFAULT", "directory OVERALL", "directory SETTINGS"), Leaving.STAYS),
+    **dict.fromkeys(("directory VERSION", "services SERVICE", "=feed FEED"), Leaving.STAYS),
+    **dict.fromkeys(("=guard SWEEP", "=guard POSITION", "=guard FOLD"), Leaving.STAYS),
+    # in an account of its own, where LUCIUS opens no file: its lifecycle rule deletes them
+    "blob workspace/...": Leaving.STAYS,
+}
+
+#: rows that lead to a job
+_JOBS = ("ARCHIVED", "ENDED", "LIST")
+
+
+class TablesPurging(TablesLists):
+    """The part of `shared.ports.index.Index` that removes a tenant."""
+
+    async def listed_jobs(self, tenant: str, *, after: str, limit: int) -> list[ListedJob]:
+        found: list[ListedJob] = []
+        for word in _JOBS:
+            if after < f"{word};" and len(found) < limit:
+                rows = await self._range(tenant, max(after, f"{word}:"), f"{word};", limit - len(found))
+                found += [ListedJob(row=row["RowKey"], job_id=row["RowKey"].rpartition(":")[2]) for row in rows]
+        return found
+
+    async def drop_listed(self, tenant: str, listed: ListedJob) -> None:
+        await self._delete(tenant, listed.row)
+
+    async def purge(self, tenant: str, *, before: datetime, spared: str, limit: int) -> int | None:
+        partition = encode_key(tenant)
+        rows = [
+            row
+            for row in await self._rows.first(all_of(partition), limit + 2)
+            if row["RowKey"] not in (GATES_ROW, spared)
+        ]
+        if any(_is_of_job(row, before) for row in rows):
+            return None
+        for start in range(0, len(rows), MAX_OPERATIONS):
+            with contextlib.suppress(Conflict):
+                await self._rows.transact([_deletes(row) for row in rows[start : start + MAX_OPERATIONS]])
+        if rows:
+            return len(rows)
+        return await self._purge_admission(tenant, spared)
+
+    async def _purge_admission(self, tenant: str, spared: str) -> int | None:
+        """GATES, under its ETag: a job that its quotas concern changes it when it is created."""
+        partition = encode_key(tenant)
+        admission = await self._rows.read(partition, GATES_ROW)
+        others = [
+            row for row in await self._rows.first(all_of(partition), 3) if row["RowKey"] not in (GATES_ROW, spared)
+        ]
+        if others:
+            return None
+        if admission is not None:
+            await self._delete(tenant, GATES_ROW, admission.etag)
+        async for row in self._rows.query(between(GUARD_PARTITION, fold_again_row(None, ""), "REFOLD;")):
+            if row["tenant"] == tenant:
+                await self._rows.delete(GUARD_PARTITION, row["RowKey"])
+        return 0
+
+
+def _is_of_job(row: Entity, before: datetime) -> bool:
+    """Whether the row is of a job that lives, or that was created after the purge began."""
+    word = row["RowKey"].partition(":")[0]
+    if word == "CLAIM":
+        return row.get("expires_at") is None
+    if word == "CORRELATION":
+        # sorts newest first
+        listed = row["RowKey"].split(":", 2)[2]
+        return bool(listed < list_row(before, "").partition(":")[2])
+    return RULES.get(word) is Leaving.LIVING or word in _JOBS
+
+
+def _deletes(row: Entity) -> Operation:
+    is_claim = row["RowKey"].startswith("CLAIM:")
+    return delete_row(row["PartitionKey"], row["RowKey"], row.etag if is_claim else None)

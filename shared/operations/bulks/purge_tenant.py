@@ -1,0 +1,222 @@
+"""Purge: everything of a tenant is deleted, a bounded piece at a time, as the work of a bulk (H5).
+
+First its jobs that were created before the purge, each with its histories, rows and blobs, then the rows of the tenant
+itself. Each deletion is idempotent, and what is left says what is to be done: a purge that died goes on where it was.
+
+Race purge: a job that is submitted meanwhile stays, and with it the tenant's own rows; the bulk counts it as refused.
+Another purge deletes them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from enum import Enum
+
+from shared import telemetry
+from shared.archive_refusals import TenantLive
+from shared.core.bulks import Bulk, BulkAction, BulkState
+from shared.core.canonical import encode_key
+from shared.core.incidents import job_incident_id
+from shared.core.jobs.job import Job
+from shared.core.jobs.recovery import instances
+from shared.errors import Conflict, DataLost, Undecodable
+from shared.operations.bulks.bulks import create_bulk, new_bulk
+from shared.operations.context import Context
+from shared.operations.jobs.dead_letters import incident_of_job
+from shared.operations.process.concurrency import at_once
+from shared.operations.webhooks.webhooks import remove_hook
+from shared.ports.bulks import BulkWrite, StoredBulk
+from shared.ports.durable import Orchestrations
+from shared.ports.index import ListedJob
+from shared.refusals import Refused
+
+#: living jobs that a refusal counts
+MAX_COUNTED = 1000
+#: rows that lead to jobs, of one step; and jobs at the same time
+_STEP, _AT_ONCE = 20, 8
+#: rows of the tenant, of one step
+_ROWS = 100
+#: until an orchestration that has not heard of its job's end, or a process that woke the tenant, is looked at again
+_WAIT_S = 300
+#: an orchestration that does not end after its job keeps its history then
+_GIVE_UP_AFTER = timedelta(days=2)
+
+
+@dataclass(frozen=True)
+class PurgePreview:
+    """What a purge would find now; each number is at most `MAX_COUNTED`."""
+
+    living: int
+    #: ended jobs, with archived ones
+    jobs: int
+
+
+class _Job(Enum):
+    GONE = "gone"
+    #: it lives, or is younger than the purge
+    STAYS = "stays"
+    #: not now
+    HELD = "held"
+
+
+async def preview_purge(context: Context, tenant: str) -> PurgePreview:
+    """Raises LedgerUnavailable."""
+    active = await context.index.list_active(tenant, after=None, limit=MAX_COUNTED)
+    listed = await context.index.listed_jobs(tenant, after="", limit=MAX_COUNTED)
+    living = {each.job_id for each in active}
+    return PurgePreview(len(living), len({each.job_id for each in listed} - living))
+
+
+async def start_purge(context: Context, tenant: str, *, reason: str, actor: str) -> tuple[Bulk, bool]:
+    """The new purge, or the one that runs, and whether it is that one.
+
+    Raises TenantLive, BulkLimit, BulkKeyConflict (one runs for another reason), Contended, LedgerUnavailable.
+    """
+    if living := await context.index.list_active(tenant, after=None, limit=MAX_COUNTED):
+        raise TenantLive(tenant, len(living), is_all=len(living) < MAX_COUNTED)
+    bulk = new_bulk(context, tenant=tenant, action=BulkAction.PURGE, reason=reason, actor=actor)
+    return await create_bulk(context, bulk, "purge")
+
+
+async def purge_step(context: Context, orchestrations: Orchestrations, stored: StoredBulk) -> tuple[StoredBulk, int]:
+    """Deletes one bounded piece; returns the bulk, and the seconds to wait before the next one.
+
+    Raises Conflict where another process has the turn, LedgerUnavailable.
+    """
+    bulk = stored.bulk
+    if bulk.listed:
+        return await _purge_rows(context, stored)
+    listed = await context.index.listed_jobs(bulk.tenant, after=bulk.cursor or "", limit=_STEP)
+    if not listed:
+        if bulk.open == 0:
+            return await _write(context, stored, replace(bulk, listed=True, cursor=None)), 0
+        # what was held is found again from the first row on
+        again = replace(bulk, matched=bulk.done, cursor=None, wait_s=_WAIT_S)
+        return await _write(context, stored, again), _WAIT_S
+
+    async def one(each: ListedJob) -> _Job:
+        found = await _purge_job(context, orchestrations, bulk, each.job_id)
+        if found is _Job.GONE:
+            await context.index.drop_listed(bulk.tenant, each)
+        return found
+
+    # rows of the same job in turn: one of them alone deletes it
+    by_job = {each.job_id: each for each in listed}
+    outcomes = await at_once(list(by_job.values()), one, limit=_AT_ONCE)
+    gone = {job_id for job_id, found in zip(by_job, outcomes, strict=True) if found is _Job.GONE}
+    for each in listed:
+        if each.job_id in gone and each is not by_job[each.job_id]:
+            await context.index.drop_listed(bulk.tenant, each)
+    after = replace(
+        bulk,
+        matched=bulk.matched + len(gone) + outcomes.count(_Job.HELD),
+        done=bulk.done + len(gone),
+        cursor=listed[-1].row,
+        wait_s=0,
+    )
+    return await _write(context, stored, after), 0
+
+
+async def _purge_job(context: Context, orchestrations: Orchestrations, bulk: Bulk, job_id: str) -> _Job:
+    """Deletes a job. Raises LedgerUnavailable, OrchestrationUnavailable."""
+    if await context.index.read_active(bulk.tenant, job_id) is not None:
+        return _Job.STAYS
+    try:
+        stored = await context.ledger.read(job_id)
+    except (DataLost, Undecodable) as broken:
+        # its rows go all the same
+        telemetry.record_fault(broken)
+        stored = None
+    if stored is not None:
+        job = stored.record.job
+        if job.tenant != bulk.tenant or not job.status.terminal or job.created_at >= bulk.created_at:
+            return _Job.STAYS
+        left = [each for each in instances(stored.record) if not await orchestrations.purge(each)]
+        if left and context.clock.now() < (job.completed_at or job.updated_at) + _GIVE_UP_AFTER:
+            for instance_id in left:
+                await orchestrations.terminate(instance_id, "the tenant of its job is purged")
+            return _Job.HELD
+        await _purge_index(context, job)
+        try:
+            await context.ledger.remove(stored)
+        except Conflict:
+            return _Job.HELD
+    elif (archived := await context.ledger.find_archived(job_id)) is not None:
+        if archived.tenant != bulk.tenant:
+            return _Job.STAYS
+        await context.archive.remove(archived.blob)
+    await context.ledger.delete_remainder(job_id, with_archived=True)
+    if context.events is not None:
+        await context.events.feed.forget(bulk.tenant, job_id)
+        await context.events.feed.forget(bulk.tenant, job_incident_id(job_id))
+    return _Job.GONE
+
+
+async def _purge_index(context: Context, job: Job) -> None:
+    claim = await context.index.read_claim(job.tenant, job.idempotency_hash)
+    if claim is not None and claim.job_id == job.job_id:
+        await context.index.delete_claim(job.tenant, job.idempotency_hash, claim)
+    if (incident := await incident_of_job(context, job)) is not None:
+        await context.incidents.leave_open(incident)
+    await context.index.delete_listing(job)
+
+
+async def _purge_rows(context: Context, stored: StoredBulk) -> tuple[StoredBulk, int]:
+    """Rows of the tenant itself, where it has no job any more."""
+    bulk, now = stored.bulk, context.clock.now()
+    own = f"BULK:{bulk.bulk_id}"
+    removed = await context.index.purge(bulk.tenant, before=bulk.created_at, spared=own, limit=_ROWS)
+    if removed is None:
+        found = await preview_purge(context, bulk.tenant)
+        stays = found.living + found.jobs
+        return await _ended(context, stored, replace(bulk, matched=bulk.matched + stays, refused=stays), now), 0
+    if removed or await _purge_elsewhere(context, bulk):
+        return stored, 0
+    if not await context.index.forget_tenant(bulk.tenant, now):
+        return await _write(context, stored, replace(bulk, wait_s=_WAIT_S)), _WAIT_S
+    return await _ended(context, stored, bulk, now), 0
+
+
+async def _purge_elsewhere(context: Context, bulk: Bulk) -> bool:
+    """One page of the tenant's rows in tables that are not its own; whether there may be more."""
+    tenant = bulk.tenant
+    if await context.rejected.purge(tenant, limit=_ROWS):
+        return True
+    if incidents := await context.incidents.list_of_tenant(tenant, after=None, limit=_STEP):
+        for each in incidents:
+            await context.incidents.leave_open(each.incident)
+            await context.incidents.remove(each.incident)
+        return True
+    await _leave_open(context, tenant)
+    await context.admissions.remove_tenant(tenant)
+    context.process.gate_directory.forget()
+    # in any case: a bundle that a sweeper wrote and did not come to name
+    await context.archive.remove(f"{encode_key(tenant)}/")
+    if context.events is None:
+        return False
+    for hook in await context.events.hooks.all_of(tenant):
+        # not only its row: processes that know the webhook hear that it is gone
+        with telemetry.tolerate(Refused):
+            await remove_hook(context, tenant, hook.hook.id, bulk.actor)
+    return await context.events.feed.purge(tenant, limit=_ROWS) > 0
+
+
+async def _leave_open(context: Context, tenant: str) -> None:
+    """Also of an incident whose job is archived."""
+    after = None
+    while found := await context.incidents.list_open(after=after, limit=_ROWS):
+        for each in found:
+            if each.incident.tenant == tenant:
+                await context.incidents.leave_open(each.incident)
+        after = found[-1].cursor
+
+
+async def _ended(context: Context, stored: StoredBulk, after: Bulk, now: datetime) -> StoredBulk:
+    # the next request is another purge
+    await context.bulks.release_key(after)
+    return await _write(context, stored, replace(after, state=BulkState.DONE, ended_at=now))
+
+
+async def _write(context: Context, stored: StoredBulk, after: Bulk) -> StoredBulk:
+    return await context.bulks.write(BulkWrite(before=stored, after=after))
