@@ -194,7 +194,7 @@ class Settings(AccessSettings, StoreSettings):
         "LUCIUS_RETENTION_DAYS",
         form.optional(form.number),
         help="Retention of ended jobs in days, at least LUCIUS_IDEMPOTENCY_TTL_DAYS. Then the audit bundle moves to "
-        "the blob container `lucius-archive` and the rows are deleted. Unset: unlimited",
+        "the blob container `lucius-archive`, and the job stays readable. Unset: unlimited",
         tuning=True,
     )
     max_inflight_per_tenant: int | None = setting(

@@ -7,6 +7,7 @@ import json
 import re
 from collections import Counter
 
+from shared.adapters.tables.purging import RULES
 from tests.jobs import ROOT
 
 PAGE = ROOT / "docs" / "reference" / "sweeper-and-retention.md"
@@ -88,3 +89,8 @@ def test_what_is_removed_is_removed_by_a_module_that_exists() -> None:
         modules = re.findall(r"`(shared/[\w/]+\.py)`", removed)
         assert all((ROOT / module).is_file() for module in modules), rows
         assert modules or re.search(r"always: (one|\d+|at most) |lifecycle rule", kept), rows
+
+
+def test_each_kind_of_row_has_a_rule_for_a_purge() -> None:
+    """A new kind of row or blob is deleted with its tenant, or stays for a reason that the table of rules has."""
+    assert set(RULES) == stored()

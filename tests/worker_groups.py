@@ -25,6 +25,7 @@ GROUPS = {
         "tests/lucius_client/cli/test_main.py",
         "tests/lucius_client/cli/test_result.py",
         "tests/lucius_client/cli/test_submit.py",
+        "tests/lucius_client/cli/test_tenants.py",
         "tests/lucius_client/cli/test_terminal.py",
         "tests/lucius_client/test_live.py",
         "tests/lucius_client/test_results.py",

@@ -19,7 +19,16 @@ from shared.core.jobs.history import EventType, Provenance, append
 from shared.core.jobs.job import Event, Record
 from shared.ports.admissions import AdmissionStates, AdmissionWrite, LogPlace, joined
 from shared.ports.dead_letters import LetterState
-from shared.ports.index import FIRST_CLEARING, ActiveRow, AwakeTenant, Claim, EndedRow, PlaceMove, Reservation
+from shared.ports.index import (
+    FIRST_CLEARING,
+    ActiveRow,
+    AwakeTenant,
+    Claim,
+    EndedRow,
+    ListedJob,
+    PlaceMove,
+    Reservation,
+)
 from shared.ports.ledger import Stored
 from shared.ports.rejected import RejectedMessage, rejection_id
 from shared.ports.sweeps import SweepPosition
@@ -145,6 +154,10 @@ SWEEPS: dict[str, Callable[[TenantIndex], Awaitable[object]]] = {
     "finish_clearing": lambda index: index.finish_clearing(ENDED),
     "delete_claim": lambda index: index.delete_claim("tenant_a", "c", CLAIM),
     "delete_listing": lambda index: index.delete_listing(OWN),
+    "listed_jobs": lambda index: index.listed_jobs("tenant_a", after="", limit=1),
+    "drop_listed": lambda index: index.drop_listed("tenant_a", ListedJob(row="LIST:1:job_1", job_id="job_1")),
+    "purge": lambda index: index.purge("tenant_a", before=START, spared="", limit=1),
+    "forget_tenant": lambda index: index.forget_tenant("tenant_a", START),
 }
 
 

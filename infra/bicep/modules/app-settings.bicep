@@ -173,7 +173,7 @@ type tuningType = {
   @description('Optional. Days after a job\'s end for which the same request returns that job.')
   LUCIUS_IDEMPOTENCY_TTL_DAYS: string?
 
-  @description('Optional. Retention of ended jobs in days, at least LUCIUS_IDEMPOTENCY_TTL_DAYS. Then the audit bundle moves to the blob container `lucius-archive` and the rows are deleted. Unset: unlimited.')
+  @description('Optional. Retention of ended jobs in days, at least LUCIUS_IDEMPOTENCY_TTL_DAYS. Then the audit bundle moves to the blob container `lucius-archive`, and the job stays readable. Unset: unlimited.')
   LUCIUS_RETENTION_DAYS: string?
 
   @description('Optional. Maximum active jobs of a tenant; a limit set by `lucius quota` overrides it.')

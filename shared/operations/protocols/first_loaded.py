@@ -73,7 +73,7 @@ class FirstLoaded:
                 found.append(replace(known, definition=known.definition.model_copy(update=ramp)))
         self._report(frozenset(refused))
         try:
-            return Registry(found), tuple(refused.values())
+            return Registry(found, loaded.services), tuple(refused.values())
         except ProtocolError as wrong:
             return before, (*refused.values(), str(wrong))
 

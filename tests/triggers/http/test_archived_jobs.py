@@ -15,7 +15,7 @@ from tests.audit_proof import verify
 from tests.operations.conftest import World, world
 from tests.operations.support import failed_at_embedding, submitted, swept
 from tests.triggers.http.waiting_requests import OWNER, STRANGER, request
-from triggers import controls_http, incidents_http, jobs_http
+from triggers import controls_http, incidents_http, jobs_http, replay_http, tenants_http
 from triggers.http.problems import problem_response
 
 __all__ = ["world"]  # a fixture of the operations' tests
@@ -196,3 +196,55 @@ async def test_a_bundle_of_a_later_release_is_unavailable(world: World) -> None:
     world.ledger.rows.partitions[job_id].rows["ARCHIVED"].values["sha256"] = digest(text)
     status, problem = await ask(world, READS["job"], OWNER, job_id)
     assert (status, problem["code"]) == (503, "DEPENDENCY_UNAVAILABLE")
+
+
+#: moves each tenant's jobs, and sees none but in requests that move
+MOVER = replace(ANYONE, tenant=None, sees_all=False)
+
+
+@pytest.mark.parametrize("caller", [ANYONE, MOVER, OWNER], ids=["operator", "mover", "tenant"])
+async def test_a_replay_is_for_callers_who_may_move_the_tenant(world: World, caller: Caller) -> None:
+    """Of an archived job too: 202 with the place of its output; asked again, the same one. Others get 403 and 404."""
+    world, job_id, _ = await archived(world)
+    body = {"reason": "again", "mode": "compare"}
+    status, new = await ask(world, replay_http._replay, caller, job_id, body)
+    assert (status, new["replay_of"], new["mode"]) == (202, job_id, "compare")
+    assert new["output_ref"]["uri"].endswith(f"/{new['jobId']}/output")
+    kept_days = world.context.settings.workspace_kept
+    assert kept_days is not None
+    assert new["output_kept_until"][:10] == f"{world.clock.now() + kept_days:%Y-%m-%d}"
+    assert (await ask(world, replay_http._replay, caller, job_id, body))[1] == new
+    for other, expected in ((READER, (403, "TENANT_FORBIDDEN")), (STRANGER, (404, "JOB_NOT_FOUND"))):
+        status, problem = await ask(world, replay_http._replay, other, job_id, body)
+        assert (status, problem["code"]) == expected
+    for wrong in ({}, {"reason": ""}, {"reason": "x", "mode": "again"}, {"reason": "x", "priority": "urgent"}):
+        status, problem = await ask(world, replay_http._replay, caller, job_id, wrong)
+        assert (status, problem["code"]) == (400, "REPLAY_INVALID")
+    for reader in (ANYONE, READER, OWNER):
+        status, compared = await ask(world, replay_http._comparison, reader, new["jobId"])
+        assert (status, compared["deterministic"]) == (200, None)
+        assert {step["outcome"] for step in compared["steps"]} == {"PENDING"}
+        status, problem = await ask(world, replay_http._comparison, reader, job_id)
+        assert (status, problem["code"]) == (409, "NOT_A_REPLAY")
+    status, problem = await ask(world, replay_http._comparison, STRANGER, new["jobId"])
+    assert (status, problem["code"]) == (404, "JOB_NOT_FOUND")
+
+
+async def test_only_operators_purge(world: World) -> None:
+    """A tenant's own administrator does not: its quotas are the operators'. A preview needs the same."""
+    world, _, _ = await archived(world)
+    for dry_run in (True, False):
+        body = {"tenant": " Tenant_A ", "reason": "left", "dryRun": dry_run}
+        for caller in (OWNER, STRANGER, READER):
+            status, problem = await ask(world, tenants_http._purge, caller, "", body)
+            assert (status, problem["code"]) == (403, "PURGE_FORBIDDEN")
+    status, preview = await ask(world, tenants_http._purge, MOVER, "", {**body, "dryRun": True})
+    assert (status, preview) == (200, {"dryRun": True, "tenant": "tenant_a", "living": 0, "jobs": 1})
+    status, bulk = await ask(world, tenants_http._purge, MOVER, "", body)
+    assert (status, bulk["action"], bulk["tenant"], bulk["state"]) == (202, "purge", "tenant_a", "RUNNING")
+    for wrong in ({"tenant": "a"}, {"reason": "x"}, {"tenant": " ", "reason": "x"}):
+        status, problem = await ask(world, tenants_http._purge, ANYONE, "", wrong)
+        assert (status, problem["code"]) == (400, "PURGE_INVALID")
+    await submitted(world)
+    status, problem = await ask(world, tenants_http._purge, ANYONE, "", body)
+    assert (status, problem["code"], problem["living"]) == (409, "TENANT_LIVE", 1)

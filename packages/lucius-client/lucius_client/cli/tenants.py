@@ -26,8 +26,8 @@ from lucius_client.cli.tables import Column, Listing
 from lucius_client.feed import events
 
 FORMAT = "lucius-tenant/1"
-#: the API retains usage for so long
-_USAGE = timedelta(days=400)
+#: the API shows no older usage; the minute is that of the request
+_USAGE = timedelta(days=31) - timedelta(minutes=1)
 _NOT_FOUND = 404
 
 EXPORTED = Listing("files", "file", (Column("file", "file"), Column("rows", "rows")))
@@ -117,7 +117,7 @@ def _jobs(client: Client, tenant: str) -> Iterator[Any]:
 def _quota_log(client: Client, tenant: str) -> Iterator[Any]:
     for quota in client.quotas(tenant=tenant):
         for entry in client.quota_log(quota):
-            yield {"gate": quota.gate, **entry.plain()}
+            yield {"quota": quota.id, **entry.plain()}
 
 
 def _bulk_items(client: Client, tenant: str) -> Iterator[Any]:

@@ -1,0 +1,51 @@
+"""Replay, comparison, export and purge, as docs/guides/audit.md shows them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import tarfile
+import uuid
+from pathlib import Path
+
+from tests.lucius_client.cli.command import run_on, stdout_of
+from tests.lucius_client.cli.test_docs import block, checkout, run
+from tests.running_stack import RunningStack
+from tests.waiting import wait_until
+
+__all__ = ["checkout"]  # a fixture of the tests of other pages
+
+
+def test_a_job_is_replayed_and_its_tenant_leaves(stack: RunningStack, checkout: Path, tmp_path: Path) -> None:
+    """On the stack, since the digests are those of real services; two documents are read, which takes seconds."""
+    tenant = f"leaver-{uuid.uuid4().hex[:8]}"
+    replayed = block("guides/audit.md", "replay", "sh", stack).replace("acme", tenant)
+    compared = run(["bash", "-euc", replayed], stack, checkout)
+    assert "deterministic: equal inputs gave equal outputs" in compared
+    jobs = json.loads(stdout_of(stack, "jobs", "--tenant", tenant, "--json"))
+    assert [job["status"] for job in jobs] == ["SUCCEEDED"] * 2
+    [new, old] = (json.loads(stdout_of(stack, "job", "show", job["jobId"], "--json")) for job in jobs)
+    assert (new["replay_of"], new["replay_mode"]) == (old["jobId"], "compare")
+    assert new["final_output"]["uri"].startswith(new["output_ref"]["uri"])
+    assert new["final_output_expires_at"] is not None
+    comparison = json.loads(stdout_of(stack, "job", "comparison", new["jobId"], "--json"))
+    assert [step["outcome"] for step in comparison["steps"]] == ["SAME"]
+    assert run_on(stack, "job", "comparison", old["jobId"]).returncode != 0
+
+    shown = run(
+        ["bash", "-euc", block("guides/audit.md", "leave", "sh", stack).replace("acme", tenant)], stack, tmp_path
+    )
+    assert "RUNNING" in shown
+    with tarfile.open(tmp_path / f"{tenant}.tar.gz") as tar:
+        members = {member.name: tar.extractfile(member).read() for member in tar}  # type: ignore[union-attr]
+    manifest = json.loads(members.pop("manifest.json"))
+    assert manifest["tenant"] == tenant
+    assert {name: each["sha256"] for name, each in manifest["files"].items()} == {
+        name: hashlib.sha256(content).hexdigest() for name, content in members.items()
+    }
+    exported = [json.loads(line) for line in members["jobs.jsonl"].splitlines()]
+    assert {each["job"]["job_id"] for each in exported} == {old["jobId"], new["jobId"]}
+    assert manifest["files"]["events.jsonl"]["rows"] > 5
+    wait_until(lambda: not json.loads(stdout_of(stack, "jobs", "--tenant", tenant, "--json")), "the jobs are there")
+    gone = run_on(stack, "job", "show", old["jobId"])
+    assert "JOB_NOT_FOUND" in gone.stderr
