@@ -9,9 +9,9 @@ import azure.functions as func
 from shared.access.caller import Scope
 from shared.api.audit import AuditBundle, bundle
 from shared.api.bulk import DependencyPage, related_job
+from shared.api.dead_letter import DeadLetterPage
 from shared.api.explain import Explanation, explain
 from shared.api.job import (
-    DeadLetterPage,
     EventPage,
     Job,
     JobPage,

@@ -1,4 +1,4 @@
-"""Jobs, their steps, events and dead letters: what the API returns, made from rows.
+"""Jobs, their steps and events: what the API returns, made from rows.
 
 A column is in a response because its model declares it."""
 
@@ -28,7 +28,7 @@ from shared.core.incidents import escalates, job_incident_id
 from shared.core.jobs.job import Event as EventRow
 from shared.core.jobs.job import Record
 from shared.core.jobs.job import Step as StepRow
-from shared.core.jobs.states import JobStatus, StepStatus
+from shared.core.jobs.states import JobStatus
 from shared.ports.index import ListRow
 
 
@@ -275,43 +275,6 @@ class JobPage(Response):
     partial: Partial
 
 
-class DeadLetterLinks(JobLinks):
-    """Paths of the failed job."""
-
-    redrive: str
-    """URL for POST."""
-
-
-class DeadLetter(Response):
-    """A dead letter: the failed step and its error."""
-
-    jobId: JobId
-    tenant_id: str
-    request_type: str
-    status: JobStatusName
-    error_code: ErrorCode
-    error_message: str | None
-    failed_step_id: str
-    last_error_code: str | None
-    """Last error code of the service."""
-    attempts_total: int
-    redrive_of: str | None
-    redriven_by: str | None
-    """Always null: a redriven job is not a dead letter."""
-    labels: dict[str, str]
-    created_at: Instant
-    completed_at: Instant | None
-    links: DeadLetterLinks
-
-
-class DeadLetterPage(Response):
-    """Failed jobs that are neither redriven nor dismissed, most recent first."""
-
-    deadletters: list[DeadLetter]
-    next: Cursor
-    partial: Partial
-
-
 class CallbackOutcome(Response):
     """Result of a callback, and the state of its job."""
 
@@ -325,10 +288,11 @@ class CallbackOutcome(Response):
 
 
 def job_links(job_id: str) -> JobLinks:
-    return JobLinks.model_validate(_links(job_id))
+    return JobLinks.model_validate(links_of(job_id))
 
 
-def _links(job_id: str) -> dict[str, str]:
+def links_of(job_id: str) -> dict[str, str]:
+    """Returns the members of `JobLinks`."""
     path = f"/v1/jobs/{job_id}"
     return {"self": path, "steps": f"{path}/steps", "events": f"{path}/events", "cancel": f"{path}:cancel"}
 
@@ -377,19 +341,6 @@ def job_line(row: ListRow, *, status: JobStatus, current_step_id: str | None, se
         current_step_id=None if status.terminal else current_step_id,
         seq=seq,
         links=job_links(row.job_id),
-    )
-
-
-def dead_letter(record: Record) -> DeadLetter:
-    """Makes a dead letter: the failed step and its error."""
-    job = record.job
-    failed = next((step for step in record.steps if step.status is StepStatus.FAILED_FINAL), None)
-    return DeadLetter.of(
-        job,
-        jobId=job.job_id,
-        failed_step_id=failed.step_id if failed else job.current_step_id,
-        last_error_code=failed.last_error_code if failed else None,
-        links=DeadLetterLinks.model_validate({**_links(job.job_id), "redrive": f"/v1/jobs/{job.job_id}:redrive"}),
     )
 
 

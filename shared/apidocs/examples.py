@@ -9,9 +9,10 @@ from typing import Any
 
 from shared.access.references import Retention
 from shared.api.audit import bundle
+from shared.api.dead_letter import dead_letter
 from shared.api.explain import explain
 from shared.api.incident import incident, incident_detail
-from shared.api.job import callback_outcome, dead_letter, event_response, job_links, job_response, step_response
+from shared.api.job import callback_outcome, event_response, job_links, job_response, step_response
 from shared.api.receipt import receipt
 from shared.apidocs import (
     bulk_examples,

@@ -3,10 +3,10 @@
 import pytest
 
 from shared.api.audit import AuditBundle, bundle
+from shared.api.dead_letter import DeadLetter
 from shared.api.explain import Explanation, explain
 from shared.api.job import (
     CallbackOutcome,
-    DeadLetter,
     Event,
     Job,
     JobLine,

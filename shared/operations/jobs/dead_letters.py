@@ -8,7 +8,7 @@ from __future__ import annotations
 from functools import partial
 
 from shared import telemetry
-from shared.api.job import DeadLetter, dead_letter
+from shared.api.dead_letter import DeadLetter, dead_letter
 from shared.core.filters import JobFilter
 from shared.core.incidents import (
     Incident,
