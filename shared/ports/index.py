@@ -15,6 +15,7 @@ from shared.core.jobs.job import Job
 from shared.ports.admissions import AdmissionWrite
 from shared.ports.dead_letters import DeadLetters
 from shared.ports.page_range import PageRange
+from shared.ports.purging import Purging
 from shared.ports.sweeps import SweepPosition
 
 #: an ACTIVE row is first looked at when a job that nothing went wrong with is past its start
@@ -124,15 +125,6 @@ def first_clearing(job: Job) -> EndedRow:
     return EndedRow(job_id=job.job_id, tenant=job.tenant, clear_at=(job.completed_at or job.updated_at) + after)
 
 
-@dataclass(frozen=True, kw_only=True)
-class ListedJob:
-    """A row of a tenant that leads to a job of it."""
-
-    #: its RowKey, opaque
-    row: str
-    job_id: str
-
-
 @dataclass(frozen=True)
 class Clearing:
     """The histories of an ended job are purged: where its row goes now."""
@@ -200,7 +192,7 @@ class ListRow:
     cursor: str = ""
 
 
-class Index(DeadLetters, Protocol):
+class Index(DeadLetters, Purging, Protocol):
     """A tenant's claims, active jobs, list and dead letters, in one partition. Each method raises LedgerUnavailable."""
 
     async def read_claim(self, tenant: str, claim: str) -> Claim | None: ...
@@ -384,22 +376,6 @@ class Index(DeadLetters, Protocol):
         """Returns a tenant's jobs with this correlation id, as `list_jobs`: one query, and one read for each job. Jobs
         of an earlier release have no row that leads to them. Raises LedgerUnavailable.
         """
-
-    async def listed_jobs(self, tenant: str, *, after: str, limit: int) -> list[ListedJob]:
-        """The rows that lead to jobs, past the row `after`; some lead to the same job."""
-
-    async def drop_listed(self, tenant: str, listed: ListedJob) -> None:
-        """Idempotent."""
-
-    async def purge(self, tenant: str, *, before: datetime, spared: str, limit: int) -> int | None:
-        """Deletes at most `limit` rows of a tenant that has no jobs, but the row `spared`; returns their number.
-
-        0: there are no more. None: a job is there that lives, or was created at `before` or later, and nothing was
-        deleted.
-        """
-
-    async def forget_tenant(self, tenant: str, now: datetime) -> bool:
-        """Removes the tenant from `tenants`; whether it is gone. False: it posted within the last hour."""
 
     async def tenants(self) -> list[str]:
         """Returns every tenant (normalised) that ever posted, asleep or awake."""

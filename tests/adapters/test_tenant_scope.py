@@ -25,11 +25,11 @@ from shared.ports.index import (
     AwakeTenant,
     Claim,
     EndedRow,
-    ListedJob,
     PlaceMove,
     Reservation,
 )
 from shared.ports.ledger import Stored
+from shared.ports.purging import ListedJob
 from shared.ports.rejected import RejectedMessage, rejection_id
 from shared.ports.sweeps import SweepPosition
 from shared.refusals import TenantForbidden

@@ -18,7 +18,7 @@ from shared.adapters.tables.table import MAX_OPERATIONS, Entity, Operation, dele
 from shared.adapters.tables.table_rows import all_of, between
 from shared.core.canonical import encode_key
 from shared.errors import Conflict
-from shared.ports.index import ListedJob
+from shared.ports.purging import ListedJob
 
 
 class Leaving(Enum):
@@ -44,13 +44,12 @@ RULES: Mapping[str, Leaving] = {
     **dict.fromkeys(("BULK", "BULKITEM", "BULKWORK", "BULKKEY", "BULKSLOT", "bulks"), Leaving.TENANT),
     **dict.fromkeys(("E", "SEEN", "HOOK", "HOOKLOG", "PENDING", "DELIVERY", "=hooks"), Leaving.TENANT),
     **dict.fromkeys(("incidents INCIDENT", "incidents INCIDENTLOG", "incidents OF"), Leaving.TENANT),
+    "incidents SUBJECT": Leaving.TENANT,
     **dict.fromkeys(("rejected", "blob DAY/...", "=guard REFOLD", "tenants"), Leaving.TENANT),
     # numbers, so that no reader of the feed meets one twice
     **dict.fromkeys(("HEAD", "=feeds"), Leaving.STAYS),
     # counts under the tenant's name: an hour, until the next allocation, while the quota over all tenants exists
     **dict.fromkeys(("=minutes MINUTE", "asks", "books BOOK"), Leaving.STAYS),
-    # an open incident of a breaker is settled by the sweeper
-    "incidents SUBJECT": Leaving.STAYS,
     **dict.fromkeys(("directory DEFAULT", "directory OVERALL", "directory SETTINGS"), Leaving.STAYS),
     **dict.fromkeys(("directory VERSION", "services SERVICE", "=feed FEED"), Leaving.STAYS),
     **dict.fromkeys(("=guard SWEEP", "=guard POSITION", "=guard FOLD"), Leaving.STAYS),

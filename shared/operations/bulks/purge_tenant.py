@@ -17,7 +17,7 @@ from shared import telemetry
 from shared.archive_refusals import TenantLive
 from shared.core.bulks import Bulk, BulkAction, BulkState
 from shared.core.canonical import encode_key
-from shared.core.incidents import job_incident_id
+from shared.core.incidents import IncidentState, Settlement, job_incident_id
 from shared.core.jobs.job import Job
 from shared.core.jobs.recovery import instances
 from shared.errors import Conflict, DataLost, Undecodable
@@ -28,7 +28,7 @@ from shared.operations.process.concurrency import at_once
 from shared.operations.webhooks.webhooks import remove_hook
 from shared.ports.bulks import BulkWrite, StoredBulk
 from shared.ports.durable import Orchestrations
-from shared.ports.index import ListedJob
+from shared.ports.purging import ListedJob
 from shared.refusals import Refused
 
 #: living jobs that a refusal counts
@@ -185,8 +185,13 @@ async def _purge_elsewhere(context: Context, bulk: Bulk) -> bool:
         return True
     if incidents := await context.incidents.list_of_tenant(tenant, after=None, limit=_STEP):
         for each in incidents:
-            await context.incidents.leave_open(each.incident)
-            await context.incidents.remove(each.incident)
+            incident = each.incident
+            if incident.is_open:
+                reason, now = bulk.reason or "", context.clock.now()
+                ends = Settlement(state=IncidentState.RESOLVED, actor=bulk.actor, reason=reason, at=now)
+                incident = await context.incidents.settle(incident, ends)
+            await context.incidents.leave_open(incident)
+            await context.incidents.remove(incident)
         return True
     await _leave_open(context, tenant)
     await context.admissions.remove_tenant(tenant)

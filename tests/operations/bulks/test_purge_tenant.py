@@ -14,6 +14,7 @@ from shared.adapters.memory_tables import MemoryAccount, MemoryTexts, Row
 from shared.adapters.tables.purging import RULES, Leaving
 from shared.archive_refusals import TenantLive
 from shared.core.bulks import Bulk, BulkState
+from shared.core.incidents import IncidentKind, opened
 from shared.core.jobs.occurrences import ControlKind
 from shared.core.jobs.states import JobStatus
 from shared.errors import LedgerUnavailable
@@ -201,6 +202,12 @@ async def test_nothing_is_left_but_what_is_named(purging: Purging) -> None:
     left = await purging.left()
     assert _words(left) <= STAYS
     assert [*purging.texts.kept] == [blob]
+    # the ids of the tenant's incidents lead to no row either
+    gone = {
+        key.rpartition(":")[2] for _, partition, key in before if partition == "incidents" and key.startswith("OF:")
+    }
+    assert gone
+    assert not [key for *_, key, row in purging.account.rows() if gone & {key, *map(str, row.values.values())}]
     assert [key for _, _, key in left if key.startswith("BULK:")] == [f"BULK:{bulk.bulk_id}"]
     changed = {name for name in others if after.get(name) != others[name]}
     assert {key.partition(":")[0] for _, _, key in changed} <= {"VERSION", "BOOK", "TENANTS", "MINUTE"}, changed
@@ -284,3 +291,13 @@ async def test_a_purge_that_dies_anywhere_is_finished(purging: Purging, monkeypa
     assert failed > 10
     assert found.state is BulkState.DONE
     assert _words(await purging.left()) <= STAYS
+
+
+async def test_an_open_incident_is_settled_and_deleted(purging: Purging) -> None:
+    """With its log and the row that keeps a second one of its subject out."""
+    about = {"tenant": VICTIM, "request_type": "OCR", "code": "BREAKER_OPENED", "detail": None}
+    incident, entry = opened(IncidentKind.BREAKER, "another", at=purging.clock.now(), **about)
+    assert await purging.context.incidents.open(incident, entry)
+    await purging.worked(await purging.started())
+    assert await purging.context.incidents.find_open(incident.kind, "another") is None
+    assert not [key for *_, key, _ in purging.account.rows() if incident.id in key]
