@@ -14,7 +14,7 @@ from enum import StrEnum
 from shared.core.canonical import canonical_json, digest
 from shared.core.jobs.as_of import creation_data
 from shared.core.jobs.history import EventType, Origin, Provenance, append
-from shared.core.jobs.job import Event, Job, Record
+from shared.core.jobs.job import Event, Job, Record, Ref
 from shared.core.jobs.outcome import Outcome, refused, transitioned
 from shared.core.jobs.plan import Workspace, total_time
 from shared.core.jobs.reasons import IgnoreReason
@@ -84,7 +84,7 @@ def plan_replay(
         priority=request.priority or old.job.priority,
         callback_urls={},
         workspace_base=base,
-        output_ref={"uri": f"{base}/{job_id}/output"},
+        output_ref=_output_ref(old, base, job_id),
         body_hash=request.body_hash,
         job_id=job_id,
         instance_id=job_id,
@@ -102,6 +102,15 @@ def plan_replay(
     provenance = replace(origin.at(created_at, salt), cause_id=f"create:{job_id}")
     data = {**creation_data(record), "replay_of": old.job.job_id}
     return append(None, record, EventType.JOB_CREATED, provenance, data=data)
+
+
+def _output_ref(old: Record, base: str, job_id: str) -> Ref:
+    """`{workspace base}/{job id}/output/{step type}/...`, with the type of each step whose result is the job's.
+
+    In Azure a service may write below its own step type only (`infra/bicep/modules/platform-service-roles.bicep`).
+    """
+    types = "/".join(dict.fromkeys(step.step_type for step in old.last))
+    return {"uri": f"{base}/{job_id}/output/{types}/"}
 
 
 def replayed(record: Record, job_id: str, mode: str, provenance: Provenance) -> Outcome:

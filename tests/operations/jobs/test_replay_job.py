@@ -16,7 +16,7 @@ from shared.core.jobs.comparison import Likeness, compare, is_deterministic
 from shared.core.jobs.history import Origin
 from shared.core.jobs.job import Record
 from shared.core.jobs.redrive import STEP_KEPT
-from shared.core.jobs.replay import ReplayMode, ReplayRequest
+from shared.core.jobs.replay import ReplayMode, ReplayRequest, plan_replay
 from shared.core.jobs.states import JobStatus, StepStatus
 from shared.core.registry import Registry
 from shared.errors import LedgerUnavailable
@@ -91,7 +91,7 @@ async def test_a_replay_runs_every_step_and_writes_elsewhere(world: World) -> No
         before.job.labels,
         before.job.input_ref,
     )
-    assert job.output_ref == {"uri": f"{job.workspace_base}/{job.job_id}/output"}
+    assert job.output_ref == {"uri": f"{job.workspace_base}/{job.job_id}/output/SIS/"}
     assert {step.status for step in new.steps} == {StepStatus.PENDING}
     assert not any(step.carried for step in new.steps)
     for old, step in zip(before.steps, new.steps, strict=True):
@@ -312,3 +312,14 @@ async def test_a_step_that_did_not_succeed_is_not_compared(world: World) -> None
         [step] = compare(*pair)
         assert step.likeness is Likeness.NOT_COMPARABLE
     assert isinstance(original, Record)
+
+
+async def test_each_service_of_a_last_group_may_write_its_output(world: World) -> None:
+    """In Azure a service writes below a folder of its step type only, so the path has each of them."""
+    original = await world.job(await ended(world))
+    step = original.steps[0]
+    steps = (step, *(replace(step, step_index=n, group=0, step_type=each) for n, each in ((1, "OCR"), (2, "SIS"))))
+    request = ReplayRequest(job_id="job_1", mode=ReplayMode.RERUN, reason="again")
+    plan = {"job_id": "job_9", "created_at": START, "allowed": None, "workspace_uri": "https://a.example/w"}
+    planned, _ = plan_replay(Record(original.job, steps), request, **plan, origin=by(), salt="0" * 32)
+    assert planned.job.output_ref == {"uri": "https://a.example/w/lucius/tenant_a/job_9/output/OCR/SIS/"}

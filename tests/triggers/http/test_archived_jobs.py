@@ -209,7 +209,7 @@ async def test_a_replay_is_for_callers_who_may_move_the_tenant(world: World, cal
     body = {"reason": "again", "mode": "compare"}
     status, new = await ask(world, replay_http._replay, caller, job_id, body)
     assert (status, new["replay_of"], new["mode"]) == (202, job_id, "compare")
-    assert new["output_ref"]["uri"].endswith(f"/{new['jobId']}/output")
+    assert new["output_ref"]["uri"].endswith(f"/{new['jobId']}/output/SIS/")
     kept_days = world.context.settings.workspace_kept
     assert kept_days is not None
     assert new["output_kept_until"][:10] == f"{world.clock.now() + kept_days:%Y-%m-%d}"
