@@ -237,6 +237,7 @@ REPLACED = {
         (
             "EVENT",
             "E",
+            "ARCHIVED",
             "GATELOG",
             "HOOKLOG",
             "INCIDENTLOG",

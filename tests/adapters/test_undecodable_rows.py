@@ -65,6 +65,10 @@ READS: dict[str, Reads] = {
     "DUE": Reads(lists=(lambda made: made.index.due(TENANT, now=FOR_EVER, limit=1),)),
     "ENDED": Reads(lists=(lambda made: made.index.due_for_clearing(TENANT, now=FOR_EVER, limit=1),)),
     "LIST": Reads(lists=(lambda made: made.index.list_jobs(TENANT, after=None, limit=1),)),
+    "ARCHIVED": Reads(
+        strict=(lambda made: made.ledger.find_archived(JOB),),
+        lists=(lambda made: made.index.list_archived(TENANT, after=None, limit=1),),
+    ),
     "DEAD": Reads(lists=(lambda made: made.index.dead_letters(TENANT, after=None, limit=1),)),
     "POSITION": Reads(restarts=(lambda made: made.index.read_position(0),)),
     "WAIT": Reads(lists=(lambda made: made.admissions.first_waiting(TENANT, 1, 1),)),

@@ -76,7 +76,12 @@ class TenantLedger:
         await self._ledger.remove(stored, archived)
 
     async def find_archived(self, job_id: str) -> ArchivedRow | None:
-        row = await self._ledger.find_archived(job_id)
+        try:
+            row = await self._ledger.find_archived(job_id)
+        except Undecodable as lost:
+            if self._reach.takes(lost.tenant_id):
+                raise
+            return None
         return row if row is not None and self._reach.takes(row.tenant) else None
 
     async def delete_remainder(self, job_id: str, *, with_archived: bool = False) -> None:

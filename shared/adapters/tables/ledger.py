@@ -119,7 +119,13 @@ class TablesLedger:
         await self.delete_remainder(job.job_id)
 
     async def find_archived(self, job_id: str) -> ArchivedRow | None:
-        return await self._rows.find(job_id, ARCHIVED_ROW, partial(row_as, ArchivedRow))
+        entity = await self._rows.read(job_id, ARCHIVED_ROW)
+        if entity is None:
+            return None
+        try:
+            return decoded(partial(row_as, ArchivedRow), entity)
+        except Undecodable as row:
+            raise Undecodable(row.row, row.why, entity.get("tenant")) from row
 
     async def delete_remainder(self, job_id: str, *, with_archived: bool = False) -> None:
         found = self._rows.query(all_of(job_id), select=["PartitionKey", "RowKey"])

@@ -196,6 +196,10 @@ async def test_a_bundle_of_a_later_release_is_unavailable(world: World) -> None:
     world.ledger.rows.partitions[job_id].rows["ARCHIVED"].values["sha256"] = digest(text)
     status, problem = await ask(world, READS["job"], OWNER, job_id)
     assert (status, problem["code"]) == (503, "DEPENDENCY_UNAVAILABLE")
+    # nor is a row without the column that this release needs
+    del world.ledger.rows.partitions[job_id].rows["ARCHIVED"].values["blob"]
+    for caller, expected in ((OWNER, 503), (READER, 503), (STRANGER, 404)):
+        assert (await ask(world, READS["job"], caller, job_id))[0] == expected
 
 
 #: moves each tenant's jobs, and sees none but in requests that move
