@@ -190,7 +190,7 @@ def add_refusal(copy: Copy) -> None:
     refusals, routes = "shared/refusals.py", "triggers/jobs_http.py"
     (copy.path / refusals).write_text(copy.text(refusals) + _REFUSAL, encoding="utf-8")
     copy.edit(routes, "import JobNotFound\n", "import JobNotFound, JobSealed\n")
-    copy.edit(routes, "JobNotFound, ProblemCode.EVENT_NOT_FOUND", "JobNotFound, JobSealed, ProblemCode.EVENT_NOT_FOUND")
+    copy.edit(routes, "READ_PROBLEMS = (JobNotFound,", "READ_PROBLEMS = (JobNotFound, JobSealed,")
 
 
 def add_filter(copy: Copy) -> None:

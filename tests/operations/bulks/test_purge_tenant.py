@@ -245,7 +245,7 @@ async def test_asked_twice_it_is_one_purge(purging: Purging) -> None:
 
 @pytest.mark.parametrize("steps", [0, 1, 3])
 async def test_a_job_that_comes_meanwhile_stays(purging: Purging, steps: int) -> None:
-    """It runs to its end, and its history is whole; the purge says that it is left. Another purge deletes it."""
+    """Race purge: it runs to its end, and its history is whole; the purge counts it. Another purge deletes it."""
     context, bulk = purging.context, await purging.started()
     purging.clock.advance(1)
     await purging.worked_steps(bulk, steps)
