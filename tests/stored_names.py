@@ -49,8 +49,8 @@ from shared.ports.bulks import BulkKey, BulkSlot, DueBulk
 from shared.ports.feed import FeedEvent, FeedWrite, Head
 from shared.ports.hooks import HookWrite
 from shared.ports.index import ActiveRow, EndedRow, ListRow
-from shared.ports.protocol_versions import StoredVersion
 from shared.ports.ledger import ArchivedRow
+from shared.ports.protocol_versions import StoredVersion
 from shared.ports.rejected import RejectedMessage
 from shared.ports.sweeps import SweepMark, SweepPosition, WorkCounts
 from shared.ports.usage import Folding, FoldPosition, SeenSource

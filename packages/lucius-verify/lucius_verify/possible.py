@@ -40,6 +40,7 @@ from shared.core.jobs.occurrences import (
     Redriven,
     RenewLease,
     Repaired,
+    Replayed,
     ReplyArrived,
     TimePassed,
 )
@@ -192,6 +193,8 @@ def _creation(record: Record, event: Event, history: History) -> str | None:
         data |= {"redrive_of": record.job.redrive_of, "carried": carried}
     elif carried:
         return "only a redrive carries steps"
+    elif record.job.replay_of is not None:
+        data |= {"replay_of": record.job.replay_of}
     if history.withheld:
         # its digest covers what was left out
         data["rows"] = event.data["rows"]
@@ -299,6 +302,7 @@ _orchestration = _one(lambda row: OrchestrationEnded(row.record.job.instance_id,
 #: by the type of an event
 _MADE_BY: Mapping[EventType, _Maker] = {
     EventType.JOB_REDRIVEN: _one(lambda row: Redriven(row.data["redriven_by"])),
+    EventType.JOB_REPLAYED: _one(lambda row: Replayed(row.data["replayed_by"], row.data["mode"])),
     EventType.ADMITTED: _one(lambda row: Admitted(tuple(row.data["gates"]))),
     EventType.AWAITED: _one(lambda row: Awaited()),
     EventType.DEPENDENCIES_SETTLED: _one(lambda row: DependenciesSettled()),

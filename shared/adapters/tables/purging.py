@@ -51,7 +51,7 @@ RULES: Mapping[str, Leaving] = {
     # counts under the tenant's name: an hour, until the next allocation, while the quota over all tenants exists
     **dict.fromkeys(("=minutes MINUTE", "asks", "books BOOK"), Leaving.STAYS),
     **dict.fromkeys(("directory DEFAULT", "directory OVERALL", "directory SETTINGS"), Leaving.STAYS),
-    **dict.fromkeys(("directory VERSION", "services SERVICE", "=feed FEED"), Leaving.STAYS),
+    **dict.fromkeys(("directory VERSION", "services SERVICE", "protocols PROTOCOL", "=feed FEED"), Leaving.STAYS),
     **dict.fromkeys(("=guard SWEEP", "=guard POSITION", "=guard FOLD"), Leaving.STAYS),
     # in an account of its own, where LUCIUS opens no file: its lifecycle rule deletes them
     "blob workspace/...": Leaving.STAYS,

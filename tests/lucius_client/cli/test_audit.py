@@ -74,7 +74,7 @@ def test_without_the_rules_level_3_is_not_checked(bundle: Path, monkeypatch: pyt
 def job_line(document: Document) -> dict[str, Any]:
     job = document["job"]
     links = dict.fromkeys(("self", "steps", "events", "cancel"), "/")
-    fields = {"jobId": job["job_id"], "current_step_id": None, "seq": 1, "links": links}
+    fields = {"jobId": job["job_id"], "current_step_id": None, "seq": 1, "archived_at": None, "links": links}
     return fields | {name: job[name] for name in ("tenant_id", "request_type", "status", "labels", "created_at")}
 
 

@@ -25,7 +25,7 @@ from shared.operations.jobs.read_archived import read_archived
 from shared.operations.jobs.read_history import read_history
 from shared.operations.jobs.replay_job import replay_job
 from shared.refusals import IdempotencyConflict, JobNotFound, LimitReached, RequestInvalid
-from tests.audit_proof import verify
+from tests.audit_bundles import faults
 from tests.event_checks import check_event
 from tests.jobs import START
 from tests.operations.conftest import World
@@ -69,7 +69,7 @@ def id_of(created: Created) -> str:
 
 
 async def proved(world: World, job_id: str) -> list[str]:
-    return verify(bundle(*await read_history(world.context, job_id), START))
+    return faults(bundle(*await read_history(world.context, job_id), START))
 
 
 async def marks(world: World, job_id: str) -> list[str]:

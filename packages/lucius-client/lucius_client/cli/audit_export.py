@@ -117,7 +117,12 @@ def _new_plan(client: Client, words: Json) -> _Plan:
     manifest = {"tenant": tenant, "program": f"lucius-client {client_version()}"}
     if not pages:
         begin, end = since or datetime(1970, 1, 1, tzinfo=UTC), until or datetime.now(UTC)
-        ids = [job.jobId for job in client.jobs(tenant_id=tenant, since=begin, until=end)]
+        ids = [
+            job.jobId
+            # a job that is archived meanwhile is in one of the two lists, or in both
+            for archived in (False, True)
+            for job in client.jobs(tenant_id=tenant, since=begin, until=end, archived=archived)
+        ]
         manifest |= {"since": begin.isoformat(), "until": end.isoformat()}
         return _Plan(words, manifest, sorted(set(ids)), [], [], None)
     statements = [json.loads(base64.b64decode(page["payload"]))["predicate"] for page in pages]
