@@ -133,7 +133,7 @@ def test_rows_of_a_slanted_table_stay_rows(angle: float, runner: StepRunner, ocr
 def test_a_turned_page_is_read_and_its_boxes_stay(turns: int, runner: StepRunner, ocr: OcrStep) -> None:
     """A page on its side or upside down has the text of the upright one, and boxes where the ink is."""
     words = ["Harbour repairs begin in May", "Budget: 4711 euros"]
-    page = picture(*words).rotate(90 * turns, expand=True)
+    page = picture(*words, size=(640, 240)).rotate(90 * turns, expand=True)
     (found,) = runner.run(ocr, encoded(page, "PNG")).result["pages"]
     assert found["text"].split("\n") == words
     for line in found["lines"]:
@@ -229,7 +229,7 @@ def broken_inputs() -> list[tuple[str, bytes, str]]:
         ("image header and noise", b"\xff\xd8\xff" + bytes(500), "IMAGE_BROKEN"),
         ("a PDF of 10,000 pages", many_pages_pdf(10_000), "INPUT_TOO_LARGE"),
         ("a PDF that is its own child", circular_pdf(), "PDF_BROKEN"),
-        ("a PDF with a blank picture of 100 million pixels", large_image_pdf(10_000), "NO_TEXT_FOUND"),
+        ("a PDF with a blank picture of 81 million pixels", large_image_pdf(9_000), "NO_TEXT_FOUND"),
         ("a GIF", encoded(picture("GIF"), "GIF"), "INPUT_TYPE_UNSUPPORTED"),
         ("plain text", b"only words", "INPUT_TYPE_UNSUPPORTED"),
         ("nothing", b"", "INPUT_EMPTY"),
