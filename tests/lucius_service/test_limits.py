@@ -78,10 +78,11 @@ async def serve(
     *,
     attempt_max_s: float = 30,
     silent_s: float | None = None,
+    heartbeat_by: Callable[[Any], float | None] | None = None,
     release: Callable[[], bool] = lambda: False,
 ) -> list[dict[str, Any]]:
     """The RESULTs of `count` directives; the step is released for those after the first."""
-    limits = Limits(10, 1, heartbeat_s=0.05, attempt_max_s=attempt_max_s, silent_s=silent_s)
+    limits = Limits(10, 1, heartbeat_s=0.05, attempt_max_s=attempt_max_s, silent_s=silent_s, heartbeat_by=heartbeat_by)
     attempts = Attempts(ThreadWorker(step, workspace), sender, workspace, limits)
     attempts.start()
     try:
@@ -128,3 +129,14 @@ async def test_a_heartbeats_answer_cancels(account: BlobAccount, workspace: Work
     (result,) = await serve(Stubborn(listens=False), sender, account, workspace)
     assert (result["status"], result["error"]["code"]) == ("FAILED_FINAL", "CANCELLED")
     assert sender.kinds() == ["ACK", "HEARTBEAT", "RESULT"]
+
+
+@pytest.mark.usefixtures("short_grace")
+@pytest.mark.parametrize("cadence", [WAIT_S, None])
+async def test_the_payload_may_choose_the_cadence(
+    cadence: float | None, account: BlobAccount, workspace: Workspace
+) -> None:
+    """None: that of the settings."""
+    sender = Sender()
+    await serve(Stubborn(listens=False), sender, account, workspace, attempt_max_s=2, heartbeat_by=lambda _: cadence)
+    assert ("HEARTBEAT" in sender.kinds()) == (cadence is None)

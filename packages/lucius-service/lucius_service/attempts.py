@@ -6,7 +6,7 @@ import asyncio
 import logging
 import time
 from collections import OrderedDict
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -39,12 +39,19 @@ class Limits:
     queue_size: int
     #: attempts worked on at once
     workers: int
-    #: seconds between heartbeats
+    #: seconds between heartbeats, where `heartbeat_by` gives none
     heartbeat_s: float
     #: longest work, in seconds
     attempt_max_s: float
     #: longest silence of the work, in seconds; None: any
     silent_s: float | None
+    #: seconds between heartbeats by the payload
+    heartbeat_by: Callable[[Any], float | None] | None = None
+
+    def heartbeat_of(self, directive: Directive) -> float:
+        """Seconds between the heartbeats of an attempt."""
+        by_payload = self.heartbeat_by(directive.payload) if self.heartbeat_by is not None else None
+        return by_payload or self.heartbeat_s
 
 
 @dataclass(eq=False)
@@ -289,9 +296,10 @@ class Attempts:
 
     async def _heartbeats(self, attempt: Attempt) -> None:
         """They end where the work is to stop: a lease is not held for what may never end."""
+        every_s = self._limits.heartbeat_of(attempt.directive)
         while not attempt.stop_heartbeats.is_set():
             try:
-                await asyncio.wait_for(attempt.stop_heartbeats.wait(), self._limits.heartbeat_s)
+                await asyncio.wait_for(attempt.stop_heartbeats.wait(), every_s)
             except TimeoutError:
                 if attempt.stopped is not None:
                     continue

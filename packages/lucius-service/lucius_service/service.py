@@ -71,6 +71,7 @@ async def serve(step: Step, settings: Settings, *, on_ready: Callable[[], None])
         heartbeat_s=settings.heartbeat_s,
         attempt_max_s=settings.attempt_max_s,
         silent_s=works.silent_s,
+        heartbeat_by=works.heartbeat_s,
     )
     attempts = Attempts(worker, sender, workspace, limits)
     lanes = [

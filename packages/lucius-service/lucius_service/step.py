@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, TypeVar
 
@@ -121,7 +122,8 @@ class Outcome:
 class Step(Protocol):
     """The work of one step type.
 
-    A class may declare more attributes, which `declared` reads: `isolation`, `silent_s` and `subscription`.
+    A class may declare more attributes, which `declared` reads: `isolation`, `silent_s`, `subscription` and the
+    function `heartbeat_s`.
     """
 
     #: the step type of protocols and directives, in upper case
@@ -148,6 +150,8 @@ class Declared:
     silent_s: float | None = None
     #: the service's name in the topology of the bus; "": the step type in lower case
     subscription: str = ""
+    #: seconds between heartbeats by the payload, which may be invalid; None: those of the settings
+    heartbeat_s: Callable[[Any], float | None] | None = None
 
 
 def declared(step: Step) -> Declared:
@@ -158,7 +162,8 @@ def declared(step: Step) -> Declared:
         raise ValueError(f"isolation is {isolation!r}; it must be 'thread' or 'process'")
     if silent_s is not None and not (isinstance(silent_s, int | float) and silent_s > 0):
         raise ValueError(f"silent_s is {silent_s!r}; it must be a number over 0, or None")
-    return Declared(isolation, silent_s, getattr(step, "subscription", "") or step.step_type.lower())
+    subscription = getattr(step, "subscription", "") or step.step_type.lower()
+    return Declared(isolation, silent_s, subscription, getattr(step, "heartbeat_s", None))
 
 
 def read_payload(model: type[_Model], payload: Any) -> _Model:

@@ -9,8 +9,9 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import count
-from typing import Any
+from typing import Any, BinaryIO
 
+from lucius_service.append_blob import AppendBlob, Overtaken
 from lucius_service.directive import Directive
 from lucius_service.errors import INPUT_NOT_FOUND, FailedFinal, FailedRetry
 from lucius_service.step import Artifact, Outcome, Step, Task, declared
@@ -69,12 +70,41 @@ class MemoryWorkspace(Workspace):
             raise FailedFinal(INPUT_NOT_FOUND, f"blob not found: {uri}")
         return Document(uri, self.blobs[uri])
 
-    def write(self, base_uri: str, name: str, data: bytes, content_type: str) -> str:
+    def write(self, base_uri: str, name: str, data: bytes | BinaryIO, content_type: str) -> str:
         uri = f"{base_uri.rstrip('/')}/{name}"
-        self.blobs[uri] = data
+        self.blobs[uri] = data if isinstance(data, bytes) else data.read()
         return uri
 
+    def append_blob(self, uri: str) -> AppendBlob:
+        return MemoryAppendBlob(self.blobs, uri)
+
+    def tenant_folder(self, workspace_uri: str, container: str) -> str:
+        return f"{_ROOT}/{container}/test"
+
     def check_reference(self, uri: str, workspace_uri: str) -> None: ...
+
+
+class MemoryAppendBlob(AppendBlob):
+    """The blob at a uri of a dictionary."""
+
+    def __init__(self, blobs: dict[str, bytes], uri: str) -> None:
+        self._blobs, self._uri, self.size = blobs, uri, 0
+
+    def create(self, content_type: str) -> bool:
+        fresh = self._uri not in self._blobs
+        self._blobs.setdefault(self._uri, b"")
+        self.open()
+        return fresh
+
+    def open(self) -> bool:
+        self.size = len(self._blobs.get(self._uri, b""))
+        return self._uri in self._blobs
+
+    def append(self, data: bytes) -> None:
+        if self._uri not in self._blobs or len(self._blobs[self._uri]) != self.size:
+            raise Overtaken
+        self._blobs[self._uri] += data
+        self.size += len(data)
 
 
 def run_step(step: Step, source: bytes, payload: Any = None, *, name: str = "input") -> StepRun:
@@ -116,6 +146,7 @@ class Chaos:
         works = declared(step)
         self.step_type = step.step_type
         self.isolation, self.silent_s, self.subscription = works.isolation, works.silent_s, works.subscription
+        self.heartbeat_s = works.heartbeat_s
 
     def prepare(self) -> None:
         self._step.prepare()

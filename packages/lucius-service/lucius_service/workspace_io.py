@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, BinaryIO
 from urllib.parse import quote, unquote, urlsplit
 
 from azure.core import MatchConditions
 from azure.core.exceptions import (
-    AzureError,
-    ClientAuthenticationError,
     HttpResponseError,
     ResourceExistsError,
     ResourceModifiedError,
@@ -20,6 +18,7 @@ from azure.core.exceptions import (
 )
 from azure.storage.blob import BlobClient, BlobServiceClient, ContentSettings, LinearRetry, StorageErrorCode
 
+from lucius_service.append_blob import AppendBlob
 from lucius_service.errors import (
     INPUT_EMPTY,
     INPUT_NOT_FOUND,
@@ -27,11 +26,11 @@ from lucius_service.errors import (
     OUTPUT_EXISTS,
     REF_UNSUPPORTED,
     SERVICE_FAULT,
-    STORAGE_DENIED,
     STORAGE_UNAVAILABLE,
     FailedFinal,
     FailedRetry,
 )
+from lucius_service.storage_faults import storage_faults
 
 #: short faults of storage are retried here for a few seconds; LUCIUS retries the step after longer ones
 STORAGE_CONNECT_TIMEOUT_S = 5
@@ -97,7 +96,7 @@ class Workspace:
         With `tenant_id`, another tenant's result is refused. None reads any blob.
         """
         blob = self._blob(uri)
-        with _storage_faults():
+        with storage_faults():
             try:
                 download = blob.download_blob(max_concurrency=1)
                 owner = (download.properties.metadata or {}).get(_TENANT)
@@ -113,8 +112,11 @@ class Workspace:
             raise FailedFinal(INPUT_EMPTY, f"the blob {uri} has no content")
         return Document(uri, data)
 
-    def write(self, base_uri: str, name: str, data: bytes, content_type: str) -> str:
-        """Writes `name` under `base_uri` and returns its uri. Overwrites what an earlier delivery left."""
+    def write(self, base_uri: str, name: str, data: bytes | BinaryIO, content_type: str) -> str:
+        """Writes `name` under `base_uri` and returns its uri. Overwrites what an earlier delivery left.
+
+        `data`, if it is a file, is read in parts, from its beginning.
+        """
         uri = f"{base_uri.rstrip('/')}/{quote(name)}"
         self._upload(uri, data, content_type, overwrite=True)
         return uri
@@ -138,7 +140,7 @@ class Workspace:
         """
         source, target = self._blob(source_uri), self._blob(target_uri)
         replaced: str | None = None
-        with _storage_faults():
+        with storage_faults():
             for _ in range(_COPY_TRIES):
                 try:
                     return _copied(source, target, owner, replaced)
@@ -173,9 +175,22 @@ class Workspace:
                 return None
             raise
 
+    def append_blob(self, uri: str) -> AppendBlob:
+        """The blob at `uri`, to be written at its end. Raises FailedFinal for another account."""
+        return AppendBlob(self._blob(uri), self._make_container)
+
+    def tenant_folder(self, workspace_uri: str, container: str) -> str:
+        """The uri of the tenant's folder in another container, for the attempt that works in `workspace_uri`.
+
+        The tenant is the third segment of its attempts' `workspace_ref`, as in `check_reference`.
+        """
+        tenant = self._path(workspace_uri).split("/")[2]
+        root = f"{self._root.scheme}://{self._root.netloc}{self._root.path.rstrip('/')}"
+        return f"{root}/{container}/{quote(tenant, safe='=')}"
+
     def check(self) -> None:
         """Raises FailedRetry or FailedFinal if the container of workspaces does not respond."""
-        with _storage_faults():
+        with storage_faults():
             # a right on this container alone covers it; the first write makes one that is not there yet
             blobs = self._service.get_container_client(_WORKSPACE).list_blobs(
                 results_per_page=1, timeout=STORAGE_CONNECT_TIMEOUT_S
@@ -186,14 +201,16 @@ class Workspace:
     def close(self) -> None:
         self._service.close()
 
-    def _upload(self, uri: str, data: bytes, content_type: str, *, overwrite: bool) -> None:
+    def _upload(self, uri: str, data: bytes | BinaryIO, content_type: str, *, overwrite: bool) -> None:
         blob = self._blob(uri)
         settings = ContentSettings(content_type=content_type)
-        with _storage_faults():
+        with storage_faults():
             try:
                 blob.upload_blob(data, overwrite=overwrite, content_settings=settings)
             except ResourceNotFoundError:
                 self._make_container(blob)
+                if not isinstance(data, bytes):
+                    data.seek(0)
                 blob.upload_blob(data, overwrite=overwrite, content_settings=settings)
 
     def _make_container(self, blob: BlobClient) -> None:
@@ -280,23 +297,3 @@ def _replaceable(target: BlobClient, owner: Owner) -> str | None:
 def _encoded_tenant(tenant_id: str) -> str:
     """As LUCIUS compares tenants: trimmed and in lower case."""
     return quote(tenant_id.strip().lower(), safe="")
-
-
-@contextmanager
-def _storage_faults() -> Iterator[None]:
-    """Translates errors of the SDK to StepFailed. The caller handles existing and missing blobs."""
-    try:
-        yield
-    except (ResourceExistsError, ResourceNotFoundError):
-        raise
-    except ClientAuthenticationError as error:
-        raise FailedFinal(STORAGE_DENIED, f"the storage account refused the service ({error.status_code})") from error
-    except HttpResponseError as error:
-        status = error.status_code or 0
-        if 400 <= status < 500 and status not in (408, 412, 429):
-            raise FailedFinal(STORAGE_DENIED, f"the storage account answered {status} ({error.reason})") from error
-        raise FailedRetry(STORAGE_UNAVAILABLE, f"the storage account answered {status} ({error.reason})") from error
-    except (AzureError, OSError) as error:
-        raise FailedRetry(
-            STORAGE_UNAVAILABLE, f"the storage account is out of reach ({type(error).__name__})"
-        ) from error

@@ -1,0 +1,73 @@
+"""A blob that is written at its end only, by one process at a time. Synchronous, for worker threads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from azure.core import MatchConditions
+from azure.core.exceptions import HttpResponseError, ResourceExistsError, ResourceNotFoundError
+from azure.storage.blob import BlobClient, ContentSettings
+
+from lucius_service.storage_faults import storage_faults
+
+
+class Overtaken(Exception):
+    """Another process has written at the end of the blob: this one must not write any more."""
+
+
+class AppendBlob:
+    """Each append names the position at which storage must write it, so that a repeated one writes nothing twice.
+
+    A process that opens the blob and appends takes it over: the next append of the process before raises Overtaken.
+    """
+
+    def __init__(self, blob: BlobClient, make_container: Callable[[BlobClient], None]) -> None:
+        self._blob = blob
+        self._make_container = make_container
+        #: in bytes
+        self.size = 0
+
+    def create(self, content_type: str) -> bool:
+        """Creates the blob, or opens the one that is there: False. Raises StepFailed."""
+        with storage_faults():
+            try:
+                self._create(content_type)
+            except ResourceExistsError:
+                return not self.open()
+            except ResourceNotFoundError:
+                self._make_container(self._blob)
+                self._create(content_type)
+        self.size = 0
+        return True
+
+    def open(self) -> bool:
+        """Opens the blob if it exists. Raises StepFailed."""
+        with storage_faults():
+            try:
+                self.size = self._blob.get_blob_properties().size
+            except ResourceNotFoundError:
+                return False
+        return True
+
+    def append(self, data: bytes) -> None:
+        """Appends at most 4 MiB. Raises Overtaken, and StepFailed: then the same data can be appended again."""
+        with storage_faults():
+            try:
+                self._blob.append_block(data, length=len(data), appendpos_condition=self.size)
+            except HttpResponseError as error:
+                # the response to an earlier try of the same append may be lost
+                if error.status_code != 412 or not self._has(data):
+                    if error.status_code in (404, 412):
+                        raise Overtaken from None
+                    raise
+        self.size += len(data)
+
+    def _create(self, content_type: str) -> None:
+        settings = ContentSettings(content_type=content_type)
+        self._blob.create_append_blob(content_settings=settings, match_condition=MatchConditions.IfMissing)
+
+    def _has(self, data: bytes) -> bool:
+        """Whether the blob ends with `data` after `size`."""
+        if self._blob.get_blob_properties().size != self.size + len(data):
+            return False
+        return bool(self._blob.download_blob(offset=self.size, length=len(data)).readall() == data)
