@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import stat
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from lucius_service.settings import SettingsError, whole_number
 
@@ -17,6 +21,66 @@ class ModelEndpoint:
     model: str
     #: never logged; empty: no Authorization header
     api_key: str = field(default="", repr=False)
+
+
+@dataclass(frozen=True)
+class PackLimits:
+    """Limits of one run of a pack."""
+
+    #: longest run
+    seconds: int
+    #: of all its processes together
+    cpu_s: int
+    #: of each process, and of all its processes together
+    memory_mib: int
+    #: of its files together
+    disk_mib: int
+    #: at a time
+    processes: int
+    #: of the log of an attempt, which is cut there
+    log_mib: int
+
+
+def read_pack_limits(environ: Mapping[str, str]) -> PackLimits:
+    """Limits of the runs of PACK. Raises SettingsError."""
+    return PackLimits(
+        seconds=whole_number(environ, "LUCIUS_PACK_SECONDS", 3600, 1, 86_399),
+        cpu_s=whole_number(environ, "LUCIUS_PACK_CPU_SECONDS", 3600, 1, 2**20),
+        memory_mib=whole_number(environ, "LUCIUS_PACK_MEMORY_MIB", 1024, 64, 2**20),
+        disk_mib=whole_number(environ, "LUCIUS_PACK_DISK_MIB", 1024, 1, 2**20),
+        processes=whole_number(environ, "LUCIUS_PACK_PROCESSES", 64, 1, 10_000),
+        log_mib=whole_number(environ, "LUCIUS_PACK_LOG_MIB", 64, 1, 1024),
+    )
+
+
+def read_pack_python(environ: Mapping[str, str]) -> str:
+    """The Python that runs packs: `LUCIUS_PACK_PYTHON`, else the runner's own, else that of the system.
+
+    As root, another user must be able to execute it, which no user can whose Python lies in a home folder. Raises
+    SettingsError for a named one that does not exist.
+    """
+    named = environ.get("LUCIUS_PACK_PYTHON", "").strip()
+    if named and not os.access(named, os.X_OK):
+        raise SettingsError(f"LUCIUS_PACK_PYTHON={named!r} must be a Python that the users of runs can execute")
+    for python in [named] if named else [sys.executable, "/usr/local/bin/python3", "/usr/bin/python3"]:
+        if os.access(python, os.X_OK) and (os.geteuid() != 0 or _anybody_executes(Path(python))):
+            return python
+    # each run then says so
+    return named or sys.executable
+
+
+def _anybody_executes(path: Path) -> bool:
+    places = {place for each in (path, path.resolve()) for place in (each, *each.parents)}
+    return all(place.stat().st_mode & stat.S_IXOTH for place in places)
+
+
+def read_pack_folders(environ: Mapping[str, str]) -> list[Path]:
+    """Folders with further packs, separated by colons. Raises SettingsError for one that does not exist."""
+    folders = [Path(each) for each in environ.get("LUCIUS_PACKS_PATH", "").split(os.pathsep) if each.strip()]
+    for folder in folders:
+        if not folder.is_dir():
+            raise SettingsError(f"LUCIUS_PACKS_PATH: {folder} is not a folder")
+    return folders
 
 
 def read_ocr_threads(environ: Mapping[str, str]) -> int:

@@ -1,0 +1,62 @@
+"""The packs of a runner: those of its image, and those of the folders in `LUCIUS_PACKS_PATH`."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from lucius_service.errors import FailedFinal
+from lucius_service.pack import MANIFEST, Pack, PackInvalid, plan_hash, read_pack
+
+log = logging.getLogger(__name__)
+
+#: packs that come with the runner
+INCLUDED = Path(__file__).with_name("included")
+
+#: codes of a RESULT
+PACK_NOT_FOUND = "PACK_NOT_FOUND"
+PACK_INVALID = "PACK_INVALID"
+PLAN_HASH_MISMATCH = "PLAN_HASH_MISMATCH"
+
+
+@dataclass(frozen=True)
+class PackFolders:
+    """Folders whose subfolders are packs. No request can name a place outside them."""
+
+    folders: Sequence[Path]
+
+    def find(self, pack_id: str, version: str) -> Pack:
+        """The pack of this id and version, of the first folder that has it. Raises FailedFinal(PACK_NOT_FOUND)."""
+        versions = []
+        for pack in self.packs():
+            if pack.manifest.packId == pack_id:
+                if pack.manifest.packVersion == version:
+                    return pack
+                versions.append(pack.manifest.packVersion)
+        known = f"; it has version {', '.join(versions)}" if versions else ""
+        raise FailedFinal(PACK_NOT_FOUND, f"the runner has no pack {pack_id} {version}{known}")
+
+    def packs(self) -> Iterator[Pack]:
+        """Every pack; a folder that is not one is left out."""
+        for folder in self.folders:
+            for path in sorted(folder.glob(f"*/{MANIFEST}")):
+                try:
+                    yield read_pack(path.parent)
+                except PackInvalid as wrong:
+                    log.warning("no pack: %s", wrong)
+
+
+def copy_checked(pack: Pack, expected: str, target: Path) -> None:
+    """Copies the files of a pack as they are hashed. Raises FailedFinal if their hash is not `expected`.
+
+    What is copied is what was hashed, so that a pack that changes meanwhile never runs unchecked.
+    """
+    try:
+        found = plan_hash(pack, target)
+    except PackInvalid as wrong:
+        raise FailedFinal(PACK_INVALID, str(wrong)) from None
+    if found != expected:
+        named = f"{pack.manifest.packId} {pack.manifest.packVersion}"
+        raise FailedFinal(PLAN_HASH_MISMATCH, f"the pack {named} of this runner has {found}, not {expected}")

@@ -1,0 +1,90 @@
+"""The processes of one run: what they use, and their end.
+
+As root a run has a user of its own, and its processes are those of that user. Else they are those of its session; a
+process that leaves the session is no longer counted, nor ended (docs/guides/runs.md).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+_PROC = Path("/proc")
+_PAGE = os.sysconf("SC_PAGE_SIZE")
+_TICKS = os.sysconf("SC_CLK_TCK")
+#: for killed processes to be gone
+_GONE_WITHIN_S = 5.0
+
+
+@dataclass(frozen=True)
+class Usage:
+    """What the processes of a run use now."""
+
+    processes: int = 0
+    #: resident; a page that two processes share counts twice
+    memory: int = 0
+    #: of the living processes and of children that they have waited for
+    cpu_s: float = 0.0
+
+
+@dataclass(frozen=True)
+class RunProcesses:
+    """All processes of a run."""
+
+    #: None: the runner is not root
+    user: int | None
+    #: process id of its first process, which leads the session
+    session: int
+
+    def usage(self) -> Usage:
+        """What they use. A process that ends meanwhile may be left out."""
+        count, memory, ticks = 0, 0, 0
+        for _, fields in self._each():
+            count += 1
+            ticks += sum(map(int, fields[11:15]))
+            memory += int(fields[21]) * _PAGE
+        return Usage(count, memory, ticks / _TICKS)
+
+    def kill(self) -> bool:
+        """Kills them all; False: some are still there."""
+        end = time.monotonic() + _GONE_WITHIN_S
+        while any(True for _ in self._each()):
+            if time.monotonic() > end:
+                return False
+            if self.user is not None:
+                # one call of the kernel for every process of the user, so that none can fork meanwhile
+                subprocess.run(
+                    ["/bin/sh", "-c", "kill -KILL -1"],
+                    user=self.user,
+                    group=self.user,
+                    extra_groups=[],
+                    env={},
+                    stderr=subprocess.DEVNULL,
+                    check=False,
+                )
+            for process, _ in self._each():
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(process, signal.SIGKILL)
+            time.sleep(0.01)
+        return True
+
+    def _each(self) -> Iterator[tuple[int, list[str]]]:
+        """Process ids, and the fields of /proc/PID/stat after the name, without the dead."""
+        for folder in _PROC.iterdir():
+            if not folder.name.isdigit():
+                continue
+            try:
+                if self.user is not None and folder.stat().st_uid != self.user:
+                    continue
+                # the name may have spaces and parentheses
+                fields = (folder / "stat").read_text().rpartition(")")[2].split()
+            except (OSError, ValueError):
+                continue  # it has ended
+            if (self.user is not None or int(fields[3]) == self.session) and fields[0] not in "ZX":
+                yield int(folder.name), fields

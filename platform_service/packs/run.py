@@ -1,0 +1,225 @@
+"""One run: a folder and a user of its own, the program in it, its limits, and its end."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+import os
+import pwd
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from lucius_service.errors import CANCELLED, LIMIT_EXCEEDED, FailedFinal, FailedRetry
+from lucius_service.step import Watch
+from platform_service.packs.processes import RunProcesses
+from platform_service.packs.run_log import RunLog
+from platform_service.settings import PackLimits
+
+PACK_FAILED = "PACK_FAILED"
+#: of a program that asks for another attempt (EX_TEMPFAIL of sysexits.h)
+EXIT_RETRY = 75
+#: users of runs: numbers that no package and no person of an image has
+_USERS = range(30_000, 60_000)
+#: places outside its folder where any user may write; its files there count for its disk and are deleted
+_SHARED = (Path("/tmp"), Path("/var/tmp"), Path("/dev/shm"))
+_MIB = 2**20
+#: files and folders of a run; counting more would take long
+_MAX_FILES = 20_000
+#: between two looks at a running program, and between two counts of what it uses
+_LOOK_S = 0.1
+_COUNT_S = 0.5
+#: for the end of the log to be stored
+_LOG_S = 60.0
+
+_users = itertools.cycle(random.sample(_USERS, len(_USERS)))
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """Where a run happens: `pack/` can be read, `work/` also written, and nobody else's run enters either."""
+
+    path: Path
+    #: None: the runner is not root, and the run has the runner's own user
+    user: int | None
+
+    @property
+    def pack(self) -> Path:
+        return self.path / "pack"
+
+    @property
+    def work(self) -> Path:
+        return self.path / "work"
+
+    @property
+    def artifacts(self) -> Path:
+        return self.work / "artifacts"
+
+    def used(self) -> tuple[int, int]:
+        """Bytes of disk and number of files of the run, also outside its folder; stops at `_MAX_FILES`."""
+        places = [self.work, *self._elsewhere()]
+        size = files = 0
+        for place in places:
+            for where, folders, names in os.walk(place):
+                files += len(folders) + len(names)
+                if files > _MAX_FILES:
+                    return size, files
+                for name in names:
+                    with contextlib.suppress(OSError):
+                        size += (Path(where) / name).lstat().st_blocks * 512
+            with contextlib.suppress(OSError):
+                size += place.lstat().st_blocks * 512
+        return size, files
+
+    def remove(self) -> None:
+        """Deletes everything that the run has written."""
+        for place in (self.path, *self._elsewhere()):
+            if place.is_dir() and not place.is_symlink():
+                shutil.rmtree(place, ignore_errors=True)
+            else:
+                with contextlib.suppress(OSError):
+                    place.unlink()
+
+    def _elsewhere(self) -> list[Path]:
+        found: list[Path] = []
+        for folder in _SHARED if self.user is not None else ():
+            with contextlib.suppress(OSError):
+                for entry in os.scandir(folder):
+                    with contextlib.suppress(OSError):
+                        if entry.stat(follow_symlinks=False).st_uid == self.user:
+                            found.append(Path(entry.path))
+        return found
+
+
+@dataclass(frozen=True)
+class Program:
+    """What a run executes."""
+
+    python: str
+    #: from the pack's folder
+    entry: str
+
+
+@contextlib.contextmanager
+def run_folder() -> Iterator[RunFolder]:
+    """A folder for one run, with a user of its own where the runner is root; both are gone afterwards."""
+    folder = RunFolder(Path(tempfile.mkdtemp(prefix="lucius-run-")), next(_free_users()) if os.geteuid() == 0 else None)
+    try:
+        folder.pack.mkdir()
+        folder.artifacts.mkdir(parents=True)
+        (folder.work / "tmp").mkdir()
+        yield folder
+    finally:
+        folder.remove()
+
+
+def _free_users() -> Iterator[int]:
+    for user in _users:
+        try:
+            pwd.getpwuid(user)
+        except KeyError:
+            yield user
+
+
+def hand_over(folder: RunFolder) -> None:
+    """Gives `work/` to the run's user and makes `pack/` readable for it."""
+    if folder.user is None:
+        return
+    folder.path.chmod(0o711)
+    for where, folders, names in os.walk(folder.pack):
+        for name in (".", *folders):
+            (Path(where) / name).chmod(0o755)
+        for name in names:
+            (Path(where) / name).chmod(0o644)
+    for where, folders, names in os.walk(folder.work):
+        for name in (".", *folders, *names):
+            os.chown(Path(where) / name, folder.user, folder.user)
+
+
+def run_program(
+    program: Program, folder: RunFolder, limits: PackLimits, variables: dict[str, str], log: RunLog, watch: Watch
+) -> int:
+    """Runs the program until it ends, and returns its exit code; negative: the signal that ended it.
+
+    Whatever it has started ends with it. Raises FailedFinal(LIMIT_EXCEEDED), and FailedRetry(CANCELLED) if the attempt
+    is over.
+    """
+    spec = {
+        "argv": [program.python, "-E", "-s", "-B", "-u", str(folder.pack / program.entry)],
+        "folder": str(folder.work),
+        "user": folder.user,
+        "cpu_s": limits.cpu_s,
+        "memory_mib": limits.memory_mib,
+        "disk_mib": limits.disk_mib,
+        "processes": limits.processes,
+    }
+    began = time.monotonic()
+    process = subprocess.Popen(
+        [sys.executable, "-I", "-S", str(Path(__file__).with_name("sandbox.py")), json.dumps(spec)],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        env=_environment(folder, variables),
+        start_new_session=True,
+    )
+    assert process.stdout is not None
+    processes = RunProcesses(folder.user, process.pid)
+    try:
+        log.start(process.stdout.fileno())
+        count_at = 0.0
+        while True:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                return process.wait(_LOOK_S)
+            now = time.monotonic()
+            if watch.cancelled or log.overtaken:
+                raise FailedRetry(
+                    CANCELLED, "the attempt is over: its job is cancelled, or another runner has taken it"
+                )
+            if now - began > limits.seconds:
+                raise FailedFinal(LIMIT_EXCEEDED, f"the run took longer than {limits.seconds} s")
+            if now >= count_at:
+                _check(processes, folder, limits)
+                # a run with many files takes long to count
+                count_at = now + max(_COUNT_S, 10 * (time.monotonic() - now))
+    finally:
+        processes.kill()
+        process.wait()
+        if log.finish(_LOG_S):
+            process.stdout.close()
+
+
+def _check(processes: RunProcesses, folder: RunFolder, limits: PackLimits) -> None:
+    """Raises FailedFinal(LIMIT_EXCEEDED) for a run that uses too much."""
+    usage = processes.usage()
+    disk, files = folder.used()
+    for used, limit, what in (
+        (usage.processes, limits.processes, f"{limits.processes} processes"),
+        (usage.memory, limits.memory_mib * _MIB, f"{limits.memory_mib} MiB of memory"),
+        (usage.cpu_s, limits.cpu_s, f"{limits.cpu_s} s of CPU"),
+        (disk, limits.disk_mib * _MIB, f"{limits.disk_mib} MiB of disk"),
+        (files, _MAX_FILES, f"{_MAX_FILES} files"),
+    ):
+        if used > limit:
+            raise FailedFinal(LIMIT_EXCEEDED, f"the run used more than {what}, its limit")
+
+
+def _environment(folder: RunFolder, variables: dict[str, str]) -> dict[str, str]:
+    """The whole environment of the program: nothing of the runner's own."""
+    return {
+        "PATH": "/usr/local/bin:/usr/bin:/bin",
+        "LANG": "C.UTF-8",
+        "HOME": str(folder.work),
+        "TMPDIR": str(folder.work / "tmp"),
+        # each arena reserves address space, which the limit of memory counts
+        "MALLOC_ARENA_MAX": "2",
+        "OPENBLAS_NUM_THREADS": "1",
+        "OMP_NUM_THREADS": "1",
+        **variables,
+    }

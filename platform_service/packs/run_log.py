@@ -1,0 +1,156 @@
+"""The log of an attempt: the output of its program, as an append blob that readers follow while it grows.
+
+`{tenant}/{jobId}/{attempt}.log`. An append is made at most once a second, or as soon as 64 KiB wait. A blob takes
+50,000 appends, so a long attempt appends more seldom: in a day it makes fewer, whatever its program prints (decision
+62).
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import select
+import threading
+import time
+
+from lucius_service.append_blob import AppendBlob, Overtaken
+from lucius_service.errors import StepFailed
+from lucius_service.workspace_io import Workspace
+
+log = logging.getLogger(__name__)
+
+CONTENT_TYPE = "text/plain; charset=utf-8"
+#: an append is made at once when as much waits
+FULL_BYTES = 64 * 1024
+#: seconds between appends; and after `MANY_APPENDS`
+EVERY_S = 1.0
+EVERY_LATER_S = 15.0
+MANY_APPENDS = 25_000
+#: while storage does not respond, the program's output waits here, and then the program waits
+MAX_WAITING = 2**20
+#: tries of the last append; each waits for storage itself
+_LAST_TRIES = 3
+
+
+class RunLog:
+    """Written by one thread at a time: the runner's before and after the program, and in between that of `start`."""
+
+    def __init__(self, blob: AppendBlob, max_bytes: int) -> None:
+        self._blob = blob
+        self._max_bytes = max_bytes
+        self._waiting = bytearray()
+        #: bytes of output that were taken
+        self._taken = 0
+        self._at_line_start = True
+        self._appends = 0
+        self._due_at = 0.0
+        self._thread: threading.Thread | None = None
+        self._stopping = threading.Event()
+        #: another process has taken over the attempt, or a newer attempt has begun
+        self.overtaken = False
+
+    @classmethod
+    def open(cls, workspace: Workspace, folder: str, attempt: int, max_bytes: int) -> RunLog:
+        """Opens the log of the attempt in the folder of its job, and closes that of the attempt before.
+
+        A closed log is complete: an older process that still works on its attempt cannot append to it. Raises
+        StepFailed.
+        """
+        blob = workspace.append_blob(f"{folder}/{attempt}.log")
+        if blob.open():
+            found = cls(blob, max_bytes)
+            found.note(f"attempt {attempt} starts again: its runner has stopped")
+            return found
+        before = next((each for each in range(attempt - 1, 0, -1) if _closed(workspace, folder, each, attempt)), None)
+        blob.create(CONTENT_TYPE)
+        found = cls(blob, max_bytes)
+        if before is not None:
+            found.note(f"attempt {attempt} follows attempt {before}")
+        return found
+
+    @property
+    def size(self) -> int:
+        """In bytes, of what is stored."""
+        return self._blob.size
+
+    def note(self, text: str) -> None:
+        """Adds a line of the runner's own, and appends it soon."""
+        self._waiting += b"" if self._at_line_start else b"\n"
+        self._waiting += f"[runner] {text}\n".encode()
+        self._at_line_start = True
+
+    def flush(self) -> None:
+        """Appends what waits; gives up after a few tries while storage does not respond."""
+        for _ in range(0 if self._copies else _LAST_TRIES):
+            if self._append():
+                return
+            time.sleep(EVERY_S)
+        log.warning("%d bytes of a run's log are lost: storage does not respond", len(self._waiting))
+
+    def start(self, descriptor: int) -> None:
+        """Copies the program's output, until its last writer closes it, on a thread of its own."""
+        self._thread = threading.Thread(target=self._copy, args=(descriptor,), name="run-log", daemon=True)
+        self._thread.start()
+
+    def finish(self, within_s: float) -> bool:
+        """Waits for the thread, whose output has no writer any more. False: it has not ended, and reads on."""
+        self._stopping.set()
+        if self._thread is not None:
+            self._thread.join(within_s)
+        return not self._copies
+
+    @property
+    def _copies(self) -> bool:
+        return self._thread is not None and self._thread.is_alive()
+
+    def _copy(self, descriptor: int) -> None:
+        poll = select.poll()
+        poll.register(descriptor, select.POLLIN)
+        while True:
+            if len(self._waiting) >= MAX_WAITING and not self._stopping.is_set():
+                time.sleep(EVERY_S)
+            elif poll.poll(max(0.0, self._due_at - time.monotonic()) * 1000 if self._waiting else None):
+                data = os.read(descriptor, FULL_BYTES)
+                if not data:
+                    return
+                self._take(data)
+            if len(self._waiting) >= FULL_BYTES or (self._waiting and time.monotonic() >= self._due_at):
+                self._append()
+
+    def _take(self, data: bytes) -> None:
+        left = self._max_bytes - self._taken
+        self._taken += len(data)
+        if left <= 0 or self.overtaken:
+            return
+        self._waiting += data[:left]
+        self._at_line_start = data[:left].endswith(b"\n")
+        if len(data) >= left:
+            self.note(f"the log is cut here: it has reached {self._max_bytes} bytes, the maximum")
+
+    def _append(self) -> bool:
+        """False: storage does not respond."""
+        self._due_at = time.monotonic() + (EVERY_S if self._appends < MANY_APPENDS else EVERY_LATER_S)
+        while self._waiting and not self.overtaken:
+            piece = bytes(self._waiting[: 4 * FULL_BYTES])
+            try:
+                self._blob.append(piece)
+            except Overtaken:
+                self.overtaken = True
+            except StepFailed as fault:
+                log.warning("a run's log waits: %s", fault)
+                return False
+            self._appends += 1
+            del self._waiting[: len(piece)]
+        return True
+
+
+def _closed(workspace: Workspace, folder: str, attempt: int, newer: int) -> bool:
+    """Closes the log of an older attempt; False: it has none."""
+    blob = workspace.append_blob(f"{folder}/{attempt}.log")
+    while blob.open():
+        try:
+            blob.append(f"\n[runner] attempt {newer} begins on another runner, or again on this one\n".encode())
+        except Overtaken:
+            continue
+        return True
+    return False

@@ -1,0 +1,54 @@
+"""Becomes the program of a pack: takes on its limits and its user, then replaces itself by Python with the program.
+
+`python sandbox.py SPEC`: SPEC is JSON with `argv`, `folder`, `user` (null: the runner is not root) and the limits. It
+imports the standard library only, since it starts once for each run.
+"""
+
+import contextlib
+import ctypes
+import json
+import os
+import resource
+import signal
+import sys
+
+#: of prctl(2)
+_PR_SET_PDEATHSIG = 1
+_PR_SET_NO_NEW_PRIVS = 38
+_MIB = 2**20
+_MAX_OPEN_FILES = 256
+
+
+def main(spec: dict) -> None:  # type: ignore[type-arg]
+    os.umask(0o077)
+    # of all processes of the machine the kernel ends this one first when memory runs out
+    with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
+        file.write("1000")
+    user = spec["user"]
+    limits = [
+        (resource.RLIMIT_AS, spec["memory_mib"] * _MIB),
+        (resource.RLIMIT_FSIZE, spec["disk_mib"] * _MIB),
+        (resource.RLIMIT_NOFILE, _MAX_OPEN_FILES),
+        (resource.RLIMIT_CORE, 0),
+        (resource.RLIMIT_CPU, spec["cpu_s"]),
+    ]
+    if user is not None:
+        # it counts all processes of a user, and only this run has that user
+        limits.append((resource.RLIMIT_NPROC, spec["processes"]))
+    for which, limit in limits:
+        # at the soft limit of CPU the program gets SIGXCPU, at the hard one it is killed
+        resource.setrlimit(which, (limit, limit + 1 if which == resource.RLIMIT_CPU else limit))
+    if user is not None:
+        os.setgroups([])
+        os.setresgid(user, user, user)
+        os.setresuid(user, user, user)
+    libc = ctypes.CDLL(None, use_errno=True)
+    for option, value in ((_PR_SET_PDEATHSIG, signal.SIGKILL), (_PR_SET_NO_NEW_PRIVS, 1)):
+        if libc.prctl(option, value, 0, 0, 0) != 0:
+            raise OSError(ctypes.get_errno(), "prctl")
+    os.chdir(spec["folder"])
+    os.execv(spec["argv"][0], spec["argv"])
+
+
+if __name__ == "__main__":
+    main(json.loads(sys.argv[1]))
