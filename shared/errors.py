@@ -63,6 +63,10 @@ class CreationWithdrawn(Transient):
     """The creation of this job took too long and was withdrawn; send the request again."""
 
 
+class RunsUnavailable(Transient):
+    """The storage of runs does not answer."""
+
+
 class PublishUnavailable(Transient):
     """The bus does not take the directive."""
 

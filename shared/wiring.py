@@ -17,6 +17,7 @@ from azure.servicebus.aio import ServiceBusClient
 
 from shared.access.caller import Caller
 from shared.access.tenants import TenantRules
+from shared.adapters.blob_runs import BlobRuns
 from shared.adapters.blobs import ARCHIVE, CONTAINER, EXPORTS, BlobTexts
 from shared.adapters.callers import AnonymousCallers, JwtCallers
 from shared.adapters.durable_orchestrations import DurableOrchestrations
@@ -32,6 +33,7 @@ from shared.adapters.scoped.stores import (
     TenantIndex,
     TenantLedger,
     TenantRejected,
+    TenantRuns,
     TenantUsage,
 )
 from shared.adapters.servicebus.counts import ServiceBusCounts
@@ -82,6 +84,7 @@ from shared.ports.feed import EventTopic, Feed
 from shared.ports.hooks import Hooks
 from shared.ports.ledger import Archive
 from shared.ports.protocol_versions import ProtocolVersions
+from shared.ports.runs import RunFiles
 from shared.settings import Settings
 from shared.time_limits import PROBE, STORE, StoreLimits
 
@@ -212,6 +215,7 @@ class Wiring:
             events=_events(settings, stores, publisher.client, clock),
             exports=_exports(settings),
             webhooks=_webhooks(settings, publisher.client),
+            runs=_runs(settings, clock),
             follow_end=follow_end,
             clock=clock,
             sleep=asyncio.sleep,
@@ -243,6 +247,7 @@ def seen_by(caller: Caller, context: Context, *, moving: bool) -> Context:
         )
         if context.events is not None
         else None,
+        runs=TenantRuns(context.runs, caller) if context.runs is not None else None,
     )
 
 
@@ -395,6 +400,18 @@ def _webhooks(settings: Settings, bus: ServiceBusClient) -> Webhooks | None:
     from shared.adapters.webhook_http import HttpWebhookSender
 
     return Webhooks(sender=HttpWebhookSender(settings.webhook_hosts), deliveries=ServiceBusDeliveries(bus))
+
+
+def _runs(settings: Settings, clock: Clock) -> RunFiles | None:
+    """Beside the workspace, in its account."""
+    if settings.storage_backend == "memory":
+        return None
+    return BlobRuns.connect(
+        connection=settings.blob_connection,
+        endpoint=settings.workspace_uri.rpartition("/")[0],
+        credential=_credential(settings.blob_connection),
+        now=clock.now,
+    )
 
 
 def _credential(connection: str | None) -> AsyncTokenCredential | None:

@@ -28,7 +28,7 @@ from shared.apidocs.operation import refusals_of
 from shared.core.jobs import durable_names
 from shared.settings import SETTINGS
 from shared.telemetry.lines import LINES
-from shared.telemetry.metric_table import METRICS, RESERVED
+from shared.telemetry.metric_table import METRICS
 from shared.telemetry.span_table import SPANS
 from tests.stored_names import stored_and_sent
 from triggers import graphql_http
@@ -71,7 +71,7 @@ def collect() -> Names:
         | {each.code for route in ROUTES for each in refusals_of(route)},
         "prefixed": {text for text in app if re.fullmatch(r"(lucius[.:_/-]|global-bus|orch:|urn:lucius)[^ ]*", text)},
         "scopes": {str(each) for each in Scope},
-        "metrics": {f"{each.name}{{{','.join(each.attributes)}}}" for each in METRICS} | {name for name, _ in RESERVED},
+        "metrics": {f"{each.name}{{{','.join(each.attributes)}}}" for each in METRICS},
         "spans": {str(each.name) for each in SPANS},
         "log events": {each.event for each in LINES},
         "commands": set(_commands(typer.main.get_command(lucius), "lucius")) | set(_options_of_programs()),

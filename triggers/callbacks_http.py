@@ -20,6 +20,16 @@ IDEMPOTENCY_KEY = in_header(
     "Idempotency key, at most 512 characters. Repeating the callback with the same key has no effect.",
 )
 
+#: what `receive_reply` refuses
+CALLBACK_PROBLEMS = (
+    *BODY_PROBLEMS,
+    ProblemCode.REPLY_INVALID,
+    ProblemCode.LEDGER_REFUSED,
+    TokenInvalid,
+    NotYourAttempt,
+    ProblemCode.UNKNOWN_JOB,
+)
+
 #: of an Idempotency-Key; a longer one is no key
 _MAX_KEY = 512
 
@@ -44,36 +54,35 @@ def _callback(kind: Kind) -> Handler:
         responses={200: CallbackOutcome},
         # a fresh token may stand in it
         caching=NO_STORE,
-        problems=(
-            *BODY_PROBLEMS,
-            ProblemCode.REPLY_INVALID,
-            ProblemCode.LEDGER_REFUSED,
-            TokenInvalid,
-            NotYourAttempt,
-            ProblemCode.UNKNOWN_JOB,
-        ),
+        problems=CALLBACK_PROBLEMS,
     )
     async def receive(request: Request) -> func.HttpResponse:
-        req = request.http
-        key = req.headers.get("Idempotency-Key", "").strip()
-        called = await receive_callback(
-            await request.fresh_context(),
-            request.orchestrations(),
-            kind,
-            token=_bearer(req),
-            body=json_body(req) if sent_body(req).strip() else b"",
-            key=key if 0 < len(key) <= _MAX_KEY else None,
-        )
-        outcome = callback_outcome(
-            called.result.record,
-            applied=called.result.applied,
-            reason_code=called.result.reason_code,
-            token=called.token,
-            token_end=called.grant.expires_at if called.grant is not None else None,
-        )
-        return respond(req, outcome)
+        return await receive_reply(request, kind)
 
     return receive
+
+
+async def receive_reply(request: Request, kind: Kind, job_id: str | None = None) -> func.HttpResponse:
+    """Applies the reply in a request's body; `job_id`: that of its path, if it names one."""
+    req = request.http
+    key = req.headers.get("Idempotency-Key", "").strip()
+    called = await receive_callback(
+        await request.fresh_context(),
+        request.orchestrations(),
+        kind,
+        token=_bearer(req),
+        body=json_body(req) if sent_body(req).strip() else b"",
+        key=key if 0 < len(key) <= _MAX_KEY else None,
+        job_id=job_id,
+    )
+    outcome = callback_outcome(
+        called.result.record,
+        applied=called.result.applied,
+        reason_code=called.result.reason_code,
+        token=called.token,
+        token_end=called.grant.expires_at if called.grant is not None else None,
+    )
+    return respond(req, outcome)
 
 
 _ack, _result, _heartbeat = _callback("ACK"), _callback("RESULT"), _callback("HEARTBEAT")

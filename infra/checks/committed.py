@@ -18,7 +18,7 @@ from infra.checks.snapshots import Resource, Snapshot, settings, short
 
 FOLDER = Path("infra/bicep/snapshots")
 #: characters of a text that is shown
-_LONGEST = 400
+_LONGEST = 450
 
 
 def text(snapshot: Snapshot) -> str:

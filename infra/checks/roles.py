@@ -27,6 +27,7 @@ BUILT_IN = {
     "Storage Blob Data Contributor": "ba92f5b4-2d11-453d-a403-e96b0029c9fe",
     "Storage Blob Data Owner": "b7e6dc6d-f1e8-4753-8033-0f276bb0955b",
     "Storage Blob Data Reader": "2a2b9908-6ea1-4ae2-8e65-a410df84e7d1",
+    "Storage Blob Delegator": "db58b8e5-c6ad-4a2a-8342-4190687cbf4a",
     "Storage Queue Data Contributor": "974c5e8b-45b9-4653-ba55-5f855dd0fb88",
     "Storage Table Data Contributor": "0a9a7e1f-b9d0-4cc4-a60d-0319b160aaa3",
 }
@@ -60,6 +61,8 @@ _ALWAYS = (
     Right("app", "Key Vault Secrets User", "kv"),
     Right("operator", "Key Vault Secrets Officer", "kv"),
     Right("app", "Monitoring Metrics Publisher", "appi"),
+    Right("app", "Storage Blob Data Reader", "stdoc/runs"),
+    Right("app", "Storage Blob Delegator", "stdoc"),
     Right("smoke", "Storage Blob Data Contributor", "stdoc/smoke"),
 )
 _STORE = (
@@ -84,6 +87,8 @@ _SERVICES = (
 )
 #: and of each of these services
 _SERVICE = Right("{who}", "Azure Service Bus Data Receiver", "sbns/global-bus-p*/{service}")
+#: and of the runner of packs
+_RUNNER, _RUNS = "packs", Right("{who}", "Storage Blob Data Contributor", "stdoc/runs")
 #: parameter files with operatorRunsServices: there the smoke test acts as every service, and uploads documents
 _RUNS_SERVICES = ("minimal",)
 #: parameter files whose services have identities
@@ -106,6 +111,7 @@ def rights(root: Path, snapshot: Snapshot) -> set[Right]:
         folders = " or ".join(f"*/{types[each]}/*" for each in services)
         found |= {Right(*(part.format(who=who, folders=folders) for part in right)) for right in _SERVICES}
         found |= {Right(*(part.format(who=who, service=each) for part in _SERVICE)) for each in services}
+        found |= {Right(*(part.format(who=who) for part in _RUNS))} if _RUNNER in services else set()
     return found
 
 

@@ -14,7 +14,7 @@ from shared.operations.sweeper.duties import DUTIES, Duty
 from shared.setting_values import Setting
 from shared.settings import SETTINGS
 from shared.telemetry.lines import LINES
-from shared.telemetry.metric_table import METRICS, RESERVED
+from shared.telemetry.metric_table import METRICS
 from shared.telemetry.span_table import SPANS
 
 _ALERTS = Path(__file__).resolve().parents[2] / "infra" / "bicep" / "modules" / "alerts.bicep"
@@ -122,10 +122,6 @@ def metrics() -> str:
     return markdown_table(("metric", "kind", "attributes", "meaning"), rows)
 
 
-def reserved_metrics() -> str:
-    return "\n".join(f"- `{name}`: {subject}" for name, subject in RESERVED)
-
-
 def spans() -> str:
     rows = ((f"`{each.name}`", each.kind, each.parent, each.meaning) for each in SPANS)
     return markdown_table(("span", "kind", "parent", "meaning"), rows)
@@ -208,7 +204,6 @@ PARTS = {
     "alerts": alerts,
     "metrics": metrics,
     "failure-reasons": failure_reasons,
-    "reserved-metrics": reserved_metrics,
     "spans": spans,
     "log-lines": log_lines,
     "sweeper-duties": sweeper_duties,

@@ -14,7 +14,10 @@ class TicketRequest(RequestBody):
 
     path: Annotated[
         str,
-        Field(pattern=r"^/v1/(events|dashboard/events|jobs/[A-Za-z0-9_-]{1,128}/events)$", examples=["/v1/events"]),
+        Field(
+            pattern=r"^/v1/(events|dashboard/events|jobs/[A-Za-z0-9_-]{1,128}/events|runs/[A-Za-z0-9_-]{1,128}/logs)$",
+            examples=["/v1/events"],
+        ),
     ]
     """Path of the stream, from the root of the API, without a query."""
     tenant_id: str | None = None
@@ -24,7 +27,7 @@ class TicketRequest(RequestBody):
     def job_id(self) -> str | None:
         """Returns the id of the job whose stream it is. None: the stream of a feed."""
         parts = self.path.split("/")
-        return parts[3] if parts[2] == "jobs" else None
+        return parts[3] if parts[2] in ("jobs", "runs") else None
 
 
 class QueryRequest(BaseModel):

@@ -20,6 +20,7 @@ from shared.apidocs import (
     overview_examples,
     quota_examples,
     replay_examples,
+    run_examples,
     webhook_examples,
 )
 from shared.apidocs.json_schema import JsonObject, dumped
@@ -244,6 +245,7 @@ def by_model() -> JsonObject:
         **quota_examples.by_model(JOB_ID),
         **bulk_examples.by_model(JOB_ID),
         **overview_examples.by_model(),
+        **run_examples.by_model(JOB_ID),
         **webhook_examples.by_model(JOB_ID),
     }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from shared.apidocs.json_schema import JsonObject
@@ -58,6 +59,10 @@ HEADERS: JsonObject = {
     "WWW-Authenticate": _header("Missing or wrong credentials (RFC 6750).", pattern="^Bearer"),
     "Vary": _header("The response depends on `Accept`.", enum=["Accept"]),
     "Deprecation": _header("Time when this path was deprecated (RFC 9745).", pattern="^@[0-9]+$"),
+    "RunLink": _header(
+        "Path of the rest of the log, as `next`. Absent for streams, and if nothing can follow.", required=False
+    ),
+    "RunLocation": _header("URL of the artifact, valid for five minutes."),
     "Link": _header("Path that replaces this one, as `successor-version`."),
     "Cache-Control": _header(
         "Cache policy. Errors, and responses that can contain a secret, must not be cached.",
@@ -80,4 +85,4 @@ def of(route: Route, status: int) -> JsonObject:
         names.append("Vary")
     if route.deprecated:
         names += ["Deprecation", "Link"]
-    return {name.removeprefix("Page").removeprefix("Job"): {"$ref": f"#/components/headers/{name}"} for name in names}
+    return {re.sub("^(Page|Job|Run)", "", name): {"$ref": f"#/components/headers/{name}"} for name in names}

@@ -25,6 +25,7 @@ _SCHEMAS = "#/components/schemas/"
 
 _TAGS = {
     "jobs": "A job processes one document in the steps of a protocol.",
+    "runs": "A run is a job that executes a program: its live log and its artifacts.",
     "dead letters": "Failed jobs that are neither redriven nor dismissed.",
     "incidents": "Conditions that need an operator: escalated job failures, open circuit breakers, silent services.",
     "events": "Events of a tenant, in order.",

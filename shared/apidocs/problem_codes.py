@@ -33,7 +33,9 @@ class ProblemCode(StrEnum):
         400,
         "`archived` is not `true` or `false`, or is combined with `idempotency_key` or `correlation_id`.",
     )
+    ARTIFACT_NOT_FOUND = "ARTIFACT_NOT_FOUND", 404, "The attempt of the run has no artifact with this name."
     AS_OF_INVALID = "AS_OF_INVALID", 400, "`asOf` is not an event number, from 1."
+    ATTEMPT_INVALID = "ATTEMPT_INVALID", 400, "`attempt` is not the number of an attempt, from 1."
     BATCH_EMPTY = "BATCH_EMPTY", 400, "The NDJSON body has no job request."
     BULK_INVALID = "BULK_INVALID", 400, "The body is not a valid bulk request, or its key is too long. See `errors`."
     BY_INVALID = "BY_INVALID", 400, "`by` is not an allowed value."
@@ -126,6 +128,7 @@ class ProblemCode(StrEnum):
     )
     ROUTE_NOT_FOUND = "ROUTE_NOT_FOUND", 404, "No route has this path."
     ROUTING_INVALID = "ROUTING_INVALID", 400, "`mode` or `doc_id` is not a value that a job request can have."
+    RUN_NOT_FOUND = "RUN_NOT_FOUND", 404, "The job is not a run: it has no step of type PACK."
     SCHEMA_NOT_FOUND = "SCHEMA_NOT_FOUND", 404, "Schema not found."
     SERVICE_GONE = "SERVICE_GONE", 409, "No service takes a step of the job any more."
     SINCE_INVALID = "SINCE_INVALID", 400, "`since` is not a timestamp with a time zone."

@@ -12,6 +12,9 @@ MAX_STEPS = 50
 #: most steps of a job that run at the same time
 MAX_GROUP = 16
 
+#: the step type whose log and artifacts are those of a run (`/v1/runs`)
+PACK = "PACK"
+
 #: safe in row keys, event names, message ids and URLs; no colon, which separates parts there
 _Name = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_.-]{0,47}$")]
 #: why a job failed: one of LUCIUS's reasons, or a service's own code
@@ -102,4 +105,6 @@ class ProtocolDefinition(BaseModel):
         twice = sorted({name for name in ids if ids.count(name) > 1})
         if twice:
             raise ValueError(f"step_id stands twice: {', '.join(twice)}")
+        if sum(step.step_type == PACK for step in self.steps) > 1:
+            raise ValueError(f"a job has one log: at most one step has the step_type {PACK}")
         return self

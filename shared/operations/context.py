@@ -23,6 +23,7 @@ from shared.ports.index import Index
 from shared.ports.ledger import Archive, Ledger, Stored
 from shared.ports.minutes import Minutes
 from shared.ports.rejected import RejectedMessages
+from shared.ports.runs import RunFiles
 from shared.ports.sweeps import Answers, SweepMarks
 from shared.ports.usage import Usage
 from shared.refusals import EventsOff, WebhooksOff
@@ -76,6 +77,8 @@ class Context(Stores):
     #: None: there are no events, or no keys to sign with
     webhooks: Webhooks | None = None
     process: Process = field(default_factory=Process)
+    #: None: there is no blob storage, and so no run
+    runs: RunFiles | None = None
     #: context of all tenants, if this one is of a caller that sees some tenants only; None: this one is of all tenants
     unscoped: Context | None = None
     #: does what follows the end of a job; a value of the context, because it admits jobs, which are transitions too

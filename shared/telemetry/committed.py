@@ -10,12 +10,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime
 
+from shared.contracts.protocol import PACK
 from shared.core.jobs.history import REPLY_EVENTS, EventType
 from shared.core.jobs.job import Event, Job, Record, Step
 from shared.core.jobs.outcome import Outcome
 from shared.core.jobs.reasons import Reason
 from shared.core.jobs.states import JobStatus, StepStatus
-from shared.core.minutes import reply_latencies
+from shared.core.minutes import RESULT, reply_latencies
 from shared.telemetry import tracing
 from shared.telemetry.lines import info, warn
 from shared.telemetry.meters import code, increment, observe
@@ -87,6 +88,9 @@ def _count_steps(before: Record, after: Record, event: Event) -> None:
     job = after.job
     for step, phase, waited in reply_latencies(before, after, event):
         observe("step_latency_seconds", waited.total_seconds(), stepType=step.step_type, phase=phase)
+        if step.step_type == PACK and phase == RESULT:
+            observe("pack_run_duration_seconds", waited.total_seconds(), status=step.status.value)
+            increment("pack_run_artifacts_total", len((step.result or {}).get("artifacts") or ()))
     for old, new in zip(before.steps, after.steps, strict=True):
         if old is new:
             continue
@@ -103,6 +107,8 @@ def _count_steps(before: Record, after: Record, event: Event) -> None:
             continue
         if event.type == EventType.HEARTBEAT and old.status is StepStatus.PROCESSING:
             increment("lease_extensions_total", jobType=job.request_type)
+        if event.type == EventType.HEARTBEAT and new.step_type == PACK:
+            increment("pack_run_heartbeats_total")
         if event.type == EventType.PUBLISH_FAILED:
             increment("publish_failures_total", stepType=new.step_type)
         if event.type == EventType.LANE_BACKLOG:

@@ -178,6 +178,16 @@ METRICS: tuple[Metric, ...] = (
         (),
         "Age of the oldest event that an enabled webhook has not received, per sweeper",
     ),
+    Metric("pack_run_duration_seconds", _H, "s", ("status",), "Time of an attempt of a run, to its RESULT"),
+    Metric("pack_run_heartbeats_total", _C, "{heartbeat}", (), "Heartbeats of runs that extended a lease"),
+    Metric("pack_run_artifacts_total", _C, "{artifact}", (), "Artifacts of runs that succeeded"),
+    Metric(
+        "pack_run_logs_stream_lag_seconds",
+        _H,
+        "s",
+        (),
+        "Time from the write of a run's log to the response that a waiting reader gets",
+    ),
     Metric(
         "protocol_versions_refused",
         _G,
@@ -199,12 +209,4 @@ METRICS: tuple[Metric, ...] = (
         ("result",),
         "Exports of the tables: `completed`, or `failed` for each run that ended by a fault",
     ),
-)
-
-#: reserved names; nothing is emitted under them
-RESERVED: tuple[tuple[str, str], ...] = (
-    ("pack_run_logs_stream_lag_seconds", "pack runs"),
-    ("pack_run_heartbeats_total", "pack runs"),
-    ("pack_run_artifacts_total", "pack runs"),
-    ("pack_run_duration_seconds", "pack runs"),
 )

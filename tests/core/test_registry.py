@@ -139,3 +139,18 @@ def test_words_of_a_schema_are_no_rules() -> None:
     titled = {"title": "a", "properties": {"x": {"description": "b", "type": "string"}}}
     assert digest_with(titled) == digest_with({"properties": {"x": {"type": "string"}}})
     assert digest_with({"properties": {"title": {"type": "string"}}}) != digest_with({"properties": {}})
+
+
+def test_a_job_has_one_log() -> None:
+    """So a protocol has at most one step of type PACK; the shipped one bounds the cadence of its heartbeats."""
+    step = {"step_type": "PACK", "service": "packs"}
+    definition = {"protocol_id": "two", "version": 1, "request_type": "TWO"}
+    steps = [{"step_id": "a", **step}, {"step_id": "b", **step}]
+    with pytest.raises(ProtocolError, match="at most one step has the step_type PACK"):
+        build_protocol("two.json", {**definition, "steps": steps}, {}, {"packs": "PACK"})
+    protocol = registry().find("PACK_RUN")
+    assert protocol is not None
+    named = {"packId": "test", "packVersion": "1.0.0", "planHash": f"sha256:{'0' * 64}"}
+    assert protocol.payload_errors(named) == []
+    for wrong in ({"heartbeatCadence": 14}, {"heartbeatCadence": 301}, {"planHash": "sha256:0"}, {"packId": "../x"}):
+        assert len(protocol.payload_errors(named | wrong)) == 1

@@ -57,8 +57,8 @@ def test_the_template_sets_the_bounds_that_it_knows(parameters: str) -> None:
     # `{{` is a brace in a text of format()
     place = r"format\('\{0\}/\{1\}/\{\{tenant\}\}', split\(stdoc\w+\.primaryEndpoints\.blob, '/'\)\[2\], '(\w+)'\)"
     hosts = settings["LUCIUS_ALLOWED_REF_HOSTS"]
-    assert re.findall(place, hosts) == ["documents", "smoke", "results"]
-    assert hosts.count("format(") == 3
+    assert re.findall(place, hosts) == ["documents", "smoke", "results", "runs"]
+    assert hosts.count("format(") == 4
 
 
 @pytest.mark.parametrize("tenant", ["smoke", "tenant_a", "Größe & Maß", "a/b", "=platform", "x@y.example", "two words"])

@@ -49,17 +49,25 @@ def position(req: func.HttpRequest) -> str | None:
 
 
 def stream(
-    req: func.HttpRequest, events: Iterable[tuple[str, Any]], *, following: str, crowded_by: str | None = None
+    req: func.HttpRequest,
+    events: Iterable[tuple[str, Any]],
+    *,
+    following: str,
+    crowded_by: str | None = None,
+    end: Any = None,
 ) -> func.HttpResponse:
     """Events with the cursors behind them, and the cursor to go on from, also where there is none.
 
+    `end`: the data of an event `end` with that cursor, after which nothing follows.
     `crowded_by`: the caller, where nothing was found and there was no room to wait for more.
     """
     parts = [_retry(_AT_ONCE_MS if crowded_by is None else _later_ms(crowded_by))]
     last = None
     for last, event in events:
         parts.append(f"id: {last}\ndata: {json.dumps(event, ensure_ascii=False)}\n\n")
-    if last != following:
+    if end is not None:
+        parts.append(f"id: {following}\nevent: end\ndata: {json.dumps(end)}\n\n")
+    elif last != following:
         # an id without data moves the reader's position and shows it nothing
         parts.append(f": nothing more yet\nid: {following}\n\n")
     return _answer(req, "".join(parts))

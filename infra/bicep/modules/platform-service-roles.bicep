@@ -1,5 +1,5 @@
 metadata name = 'Rights of a platform service'
-metadata description = 'What an identity may do that acts as platform services: receive from their subscriptions on each lane, send to each reply lane, read documents, results and workspaces, write results, and write in workspaces the folders of their own step types. They cannot delete a result. Nothing of the ledger.'
+metadata description = 'What an identity may do that acts as platform services: receive from their subscriptions on each lane, send to each reply lane, read documents, results and workspaces, write results, and write in workspaces the folders of their own step types, and logs and artifacts of runs where they run packs. They cannot delete a result. Nothing of the ledger.'
 
 import { serviceBusDataReceiver, serviceBusDataSender, storageBlobDataContributor, storageBlobDataReader } from 'roles.bicep'
 import { documentsType } from 'storage.bicep'
@@ -100,6 +100,11 @@ resource workspaceContainer 'Microsoft.Storage/storageAccounts/blobServices/cont
   name: documents.workspaceContainer
 }
 
+resource runsContainer 'Microsoft.Storage/storageAccounts/blobServices/containers@2025-06-01' existing = {
+  parent: blobs
+  name: documents.runsContainer
+}
+
 resource receiverRoles 'Microsoft.Authorization/roleAssignments@2022-04-01' = [
   for index in range(0, topology.lanes * serviceCount): {
     name: guid(subscriptions[index].id, principalId, serviceBusDataReceiver)
@@ -157,5 +162,15 @@ resource workspaceRole 'Microsoft.Authorization/roleAssignments@2022-04-01' = {
     roleDefinitionId: subscriptionResourceId('Microsoft.Authorization/roleDefinitions', storageBlobDataContributor)
     condition: '((${neverElsewhere}) OR (${join(ownFolders, ' OR ')}))'
     conditionVersion: '2.0'
+  }
+}
+
+resource runsRole 'Microsoft.Authorization/roleAssignments@2022-04-01' = if (contains(serviceNames, 'packs')) {
+  name: guid(runsContainer.id, principalId, storageBlobDataContributor)
+  scope: runsContainer
+  properties: {
+    principalId: principalId
+    principalType: principalType
+    roleDefinitionId: subscriptionResourceId('Microsoft.Authorization/roleDefinitions', storageBlobDataContributor)
   }
 }

@@ -14,6 +14,10 @@ var storageBlobDataContributor = 'ba92f5b4-2d11-453d-a403-e96b0029c9fe'
 var storageBlobDataReader = '2a2b9908-6ea1-4ae2-8e65-a410df84e7d1'
 
 @export()
+@description('Gets a user delegation key, with which it signs links to blobs that it can read itself.')
+var storageBlobDelegator = 'db58b8e5-c6ad-4a2a-8342-4190687cbf4a'
+
+@export()
 @description('Reads, writes and deletes queues and their messages.')
 var storageQueueDataContributor = '974c5e8b-45b9-4653-ba55-5f855dd0fb88'
 

@@ -184,6 +184,7 @@ resource lifecycle 'Microsoft.Storage/storageAccounts/managementPolicies@2025-06
             filters: {
               blobTypes: [
                 'blockBlob'
+                'appendBlob'
               ]
               prefixMatch: [
                 '${expiring.container}/'

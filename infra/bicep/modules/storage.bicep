@@ -2,7 +2,14 @@ metadata name = 'Storage'
 metadata description = 'The three storage accounts of LUCIUS, of the runtime, the ledger and the documents: what is in each, and who may do what there.'
 
 import { holderType, privateAccessType, tagsType } from 'shapes.bicep'
-import { storageBlobDataContributor, storageBlobDataOwner, storageQueueDataContributor, storageTableDataContributor } from 'roles.bicep'
+import {
+  storageBlobDataContributor
+  storageBlobDataOwner
+  storageBlobDataReader
+  storageBlobDelegator
+  storageQueueDataContributor
+  storageTableDataContributor
+} from 'roles.bicep'
 
 @description('Required. Suffix that makes the account names unique in Azure.')
 @minLength(13)
@@ -113,6 +120,9 @@ type documentsType = {
 
   @description('Required. Container of workspaces: a folder for each attempt.')
   workspaceContainer: string
+
+  @description('Required. Container that the runner of packs reads and writes.')
+  runsContainer: string
 }
 
 var ledgerTables = {
@@ -128,6 +138,8 @@ var smokeContainer = 'smoke'
 var inputContainers = [documentsContainer, smokeContainer]
 var resultsContainer = 'results'
 var workspaceContainer = 'workspace'
+// logs and artifacts of runs, which the app reads
+var runsContainer = 'runs'
 
 // What the Functions runtime keeps: packages, leases, keys, and the AzureStorage backend's hub.
 module runtimeStorage 'storage-account.bicep' = {
@@ -213,8 +225,8 @@ module ledgerStorage 'storage-account.bicep' = {
   }
 }
 
-// Documents, workspaces and results: of the platform services and those who submit. Neither the app nor whoever deploys has a
-// right to it.
+// Documents, workspaces and results: of the platform services and those who submit. Whoever deploys has no right to it. The app
+// reads the container of runs and signs links to what it reads.
 module documentsStorage 'storage-account.bicep' = {
   name: 'documents-storage'
   params: {
@@ -222,7 +234,7 @@ module documentsStorage 'storage-account.bicep' = {
     location: location
     tags: tags
     skuName: skuName
-    containers: concat(inputContainers, [resultsContainer, workspaceContainer])
+    containers: concat(inputContainers, [resultsContainer, workspaceContainer, runsContainer])
     privateServices: [
       'blob'
     ]
@@ -241,13 +253,29 @@ module documentsStorage 'storage-account.bicep' = {
               container: workspaceContainer
               days: workspaceRetentionDays
             }
+            {
+              container: runsContainer
+              days: workspaceRetentionDays
+            }
           ]
     )
     privateAccess: privateAccess
     workspaceResourceId: workspaceResourceId
     requestLogs: requestLogs
+    roleAssignments: [
+      {
+        principalId: appPrincipalId
+        role: storageBlobDelegator
+      }
+    ]
     containerRoles: concat(
       [
+        {
+          container: runsContainer
+          principalId: appPrincipalId
+          principalType: 'ServicePrincipal'
+          role: storageBlobDataReader
+        }
         {
           container: smokeContainer
           principalId: tester.principalId
@@ -298,6 +326,7 @@ output documents documentsType = {
   inputContainers: inputContainers
   resultsContainer: resultsContainer
   workspaceContainer: workspaceContainer
+  runsContainer: runsContainer
 }
 
 @description('Blob endpoint of the documents\' account, ends in a slash.')
@@ -308,6 +337,6 @@ output workspaceUri string = '${documentsStorage.outputs.blobEndpoint}${workspac
 
 @description('Allowed references of jobs: `host/container/{tenant}`. The app replaces `{tenant}` with the job\'s tenant.')
 output referenceHosts string[] = map(
-  concat(inputContainers, [resultsContainer]),
+  concat(inputContainers, [resultsContainer, runsContainer]),
   container => '${split(documentsStorage.outputs.blobEndpoint, '/')[2]}/${container}/{tenant}'
 )

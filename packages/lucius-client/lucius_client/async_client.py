@@ -15,6 +15,7 @@ import httpx
 
 from lucius_client import calls, configuration, replay_calls, series
 from lucius_client.async_governance import AsyncGovernance
+from lucius_client.async_runs import AsyncRuns
 from lucius_client.async_webhooks import AsyncWebhooks
 from lucius_client.calls import Call, EnvelopeLike, Submitted
 from lucius_client.configuration import DEFAULT_URL, TIMEOUT_S, AsyncToken
@@ -51,7 +52,7 @@ from lucius_client.series import Series
 T = TypeVar("T")
 
 
-class AsyncClient(AsyncGovernance, AsyncWebhooks):
+class AsyncClient(AsyncGovernance, AsyncRuns, AsyncWebhooks):
     """A client of one API.
 
     `url` is the root of the API. `token` is sent as a bearer token; a function is called for one before each request.

@@ -47,13 +47,14 @@ from lucius_client.models import (
 )
 from lucius_client.results import Result, read_result
 from lucius_client.retry import Retries, send
+from lucius_client.runs import Runs
 from lucius_client.series import Series
 from lucius_client.webhooks import Webhooks
 
 T = TypeVar("T")
 
 
-class Client(Governance, Webhooks):
+class Client(Governance, Runs, Webhooks):
     """A client of one API.
 
     `url` is the root of the API. `token` is sent as a bearer token; a function is called for one before each request.

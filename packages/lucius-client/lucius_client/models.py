@@ -21,6 +21,15 @@ class Artifact(Message):
     sha256: Annotated[str | None, Field(description="SHA-256 in hex.")] = None
 
 
+class ArtifactLink(Message):
+    """
+    Link to an artifact. It needs no token, so keep it secret.
+    """
+
+    url: str
+    expires_at: Annotated[AwareDatetime, Field(description="After this time the link is invalid; request another one.")]
+
+
 class AuditBundle(Message):
     """
     Rows and events of a job with a digest over them. Verify it offline, byte for byte as received. The columns are
@@ -1122,6 +1131,27 @@ class Routing(Message):
     routing_key_used: str
     decision_source: Literal["REQUEST", "TENANT_CONFIG", "GLOBAL_CONFIG"]
     decision_reason: str
+
+
+class RunArtifact(Message):
+    """
+    File that the program of a run left in `artifacts/`.
+    """
+
+    name: str
+    size: Annotated[int, Field(description="Size in bytes.")]
+    media_type: str
+    written_at: AwareDatetime
+
+
+class RunArtifacts(Message):
+    """
+    Artifacts of one attempt of a run, by name.
+    """
+
+    jobId: str
+    attempt: int
+    artifacts: list[RunArtifact]
 
 
 class SchemaLine(Message):

@@ -33,6 +33,7 @@ from shared.ports.feed import Feed, FeedIdentity
 from shared.ports.incidents import IncidentRow
 from shared.ports.ledger import ArchivedRow, Ledger, Stored
 from shared.ports.rejected import RejectedMessage, RejectedMessages, Rejection
+from shared.ports.runs import LogPart, RunArtifact, RunFiles
 
 T = TypeVar("T")
 
@@ -140,6 +141,26 @@ class TenantRejected:
 
     async def purge(self, tenant: str, *, limit: int) -> int:
         raise _sweeper_only()
+
+
+class TenantRuns:
+    """See `shared.ports.runs.RunFiles`. A run's folder begins with its tenant, so that is checked."""
+
+    def __init__(self, runs: RunFiles, caller: Caller) -> None:
+        self._runs = runs
+        self._reach = Reach(caller, moving=False)
+
+    async def read_log(self, tenant: str, job_id: str, attempt: int, *, offset: int, limit: int) -> LogPart | None:
+        self._reach.check_see(tenant)
+        return await self._runs.read_log(tenant, job_id, attempt, offset=offset, limit=limit)
+
+    async def artifacts(self, tenant: str, job_id: str, attempt: int) -> list[RunArtifact]:
+        self._reach.check_see(tenant)
+        return await self._runs.artifacts(tenant, job_id, attempt)
+
+    async def link(self, tenant: str, job_id: str, attempt: int, name: str, *, until: datetime) -> str:
+        self._reach.check_see(tenant)
+        return await self._runs.link(tenant, job_id, attempt, name, until=until)
 
 
 def sweeper_only(*names: str) -> Callable[[type[T]], type[T]]:

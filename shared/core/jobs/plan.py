@@ -6,14 +6,14 @@ job write the same rows, but for the salt of the first EVENT.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 from urllib.parse import quote, urlsplit
 
 from shared.contracts.envelope import Envelope
-from shared.contracts.protocol import StepDefinition
+from shared.contracts.protocol import PACK, StepDefinition
 from shared.core.canonical import canonical_json, digest, encode_key, jcs_digest
 from shared.core.jobs.as_of import creation_data
 from shared.core.jobs.history import EventType, Provenance, append
@@ -136,7 +136,7 @@ def plan_job(
             step_type=step.step_type,
             service=step.service,
             status=StepStatus.PENDING,
-            timings=_timings(step, defaults),
+            timings=_timings(step, defaults, parts.get(step.step_id, {})),
             payload=parts.get(step.step_id, {}),
             group=definition.group_of(step.step_id),
             lane=lane_decision.lane,
@@ -219,11 +219,13 @@ def total_time(initial_status: JobStatus, created_at: datetime, allowed: timedel
     return {"staged_at": created_at, "total_time_s": allowed.total_seconds() if allowed is not None else None}
 
 
-def _timings(step: StepDefinition, defaults: TimingDefaults) -> Timings:
+def _timings(step: StepDefinition, defaults: TimingDefaults, payload: Mapping[str, Any]) -> Timings:
+    # of a pack the request chooses the cadence, within the bounds of the schema
+    cadence = payload.get("heartbeatCadence") if step.step_type == PACK else None
     return Timings(
         ack_timeout_s=step.ack_timeout_s or defaults.ack_timeout_s,
         lease_s=step.lease_s or defaults.lease_s,
-        heartbeat_cadence_s=step.heartbeat_cadence_s,
+        heartbeat_cadence_s=cadence or step.heartbeat_cadence_s,
         max_attempts=step.max_attempts or defaults.max_attempts,
         attempt_max_s=step.attempt_max_s or defaults.attempt_max_s,
         dispatch_backoffs=step.backoffs.dispatch or defaults.dispatch_backoffs,

@@ -169,3 +169,13 @@ def test_an_ack_with_a_large_progress_counts() -> None:
     story.recorded()
     assert story.replied("ACK", progress="x" * 250_000).transitioned
     assert (story.step().status, story.step().progress) == (StepStatus.PROCESSING, None)
+
+
+def test_the_request_of_a_pack_chooses_its_cadence() -> None:
+    """It is in the frozen plan; another step type keeps that of its protocol, whatever its payload has."""
+    pack = {"packId": "test", "packVersion": "1.0.0", "planHash": f"sha256:{'0' * 64}"}
+    for payload, cadence_s in ((pack, 30), ({**pack, "heartbeatCadence": 15}, 15)):
+        [step] = planned(request_type="PACK_RUN", payload=payload).steps
+        assert (step.timings.heartbeat_cadence_s, step.timings.running_lease_s) == (cadence_s, 2 * cadence_s)
+    [ocr] = planned(request_type="OCR", payload={"heartbeatCadence": 15}).steps
+    assert ocr.timings.heartbeat_cadence_s is None

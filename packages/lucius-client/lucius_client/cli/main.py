@@ -32,6 +32,7 @@ from lucius_client.cli.login import login, logout
 from lucius_client.cli.protocols import protocol_app, protocols
 from lucius_client.cli.quotas import quota_app
 from lucius_client.cli.receipts import receipts
+from lucius_client.cli.runs import run_app
 from lucius_client.cli.server import client_version, health, version
 from lucius_client.cli.status import status
 from lucius_client.cli.submit import submit
@@ -96,6 +97,7 @@ add(
 )
 for group, names in (
     (job_app, "job"),
+    (run_app, "run"),
     (deadletter_app, "deadletter"),
     (incident_app, "incident"),
     (bulk_app, "bulk"),

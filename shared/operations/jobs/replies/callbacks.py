@@ -44,9 +44,17 @@ def callback_urls(settings: Settings, record: Record, step: Step) -> Callbacks |
 
 
 async def receive_callback(
-    context: Context, orchestrations: Orchestrations, kind: Kind, *, token: str | None, body: bytes, key: str | None
+    context: Context,
+    orchestrations: Orchestrations,
+    kind: Kind,
+    *,
+    token: str | None,
+    body: bytes,
+    key: str | None,
+    job_id: str | None = None,
 ) -> CallbackResult:
-    """Applies a reply by callback, as one from the bus. `key` is the caller's name for this callback.
+    """Applies a reply by callback, as one from the bus. `key` is the caller's name for this callback,
+    `job_id` the job of its path.
 
     The token provides the parts of the attempt's identity that the body leaves out. Raises CallbackTokenInvalid,
     BodyTooLarge, NotYourAttempt, ReplyUnfit, Transient.
@@ -58,6 +66,8 @@ async def receive_callback(
         raise CallbackTokenInvalid(
             f"invalid callback token: {why}; send the directive's token in the header Authorization: Bearer"
         ) from None
+    if job_id is not None and job_id != grant.job_id:
+        raise NotYourAttempt("jobId")
     if len(body) > MAX_CALLBACK_BYTES:
         raise BodyTooLarge(f"the body is too large; maximum {MAX_CALLBACK_BYTES} bytes")
     attempt = f"{grant.job_id}:{grant.step_id}:{grant.attempt_no}"

@@ -56,6 +56,20 @@ async def test_a_job_runs_by_callbacks_alone(calling: World) -> None:
     assert {(event.source, event.actor) for event in events[2:]} == {("callback", "service:ocr")}
 
 
+async def test_the_path_of_a_run_and_its_token_are_of_one_job(calling: World) -> None:
+    """`POST /v1/runs/{jobId}/heartbeat` with the token of another job changes nothing."""
+    job_id, callbacks = await granted(calling)
+    await call(calling, "ACK", callbacks.token)
+    calling.clock.advance(400)
+    before = await calling.job(job_id)
+    given = {"token": callbacks.token, "body": b"", "key": None}
+    with pytest.raises(NotYourAttempt):
+        await receive_callback(calling.context, calling.orchestrations, "HEARTBEAT", job_id="job_9", **given)
+    assert await calling.job(job_id) == before
+    beaten = await receive_callback(calling.context, calling.orchestrations, "HEARTBEAT", job_id=job_id, **given)
+    assert beaten.result.applied
+
+
 async def test_directives_carry_no_grant_where_callbacks_are_off(world: World, calling: World) -> None:
     """Without keys or without an address of our own, the message is what it always was."""
     only_keys = replace(calling.context.settings, public_url=None)

@@ -1,0 +1,125 @@
+"""The files of runs as blobs: container `runs` of the account that has documents and workspaces (decision 62)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import datetime, timedelta
+
+from azure.core.credentials_async import AsyncTokenCredential
+from azure.core.exceptions import AzureError, HttpResponseError, ResourceNotFoundError
+from azure.storage.blob import BlobSasPermissions, UserDelegationKey, generate_blob_sas
+from azure.storage.blob.aio import BlobClient, BlobServiceClient
+
+from shared.core.canonical import encode_key
+from shared.errors import RunsUnavailable
+from shared.ports.runs import LogPart, RunArtifact
+from shared.time_limits import STORE
+
+CONTAINER = "runs"
+MAX_ARTIFACTS = 1000
+#: of the key that signs links; one is fetched for many links
+_KEY_LIFE = timedelta(hours=1)
+#: between this machine's clock and that of storage
+_SKEW = timedelta(minutes=5)
+#: HTTP: the range begins at the end of the blob or after it
+_NOTHING_THERE = 416
+
+
+class BlobRuns:
+    """See `shared.ports.runs.RunFiles`."""
+
+    def __init__(self, service: BlobServiceClient, now: Callable[[], datetime]) -> None:
+        self._service = service
+        self._now = now
+        self._key: UserDelegationKey | None = None
+        self._key_until: datetime | None = None
+
+    @classmethod
+    def connect(
+        cls,
+        *,
+        connection: str | None,
+        endpoint: str,
+        credential: AsyncTokenCredential | None,
+        now: Callable[[], datetime],
+    ) -> BlobRuns:
+        """`endpoint` counts where `connection` is None."""
+        if connection is not None:
+            return cls(BlobServiceClient.from_connection_string(connection, **STORE.blob_options), now)
+        return cls(BlobServiceClient(endpoint, credential=credential, **STORE.blob_options), now)
+
+    async def read_log(self, tenant: str, job_id: str, attempt: int, *, offset: int, limit: int) -> LogPart | None:
+        blob = self._blob(tenant, job_id, f"{attempt}.log")
+        with _unavailable():
+            try:
+                download = await blob.download_blob(offset=offset, length=limit)
+                return LogPart(await download.readall(), download.properties.last_modified)
+            except ResourceNotFoundError:
+                return None
+            except HttpResponseError as error:
+                if error.status_code != _NOTHING_THERE:
+                    raise
+                return LogPart(b"", None)
+
+    async def artifacts(self, tenant: str, job_id: str, attempt: int) -> list[RunArtifact]:
+        folder = f"{_folder(tenant, job_id)}/{attempt}/"
+        container, found = self._service.get_container_client(CONTAINER), []
+        with _unavailable():
+            try:
+                pages = container.list_blobs(name_starts_with=folder, results_per_page=MAX_ARTIFACTS).by_page()
+                async for page in pages:
+                    async for blob in page:
+                        media_type = blob.content_settings.content_type or "application/octet-stream"
+                        name = blob.name.removeprefix(folder)
+                        found.append(RunArtifact(name, blob.size, media_type, blob.last_modified))
+                    break
+            except ResourceNotFoundError:
+                pass  # no run has written yet
+        return found
+
+    async def link(self, tenant: str, job_id: str, attempt: int, name: str, *, until: datetime) -> str:
+        blob = self._blob(tenant, job_id, f"{attempt}/{name}")
+        account_key = getattr(self._service.credential, "account_key", None)
+        with _unavailable():
+            key = await self._delegation_key(until) if account_key is None else None
+        signature = generate_blob_sas(
+            self._service.account_name or "",
+            CONTAINER,
+            blob.blob_name,
+            account_key=account_key,
+            user_delegation_key=key,
+            permission=BlobSasPermissions(read=True),
+            expiry=until,
+            # a page of a tenant must not run in a browser as one of the storage account
+            content_disposition=f'attachment; filename="{name}"',
+            protocol="https" if blob.url.startswith("https:") else None,
+        )
+        return f"{blob.url}?{signature}"
+
+    async def _delegation_key(self, until: datetime) -> UserDelegationKey:
+        """A key that signs links which are valid `until` then."""
+        if self._key is None or self._key_until is None or self._key_until < until:
+            key_until = self._now() + _KEY_LIFE
+            self._key = await self._service.get_user_delegation_key(self._now() - _SKEW, key_until)
+            self._key_until = key_until
+        return self._key
+
+    def _blob(self, tenant: str, job_id: str, name: str) -> BlobClient:
+        return self._service.get_blob_client(CONTAINER, f"{_folder(tenant, job_id)}/{name}")
+
+
+def _folder(tenant: str, job_id: str) -> str:
+    """As the runner names it: the tenant as in the workspace."""
+    return f"{encode_key(tenant)}/{job_id}"
+
+
+@contextmanager
+def _unavailable() -> Iterator[None]:
+    """The caller handles what is missing."""
+    try:
+        yield
+    except ResourceNotFoundError:
+        raise
+    except AzureError as error:
+        raise RunsUnavailable(f"the storage of runs does not answer: {type(error).__name__}") from error

@@ -1,0 +1,35 @@
+"""Bodies of runs: artifacts, and links to them."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from shared.api.response import Instant, JobId, Response
+
+
+class RunArtifact(Response):
+    """File that the program of a run left in `artifacts/`."""
+
+    name: Annotated[str, Field(examples=["report.json"])]
+    size: Annotated[int, Field(ge=0)]
+    """Size in bytes."""
+    media_type: Annotated[str, Field(examples=["application/json"])]
+    written_at: Instant
+
+
+class RunArtifacts(Response):
+    """Artifacts of one attempt of a run, by name."""
+
+    jobId: JobId
+    attempt: Annotated[int, Field(ge=1)]
+    artifacts: list[RunArtifact]
+
+
+class ArtifactLink(Response):
+    """Link to an artifact. It needs no token, so keep it secret."""
+
+    url: str
+    expires_at: Instant
+    """After this time the link is invalid; request another one."""
