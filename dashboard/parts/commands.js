@@ -11,6 +11,7 @@ export const jobs = (tenant, { request_type: type, idempotency_key: key, correla
   lucius("job", "list", ...options({ tenant, type, "idempotency-key": key, "correlation-id": correlation, ...filter }));
 export const job = (jobId, asOf) => lucius("job", "show", jobId, ...options({ "as-of": asOf }));
 export const audit = (jobId) => `${lucius("job", "audit", jobId)} | lucius audit verify -`;
+export const runLog = (jobId) => lucius("run", "logs", jobId, "--follow");
 export const submit = (body) => `printf '%s\\n' ${shell([JSON.stringify(body)])} | ${lucius("submit", "--ndjson", "-", "--tenant", body.tenant_id || "TENANT")}`;
 export const quotas = (tenant) => lucius("quota", "list", ...options({ tenant }));
 /** `name`: of a quota over all tenants. */

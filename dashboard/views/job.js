@@ -12,8 +12,10 @@ import { hasEnded, State } from "../parts/state.js";
 import { duration, exact, now, secondsBetween, Time } from "../parts/time.js";
 import { Timeline } from "../parts/timeline.js";
 import { Audit, Events, Request, Steps } from "../parts/job_tabs.js";
+import { Run } from "../parts/run_tab.js";
 
-const TABS = { timeline: "Timeline", events: "Events", steps: "Steps", request: "Request", audit: "Audit" };
+const TABS = { timeline: "Timeline", run: "Run", events: "Events", steps: "Steps", request: "Request", audit: "Audit" };
+const isRun = (job) => job.steps.some((step) => step.step_type === "PACK");
 
 async function allEvents(jobId, options) {
   const events = [];
@@ -77,7 +79,8 @@ function Slider({ events, seq, onChange }) {
 export function JobPage({ jobId }) {
   const found = useLoad((options) => load(jobId, options), jobId);
   const { data } = found;
-  const tab = TABS[route.value.query.get("tab")] ? route.value.query.get("tab") : "timeline";
+  const asked = route.value.query.get("tab");
+  const tab = TABS[asked] && (asked !== "run" || !data || isRun(data.job)) ? asked : "timeline";
   const seq = Number(route.value.query.get("asOf")) || null;
   const past = useLoad((options) => (seq ? getJob({ jobId, asOf: seq }, options) : Promise.resolve(null)), `${jobId}:${seq}`);
   const moving = data && !hasEnded(data.job.status);
@@ -98,11 +101,12 @@ export function JobPage({ jobId }) {
   if (found.error && !data) return html`<section class="view"><h1>Job</h1><p class="mono clip">${jobId}</p><${ErrorState} error=${found.error} retry=${found.reload} /></section>`;
   if (!data) return html`<section class="view"><h1 class="mono clip">${jobId}</h1><${Skeleton} rows=${3} height=${24} /><${Skeleton} rows=${6} height=${32} /></section>`;
   const job = (seq && past.data) || data.job;
+  const tabs = Object.entries(TABS).filter(([name]) => name !== "run" || isRun(job));
   const until = seq ? events.at(-1).at : data.job.completed_at ?? new Date(Math.max(clock, new Date(data.events.at(-1).at))).toISOString();
   const took = duration(secondsBetween(job.created_at, until));
   const choose = (name) => setQuery({ tab: name === "timeline" ? null : name });
   const onTabKey = (event) => {
-    const names = Object.keys(TABS);
+    const names = tabs.map(([name]) => name);
     const move = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
     if (move) {
       choose(names[(names.indexOf(tab) + move + names.length) % names.length]);
@@ -128,11 +132,12 @@ export function JobPage({ jobId }) {
     ${past.error && html`<${ErrorState} error=${past.error} retry=${past.reload} compact />`}
     <${Related} job=${data.job} />
     <div class="tabs" role="tablist" aria-label="Parts of the job">
-      ${Object.entries(TABS).map(([name, title]) => html`<button key=${name} id=${`tab-${name}`} role="tab" aria-selected=${tab === name} aria-controls="panel" tabindex=${tab === name ? 0 : -1}
+      ${tabs.map(([name, title]) => html`<button key=${name} id=${`tab-${name}`} role="tab" aria-selected=${tab === name} aria-controls="panel" tabindex=${tab === name ? 0 : -1}
         onClick=${() => choose(name)} onKeyDown=${onTabKey}>${title}${name === "events" ? html` <span class="count">${data.events.length}</span>` : ""}</button>`)}
     </div>
     <div id="panel" class="panel" role="tabpanel" tabindex="0" aria-labelledby=${`tab-${tab}`}>
       ${tab === "timeline" && html`<${Timeline} job=${job} events=${events} until=${until} receipt=${seq ? null : data.receipt} />`}
+      ${tab === "run" && isRun(job) && html`<${Run} job=${data.job} />`}
       ${tab === "events" && html`<${Events} events=${events} />`}
       ${tab === "steps" && html`<${Steps} job=${job} receipt=${data.receipt} />`}
       ${tab === "request" && html`<${Request} job=${job} />`}

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from azure.storage.blob import BlobClient, ContainerClient
+
 from servicebus_emulator.tls import make_certificate
 from tests import running_stack
 from tests.api import live
@@ -18,6 +20,7 @@ from tests.waiting import wait_until
 SCRIPT = "<script>document.title='hacked'</script><img src=x onerror=alert(1)>"
 RTL = "\u202egnp.ecioani\u2066"
 LONG = "long " * 2000
+PACK = {"packId": "test", "packVersion": "1.0.0", "planHash": f"sha256:{'0' * 64}"}
 ENDS = {"SUCCEEDED", "FAILED_FINAL", "CANCELLED"}
 
 
@@ -34,6 +37,8 @@ class Scene:
     #: two jobs that wait for the quota of the tenant of `throttled_tenant`
     throttled: list[str]
     throttled_tenant: str
+    #: a run whose log has begun; no service has it
+    run: str
     #: an incident, open
     incident: str
     #: a message that no job accepted
@@ -57,6 +62,18 @@ def submit(api: Live, **changes: Any) -> str:
     return str(client.post("/v1/orchestrate", json=body).raise_for_status().json()["jobId"])
 
 
+def log_of(api: Live, job_id: str) -> BlobClient:
+    """The log of the first attempt of a run, as its runner would write it."""
+    name = f"{TENANT}/{job_id}/1.log"
+    blob = BlobClient.from_connection_string(api.stack.storage_connection, "runs", name)
+    if not blob.exists():
+        with ContainerClient.from_connection_string(api.stack.storage_connection, "runs") as container:
+            if not container.exists():
+                container.create_container()
+        blob.create_append_blob()
+    return blob
+
+
 def play(api: Live) -> Scene:
     """Takes about five seconds."""
     operator = api.operator()
@@ -76,6 +93,8 @@ def play(api: Live) -> Scene:
         service.reply(service.directive(failed), "RESULT", status="FAILED_FINAL", error=error, result_ref=None)
         service.send("this is not JSON <script>")
     queued = submit(api, labels={"batch": "two"})
+    run = submit(api, request_type="PACK_RUN", payload=PACK, doc_id="a run")
+    log_of(api, run).append_block(f"page 1 {SCRIPT}\n".encode())
     tenant = f"acme-{uuid.uuid4()}"
     quota = operator.get("/v1/quotas", params={"tenant": tenant}).json()["quotas"][0]
     match = {"If-Match": quota["etag"]}
@@ -96,4 +115,4 @@ def play(api: Live) -> Scene:
     incident = wait_until(lambda: one("/v1/incidents", "incidents"), "no incident was opened")
     rejected = wait_until(lambda: one("/v1/rejected", "rejected"), "no message was rejected")
     wait_until(lambda: operator.get(f"/v1/jobs/{retried}/receipt").json()["replies_ignored"], "no reply was late")
-    return Scene(retried, failed, queued, jobs[1:], tenant, incident["incidentId"], rejected["id"])
+    return Scene(retried, failed, queued, jobs[1:], tenant, run, incident["incidentId"], rejected["id"])

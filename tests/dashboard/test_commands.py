@@ -27,6 +27,7 @@ ARGUMENTS: dict[str, list[list[object]]] = {
     "jobs": [["acme", {**FILTER, **KEYS}], ["", {}]],
     "job": [[JOB, 3], [JOB, None]],
     "audit": [[JOB]],
+    "runLog": [[JOB]],
     "submit": [[BODY], [{"tenant_id": ""}]],
     "quotas": [["*"], [""]],
     "quota": [[{"gate": "id", "name": "service:ocr"}], [{"gate": "id", "tenant": "a b", "type": "OCR", "source": "s"}]],

@@ -83,7 +83,8 @@ def test_a_lost_connection_and_a_gap(screens: Screens, scene: Scene) -> None:
         expect(page.get_by_text("Live")).to_be_visible()
 
 
-VIEWS = ("overview", "jobs", "jobs/{job}", "jobs/{job}?tab=steps", "quotas", "incidents", "submit")
+JOBS = ("jobs", "jobs/{job}", "jobs/{job}?tab=steps", "jobs/{run}?tab=run")
+VIEWS = ("overview", *JOBS, "quotas", "incidents", "submit")
 
 
 def faults(page: Page) -> list[str]:
@@ -97,7 +98,7 @@ def test_every_view_is_accessible_and_fits(screens: Screens, scene: Scene, schem
     page.evaluate(AXE.read_text())
     found = {}
     for view in VIEWS:
-        target = view.format(job=scene.retried)
+        target = view.format(job=scene.retried, run=scene.run)
         page.evaluate("target => { location.hash = `#/${target}` }", target)
         page.get_by_role("heading", level=1).first.wait_for()
         page.locator(".skeleton").first.wait_for(state="detached")

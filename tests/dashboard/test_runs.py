@@ -1,0 +1,59 @@
+"""A run on the dashboard: its log while it grows, its end and its artifacts; and a browser's own EventSource."""
+
+from __future__ import annotations
+
+import pytest
+from azure.storage.blob import BlobClient
+from playwright.sync_api import expect
+
+from tests.api.live import Live
+from tests.dashboard.scene import PACK, Scene, log_of, submit
+from tests.dashboard.screen import DEADLINE_MS, Screens
+from tests.stack.scripted_service import TENANT, ScriptedService
+
+pytestmark = pytest.mark.needs("browser")
+expect.set_options(timeout=DEADLINE_MS)
+
+_EVENTS = """url => new Promise(resolve => {
+    const source = new EventSource(url), found = [];
+    source.onmessage = each => found.push([each.lastEventId, JSON.parse(each.data).text]);
+    source.addEventListener("end", each => (source.close(), resolve([found, JSON.parse(each.data)])));
+})"""
+
+
+def test_a_log_is_shown_while_it_grows(screens: Screens, scene: Scene, api: Live) -> None:
+    """Markup in it stays text. When the run ends, its artifacts are listed, and a name leads to the content."""
+    job_id = submit(api, request_type="PACK_RUN", payload=PACK, doc_id="shown")
+    log = log_of(api, job_id)
+    log.append_block(b"<b>first</b>\n")
+    page = screens.open(f"jobs/{job_id}?tab=run")
+    shown = page.get_by_role("log")
+    expect(shown).to_have_text("<b>first</b>\n")
+    expect(page.get_by_text("No artifacts")).to_be_visible()
+    log.append_block(b"second\n")
+    expect(shown).to_have_text("<b>first</b>\nsecond\n")
+    with ScriptedService(api.stack.bus_connection, "packs") as runner:
+        directive = runner.directive(job_id)
+        runner.reply(directive, "ACK")
+        name = f"{TENANT}/{job_id}/1/report.txt"
+        with BlobClient.from_connection_string(api.stack.storage_connection, "runs", name) as artifact:
+            artifact.upload_blob(b"the report")
+        log.append_block(b"last\n")
+        runner.reply(directive, "RESULT")
+    expect(page.get_by_text("complete", exact=True)).to_be_visible()
+    expect(shown).to_have_text("<b>first</b>\nsecond\nlast\n")
+    with page.expect_download() as downloading:
+        page.get_by_role("button", name="report.txt").click()
+    assert downloading.value.path().read_bytes() == b"the report"
+    assert downloading.value.suggested_filename == "report.txt"
+    ticket = api.client().post("/v1/events:ticket", json={"path": f"/v1/runs/{job_id}/logs"}).json()["ticket"]
+    found, end = page.evaluate(_EVENTS, f"{api.stack.api}/v1/runs/{job_id}/logs?ticket={ticket}")
+    assert "".join(text for _, text in found) == "<b>first</b>\nsecond\nlast\n"
+    assert end == {"status": "SUCCEEDED", "attempts": 1}
+
+
+def test_a_job_that_is_no_run_has_no_such_tab(screens: Screens, scene: Scene) -> None:
+    page = screens.open(f"jobs/{scene.retried}?tab=run")
+    expect(page.get_by_role("tab", name="Timeline")).to_be_visible()
+    expect(page.get_by_role("tab", name="Run")).to_have_count(0)
+    expect(page.get_by_role("tab", name="Timeline")).to_have_attribute("aria-selected", "true")
