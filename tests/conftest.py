@@ -96,10 +96,11 @@ def stack(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config)
 
     One function reads all of its replies; the scripted stack has one for each lane.
     """
+    folder = tmp_path_factory.mktemp("stack")
+    (folder / "packs").mkdir()
     # LUCIUS_JOBS_TABLE is a setting of an earlier design: `tests/observability/test_health.py`
-    running = running_stack.start(
-        tmp_path_factory.mktemp("stack"), environment={"LUCIUS_JOBS_TABLE": "jobs", "LUCIUS_REPLIES": "shared"}
-    )
+    environment = {"LUCIUS_JOBS_TABLE": "jobs", "LUCIUS_REPLIES": "shared", "LUCIUS_PACKS_PATH": str(folder / "packs")}
+    running = running_stack.start(folder, environment=environment)
     pytestconfig.stash[_STACK] = running
     try:
         yield running

@@ -16,6 +16,7 @@ GROUPS = {
     "stack": (
         "tests/stack/test_up.py",
         "tests/stack/test_jobs.py",
+        "tests/stack/test_runs.py",
         "tests/stack/test_readme.py",
         "tests/isolation/test_live_cells.py",
         "tests/observability/test_health.py",
