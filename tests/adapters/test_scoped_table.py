@@ -219,7 +219,7 @@ async def test_a_table_without_tenants_has_the_listed_partitions_only() -> None:
     unlisted = partitions - SHARED.keys()
     assert unlisted == {
         *(keys.GUARD_PARTITION, keys.FEED_PARTITION, keys.MINUTES_PARTITION),
-        *(keys.SERVICES_PARTITION, keys.BOOKS_PARTITION, keys.ASKS_PARTITION),
+        *(keys.SERVICES_PARTITION, keys.BOOKS_PARTITION, keys.ASKS_PARTITION, keys.PROTOCOLS_PARTITION),
     }
     for partition in unlisted:
         for caller in (READER, replace(ACME, tenant=partition)):

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from shared.adapters.tables.protocol_versions import TablesProtocolVersions
 from shared.adapters.tables.table_rows import MAX_LEFT_OUT
 from shared.core.incidents import IncidentKind
 from shared.errors import LuciusError, Undecodable
@@ -135,6 +136,7 @@ READS: dict[str, Reads] = {
     "SWEEP": Reads(lists=(lambda made: made.marks.read(1),)),
     "MINUTE": Reads(lists=(lambda made: made.minutes.read(START),)),
     "SERVICE": Reads(lists=(lambda made: made.answers.read(),)),
+    "PROTOCOL": Reads(lists=(lambda made: TablesProtocolVersions(made.account, "gates").read(),)),
     "rejected": Reads(lists=(lambda made: made.rejected.list_days(DAY, DAY, tenant=None, after=None, limit=1),)),
     "tenants": Reads(
         lists=(lambda made: made.index.tenants(), lambda made: made.index.awake_tenants(now=FOR_EVER)),

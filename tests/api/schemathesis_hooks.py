@@ -50,7 +50,7 @@ def map_body(context, body):
 
 def _reachable(body):
     """Which addresses webhooks may go to, which names events have, that a reference into the workspace is one into the
-    tenant's own folder, and the bounds of a timestamp no schema says: what fits it gets good ones.
+    tenant's own folder, which versions are loaded, and the bounds of a timestamp no schema says: what fits it gets good ones.
     """
     if isinstance(body.get("expires_at"), str) and body["expires_at"][:4].isdecimal():
         body = body | {"expires_at": f"{_YEAR}{body['expires_at'][4:]}"}
@@ -62,7 +62,12 @@ def _reachable(body):
     for name in ("input_ref", "output_ref"):
         if isinstance(named := body.get(name), dict) and "/workspace/" in str(named.get("uri")):
             body = body | {name: named | {"uri": named["uri"].replace("/workspace/", "/documents/")}}
+    # which versions of a protocol are loaded
+    body = {name: value for name, value in body.items() if name != "protocol_version"}
     words = body.get("filter")
+    if "action" in body and isinstance(words, dict):
+        # archived jobs are not found by a key
+        body = body | {"filter": {name: value for name, value in words.items() if name != "archived"}}
     if "action" not in body and isinstance(words, dict):
         good = {"types": ["job.completed"], "job_types": ["OCR"]}
         body = body | {"filter": words | {name: names for name, names in good.items() if words.get(name)}}
