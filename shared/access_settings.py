@@ -1,4 +1,4 @@
-"""Settings of access: callers and their tenants, allowed references, and the hosts that LUCIUS calls."""
+"""Settings of access: callers and their tenants, keys, allowed references, and the hosts that LUCIUS calls."""
 
 from __future__ import annotations
 
@@ -50,6 +50,20 @@ class AccessSettings:
         help="Keys of callback tokens, `kid:base64key`, separated by commas. The first signs, all verify. Unset: "
         "callbacks and stream tickets are disabled",
         secret=True,
+    )
+    audit_key: str | None = setting(
+        "LUCIUS_AUDIT_KEY",
+        form.optional(form.signing_key),
+        help="Key that signs heads and anchors of histories (docs/guides/audit.md): path of a PEM file with a private "
+        "key on P-256, or `https://VAULT/keys/NAME` in Key Vault, by managed identity. Unset: no heads are recorded "
+        "or signed",
+    )
+    #: None: the account with long strings
+    audit_blob_endpoint: str | None = setting(
+        "LUCIUS_AUDIT_BLOB_ENDPOINT",
+        form.optional(form.trusted_address),
+        help="Blob endpoint of the storage account with the container `lucius-anchors`, for managed identity; https "
+        "(http on loopback only). Default: the account with long strings",
     )
     #: (key id, secret); empty: no webhooks
     webhook_keys: tuple[tuple[str, bytes], ...] = setting(

@@ -91,6 +91,10 @@ class KeysUnavailable(Transient):
     """The issuer's keys cannot be fetched."""
 
 
+class KeyUnavailable(Transient):
+    """The key that signs heads is missing, or does not sign now."""
+
+
 class LedgerRefused(LuciusError):
     """The ledger refused a row for good (a 400, or a value that fits no column): it will never go through."""
 

@@ -66,6 +66,9 @@ class TokenMissing(Refused, status=401):
 class TokenInvalid(Refused, status=401):
     """The token was rejected; see `detail`."""
 
+    #: key id and issuer that the token names, for logs
+    named: Mapping[str, str] = {}
+
     def __init__(self, why: str) -> None:
         super().__init__(why)
         self.headers = _challenge(error="invalid_token", error_description=why)

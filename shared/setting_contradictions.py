@@ -55,6 +55,9 @@ def _refused(
         wrong.append(
             "LUCIUS_TABLE_CONNECTION has no AccountKey; use LUCIUS_TABLE_TRANSPORT=sdk for shared access signatures"
         )
+    if values.get("audit_key") is not None and values.get("events") == "off":
+        # what writes the feed writes the heads
+        wrong.append(f"{names['audit_key']} needs {names['events']}=feed or topic")
     retention, ttl = values.get("retention_days"), values.get("idempotency_ttl_days")
     if retention is not None and ttl is not None and retention < ttl:
         # a repeated request would get a job that is gone

@@ -19,6 +19,8 @@ from shared.core.strict_json import parse_json
 
 _T = TypeVar("_T")
 
+#: https://learn.microsoft.com/azure/key-vault/general/about-keys-secrets-certificates#objects-identifiers-and-versioning
+_VAULT_KEY = re.compile(r"https://[\w.-]+/keys/[A-Za-z0-9-]{1,127}")
 _KEY_ID = re.compile(r"[A-Za-z0-9_-]{1,32}")
 #: RFC 2104 3: a key shorter than the hash weakens it
 _MIN_KEY_BYTES = 32
@@ -229,6 +231,15 @@ def trusted_address(value: str) -> str:
         good = False
     if not good or not (parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in _LOOPBACK)):
         raise ValueError("must be an https URL (http on loopback only)")
+    return value
+
+
+def signing_key(value: str) -> str:
+    """The path of a file, or the URL of a key of Key Vault, without its version."""
+    if "://" not in value:
+        return value
+    if _VAULT_KEY.fullmatch(value) is None:
+        raise ValueError("must be the path of a PEM file, or https://VAULT/keys/NAME without a version")
     return value
 
 

@@ -22,12 +22,14 @@ from shared.adapters.blobs import ARCHIVE, CONTAINER, EXPORTS, BlobTexts
 from shared.adapters.callers import AnonymousCallers, JwtCallers
 from shared.adapters.durable_orchestrations import DurableOrchestrations
 from shared.adapters.jwt_keys import JwtKeys
+from shared.adapters.kept_blobs import kept_of
 from shared.adapters.memory_tables import MemoryAccount, MemoryTexts
 from shared.adapters.protocol_files import load_registry, load_schemas, load_services
 from shared.adapters.scoped.stores import (
     TenantAdmissions,
     TenantBulks,
     TenantFeed,
+    TenantHeads,
     TenantHooks,
     TenantIncidents,
     TenantIndex,
@@ -56,6 +58,7 @@ from shared.adapters.tables.claim_check import TextStore
 from shared.adapters.tables.export_format import ROLES
 from shared.adapters.tables.exports import TablesExports
 from shared.adapters.tables.feed import TablesFeed
+from shared.adapters.tables.heads import TablesHeads
 from shared.adapters.tables.hooks import TablesHooks
 from shared.adapters.tables.incidents import TablesIncidents
 from shared.adapters.tables.index import TablesIndex
@@ -72,7 +75,7 @@ from shared.operations.jobs.ending import follow_end
 from shared.operations.process.hinting import Hinting
 from shared.operations.process.known_feeds import KnownFeeds
 from shared.operations.process.minute_buffer import MinuteBuffer
-from shared.operations.process.parts import Bus, Events, Process, Webhooks
+from shared.operations.process.parts import Audit, Bus, Events, Process, Webhooks
 from shared.operations.process.topic_relay import TopicRelay
 from shared.operations.protocols.catalog import Catalog
 from shared.operations.protocols.overrides import CatalogState
@@ -81,6 +84,7 @@ from shared.ports.durable import Orchestrations
 from shared.ports.environment import Callers, Clock
 from shared.ports.exports import LedgerExports
 from shared.ports.feed import EventTopic, Feed
+from shared.ports.heads import Heads
 from shared.ports.hooks import Hooks
 from shared.ports.ledger import Archive
 from shared.ports.protocol_versions import ProtocolVersions
@@ -216,6 +220,7 @@ class Wiring:
             exports=_exports(settings),
             webhooks=_webhooks(settings, publisher.client),
             runs=_runs(settings, clock),
+            audit=_audit(settings, stores),
             follow_end=follow_end,
             clock=clock,
             sleep=asyncio.sleep,
@@ -248,6 +253,9 @@ def seen_by(caller: Caller, context: Context, *, moving: bool) -> Context:
         if context.events is not None
         else None,
         runs=TenantRuns(context.runs, caller) if context.runs is not None else None,
+        audit=replace(context.audit, heads=TenantHeads(context.audit.heads, caller, moving=moving))
+        if context.audit is not None
+        else None,
     )
 
 
@@ -259,7 +267,7 @@ def _events(settings: Settings, stores: EveryStore, bus: ServiceBusClient, clock
     return Events(
         feed=stores.feed,
         hooks=stores.hooks,
-        hinting=Hinting(ServiceBusHints(bus), clock),
+        hinting=Hinting(ServiceBusHints(bus), clock, has_heads=settings.audit_key is not None),
         known_feeds=known_feeds,
         relay=TopicRelay(topic, stores.feed, known_feeds, clock) if topic is not None else None,
     )
@@ -304,9 +312,10 @@ def _configuration_store(settings: Settings) -> AppConfigurationStore | None:
 
 @dataclass(frozen=True, kw_only=True)
 class EveryStore(Stores):
-    """The stores of the context, those of its feeds, and that of the catalog."""
+    """The stores of the context, those of its feeds and heads, and that of the catalog."""
 
     feed: Feed
+    heads: Heads
     hooks: Hooks
     protocol_versions: ProtocolVersions
 
@@ -386,6 +395,7 @@ def stores_over(
         sweep_marks=TablesSweepMark(account, index),
         minutes=TablesMinutes(account, index),
         feed=TablesFeed(account, settings.feed_table, now),
+        heads=TablesHeads(account, settings.feed_table),
         hooks=TablesHooks(account, settings.feed_table),
         protocol_versions=TablesProtocolVersions(account, gates),
         answers=TablesAnswers(account, gates),
@@ -414,10 +424,22 @@ def _runs(settings: Settings, clock: Clock) -> RunFiles | None:
     )
 
 
+def _audit(settings: Settings, stores: EveryStore) -> Audit | None:
+    if settings.events == "off" or settings.audit_key is None:
+        return None
+    # a tenth of a second of the start, which nothing else needs
+    from shared.adapters.signing import signer_of
+
+    signer, kept = signer_of(settings.audit_key, _identity), kept_of(settings, _identity)
+    return Audit(heads=stores.heads, signer=signer, kept=kept)
+
+
 def _credential(connection: str | None) -> AsyncTokenCredential | None:
     """Managed identity wherever no connection string is given."""
-    if connection is not None:
-        return None
+    return None if connection is not None else _identity()
+
+
+def _identity() -> AsyncTokenCredential:
     # a tenth of the start, which an app with connection strings does not need
     from azure.identity.aio import DefaultAzureCredential
 

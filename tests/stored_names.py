@@ -16,6 +16,7 @@ from shared.adapters.tables.allocations import TablesAllocations
 from shared.adapters.tables.bulks import TablesBulks
 from shared.adapters.tables.ending import ending_owed
 from shared.adapters.tables.feed import TablesFeed
+from shared.adapters.tables.heads import TablesHeads
 from shared.adapters.tables.hooks import TablesHooks
 from shared.adapters.tables.incidents import TablesIncidents
 from shared.adapters.tables.index import TablesIndex
@@ -28,6 +29,7 @@ from shared.adapters.tables.sweep_mark import TablesAnswers, TablesSweepMark
 from shared.adapters.tables.table import Entity, NotThere
 from shared.adapters.tables.usage import TablesUsage
 from shared.api.audit import bundle
+from shared.core.audit.heads import INCIDENT_LOG, QUOTA_LOG, last_of_days
 from shared.core.bulks import Bulk, BulkAction, BulkItem, Work
 from shared.core.gates.admission import QueuedJob
 from shared.core.gates.admission_state import AdmissionState, Candidate
@@ -43,10 +45,13 @@ from shared.core.minutes import MinuteCounts
 from shared.core.webhooks.hook_log import logged as hook_logged
 from shared.core.webhooks.webhooks import Delivery, DeliveryState, Hook, HookAct, HookFilter, SecretVersion
 from shared.errors import LedgerUnavailable
+from shared.operations.audit.sign_statement import key_name
+from shared.operations.audit.write_anchors import anchor_name, part_name
 from shared.operations.sweeper.retention import archive_name
 from shared.ports.admissions import AdmissionWrite
 from shared.ports.bulks import BulkKey, BulkSlot, DueBulk
 from shared.ports.feed import FeedEvent, FeedWrite, Head
+from shared.ports.heads import Completed
 from shared.ports.hooks import HookWrite
 from shared.ports.index import ActiveRow, EndedRow, ListRow
 from shared.ports.ledger import ArchivedRow
@@ -190,7 +195,20 @@ async def stored_and_sent(rows_seen: Rows | None = None) -> dict[str, set[str]]:
     with suppress(LedgerUnavailable):  # the row that it makes is not found again here
         await feed.identity()
     event = FeedEvent(number=1, event_id="e", event_type="job.queued", job_id=job.job_id, at=START, text="{}")
-    await feed.write(FeedWrite(tenant=job.tenant, head=Head(), events=[event], seen={job.job_id: 1}))
+    day_heads = last_of_days(job.job_id, story.events)
+    day_heads += tuple(replace(day_heads[0], name=f"{log}0") for log in (QUOTA_LOG, INCIDENT_LOG))
+    await feed.write(
+        FeedWrite(
+            tenant=job.tenant,
+            head=Head(),
+            events=[event],
+            seen={job.job_id: 1},
+            heads=day_heads,
+            heads_since=START,
+        )
+    )
+    completed = Completed(until=START, goal=START, after=job.job_id)
+    await TablesHeads(account, "feed").write_completed(job.tenant, completed)
     await _hooks(TablesHooks(account, "feed"), job)
     answers = TablesAnswers(account, "gates")
     await answers.note("ocr", START)
@@ -210,6 +228,7 @@ async def stored_and_sent(rows_seen: Rows | None = None) -> dict[str, set[str]]:
         seen["columns"].update(f"{kind}.{name}" for name in made if name not in ("PartitionKey", "RowKey"))
     seen["columns"].update(f"EVENT.{field.name}" for field in fields(Event))
     seen["blob paths"] |= {archive_name(job, "0" * 64), _shape(str((record.steps[0].workspace_ref or {})["uri"]))}
+    seen["blob paths"] |= {anchor_name(START.date()), part_name(job.tenant, START.date()), _shape(key_name("ab" * 32))}
     seen["bundle"].update(bundle(record, story.events, START))
     return seen
 

@@ -22,6 +22,7 @@ WHOLE = {
     r"=hooks": "=hooks",
 }
 BLOBS = {
+    r"(days|parts|keys)/.*\.jsonl?": "KEPT/...",
     r"19700101/.*": "DAY/...",
     r"https://.*/workspace/.*": "workspace/...",
     r"job_1/.*": "JOB/...",

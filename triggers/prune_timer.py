@@ -1,4 +1,5 @@
-"""Once an hour: what is older than its retention leaves the tables (R74, R88), and the day's export goes on."""
+"""Once an hour: what is older than its retention leaves the tables (R74, R88), past days are anchored (R91), and the
+day's export goes on."""
 
 from __future__ import annotations
 
@@ -7,6 +8,7 @@ from datetime import timedelta
 import azure.durable_functions as df
 import azure.functions as func
 
+from shared.operations.audit.write_anchors import write_anchors
 from shared.operations.events.prune_feeds import prune_feeds
 from shared.operations.sweeper.exports import export_tables
 from shared.operations.sweeper.prune_logs import prune_logs
@@ -29,8 +31,9 @@ def blueprint(wiring: Wiring) -> df.Blueprint:
     async def prune(timer: func.TimerRequest) -> None:
         context = wiring.context()
         began = context.clock.now()
-        # both raise nothing, and have budgets of their own
+        # these three raise nothing, and have budgets of their own
         await prune_logs(context)
+        await write_anchors(context)
         await export_tables(context, began + EXPORT_BUDGET)
         await prune_feeds(context)
 

@@ -12,6 +12,7 @@ from shared.apidocs.route import Route
 from shared.time_limits import REQUEST_S, limited
 from shared.wiring import Wiring
 from triggers import (
+    audit_http,
     breakers_http,
     bulk_http,
     callbacks_http,
@@ -60,6 +61,7 @@ _MODULES = (
     limits_http,
     usage_http,
     protocols_http,
+    audit_http,
     rejected_http,
     reconcile_http,
     tenants_http,

@@ -14,6 +14,7 @@ SCOPES = {
     "orch:read": "read jobs, quotas and incidents",
     "orch:operate": "submit, control and redrive jobs",
     "orch:quota": "change quotas",
+    "orch:audit": "read signed heads and anchors",
 }
 #: what an administrator of a directory gives
 ROLES = {

@@ -82,6 +82,7 @@ role() {
 role orch:read 'Reads jobs'
 role orch:operate 'Submits, controls and redrives jobs'
 role orch:quota 'Changes limits'
+role orch:audit 'Reads signed heads and anchors'
 role orch:admin 'Uses the admin routes and rejected messages'
 role orch:all-tenants:read 'Sees the jobs of every tenant'
 role orch:all-tenants:operate 'Submits, controls and redrives jobs for every tenant'

@@ -25,6 +25,8 @@ class Scope(StrEnum):
     OPERATE = "orch:operate"
     #: limits
     QUOTA = "orch:quota"
+    #: signed heads, anchors and keys
+    AUDIT = "orch:audit"
     #: admin routes and rejected messages
     ADMIN = "orch:admin"
 

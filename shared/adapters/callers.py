@@ -31,6 +31,8 @@ LEEWAY_S = 60
 #: far above any token; what is longer is not looked at
 _MAX_TOKEN = 16 * 1024
 _MAX_KID = 256
+#: characters of a key id or an issuer in a log
+_MAX_NAMED = 100
 #: no issuer's access tokens live longer: Entra's, with continuous access evaluation, for 28 hours
 _MAX_LIFE_S = 36 * 60 * 60
 #: `typ` of an access token: RFC 9068 2.1, and what older issuers write; others are for other uses (RFC 8725 3.11)
@@ -79,6 +81,13 @@ class JwtCallers:
             raise TokenInvalid("the Authorization header has no bearer token")
         token = match[1]
         try:
+            return await self._caller(token)
+        except TokenInvalid as refused:
+            refused.named = _named(token)
+            raise
+
+    async def _caller(self, token: str) -> Caller:
+        try:
             header = jwt.get_unverified_header(token)
             kid = header.get("kid")
             if header.get("alg") != ALGORITHM or not isinstance(kid, str) or len(kid) > _MAX_KID:
@@ -110,6 +119,20 @@ class JwtCallers:
             all_tenants_role=self._all_tenants_role,
             source_claim=self._source_claim,
         )
+
+
+def _named(token: str) -> dict[str, str]:
+    """Key id and issuer that a refused token names, as logs may have them: anybody can write a token."""
+    try:
+        parts = {"kid": jwt.get_unverified_header(token), "iss": jwt.decode(token, options={"verify_signature": False})}
+    except (PyJWTError, ValueError, RecursionError):
+        return {}
+    found = {name: part[name] for name, part in parts.items() if isinstance(part.get(name), str)}
+    return {name: _escaped(text[:_MAX_NAMED]) for name, text in found.items()}
+
+
+def _escaped(text: str) -> str:
+    return "".join(char if char.isascii() and char.isprintable() else "?" for char in text)
 
 
 class AnonymousCallers:

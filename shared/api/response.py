@@ -110,8 +110,10 @@ class Problem(Response):
     """Errors in the request's content. Empty for other errors. `detail` says if there are more."""
     correlation_id: str
     """`X-Correlation-Id` of the response, also in the logs."""
+    complete_until: str | None = None
+    """HEADS_INCOMPLETE: end of the last window that can be signed. Null: none yet."""
     earliest: str | None = None
-    """CURSOR_EXPIRED: earliest valid cursor."""
+    """CURSOR_EXPIRED: earliest valid cursor. HEADS_MISSING: earliest `since`."""
     jobId: JobId | None = None
     """IDEMPOTENCY_CONFLICT: job that the key belongs to."""
     known: list[str] | None = None

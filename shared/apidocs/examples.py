@@ -15,6 +15,7 @@ from shared.api.incident import incident, incident_detail
 from shared.api.job import callback_outcome, event_response, job_links, job_response, step_response
 from shared.api.receipt import receipt
 from shared.apidocs import (
+    audit_examples,
     bulk_examples,
     event_schemas,
     overview_examples,
@@ -243,6 +244,7 @@ def by_model() -> JsonObject:
         **_incidents(failed),
         **replay_examples.by_model(story.record),
         **quota_examples.by_model(JOB_ID),
+        **audit_examples.by_model(JOB_ID),
         **bulk_examples.by_model(JOB_ID),
         **overview_examples.by_model(),
         **run_examples.by_model(JOB_ID),

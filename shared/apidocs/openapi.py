@@ -34,6 +34,7 @@ _TAGS = {
     "quotas": "Limits on running and starting jobs, and the waiting queues.",
     "bulks": "Bulk operations: one control or redrive of many jobs, with the result for each job.",
     "protocols": "Definitions of job types.",
+    "audit": "Signed heads of histories, daily anchors, and the keys that sign them.",
     "rejected messages": "Messages from services that no job could accept.",
     "admin": "For operators.",
     "callbacks": "Replies of platform services that are not on the bus. They require the token of the directive.",
@@ -63,11 +64,11 @@ _AUTHENTICATION = {
         "description": (
             "An access token of the configured issuer. Its scopes (`scp`, `scope`) or roles (`roles`) grant access: "
             "`orch:read` reads; `orch:operate` submits, controls and redrives; `orch:quota` sets limits; "
-            "`orch:admin`, as a role only, is for admin routes and rejected messages. Jobs of other tenants are not "
-            "found (404); a request for another tenant returns 403. The roles `orch:all-tenants:read` and "
-            "`orch:all-tenants:operate` remove this restriction, for reading and for changing jobs. On a laptop: "
-            "`make up AUTH=1`, then `lucius login`. With `LUCIUS_AUTH_MODE=none`, which Azure refuses, tokens are not "
-            "checked."
+            "`orch:audit` reads signed heads and anchors; `orch:admin`, as a role only, is for admin routes and "
+            "rejected messages. Jobs of other tenants are not found (404); a request for another tenant returns 403. "
+            "The roles `orch:all-tenants:read` and `orch:all-tenants:operate` remove this restriction, for reading "
+            "and for changing jobs. On a laptop: `make up AUTH=1`, then `lucius login`. With "
+            "`LUCIUS_AUTH_MODE=none`, which Azure refuses, tokens are not checked."
         ),
     },
     "callback": {

@@ -7,11 +7,12 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TypeVar
 
+from shared.audit_refusals import AuditOff
 from shared.core.jobs.job import Event
 from shared.core.jobs.routing import Modes
 from shared.core.registry import Registry
 from shared.errors import AlreadyExists, Conflict, Contended
-from shared.operations.process.parts import Bus, Events, Process, Webhooks
+from shared.operations.process.parts import Audit, Bus, Events, Process, Webhooks
 from shared.ports.admissions import AdmissionStates
 from shared.ports.allocations import Allocations
 from shared.ports.bulks import Bulks
@@ -76,6 +77,8 @@ class Context(Stores):
     exports: LedgerExports | None = None
     #: None: there are no events, or no keys to sign with
     webhooks: Webhooks | None = None
+    #: None: there are no events, or no key that signs heads
+    audit: Audit | None = None
     process: Process = field(default_factory=Process)
     #: None: there is no blob storage, and so no run
     runs: RunFiles | None = None
@@ -104,6 +107,12 @@ class Context(Stores):
         if self.webhooks is None:
             raise WebhooksOff
         return self.webhooks
+
+    def require_audit(self) -> Audit:
+        """Returns the heads and what signs them. Raises AuditOff."""
+        if self.audit is None:
+            raise AuditOff
+        return self.audit
 
     @property
     def of_all_tenants(self) -> Context:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Protocol
 
+from shared.core.audit.heads import DayHead
 from shared.core.events.hints import Hint
 from shared.core.webhooks.webhooks import Delivery
 
@@ -32,6 +33,8 @@ class Head:
     sent: int = 0
     #: that the tenant has; 0: their rows need not be read
     hooks: int = 0
+    #: since when each write has brought the heads of its rows; None: the last one did not
+    heads_since: datetime | None = None
     #: "": there is no row yet
     etag: str = ""
 
@@ -64,6 +67,10 @@ class FeedWrite:
     new: frozenset[str] = field(default_factory=frozenset)
     #: PENDING rows of these events (R84)
     pending: Sequence[Delivery] = ()
+    #: of the rows up to `seen`, the last one of each day (R91)
+    heads: Sequence[DayHead] = ()
+    #: HEAD's, then
+    heads_since: datetime | None = None
     #: when it is written; None: SEEN rows of incidents do not say it, and stay
     at: datetime | None = None
 

@@ -169,6 +169,18 @@ LINES: tuple[Line, ...] = (
     Line(
         "EVENTS_NEVER_SENT", _W, "Events expired before they were sent to topic lucius-events; `count` has their number"
     ),
+    Line(
+        "HEADS_UNCHECKED", _W, "Could not check whether a job's or a tenant's heads are recorded; checked again later"
+    ),
+    Line(
+        "SIGNING_FAILED",
+        _W,
+        "LUCIUS_AUDIT_KEY is missing or does not sign; jobs continue, heads and anchors wait for an operator",
+    ),
+    Line("ANCHORED", _I, "Wrote the anchor of a day; `count` has the number of tenants"),
+    Line("ANCHOR_WAITS", _I, "A day's anchor waits for heads of `count` tenants; retried in the next hour"),
+    Line("ANCHOR_INCOMPLETE", _W, "Wrote the anchor of a day without some heads of `count` tenants"),
+    Line("ANCHOR_FAILED", _W, "Could not write a day's anchor; retried in the next hour"),
     Line("TABLES_EXPORTED", _I, "The daily export of the tables is complete; the record has its name and rows"),
     Line("EXPORT_FAILED", _W, "Could not export the tables; the next hour continues. Needs an operator if it stays"),
     Line("FEEDS_PRUNED", _I, "Removed expired events from the feeds; the record has their number"),
@@ -201,7 +213,8 @@ LINES: tuple[Line, ...] = (
     Line(
         "TOKEN_REFUSED",
         _I,
-        "A request got 401; `reason` has the cause; its ACCESS record has the same `correlation_id`",
+        "A request got 401; `reason` has the cause; `kid` and `iss` are unverified claims of the token, shortened; "
+        "its ACCESS record has the same `correlation_id`",
     ),
     Line("KEYS_UNAVAILABLE", _W, "Could not fetch the issuer's keys; the last keys are valid for a day"),
     Line("CONFIGURATION_READ", _W, "App Configuration has invalid values; the last valid ones stay in effect"),

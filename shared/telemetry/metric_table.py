@@ -139,6 +139,14 @@ METRICS: tuple[Metric, ...] = (
         "Actions of sweeps: repairs (`start, admit, restart, replace, raise, end, withdraw, close, hint`), clearing of "
         "ended jobs (`purge, drop, archive, remove`), `skip`, and `failed` (retried by the next sweep)",
     ),
+    Metric("audit_signing_failures_total", _C, "{signature}", (), "Heads and anchors that the key did not sign"),
+    Metric(
+        "anchor_age_seconds",
+        _G,
+        "s",
+        (),
+        "Time since the end of the last day that has an anchor; recorded once an hour",
+    ),
     Metric("events_unsent", _G, "{event}", (), "Public events not yet sent to topic `lucius-events`"),
     Metric("events_unsent_oldest_seconds", _G, "s", (), "Age of the oldest event not yet sent; 0 if there is none"),
     Metric(

@@ -13,6 +13,7 @@ from shared.adapters.tables.allocations import TablesAllocations
 from shared.adapters.tables.bulks import TablesBulks
 from shared.adapters.tables.columns import text_of
 from shared.adapters.tables.feed import TablesFeed
+from shared.adapters.tables.heads import TablesHeads
 from shared.adapters.tables.hooks import TablesHooks
 from shared.adapters.tables.incidents import TablesIncidents
 from shared.adapters.tables.index import TablesIndex
@@ -84,6 +85,7 @@ class Stores:
         self.bulks = TablesBulks(account, "index", "gates")
         self.incidents = TablesIncidents(account, "index", "gates")
         self.feed = TablesFeed(account, "feed", lambda: START)
+        self.heads = TablesHeads(account, "feed")
         self.hooks = TablesHooks(account, "feed")
         self.usage = TablesUsage(account, "index")
         self.rejected = TablesRejected(account, "rejected", self.texts)

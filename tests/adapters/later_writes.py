@@ -253,6 +253,8 @@ REPLACED = {
         "written once",
     ),
     "WAIT": "a copy of ACTIVE",
+    "DAY": "a copy of the head of a history",
+    "COMPLETE": "what the last check found, as a whole",
     **dict.fromkeys(
         ("USAGE JOBS", "USAGE FOLDING", "USAGE PEAK", "SWEEP", "POSITION", "MINUTE"), "counts of one writer, as a whole"
     ),

@@ -108,6 +108,9 @@ READS: dict[str, Reads] = {
     "SUBJECT": Reads(strict=(_open_incident,)),
     "HEAD": Reads(strict=(lambda made: made.feed.head(TENANT),)),
     "SEEN": Reads(strict=(lambda made: made.feed.seen(TENANT, JOB),)),
+    # a page without it would be signed as complete
+    "DAY": Reads(strict=(lambda made: made.heads.list_days(TENANT, START.date(), START.date(), limit=1),)),
+    "COMPLETE": Reads(strict=(lambda made: made.heads.completed(TENANT),)),
     "FEED": Reads(strict=(lambda made: made.feed.identity(),)),
     "E": Reads(lists=(lambda made: made.feed.events(TENANT, after=0, limit=1),)),
     "=feeds": Reads(lists=(lambda made: made.feed.tenants(),)),

@@ -16,7 +16,7 @@ from tests.running_stack import RunningStack
 from tests.stack.scripted_service import TENANT, ScriptedService
 from tests.waiting import wait_until
 
-SCOPES = "orch:read orch:operate orch:quota orch:admin"
+SCOPES = "orch:read orch:operate orch:quota orch:audit orch:admin"
 #: no service replies here, and no time-out may pass while a test runs
 ENVIRONMENT = {
     "LUCIUS_ACK_TIMEOUT_SECONDS": "3600",

@@ -9,7 +9,7 @@ from jsonschema import Draft202012Validator, FormatChecker
 from openapi_spec_validator import OpenAPIV31SpecValidator
 
 from scripts.generate import api_documents
-from shared import archive_refusals, refusals
+from shared import archive_refusals, audit_refusals, refusals
 from shared.access.caller import Scope
 from shared.access.references import ReferencePolicy
 from shared.apidocs import envelope_schema
@@ -103,7 +103,7 @@ def test_a_body_needs_its_length() -> None:
 
 def test_every_code_is_declared() -> None:
     """Each code of a problem stands in the document, and no other; that the app raises each: `test_problems`."""
-    named = {**vars(refusals), **vars(archive_refusals)}.values()
+    named = {**vars(refusals), **vars(archive_refusals), **vars(audit_refusals)}.values()
     classes = [each for each in named if isinstance(each, type) and issubclass(each, Refused)]
     # the code of an instance of these is its reason
     named = {each.code for each in classes if each not in (Refused, NotRedrivable, NotReplayable)}

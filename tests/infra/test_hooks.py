@@ -17,7 +17,7 @@ from tests.jobs import ROOT
 SCRIPTS = sorted((ROOT / "infra").rglob("*.sh"))
 HERE = {"AZURE_SUBSCRIPTION_ID": "sub-1", "AZURE_ENV_NAME": "dev", "AZURE_LOCATION": "westeurope"}
 TAG = "lucius:sub-1:dev"
-ROLES = {"orch:read", "orch:operate", "orch:quota", "orch:admin"}
+ROLES = {"orch:read", "orch:operate", "orch:quota", "orch:audit", "orch:admin"}
 ROLES |= {"orch:all-tenants:read", "orch:all-tenants:operate"}
 
 
@@ -104,7 +104,7 @@ def test_a_registration_is_made_tagged_and_marked(walk: Walk) -> None:
     assert app["tags"] == [TAG]
     assert {role["value"] for role in app["appRoles"]} == ROLES
     ids = {role["id"] for role in app["appRoles"]}
-    assert len({each for each in ids if re.fullmatch(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", each)}) == 6
+    assert len({each for each in ids if re.fullmatch(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", each)}) == 7
     assert app["api"]["requestedAccessTokenVersion"] == 2
     (client,) = app["api"]["preAuthorizedApplications"]
     assert client["delegatedPermissionIds"] == [app["api"]["oauth2PermissionScopes"][0]["id"]]

@@ -28,6 +28,8 @@ _CHANGED = "read when a process starts, and when the row's version has changed; 
 UNMET = {
     "ARCHIVED": "written when the retention of an ended job is over; read by requests about that job alone",
     "=feed": "the identity of the feeds' table: read once, when a process first reads a feed",
+    "DAY": "where heads are signed: in the transaction of the feed, as E and SEEN",
+    "COMPLETE": "read and written by the daily check of heads, and by a request for them",
     "=feeds": "written with a tenant's first event; read by the hourly removal of old events",
     "protocols": "read when a process loads a version: tests/operations/protocols/test_first_loaded.py has its faults",
     "directory SETTINGS": _CHANGED,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 import re
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from typing import Any
 
 from shared.adapters.tables import keys
@@ -44,7 +44,12 @@ def promised_types() -> set[str]:
 
 #: functions whose keys are of a shared partition, which the promised names have
 _OTHER_PARTITIONS = {"fold_again_row", "protocol_row", "bulk_due_row", "share_row", "minute_row"}
-_ARGUMENTS: dict[str, Any] = {"int": 1, "str": "x", "datetime": datetime(2026, 1, 1, tzinfo=UTC)}
+_ARGUMENTS: dict[str, Any] = {
+    "int": 1,
+    "str": "x",
+    "datetime": datetime(2026, 1, 1, tzinfo=UTC),
+    "date": date(2026, 1, 1),
+}
 
 
 def _made_keys() -> dict[str, str]:

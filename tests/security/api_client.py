@@ -11,7 +11,7 @@ import httpx
 
 from tests.running_stack import RunningStack
 
-EVERY_SCOPE = "orch:read orch:operate orch:quota orch:admin"
+EVERY_SCOPE = "orch:read orch:operate orch:quota orch:audit orch:admin"
 DEADLINE_S = 60
 #: two tenants; jobs of theirs are nobody else's
 A, B = "tenant_a", "tenant_b"

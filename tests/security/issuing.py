@@ -25,7 +25,7 @@ def claims(issuer: str, **changes: Any) -> dict[str, Any]:
         "iat": now,
         "nbf": now,
         "exp": now + 600,
-        "scp": "orch:read orch:operate orch:quota",
+        "scp": "orch:read orch:operate orch:quota orch:audit",
         "roles": ["orch:admin"],
         "tenant_id": "tenant_a",
     }

@@ -338,3 +338,17 @@ async def test_short_keys_are_refused(world: World) -> None:
     public = json.loads(RSAAlgorithm.to_jwk(weak.public_key()))
     world.instead = {"text": json.dumps({"keys": [{**public, "kid": "weak", "use": "sig"}]})}
     await world.refused("Bearer " + signed(claims(ISSUER), weak, kid="weak"))
+
+
+async def test_a_refusal_names_key_and_issuer_escaped_and_shortened(world: World) -> None:
+    """Anybody can write a token: what a log gets of it is short, and cannot look like a log line."""
+    kid, issuer = 'k"\n{"event": "FORGED"}\x1b[2J\u202e', "https://evil.example/" + "a" * 5000
+    refused = await world.refused(f"Bearer {world.token({'kid': kid}, iss=issuer)}")
+    assert isinstance(refused, TokenInvalid)
+    assert refused.named == {"kid": 'k"?{"event": "FORGED"}?[2J?', "iss": issuer[:100]}
+    none = await world.refused("Bearer a.b.c")
+    assert isinstance(none, TokenInvalid)
+    assert none.named == {}
+    number = await world.refused(f"Bearer {world.token({'kid': 'x' * 300}, iss=5)}")
+    assert isinstance(number, TokenInvalid)
+    assert number.named == {"kid": "x" * 100}

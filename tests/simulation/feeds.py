@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from shared.adapters.tables.incidents import _incident_of
 from shared.adapters.tables.log_rows import entry_of
 from shared.adapters.tables.table import Operation
+from shared.core.audit.heads import INCIDENT_LOG, QUOTA_LOG
 from shared.core.chained_log import Entry
 from shared.core.events.hints import Hint, decode_hint, encode_hint
 from shared.core.events.public_events import PublicEvent, public_events
@@ -36,6 +37,7 @@ from shared.ports.ledger import Stored
 from tests.contexts import changed
 from tests.memory_stores import MemoryFeed, tenant_of
 from tests.simulation.bus import LOCK_S
+from tests.simulation.heads import Heads
 from tests.simulation.host import HostDown
 
 if TYPE_CHECKING:
@@ -87,6 +89,7 @@ class Feeds:
         self._world = world
         self.feed = CheckedFeed(world)
         self.topic = Topic(world)
+        self.heads = Heads(world, self.feed)
         #: public events by tenant and job, in order, of all that ever was committed
         self.expected: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
         #: those of gates and incidents, by feed and key, and by the number of the entry
@@ -105,8 +108,9 @@ class Feeds:
             context,
             feed=port(self.feed, LedgerUnavailable),
             hooks=port(self.feed.hooks, LedgerUnavailable),
-            hinting=Hinting(queue, self._world, self._world.host.spawn),
+            hinting=Hinting(queue, self._world, self._world.host.spawn, has_heads=True),
             compared_logs=ComparedLogs(),
+            audit=self.heads.part(),
         )
         if self._world.webhooks is not None:
             context = self._world.webhooks.context(context)
@@ -130,6 +134,7 @@ class Feeds:
         world = self._world
         try:
             await world.host.serve(prune_feeds(self._process(world.context)))
+            await self.heads.prune(world.context)
         except (HostDown, LedgerUnavailable):
             # the next hour's does it
             return
@@ -166,13 +171,16 @@ class Feeds:
             elif kind == "GATELOG":
                 entry, gate = entry_of(LogEntry)(row), self._gates[row["gate_id"]]
                 self._note_entry(feed_of(gate.tenant), gate.id, entry, gate_events(entry, gate))
+                self.heads.note(feed_of(gate.tenant), QUOTA_LOG + gate.id, entry)
             elif kind == "INCIDENTLOG":
                 settled, incident = entry_of(IncidentEntry)(row), self._incidents[row["incident_id"]]
                 self._note_entry(feed_of(incident.tenant), incident.id, settled, incident_events(settled, incident))
+                self.heads.note(feed_of(incident.tenant), INCIDENT_LOG + incident.id, settled)
 
     def _note(self, record: Record, events: Sequence[Event]) -> None:
         job = record.job
         for event in events:
+            self.heads.note(job.tenant, job.job_id, event)
             self.expected[job.tenant, job.job_id] += [each["id"] for each in public_events(event, job)]
 
     def _note_entry(self, tenant: str, key: str, entry: Entry, events: Sequence[PublicEvent]) -> None:
@@ -229,6 +237,7 @@ class Feeds:
             found = [each for each in self.feed.ids(tenant) if each.rpartition(":")[0].rpartition(":")[0] == key]
             if found != expected:
                 self._world.add_violation(f"{key} is in the feed as {found}, and its rows mean {expected}")
+        self.heads.check()
         self._world.report.events["of logs"] += sum(len(expected) for _, expected in self._logs())
         self._world.report.events["sent again"] += self.topic.repeated
         self._world.report.events["in the feed"] += sum(len(self.feed.ids(tenant)) for tenant in self.feed.heads)

@@ -112,8 +112,26 @@ def test_an_end_that_nobody_compares_with_the_feed(monkeypatch: pytest.MonkeyPat
 
     retention = importlib.import_module("shared.operations.sweeper.retention")
     monkeypatch.setattr(retention, "is_behind", never)
+    # the check of heads would find it too
+    monkeypatch.setattr("tests.simulation.heads.Heads.prune", never)
     monkeypatch.setattr("tests.simulation.feeds.LOST", 0.5)
     assert _feed_is_wrong(range(1, 11))
+
+
+@pytest.mark.parametrize("unread", ["how far the feed is", "ended jobs"])
+def test_heads_that_count_as_complete_too_early(monkeypatch: pytest.MonkeyPatch, unread: str) -> None:
+    """A check that does not compare living and ended jobs with the feed: windows are signed without their heads."""
+    module = importlib.import_module("shared.operations.audit.complete_heads")
+
+    async def never(*_: Any) -> None:
+        return None
+
+    if unread == "ended jobs":
+        monkeypatch.setattr(module, "_UNCOMPARED", timedelta(days=-1000))
+    else:
+        monkeypatch.setattr(module._Check, "_history", never)
+    monkeypatch.setattr("tests.simulation.feeds.LOST", 0.5)
+    assert _feed_is_wrong(range(4, 10, 5))
 
 
 def test_a_process_that_writes_twice_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -139,6 +157,8 @@ def test_a_process_that_writes_twice_at_once(monkeypatch: pytest.MonkeyPatch) ->
 def test_logs_that_nobody_compares_with_the_feeds(monkeypatch: pytest.MonkeyPatch) -> None:
     """The last hint at a gate or an incident is lost, and its event is in no feed (R79)."""
     monkeypatch.setattr(importlib.import_module("shared.operations.sweeper.duties"), "compare_logs", _nothing)
+    # the check of heads would find it too
+    monkeypatch.setattr("tests.simulation.heads.Heads.prune", _nothing)
     monkeypatch.setattr("tests.simulation.feeds.LOST", 0.5)
     monkeypatch.setattr("tests.simulation.world.MAX_SETTLING", _LONG_ENOUGH)
     assert _feed_is_wrong(range(4))

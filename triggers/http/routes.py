@@ -156,7 +156,7 @@ def add(bp: df.Blueprint, route: Route, handler: Handler, wiring: Wiring) -> Non
         except Exception as error:
             access.refused = error.code if isinstance(error, Refused) else None
             if isinstance(error, TokenInvalid):
-                telemetry.info("TOKEN_REFUSED", reason=str(error), correlation_id=correlation_id(req))
+                telemetry.info("TOKEN_REFUSED", reason=str(error), correlation_id=correlation_id(req), **error.named)
             response = problem_response(error, correlation_id(req))
             if isinstance(error, Transient) and route.streams and wants_stream(req):
                 response = later(req, access.caller.actor if access.caller else None)

@@ -44,6 +44,25 @@ class AuditBundle(Message):
     digest: Annotated[str, Field(description="SHA-256 over the canonical JSON (RFC 8785) of all other fields.")]
 
 
+class AuditKey(Message):
+    """
+    Public key that signs, or signed, heads and anchors.
+    """
+
+    keyid: str
+    pem: Annotated[str, Field(description="SubjectPublicKeyInfo.")]
+    state: Literal["active", "retired"]
+    first_signed_at: AwareDatetime
+
+
+class AuditKeys(Message):
+    """
+    Every public key that ever signed, oldest first.
+    """
+
+    keys: list[AuditKey]
+
+
 class Backoffs(Message):
     """
     Seconds before the next attempt, per cause. The last entry repeats.
@@ -330,6 +349,20 @@ class DryRun(Message):
     quota: DryQuota
     directives: Annotated[
         list[dict[str, Any]], Field(description="Directive of each step, without the fields of an attempt.")
+    ]
+
+
+class DsseSignature(Message):
+    """
+    Signature of a DSSE envelope.
+    """
+
+    keyid: Annotated[str, Field(description="SHA-256 of the public key's SubjectPublicKeyInfo (DER), in hex.")]
+    sig: Annotated[
+        str,
+        Field(
+            description="ECDSA with SHA-256 on P-256, DER, in base64. It covers DSSE's pre-authentication encoding of the payload."
+        ),
     ]
 
 
@@ -779,7 +812,12 @@ class Problem(Message):
         Field(description="Errors in the request's content. Empty for other errors. `detail` says if there are more."),
     ]
     correlation_id: Annotated[str, Field(description="`X-Correlation-Id` of the response, also in the logs.")]
-    earliest: Annotated[str | None, Field(description="CURSOR_EXPIRED: earliest valid cursor.")] = None
+    complete_until: Annotated[
+        str | None, Field(description="HEADS_INCOMPLETE: end of the last window that can be signed. Null: none yet.")
+    ] = None
+    earliest: Annotated[
+        str | None, Field(description="CURSOR_EXPIRED: earliest valid cursor. HEADS_MISSING: earliest `since`.")
+    ] = None
     jobId: Annotated[str | None, Field(description="IDEMPOTENCY_CONFLICT: job that the key belongs to.")] = None
     known: Annotated[list[str] | None, Field(description="PROTOCOL_UNKNOWN: available job types.")] = None
     limit: Annotated[str | None, Field(description="LIMIT_REACHED: setting of the limit.")] = None
@@ -1553,6 +1591,16 @@ class DependencyPage(Message):
     next: Annotated[str | None, Field(description="Value for `cursor` to get the next page. Null: last page.")]
 
 
+class DsseEnvelope(Message):
+    """
+    DSSE envelope of an in-toto Statement v1.
+    """
+
+    payloadType: Literal["application/vnd.in-toto+json"]
+    payload: Annotated[str, Field(description="The statement, canonical JSON (RFC 8785), in base64.")]
+    signatures: list[DsseSignature]
+
+
 class FeedPage(Message):
     """
     Events of a tenant, in feed order.
@@ -1562,6 +1610,20 @@ class FeedPage(Message):
     next: Annotated[
         str, Field(description="Cursor of the next page. Always set: more events follow at the end of the feed.")
     ]
+
+
+class HeadsPage(Message):
+    """
+    Signed page of heads: the last event of each job, and of each log of a quota or incident, on each day.
+    """
+
+    envelope: Annotated[
+        DsseEnvelope,
+        Field(
+            description="Its statement has the tenant, the window, the number of the page and the digest of the page before."
+        ),
+    ]
+    next: Annotated[str | None, Field(description="Value for `cursor` to get the next page. Null: last page.")]
 
 
 class Hook(Message):
@@ -2278,6 +2340,35 @@ class UsageReport(Message):
             description="`true` if the most recent hours, which are not counted yet, have too many jobs to read; some are left out."
         ),
     ]
+
+
+class Anchor(Message):
+    """
+    A day's anchor: signed digests of the heads of all tenants.
+    """
+
+    day: str
+    envelope: Annotated[
+        DsseEnvelope,
+        Field(
+            description="Its statement has the digest of each tenant's file, and that of the anchor of the day before."
+        ),
+    ]
+    lines: Annotated[
+        list[dict[str, Any]],
+        Field(
+            description="Lines of the tenant's file: canonical JSON (RFC 8785) of each, with its newline, gives the file. Empty: the\ntenant had no event on this day."
+        ),
+    ]
+
+
+class AnchorPage(Message):
+    """
+    Anchors, oldest first. A day with many lines continues on the next page.
+    """
+
+    anchors: list[Anchor]
+    next: Annotated[str | None, Field(description="Value for `cursor` to get the next page. Null: last page.")]
 
 
 class BatchOutcome(Message):

@@ -20,6 +20,7 @@ from shared.adapters.scoped.table import ScopedTables
 from shared.adapters.tables.admissions import TablesAdmissions
 from shared.adapters.tables.bulks import TablesBulks
 from shared.adapters.tables.feed import TablesFeed
+from shared.adapters.tables.heads import TablesHeads
 from shared.adapters.tables.hooks import TablesHooks
 from shared.adapters.tables.incidents import TablesIncidents
 from shared.adapters.tables.index import TablesIndex
@@ -291,6 +292,11 @@ class TenantFeed(_OverScopedTables, TablesFeed):
     async def identity(self) -> FeedIdentity:
         # of the table, and of no tenant; the store of the process reads it once
         return await self._feed.identity()
+
+
+@sweeper_only("remove_before", "write_completed")
+class TenantHeads(_OverScopedTables, TablesHeads):
+    """See `shared.ports.heads.Heads`."""
 
 
 @sweeper_only(

@@ -20,10 +20,12 @@ from shared.adapters.tables.keys import (
     FEED_TENANTS_PARTITION,
     HEAD_ROW,
     feed_event_row,
+    head_row,
     seen_row,
 )
-from shared.adapters.tables.table import Entity, Operation, Tables, delete_row, merge_row, row_at, upsert_row
+from shared.adapters.tables.table import Entity, Operation, Tables, delete_row, merge_row, put_row, row_at, upsert_row
 from shared.adapters.tables.table_rows import TableRows, all_of, between
+from shared.core.audit.heads import DayHead
 from shared.core.canonical import encode_key
 from shared.core.incidents import opened_of
 from shared.errors import AlreadyExists, Conflict, LedgerUnavailable
@@ -59,7 +61,7 @@ class TablesFeed:
 
     async def write(self, write: FeedWrite) -> Head:
         partition = encode_key(write.tenant)
-        after = replace(write.head, number=write.number)
+        after = replace(write.head, number=write.number, heads_since=write.heads_since)
         operations: list[Operation] = [head_operation(partition, write.head, after)]
         operations += [
             ("create" if key in write.new else "upsert", _seen_entity(partition, key, seq, write.at))
@@ -67,6 +69,7 @@ class TablesFeed:
         ]
         operations += [("create", event_entity(partition, event)) for event in write.events]
         operations += [("create", delivery_entity(partition, each)) for each in write.pending]
+        operations += [put_row(_head_entity(partition, each)) for each in write.heads]
         await list_tenant(self._rows, write.tenant, write.head)
         try:
             metadata = await self._rows.transact(operations)
@@ -107,7 +110,13 @@ class TablesFeed:
 
 def _head_of(row: Entity) -> Head:
     hooks = int(row.get("hooks", 0))
-    return Head(number=int(row["number"]), sent=int(row["sent"]), hooks=hooks, etag=row.etag)
+    return Head(
+        number=int(row["number"]),
+        sent=int(row["sent"]),
+        hooks=hooks,
+        heads_since=row.get("heads_since") or None,
+        etag=row.etag,
+    )
 
 
 def _event_of(row: Entity) -> FeedEvent:
@@ -130,7 +139,12 @@ def head_operation(partition: str, before: Head, after: Head) -> Operation:
     }
     # a merge takes no column out
     row |= {"hooks": after.hooks} if after.hooks or before.hooks else {}
+    row |= {"heads_since": after.heads_since or ""} if after.heads_since != before.heads_since else {}
     return merge_row(row, before.etag) if before.etag else ("create", row)
+
+
+def _head_entity(partition: str, head: DayHead) -> dict[str, Any]:
+    return {**row_at(partition, head_row(head.day, head.name)), "seq": head.seq, "hash": head.hash}
 
 
 def _seen_entity(partition: str, key: str, seq: int, at: datetime | None) -> dict[str, Any]:

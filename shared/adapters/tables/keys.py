@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 
 from shared.core.canonical import digest, encode_key
 
@@ -18,6 +18,8 @@ FEED_PARTITION, FEED_ROW = "=feed", "FEED"
 #: of the same table: one row a tenant with a feed
 FEED_TENANTS_PARTITION = "=feeds"
 HEAD_ROW = "HEAD"
+#: how far a tenant's heads are complete
+COMPLETE_ROW = "COMPLETE"
 #: of the table of the gates: which tenants have any
 DIRECTORY_PARTITION = "directory"
 #: of the same table: incidents that are no job's, and which ones are open
@@ -161,6 +163,16 @@ def bulk_due_before(instant: datetime) -> str:
 
 def seen_row(job_id: str) -> str:
     return f"SEEN:{job_id}"
+
+
+def head_row(day: date, name: str) -> str:
+    """Sorts by the day."""
+    return f"{heads_before(day)}:{name}"
+
+
+def heads_before(day: date) -> str:
+    """Every DAY row of an earlier day has a smaller key."""
+    return f"DAY:{day:%Y%m%d}"
 
 
 def feed_event_row(number: int) -> str:

@@ -8,8 +8,12 @@ read or a minute.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from datetime import date
 
+from shared.core.audit.heads import INCIDENT_LOG, QUOTA_LOG, DayHead, last_of_days
+from shared.core.chained_log import Entry
 from shared.core.events.event_types import TERMINAL
 from shared.core.events.public_events import PublicEvent, encoded, public_events
 from shared.core.events.public_log_events import feed_of, gate_events, incident_events
@@ -47,6 +51,15 @@ class Hint:
     tries: int = 0
     #: names of the job's `callback_urls`, if the events end it; None: not read
     callbacks: tuple[str, ...] | None = None
+    #: of the rows, the last one of each day; None: not known
+    heads: tuple[DayHead, ...] | None = None
+
+    @property
+    def head_name(self) -> str:
+        """The name of its heads: the job id, or that of a log."""
+        if self.gate is not None:
+            return QUOTA_LOG + self.gate.id
+        return self.job_id or INCIDENT_LOG + self.incident_id
 
     @property
     def key(self) -> str:
@@ -60,9 +73,7 @@ def hint_of(job: Job, rows: Sequence[Event]) -> Hint:
         return Hint(tenant=job.tenant, job_id=job.job_id, last=job.event_seq)
     events = tuple(each for row in rows for each in public_events(row, job))
     names = callback_names(job.callback_urls) if any(each["type"] in TERMINAL for each in events) else None
-    return Hint(
-        tenant=job.tenant, job_id=job.job_id, first=rows[0].seq, last=rows[-1].seq, events=events, callbacks=names
-    )
+    return _with_rows(Hint(tenant=job.tenant, job_id=job.job_id, callbacks=names), rows, events)
 
 
 def callback_names(urls: Mapping[str, str]) -> tuple[str, ...]:
@@ -76,7 +87,7 @@ def gate_hint(gate: Gate, entries: Sequence[LogEntry], *, last: int | None = Non
     if not entries:
         return Hint(tenant=tenant, gate=gate, last=last)
     events = tuple(each for entry in entries for each in gate_events(entry, gate))
-    return Hint(tenant=tenant, gate=gate, first=entries[0].seq, last=entries[-1].seq, events=events)
+    return _with_rows(Hint(tenant=tenant, gate=gate), entries, events)
 
 
 def incident_hint(incident: Incident, entries: Sequence[IncidentEntry] = ()) -> Hint:
@@ -85,7 +96,12 @@ def incident_hint(incident: Incident, entries: Sequence[IncidentEntry] = ()) -> 
     if not entries:
         return Hint(tenant=tenant, incident_id=incident.id, last=incident.log_seq)
     events = tuple(each for entry in entries for each in incident_events(entry, incident))
-    return Hint(tenant=tenant, incident_id=incident.id, first=entries[0].seq, last=entries[-1].seq, events=events)
+    return _with_rows(Hint(tenant=tenant, incident_id=incident.id), entries, events)
+
+
+def _with_rows(hint: Hint, rows: Sequence[Event | Entry], events: tuple[PublicEvent, ...]) -> Hint:
+    heads = last_of_days(hint.head_name, rows)
+    return replace(hint, first=rows[0].seq, last=rows[-1].seq, events=events, heads=heads)
 
 
 def encode_hint(hint: Hint) -> bytes:
@@ -102,7 +118,8 @@ def encode_hint(hint: Hint) -> bytes:
     body |= {"tries": hint.tries} if hint.tries else {}
     if hint.events is not None:
         called = {"callbacks": list(hint.callbacks)} if hint.callbacks is not None else {}
-        whole = encoded({**body, **called, "events": list(hint.events)})
+        heads = {"heads": [[str(each.day), each.seq, each.hash] for each in hint.heads]} if hint.heads else {}
+        whole = encoded({**body, **called, **heads, "events": list(hint.events)})
         if len(whole) <= MAX_HINT_BYTES:
             return whole
     return encoded(body)
@@ -133,7 +150,28 @@ def decode_hint(body: bytes) -> Hint | None:
         events=tuple(events) if known and events is not None else None,
         tries=tries,
         callbacks=tuple(names) if are_names and names is not None else None,
+        heads=_heads_of(values.get("heads"), whose.head_name),
     )
+
+
+def _heads_of(values: JsonValue, name: str) -> tuple[DayHead, ...] | None:
+    """None: the rows have to be read."""
+    if not isinstance(values, list):
+        return None
+    found = []
+    for each in values:
+        match each:
+            case [str(day), int(seq), str(hash_)] if _is_day(day):
+                found.append(DayHead(name=name, day=date.fromisoformat(day), seq=seq, hash=hash_))
+            case _:
+                return None
+    return tuple(found)
+
+
+def _is_day(text: str) -> bool:
+    with suppress(ValueError):
+        return bool(date.fromisoformat(text))
+    return False
 
 
 def _whose(values: dict[str, JsonValue], tenant: str) -> Hint | None:

@@ -8,11 +8,12 @@ are read only for a job whose hint does not continue where the feed ends.
 from __future__ import annotations
 
 from collections import OrderedDict, defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 
 from shared import telemetry
+from shared.core.audit.heads import DayHead, last_of_days
 from shared.core.chained_log import Entry
 from shared.core.events.hints import Hint, callback_names
 from shared.core.events.public_events import Issuer, PublicEvent, encoded, numbered, public_events
@@ -54,18 +55,31 @@ class _Transaction:
     #: of each of them, the hooks that get it
     targets: list[Targets] = field(default_factory=list)
     size: int = 0
+    #: by name and day
+    heads: dict[tuple[str, date], DayHead] = field(default_factory=dict)
 
-    def takes(self, job_id: str, events: Sequence[PublicEvent], targets: Sequence[Targets]) -> bool:
+    def takes(
+        self, job_id: str, events: Sequence[PublicEvent], targets: Sequence[Targets], heads: Sequence[DayHead]
+    ) -> bool:
         """Returns whether the events of one EVENT row fit. They are written together or not at all, and alone in any
         case.
         """
         rows = 1 + len(self.seen | {job_id: 0}) + len(self.events) + len(events)
+        rows += len(self.heads.keys() | {(head.name, head.day) for head in heads})
         rows += sum(map(len, self.targets)) + sum(map(len, targets))
         fits = rows <= MAX_ROWS and self.size + sum(len(encoded(each)) for each in events) <= MAX_BYTES
         return fits or not self.seen
 
-    def add(self, job_id: str, seq: int, events: Sequence[PublicEvent], targets: Sequence[Targets]) -> None:
+    def add(
+        self,
+        job_id: str,
+        seq: int,
+        events: Sequence[PublicEvent],
+        targets: Sequence[Targets],
+        heads: Sequence[DayHead],
+    ) -> None:
         self.seen[job_id] = seq
+        self.heads |= {(head.name, head.day): head for head in heads}
         self.events += [(job_id, each) for each in events]
         self.targets += targets
         self.size += sum(len(encoded(each)) for each in events)
@@ -174,14 +188,17 @@ class _FeedWriter:
         # where the feed has nothing of a job that is not young, it may be gone with all its rows
         callbacks = callbacks_of(hints)
         rows = _following(hints, seen) if (seen or is_first) and callbacks is not None else None
-        is_all = True
-        if rows is None:
-            rows, callbacks, is_all = await self._read(hints[0], seen)
+        heads = _heads_of(hints) if self._context.audit is not None else ()
+        is_all, before = True, seen
+        if rows is None or heads is None:
+            rows, callbacks, is_all, heads = await self._read(hints[0], seen)
         for seq, events in rows:
             found = targets_of(self._context, known, events, callbacks or ())
-            if not transaction.takes(job_id, events, found):
+            of_row = [head for head in heads if before < head.seq <= seq]
+            if not transaction.takes(job_id, events, found, of_row):
                 return False
-            transaction.add(job_id, seq, events, found)
+            transaction.add(job_id, seq, events, found, of_row)
+            before = seq
             if not seen:
                 transaction.new.add(job_id)
         return is_all
@@ -194,19 +211,23 @@ class _FeedWriter:
 
     async def _read(
         self, hint: Hint, seen: int
-    ) -> tuple[list[tuple[int, Sequence[PublicEvent]]], tuple[str, ...], bool]:
-        """Returns the events after row `seen`, the callbacks to call for them, and whether these are all. Deleted rows
-        have none.
+    ) -> tuple[list[tuple[int, Sequence[PublicEvent]]], tuple[str, ...], bool, tuple[DayHead, ...]]:
+        """Returns the events after row `seen`, the callbacks to call for them, whether these are all, and the heads of
+        the rows. Deleted rows have none.
         """
         if not (job_id := hint.job_id):
-            entries = await _entries_after(self._context, hint, seen, _MAX_READ)
-            return entries, (), len(entries) < _MAX_READ
+            entries, heads = await _entries_after(self._context, hint, seen, _MAX_READ)
+            return entries, (), len(entries) < _MAX_READ, self._if_audited(heads)
         stored = await self._context.ledger.read(job_id)
         if stored is None or stored.record.job.tenant != self._tenant:
-            return [], (), True
+            return [], (), True, ()
         rows, job = await self._context.ledger.events(job_id, after_seq=seen, limit=_MAX_READ), stored.record.job
         found: list[tuple[int, Sequence[PublicEvent]]] = [(row.seq, public_events(row, job)) for row in rows]
-        return found, callback_names(job.callback_urls), len(rows) < _MAX_READ
+        heads = self._if_audited(last_of_days(hint.head_name, rows))
+        return found, callback_names(job.callback_urls), len(rows) < _MAX_READ, heads
+
+    def _if_audited(self, heads: tuple[DayHead, ...]) -> tuple[DayHead, ...]:
+        return heads if self._context.audit is not None else ()
 
     def _write_of(self, transaction: _Transaction, head: Head) -> FeedWrite:
         settings, now = self._context.settings, self._context.clock.now()
@@ -225,7 +246,16 @@ class _FeedWriter:
         new = frozenset(transaction.new & transaction.seen.keys())
         pending = pending_of(self._tenant, events, transaction.targets)
         return FeedWrite(
-            tenant=self._tenant, head=head, events=events, seen=transaction.seen, new=new, pending=pending, at=now
+            tenant=self._tenant,
+            head=head,
+            events=events,
+            seen=transaction.seen,
+            new=new,
+            pending=pending,
+            heads=[*transaction.heads.values()],
+            # a process that writes without heads takes it away: from then on there is a gap
+            heads_since=(head.heads_since or now) if self._context.audit is not None else None,
+            at=now,
         )
 
     async def _hint_again(self) -> None:
@@ -255,24 +285,40 @@ def _following(hints: Sequence[Hint], seen: int) -> list[tuple[int, Sequence[Pub
     return found
 
 
+def _heads_of(hints: Iterable[Hint]) -> tuple[DayHead, ...] | None:
+    """None: a process without heads sent one of the hints."""
+    found: list[DayHead] = []
+    for hint in hints:
+        if hint.heads is None:
+            return None
+        found += hint.heads
+    return tuple(found)
+
+
 async def _entries_after(
     context: Context, hint: Hint, seen: int, limit: int
-) -> list[tuple[int, Sequence[PublicEvent]]]:
-    """The entries after number `seen` of the log that the hint names, at most `limit`, each with its public events.
+) -> tuple[list[tuple[int, Sequence[PublicEvent]]], tuple[DayHead, ...]]:
+    """The entries after number `seen` of the log that the hint names, at most `limit`, each with its public events;
+    and the heads of these entries.
 
     Those from before there was a feed mean nothing; nor do those of an incident's log whose SEEN row may be gone.
     Raises LedgerUnavailable.
     """
-    rows = await _log_rows(context, hint, seen, limit)
+    rows = await log_rows(context, hint, seen, limit)
     if not rows:
-        return []
+        return [], ()
     since = (await context.require_events().feed.identity()).since
     if opened_of(hint.incident_id) is not None:
         since = max(since, context.clock.now() - FORGETTABLE_AFTER)
-    return [(entry.seq, events if entry.at >= since else ()) for entry, events in rows]
+    heads = last_of_days(hint.head_name, [entry for entry, _ in rows])
+    return [(entry.seq, events if entry.at >= since else ()) for entry, events in rows], heads
 
 
-async def _log_rows(context: Context, hint: Hint, seen: int, limit: int) -> list[tuple[Entry, tuple[PublicEvent, ...]]]:
+async def log_rows(context: Context, hint: Hint, seen: int, limit: int) -> list[tuple[Entry, tuple[PublicEvent, ...]]]:
+    """The entries after number `seen` of the log that the hint names, each with its public events.
+
+    Raises LedgerUnavailable.
+    """
     if (gate := hint.gate) is not None:
         changes = await context.admissions.log(gate.tenant, gate.id, after=seen, limit=limit)
         return [(entry, gate_events(entry, gate)) for entry in changes]

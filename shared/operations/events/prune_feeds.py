@@ -6,6 +6,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from shared import telemetry
+from shared.core.audit.heads import day_of
 from shared.errors import LuciusError
 from shared.operations.context import Context
 from shared.operations.events.feed_writer import FORGETTABLE_AFTER
@@ -22,6 +23,14 @@ _AT_ONCE = 8
 _CATCH_UP = timedelta(minutes=2)
 #: no two clocks are so far apart
 _SKEW = timedelta(days=1)
+
+
+async def _prune_heads(context: Context, tenant: str) -> None:
+    if context.audit is None:
+        return
+    before = day_of(context.clock.now() - timedelta(days=context.settings.change_log_days))
+    while await context.audit.heads.remove_before(tenant, before, limit=MAX_REMOVED) == MAX_REMOVED:
+        pass
 
 
 async def prune_feeds(context: Context) -> int:
@@ -52,6 +61,7 @@ async def prune_feeds(context: Context) -> int:
                 while await feed.forget_incidents(tenant, before=forgettable, limit=MAX_REMOVED) == MAX_REMOVED:
                     pass
                 await prune_hook_logs(context, tenant)
+                await _prune_heads(context, tenant)
         return count
 
     # not those that ever posted: a tenant with a changed quota or webhook may never have had a job

@@ -14,6 +14,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from shared import telemetry
+from shared.core.audit.heads import DayHead, latest
 from shared.core.events.hints import Hint, encode_hint, hint_of
 from shared.core.jobs.job import Event, Job
 from shared.ports.environment import Clock
@@ -36,20 +37,27 @@ Spawn = Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]]
 class Hinting:
     """One a process, over its queue."""
 
-    def __init__(self, queue: HintQueue, clock: Clock, spawn: Spawn = asyncio.create_task) -> None:
+    def __init__(
+        self, queue: HintQueue, clock: Clock, spawn: Spawn = asyncio.create_task, *, has_heads: bool = False
+    ) -> None:
+        """`has_heads`: hints bring the heads of their rows, too."""
         self._queue = queue
         self._clock = clock
         self._spawn = spawn
         self._waiting: deque[tuple[Hint, int, asyncio.Future[bool] | None]] = deque()
-        #: of those whose last rows mean nothing: the first and the last of these
-        self._internal: OrderedDict[str, tuple[int, int]] = OrderedDict()
+        self._has_heads = has_heads
+        #: of those whose last rows mean nothing: the first and the last of these, and their heads
+        self._internal: OrderedDict[str, tuple[int, int, tuple[DayHead, ...]]] = OrderedDict()
         #: referred to here, since asyncio refers to tasks weakly
         self._sender: asyncio.Task[None] | None = None
         self._quiet_until: datetime | None = None
 
     def note(self, job: Job, rows: Sequence[Event]) -> None:
         """Notes committed EVENT rows. They are sent soon if they mean public events."""
-        if rows:
+        if rows and self._has_heads and job.status.terminal:
+            # no sweep compares the job: it is hinted at, whatever the rows mean
+            self._enter(self._extended(hint_of(job, rows)), None)
+        elif rows:
             self.note_hint(hint_of(job, rows))
 
     def note_hint(self, hint: Hint) -> None:
@@ -58,7 +66,7 @@ class Hinting:
         if hint.events or hint.events is None:
             self._enter(hint, None)
         elif hint.last is not None:
-            self._internal[hint.key] = (hint.first, hint.last)
+            self._internal[hint.key] = (hint.first, hint.last, hint.heads or ())
             if len(self._internal) > _MAX_INTERNAL:
                 self._internal.popitem(last=False)
 
@@ -94,8 +102,12 @@ class Hinting:
 
     def _extended(self, hint: Hint) -> Hint:
         """Adds the rows before it that mean no public event, so that no process has to read them."""
-        first, last = self._internal.pop(hint.key, (0, 0))
-        return replace(hint, first=first) if last and last + 1 == hint.first else hint
+        first, last, heads = self._internal.pop(hint.key, (0, 0, ()))
+        if not self._has_heads:
+            hint = replace(hint, heads=None)
+        if not (last and last + 1 == hint.first):
+            return hint
+        return replace(hint, first=first, heads=latest(*heads, *hint.heads) if hint.heads is not None else None)
 
     def _enter(self, hint: Hint, sent: asyncio.Future[bool] | None) -> None:
         if len(self._waiting) >= _MAX_WAITING or self._is_quiet():

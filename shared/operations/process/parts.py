@@ -21,7 +21,9 @@ from shared.operations.process.usage_buffer import UsageBuffer
 from shared.operations.process.waiters import Tails, Waiters
 from shared.ports.bus import AdmissionCalls, Counts, DeadReplies, DirectivePublisher, Lanes
 from shared.ports.feed import Feed
+from shared.ports.heads import Heads
 from shared.ports.hooks import Hooks
+from shared.ports.signing import Kept, Signer
 from shared.ports.webhooks import DeliveryQueue, WebhookSender
 
 
@@ -49,6 +51,17 @@ class Events:
     relay: TopicRelay | None = None
     #: requests of this process that wait for a tenant's next event
     tails: Tails = field(default_factory=Tails)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Audit:
+    """Heads of histories, and what signs and keeps statements about them."""
+
+    heads: Heads
+    signer: Signer
+    kept: Kept
+    #: ids of public keys that are surely kept
+    kept_keys: set[str] = field(default_factory=set)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from shared import archive_refusals, errors, refusals
+from shared import archive_refusals, audit_refusals, errors, refusals
 from shared.apidocs.problem_codes import ProblemCode
 from shared.contracts.envelope import Envelope
 from shared.operations.gates.admission_turns import BeingCounted, QuotasUnknown
 from shared.refusals import MAX_REQUEST_ERROR, MAX_REQUEST_ERRORS, LimitReached
-from tests.jobs import ROOT
+from tests.jobs import ROOT, START
 from triggers.http.bodies import UndeclaredJson
 from triggers.http.problems import RequestError, problem_body, problem_response
 
@@ -167,6 +167,17 @@ ROWS = (
     unavailable(errors.ConfigurationUnavailable("https://store.example")),
     unavailable(errors.OrchestrationUnavailable("127.0.0.1:7071 refused")),
     unavailable(errors.KeysUnavailable("https://issuer.example")),
+    unavailable(errors.KeyUnavailable("https://vault.example")),
+    Row(audit_refusals.AuditOff(), 404, "AUDIT_OFF"),
+    Row(
+        audit_refusals.HeadsIncomplete(None, 59.1),
+        409,
+        "HEADS_INCOMPLETE",
+        {"Retry-After": "60"},
+        {"complete_until": None},
+    ),
+    Row(audit_refusals.HeadsMissing(START), 409, "HEADS_MISSING", members={"earliest": "2026-01-27T10:00:00Z"}),
+    Row(audit_refusals.SigningUnavailable(), 503, "SIGNING_UNAVAILABLE", {"Retry-After": "60"}),
     Row(refusals.Overloaded(), 503, "OVERLOADED", {"Retry-After": "2"}),
     Row(errors.Contended(), 503, "DEPENDENCY_UNAVAILABLE", SOON),
     Row(QuotasUnknown(), 503, "DEPENDENCY_UNAVAILABLE", SOON),

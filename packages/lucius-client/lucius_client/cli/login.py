@@ -15,7 +15,7 @@ from lucius_client.cli.session import ApiOption
 
 DEFAULT_ISSUER = "http://127.0.0.1:7080"
 #: the scopes of the API; the issuer grants any scope, so a misspelt one must be refused here
-SCOPES = ("orch:read", "orch:operate", "orch:quota", "orch:admin")
+SCOPES = ("orch:read", "orch:operate", "orch:quota", "orch:audit", "orch:admin")
 #: the API takes it as a role only, which the issuer of a deployment has an administrator give
 _ROLES = frozenset({"orch:admin"})
 _TIMEOUT_S = 10.0

@@ -1,0 +1,73 @@
+"""Signed heads, anchors and public keys."""
+
+from __future__ import annotations
+
+from datetime import date
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from shared.api.response import Cursor, Instant, Response
+
+Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+
+
+class DsseSignature(Response):
+    """Signature of a DSSE envelope."""
+
+    keyid: Sha256
+    """SHA-256 of the public key's SubjectPublicKeyInfo (DER), in hex."""
+    sig: str
+    """ECDSA with SHA-256 on P-256, DER, in base64. It covers DSSE's pre-authentication encoding of the payload."""
+
+
+class DsseEnvelope(Response):
+    """DSSE envelope of an in-toto Statement v1."""
+
+    payloadType: Literal["application/vnd.in-toto+json"]
+    payload: str
+    """The statement, canonical JSON (RFC 8785), in base64."""
+    signatures: list[DsseSignature]
+
+
+class HeadsPage(Response):
+    """Signed page of heads: the last event of each job, and of each log of a quota or incident, on each day."""
+
+    envelope: DsseEnvelope
+    """Its statement has the tenant, the window, the number of the page and the digest of the page before."""
+    next: Cursor
+    """Null: this is the last page."""
+
+
+class Anchor(Response):
+    """A day's anchor: signed digests of the heads of all tenants."""
+
+    day: date
+    envelope: DsseEnvelope
+    """Its statement has the digest of each tenant's file, and that of the anchor of the day before."""
+    lines: list[dict[str, Any]]
+    """Lines of the tenant's file: canonical JSON (RFC 8785) of each, with its newline, gives the file. Empty: the
+    tenant had no event on this day."""
+
+
+class AnchorPage(Response):
+    """Anchors, oldest first. A day with many lines continues on the next page."""
+
+    anchors: list[Anchor]
+    next: Cursor
+
+
+class AuditKey(Response):
+    """Public key that signs, or signed, heads and anchors."""
+
+    keyid: Sha256
+    pem: str
+    """SubjectPublicKeyInfo."""
+    state: Literal["active", "retired"]
+    first_signed_at: Instant
+
+
+class AuditKeys(Response):
+    """Every public key that ever signed, oldest first."""
+
+    keys: list[AuditKey]

@@ -1,0 +1,45 @@
+"""Errors of requests for signed heads (R91)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from datetime import UTC, datetime
+
+from shared.refusals import Refused
+
+
+class AuditOff(Refused, status=404):
+    """Signed heads are disabled: `LUCIUS_AUDIT_KEY` is unset, or `LUCIUS_EVENTS` is `off`."""
+
+    text = "signed heads are disabled in this deployment (LUCIUS_AUDIT_KEY is unset)"
+
+
+class HeadsIncomplete(Refused, status=409):
+    """Not every event of the window is in the heads yet; retry after `Retry-After`."""
+
+    def __init__(self, complete_until: datetime | None, retry_after_s: float) -> None:
+        known = f"complete until {_text(complete_until)}" if complete_until is not None else "not checked yet"
+        super().__init__(f"the heads of the window are not complete ({known}); retry later, or end the window earlier")
+        self.headers = {"Retry-After": str(max(1, math.ceil(retry_after_s)))}
+        self.members = {"complete_until": _text(complete_until) if complete_until is not None else None}
+
+
+class HeadsMissing(Refused, status=409):
+    """The window begins before heads were recorded, or before those that are retained; `earliest` is the first time."""
+
+    def __init__(self, earliest: datetime | None) -> None:
+        begins = f"begin it at {_text(earliest)}" if earliest is not None else "the tenant has no heads yet"
+        super().__init__(f"no heads were recorded at the beginning of the window; {begins}")
+        self.members = {"earliest": _text(earliest) if earliest is not None else None}
+
+
+class SigningUnavailable(Refused, status=503):
+    """The signing key is missing or does not respond; retry after `Retry-After`, or report it to an operator."""
+
+    text = "the signing key is missing or does not respond; retry later"
+    headers: Mapping[str, str] = {"Retry-After": "60"}
+
+
+def _text(at: datetime) -> str:
+    return at.astimezone(UTC).isoformat().replace("+00:00", "Z")

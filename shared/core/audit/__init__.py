@@ -1,0 +1,1 @@
+"""Heads of histories, and the statements about them that LUCIUS signs."""

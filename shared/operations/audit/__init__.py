@@ -1,0 +1,1 @@
+"""Signed heads, anchors and public keys."""

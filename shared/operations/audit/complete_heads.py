@@ -1,0 +1,178 @@
+"""Finds out until when a tenant's heads are complete: each event before that has its head (R91).
+
+The feed and its heads are written together, so a job of which the feed has every row has every head. A job that the
+check has to read still lives, or ended within the hours in which the sweeper compares it with the feed. So the check
+reads these jobs, and no others; it hints at those that are behind, and goes on from there when it is called again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+from shared import telemetry
+from shared.core.events.hints import Hint, gate_hint, incident_hint
+from shared.core.events.public_log_events import feed_of
+from shared.core.gates.rules import EVERY
+from shared.core.incidents import Incident
+from shared.core.jobs.job import Job
+from shared.core.jobs.reasons import Reason
+from shared.core.jobs.routing import PLATFORM
+from shared.errors import Conflict, LuciusError
+from shared.operations.context import Context
+from shared.operations.events.feed_comparison import is_log_behind
+from shared.operations.events.feed_writer import log_rows
+from shared.operations.jobs.dead_letters import incident_of_job
+from shared.operations.process.concurrency import at_once
+from shared.ports.heads import Completed
+
+#: no function takes longer from the time of an event to its commit, and no two clocks are farther apart
+SETTLED = timedelta(minutes=5)
+#: an ended job that nobody compared with the feed is cleared within this time, or put off by it
+_UNCOMPARED = timedelta(hours=1, minutes=5)
+#: rows of one query
+_PAGE = 1000
+
+
+async def complete_until(
+    context: Context,
+    tenant: str,
+    until: datetime,
+    is_over: Callable[[], bool],
+    *,
+    incidents: Iterable[Incident] | None = None,
+) -> datetime | None:
+    """Returns until when the tenant's heads are complete; checks them if that is before `until`. None: never checked.
+
+    `context` is of all tenants. Raises LedgerUnavailable.
+    """
+    known = await context.require_audit().heads.completed(tenant)
+    # a check that an earlier call began has an earlier goal
+    for _ in range(2):
+        if (known.until is not None and known.until >= until) or is_over():
+            break
+        before, known = known, await check_heads(context, tenant, is_over, known=known, incidents=incidents)
+        if known.until == before.until:
+            break
+    return known.until
+
+
+async def check_heads(
+    context: Context,
+    tenant: str,
+    is_over: Callable[[], bool],
+    *,
+    known: Completed | None = None,
+    incidents: Iterable[Incident] | None = None,
+) -> Completed:
+    """Goes on with the check of the tenant until the time is over; returns what is known then.
+
+    `known`: as it was read; None: it is read. `incidents`: every open incident; None: they are read. `context` is of
+    all tenants. Race heads: of two checks at the same time one writes its result. Raises LedgerUnavailable.
+    """
+    if known is None:
+        known = await context.require_audit().heads.completed(tenant)
+    if known.goal is None:
+        known = replace(known, goal=context.clock.now() - SETTLED, after="")
+    goal = known.goal
+    assert goal is not None
+    check = _Check(context, goal)
+    while True:
+        rows = await context.index.list_active(tenant, after=known.after or None, limit=_PAGE, unread=check.unread)
+        await at_once([row.job_id for row in rows], check.job)
+        if check.behind or check.unread:
+            return known
+        if rows:
+            known = replace(known, after=rows[-1].job_id)
+        if len(rows) < _PAGE:
+            break
+        if is_over():
+            return await _written(context, tenant, known)
+    # after the living ones: a job that ended meanwhile is here
+    until, last = context.clock.now() + _UNCOMPARED, None
+    while True:
+        ended = await context.index.due_for_clearing(tenant, now=until, limit=_PAGE, after=last)
+        await at_once([row.job_id for row in ended], check.job)
+        if len(ended) < _PAGE or check.behind or is_over():
+            break
+        last = ended[-1]
+    if len(ended) < _PAGE:
+        await check.logs(tenant, incidents if incidents is not None else await open_incidents(context))
+    if check.behind or len(ended) == _PAGE:
+        return await _written(context, tenant, known)
+    return await _written(context, tenant, replace(known, until=max(known.until or goal, goal), goal=None, after=""))
+
+
+async def _written(context: Context, tenant: str, known: Completed) -> Completed:
+    heads = context.require_audit().heads
+    try:
+        return await heads.write_completed(tenant, known)
+    except Conflict:
+        return await heads.completed(tenant)
+
+
+async def open_incidents(context: Context) -> list[Incident]:
+    """Returns every open incident, of all tenants. Raises LedgerUnavailable."""
+    found: list[Incident] = []
+    after = None
+    while True:
+        rows = await context.incidents.list_open(after=after, limit=_PAGE)
+        found += [row.incident for row in rows]
+        if len(rows) < _PAGE:
+            return found
+        after = rows[-1].cursor
+
+
+class _Check:
+    """Counts what has events before the goal that have no head yet, and hints at it."""
+
+    def __init__(self, context: Context, goal: datetime) -> None:
+        self._context = context
+        self._events = context.require_events()
+        self._goal = goal
+        self.behind = 0
+        #: keys of rows that cannot be decoded
+        self.unread: list[str] = []
+
+    async def job(self, job_id: str) -> None:
+        """A job, the job that it redrives, whose last row names this one, and its incident."""
+        try:
+            stored = await self._context.ledger.read(job_id)
+            # without rows it is about to be created, or gone
+            if stored is None or (job := stored.record.job).error_code == Reason.WITHDRAWN:
+                return
+            await self._history(job)
+            if job.redrive_of is not None and (old := await self._context.ledger.read(job.redrive_of)) is not None:
+                await self._history(old.record.job)
+            if (incident := await incident_of_job(self._context, job)) is not None:
+                await self._log(incident_hint(incident))
+        except LuciusError as fault:
+            telemetry.record_fault(fault, "HEADS_UNCHECKED", jobId=job_id)
+            self.behind += 1
+
+    async def _history(self, job: Job) -> None:
+        seen = await self._events.feed.seen(job.tenant, job.job_id)
+        if seen >= job.event_seq:
+            return
+        rows = await self._context.ledger.events(job.job_id, after_seq=seen, limit=1)
+        if rows and rows[0].at < self._goal:
+            self.behind += 1
+            await self._events.hinting.send(job)
+
+    async def logs(self, tenant: str, incidents: Iterable[Incident]) -> None:
+        """The logs of the tenant's quotas and open incidents. Raises LedgerUnavailable."""
+        stored = await self._context.admissions.read(EVERY if tenant == PLATFORM else tenant)
+        if stored is not None:
+            for state in stored.admission.gates.values():
+                await self._log(gate_hint(state.gate, (), last=state.log_seq))
+        for incident in incidents:
+            if feed_of(incident.tenant) == tenant:
+                await self._log(incident_hint(incident))
+
+    async def _log(self, hint: Hint) -> None:
+        if not await is_log_behind(self._context, hint):
+            return
+        seen = await self._events.feed.seen(hint.tenant, hint.key)
+        entries = await log_rows(self._context, hint, seen, 1)
+        self.behind += bool(entries) and entries[0][0].at < self._goal

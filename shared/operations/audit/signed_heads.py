@@ -1,0 +1,146 @@
+"""Signed pages of the heads of a tenant's histories (R91)."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, time, timedelta
+from typing import Any
+
+from shared.audit_refusals import HeadsIncomplete, HeadsMissing, SigningUnavailable
+from shared.core.audit.heads import day_of
+from shared.core.audit.statements import heads_statement, is_signed, pre_authentication, sha256
+from shared.errors import KeyUnavailable
+from shared.operations.audit.complete_heads import SETTLED, complete_until
+from shared.operations.audit.sign_statement import sign, sign_statement
+from shared.operations.context import Context
+
+#: heads of one page
+MAX_HEADS = 5000
+#: a request waits so long for the check of a tenant's living jobs
+_CHECK_FOR = timedelta(seconds=20)
+#: minimum time between the ends of two checks that requests begin
+_CHECKED_EVERY = timedelta(minutes=1)
+_MICROSECOND = timedelta(microseconds=1)
+#: signed with the same key, so that it can be taken for no statement
+_CURSOR_TYPE = "application/vnd.lucius.cursor+json"
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Place:
+    """The next page of a window."""
+
+    tenant: str
+    since: datetime
+    until: datetime
+    page: int = 1
+    #: SHA-256 of the payload of the page before
+    previous: str = ""
+    #: position of its last head
+    after: str = ""
+
+
+async def sign_heads(
+    context: Context, tenant: str, *, since: datetime | None, until: datetime | None, cursor: str | None
+) -> tuple[dict[str, Any], str | None]:
+    """Returns the DSSE envelope of a page, and the cursor of the next one.
+
+    Without `since` the window begins with the first head, without `until` it ends five minutes ago. Its days are whole:
+    heads of the first and the last day can be outside of it. The cursor is signed: it cannot leave out a head.
+
+    Raises HeadsIncomplete, HeadsMissing, LedgerUnavailable, SigningUnavailable; ValueError for a cursor of no response.
+    """
+    heads = context.require_audit().heads
+    if cursor is not None:
+        place = await _read_cursor(context, cursor)
+        if place.tenant != tenant:
+            raise ValueError("of another tenant")
+    else:
+        place = await _begun(context, tenant, since, until)
+    # one more says whether it is the last page
+    found = await heads.list_days(
+        tenant, day_of(place.since), day_of(place.until - _MICROSECOND), after=place.after, limit=MAX_HEADS + 1
+    )
+    is_last, page = len(found) <= MAX_HEADS, found[:MAX_HEADS]
+    payload = heads_statement(
+        tenant,
+        place.since,
+        place.until,
+        [head for _, head in page],
+        page=place.page,
+        last=is_last,
+        previous=place.previous,
+    )
+    envelope = await sign_statement(context, payload)
+    if is_last:
+        return envelope, None
+    following = replace(place, page=place.page + 1, previous=sha256(payload), after=page[-1][0])
+    return envelope, await _write_cursor(context, following)
+
+
+async def _begun(context: Context, tenant: str, since: datetime | None, until: datetime | None) -> _Place:
+    """The first page, where the heads of the whole window are recorded."""
+    now = context.clock.now()
+    newest = now - SETTLED
+    # a request without `until` also ends at a check of the last minute
+    needed = until if until is not None else newest - _CHECKED_EVERY
+    begins = (await context.require_events().feed.head(tenant)).heads_since
+    if begins is None:
+        raise HeadsMissing(None)
+    # those of a day go together
+    retained = day_of(now - timedelta(days=context.settings.change_log_days)) + timedelta(days=1)
+    begins = max(begins, datetime.combine(retained, time(), UTC))
+    if since is not None and since < begins:
+        raise HeadsMissing(begins)
+    since = since if since is not None else begins
+    if until is not None and until > newest:
+        known = await context.require_audit().heads.completed(tenant)
+        raise HeadsIncomplete(known.until, (until - newest).total_seconds())
+    complete = await _complete_until(context, tenant, needed)
+    until = until if until is not None else complete
+    if until <= since:
+        raise HeadsIncomplete(complete, (since + SETTLED + _CHECKED_EVERY - now).total_seconds())
+    return _Place(tenant=tenant, since=since, until=until)
+
+
+async def _complete_until(context: Context, tenant: str, until: datetime) -> datetime:
+    """Raises HeadsIncomplete, LedgerUnavailable."""
+    whole, now = context.of_all_tenants, context.clock.now
+    known, is_late = (await whole.require_audit().heads.completed(tenant)).until, now() + _CHECK_FOR
+    is_fresh = known is not None and known > now() - SETTLED - _CHECKED_EVERY
+    if not is_fresh:
+        known = await complete_until(whole, tenant, until, lambda: now() >= is_late)
+    if known is None or known < until:
+        raise HeadsIncomplete(known, _CHECKED_EVERY.total_seconds())
+    return known
+
+
+async def _write_cursor(context: Context, place: _Place) -> str:
+    values = {**vars(place), "since": place.since.isoformat(), "until": place.until.isoformat()}
+    text = json.dumps(values).encode()
+    _, signature = await sign(context, _CURSOR_TYPE, text)
+    return ".".join(base64.urlsafe_b64encode(each).decode() for each in (text, signature))
+
+
+async def _read_cursor(context: Context, cursor: str) -> _Place:
+    """Raises ValueError, also after the key was rotated; and SigningUnavailable."""
+    try:
+        text, signature = (base64.b64decode(each, altchars=b"-_", validate=True) for each in cursor.split("."))
+    except binascii.Error as wrong:
+        raise ValueError("no cursor") from wrong
+    try:
+        key = await context.require_audit().signer.public_key()
+    except KeyUnavailable as fault:
+        raise SigningUnavailable from fault
+    if not is_signed(key.pem, pre_authentication(_CURSOR_TYPE, text), signature):
+        raise ValueError("not signed here")
+    values = json.loads(text)
+    return _Place(
+        **{
+            **values,
+            "since": datetime.fromisoformat(values["since"]),
+            "until": datetime.fromisoformat(values["until"]),
+        }
+    )
