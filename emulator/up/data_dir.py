@@ -11,7 +11,7 @@ import secrets
 import shutil
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -58,6 +58,7 @@ class DataDir:
     - `up.json`: `{"pid": 1, "children": {"host": {"pid": 2, "starts": 1, "ready": true}, ...}}`.
     - `bus.json`: the entities of the bus, as `infra/bicep/topology.json` has them at the start.
     - `webhook.keys`: what the secrets of webhooks are made of (`LUCIUS_WEBHOOK_KEYS`), so that they outlive a restart.
+    - `audit.pem`: the key that signs heads of histories and anchors (`LUCIUS_AUDIT_KEY`).
     - `logs/NAME.log`, and `NAME.log.1` of the run before.
     """
 
@@ -94,16 +95,28 @@ class DataDir:
 
     def webhook_keys(self) -> str:
         """This stack's own, made with the folder. Raises UpError."""
-        path = self.path / "webhook.keys"
+        path = self._secret(
+            "webhook.keys", lambda: f"local:{base64.b64encode(secrets.token_bytes(32)).decode()}\n".encode()
+        )
+        return path.read_text(encoding="utf-8").strip()
+
+    def audit_key(self) -> Path:
+        """The PEM file with this stack's own key, made with the folder. Raises UpError."""
+        return self._secret("audit.pem", _new_key)
+
+    def _secret(self, name: str, make: Callable[[], bytes]) -> Path:
+        path = self.path / name
         try:
             if not path.exists():
                 draft = path.with_suffix(".tmp")
-                with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
-                    file.write(f"local:{base64.b64encode(secrets.token_bytes(32)).decode()}\n")
+                with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+                    file.write(make())
                 draft.replace(path)
-            return path.read_text(encoding="utf-8").strip()
+            # one that cannot be read ends the start with its name
+            path.read_bytes()
         except OSError as error:
             raise UpError(f"{path} cannot be used: {error.strerror}") from None
+        return path
 
     def clear(self) -> None:
         """Deletes all that the stack kept, and its logs; the folder and its lock stay."""
@@ -152,3 +165,11 @@ def _is_alive(pid: str) -> bool:
     except PermissionError:
         return True
     return True
+
+
+def _new_key() -> bytes:
+    # an eighth of a second, of the first start alone
+    from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, generate_private_key
+    from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+
+    return generate_private_key(SECP256R1()).private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())

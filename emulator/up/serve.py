@@ -28,6 +28,8 @@ async def serve(args: argparse.Namespace) -> int:
     try:
         environment = for_children(chosen, children.ROOT, os.environ)
         environment.setdefault("LUCIUS_WEBHOOK_KEYS", data.webhook_keys())
+        if environment.get("LUCIUS_EVENTS") != "off":
+            environment.setdefault("LUCIUS_AUDIT_KEY", str(data.audit_key()))
         for name, value in addresses(chosen).items():
             if environment[name] != value:
                 log(f"{name} comes from your environment: it need not be this stack's own")

@@ -10,6 +10,7 @@ import pytest
 
 from emulator.up.data_dir import DataDir
 from emulator.up.errors import UpError
+from shared.adapters.signing import PemSigner
 
 
 def test_a_folder_serves_one_stack(tmp_path: Path) -> None:
@@ -87,4 +88,14 @@ def test_the_keys_of_webhooks_are_made_once_and_go_with_a_reset(tmp_path: Path) 
     assert (tmp_path / "webhook.keys").stat().st_mode & 0o777 == 0o600
     data.clear()
     assert data.webhook_keys() != first
+    data.release()
+
+
+async def test_the_key_of_heads_is_made_once(tmp_path: Path) -> None:
+    """A restart takes the same, so that what it signed can be verified; nobody else may read it."""
+    data = DataDir(tmp_path)
+    path = data.audit_key()
+    key = await PemSigner(path).public_key()
+    assert await PemSigner(data.audit_key()).public_key() == key
+    assert path.stat().st_mode & 0o777 == 0o600
     data.release()
