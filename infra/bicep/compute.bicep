@@ -117,6 +117,12 @@ param webhookKeysUri string
 @maxLength(5)
 param traceRatio string
 
+@description('Required. URL of the key that signs heads and anchors. Empty: none.')
+param auditKeyUrl string
+
+@description('Required. Blob endpoint of the account with anchors. Empty: none.')
+param anchorsEndpoint string
+
 @description('Required. Connection string of Application Insights.')
 param applicationInsightsConnectionString string
 
@@ -194,6 +200,8 @@ module appSettings 'modules/app-settings.bicep' = {
     appConfigurationEndpoint: appConfigurationEndpoint
     callbackKeysUri: callbackKeysUri
     webhookKeysUri: webhookKeysUri
+    auditKeyUrl: auditKeyUrl
+    anchorsEndpoint: anchorsEndpoint
     publicUrl: functionApp.outputs.url
     environmentName: environmentName
     auth: auth

@@ -1,5 +1,5 @@
 metadata name = 'Data'
-metadata description = 'The storage accounts of runtime, ledger and documents, and the App Configuration store.'
+metadata description = 'The storage accounts of runtime, ledger, documents and anchors, and the App Configuration store.'
 
 import { appConfigurationDataOwner, appConfigurationDataReader } from 'modules/roles.bicep'
 import { holderType, privateAccessType, tagsType } from 'modules/shapes.bicep'
@@ -53,6 +53,12 @@ param lockLedger bool
 @description('Required. Whether the runtime needs queues, as the AzureStorage backend does.')
 param queues bool
 
+@description('Required. Whether there is an account for anchors of heads.')
+param anchors bool
+
+@description('Required. Whether the policy that keeps anchors for 400 days is locked.')
+param lockAnchors bool
+
 @description('Required. Whether there is an App Configuration store.')
 param appConfiguration bool
 
@@ -82,7 +88,7 @@ param privateAccess privateAccessType?
 @description('Required. Resource id of the Log Analytics workspace for diagnostics.')
 param workspaceResourceId string
 
-// The three accounts, and who may do what in each.
+// The accounts, and who may do what in each.
 module storage 'modules/storage.bicep' = {
   name: 'storage'
   params: {
@@ -93,6 +99,8 @@ module storage 'modules/storage.bicep' = {
     softDeleteDays: softDeleteDays
     workspaceRetentionDays: workspaceRetentionDays
     lockLedger: lockLedger
+    anchors: anchors
+    lockAnchors: lockAnchors
     appPrincipalId: appPrincipalId
     tester: tester
     testerUploads: testerUploads
@@ -137,6 +145,9 @@ output ledger ledgerType = storage.outputs.ledger
 
 @description('Resource id of the ledger\'s account.')
 output ledgerResourceId string = storage.outputs.ledgerResourceId
+
+@description('Blob endpoint of the anchors\' account. Empty: none.')
+output anchorsEndpoint string = storage.outputs.anchorsEndpoint
 
 @description('Storage that platform services can access.')
 output documents documentsType = storage.outputs.documents

@@ -121,6 +121,12 @@ param keyVault bool = false
 @description('Optional. Kinds of keys that the key vault has, `callback webhook`: hooks set it. The app gets the settings of these only.')
 param vaultKeys string = ''
 
+@description('Optional. Whether LUCIUS records heads of histories, and signs them and a daily anchor (docs/guides/audit.md). Creates a key vault and a storage account for anchors.')
+param signHeads bool = false
+
+@description('Optional. Locks the policy that keeps anchors for 400 days. It can never be unlocked, and their account cannot be deleted before.')
+param lockAnchors bool = false
+
 // ---------------------------------------------------------------- whose tokens are taken
 
 @description('Required. `aud` of callers\' tokens: the client id of the app registration that stands for this API.')
@@ -410,10 +416,11 @@ module platform 'platform.bicep' = {
     existingWorkspaceResourceId: workspaceResourceId
     logRetentionDays: logRetentionDays
     logDailyQuotaGb: logDailyQuotaGb
-    withVault: keyVault || enableCallbacks || enableWebhooks
+    withVault: keyVault || enableCallbacks || enableWebhooks || signHeads
     callbacks: enableCallbacks && contains(vaultKeys, 'callback')
     webhooks: enableWebhooks && contains(vaultKeys, 'webhook')
     keyOfficers: empty(operatorPrincipalId) ? [] : [operator]
+    signHeads: signHeads
   }
   dependsOn: [
     group
@@ -451,6 +458,8 @@ module data 'data.bicep' = {
     workspaceRetentionDays: workspaceRetentionDays
     storageRequestLogs: storageRequestLogs
     queues: durableBackend == 'AzureStorage'
+    anchors: signHeads
+    lockAnchors: lockAnchors
     appConfiguration: appConfiguration
     appConfigurationSku: networkIsolation && appConfigurationSku == 'developer' ? 'standard' : appConfigurationSku
     appPrincipalId: platform.outputs.appPrincipalId
@@ -494,6 +503,8 @@ module compute 'compute.bicep' = {
     appConfigurationEndpoint: data.outputs.storeEndpoint
     callbackKeysUri: platform.outputs.callbackKeysUri
     webhookKeysUri: platform.outputs.webhookKeysUri
+    auditKeyUrl: platform.outputs.auditKeyUrl
+    anchorsEndpoint: data.outputs.anchorsEndpoint
     applicationInsightsConnectionString: platform.outputs.applicationInsightsConnectionString
     appSubnetResourceId: platform.outputs.appSubnetResourceId
     privateAccess: platform.outputs.?privateAccess
@@ -535,6 +546,7 @@ module observability 'observability.bicep' = {
     tags: allTags
     alerts: alerts
     alertThresholds: alertThresholds
+    signHeads: signHeads
     alertEmails: alertEmails
     actionGroupIds: actionGroupIds
     monthlyBudget: monthlyBudget

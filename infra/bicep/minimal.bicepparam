@@ -18,6 +18,7 @@ param enableCallbacks = readEnvironmentVariable('LUCIUS_CALLBACKS', '') == 'true
 param enableWebhooks = readEnvironmentVariable('LUCIUS_WEBHOOKS', '') == 'true'
 param keyVault = readEnvironmentVariable('LUCIUS_VAULT', '') == 'true'
 param vaultKeys = readEnvironmentVariable('LUCIUS_KEYS', '')
+param signHeads = readEnvironmentVariable('LUCIUS_SIGN_HEADS', '') == 'true'
 
 param operatorPrincipalId = readEnvironmentVariable('AZURE_PRINCIPAL_ID', '')
 param operatorPrincipalType = readEnvironmentVariable('AZURE_PRINCIPAL_TYPE', 'User')

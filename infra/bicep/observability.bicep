@@ -24,6 +24,9 @@ param alerts bool
 @description('Required. Thresholds of the alert rules.')
 param alertThresholds thresholdsType
 
+@description('Required. Whether heads and anchors are signed.')
+param signHeads bool
+
 @description('Required. Email addresses that receive alerts and budget notifications.')
 param alertEmails string[]
 
@@ -59,6 +62,7 @@ module alertRules 'modules/alerts.bicep' = if (alerts) {
     emails: alertEmails
     actionGroupIds: actionGroupIds
     thresholds: alertThresholds
+    signHeads: signHeads
     workspaceResourceId: workspaceResourceId
     serviceBusResourceId: serviceBusResourceId
     ledgerResourceId: ledgerResourceId

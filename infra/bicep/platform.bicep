@@ -64,6 +64,9 @@ param webhooks bool
 @description('Required. Identities that can write the keys of callbacks and webhooks.')
 param keyOfficers holderType[]
 
+@description('Required. Whether the vault has a key that signs heads and anchors.')
+param signHeads bool
+
 var telemetryIsPrivate = networkIsolation && empty(existingWorkspaceResourceId)
 var endpointSubnetResourceId = ownNetwork.?endpointSubnetResourceId ?? network.?outputs.endpointSubnetResourceId ?? ''
 var privateAccess = networkIsolation
@@ -143,6 +146,7 @@ module vault 'modules/key-vault.bicep' = if (withVault) {
     name: 'kv-lucius-${token}'
     location: location
     tags: tags
+    signerPrincipalId: signHeads ? identity.outputs.principalId : ''
     privateAccess: privateAccess
     workspaceResourceId: monitoring.outputs.workspaceResourceId
     roleAssignments: concat(
@@ -199,3 +203,6 @@ output callbackKeysUri string = callbacks ? '${vault!.outputs.uri}secrets/lucius
 @description('URI of the secret with webhook keys; empty: none.')
 #disable-next-line outputs-should-not-contain-secrets
 output webhookKeysUri string = webhooks ? '${vault!.outputs.uri}secrets/lucius-webhook-keys' : ''
+
+@description('URL of the key that signs heads and anchors; empty: none.')
+output auditKeyUrl string = vault.?outputs.auditKeyUrl ?? ''

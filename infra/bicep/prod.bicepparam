@@ -17,6 +17,9 @@ param enableCallbacks = readEnvironmentVariable('LUCIUS_CALLBACKS', '') == 'true
 param enableWebhooks = readEnvironmentVariable('LUCIUS_WEBHOOKS', '') == 'true'
 param keyVault = readEnvironmentVariable('LUCIUS_VAULT', '') == 'true'
 param vaultKeys = readEnvironmentVariable('LUCIUS_KEYS', '')
+param signHeads = true
+// true can never be taken back, and keeps their account for 400 days after the last anchor
+param lockAnchors = false
 
 param operatorPrincipalId = readEnvironmentVariable('AZURE_PRINCIPAL_ID', '')
 param operatorPrincipalType = readEnvironmentVariable('AZURE_PRINCIPAL_TYPE', 'ServicePrincipal')

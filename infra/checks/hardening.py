@@ -6,9 +6,10 @@ Each of these templates would compile and deploy with another value.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from infra.checks.finding import Finding
-from infra.checks.snapshots import Snapshot
+from infra.checks.snapshots import Resource, Snapshot
 from infra.package.environment import DEPLOYED
 
 _PYTHON = ".".join(map(str, DEPLOYED))
@@ -59,14 +60,28 @@ _WITH_ENDPOINT = (
     "Microsoft.Storage/storageAccounts",
     "Microsoft.Web/sites",
 )
+#: the account of anchors
+_ANCHORS = "staud"
+_POLICY = "properties.immutableStorageWithVersioning.immutabilityPolicy"
+_IMMUTABLE: dict[str, Any] = {
+    "properties.immutableStorageWithVersioning.enabled": True,
+    f"{_POLICY}.immutabilityPeriodSinceCreationInDays": 400,
+    f"{_POLICY}.allowProtectedAppendWrites": False,
+}
 
 
 def check(snapshot: Snapshot) -> list[Finding]:
     isolated = bool(snapshot.of("Microsoft.Network/privateEndpoints"))
-    expected = [
+    expected: list[tuple[Resource, str, Any]] = [
         (each, path, value) for kind in _VALUES for each in snapshot.of(kind) for path, value in _VALUES[kind].items()
     ]
     expected += [(each, _PUBLIC, "Disabled" if isolated else "Enabled") for each in snapshot.of(*_WITH_ENDPOINT)]
+    expected += [
+        (each, path, value)
+        for each in snapshot.of("Microsoft.Storage/storageAccounts")
+        if each.name.startswith(_ANCHORS)
+        for path, value in _IMMUTABLE.items()
+    ]
     return [
         snapshot.finding("hardening", each, f"{path} must be {value}, not {each.get(path)}")
         for each, path, value in expected

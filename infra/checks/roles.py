@@ -21,6 +21,7 @@ BUILT_IN = {
     "Azure Service Bus Data Receiver": "4f6d3b9b-027b-4f4c-9142-0e5a2a2247e0",
     "Azure Service Bus Data Sender": "69a216fc-b8fb-44d8-bc22-1f3c2cd27a39",
     "Durable Task Data Contributor": "0ad04412-c4d5-4796-b79c-f76d14c8d402",
+    "Key Vault Crypto User": "12338af0-0e69-4776-bea7-57ae8d297424",
     "Key Vault Secrets Officer": "b86a8fe4-44ce-4948-aee5-eccb2c155cd7",
     "Key Vault Secrets User": "4633458b-17de-408a-b874-0445c86b69e6",
     "Monitoring Metrics Publisher": "3913510d-42f4-4e42-8a64-420c390055eb",
@@ -69,6 +70,11 @@ _STORE = (
     Right("app", "App Configuration Data Reader", "appcs"),
     Right("operator", "App Configuration Data Owner", "appcs"),
 )
+#: where heads are signed
+_SIGNER = (
+    Right("app", "Key Vault Crypto User", "kv/lucius-audit"),
+    Right("app", "Storage Blob Data Contributor", "staud"),
+)
 _SCHEDULER = (Right("app", "Durable Task Data Contributor", "dts/lucius"),)
 #: the AzureStorage backend has queues
 _NO_SCHEDULER = (Right("app", "Storage Queue Data Contributor", "strun"),)
@@ -102,6 +108,7 @@ def rights(root: Path, snapshot: Snapshot) -> set[Right]:
     found = {*_ALWAYS}
     found |= {*(_STORE if snapshot.of("Microsoft.AppConfiguration/configurationStores") else ())}
     found |= {*(_SCHEDULER if snapshot.of("Microsoft.DurableTask/schedulers") else _NO_SCHEDULER)}
+    found |= {*(_SIGNER if snapshot.of("Microsoft.KeyVault/vaults/keys") else ())}
     found |= {*(_CONTAINERS if snapshot.of("Microsoft.App/containerApps") else ())}
     holders = {each: [each] for each in types} if snapshot.file.stem in _HAS_SERVICES else {}
     if snapshot.file.stem in _RUNS_SERVICES:

@@ -85,7 +85,8 @@ def alerts() -> str:
 
 def alert_rules() -> list[dict[str, str]]:
     """The rules of alerts.bicep, as `bicep format` writes them: values by name, texts without their quotes."""
-    arrays = re.findall(r"^var (?:metric|log)Alerts = \[\n(.*?)^\]", _ALERTS.read_text(encoding="utf-8"), re.M | re.S)
+    text = _ALERTS.read_text(encoding="utf-8")
+    arrays = re.findall(r"^var (?:metric|log|audit)Alerts = \[\n(.*?)^\]", text, re.M | re.S)
     return [
         {
             name: value.strip("'")

@@ -87,6 +87,7 @@ CEILINGS = {
     "dependency-faults": math.inf,
     "events-unsent": math.inf,
     "rejected-messages": math.inf,
+    "signing-failed": math.inf,
     "sweeps-failed": _passes(RULES["sweeps-failed"]),
     "logs-capped": math.inf,
 }
@@ -94,6 +95,8 @@ CEILINGS = {
 FLOORS = {
     "app-down": _passes(RULES["app-down"]),
     "sweeper-silent": _passes(RULES["sweeper-silent"]),
+    # `prune` runs each hour, and the window has six
+    "anchor-missed": 5,
 }
 
 

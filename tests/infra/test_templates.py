@@ -28,6 +28,8 @@ from tests.jobs import ROOT
 SITE, CONFIG = "Microsoft.Web/sites", "Microsoft.Web/sites/config"
 PRIVATE_ZONES = "Microsoft.Network/privateDnsZones"
 ROLE = "Microsoft.Authorization/roleAssignments"
+#: the right to the vault itself, not to its key
+SECRETS_USER = roles.BUILT_IN["Key Vault Secrets User"]
 #: answers `bicep/version`, and ends at the next request
 _STUB = """#!{python} -S
 import json, sys
@@ -102,13 +104,13 @@ def test_what_flex_refuses_is_left_out(
     ("among", "member", "value", "text"),
     [
         (
-            "vaults/kv",
+            SECRETS_USER,
             "roleDefinitionId",
             roles.BUILT_IN["Storage Blob Data Owner"],
             "app as Storage Blob Data Owner at kv",
         ),
-        ("vaults/kv", "roleDefinitionId", "8e3af657-a8ff-443c-a75c-2fe8c4bcb635", "is no role"),
-        ("vaults/kv", "principalId", "smoke", "smoke as Key Vault Secrets User at kv: infra/checks"),
+        (SECRETS_USER, "roleDefinitionId", "8e3af657-a8ff-443c-a75c-2fe8c4bcb635", "is no role"),
+        (SECRETS_USER, "principalId", "smoke", "smoke as Key Vault Secrets User at kv: infra/checks"),
         (
             "p3/subscriptions/ocr",
             "principalId",
@@ -132,7 +134,7 @@ def test_a_role_at_the_resource_group_is_found(evaluated: dict[str, Snapshot]) -
     def widen(content: dict[str, Any]) -> None:
         content["id"] = re.sub(r"/providers/Microsoft.KeyVault/vaults/[\w-]+", "", content["id"])
 
-    prod = changed(evaluated["prod"], ROLE, widen, "vaults/kv")
+    prod = changed(evaluated["prod"], ROLE, widen, SECRETS_USER)
     assert any("app as Key Vault Secrets User at resource group" in each.text for each in roles.check(ROOT, prod))
 
 

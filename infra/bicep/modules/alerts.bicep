@@ -30,6 +30,9 @@ param serviceBusResourceId string
 @description('Required. Resource id of the ledger\'s storage account.')
 param ledgerResourceId string
 
+@description('Optional. Whether heads and anchors are signed.')
+param signHeads bool = false
+
 @description('Optional. Thresholds of the rules.')
 param thresholds thresholdsType = {}
 
@@ -406,6 +409,34 @@ var logAlerts = [
   }
 ]
 
+var auditAlerts = [
+  {
+    name: 'anchor-missed'
+    means: 'A day that ended six hours ago has no anchor, or none was tried for hours: histories of that day are not anchored.'
+    section: 'heads-are-not-signed'
+    command: 'lucius health'
+    severity: 2
+    query: loadTextContent('../queries/anchor-missed.kql')
+    measure: 'Fresh'
+    aggregation: 'Total'
+    threshold: 1
+    window: 'PT6H'
+    operator: 'LessThan'
+  }
+  {
+    name: 'signing-failed'
+    means: 'The key of heads and anchors is missing or refuses: auditors get 503, jobs go on.'
+    section: 'heads-are-not-signed'
+    command: 'lucius health'
+    severity: 2
+    query: loadTextContent('../queries/signing-failed.kql')
+    measure: 'Failed'
+    aggregation: 'Total'
+    threshold: 0
+    window: 'PT15M'
+  }
+]
+
 resource actionGroup 'Microsoft.Insights/actionGroups@2023-01-01' = if (!empty(emails)) {
   name: actionGroupName
   location: 'global'
@@ -431,7 +462,7 @@ module rules 'alert-rules.bicep' = {
     tags: tags
     workspaceResourceId: workspaceResourceId
     metricAlerts: metricAlerts
-    logAlerts: logAlerts
+    logAlerts: signHeads ? concat(logAlerts, auditAlerts) : logAlerts
     actionGroupIds: empty(emails) ? actionGroupIds : concat(actionGroupIds, [actionGroup.id])
   }
 }

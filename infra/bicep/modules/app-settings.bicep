@@ -72,6 +72,12 @@ param callbackKeysUri string = ''
 @description('Optional. URI of the secret with webhook keys. Empty: webhooks are disabled.')
 param webhookKeysUri string = ''
 
+@description('Optional. URL of the key that signs heads and anchors. Empty: none are recorded.')
+param auditKeyUrl string = ''
+
+@description('Optional. Blob endpoint of the account with anchors. Empty: none.')
+param anchorsEndpoint string = ''
+
 @description('Required. Name of the environment, in the source of public events.')
 param environmentName string
 
@@ -306,6 +312,7 @@ resource settings 'Microsoft.Web/sites/config@2025-03-01' = {
     empty(callbackKeysUri) ? {} : { LUCIUS_CALLBACK_KEYS: '@Microsoft.KeyVault(SecretUri=${callbackKeysUri})' },
     empty(webhookKeysUri) ? {} : { LUCIUS_WEBHOOK_KEYS: '@Microsoft.KeyVault(SecretUri=${webhookKeysUri})' },
     traceRatio == '1' ? {} : { OTEL_TRACES_SAMPLER: 'microsoft.fixed_percentage', OTEL_TRACES_SAMPLER_ARG: traceRatio },
+    empty(auditKeyUrl) ? {} : { LUCIUS_AUDIT_KEY: auditKeyUrl, LUCIUS_AUDIT_BLOB_ENDPOINT: anchorsEndpoint },
     hosting == 'FlexConsumption' ? {} : premiumSettings,
     tuning
   )

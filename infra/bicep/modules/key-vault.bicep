@@ -1,6 +1,7 @@
 metadata name = 'Key vault'
-metadata description = 'Holds the keys of callback tokens and of webhooks, which infra/hooks/rotate_keys.sh writes: no deployment knows them.'
+metadata description = 'Holds the keys of callback tokens and of webhooks, which infra/hooks/rotate_keys.sh writes: no deployment knows them. And the key that signs heads and anchors.'
 
+import { keyVaultCryptoUser } from 'roles.bicep'
 import { privateAccessType, roleAssignmentType, tagsType } from 'shapes.bicep'
 
 @description('Required. Name of the vault, unique in Azure.')
@@ -13,6 +14,9 @@ param location string
 
 @description('Optional. Tags of the resources.')
 param tags tagsType = {}
+
+@description('Optional. Object id of the identity that signs heads and anchors. Empty: there is no key for that.')
+param signerPrincipalId string = ''
 
 @description('Optional. Retention of deleted vaults and secrets in days (soft delete).')
 @minValue(7)
@@ -47,6 +51,35 @@ resource vault 'Microsoft.KeyVault/vaults@2025-05-01' = {
       bypass: privateAccess == null ? 'AzureServices' : 'None'
       defaultAction: privateAccess == null ? 'Allow' : 'Deny'
     }
+  }
+}
+
+// its private part never leaves the vault; a new version signs within the hour
+resource auditKey 'Microsoft.KeyVault/vaults/keys@2025-05-01' = if (!empty(signerPrincipalId)) {
+  parent: vault
+  name: 'lucius-audit'
+  tags: tags
+  properties: {
+    kty: 'EC'
+    curveName: 'P-256'
+    keyOps: [
+      'sign'
+      'verify'
+    ]
+    attributes: {
+      enabled: true
+      exportable: false
+    }
+  }
+}
+
+resource signer 'Microsoft.Authorization/roleAssignments@2022-04-01' = if (!empty(signerPrincipalId)) {
+  name: guid(vault.id, 'lucius-audit', signerPrincipalId, keyVaultCryptoUser)
+  scope: auditKey
+  properties: {
+    principalId: signerPrincipalId
+    principalType: 'ServicePrincipal'
+    roleDefinitionId: subscriptionResourceId('Microsoft.Authorization/roleDefinitions', keyVaultCryptoUser)
   }
 }
 
@@ -102,3 +135,6 @@ output name string = vault.name
 
 @description('URI of the vault, ends in a slash.')
 output uri string = vault.properties.vaultUri
+
+@description('URL of the key that signs heads and anchors, without a version. Empty: none.')
+output auditKeyUrl string = auditKey.?properties.keyUri ?? ''

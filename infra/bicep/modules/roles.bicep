@@ -54,6 +54,10 @@ var keyVaultSecretsUser = '4633458b-17de-408a-b874-0445c86b69e6'
 var keyVaultSecretsOfficer = 'b86a8fe4-44ce-4948-aee5-eccb2c155cd7'
 
 @export()
+@description('Reads the public part of a key, and signs with it.')
+var keyVaultCryptoUser = '12338af0-0e69-4776-bea7-57ae8d297424'
+
+@export()
 @description('Publishes telemetry if local authentication is off.')
 var monitoringMetricsPublisher = '3913510d-42f4-4e42-8a64-420c390055eb'
 

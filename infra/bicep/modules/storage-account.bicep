@@ -43,6 +43,14 @@ param softDeleteDays int = 7
 @description('Optional. Containers whose blobs are deleted by age, with the number of days after the last write.')
 param expiringContainers expiringContainerType[] = []
 
+@description('Optional. Days for which no version of a blob can be changed or deleted. 0: no such policy. Azure takes it only when the account is created.')
+@minValue(0)
+@maxValue(146000)
+param immutableDays int = 0
+
+@description('Optional. Locks that policy: it can then be extended only, and the account cannot be deleted while it has such a blob.')
+param lockImmutability bool = false
+
 @description('Optional. Roles on this account.')
 param roleAssignments roleAssignmentType[] = []
 
@@ -108,6 +116,18 @@ resource account 'Microsoft.Storage/storageAccounts@2025-06-01' = {
     isLocalUserEnabled: false
     minimumTlsVersion: 'TLS1_2'
     supportsHttpsTrafficOnly: true
+    ...(immutableDays == 0
+      ? {}
+      : {
+          immutableStorageWithVersioning: {
+            enabled: true
+            immutabilityPolicy: {
+              allowProtectedAppendWrites: false
+              immutabilityPeriodSinceCreationInDays: max(immutableDays, 1)
+              state: lockImmutability ? 'Locked' : 'Unlocked'
+            }
+          }
+        })
     publicNetworkAccess: privateAccess == null ? 'Enabled' : 'Disabled'
     networkAcls: {
       bypass: privateAccess == null ? 'AzureServices' : 'None'
@@ -130,6 +150,7 @@ resource blobs 'Microsoft.Storage/storageAccounts/blobServices@2025-06-01' = {
   parent: account
   name: 'default'
   properties: {
+    ...(immutableDays == 0 ? {} : { isVersioningEnabled: true })
     deleteRetentionPolicy: {
       enabled: true
       days: softDeleteDays

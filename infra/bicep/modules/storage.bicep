@@ -1,5 +1,5 @@
 metadata name = 'Storage'
-metadata description = 'The three storage accounts of LUCIUS, of the runtime, the ledger and the documents: what is in each, and who may do what there.'
+metadata description = 'The storage accounts of LUCIUS, of the runtime, the ledger, the documents and, where heads are signed, the anchors: what is in each, and who may do what there.'
 
 import { holderType, privateAccessType, tagsType } from 'shapes.bicep'
 import {
@@ -39,6 +39,12 @@ param softDeleteDays int
 @description('Required. Days after which the workspaces of attempts are deleted. 0: never.')
 @minValue(0)
 param workspaceRetentionDays int
+
+@description('Required. Whether there is an account for anchors of heads.')
+param anchors bool
+
+@description('Required. Whether the policy that keeps anchors for 400 days is locked.')
+param lockAnchors bool
 
 @description('Required. Object id of the app\'s identity.')
 param appPrincipalId string
@@ -225,6 +231,35 @@ module ledgerStorage 'storage-account.bicep' = {
   }
 }
 
+// What an auditor compares the ledger with: a right to the ledger's account is none to this one.
+module anchorStorage 'storage-account.bicep' = if (anchors) {
+  name: 'anchor-storage'
+  params: {
+    name: 'staud${token}'
+    location: location
+    tags: tags
+    skuName: skuName
+    containers: [
+      'lucius-anchors'
+    ]
+    privateServices: [
+      'blob'
+    ]
+    softDeleteDays: softDeleteDays
+    immutableDays: 400
+    lockImmutability: lockAnchors
+    privateAccess: privateAccess
+    workspaceResourceId: workspaceResourceId
+    requestLogs: requestLogs
+    roleAssignments: [
+      {
+        principalId: appPrincipalId
+        role: storageBlobDataContributor
+      }
+    ]
+  }
+}
+
 // Documents, workspaces and results: of the platform services and those who submit. Whoever deploys has no right to it. The app
 // reads the container of runs and signs links to what it reads.
 module documentsStorage 'storage-account.bicep' = {
@@ -319,6 +354,9 @@ output ledger ledgerType = {
   tenantsTable: ledgerTables.tenants
   rejectedTable: ledgerTables.rejected
 }
+
+@description('Blob endpoint of the anchors\' account. Empty: none.')
+output anchorsEndpoint string = anchorStorage.?outputs.blobEndpoint ?? ''
 
 @description('Storage that platform services can access.')
 output documents documentsType = {
