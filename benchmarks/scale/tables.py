@@ -28,6 +28,7 @@ from benchmarks.scale.governance import (
     loads,
     waiting_rows,
 )
+from benchmarks.scale.heads import COLUMNS as HEADS
 from benchmarks.scale.job import (
     EMULATED_HOST_S,
     GATED,
@@ -108,6 +109,20 @@ def deliveries() -> str:
         "USD a million deliveries, without the time of `deliver`": "usd",
     }
     return _counted("an event's delivery", DELIVERIES, rows)
+
+
+def heads() -> str:
+    rows = {
+        "table writes (requests)": "table_writes",
+        "table reads (requests)": "table_reads",
+        "table entities written": "entities_written",
+        "rows kept for `LUCIUS_CHANGE_LOG_DAYS`": "rows_kept",
+        "blob writes and lists": "blob_writes",
+        "blob reads": "blob_reads",
+        "signatures": "signatures",
+        "USD a million": "usd",
+    }
+    return _counted("with heads, beyond `feed`", HEADS, rows)
 
 
 _TABLE_ROWS = {
@@ -309,6 +324,7 @@ TABLES = {
     "gates": gates,
     "events": events,
     "deliveries": deliveries,
+    "heads": heads,
     "cost": cost,
     "flex": flex,
     "microsoft": microsoft,

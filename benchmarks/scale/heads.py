@@ -1,0 +1,54 @@
+"""What heads and anchors add, with `LUCIUS_AUDIT_KEY`; without it nothing.
+
+Counted by `tests/adapters/test_job_cost.py`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from benchmarks.scale import prices
+from benchmarks.scale.events import events_of
+
+#: of a hint: its head's day, number and hash
+HEAD_BYTES = 105
+
+
+@dataclass(frozen=True, kw_only=True)
+class Heads:
+    """Beyond public events (`feed`)."""
+
+    table_writes: float = 0
+    table_reads: float = 0
+    entities_written: float = 0
+    blob_writes: float = 0
+    blob_reads: float = 0
+    signatures: float = 0
+    #: for `LUCIUS_CHANGE_LOG_DAYS`
+    rows_kept: float = 0
+
+    @property
+    def usd(self) -> float:
+        """A million of them."""
+        return (
+            (self.entities_written + self.table_reads) * prices.TABLE_OPERATIONS.usd
+            + self.blob_writes * prices.BLOB_WRITES.usd
+            + self.blob_reads * prices.BLOB_READS.usd
+            + self.signatures * prices.KEY_OPERATIONS.usd
+        )
+
+
+#: each reads the job, and how far the feed has it
+JOB_AT_MIDNIGHT = Heads(table_reads=2)
+#: what is complete, living and ended jobs, quotas, and the heads of the day; and the file with them
+TENANT = Heads(table_writes=1, entities_written=1, table_reads=5, blob_writes=1, blob_reads=1)
+#: tenants, open incidents, the list of anchors, the one before, and the new one
+ALL_TENANTS = Heads(table_reads=2, blob_writes=2, blob_reads=1, signatures=1)
+
+COLUMNS: dict[str, Heads] = {
+    # the row of a job's day is written with each batch that has the job, in the transaction of the feed
+    "a 3-step job, each hint alone": Heads(entities_written=events_of(3, "feed", alone=True).seen, rows_kept=1),
+    "a job that lives at midnight, or ended in the hour before": JOB_AT_MIDNIGHT,
+    "a tenant with events, each day": TENANT,
+    "all tenants, each day": ALL_TENANTS,
+}
