@@ -62,6 +62,7 @@ PROGRAMS = {
     ),
     "bicep": Program("the Bicep compiler", compiler.find, compiler.INSTALL),
     "curl": Program("curl", _which("curl"), "brew install curl" if _ON_MAC else "apt-get install curl"),
+    "jq": Program("jq", _which("jq"), "brew install jq" if _ON_MAC else "apt-get install jq"),
     "proton": Program(
         "Qpid Proton",
         lambda: _path_of_module("proton"),
