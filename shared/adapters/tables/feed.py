@@ -99,7 +99,13 @@ class TablesFeed:
         return await self._rows.delete_all(row_at(encode_key(tenant), feed_event_row(event.number)) for event in old)
 
     async def purge(self, tenant: str, *, limit: int) -> int:
-        found = await self._rows.first(all_of(encode_key(tenant)), limit + 1)
+        partition, head = encode_key(tenant), await self.head(tenant)
+        if head.heads_since is not None:
+            # first: no window from before can be signed without its heads
+            with contextlib.suppress(Conflict):
+                await self._rows.write(merge_row({**row_at(partition, HEAD_ROW), "heads_since": ""}, head.etag))
+            return 1
+        found = await self._rows.first(all_of(partition), limit + 1)
         return await self._rows.delete_all([row for row in found if row["RowKey"] != HEAD_ROW][:limit])
 
     async def events(self, tenant: str, *, after: int, limit: int) -> list[FeedEvent]:

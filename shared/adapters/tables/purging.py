@@ -42,6 +42,7 @@ RULES: Mapping[str, Leaving] = {
     **dict.fromkeys(("blob JOB/...", "blob TENANT/MONTH/JOB.DIGEST.json"), Leaving.JOB),
     **dict.fromkeys(("GATES", "GATELOG", "FREED", "USAGE", "SOURCE", "directory TENANTS"), Leaving.TENANT),
     **dict.fromkeys(("BULK", "BULKITEM", "BULKWORK", "BULKKEY", "BULKSLOT", "bulks"), Leaving.TENANT),
+    **dict.fromkeys(("DAY", "COMPLETE"), Leaving.TENANT),
     **dict.fromkeys(("E", "SEEN", "HOOK", "HOOKLOG", "PENDING", "DELIVERY", "=hooks"), Leaving.TENANT),
     **dict.fromkeys(("incidents INCIDENT", "incidents INCIDENTLOG", "incidents OF"), Leaving.TENANT),
     "incidents SUBJECT": Leaving.TENANT,
@@ -53,6 +54,8 @@ RULES: Mapping[str, Leaving] = {
     **dict.fromkeys(("directory DEFAULT", "directory OVERALL", "directory SETTINGS"), Leaving.STAYS),
     **dict.fromkeys(("directory VERSION", "services SERVICE", "protocols PROTOCOL", "=feed FEED"), Leaving.STAYS),
     **dict.fromkeys(("=guard SWEEP", "=guard POSITION", "=guard FOLD"), Leaving.STAYS),
+    # the tenant's name, job ids and hashes, which cannot be changed
+    "blob KEPT/...": Leaving.STAYS,
     # in an account of its own, where LUCIUS opens no file: its lifecycle rule deletes them
     "blob workspace/...": Leaving.STAYS,
 }

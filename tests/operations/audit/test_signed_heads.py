@@ -141,6 +141,19 @@ async def test_a_window_must_be_over_and_have_heads(audited: Audited) -> None:
     )
 
 
+async def test_a_purge_leaves_no_window_that_could_be_signed(audited: Audited) -> None:
+    """A tenant whose rows are gone has no heads: a window from before would be signed as empty."""
+    await audited.finished()
+    await audited.taken()
+    audited.world.clock.advance(LATER_S)
+    await pages(audited)
+    while await audited.feed.purge(TENANT, limit=100):
+        pass
+    assert await audited.recorded() == {}
+    with pytest.raises(HeadsMissing):
+        await pages(audited)
+
+
 async def test_a_busy_tenant_is_signed(audited: Audited) -> None:
     """Rows that are newer than the window may have no heads yet."""
     await audited.finished()
