@@ -50,7 +50,8 @@ def map_body(context, body):
 
 def _reachable(body):
     """Which addresses webhooks may go to, which names events have, that a reference into the workspace is one into the
-    tenant's own folder, which versions are loaded, and the bounds of a timestamp no schema says: what fits it gets good ones.
+    tenant's own folder, which versions are loaded, and the bounds of a timestamp no schema says: what fits it gets good
+    ones.
     """
     if isinstance(body.get("expires_at"), str) and body["expires_at"][:4].isdecimal():
         body = body | {"expires_at": f"{_YEAR}{body['expires_at'][4:]}"}
