@@ -16,7 +16,7 @@ from shared.adapters.tables.export_format import read_manifest
 from shared.adapters.tables.exports import TablesExports
 from shared.adapters.tables.restore import Restore
 from shared.errors import DataLost, ExportUnfit, LuciusError
-from shared.wiring import export_files, table_names, tables_account
+from shared.store_wiring import export_files, table_names, tables_account
 
 
 async def run(command: str, name: str | None) -> list[str]:

@@ -1,4 +1,4 @@
-"""The only module that builds adapters. Clients are made on the running loop, once a process."""
+"""Builds the adapters, together with `shared.store_wiring` and no other module. Clients are made on the running loop, once a process."""
 
 from __future__ import annotations
 
@@ -7,23 +7,20 @@ import random
 import secrets
 import time
 import uuid
-from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from azure.core.credentials_async import AsyncTokenCredential
 from azure.servicebus.aio import ServiceBusClient
 
 from shared.access.caller import Caller
 from shared.access.tenants import TenantRules
 from shared.adapters.blob_runs import BlobRuns
-from shared.adapters.blobs import ARCHIVE, CONTAINER, EXPORTS, BlobTexts
+from shared.adapters.blobs import CONTAINER, BlobTexts
 from shared.adapters.callers import AnonymousCallers, JwtCallers
 from shared.adapters.durable_orchestrations import DurableOrchestrations
 from shared.adapters.jwt_keys import JwtKeys
 from shared.adapters.kept_blobs import kept_of
-from shared.adapters.memory_tables import MemoryAccount, MemoryTexts
 from shared.adapters.protocol_files import load_registry, load_schemas, load_services
 from shared.adapters.scoped.stores import (
     TenantAdmissions,
@@ -50,25 +47,6 @@ from shared.adapters.servicebus.senders import (
     ServiceBusEvents,
     ServiceBusHints,
 )
-from shared.adapters.tables.account import TablesAccount
-from shared.adapters.tables.admissions import TablesAdmissions
-from shared.adapters.tables.allocations import TablesAllocations
-from shared.adapters.tables.bulks import TablesBulks
-from shared.adapters.tables.claim_check import TextStore
-from shared.adapters.tables.export_format import ROLES
-from shared.adapters.tables.exports import TablesExports
-from shared.adapters.tables.feed import TablesFeed
-from shared.adapters.tables.heads import TablesHeads
-from shared.adapters.tables.hooks import TablesHooks
-from shared.adapters.tables.incidents import TablesIncidents
-from shared.adapters.tables.index import TablesIndex
-from shared.adapters.tables.ledger import TablesLedger
-from shared.adapters.tables.minutes import TablesMinutes
-from shared.adapters.tables.protocol_versions import TablesProtocolVersions
-from shared.adapters.tables.rejected import TablesRejected
-from shared.adapters.tables.sweep_mark import TablesAnswers, TablesSweepMark
-from shared.adapters.tables.table import Tables
-from shared.adapters.tables.usage import TablesUsage
 from shared.core.jobs import durable_names
 from shared.operations.context import Context, Stores
 from shared.operations.jobs.ending import follow_end
@@ -82,15 +60,12 @@ from shared.operations.protocols.overrides import CatalogState
 from shared.operations.readiness import Dependency, Readiness
 from shared.ports.durable import Orchestrations
 from shared.ports.environment import Callers, Clock
-from shared.ports.exports import LedgerExports
-from shared.ports.feed import EventTopic, Feed
-from shared.ports.heads import Heads
-from shared.ports.hooks import Hooks
-from shared.ports.ledger import Archive
+from shared.ports.feed import EventTopic
 from shared.ports.protocol_versions import ProtocolVersions
 from shared.ports.runs import RunFiles
 from shared.settings import Settings
-from shared.time_limits import PROBE, STORE, StoreLimits
+from shared.store_wiring import EveryStore, blobs_of, credential_of, every_store, exports_of, identity
+from shared.time_limits import PROBE
 
 if TYPE_CHECKING:
     from shared.adapters.app_configuration import AppConfigurationStore
@@ -177,7 +152,7 @@ class Wiring:
         """Returns the probe of the blobs. None: no blobs are used. Must be called on the loop of the functions."""
         settings = self.settings
         if self._blob_probe is None and settings.storage_backend != "memory":
-            self._blob_probe = _blobs(settings, CONTAINER, PROBE)
+            self._blob_probe = blobs_of(settings, CONTAINER, PROBE)
         return self._blob_probe
 
     async def look(self, orchestrations: Orchestrations) -> list[Dependency]:
@@ -188,19 +163,19 @@ class Wiring:
 
     def _build(self) -> Context:
         settings = self.settings
-        stores = _storage(settings)
+        stores = every_store(settings, SystemClock().now)
         self._protocol_versions = stores.protocol_versions
         publisher = ServiceBusPublisher.connect(
             connection=settings.servicebus_connection,
             namespace=settings.servicebus_namespace,
-            credential=_credential(settings.servicebus_connection),
+            credential=credential_of(settings.servicebus_connection),
         )
         lanes = ServiceBusLanes(publisher.client, self.reply_entities, SystemClock())
         dead_replies = ServiceBusDeadReplies(publisher.client, self.reply_entities)
         counts = ServiceBusCounts(
             connection=settings.servicebus_connection,
             namespace=settings.servicebus_namespace,
-            credential=_credential(settings.servicebus_connection),
+            credential=credential_of(settings.servicebus_connection),
             url=settings.servicebus_admin_url,
         )
         clock = SystemClock()
@@ -217,7 +192,7 @@ class Wiring:
                 counts=counts,
             ),
             events=_events(settings, stores, publisher.client, clock),
-            exports=_exports(settings),
+            exports=exports_of(settings),
             webhooks=_webhooks(settings, publisher.client),
             runs=_runs(settings, clock),
             audit=_audit(settings, stores),
@@ -279,7 +254,7 @@ def _events_topic(settings: Settings, bus: ServiceBusClient) -> EventTopic:
     client = bus_client(
         connection=settings.events_connection,
         namespace=settings.events_namespace,
-        credential=_credential(settings.events_connection),
+        credential=credential_of(settings.events_connection),
     )
     return ServiceBusEvents(client)
 
@@ -306,100 +281,7 @@ def _configuration_store(settings: Settings) -> AppConfigurationStore | None:
     return AppConfigurationStore.connect(
         connection=settings.appconfig_connection,
         endpoint=settings.appconfig_endpoint,
-        credential=_credential(settings.appconfig_connection),
-    )
-
-
-@dataclass(frozen=True, kw_only=True)
-class EveryStore(Stores):
-    """The stores of the context, those of its feeds and heads, and that of the catalog."""
-
-    feed: Feed
-    heads: Heads
-    hooks: Hooks
-    protocol_versions: ProtocolVersions
-
-
-def tables_account(settings: Settings) -> TablesAccount:
-    """Returns the account that has the tables. Raises ValueError."""
-    return TablesAccount.connect(
-        connection=settings.table_connection,
-        endpoint=settings.table_endpoint,
-        credential=_credential(settings.table_connection),
-        version_table=settings.tenants_table,
-        other_tables=(
-            *(settings.ledger_table, settings.index_table, settings.rejected_table, settings.gates_table),
-            settings.feed_table,
-        ),
-        transport=settings.table_transport,
-    )
-
-
-def table_names(settings: Settings) -> dict[str, str]:
-    """Returns the name of the table of each role (`shared.adapters.tables.export_format.ROLES`)."""
-    return {role: str(getattr(settings, f"{role}_table")) for role in ROLES}
-
-
-def export_files(settings: Settings) -> BlobTexts:
-    """Returns the container of the exports."""
-    connection = None if settings.export_endpoint is not None else settings.blob_connection
-    return BlobTexts.connect(
-        connection=connection,
-        endpoint=settings.export_endpoint or settings.blob_endpoint,
-        credential=_credential(connection),
-        container=EXPORTS,
-    )
-
-
-def _exports(settings: Settings) -> LedgerExports | None:
-    if settings.export_days is None or settings.storage_backend == "memory":
-        return None
-    return TablesExports(tables_account(settings), table_names(settings), export_files(settings))
-
-
-def _storage(settings: Settings) -> EveryStore:
-    if settings.storage_backend == "memory":
-        return stores_over(MemoryAccount(), MemoryTexts(), MemoryTexts(), settings, SystemClock().now)
-    account = tables_account(settings)
-    texts, archive = (_blobs(settings, container, STORE) for container in (CONTAINER, ARCHIVE))
-    return stores_over(account, texts, archive, settings, SystemClock().now)
-
-
-def _blobs(settings: Settings, container: str, limits: StoreLimits) -> BlobTexts:
-    return BlobTexts.connect(
-        connection=settings.blob_connection,
-        endpoint=settings.blob_endpoint,
-        credential=_credential(settings.blob_connection),
-        container=container,
-        limits=limits,
-    )
-
-
-def stores_over(
-    account: Tables, texts: TextStore, archive: Archive, settings: Settings, now: Callable[[], datetime]
-) -> EveryStore:
-    """Returns the stores over the tables of `account`, with their names in `settings`.
-
-    `texts` keeps the long texts of rows, `archive` ended jobs. A new feed has events since `now`.
-    """
-    index, gates = settings.index_table, settings.gates_table
-    return EveryStore(
-        ledger=TablesLedger(account, settings.ledger_table, texts),
-        index=TablesIndex(account, index, settings.tenants_table),
-        admissions=TablesAdmissions(account, index, gates),
-        allocations=TablesAllocations(account, gates),
-        bulks=TablesBulks(account, index, gates),
-        incidents=TablesIncidents(account, index, gates),
-        rejected=TablesRejected(account, settings.rejected_table, texts),
-        archive=archive,
-        sweep_marks=TablesSweepMark(account, index),
-        minutes=TablesMinutes(account, index),
-        feed=TablesFeed(account, settings.feed_table, now),
-        heads=TablesHeads(account, settings.feed_table),
-        hooks=TablesHooks(account, settings.feed_table),
-        protocol_versions=TablesProtocolVersions(account, gates),
-        answers=TablesAnswers(account, gates),
-        usage=TablesUsage(account, index),
+        credential=credential_of(settings.appconfig_connection),
     )
 
 
@@ -419,7 +301,7 @@ def _runs(settings: Settings, clock: Clock) -> RunFiles | None:
     return BlobRuns.connect(
         connection=settings.blob_connection,
         endpoint=settings.workspace_uri.rpartition("/")[0],
-        credential=_credential(settings.blob_connection),
+        credential=credential_of(settings.blob_connection),
         now=clock.now,
     )
 
@@ -430,18 +312,5 @@ def _audit(settings: Settings, stores: EveryStore) -> Audit | None:
     # a tenth of a second of the start, which nothing else needs
     from shared.adapters.signing import signer_of
 
-    signer, kept = signer_of(settings.audit_key, _identity), kept_of(settings, _identity)
+    signer, kept = signer_of(settings.audit_key, identity), kept_of(settings, identity)
     return Audit(heads=stores.heads, signer=signer, kept=kept)
-
-
-def _credential(connection: str | None) -> AsyncTokenCredential | None:
-    """Managed identity wherever no connection string is given."""
-    return None if connection is not None else _identity()
-
-
-def _identity() -> AsyncTokenCredential:
-    # a tenth of the start, which an app with connection strings does not need
-    from azure.identity.aio import DefaultAzureCredential
-
-    # its own retries stay: the identity's endpoint may need seconds after a cold start
-    return DefaultAzureCredential(connection_timeout=STORE.connect_s, read_timeout=STORE.read_s)

@@ -32,7 +32,7 @@ from shared.operations.sweeper.sweep import sweep
 from shared.ports.bus import DeadReply, DirectivePublisher
 from shared.ports.durable import Orchestrations
 from shared.settings import Settings, load
-from shared.wiring import stores_over
+from shared.store_wiring import stores_over
 from tape.durable import Durable, SimulatedOrchestrations
 from tape.lateness import Lateness, RecordedLanes
 from tape.recording import RecordedJob, TapeError

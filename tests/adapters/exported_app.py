@@ -21,7 +21,7 @@ from shared.operations.jobs.settle_step import settle_step
 from shared.operations.process.hinting import Hinting
 from shared.operations.process.parts import Process
 from shared.operations.sweeper.sweep import sweep
-from shared.wiring import stores_over
+from shared.store_wiring import stores_over
 from tests.contexts import changed
 from tests.memory_bus import MemoryHints
 from tests.memory_stores import MemoryLedger

@@ -30,7 +30,7 @@ from shared.operations.jobs.read_history import read_history
 from shared.operations.sweeper.exports import export_tables
 from shared.ports.exports import Exported
 from shared.refusals import CursorExpired
-from shared.wiring import export_files, table_names, tables_account
+from shared.store_wiring import export_files, table_names, tables_account
 from tests.adapters.exported_app import (
     NAMES,
     TENANT,

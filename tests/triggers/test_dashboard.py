@@ -20,7 +20,8 @@ from shared.operations.incidents.incidents import raise_incident
 from shared.operations.quotas.quotas import By, hold
 from shared.operations.readiness import Dependency, Readiness
 from shared.ports.sweeps import merged
-from shared.wiring import Wiring, stores_over
+from shared.store_wiring import stores_over
+from shared.wiring import Wiring
 from tests.fake_tables import FakeAccount
 from tests.operations.conftest import World, world
 from tests.operations.support import dispatch, service_sends, submitted, swept

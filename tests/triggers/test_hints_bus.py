@@ -74,7 +74,7 @@ async def test_what_is_built_for_events(events: str, built: tuple[bool, bool, bo
 @pytest.mark.parametrize("identity", [False, True])
 async def test_events_may_have_a_namespace_of_their_own(identity: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """By a connection string or by the app's identity; hints stay on the bus."""
-    monkeypatch.setattr("shared.wiring._credential", lambda connection: None if connection else object())
+    monkeypatch.setattr("shared.wiring.credential_of", lambda connection: None if connection else object())
     named = (
         {"LUCIUS_EVENTS_CONNECTION__fullyQualifiedNamespace": "events.example.com"}
         if identity

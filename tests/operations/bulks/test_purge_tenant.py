@@ -30,7 +30,7 @@ from shared.operations.sweeper.sweep import sweep
 from shared.ports.durable import InstanceState
 from shared.ports.rejected import RejectedMessage, rejection_id
 from shared.refusals import BulkKeyConflict
-from shared.wiring import stores_over
+from shared.store_wiring import stores_over
 from tests.isolation.faults import Kind
 from tests.isolation.world import EVERYTHING, OTHER, VICTIM
 from tests.isolation.world import World as Populated
