@@ -1,4 +1,4 @@
-"""Builds the adapters, together with `shared.store_wiring` and no other module. Clients are made on the running loop, once a process."""
+"""Builds the adapters, with `shared.store_wiring`. Clients are made on the running loop, once a process."""
 
 from __future__ import annotations
 

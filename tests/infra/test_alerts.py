@@ -88,6 +88,7 @@ CEILINGS = {
     "events-unsent": math.inf,
     "rejected-messages": math.inf,
     "signing-failed": math.inf,
+    "export-failed": math.inf,
     "sweeps-failed": _passes(RULES["sweeps-failed"]),
     "logs-capped": math.inf,
 }

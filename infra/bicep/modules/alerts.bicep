@@ -396,6 +396,18 @@ var logAlerts = [
     operator: 'LessThan'
   }
   {
+    name: 'export-failed'
+    means: 'The export of the ledger fails: after a loss there would be nothing recent to restore.'
+    section: 'an-export-fails'
+    command: 'lucius health'
+    severity: 2
+    query: loadTextContent('../queries/export-failed.kql')
+    measure: 'Failed'
+    aggregation: 'Total'
+    threshold: 2
+    window: 'PT6H'
+  }
+  {
     name: 'logs-capped'
     means: 'The daily cap on logs is reached: until it is reset no log alert is right, and app-down and sweeper-silent fire.'
     section: 'telemetry-stops'
