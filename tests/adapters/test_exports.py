@@ -28,6 +28,7 @@ from shared.core.jobs.states import JobStatus
 from shared.errors import ExportLate, ExportUnfit, LedgerUnavailable, OtherStoreVersion
 from shared.operations.jobs.read_history import read_history
 from shared.operations.sweeper.exports import export_tables
+from shared.operations.sweeper.sweep import sweep
 from shared.ports.exports import Exported
 from shared.refusals import CursorExpired
 from shared.store_wiring import export_files, table_names, tables_account
@@ -154,9 +155,10 @@ async def restored(account: Tables, files: MemoryFiles, name: str) -> MemoryAcco
 
 
 async def test_jobs_that_move_during_the_export_are_whole_and_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Wherever the export is when a job ends, another one runs and a third one is created.
+    """Wherever the export is when a job ends, another one runs, and a third and a fourth one are created.
 
-    Each restored job has a history without a gap, is in the lists, and ends; the next event has the next number.
+    Each restored job has a history without a gap, is in the lists, and ends; the next event has the next number. No job
+    stays active, and a job that is left out can be requested again.
     """
     monkeypatch.setattr(exports, "_PAGE", 3)
     monkeypatch.setattr(exports, "_READ_AGAIN_S", 0)
@@ -172,15 +174,17 @@ async def export_meanwhile(place: int) -> bool:
     world, hints = app(account)
     world.clock.advance(3600)
     first, second = await running(world, 1), await submitted(world, request_type="OCR", payload={}, doc_id="two")
+    of_other = await submitted(world, request_type="OCR", payload={}, tenant_id="tenant_b")
     await feed_is_written(world, hints)
     world.clock.advance(3600)
-    happened = []
+    for asleep in await world.context.index.awake_tenants(now=world.clock.now()):
+        await world.context.index.put_to_sleep(asleep)
+    happened: list[str] = []
 
     async def happens() -> None:
-        happened.append(first)
         await service_sends(world, first, "RESULT", 12)
         await dispatch(world, second)
-        await succeeded(world, 3)
+        happened.extend([await succeeded(world, 3), await running(world, 4)])
         await feed_is_written(world, hints)
 
     moving = Moving(account, place, happens)
@@ -190,17 +194,25 @@ async def export_meanwhile(place: int) -> bool:
     assert exported is not None
     after, hints = app(await restored(account, files, exported.name), world)
     tables = after.context.ledger._rows.account  # type: ignore[attr-defined]
-    jobs = [key for key, part in tables.of(NAMES["ledger"]).partitions.items() if part.rows]
+    jobs = [key for key, part in tables.of(NAMES["ledger"]).partitions.items() if part.rows and key != of_other]
     assert {first, second} <= {*jobs}
+    awake = {each.tenant for each in await after.context.index.awake_tenants(now=after.clock.now())}
+    assert awake == {TENANT, "tenant_b"}
     listed = {row.job_id for row in await after.context.index.list_jobs(TENANT, after=None, limit=100)}
     for job_id in jobs:
         record, events = await read_history(after.context, job_id)
         assert [event.seq for event in events] == list(range(1, record.job.event_seq + 1))
-        assert job_id in listed
-    for job_id in (first, second):
+    assert listed == {*jobs}
+    for job_id in jobs:
         if not (await after.job(job_id)).job.status.terminal:
             await goes_on(after, job_id)
         assert (await after.job(job_id)).job.status is JobStatus.SUCCEEDED
+    after.clock.advance(3600)
+    await sweep(after.context, after.orchestrations)
+    assert await after.context.index.list_active(TENANT, after=None, limit=100) == []
+    for number, job_id in enumerate(happened, 3):
+        again = await submitted(after, request_type="OCR", payload={}, doc_id=f"doc-{number}")
+        assert (again == job_id) == (job_id in jobs)
     await succeeded(after, 7)
     await feed_is_written(after, hints)
     types, _ = await page(after, "earliest")

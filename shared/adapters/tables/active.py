@@ -7,8 +7,9 @@ a change that reads ACTIVE writes them again from it, and drops a column that on
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
+from typing import Any
 
 from shared import telemetry
 from shared.adapters.tables.admissions import wait_entity
@@ -55,6 +56,12 @@ def inserts(partition: str, job: Job, place: Place | None) -> list[Operation]:
     }
     due = {**row_at(partition, due_row(first_check(job), job.job_id)), **looked_at}
     return [("create", active), ("create", due)]
+
+
+def due_of(active: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the DUE row of an ACTIVE row."""
+    key = row_at(active["PartitionKey"], due_row(active["check_at"], active["job_id"]))
+    return key | {name: active[name] for name in _DUE_COLUMNS if name in active}
 
 
 def _for_gates(candidate: Candidate) -> dict[str, str]:

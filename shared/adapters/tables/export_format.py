@@ -21,8 +21,9 @@ from shared.errors import ExportUnfit
 
 FORMAT = 1
 #: the tables in the order of their export. The ledger is the last: a row of another table that is older than its job's
-#: rows is what a crash leaves, and the sweeper repairs it; one that is newer has no such repair
-ROLES = ("tenants", "gates", "index", "feed", "rejected", "ledger")
+#: rows is what a crash leaves, and the sweeper repairs it; one that is newer has no such repair. The tenants come after
+#: the index: the sweeper finds the jobs of a tenant by its row
+ROLES = ("gates", "index", "feed", "rejected", "tenants", "ledger")
 #: how the names of exports are written
 NAME = "%Y%m%dT%H%M%SZ"
 

@@ -13,8 +13,17 @@ from itertools import groupby
 from typing import Any
 
 from shared.adapters.tables.account import STORE_VERSION, read_row
+from shared.adapters.tables.active import due_of
 from shared.adapters.tables.export_format import Files, Manifest, TablePart, read_manifest, unpacked
-from shared.adapters.tables.keys import AFTER_FEED_EVENTS, FEED_PARTITION, FEED_ROW, HEAD_ROW, JOB_ROW, feed_event_row
+from shared.adapters.tables.keys import (
+    AFTER_FEED_EVENTS,
+    FEED_PARTITION,
+    FEED_ROW,
+    HEAD_ROW,
+    JOB_ROW,
+    TENANTS_PARTITION,
+    feed_event_row,
+)
 from shared.adapters.tables.table import INT64, MAX_OPERATIONS, Table, merge_row, put_row, row_at
 from shared.errors import DataLost, ExportUnfit
 from shared.ports.exports import Exported
@@ -27,6 +36,8 @@ _SCHEMA = ("schema", "schema")
 _CHARACTERS, _AT_ONCE = 1_000_000, 16
 #: from a job's creation until all of its index rows are written, and by how much clocks differ
 _MARGIN = timedelta(minutes=5)
+#: kinds of rows of the index that a job has from its creation
+_OF_A_JOB = frozenset({"ACTIVE", "CLAIM", "LIST", "WAIT"})
 
 
 class Restore:
@@ -35,8 +46,8 @@ class Restore:
     def __init__(self, opened: Mapping[str, Table], files: Files) -> None:
         self._tables = opened
         self._files = files
-        #: ids of jobs that the restored lists name, of those created around the begin of the export
-        self._listed: set[str] = set()
+        #: ids of jobs with all rows of the index, of those created around the begin of the export
+        self._indexed: set[str] = set()
         #: by partition of a feed, the number of its last event
         self._last_events: dict[str, int] = {}
 
@@ -103,24 +114,39 @@ class Restore:
         return count
 
     def _kept(self, manifest: Manifest, role: str, rows: list[Row]) -> list[Row]:
-        """Without what is newer than the index: a job that no list and no tenant leads to would never end."""
+        """Without what is newer than the index: a job that the sweeper does not find would never end."""
         since = manifest.started_at - _MARGIN
         if role == "tenants":
-            return [row for row in rows if (row["PartitionKey"], row["RowKey"]) != _SCHEMA]
+            # one that slept in the export may have jobs: the sweeper looks at each
+            return [_awake(row) for row in rows if (row["PartitionKey"], row["RowKey"]) != _SCHEMA]
         if role == "index":
-            for row in rows:
-                if row["RowKey"].startswith("LIST:") and _is_after(row.get("created_at"), since):
-                    self._listed.add(row["RowKey"].split(":", 2)[2])
-        elif role == "feed":
+            return [each for row in rows for each in self._of_index(row, since)]
+        if role == "feed":
             for row in rows:
                 if feed_event_row(0) < row["RowKey"] < AFTER_FEED_EVENTS:
                     number = int(row["RowKey"].removeprefix("E:"))
                     self._last_events[row["PartitionKey"]] = max(number, self._last_events.get(row["PartitionKey"], 0))
         elif role == "ledger":
             job = next((row for row in rows if row["RowKey"] == JOB_ROW), None)
-            if job is not None and _is_after(job.get("created_at"), since) and job["PartitionKey"] not in self._listed:
+            if job is not None and _is_after(job.get("created_at"), since) and job["PartitionKey"] not in self._indexed:
                 return []
         return rows
+
+    def _of_index(self, row: Row, since: datetime) -> list[Row]:
+        """A row of a tenant as it is restored. A partition is read in the order of its keys: ACTIVE, CLAIM, DUE, LIST.
+
+        A job that was created during the read lacks the first ones, so it is left out; its request can be sent again.
+        A DUE row that moved or went meanwhile is not in the export, so each ACTIVE row gives its own.
+        """
+        kind = row["RowKey"].partition(":")[0]
+        if kind == "DUE":
+            return []
+        if kind in _OF_A_JOB and _is_after(row.get("created_at"), since):
+            if kind == "ACTIVE" or (kind == "CLAIM" and row.get("expires_at")):
+                self._indexed.add(row["job_id"])
+            elif row["job_id"] not in self._indexed:
+                return []
+        return [row, due_of(row)] if kind == "ACTIVE" else [row]
 
     async def _head_numbers(self) -> None:
         """HEAD was read before the last events were: the next event has the number behind them."""
@@ -129,6 +155,10 @@ class Restore:
             head = await read_row(feed, partition, HEAD_ROW)
             if head is not None and int(head["number"]) != number:
                 await feed.write(merge_row({**row_at(partition, HEAD_ROW), "number": (number, INT64)}))
+
+
+def _awake(row: Row) -> Row:
+    return {**row, "wake_at": row["posted_at"]} if row["PartitionKey"] == TENANTS_PARTITION else row
 
 
 def _is_after(at: Any, since: datetime) -> bool:
