@@ -25,8 +25,11 @@ async def run(command: str, name: str | None) -> list[str]:
     account, files, names = tables_account(settings), export_files(settings), table_names(settings)
     try:
         if command == "take":
-            taken = await TablesExports(account, names, files).go_on(datetime.now(UTC), lambda: False)
-            return [f"{taken.name} {taken.rows} rows" if taken else "the day has its export: see list"]
+            exports, now = TablesExports(account, names, files), datetime.now(UTC)
+            await exports.begin(now)
+            taken = await exports.go_on(now, lambda: False)
+            assert taken is not None
+            return [f"{taken.name} {taken.rows} rows"]
         if command == "restore":
             assert name is not None
             opened = {role: await account.unchecked(table) for role, table in names.items()}
@@ -50,7 +53,7 @@ def main(words: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m scripts.ledger_exports", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("list", help="list the exports")
-    commands.add_parser("take", help="export the tables now, or complete the day's export")
+    commands.add_parser("take", help="export the tables now")
     restore = commands.add_parser("restore", help="restore the tables from an export")
     restore.add_argument("name", help="name of the export, as list shows it")
     arguments = parser.parse_args(words)

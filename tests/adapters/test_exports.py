@@ -22,6 +22,7 @@ from shared.adapters.memory_tables import MemoryAccount, MemoryTable
 from shared.adapters.tables import exports
 from shared.adapters.tables.export_format import ROLES, read_manifest
 from shared.adapters.tables.exports import TablesExports
+from shared.adapters.tables.keys import JOB_ROW
 from shared.adapters.tables.restore import Restore
 from shared.adapters.tables.table import Entity, Tables
 from shared.core.jobs.states import JobStatus
@@ -314,6 +315,33 @@ async def test_what_cannot_be_restored_is_refused_before_anything_is_written(mon
     assert "store version 3" in await refused({**files.kept, manifest: later})
     assert "cannot be read" in await refused({**files.kept, manifest: b"{"})
     assert "is not empty" in await refused(files.kept, account)
+
+
+async def test_a_job_whose_history_is_torn_does_not_end_every_export(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An EVENT row of a living and of an ended job is lost: both are exported as they are."""
+    monkeypatch.setattr(exports, "_READ_AGAIN_S", 0)
+    account, world, files = await small()
+    for part in account.of(NAMES["ledger"]).partitions.values():
+        part.remove(max(key for key in part.keys if key < JOB_ROW))
+    exported = await TablesExports(account, NAMES, files).go_on(world.clock.now(), lambda: False)
+    assert exported is not None
+    found = await rows_of(await restored(account, files, exported.name), NAMES)
+    assert found.keys() == (await rows_of(account, NAMES)).keys() | {("tenants", "schema", "schema")}
+
+
+async def test_an_export_by_hand_begins_another_on_the_same_day() -> None:
+    """It has what came after the export of the day."""
+    account, world, files = await small()
+    given = TablesExports(account, NAMES, files)
+    first = await given.go_on(world.clock.now(), lambda: False)
+    world.clock.advance(60)
+    await succeeded(world, 3)
+    await given.begin(world.clock.now())
+    second = await given.go_on(world.clock.now(), lambda: False)
+    assert first is not None
+    assert second is not None
+    assert second.rows > first.rows
+    assert await given.go_on(world.clock.now(), lambda: False) is None
 
 
 async def test_an_export_that_takes_days_is_dropped_and_the_next_begins(monkeypatch: pytest.MonkeyPatch) -> None:

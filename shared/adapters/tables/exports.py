@@ -22,7 +22,7 @@ from shared.adapters.tables.export_format import (
     packed,
     read_manifest,
 )
-from shared.adapters.tables.keys import AFTER_FEED_EVENTS, HEAD_ROW, JOB_ROW, feed_event_row
+from shared.adapters.tables.keys import AFTER_FEED_EVENTS, HEAD_ROW, JOB_ROW, event_row, feed_event_row
 from shared.adapters.tables.table import Entity, Table, Tables
 from shared.adapters.tables.table_rows import all_of
 from shared.core.jobs.states import JobStatus
@@ -62,6 +62,10 @@ class TablesExports:
         self._account = account
         self._names = names
         self._files = files
+
+    async def begin(self, now: datetime) -> None:
+        """Begins an export, whether the day has one or not; `go_on` continues it. Raises LedgerUnavailable."""
+        await self._taken_over(Manifest(now.strftime(NAME), now))
 
     async def go_on(self, now: datetime, is_over: Callable[[], bool]) -> Exported | None:
         manifest = await self._current(now)
@@ -126,7 +130,7 @@ class TablesExports:
             for row in settled:
                 part.add(row)
             if part_of.role == "feed":
-                manifest.feeds |= _last_events(partition, rows)
+                manifest.feeds |= _last_events(partition, rows, manifest.feeds)
             # rows that a job gets meanwhile belong to the next export
             manifest.position = (partition, _AFTER_ROWS if is_ledger else rows[-1]["RowKey"])
             if part.characters >= _PART_CHARACTERS:
@@ -188,34 +192,43 @@ async def _pages(table: Table, position: tuple[str, str] | None) -> AsyncIterato
 
 
 async def _settled(table: Table, partition: str, rows: list[Entity]) -> list[Entity]:
-    """The rows of a job as one transaction left them: a transition during the read would tear its history."""
+    """The rows of a job as one transaction left them: a transition during the read would tear its history.
+
+    Rows that do not fit although JOB stays as it is are torn in the table: one such job must not end every export.
+    """
+    before = ""
     for _ in range(_READS):
         job = next((row for row in rows if row["RowKey"] == JOB_ROW), None)
-        last = max((int(row["RowKey"].removeprefix("EVENT:")) for row in rows if row["RowKey"] < JOB_ROW), default=0)
         # without JOB it is being removed; EVENT rows stand before JOB, STEP rows behind it
-        if job is None or (int(job["event_seq"]) == last and await _is_unmoved(table, job)):
+        last = max((str(row["RowKey"]) for row in rows if row["RowKey"] < JOB_ROW), default=event_row(0))
+        if job is None or ((_fits(job, last) or job.etag == before) and await _is_unmoved(table, job)):
             return rows
+        before = job.etag
         await asyncio.sleep(_READ_AGAIN_S)
         query = all_of(partition)
         rows = [row async for row in table.query_entities(query.text, parameters=query.parameters)]
     raise LedgerUnavailable(f"the rows of job {partition} do not fit together")
 
 
+def _fits(job: Entity, last: str) -> bool:
+    return isinstance(number := job.get("event_seq"), int) and event_row(number) == last
+
+
 async def _is_unmoved(table: Table, job: Entity) -> bool:
     """Since its row was read: the steps of a job that has ended do not change."""
-    if job["status"] in _TERMINAL:
+    if job.get("status") in _TERMINAL:
         return True
     now = await read_row(table, job["PartitionKey"], JOB_ROW)
     return now is not None and now.etag == job.etag
 
 
-def _last_events(partition: str, rows: list[Entity]) -> dict[str, str]:
+def _last_events(partition: str, rows: list[Entity], known: Mapping[str, str]) -> dict[str, str]:
     keys = [str(row["RowKey"]) for row in rows]
     events = [key for key in keys if feed_event_row(0) < key < AFTER_FEED_EVENTS]
     if events:
         return {partition: events[-1]}
     # a feed without events: those that come until its SEEN rows are read
-    return {partition: feed_event_row(0)} if HEAD_ROW in keys else {}
+    return {partition: feed_event_row(0)} if HEAD_ROW in keys and partition not in known else {}
 
 
 async def _later_events(table: Table, feeds: Mapping[str, str]) -> AsyncIterator[Entity]:
