@@ -8,6 +8,7 @@ import urllib.request
 from datetime import UTC, datetime
 from pathlib import Path
 
+import pytest
 from azure.servicebus import ServiceBusMessage
 from azure.servicebus.aio import ServiceBusClient
 
@@ -23,6 +24,28 @@ from tests.servicebus_emulator.process import start_bus
 REPLIES = json.loads(TOPOLOGY.read_text())["replies"]
 SHARED = ReplyEntities(REPLIES["prefix"], REPLIES["subscription"], REPLIES["queue"], are_shared=True)
 LANES = ReplyEntities(REPLIES["prefix"], REPLIES["subscription"], REPLIES["queue"])
+
+
+@pytest.mark.parametrize("topic", [None, b"\xff", "another", SHARED.prefix, SHARED.prefix + 5000 * "9"])
+def test_a_message_without_a_topic_has_lane_0(topic: object) -> None:
+    """One that was sent to the queue itself may have any property."""
+    assert SHARED.lane_of({TOPIC_PROPERTY: topic}) == 0
+
+
+async def test_a_look_at_a_lane_shows_what_a_change_of_the_setting_left_in_the_queue() -> None:
+    """No lease ends while a reply waits there for the sweeper (R8)."""
+    bus = start_bus("--topic", f"{LANES.topic(0)}/{LANES.subscription}", "--queue", LANES.queue)
+    publisher = ServiceBusPublisher.connect(connection=bus.connection_string, namespace=None, credential=None)
+    try:
+        async with publisher.client.get_queue_sender(LANES.queue) as sender:
+            await sender.send_messages(ServiceBusMessage(b"{}", message_id="left"))
+        await send(publisher.client, LANES.topic(0), "new")
+        look = await ServiceBusLanes(publisher.client, LANES, SystemClock()).replies(0, since=datetime.now(UTC))
+        assert [name for name, _ in look.oldest] == ["left", "new"]
+    finally:
+        await publisher.close()
+        await publisher.client.close()
+        bus.kill()
 
 
 def delete(url: str) -> None:

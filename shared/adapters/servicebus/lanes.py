@@ -14,7 +14,7 @@ from azure.servicebus.exceptions import MessagingEntityNotFoundError
 
 from shared.adapters.servicebus.links import answer, close_link
 from shared.adapters.servicebus.reply_entities import ReplyEntities
-from shared.core.jobs.backlog import MAX_SHOWN, LaneLook
+from shared.core.jobs.backlog import MAX_SHOWN, LaneLook, together
 from shared.core.jobs.routing import DIRECTIVE_TOPIC_PREFIX
 from shared.errors import BusUnavailable
 from shared.ports.environment import Clock
@@ -35,10 +35,15 @@ class ServiceBusLanes:
         self._looked: dict[str, _Entity] = {}
 
     async def replies(self, lane: int, *, since: datetime) -> LaneLook:
-        if self._replies.are_shared:
-            return await self._look(self._replies.queue, lambda: self._replies.queue_receiver(self._client), since)
-        topic = self._replies.topic(lane)
-        return await self._look(topic, lambda: self._replies.lane_receiver(self._client, lane), since)
+        looks = []
+        # the queue also if the topics do not forward: a change of `LUCIUS_REPLIES` leaves replies there
+        if self._replies.queue:
+            queue = self._replies.queue
+            looks.append(await self._look(queue, lambda: self._replies.queue_receiver(self._client), since))
+        if not self._replies.are_shared:
+            topic = self._replies.topic(lane)
+            looks.append(await self._look(topic, lambda: self._replies.lane_receiver(self._client, lane), since))
+        return together(looks)
 
     async def directives(self, lane: int, service: str, *, since: datetime) -> LaneLook:
         topic = f"{DIRECTIVE_TOPIC_PREFIX}{lane}"

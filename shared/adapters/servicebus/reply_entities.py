@@ -12,6 +12,8 @@ from azure.servicebus.aio import ServiceBusClient, ServiceBusReceiver
 #: property of a message that a rule of each reply subscription sets to the name of its topic, whoever sent the message
 #: (`topicProperty` in infra/bicep/topology.json)
 TOPIC_PROPERTY = "lucius_topic"
+#: of the number of a lane
+_DIGITS = 3
 
 
 @dataclass(frozen=True)
@@ -34,8 +36,9 @@ class ReplyEntities:
         """
         known = properties or {}
         topic = known.get(TOPIC_PROPERTY, known.get(TOPIC_PROPERTY.encode()))
-        number = (topic.decode() if isinstance(topic, bytes) else str(topic)).removeprefix(self.prefix)
-        return int(number) if number.isdecimal() else 0
+        number = (topic.decode(errors="replace") if isinstance(topic, bytes) else str(topic)).removeprefix(self.prefix)
+        # a message that makes this fail would keep the queue's dead letters from being drained
+        return int(number) if number.isdecimal() and len(number) <= _DIGITS else 0
 
     def lane_receiver(self, client: ServiceBusClient, lane: int) -> ServiceBusReceiver:
         return client.get_subscription_receiver(self.topic(lane), self.subscription)

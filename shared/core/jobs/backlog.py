@@ -42,6 +42,15 @@ class LaneLook:
         return MAX_SHOWN if behind else None
 
 
+def together(looks: Sequence[LaneLook]) -> LaneLook:
+    """Returns one look at all places."""
+    return LaneLook(
+        min(look.looked_at for look in looks),
+        [message for look in looks for message in look.oldest],
+        all(look.is_all for look in looks),
+    )
+
+
 def next_wait(ack_timeout_s: float, waited: timedelta) -> timedelta:
     """Returns the next wait on a lane after `waited`: the ACK timeout first, then twice the one before."""
     return min(timedelta(seconds=ack_timeout_s) + waited, LONGEST_WAIT)
