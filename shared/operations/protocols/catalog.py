@@ -90,7 +90,9 @@ class Catalog:
             async with time_limit(_CHECK_S):
                 if self._store is not None:
                     await self._read(self._store)
-                if self._loaded is not before or not self._compared:
+                # False until the check ends: a table that is silent until the time limit is asked again
+                self._compared = self._compared and self._loaded is before
+                if not self._compared:
                     self._compared = await self._first_loaded.check(self._loaded.registry)
             self.fault = None
         except Transient as away:

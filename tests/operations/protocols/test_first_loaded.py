@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 from shared.adapters.tables.protocol_versions import TablesProtocolVersions
 from shared.core.registry import Protocol, Registry, build_protocol
 from shared.errors import LedgerUnavailable
+from shared.operations.protocols import catalog as catalog_module
 from shared.operations.protocols.catalog import Catalog
 from shared.operations.protocols.overrides import CatalogState
 from shared.operations.protocols.read_versions import read_versions
@@ -62,7 +64,7 @@ class Store:
     value: dict[str, Any]
 
     async def version(self) -> str | None:
-        return None
+        return json.dumps(self.value)
 
     async def read(self) -> dict[str, str]:
         return {"lucius:protocols:ocr": json.dumps(self.value)}
@@ -130,6 +132,30 @@ async def test_a_silent_table_stops_nothing() -> None:
     clock.advance(EVERY_S)
     [kept] = await loaded(known)
     assert kept.definition.steps[0].step_id == "ocr"
+
+
+async def test_a_table_that_hangs_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A version that the store got meanwhile is compared at the next refresh, though nothing else changes."""
+    rows, clock, store = Rows(), StillClock(), Store(definition(2))
+    await catalog(rows, clock, protocol(2)).refresh()
+    store.value = definition()
+    known = catalog(rows, clock, protocol(), store=store)
+    await known.refresh()
+    store.value = definition(2, **OTHER)
+    read = rows.read
+
+    async def hangs() -> list[StoredVersion]:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    rows.read = hangs  # type: ignore[method-assign]
+    monkeypatch.setattr(catalog_module, "_CHECK_S", 0.01)
+    clock.advance(EVERY_S)
+    assert [each.definition.steps[0].step_id for each in await loaded(known)] == ["text"]
+    rows.read = read  # type: ignore[method-assign]
+    monkeypatch.setattr(catalog_module, "_CHECK_S", 10)
+    clock.advance(EVERY_S)
+    assert [each.definition.steps[0].step_id for each in await loaded(known)] == ["ocr"]
 
 
 async def test_two_processes_load_a_new_version_at_once() -> None:
