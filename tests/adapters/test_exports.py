@@ -28,6 +28,7 @@ from shared.adapters.tables.table import Entity, Tables
 from shared.core.jobs.states import JobStatus
 from shared.errors import ExportLate, ExportUnfit, LedgerUnavailable, OtherStoreVersion
 from shared.operations.jobs.read_history import read_history
+from shared.operations.sweeper import exports as sweeper_exports
 from shared.operations.sweeper.exports import export_tables
 from shared.operations.sweeper.sweep import sweep
 from shared.ports.exports import Exported
@@ -327,6 +328,24 @@ async def test_a_job_whose_history_is_torn_does_not_end_every_export(monkeypatch
     assert exported is not None
     found = await rows_of(await restored(account, files, exported.name), NAMES)
     assert found.keys() == (await rows_of(account, NAMES)).keys() | {("tenants", "schema", "schema")}
+
+
+async def test_a_run_ends_with_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before its part is full if the table is slow; a table that hangs is left. What the timer does next is done."""
+    account, world, files = await small()
+    assert await TablesExports(account, NAMES, files).go_on(world.clock.now(), lambda: True) is None
+    [name] = await files.folders()
+    assert (await read_manifest(files, name)).rows == 1
+
+    class Hanging:
+        async def go_on(self, now: Any, is_over: Any) -> None:
+            await asyncio.Event().wait()
+
+    settings = replace(world.context.settings, export_days=2.0)
+    monkeypatch.setattr(sweeper_exports, "_GRACE", timedelta(milliseconds=10))
+    context = replace(world.context, settings=settings, exports=Hanging())  # type: ignore[arg-type]
+    async with asyncio.timeout(60):
+        await export_tables(context, world.clock.now())
 
 
 async def test_an_export_by_hand_begins_another_on_the_same_day() -> None:

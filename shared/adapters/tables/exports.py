@@ -133,7 +133,7 @@ class TablesExports:
                 manifest.feeds |= _last_events(partition, rows, manifest.feeds)
             # rows that a job gets meanwhile belong to the next export
             manifest.position = (partition, _AFTER_ROWS if is_ledger else rows[-1]["RowKey"])
-            if part.characters >= _PART_CHARACTERS:
+            if part.characters >= _PART_CHARACTERS or is_over():
                 await self._flush(manifest, part_of, part)
                 part = _Open()
                 if is_over():

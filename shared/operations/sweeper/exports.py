@@ -6,6 +6,10 @@ from datetime import datetime, timedelta
 
 from shared import telemetry
 from shared.operations.context import Context
+from shared.time_limits import time_limit
+
+#: for the part that is being written when the time is over; then the run is cut off, since the feeds wait for it
+_GRACE = timedelta(minutes=1)
 
 
 async def export_tables(context: Context, until: datetime) -> None:
@@ -15,7 +19,8 @@ async def export_tables(context: Context, until: datetime) -> None:
         return
     now = context.clock.now()
     try:
-        exported = await context.exports.go_on(now, lambda: context.clock.now() >= until)
+        async with time_limit((until + _GRACE - now).total_seconds()):
+            exported = await context.exports.go_on(now, lambda: context.clock.now() >= until)
         if exported is None:
             return
         telemetry.increment("ledger_exports_total", result="completed")
