@@ -8,8 +8,9 @@ import uuid
 from dataclasses import fields, replace
 from typing import Any
 
-from shared.adapters.memory_tables import MemoryTexts
+from shared.adapters.memory_tables import MemoryAccount, MemoryTexts
 from shared.adapters.tables.export_format import ROLES
+from shared.adapters.tables.restore import Restore
 from shared.adapters.tables.table import Tables
 from shared.core.jobs.states import JobStatus
 from shared.core.jobs.verdict import VerdictKind
@@ -131,3 +132,9 @@ async def rows_of(account: Tables, names: dict[str, str]) -> dict[tuple[str, str
             values = {key: value for key, value in row.items() if key != "feed_id"} | {"": sorted(row.int64)}
             found[role, row["PartitionKey"], row["RowKey"]] = values
     return found
+
+
+async def restored(account: Tables, files: MemoryFiles, name: str) -> MemoryAccount:
+    new = MemoryAccount()
+    await Restore({role: new.of(NAMES[role]) for role in ROLES}, files).run(name)
+    return new

@@ -19,6 +19,7 @@ from shared.adapters.tables.keys import (
     AFTER_FEED_EVENTS,
     FEED_PARTITION,
     FEED_ROW,
+    GATES_ROW,
     HEAD_ROW,
     JOB_ROW,
     TENANTS_PARTITION,
@@ -146,6 +147,9 @@ class Restore:
                 self._indexed.add(row["job_id"])
             elif row["job_id"] not in self._indexed:
                 return []
+        if kind == GATES_ROW:
+            # its counts have jobs that are left out, so the next turn counts them first
+            return [{**row, "counting_until": since}]
         return [row, due_of(row)] if kind == "ACTIVE" else [row]
 
     async def _head_numbers(self) -> None:
