@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from shared.core.registry import Protocol, Registry, build_protocol
+from shared.errors import ProtocolError
 from shared.ports.protocol_versions import ProtocolVersions, StoredVersion
 from shared.ports.sweeps import SweepMarks, merged, version_name
 
@@ -46,15 +47,17 @@ async def read_versions(
     ids = {protocol_id for protocol_id, _ in loaded}
     stored = {(each.protocol_id, each.version): each for each in await rows.read() if each.protocol_id in ids}
     mark = merged((await marks.read(sweepers)).values()) if marks is not None else None
+    protocols = {key: _rebuilt(row) for key, row in stored.items() if key not in loaded} | loaded
     found = [
         Version(
-            protocol=loaded[key] if key in loaded else _rebuilt(stored[key]),
+            protocol=protocol,
             is_loaded=key in loaded,
             new_jobs_percent=_percent(registry, loaded.get(key)),
             first_loaded_at=stored[key].first_loaded_at if key in stored else None,
             jobs=mark.counts.versions[version_name(request_type, key[1])] if mark is not None else None,
         )
-        for key in sorted(loaded.keys() | stored.keys(), key=lambda key: -key[1])
+        for key, protocol in sorted(protocols.items(), key=lambda item: -item[0][1])
+        if protocol is not None
     ]
     return Versions(found, mark.ended_at if mark is not None else None)
 
@@ -70,7 +73,10 @@ def _percent(registry: Registry, protocol: Protocol | None) -> float:
     return 100.0 - ramp if is_base and ramp is not None else 0.0
 
 
-def _rebuilt(row: StoredVersion) -> Protocol:
-    """Also where the bus topology has its services no more."""
-    services = {step["service"]: step["step_type"] for step in row.definition["steps"]}
-    return build_protocol("the stored version", row.definition, row.schemas, services)
+def _rebuilt(row: StoredVersion) -> Protocol | None:
+    """Also where the bus topology has its services no more. None: only a later release can read it."""
+    try:
+        services = {step["service"]: step["step_type"] for step in row.definition["steps"]}
+        return build_protocol("the stored version", row.definition, row.schemas, services)
+    except (ProtocolError, KeyError, TypeError):
+        return None

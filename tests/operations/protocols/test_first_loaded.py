@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
@@ -193,3 +193,13 @@ async def test_versions_with_their_jobs() -> None:
         (1, False, 0, 4),
     ]
     assert (await read_versions(known, rows, "OCR", None, 1)).counted_at is None
+
+
+async def test_a_version_that_only_a_later_release_reads_is_left_out() -> None:
+    """After a rollback its row is still there; the other versions are listed."""
+    rows, clock = Rows(), StillClock()
+    await catalog(rows, clock, protocol()).refresh()
+    [row] = await rows.read()
+    await rows.add(replace(row, version=2, definition={**row.definition, "version": 2, "of_a_later_release": True}))
+    found = await read_versions(Registry([protocol()]), rows, "OCR", None, 1)
+    assert [each.protocol.key for each in found.versions] == [("ocr", 1)]
