@@ -25,7 +25,7 @@ async def run(command: str, name: str | None) -> list[str]:
     account, files, names = tables_account(settings), export_files(settings), table_names(settings)
     try:
         if command == "take":
-            exports, now = TablesExports(account, names, files), datetime.now(UTC)
+            exports, now = TablesExports(account, names, files, account.url), datetime.now(UTC)
             await exports.begin(now)
             taken = await exports.go_on(now, lambda: False)
             assert taken is not None

@@ -121,7 +121,8 @@ def export_files(settings: Settings) -> BlobTexts:
 def exports_of(settings: Settings) -> LedgerExports | None:
     if settings.export_days is None or settings.storage_backend == "memory":
         return None
-    return TablesExports(tables_account(settings), table_names(settings), export_files(settings))
+    account = tables_account(settings)
+    return TablesExports(account, table_names(settings), export_files(settings), account.url)
 
 
 def blobs_of(settings: Settings, container: str, limits: StoreLimits) -> BlobTexts:

@@ -12,7 +12,7 @@ from typing import Protocol
 class Exported:
     """An export that is complete."""
 
-    #: the instant when it began, as `20261127T030000Z`
+    #: the instant when it began, and a digest of the account, as `20261127T030000Z-1f2e3d4c`
     name: str
     rows: int
 

@@ -175,7 +175,7 @@ async def test_two_that_export_at_once_leave_one_whole_export(monkeypatch: pytes
     assert any(isinstance(each, Exported) for each in done), done
     [name] = await files.folders()
     manifest = await read_manifest(files, name)
-    assert len({part.blob.split("-")[1] for table in manifest.tables for part in table.parts}) == 1
+    assert len({part.blob.rsplit("-")[-1] for table in manifest.tables for part in table.parts}) == 1
     found = await rows_of(await restored(account, files, name), NAMES)
     assert found.keys() - {("tenants", "schema", "schema")} == (await rows_of(account, NAMES)).keys()
 
@@ -246,6 +246,24 @@ async def test_a_run_ends_with_its_time(monkeypatch: pytest.MonkeyPatch) -> None
     context = replace(world.context, settings=settings, exports=Hanging())  # type: ignore[arg-type]
     async with asyncio.timeout(60):
         await export_tables(context, world.clock.now())
+
+
+async def test_two_apps_export_into_one_container() -> None:
+    """Neither continues, takes for its own, or removes an export of the other."""
+    account, world, files = await small()
+    now = world.clock.now()
+    one, other = (TablesExports(account, NAMES, files, source) for source in ("one", "other"))
+    assert await one.go_on(now, lambda: True) is None
+    first = await other.go_on(now, lambda: False)
+    second = await one.go_on(now, lambda: False)
+    assert first is not None
+    assert second is not None
+    assert first.name != second.name
+    world.clock.advance(86400)
+    assert await one.go_on(world.clock.now(), lambda: False) is not None
+    await one.remove_before(world.clock.now())
+    assert first.name in await files.folders()
+    assert second.name not in await files.folders()
 
 
 async def test_an_export_by_hand_begins_another_on_the_same_day() -> None:

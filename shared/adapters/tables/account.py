@@ -85,6 +85,11 @@ class TablesAccount:
         direct = DirectAccount(service.url, service.credential, limits) if transport == "direct" else None
         return cls(service, version_table, direct, other_tables=other_tables)
 
+    @property
+    def url(self) -> str:
+        """Returns the address of the account's tables."""
+        return str(self._service.url)
+
     async def table(self, name: str) -> Table:
         """Raises LedgerUnavailable, OtherStoreVersion."""
         if (client := self._ready.get(name)) is not None:

@@ -24,7 +24,7 @@ FORMAT = 1
 #: rows is what a crash leaves, and the sweeper repairs it; one that is newer has no such repair. The tenants come after
 #: the index: the sweeper finds the jobs of a tenant by its row
 ROLES = ("gates", "index", "feed", "rejected", "tenants", "ledger")
-#: how the names of exports are written
+#: how the names of exports begin; a digest of the account follows
 NAME = "%Y%m%dT%H%M%SZ"
 
 

@@ -25,6 +25,7 @@ from shared.adapters.tables.export_format import (
 from shared.adapters.tables.keys import AFTER_FEED_EVENTS, HEAD_ROW, JOB_ROW, event_row, feed_event_row
 from shared.adapters.tables.table import Entity, Table, Tables
 from shared.adapters.tables.table_rows import all_of
+from shared.core.canonical import digest
 from shared.core.jobs.states import JobStatus
 from shared.errors import DataLost, ExportLate, ExportUnfit, LedgerUnavailable
 from shared.ports.exports import Exported
@@ -57,15 +58,18 @@ class _Open:
 class TablesExports:
     """See `shared.ports.exports.LedgerExports`."""
 
-    def __init__(self, account: Tables, names: Mapping[str, str], files: Files) -> None:
-        """`names`: the table of each role of `ROLES`."""
+    def __init__(self, account: Tables, names: Mapping[str, str], files: Files, source: str = "") -> None:
+        """`names`: the table of each role of `ROLES`. `source`: the account of the tables, since the container may have
+        exports of several apps.
+        """
+        self._suffix = f"-{digest(source)[:8]}"
         self._account = account
         self._names = names
         self._files = files
 
     async def begin(self, now: datetime) -> None:
         """Begins an export, whether the day has one or not; `go_on` continues it. Raises LedgerUnavailable."""
-        await self._taken_over(Manifest(now.strftime(NAME), now))
+        await self._taken_over(Manifest(self._name(now), now))
 
     async def go_on(self, now: datetime, is_over: Callable[[], bool]) -> Exported | None:
         manifest = await self._current(now)
@@ -82,7 +86,7 @@ class TablesExports:
         return Exported(manifest.name, manifest.rows)
 
     async def remove_before(self, before: datetime) -> None:
-        names = await self._files.folders()
+        names = await self._own()
         old = [name for name in names if name < before.strftime(NAME)]
         keep = None
         for name in reversed(names) if old else ():
@@ -101,7 +105,7 @@ class TablesExports:
 
     async def _current(self, now: datetime) -> Manifest:
         """That of the day, or one that is not complete; an export that another release began is not continued."""
-        names = await self._files.folders()
+        names = await self._own()
         if names:
             try:
                 last = await read_manifest(self._files, names[-1])
@@ -111,7 +115,14 @@ class TablesExports:
                 return last
             if last is not None and not last.complete:
                 return await self._taken_over(last)
-        return await self._taken_over(Manifest(now.strftime(NAME), now))
+        return await self._taken_over(Manifest(self._name(now), now))
+
+    def _name(self, now: datetime) -> str:
+        return now.strftime(NAME) + self._suffix
+
+    async def _own(self) -> list[str]:
+        """The names of the exports of this account, in their order."""
+        return [name for name in await self._files.folders() if name.endswith(self._suffix)]
 
     async def _taken_over(self, manifest: Manifest) -> Manifest:
         manifest.writer = secrets.token_hex(4)
