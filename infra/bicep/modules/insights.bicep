@@ -48,13 +48,11 @@ var queries = [
   }
   { id: 'warnings', title: 'Warnings of the app', text: loadTextContent('../queries/warnings.kql') }
 ]
-// Charts and tables of the workbook, by the query that they show.
+// Charts and tables of the workbook, by the query that they show. What waits now is on the dashboard.
 var shown = [
   { id: 'jobs', chart: 'timechart' }
   { id: 'step-latency', chart: 'timechart' }
   { id: 'retries-by-cause', chart: 'timechart' }
-  { id: 'queued-jobs', chart: 'timechart' }
-  { id: 'stuck-dispatch', chart: 'timechart' }
   { id: 'failures-by-reason', chart: 'table' }
   { id: 'slowest-jobs', chart: 'table' }
   { id: 'refused-requests', chart: 'table' }
