@@ -106,7 +106,9 @@ class _Announcement:
             await self._upload
             uploaded = True
         except Exception as error:  # the stack serves all the same
-            log(f"the samples were not uploaded: {str(error).splitlines()[0]}")
+            # a timeout has no text
+            reason = (str(error) or type(error).__name__).splitlines()[0]
+            log(f"the samples were not uploaded: {reason}")
         chosen = self._ports
         issuer = f"issuer={issuer_url(chosen)} " if chosen.issuer else ""
         traces = f"traces=http://{LOOPBACK}:{chosen.traces} " if chosen.traces else ""
