@@ -59,7 +59,7 @@ include-path-regex = "^/v1/webhooks"
 parameters = {{ "query.tenant_id" = "fuzzed" }}
 
 [[operations]]
-include-path-regex = "^/v1/(quotas|bulk|sources)"
+include-path-regex = "^/v1/(quotas|bulk|sources|audit/(heads|anchors)$)"
 parameters = {{ "query.tenant" = "fuzzed" }}
 """
 

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Any
 
 import pytest
 
-from lucius_client.cli import audit_v2
 from shared.api.audit import bundle
 from shared.api.receipt import receipt
 from shared.core.gates.places import PlaceState
@@ -19,6 +17,7 @@ from shared.operations.jobs.control_job import change_priority
 from shared.operations.jobs.places import reconcile_place
 from shared.ports.ledger import Stored
 from shared.refusals import ControlNotPossible, JobNotFound, JobTerminal
+from tests.audit_bundles import faults
 from tests.jobs import START
 from tests.operations.conftest import World
 from tests.operations.support import cancelled, control, history, redrive, swept
@@ -53,11 +52,7 @@ async def test_a_job_goes_where_its_priority_puts_it(staging: World) -> None:
     assert (event.actor, event.reason, event.data["from"], event.data["to"]) == ("op", "on the phone", "normal", "high")
     assert (record.job.priority, record.job.current_priority) == ("normal", "high")
     # what it was created with can still be verified
-    assert audit_v2.chain_faults(*_rows(bundle(record, events, START))) == []
-
-
-def _rows(found: dict[str, Any]) -> tuple[Any, ...]:
-    return found["job"], found["steps"], found["events"], None
+    assert faults(bundle(record, events, START)) == []
 
 
 async def test_the_same_again_changes_nothing(staging: World) -> None:

@@ -29,6 +29,9 @@ Head = Annotated[
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print the report as JSON.")]
 Output = Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="The bundle to write, a .tar.gz.")]
+WithoutHeads = Annotated[
+    bool, typer.Option("--without-heads", help="Export without signed heads: jobs created in the window, up to now.")
+]
 WithContent = Annotated[
     bool, typer.Option("--with-content", help="Include payloads, error texts and query strings of references.")
 ]
@@ -102,6 +105,7 @@ def export_bundle(
     since: Annotated[str | None, typer.Option(metavar="TIME", help=f"Begin of the window: {_TIME}.")] = None,
     until: Annotated[str | None, typer.Option(metavar="TIME", help="End of the window. Default: now.")] = None,
     with_content: WithContent = False,
+    without_heads: WithoutHeads = False,
     api: ApiOption = DEFAULT_URL,
     token: TokenOption = None,
 ) -> None:
@@ -113,7 +117,8 @@ def export_bundle(
     """
     session = Session(api, token or None, OutputFormat.TABLE)
     try:
-        export(session, Window(session.tenant(tenant), since, until), output, with_content=with_content)
+        window = Window(session.tenant(tenant), since, until, without_heads)
+        export(session, window, output, with_content=with_content)
     except LuciusError as error:
         raise cli_error(error, api) from error
 

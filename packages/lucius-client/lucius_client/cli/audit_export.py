@@ -36,6 +36,7 @@ class Window:
     tenant: str | None
     since: str | None
     until: str | None
+    without_heads: bool
 
 
 @dataclass
@@ -83,9 +84,7 @@ def export(session: Session, window: Window, output: Path, *, with_content: bool
     totals = made["totals"]
     rendering.write(f"{output}: {totals['jobs']} jobs, {totals['events']} events")
     if not plan.pages:
-        rendering.write(
-            "LUCIUS signs no heads (AUDIT_OFF): levels 1 to 3 can be verified, and an omitted job is not noticed"
-        )
+        rendering.write("without signed heads: levels 1 to 3 can be verified, and an omitted job is not noticed")
     if missing_jobs:
         rendering.write(
             f"not exported, since LUCIUS does not have them any more: {', '.join(missing_jobs)}", stderr=True
@@ -113,7 +112,8 @@ def _new_plan(client: Client, words: Json) -> _Plan:
     since, until = instant_ago("--since", words["since"]), instant_ago("--until", words["until"])
     pages: list[Json] = []
     with contextlib.suppress(NotFound):  # LUCIUS signs none
-        pages = [page["envelope"] for page in client.audit_heads(tenant=tenant, since=since, until=until)]
+        if not words["without_heads"]:
+            pages = [page["envelope"] for page in client.audit_heads(tenant=tenant, since=since, until=until)]
     manifest = {"tenant": tenant, "program": f"lucius-client {client_version()}"}
     if not pages:
         begin, end = since or datetime(1970, 1, 1, tzinfo=UTC), until or datetime.now(UTC)
