@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from contextvars import ContextVar
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -95,15 +96,16 @@ def test_a_delivery_row_apart_from_the_feed(monkeypatch: pytest.MonkeyPatch) -> 
     """Written by a call of its own after the events: who dies in between has made none."""
     telling = importlib.import_module("shared.operations.events.feed_writer")
     original = telling._FeedWriter._write_some
+    # each task has its own: two writers run at the same time
+    writes: ContextVar[list[Any]] = ContextVar("writes")
 
     async def apart(self: Any, known: Any) -> Any:
-        writes = []
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(telling, "pending_of", lambda *args: writes.append(args) or [])
-            await original(self, known)
+        mine: list[Any] = []
+        writes.set(mine)
+        await original(self, known)
         made = [
             row
-            for args in writes
+            for args in mine
             for row in importlib.import_module("shared.operations.webhooks.match_hooks").pending_of(*args)
         ]
         if made:
@@ -114,5 +116,6 @@ def test_a_delivery_row_apart_from_the_feed(monkeypatch: pytest.MonkeyPatch) -> 
             )
         return made
 
+    monkeypatch.setattr(telling, "pending_of", lambda *args: writes.get().append(args) or [])
     monkeypatch.setattr(telling._FeedWriter, "_write_some", apart)
     assert is_found(range(10))
