@@ -15,9 +15,8 @@ from dataclasses import asdict
 from pathlib import Path
 
 from shared.errors import ProtocolError
-from tape.bundle import read_histories
 from tape.player import Player, Report, started_at
-from tape.recording import RecordedJob, TapeError, record
+from tape.recording import RecordedJob, TapeError, read_histories, record
 
 HELP = "play recorded traffic, and compare what the app makes of it"
 _DESCRIPTION = """Submits the jobs of an audit bundle in order, at their times, to the app in process under virtual

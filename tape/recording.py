@@ -9,8 +9,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
-from typing import Any, Protocol
+from pathlib import Path
+from typing import Any
 
+from lucius_verify.bundle import Bundle
+from lucius_verify.faults import Unreadable
+from lucius_verify.histories import History
+from lucius_verify.signed_heads import SignedHeads
+from lucius_verify.statements import Keys
 from shared.core.jobs.history import REPLY_EVENTS, EventType
 from shared.core.jobs.occurrences import ControlKind
 
@@ -33,17 +39,12 @@ class TapeError(Exception):
     """The tape cannot be played; the message says why."""
 
 
-class History(Protocol):
-    """A job of a bundle, as the reader of bundles gives it."""
-
-    @property
-    def job(self) -> Row: ...
-    @property
-    def steps(self) -> Sequence[Row]: ...
-    @property
-    def events(self) -> Sequence[Row]: ...
-    @property
-    def withheld(self) -> Sequence[str]: ...
+def read_histories(path: Path) -> Iterator[History]:
+    """Returns the jobs of an audit bundle, which `lucius-verify` reads within its bounds. Raises TapeError."""
+    try:
+        yield from Bundle(path, SignedHeads(Keys(()))).histories()
+    except (OSError, Unreadable) as wrong:
+        raise TapeError(f"{path} is not an audit bundle: {wrong}") from None
 
 
 @dataclass(frozen=True)

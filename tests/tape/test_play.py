@@ -9,30 +9,37 @@ import io
 import json
 import shlex
 import shutil
-import tarfile
 import warnings
 from collections.abc import Callable
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from lucius_verify.bundle import FORMAT
+from lucius_verify.tarball import FILES, MANIFEST, write
 from tape import command
-from tape.bundle import read_histories
 from tape.player import Player, Report
-from tape.recording import TapeError, record
+from tape.recording import TapeError, read_histories, record
 from tests.jobs import ROOT
 from tests.tape.record import RECORDED
 
 
 def packed(path: Path, **changed: bytes) -> Path:
     """The recorded tape as a bundle; `changed` are the contents of files in place of the recorded ones."""
-    with tarfile.open(path, "w:gz") as bundle:
-        for name in ("jobs.jsonl", "history.jsonl"):
-            content = changed.get(name.partition(".")[0], (RECORDED / name).read_bytes())
-            member = tarfile.TarInfo(name)
-            member.size = len(content)
-            bundle.addfile(member, io.BytesIO(content))
+    folder = path.with_suffix("")
+    folder.mkdir()
+    content = dict.fromkeys(FILES, b"")
+    for name in ("jobs.jsonl", "history.jsonl"):
+        content[name] = changed.get(name.partition(".")[0], (RECORDED / name).read_bytes())
+    files = {name: {"sha256": sha256(each).hexdigest(), "bytes": len(each)} for name, each in content.items()}
+    window = {"tenant": "tenant_a", "since": "2026-01-01T00:00:00Z", "until": "2027-01-01T00:00:00Z"}
+    manifest = {"format": FORMAT, **window, "content": "included", "totals": {}, "files": files}
+    content = {MANIFEST: json.dumps(manifest).encode(), **content}
+    for name, each in content.items():
+        (folder / name).write_bytes(each)
+    write(path, ((name, folder / name) for name in content))
     return path
 
 
@@ -124,7 +131,7 @@ def test_a_refused_request_is_a_difference(bundle: Path, protocols: Path) -> Non
     ("changed", "message"),
     [
         ({"jobs": b"{"}, "is not an audit bundle"),
-        ({"jobs": b""}, "has no jobs"),
+        ({"jobs": b"", "history": b""}, "has no jobs"),
         ({"history": (RECORDED / "history.jsonl").read_bytes().replace(b'"data":', b'"other":')}, "--with-content"),
     ],
 )
