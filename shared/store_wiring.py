@@ -9,6 +9,7 @@ from datetime import datetime
 from azure.core.credentials_async import AsyncTokenCredential
 
 from shared.adapters.blobs import ARCHIVE, CONTAINER, EXPORTS, BlobTexts
+from shared.adapters.kept_blobs import KeptBlobs, KeptInMemory
 from shared.adapters.memory_tables import MemoryAccount, MemoryTexts
 from shared.adapters.tables.account import TablesAccount
 from shared.adapters.tables.admissions import TablesAdmissions
@@ -36,6 +37,7 @@ from shared.ports.heads import Heads
 from shared.ports.hooks import Hooks
 from shared.ports.ledger import Archive
 from shared.ports.protocol_versions import ProtocolVersions
+from shared.ports.signing import Kept
 from shared.settings import Settings
 from shared.time_limits import STORE, StoreLimits
 
@@ -115,6 +117,17 @@ def export_files(settings: Settings) -> BlobTexts:
         endpoint=settings.export_endpoint or settings.blob_endpoint,
         credential=credential_of(connection),
         container=EXPORTS,
+    )
+
+
+def kept_files(settings: Settings) -> Kept:
+    """Returns the files of the account for anchors, by default of the account with long strings."""
+    if settings.storage_backend == "memory":
+        return KeptInMemory()
+    own = settings.audit_blob_endpoint
+    connection = settings.blob_connection if own is None else None
+    return KeptBlobs.connect(
+        connection=connection, endpoint=own or settings.blob_endpoint, credential=credential_of(connection)
     )
 
 

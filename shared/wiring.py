@@ -20,7 +20,6 @@ from shared.adapters.blobs import CONTAINER, BlobTexts
 from shared.adapters.callers import AnonymousCallers, JwtCallers
 from shared.adapters.durable_orchestrations import DurableOrchestrations
 from shared.adapters.jwt_keys import JwtKeys
-from shared.adapters.kept_blobs import kept_of
 from shared.adapters.protocol_files import load_registry, load_schemas, load_services
 from shared.adapters.scoped.stores import (
     TenantAdmissions,
@@ -64,7 +63,7 @@ from shared.ports.feed import EventTopic
 from shared.ports.protocol_versions import ProtocolVersions
 from shared.ports.runs import RunFiles
 from shared.settings import Settings
-from shared.store_wiring import EveryStore, blobs_of, credential_of, every_store, exports_of, identity
+from shared.store_wiring import EveryStore, blobs_of, credential_of, every_store, exports_of, identity, kept_files
 from shared.time_limits import PROBE
 
 if TYPE_CHECKING:
@@ -312,5 +311,5 @@ def _audit(settings: Settings, stores: EveryStore) -> Audit | None:
     # a tenth of a second of the start, which nothing else needs
     from shared.adapters.signing import signer_of
 
-    signer, kept = signer_of(settings.audit_key, identity), kept_of(settings, identity)
+    signer, kept = signer_of(settings.audit_key, identity), kept_files(settings)
     return Audit(heads=stores.heads, signer=signer, kept=kept)

@@ -11,10 +11,10 @@ from azure.core.exceptions import AzureError, HttpResponseError, ResourceNotFoun
 from azure.storage.blob import BlobSasPermissions, UserDelegationKey, generate_blob_sas
 from azure.storage.blob.aio import BlobClient, BlobServiceClient
 
+from shared.adapters.blobs import blob_service
 from shared.core.canonical import encode_key
 from shared.errors import RunsUnavailable
 from shared.ports.runs import LogPart, RunArtifact
-from shared.time_limits import STORE
 
 CONTAINER = "runs"
 MAX_ARTIFACTS = 1000
@@ -45,9 +45,7 @@ class BlobRuns:
         now: Callable[[], datetime],
     ) -> BlobRuns:
         """`endpoint` counts where `connection` is None."""
-        if connection is not None:
-            return cls(BlobServiceClient.from_connection_string(connection, **STORE.blob_options), now)
-        return cls(BlobServiceClient(endpoint, credential=credential, **STORE.blob_options), now)
+        return cls(blob_service(connection=connection, endpoint=endpoint, credential=credential), now)
 
     async def read_log(self, tenant: str, job_id: str, attempt: int, *, offset: int, limit: int) -> LogPart | None:
         blob = self._blob(tenant, job_id, f"{attempt}.log")

@@ -17,14 +17,46 @@ ARCHIVE = "lucius-archive"
 EXPORTS = "lucius-exports"
 
 
+def blob_service(
+    *,
+    connection: str | None,
+    endpoint: str | None,
+    credential: AsyncTokenCredential | None,
+    limits: StoreLimits = STORE,
+) -> BlobServiceClient:
+    """Connects with a connection string, or with an endpoint and a credential. Raises ValueError."""
+    if connection is not None:
+        return BlobServiceClient.from_connection_string(connection, **limits.blob_options)
+    if endpoint is None or credential is None:
+        raise ValueError("needs a connection string, or an endpoint and a credential")
+    return BlobServiceClient(endpoint, credential=credential, **limits.blob_options)
+
+
+class CreatedContainer:
+    """A container that this process creates before its first use."""
+
+    def __init__(self, service: BlobServiceClient, name: str) -> None:
+        self._service = service
+        self._name = name
+        self._is_there = False
+        self._creating = asyncio.Lock()
+
+    async def ensure(self) -> None:
+        """Creates the container once, if it does not exist. Raises AzureError."""
+        async with self._creating:
+            if not self._is_there:
+                with contextlib.suppress(ResourceExistsError):
+                    await self._service.create_container(self._name)
+                self._is_there = True
+
+
 class BlobTexts:
     """See `shared.adapters.tables.claim_check.TextStore` and `shared.ports.ledger.Archive`."""
 
     def __init__(self, service: BlobServiceClient, container: str = CONTAINER) -> None:
         self._service = service
         self._container = container
-        self._created = False
-        self._creating = asyncio.Lock()
+        self._created = CreatedContainer(service, container)
 
     @classmethod
     def connect(
@@ -36,18 +68,15 @@ class BlobTexts:
         container: str = CONTAINER,
         limits: StoreLimits = STORE,
     ) -> BlobTexts:
-        if connection is not None:
-            return cls(BlobServiceClient.from_connection_string(connection, **limits.blob_options), container)
-        if endpoint is None or credential is None:
-            raise ValueError("needs a connection string, or an endpoint and a credential")
-        return cls(BlobServiceClient(endpoint, credential=credential, **limits.blob_options), container)
+        service = blob_service(connection=connection, endpoint=endpoint, credential=credential, limits=limits)
+        return cls(service, container)
 
     async def put(self, name: str, text: str) -> None:
         await self.put_bytes(name, text.encode("utf-8"))
 
     async def put_bytes(self, name: str, content: bytes) -> None:
         try:
-            await self._create_container()
+            await self._created.ensure()
             client = self._service.get_blob_client(self._container, name)
             await client.upload_blob(content, overwrite=True)
         except AzureError as error:
@@ -68,7 +97,7 @@ class BlobTexts:
     async def folders(self) -> list[str]:
         """The first parts of the names of all blobs, in their order."""
         try:
-            await self._create_container()
+            await self._created.ensure()
             container = self._service.get_container_client(self._container)
             return [each.name.rstrip("/") async for each in container.walk_blobs(delimiter="/")]
         except AzureError as error:
@@ -85,7 +114,7 @@ class BlobTexts:
 
     async def remove(self, prefix: str) -> None:
         try:
-            await self._create_container()
+            await self._created.ensure()
             container = self._service.get_container_client(self._container)
             async for blob in container.list_blobs(name_starts_with=prefix):
                 with contextlib.suppress(ResourceNotFoundError):
@@ -105,10 +134,3 @@ class BlobTexts:
 
     async def close(self) -> None:
         await self._service.close()
-
-    async def _create_container(self) -> None:
-        async with self._creating:
-            if not self._created:
-                with contextlib.suppress(ResourceExistsError):
-                    await self._service.create_container(self._container)
-                self._created = True

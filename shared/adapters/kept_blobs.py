@@ -2,32 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
-from collections.abc import AsyncIterable, Callable
+from collections.abc import AsyncIterable
 
 from azure.core.credentials_async import AsyncTokenCredential
 from azure.core.exceptions import AzureError, HttpResponseError, ResourceExistsError, ResourceNotFoundError
 from azure.storage.blob.aio import BlobServiceClient
 
+from shared.adapters.blobs import CreatedContainer, blob_service
 from shared.errors import LedgerUnavailable
-from shared.ports.signing import Kept
-from shared.settings import Settings
-from shared.time_limits import STORE
 
 CONTAINER = "lucius-anchors"
 #: `InvalidRange`: an offset at or past the end
 _PAST_END = 416
-
-
-def kept_of(settings: Settings, identity: Callable[[], AsyncTokenCredential]) -> Kept:
-    """Returns the files in the account for anchors, by default in the account with long strings."""
-    if settings.storage_backend == "memory":
-        return KeptInMemory()
-    own = settings.audit_blob_endpoint
-    connection = settings.blob_connection if own is None else None
-    credential = identity() if connection is None else None
-    return KeptBlobs.connect(connection=connection, endpoint=own or settings.blob_endpoint, credential=credential)
 
 
 class KeptBlobs:
@@ -35,23 +21,18 @@ class KeptBlobs:
 
     def __init__(self, service: BlobServiceClient) -> None:
         self._service = service
-        self._created = False
-        self._creating = asyncio.Lock()
+        self._created = CreatedContainer(service, CONTAINER)
 
     @classmethod
     def connect(
         cls, *, connection: str | None, endpoint: str | None, credential: AsyncTokenCredential | None
     ) -> KeptBlobs:
-        if connection is not None:
-            return cls(BlobServiceClient.from_connection_string(connection, **STORE.blob_options))
-        if endpoint is None or credential is None:
-            raise ValueError("needs a connection string, or an endpoint and a credential")
-        return cls(BlobServiceClient(endpoint, credential=credential, **STORE.blob_options))
+        return cls(blob_service(connection=connection, endpoint=endpoint, credential=credential))
 
     async def create(self, name: str, content: AsyncIterable[bytes]) -> bool:
         client = self._service.get_blob_client(CONTAINER, name)
         try:
-            await self._create_container()
+            await self._created.ensure()
             # its blocks are committed together, if there is no blob of this name then
             await client.upload_blob(content, overwrite=False)
         except ResourceExistsError:
@@ -85,13 +66,6 @@ class KeptBlobs:
 
     async def close(self) -> None:
         await self._service.close()
-
-    async def _create_container(self) -> None:
-        async with self._creating:
-            if not self._created:
-                with contextlib.suppress(ResourceExistsError):
-                    await self._service.create_container(CONTAINER)
-                self._created = True
 
 
 def _unavailable(error: AzureError) -> LedgerUnavailable:
