@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from azure.core.credentials_async import AsyncTokenCredential
@@ -44,8 +44,9 @@ from shared.time_limits import STORE, StoreLimits
 
 @dataclass(frozen=True, kw_only=True)
 class EveryStore(Stores):
-    """The stores of the context, those of its feeds and heads, and that of the catalog."""
+    """The stores of the context, those of its feeds and heads, that of the catalog, and the exports of the tables."""
 
+    exports: LedgerExports | None = None
     feed: Feed
     heads: Heads
     hooks: Hooks
@@ -58,7 +59,8 @@ def every_store(settings: Settings, now: Callable[[], datetime]) -> EveryStore:
         return stores_over(MemoryAccount(), MemoryTexts(), MemoryTexts(), settings, now)
     account = tables_account(settings)
     texts, archive = (blobs_of(settings, container, STORE) for container in (CONTAINER, ARCHIVE))
-    return stores_over(account, texts, archive, settings, now)
+    stores = stores_over(account, texts, archive, settings, now)
+    return replace(stores, exports=_exports(settings, account))
 
 
 def stores_over(
@@ -131,10 +133,9 @@ def kept_files(settings: Settings) -> Kept:
     )
 
 
-def exports_of(settings: Settings) -> LedgerExports | None:
-    if settings.export_days is None or settings.storage_backend == "memory":
+def _exports(settings: Settings, account: TablesAccount) -> LedgerExports | None:
+    if settings.export_days is None:
         return None
-    account = tables_account(settings)
     return TablesExports(account, table_names(settings), export_files(settings), account.url)
 
 

@@ -63,7 +63,7 @@ from shared.ports.feed import EventTopic
 from shared.ports.protocol_versions import ProtocolVersions
 from shared.ports.runs import RunFiles
 from shared.settings import Settings
-from shared.store_wiring import EveryStore, blobs_of, credential_of, every_store, exports_of, identity, kept_files
+from shared.store_wiring import EveryStore, blobs_of, credential_of, every_store, identity, kept_files
 from shared.time_limits import PROBE
 
 if TYPE_CHECKING:
@@ -191,7 +191,7 @@ class Wiring:
                 counts=counts,
             ),
             events=_events(settings, stores, publisher.client, clock),
-            exports=exports_of(settings),
+            exports=stores.exports,
             webhooks=_webhooks(settings, publisher.client),
             runs=_runs(settings, clock),
             audit=_audit(settings, stores),
