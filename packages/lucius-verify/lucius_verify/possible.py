@@ -131,14 +131,7 @@ class Leases:
 
 def _next(record: Record, event: Event, leases: Leases) -> tuple[str | None, Record]:
     """Why the event cannot have happened to the job, and the job after it."""
-    provenance = Provenance(
-        cause_id=event.cause_id,
-        actor=event.actor,
-        source=event.source,
-        at=event.at,
-        salt=event.salt,
-        reason=event.reason,
-    )
+    provenance = _provenance(event)
     why = "this program knows no such event"
     for occurrence in occurrences(record, event, leases):
         outcome = apply(record, occurrence, provenance)
@@ -150,6 +143,17 @@ def _next(record: Record, event: Event, leases: Leases) -> tuple[str | None, Rec
             return None, outcome.record.with_job(event_hash=event.hash)
         why = found
     return why, record
+
+
+def _provenance(event: Event) -> Provenance:
+    return Provenance(
+        cause_id=event.cause_id,
+        actor=event.actor,
+        source=event.source,
+        at=event.at,
+        salt=event.salt,
+        reason=event.reason,
+    )
 
 
 def _difference(computed: Row, given: Row) -> str | None:
@@ -198,15 +202,7 @@ def _creation(record: Record, event: Event, history: History) -> str | None:
     if history.withheld:
         # its digest covers what was left out
         data["rows"] = event.data["rows"]
-    provenance = Provenance(
-        cause_id=event.cause_id,
-        actor=event.actor,
-        source=event.source,
-        at=event.at,
-        salt=event.salt,
-        reason=event.reason,
-    )
-    _, created = append(None, record.with_job(event_seq=0, event_hash=""), kind, provenance, data=data)
+    _, created = append(None, record.with_job(event_seq=0, event_hash=""), kind, _provenance(event), data=data)
     return _difference(to_json(created), to_json(event))
 
 

@@ -19,7 +19,7 @@ from typing import Any
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 from lucius_client import JobNotFound, NotFound
-from lucius_client.cli import rendering
+from lucius_client.cli import ids, rendering
 from lucius_client.cli.exits import NAME_A_TENANT, UsageError
 from lucius_client.cli.instants import instant_ago
 from lucius_client.cli.server import client_version
@@ -46,7 +46,7 @@ class _Plan:
     words: Json
     manifest: Json
     job_ids: list[str]
-    #: empty: LUCIUS signs no heads
+    #: empty: without signed heads
     pages: list[Json]
     anchors: list[Json]
     keys: Json | None
@@ -111,20 +111,15 @@ def _new_plan(client: Client, words: Json) -> _Plan:
     tenant = words["tenant"]
     since, until = instant_ago("--since", words["since"]), instant_ago("--until", words["until"])
     pages: list[Json] = []
-    with contextlib.suppress(NotFound):  # LUCIUS signs none
-        if not words["without_heads"]:
+    if not words["without_heads"]:
+        with contextlib.suppress(NotFound):  # LUCIUS signs none
             pages = [page["envelope"] for page in client.audit_heads(tenant=tenant, since=since, until=until)]
     manifest = {"tenant": tenant, "program": f"lucius-client {client_version()}"}
     if not pages:
         begin, end = since or datetime(1970, 1, 1, tzinfo=UTC), until or datetime.now(UTC)
-        ids = [
-            job.jobId
-            # a job that is archived meanwhile is in one of the two lists, or in both
-            for archived in (False, True)
-            for job in client.jobs(tenant_id=tenant, since=begin, until=end, archived=archived)
-        ]
+        job_ids = ids.of_every_job(client, tenant_id=tenant, since=begin, until=end)
         manifest |= {"since": begin.isoformat(), "until": end.isoformat()}
-        return _Plan(words, manifest, sorted(set(ids)), [], [], None)
+        return _Plan(words, manifest, sorted(job_ids), [], [], None)
     statements = [json.loads(base64.b64decode(page["payload"]))["predicate"] for page in pages]
     manifest |= {name: statements[0][name] for name in ("tenant", "since", "until")}
     begin, end = (datetime.fromisoformat(manifest[name]) for name in ("since", "until"))
@@ -134,8 +129,8 @@ def _new_plan(client: Client, words: Json) -> _Plan:
             # a day with many lines continues on the next page
             known = anchors.setdefault(anchor["day"], {**anchor, "lines": []})
             known["lines"] += anchor["lines"]
-    ids = sorted({head["job_id"] for each in statements for head in each["heads"] if "job_id" in head})
-    return _Plan(words, manifest, ids, pages, [anchors[day] for day in sorted(anchors)], client.audit_keys())
+    heads_of = sorted({head["job_id"] for each in statements for head in each["heads"] if "job_id" in head})
+    return _Plan(words, manifest, heads_of, pages, [anchors[day] for day in sorted(anchors)], client.audit_keys())
 
 
 def _read_jobs(session: Session, client: Client, job_ids: list[str], file: Path) -> list[str]:

@@ -120,3 +120,16 @@ def _whole(api: Client, kind: Kind, given: str, tenant: str | None) -> tuple[str
     if matching and cut and len(tail) < _MIN_OF_MANY:
         raise UsageError(f"{given} is unique among {newest} only: give {_MIN_OF_MANY} characters after the last _")
     return matching[0] if matching else None
+
+
+def of_every_job(client: Client, **window: Any) -> Iterator[str]:
+    """Yields the id of each job of the window once, the archived ones last.
+
+    A job that is archived meanwhile is in one of the two lists, or in both.
+    """
+    seen: set[str] = set()
+    for archived in (None, True):
+        for line in client.jobs(**window, archived=archived):
+            if line.jobId not in seen:
+                seen.add(line.jobId)
+                yield line.jobId

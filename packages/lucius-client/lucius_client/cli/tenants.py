@@ -17,7 +17,7 @@ from typing import Annotated, Any
 import typer
 
 from lucius_client import Client, Refused
-from lucius_client.cli import rendering
+from lucius_client.cli import ids, rendering
 from lucius_client.cli.bulk import DryRun, Wait, finish
 from lucius_client.cli.commands import add
 from lucius_client.cli.options import Reason
@@ -104,14 +104,9 @@ def _written(file: Path, rows: Iterable[Any]) -> dict[str, Any]:
 
 
 def _jobs(client: Client, tenant: str) -> Iterator[Any]:
-    """The archived ones last: a job that is archived meanwhile is in one of the two lists."""
-    seen: set[str] = set()
-    for archived in (None, True):
-        for line in client.jobs(tenant_id=tenant, archived=archived):
-            if line.jobId not in seen:
-                seen.add(line.jobId)
-                with suppress(Refused):  # a creation that was withdrawn, or an audit bundle that was deleted
-                    yield client.audit(line.jobId)
+    for job_id in ids.of_every_job(client, tenant_id=tenant):
+        with suppress(Refused):  # a creation that was withdrawn, or an audit bundle that was deleted
+            yield client.audit(job_id)
 
 
 def _quota_log(client: Client, tenant: str) -> Iterator[Any]:
