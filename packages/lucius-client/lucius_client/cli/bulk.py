@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import Annotated, Any
 
 import typer
@@ -68,69 +69,28 @@ bulk_app = typer.Typer(
 )
 
 
-@with_session
-def cancel(
-    session: Session,
-    filter_: Filter,
-    reason: Reason,
-    tenant: Tenant = None,
-    dry_run: DryRun = False,
-    wait: Wait = False,
-) -> None:
-    """Cancel jobs. LUCIUS waits for attempts in flight."""
-    _start(session, "cancel", filter_, reason, tenant, dry_run=dry_run, wait=wait)
+def _command_of(action: str, summary: str) -> Callable[..., Any]:
+    """Returns the command that does this to many jobs."""
+
+    def run(
+        session: Session,
+        filter_: Filter,
+        reason: Reason,
+        tenant: Tenant = None,
+        dry_run: DryRun = False,
+        wait: Wait = False,
+    ) -> None:
+        _start(session, action, filter_, reason, tenant, dry_run=dry_run, wait=wait)
+
+    run.__name__, run.__doc__ = action, summary
+    return with_session(run)
 
 
-@with_session
-def pause(
-    session: Session,
-    filter_: Filter,
-    reason: Reason,
-    tenant: Tenant = None,
-    dry_run: DryRun = False,
-    wait: Wait = False,
-) -> None:
-    """Pause jobs. Attempts in flight finish; none starts."""
-    _start(session, "pause", filter_, reason, tenant, dry_run=dry_run, wait=wait)
-
-
-@with_session
-def resume(
-    session: Session,
-    filter_: Filter,
-    reason: Reason,
-    tenant: Tenant = None,
-    dry_run: DryRun = False,
-    wait: Wait = False,
-) -> None:
-    """Continue paused jobs."""
-    _start(session, "resume", filter_, reason, tenant, dry_run=dry_run, wait=wait)
-
-
-@with_session
-def redrive(
-    session: Session,
-    filter_: Filter,
-    reason: Reason,
-    tenant: Tenant = None,
-    dry_run: DryRun = False,
-    wait: Wait = False,
-) -> None:
-    """Redrive failed or cancelled jobs, each as a new job."""
-    _start(session, "redrive", filter_, reason, tenant, dry_run=dry_run, wait=wait)
-
-
-@with_session
-def replay(
-    session: Session,
-    filter_: Filter,
-    reason: Reason,
-    tenant: Tenant = None,
-    dry_run: DryRun = False,
-    wait: Wait = False,
-) -> None:
-    """Replay jobs that have ended, each as a new job."""
-    _start(session, "replay", filter_, reason, tenant, dry_run=dry_run, wait=wait)
+cancel = _command_of("cancel", "Cancel jobs. LUCIUS waits for attempts in flight.")
+pause = _command_of("pause", "Pause jobs. Attempts in flight finish; none starts.")
+resume = _command_of("resume", "Continue paused jobs.")
+redrive = _command_of("redrive", "Redrive failed or cancelled jobs, each as a new job.")
+replay = _command_of("replay", "Replay jobs that have ended, each as a new job.")
 
 
 @with_session
