@@ -63,6 +63,10 @@ PROGRAMS = {
     "bicep": Program("the Bicep compiler", compiler.find, compiler.INSTALL),
     "curl": Program("curl", _which("curl"), "brew install curl" if _ON_MAC else "apt-get install curl"),
     "jq": Program("jq", _which("jq"), "brew install jq" if _ON_MAC else "apt-get install jq"),
+    "openssl": Program("openssl", _which("openssl"), "brew install openssl" if _ON_MAC else "apt-get install openssl"),
+    "sha256sum": Program(
+        "sha256sum", _which("sha256sum"), "brew install coreutils" if _ON_MAC else "apt-get install coreutils"
+    ),
     "proton": Program(
         "Qpid Proton",
         lambda: _path_of_module("proton"),

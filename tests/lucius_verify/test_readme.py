@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 import tarfile
 from pathlib import Path
@@ -13,7 +12,7 @@ from tests.lucius_verify.forging import Signer, write
 from tests.lucius_verify.mutations import INVENTED, fresh
 from tests.lucius_verify.stories import documents, failed_and_redriven, logs
 
-TOOLS = ("jq", "openssl", "sha256sum", "base64")
+pytestmark = [pytest.mark.needs(tool) for tool in ("jq", "openssl", "sha256sum")]
 
 
 def commands(folder: Path) -> str:
@@ -35,7 +34,6 @@ def run(bundle: Path, folder: Path, key: Path) -> subprocess.CompletedProcess[st
     )
 
 
-@pytest.mark.skipif(not all(map(shutil.which, TOOLS)), reason=f"needs {', '.join(TOOLS)}")
 @pytest.mark.parametrize("with_content", [True, False])
 def test_the_readme_verifies_the_bundle(tmp_path: Path, with_content: bool) -> None:
     """Files, a signature, the heads of its page and the hash of an event."""
@@ -51,7 +49,6 @@ def test_the_readme_verifies_the_bundle(tmp_path: Path, with_content: bool) -> N
     assert computed == written == documents()[0]["events"][0]["hash"]
 
 
-@pytest.mark.skipif(not all(map(shutil.which, TOOLS)), reason=f"needs {', '.join(TOOLS)}")
 def test_the_readme_finds_a_forger(tmp_path: Path) -> None:
     """Another key, or a history that the signed head does not name."""
     signer, other = Signer(), Signer()
