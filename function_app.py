@@ -38,8 +38,8 @@ def build() -> df.DFApp:
 
 
 app = build()
-# Modules, settings and protocols live as long as the process: no collection visits them again. The default thresholds
-# (700, 10, 10) cost 8 % of the app's CPU; what a request leaves is a few hundred objects, most of them without cycles.
+# Modules, settings and protocols live as long as the process: no collection visits them again. By the default
+# thresholds a collection comes after 700 new objects, which a few requests make, most of them without cycles.
 gc.collect()
 gc.freeze()
 gc.set_threshold(20_000, 50, 50)

@@ -322,8 +322,7 @@ def cap_lease(record: Record, step: Step, until: datetime) -> datetime:
 
 
 def _is_over(record: Record, step: Step, at: datetime) -> bool:
-    cap = record.cap_of(step)
-    return cap is not None and at >= cap
+    return (cap := record.cap_of(step)) is not None and at >= cap
 
 
 def _fail_by_time(
@@ -392,10 +391,8 @@ def _input_ref(record: Record, step: Step) -> Ref:
 
 
 def workspace_ref(record: Record, step: Step, attempt_no: int) -> Ref:
-    """`{workspace base}/{job id}/{step type}/{attempt}/`.
-
-    Where a step type occurs twice, `{step id}/` follows the step type (decision 5). In Azure a service may write below
-    its own step type only (`infra/bicep/modules/platform-service-roles.bicep`).
+    """Returns `{workspace base}/{job id}/{step type}/{attempt}/`; `{step id}/` follows a type that occurs twice
+    (decision 5). In Azure a service may write below its type only (`infra/bicep/modules/platform-service-roles.bicep`).
     """
     twice = sum(other.step_type == step.step_type for other in record.steps) > 1
     folder = f"{step.step_type}/{step.step_id}" if twice else step.step_type

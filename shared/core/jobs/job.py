@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from enum import StrEnum
 from typing import Any, TypeVar
 
 from shared.core.jobs.durable_names import group_instance_id
@@ -355,38 +354,6 @@ SECRET = "lease_id"
 HIDDEN = frozenset({SECRET, "callback_targets", "heartbeats"})
 #: columns that no EVENT's `changes` name: the EVENT has them itself, they move without one, or they are a secret
 UNTOLD = HIDDEN | {"updated_at", "event_seq", "event_hash", "backlog_until", "gated_until", "gated_by"}
-
-
-def changes(before: Record, after: Record) -> JsonValue:
-    """Returns what a transition changed: `{"job": {column: value}, "steps": {step_id: {column: value}}}`, empty parts
-    left out.
-
-    Folding these over a job as it was created gives its rows at any event.
-    """
-    changes: dict[str, JsonValue] = {}
-    if job := _changed(before.job, after.job):
-        changes["job"] = job
-    pairs = zip(before.steps, after.steps, strict=True)
-    if steps := {new.step_id: diff for old, new in pairs if (diff := _changed(old, new))}:
-        changes["steps"] = steps
-    return changes
-
-
-def _changed(before: Job | Step, after: Job | Step) -> dict[str, JsonValue]:
-    if before is after:
-        return {}
-    old = vars(before)
-    return {
-        name: _plain(value)
-        for name, value in vars(after).items()
-        if value is not old[name] and value != old[name] and name not in UNTOLD
-    }
-
-
-def _plain(value: Any) -> JsonValue:
-    if isinstance(value, datetime):
-        return value.isoformat(timespec="microseconds")
-    return value.value if isinstance(value, StrEnum) else value
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
 from shared.core.jobs.history import EventType, Provenance, append
-from shared.core.jobs.job import Event, Record, Step, changes, with_columns
+from shared.core.jobs.job import UNTOLD, Event, Job, JsonValue, Record, Step, with_columns
 
 
 class OutcomeKind(StrEnum):
@@ -68,7 +69,7 @@ def transitioned(
         step=after.step(step.step_id) if step else None,
         from_status=earlier.status.value if earlier else None,
         reason=reason,
-        data={**(data or {}), "changes": changes(before, after), **rows},
+        data={**(data or {}), "changes": _changes(before, after), **rows},
     )
     return Outcome(OutcomeKind.MOVED, record, (event,))
 
@@ -80,3 +81,35 @@ def final_output(record: Record) -> Any:
     """
     last = record.last[0]
     return (last.result or {}).get("output_ref") or last.result_ref or record.job.output_ref
+
+
+def _changes(before: Record, after: Record) -> JsonValue:
+    """What a transition changed: `{"job": {column: value}, "steps": {step_id: {column: value}}}`, empty parts
+    left out.
+
+    Folding these over a job as it was created gives its rows at any event.
+    """
+    found: dict[str, JsonValue] = {}
+    if job := _changed(before.job, after.job):
+        found["job"] = job
+    pairs = zip(before.steps, after.steps, strict=True)
+    if steps := {new.step_id: diff for old, new in pairs if (diff := _changed(old, new))}:
+        found["steps"] = steps
+    return found
+
+
+def _changed(before: Job | Step, after: Job | Step) -> dict[str, JsonValue]:
+    if before is after:
+        return {}
+    old = vars(before)
+    return {
+        name: _plain(value)
+        for name, value in vars(after).items()
+        if value is not old[name] and value != old[name] and name not in UNTOLD
+    }
+
+
+def _plain(value: Any) -> JsonValue:
+    if isinstance(value, datetime):
+        return value.isoformat(timespec="microseconds")
+    return value.value if isinstance(value, StrEnum) else value
