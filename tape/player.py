@@ -48,7 +48,7 @@ _REQUESTED = (
 
 @dataclass
 class Report:
-    """What came of a tape."""
+    """The result of a played tape."""
 
     jobs: int = 0
     #: events of both sides that were compared

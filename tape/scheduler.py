@@ -64,5 +64,5 @@ class Scheduler:
     async def _let_run(self) -> None:
         """Every task that was woken goes to its next pause, or waits for another: then the loop has nothing ready."""
         ready = asyncio.get_running_loop()._ready  # type: ignore[attr-defined]  # asyncio has no other way to ask
-        while ready:  # noqa: ASYNC110  # nobody signals that nothing is left to do
+        while ready:  # noqa: ASYNC110  # no event signals that nothing is left to do
             await asyncio.sleep(0)

@@ -76,7 +76,7 @@ def groups(deployment: Deployment, job: Job, *, events: bool) -> list[Group]:
 
 
 def month(deployment: Deployment, jobs: int, *, steps: int = 3, events: bool = True) -> Month:
-    """Jobs of so many steps, evenly spread, with public events in the feed unless `events` is false."""
+    """Jobs of this number of steps, evenly spread, with public events in the feed unless `events` is false."""
     job, in_feed = Job(steps), events_of(steps, "feed" if events else "off", alone=False)
     works = groups(deployment, job, events=events)
     times = jobs / MILLION

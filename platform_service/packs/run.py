@@ -44,7 +44,7 @@ _users = itertools.cycle(random.sample(_USERS, len(_USERS)))
 
 @dataclass(frozen=True)
 class RunFolder:
-    """Where a run happens: `pack/` can be read, `work/` also written, and nobody else's run enters either."""
+    """The folders of a run: it reads `pack/`, and reads and writes `work/`. No other run can enter them."""
 
     path: Path
     #: None: the runner is not root, and the run has the runner's own user

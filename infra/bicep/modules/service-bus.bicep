@@ -208,7 +208,7 @@ resource replySubscriptions 'Microsoft.ServiceBus/namespaces/topics/subscription
   }
 ]
 
-// A forwarded reply has to tell its topic, whoever sent it. The rule exists in both cases: a deployment stack that deleted it would
+// A forwarded reply must name its topic; the sender need not. The rule exists in both cases: a deployment stack that deleted it would
 // leave the subscription without a rule, and a subscription without a rule drops every message.
 @batchSize(8)
 resource replyRules 'Microsoft.ServiceBus/namespaces/topics/subscriptions/rules@2024-01-01' = [

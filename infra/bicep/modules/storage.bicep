@@ -260,7 +260,7 @@ module anchorStorage 'storage-account.bicep' = if (anchors) {
   }
 }
 
-// Documents, workspaces and results: of the platform services and those who submit. Whoever deploys has no right to it. The app
+// Documents, workspaces and results: of the platform services and of the callers that submit. The deployer has no right to it. The app
 // reads the container of runs and signs links to what it reads.
 module documentsStorage 'storage-account.bicep' = {
   name: 'documents-storage'

@@ -3,8 +3,8 @@
 The rows begin as created. What happened (cause, reply, control, verdicts of quotas, time, lease) is taken from the
 event. What follows from it (states, counts, due times, changes) must come out equal, column by column.
 
-A history has the digest of a lease and never the lease. So the digest stands in for it, and the digests that come out
-are turned back before they are compared.
+A history has the digest of a lease and never the lease. So the verifier uses the digest as the lease, and replaces the
+digests of these digests before it compares them.
 """
 
 from __future__ import annotations

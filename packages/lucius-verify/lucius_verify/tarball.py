@@ -43,7 +43,7 @@ _ORDER = [
 
 
 def place(name: str) -> tuple[int, str]:
-    """Where a member stands in a bundle. Raises ValueError for a name that no member has."""
+    """Returns the position of a member in a bundle. Raises ValueError for a name that no member has."""
     for rank, pattern in enumerate(_ORDER):
         if pattern.fullmatch(name):
             return rank, name
@@ -126,7 +126,7 @@ class Tarball:
             raise Unreadable("it is cut off", self.name, row + 1)
 
     def whole(self, limit: int) -> bytes:
-        """The member, if it has at most so many bytes. Raises Unreadable."""
+        """Returns the member, of at most this number of bytes. Raises Unreadable."""
         if self.size > limit:
             raise Unreadable(f"it has more than {limit} bytes", self.name)
         return b"".join(self.chunks())

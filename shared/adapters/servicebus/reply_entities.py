@@ -9,7 +9,7 @@ from typing import Any
 from azure.servicebus import ServiceBusSubQueue
 from azure.servicebus.aio import ServiceBusClient, ServiceBusReceiver
 
-#: property of a message that a rule of each reply subscription sets to the name of its topic, whoever sent the message
+#: property of a message that a rule of each reply subscription sets to the name of its topic, for every sender
 #: (`topicProperty` in infra/bicep/topology.json)
 TOPIC_PROPERTY = "lucius_topic"
 #: of the number of a lane

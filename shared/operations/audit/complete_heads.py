@@ -29,7 +29,7 @@ from shared.ports.heads import Completed
 
 #: no function takes longer from the time of an event to its commit, and no two clocks are farther apart
 SETTLED = timedelta(minutes=5)
-#: an ended job that nobody compared with the feed is cleared within this time, or put off by it
+#: an ended job that was not compared with the feed is cleared within this time, or put off by it
 _UNCOMPARED = timedelta(hours=1, minutes=5)
 #: rows of one query
 _PAGE = 1000
@@ -66,7 +66,7 @@ async def check_heads(
     known: Completed | None = None,
     incidents: Iterable[Incident] | None = None,
 ) -> Completed:
-    """Goes on with the check of the tenant until the time is over; returns what is known then.
+    """Continues the check of the tenant until the time is over. Returns the state of the check.
 
     `known`: as it was read; None: it is read. `incidents`: every open incident; None: they are read. `context` is of
     all tenants. Race heads: of two checks at the same time one writes its result. Raises LedgerUnavailable.

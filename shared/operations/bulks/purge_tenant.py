@@ -1,7 +1,8 @@
 """Purge: everything of a tenant is deleted, a bounded piece at a time, as the work of a bulk (H5).
 
 First its jobs that were created before the purge, each with its histories, rows and blobs, then the rows of the tenant
-itself. Each deletion is idempotent, and what is left says what is to be done: a purge that died goes on where it was.
+itself. Each deletion is idempotent, and the remaining rows are the remaining work: an interrupted purge continues with
+them.
 
 Race purge: a job that is submitted meanwhile stays, and with it the tenant's own rows; the bulk counts it as refused.
 Another purge deletes them.

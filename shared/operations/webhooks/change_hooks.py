@@ -167,7 +167,7 @@ async def default_hook(context: Context, tenant: str) -> StoredHook:
         )
         hook, entry = logged(new, HookAct.CREATED, actor=SYSTEM, reason="", at=now)
         with contextlib.suppress(Conflict):
-            # HEAD does not order it: what it gets stands in the jobs. A caller that may only read the tenant finds it
+            # HEAD does not order it: the jobs name what it gets. A caller that may only read the tenant finds it
             # too
             await hooks_of(context.of_all_tenants).write(HookWrite(tenant=tenant, after=hook, entry=entry))
     raise Contended("others wrote the default hook at every try")
