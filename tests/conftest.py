@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -107,6 +107,15 @@ def stack(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config)
     finally:
         code = running.stop()
     assert code == 0, running_stack.tails(running.data)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Adds the unexpected errors of the stack to a failure."""
+    report = yield
+    if report.failed and _STACK in item.config.stash:
+        report.sections.append(("unexpected errors", running_stack.unexpected_errors(item.config.stash[_STACK].data)))
+    return report
 
 
 @pytest.hookimpl(trylast=True)

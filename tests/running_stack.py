@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -206,6 +207,12 @@ def start(
     if "--without-services" not in options:
         running.put_small_invoice()
     return running
+
+
+def unexpected_errors(data: Path) -> str:
+    """The app's log lines of errors that it answered with INTERNAL, each with its traceback."""
+    text = (data / "logs" / "host.log").read_text(errors="replace")
+    return "\n".join(re.findall(r"^.*unexpected error, correlation_id=.*(?:\n.*){0,40}", text, re.MULTILINE))
 
 
 def tails(data: Path, lines: int = 30) -> str:

@@ -76,6 +76,15 @@ async def test_tenants_that_enter_and_leave_at_once(storage: Storage) -> None:
     assert {name for group in changed for name in (await storage.admissions.group(group)).tenants} == {*names[1::2]}
 
 
+async def test_one_row_that_is_written_and_deleted_at_once(storage: Storage) -> None:
+    """Azurite refuses an upsert whose row another transaction creates or deletes meanwhile; the write is repeated."""
+    write, read = storage.admissions.put_over_all, storage.admissions.directory
+    for _ in range(10):
+        await asyncio.gather(*(write(PLATFORM, (HELD, None)[number % 2], START) for number in range(8)))
+    await write(PLATFORM, HELD, START)
+    assert (await read()).over_all == {PLATFORM.id: (HELD, START)}
+
+
 async def test_a_tenant_that_enters_and_leaves_at_the_same_time(table: DirectoryTable) -> None:
     """One of the two comes last, whole; the version is another either way."""
     for enters_first in (True, False):

@@ -75,7 +75,15 @@ async def test_deliveries_on_the_wire() -> None:
     assert {message.scheduled_enqueue_time_utc for message in sender.sent} == {START}
 
 
-@pytest.mark.parametrize("client", [Client(ServiceBusConnectionError(message="away")), Client(hangs=True)])
+@pytest.mark.parametrize(
+    "client",
+    [
+        Client(ServiceBusConnectionError(message="away")),
+        # of the SDK, on a link that the bus closed while it was idle
+        Client(AttributeError("'NoneType' object has no attribute 'client_ready_async'")),
+        Client(hangs=True),
+    ],
+)
 async def test_a_sender_that_failed_is_replaced(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     # the second send has as long, and needs no time but that of a busy machine
     monkeypatch.setattr(servicebus_senders, "_OPEN_S", 2.0)

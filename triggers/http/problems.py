@@ -62,6 +62,9 @@ _FAULTS: Mapping[type[Exception], Callable[[Any], Refused]] = {
     errors.UnknownStatus: _unavailable(),
     errors.Contended: _unavailable(),
     errors.CreationWithdrawn: _unavailable(),
+    # an operation that does not repeat a lost race: nothing of its transaction was written
+    errors.Conflict: _unavailable("another request changed the same rows; repeat the request"),
+    errors.AlreadyExists: _unavailable("another request changed the same rows; repeat the request"),
     errors.Transient: _unavailable("a dependency does not respond; repeat the request"),
     Exception: _fault(ProblemCode.INTERNAL, "internal error; report the correlation_id"),
 }
@@ -119,7 +122,7 @@ def _logged(error: Exception, correlation_id: str) -> Refused:
     if isinstance(error, Refused):
         return error
     nearest = _nearest(error)
-    if nearest is Exception:
+    if nearest in (Exception, errors.Conflict, errors.AlreadyExists):
         logging.getLogger("lucius").error("unexpected error, correlation_id=%s", correlation_id, exc_info=error)
     elif nearest in (errors.LedgerRefused, errors.DataLost, errors.Undecodable):
         telemetry.warn("LEDGER_REFUSED", correlation_id=correlation_id, reason=error)

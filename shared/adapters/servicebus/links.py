@@ -14,8 +14,9 @@ from azure.servicebus.exceptions import ServiceBusError
 from shared.errors import BusUnavailable, Interrupted
 from shared.time_limits import time_limit
 
-#: what a call raises while the bus is away; TimeoutError is an OSError
-BUS_FAULTS = (ServiceBusError, OSError, ValueError, Interrupted)
+#: what a call raises while the bus is away. TimeoutError is an OSError; the SDK raises AttributeError on a link that
+#: the bus closed while it was idle (https://github.com/Azure/azure-sdk-for-python/issues/48921)
+BUS_FAULTS = (ServiceBusError, OSError, ValueError, AttributeError, Interrupted)
 _CLOSE_S = 5.0
 #: the SDK's own short retries; the caller handles what lasts longer
 _SDK_RETRIES = 2

@@ -19,7 +19,7 @@ import contextlib
 import json
 import random
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import asdict
 from datetime import datetime
 from typing import Any
@@ -39,7 +39,7 @@ _TENANTS, _DEFAULT, _OVER_ALL, _SETTINGS, _VERSION = "TENANTS", "DEFAULT", "OVER
 #: rows of tenants, of at most 1 MiB each: 15,000 tenants with names of 128 characters take a quarter of that. A writer
 #: looks for a tenant in one of them only, so another number needs the rows written anew
 _SHARDS = 32
-#: how often a change of a row of tenants is tried while others change the same row
+#: how often a change is tried while others change the same row
 _MAX_RACES = 8
 _FIRST_WAIT_S = 0.02
 
@@ -115,7 +115,8 @@ class TablesDirectory:
     async def _change_tenants(self, change: Callable[[_Entries], _Entries], tenant: str) -> None:
         """Changes the row of the tenant under its ETag; writes nothing if `change` changes nothing."""
         row = row_of_tenant(tenant)
-        for race in range(_MAX_RACES):
+
+        async def attempt() -> None:
             entity = await self._gates.read(DIRECTORY_PARTITION, row)
             try:
                 before = _entries(entity) if entity is not None else {}
@@ -131,20 +132,20 @@ class TablesDirectory:
                 emptied = {name: "" for name in entity if name.startswith(_COLUMN)}
                 # merged: a later release may have more columns
                 operation = merge_row({**emptied, **columns}, entity.etag)
-            try:
-                await self._change(row, operation)
-            except (Conflict, AlreadyExists):
-                await asyncio.sleep(_FIRST_WAIT_S * 2**race * random.random())
-            else:
-                return
-        raise Contended("others changed the directory of quotas at every try")
+            await self._change(row, operation)
+
+        await _repeat(attempt)
 
     async def _put(self, row: str, columns: Mapping[str, Any] | None) -> None:
-        if columns is not None:
-            await self._change(row, upsert_row({**row_at(DIRECTORY_PARTITION, row), **columns}))
-            return
-        with contextlib.suppress(NotThere):
-            await self._change(row, delete_row(DIRECTORY_PARTITION, row))
+        async def attempt() -> None:
+            if columns is not None:
+                await self._change(row, upsert_row({**row_at(DIRECTORY_PARTITION, row), **columns}))
+                return
+            with contextlib.suppress(NotThere):
+                await self._change(row, delete_row(DIRECTORY_PARTITION, row))
+
+        # a store may refuse an upsert during another transaction of its row, too
+        await _repeat(attempt)
 
     async def _change(self, row: str, operation: Operation) -> None:
         """One change and the new version of its group, both or neither."""
@@ -152,6 +153,16 @@ class TablesDirectory:
         version = {_group_of(row).replace(":", "_"): random.getrandbits(31)}
         versions = {**row_at(DIRECTORY_PARTITION, _VERSION), **version}
         await self._gates.transact([operation, upsert_row(versions)])
+
+
+async def _repeat(attempt: Callable[[], Awaitable[None]]) -> None:
+    """Calls `attempt` until no concurrent write refuses it. Raises Contended after `_MAX_RACES` calls."""
+    for race in range(_MAX_RACES):
+        try:
+            return await attempt()
+        except (Conflict, AlreadyExists):
+            await asyncio.sleep(_FIRST_WAIT_S * 2**race * random.random())
+    raise Contended("others changed the directory of quotas at every try")
 
 
 def row_of_tenant(tenant: str) -> str:

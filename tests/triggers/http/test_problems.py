@@ -189,7 +189,8 @@ ROWS = (
     Row(invalid_envelope(), 400, "ENVELOPE_INVALID", paths=("tenant_id", "request_type")),
     Row(errors.LedgerRefused("PropertyValueTooLarge"), 400, "NOT_STORABLE", secret="PropertyValueTooLarge"),
     Row(errors.DataLost("job_1/digest"), 410, "DATA_LOST", secret="digest"),
-    Row(errors.Conflict("etag"), 500, "INTERNAL", secret="etag"),
+    Row(errors.Conflict("etag"), 503, "DEPENDENCY_UNAVAILABLE", SOON, secret="etag"),
+    Row(errors.AlreadyExists("etag"), 503, "DEPENDENCY_UNAVAILABLE", SOON, secret="etag"),
     Row(ZeroDivisionError("password=hunter2"), 500, "INTERNAL", secret="hunter2"),
 )
 
