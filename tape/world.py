@@ -91,7 +91,7 @@ class QuietBus:
         if (stored := await context.ledger.read(job_id)) is not None:
             await reconcile_place(context, self._world.orchestrations, stored)
 
-    async def divide(self, gate_id: str, **_: Any) -> None:
+    async def call_allocation(self, gate_id: str, **_: Any) -> None:
         return None
 
     async def waiting(self, lane: int) -> int:

@@ -39,7 +39,7 @@ class MemoryAdmissionCalls:
         else:
             self.calls.append((tenant, job_id, at))
 
-    async def divide(self, gate_id: str, *, at: datetime, since: datetime | None = None) -> None:
+    async def call_allocation(self, gate_id: str, *, at: datetime, since: datetime | None = None) -> None:
         self.divisions.append((gate_id, at, since or at))
 
 

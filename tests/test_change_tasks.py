@@ -343,7 +343,7 @@ admission = AdmissionState(
 for mode in ("BURST", "DEFAULT"):
     line = WaitingQueue(job_type="OCR", mode=mode, source=None, emergency=False)
     found = evaluate_gates(admission, Directory(), line, START, emergency=False)
-    print([verdict.gate.words for verdict in found if verdict.blocked_by])
+    print([verdict.gate.display_name for verdict in found if verdict.blocked_by])
 print(quota(admission, Directory(), state, START, None).mode)
 """
 

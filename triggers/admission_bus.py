@@ -1,5 +1,5 @@
 """The queue `lucius-admission`: calls to look at a tenant's admission state, when a gate opens by time or more may go
-in, at a job that waited for others (R51), at a breaker that opened (R63), to divide a gate over all tenants (R54), and
+in, at a job that waited for others (R51), at a breaker that opened (R63), to allocate a gate over all tenants (R54), and
 to work on a bulk (R65).
 
 A call that comes twice costs one look; a lost one is made up by the sweeper.
@@ -75,7 +75,7 @@ class Call:
     tenant: str | None = None
     job_id: str | None = None
     bulk_id: str | None = None
-    #: a division of the gate, for what happened at an instant; with a tenant, the incident of the gate's breaker
+    #: an allocation of the gate, for what happened at an instant; with a tenant, the incident of the gate's breaker
     gate_id: str | None = None
     since: datetime | None = None
     #: when a call to an admission state was due

@@ -123,7 +123,7 @@ def accepted(created: Created) -> Accepted:
         job,
         jobId=job.job_id,
         links=job_links(job.job_id),
-        gate=decision.stopped_by.gate.words,
+        gate=decision.stopped_by.gate.display_name,
         position=decision.position,
         nextEligibleAt=expected_at,
         waits_for=wait_reason(wait, decision.position),

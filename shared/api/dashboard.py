@@ -297,7 +297,7 @@ def _quota(quota: TightQuota, now: datetime) -> OverviewQuota:
         id=gate.id,
         kind=gate.kind.value,
         tenant=gate.tenant,
-        name=gate.words,
+        name=gate.display_name,
         oldest_wait_seconds=_age(quota.oldest_at, now),
         breaker=quota.breaker.value if quota.breaker is not None else None,
     )

@@ -193,7 +193,7 @@ def _brought_here(last: Event) -> Move:
 
 def _stopped_by(record: Record, step: Step | None, standing: QueuePosition | None) -> str | None:
     if standing is not None:
-        return standing.stopped_by.gate.words
+        return standing.stopped_by.gate.display_name
     return step.gated_by if step is not None and _blocked_by(record, step) == "GATED" else None
 
 

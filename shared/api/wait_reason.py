@@ -58,7 +58,7 @@ def _starts_after(verdict: GateVerdict) -> str:
 
 
 def _cause(verdict: GateVerdict) -> str:
-    quota = f"the quota of {verdict.gate.words}"
+    quota = f"the quota of {verdict.gate.display_name}"
     match verdict.blocked_by:
         case BlockReason.BREAKER:
             return _breaker(verdict)
@@ -83,7 +83,7 @@ def _hold(hold: Hold | None, *, names_actor: bool) -> str:
 
 
 def _breaker(verdict: GateVerdict) -> str:
-    whose = f"the breaker of {verdict.gate.words}"
+    whose = f"the breaker of {verdict.gate.display_name}"
     if verdict.gate.kind is GateKind.TYPE:
         whose = f"the breaker of type {verdict.gate.name} of tenant {verdict.gate.tenant}"
     elif verdict.opens_at is None:

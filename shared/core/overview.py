@@ -194,9 +194,13 @@ def _service(overview: Overview, service: Service) -> Iterator[Problem]:
 def _quota(overview: Overview, quota: TightQuota) -> Iterator[Problem]:
     """Neither a limit that is reached nor a hold without waiting jobs is a problem."""
     gate = quota.gate
-    name = gate.words if gate.kind in OVER_ALL or overview.tenant is None else gate.words.partition(", ")[2] or "tenant"
+    name = (
+        gate.display_name
+        if gate.kind in OVER_ALL or overview.tenant is None
+        else gate.display_name.partition(", ")[2] or "tenant"
+    )
     waits = f", {_count(quota.waiting, 'job')} {_verb(quota.waiting, 'wait')}" if quota.waiting else ""
-    selects = f" --gate {_quoted(gate.words)}" if gate.kind in OVER_ALL else f" --tenant {_quoted(gate.tenant)}"
+    selects = f" --gate {_quoted(gate.display_name)}" if gate.kind in OVER_ALL else f" --tenant {_quoted(gate.tenant)}"
     if gate.kind not in OVER_ALL and gate.name:
         selects += f" --{gate.kind.label} {_quoted(gate.name)}"
     about = {"kind": SubjectKind.QUOTA, "subject": gate.id, "since": quota.oldest_at}

@@ -21,7 +21,7 @@ class StoredAllocationRecord:
 
 @dataclass(frozen=True)
 class Ask:
-    """A tenant that waits to be taken into a division, with the token of its row."""
+    """A tenant that waits to enter an allocation record, with the token of its row."""
 
     tenant: str
     etag: str

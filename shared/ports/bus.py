@@ -36,7 +36,7 @@ class AdmissionCalls(Protocol):
         Raises BusUnavailable.
         """
 
-    async def divide(self, gate_id: str, *, at: datetime, since: datetime | None = None) -> None:
+    async def call_allocation(self, gate_id: str, *, at: datetime, since: datetime | None = None) -> None:
         """Calls for an allocation of a quota over all tenants at an instant, unless one began after `since` (R54).
         Default of `since`: that instant. Raises BusUnavailable.
         """

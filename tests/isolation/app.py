@@ -238,7 +238,7 @@ class _Calls:
 
         app.enqueue(f"call of {tenant}", work, at)
 
-    async def divide(self, gate_id: str, *, at: datetime, since: datetime | None = None) -> None:
+    async def call_allocation(self, gate_id: str, *, at: datetime, since: datetime | None = None) -> None:
         app = self._app
 
         async def work() -> None:

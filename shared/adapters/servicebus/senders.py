@@ -85,7 +85,7 @@ class ServiceBusAdmissionCalls(BusSender):
         named = {"tenant": tenant, "job_id": job_id, "bulk": bulk_id, "gate": breaker_of, "due_at": due_at}
         await self._send({name: value for name, value in named.items() if value is not None}, at)
 
-    async def divide(self, gate_id: str, *, at: datetime, since: datetime | None = None) -> None:
+    async def call_allocation(self, gate_id: str, *, at: datetime, since: datetime | None = None) -> None:
         await self._send({"gate": gate_id, "since": (since or at).isoformat()}, at if at > datetime.now(UTC) else None)
 
     async def _send(self, called: dict[str, str], at: datetime | None) -> None:

@@ -150,7 +150,9 @@ class AdmissionRound:
         for gate in list_gates(self._admission, self._directory, candidate):
             if (rule := self._directory.find_rule(self._admission.state(gate))) is not None:
                 active = self._admission.count_active(gate)
-                found.append({"gate": gate.id, "name": gate.words, "active": active, "max_active": rule.max_active})
+                found.append(
+                    {"gate": gate.id, "name": gate.display_name, "active": active, "max_active": rule.max_active}
+                )
         return tuple(found)
 
     def _set_head(self, number: int) -> None:

@@ -171,7 +171,7 @@ class QuotaRejects(Exception):
     """A quota refuses the job instead of staging it."""
 
     def __init__(self, verdict: GateVerdict) -> None:
-        super().__init__(verdict.gate.words)
+        super().__init__(verdict.gate.display_name)
         self.verdict = verdict
 
 

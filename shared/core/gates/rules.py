@@ -103,7 +103,7 @@ class Gate:
         return _compute_id(self.kind, self.tenant, self.name)
 
     @property
-    def words(self) -> str:
+    def display_name(self) -> str:
         """Returns the text for people: `tenant acme, type OCR`, `type:OCR`."""
         if self.kind in OVER_ALL:
             return f"{self.kind}:{self.name}" if self.name else self.kind.value
@@ -120,7 +120,7 @@ class Gate:
 
 
 #: an example of the name of each kind of quota over all tenants
-OVER_ALL_EXAMPLES = [Gate.over_all(kind, kind.example).words for kind in (*reversed(ALLOCATED), *GUARDS)]
+OVER_ALL_EXAMPLES = [Gate.over_all(kind, kind.example).display_name for kind in (*reversed(ALLOCATED), *GUARDS)]
 
 
 @lru_cache(maxsize=10_000)

@@ -83,4 +83,4 @@ def _tight(
 
 
 def _order(quota: TightQuota) -> tuple[bool, bool, int, str]:
-    return (not quota.held, quota.breaker is None, -quota.waiting, quota.gate.words)
+    return (not quota.held, quota.breaker is None, -quota.waiting, quota.gate.display_name)

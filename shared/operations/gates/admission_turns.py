@@ -343,8 +343,8 @@ async def request_allocation(context: Context, gate: Gate, tenant: str | None = 
     if tenant is not None:
         await context.allocations.ask(gate.id, tenant)
     now = context.clock.now()
-    if (at := context.process.gate_directory.division_at(gate.id, now)) is not None:
-        await context.bus.admission_calls.divide(gate.id, at=at)
+    if (at := context.process.gate_directory.due_allocation(gate.id, now)) is not None:
+        await context.bus.admission_calls.call_allocation(gate.id, at=at)
 
 
 def get_admitted(selected: AdmissionResult) -> AdmittedJobs:

@@ -64,11 +64,13 @@ async def allocate_on_call(context: Context, gate: Gate, since: datetime) -> Adm
             if allocated_at > since:
                 # that allocation may have begun before: one more, unless one follows within ten seconds anyway
                 if not record.unmet:
-                    await context.bus.admission_calls.divide(gate.id, at=allocated_at + INTERVAL, since=allocated_at)
+                    await context.bus.admission_calls.call_allocation(
+                        gate.id, at=allocated_at + INTERVAL, since=allocated_at
+                    )
                 return {}
         # a clock that is ahead delays no call by more than a second of its own
         if now < (soonest := min(allocated_at, since) + INTERVAL):
-            await context.bus.admission_calls.divide(gate.id, at=soonest, since=since)
+            await context.bus.admission_calls.call_allocation(gate.id, at=soonest, since=since)
             return {}
     return await allocate(context, gate)
 
@@ -86,7 +88,7 @@ async def allocate_after_change(context: Context, gate: Gate) -> Admissions:
     """Allocates a quota after a change that is in effect; a fault is logged, and the sweeper allocates the quota."""
     with telemetry.tolerate(BusUnavailable):
         # processes with an older directory may allocate by the earlier rule until then
-        await context.bus.admission_calls.divide(gate.id, at=context.clock.now() + DIRECTORY_LIVES + INTERVAL)
+        await context.bus.admission_calls.call_allocation(gate.id, at=context.clock.now() + DIRECTORY_LIVES + INTERVAL)
     try:
         return await allocate(context, gate)
     except Exception as fault:
@@ -386,4 +388,4 @@ def _apply_grant(share: Share, record: AllocationRecord, account: Account, slots
 async def _schedule(context: Context, gate: Gate, at: datetime, since: datetime) -> None:
     """Calls for the next allocation, unless another comes before it; the sweeper repeats a lost call."""
     with telemetry.tolerate(BusUnavailable):
-        await context.bus.admission_calls.divide(gate.id, at=at, since=since)
+        await context.bus.admission_calls.call_allocation(gate.id, at=at, since=since)

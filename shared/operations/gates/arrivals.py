@@ -354,7 +354,7 @@ def decide(context: Context, admission: AdmissionState, directory: Directory, jo
     except QuotaRejects as refused:
         rule, gate = refused.verdict.rule, refused.verdict.gate
         limit = rule.setting if rule is not None and rule.setting is not None else gate.kind.value
-        detail = f"{gate.words}: {admission.count_active(gate)} jobs are active"
+        detail = f"{gate.display_name}: {admission.count_active(gate)} jobs are active"
         raise LimitReached(limit, detail, _compute_retry_after(refused.verdict.opens_at, now)) from None
     except QueueFull as full:
         detail = f"tenant {job.tenant!r} has {admission.staged} waiting jobs, maximum {full.limit}"

@@ -24,7 +24,7 @@ _NAMES: dict[str, Callable[[Context], Iterable[str]]] = {
 
 def find_platform_gate(context: Context, name: str) -> Gate:
     """Returns a quota over all tenants by its name, as `platform` or `mode:BURST`. Raises GateNotFound."""
-    if (found := next((gate for gate in _list_platform_gates(context) if gate.words == name), None)) is None:
+    if (found := next((gate for gate in _list_platform_gates(context) if gate.display_name == name), None)) is None:
         raise GateNotFound(f"{name}; quotas over all tenants have names like {', '.join(OVER_ALL_EXAMPLES)}")
     return found
 
@@ -55,7 +55,7 @@ async def find_gate(context: Context, tenant: str, *, gate_id: str | None = None
         gate = next((_make_gate(tenant, kind, name) for kind, name in given.items()), own)
         if (gate_id is None or gate.id == gate_id) and await _is_known(context, gate):
             return gate
-        raise GateNotFound(gate_id or gate.words)
+        raise GateNotFound(gate_id or gate.display_name)
     every = [EVERY] if tenant == EVERY else []
     closed = [(kind, _NAMES[kind.key](context)) for kind in PARTS if kind.key in _NAMES]
     possible = [own, *(Gate(kind, tenant, name) for kind, known in closed for name in (*known, *every))]

@@ -115,7 +115,7 @@ def log_opened_breakers(opened: Iterable[GateState]) -> None:
     A process that dies before, or loses the transaction's answer, does not log it; the quota's log and row have it.
     """
     for state in opened:
-        reason = f"{state.gate.words}: {'{} of {}'.format(*state.breaker.opened_by)}" if state.breaker else None
+        reason = f"{state.gate.display_name}: {'{} of {}'.format(*state.breaker.opened_by)}" if state.breaker else None
         telemetry.warn("BREAKER_OPENED", tenant_id=state.gate.tenant, gate=state.gate.id, reason=reason)
 
 

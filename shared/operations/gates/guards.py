@@ -45,14 +45,14 @@ async def find_shut_guard(context: Context, step: Step) -> ShutGuard | None:
         if state is None:
             continue
         if state.hold is not None and state.hold.is_on(now):
-            return ShutGuard(gate, f"{gate.words} is held")
+            return ShutGuard(gate, f"{gate.display_name} is held")
         if state.max_active is not None:
             limits.append((gate, state.max_active))
     counts = [await _count(context, gate, step.lane) for gate, _ in limits]
     # no await from here on: no other attempt of this process comes in between
     for (gate, limit), count in zip(limits, counts, strict=True):
         if count.known is not None and count.known >= limit:
-            return ShutGuard(gate, f"{gate.words} is full")
+            return ShutGuard(gate, f"{gate.display_name} is full")
     for count in counts:
         count.passed += 1
     return None

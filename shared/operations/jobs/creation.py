@@ -98,14 +98,14 @@ async def reserve(
 async def _at_admission(
     context: Context, orchestrations: Orchestrations, job: Job, replacing: Claim | None
 ) -> Reserved | None:
-    """As `reserve_at_admission`, after a division of each gate over all tenants that alone stops the job, and after
+    """As `reserve_at_admission`, after an allocation of each gate over all tenants that alone stops the job, and after
     turns of the tenant if the job would be refused while FREED rows wait.
     """
-    divided: set[Gate] = set()
+    allocated: set[Gate] = set()
     turns = 0
     while True:
         found = await reserve_slot(
-            context, job, replacing=replacing, allocated=divided, may_need_turn=turns < _MAX_TURNS
+            context, job, replacing=replacing, allocated=allocated, may_need_turn=turns < _MAX_TURNS
         )
         if isinstance(found, NeedsTurn):
             turns += 1
@@ -115,7 +115,7 @@ async def _at_admission(
             continue
         if not isinstance(found, NeedsAllocation):
             return Reserved(*found) if found is not None else None
-        divided.add(found.gate)
+        allocated.add(found.gate)
         given = await allocate_for_job(context, found.gate, Candidate.of(job), job.tenant, rejects=found.rejects)
         for tenant, entered in given.items():
             await notify(context, orchestrations, tenant, entered)

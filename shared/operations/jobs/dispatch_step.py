@@ -73,7 +73,7 @@ async def _dispatch(
                 stored, is_recent = await context.ledger.read(job_id), False
                 continue
             if shut is not None:
-                occurrence: Occurrence = Gated(step_id, shut.gate.words, shut.why)
+                occurrence: Occurrence = Gated(step_id, shut.gate.display_name, shut.why)
                 key = f"gated:{instance_id}:{step_id}:{verdict.attempt_no}:{now.isoformat()}"
             else:
                 occurrence = RecordAttempt(step_id, context.new_lease())

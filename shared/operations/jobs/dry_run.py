@@ -64,7 +64,7 @@ async def _quota(context: Context, job: Job, *, new: bool) -> DryQuota:
     try:
         decision = await preview_decision(context, job)
         if decision is not None and decision.stopped_by is not None:
-            verdict, limit = "STAGED", decision.stopped_by.gate.words
+            verdict, limit = "STAGED", decision.stopped_by.gate.display_name
     except LimitReached as reached:
         verdict, limit = "REFUSED", reached.limit
     return DryQuota(verdict=verdict, limit=limit, tenant_limit=tenant_limit, tenant_active=active)

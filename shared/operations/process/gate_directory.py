@@ -69,8 +69,8 @@ class GateDirectory:
         #: how often this process has changed it
         self._changes = 0
         self._reading = asyncio.Lock()
-        #: by gate id: until when a division was called for last
-        self._divisions: dict[str, datetime] = {}
+        #: by gate id: time of the allocation that was called for last
+        self._allocation_calls: dict[str, datetime] = {}
         #: by tenant, while a caller waits
         self._turns: WeakValueDictionary[str, Turn] = WeakValueDictionary()
 
@@ -132,15 +132,15 @@ class GateDirectory:
         """Returns whether the copy is older than ten seconds, since the directory could not be read."""
         return self._read_last is None or now - self._read_last > DIRECTORY_LIVES
 
-    def division_at(self, gate_id: str, now: datetime) -> datetime | None:
+    def due_allocation(self, gate_id: str, now: datetime) -> datetime | None:
         """Returns when this process requests the next allocation of the quota, at most one a second. None: one that
         begins later is already requested.
         """
-        until = self._divisions.get(gate_id)
+        until = self._allocation_calls.get(gate_id)
         if until is not None and until > now:
             return None
         at = now if until is None or now - until >= _BETWEEN_CALLS else until + _BETWEEN_CALLS
-        self._divisions[gate_id] = at
+        self._allocation_calls[gate_id] = at
         return at
 
     def forget(self) -> None:

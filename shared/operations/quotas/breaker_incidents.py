@@ -71,7 +71,7 @@ async def _make(context: Context, state: GateState) -> None:
         gate.id,
         tenant=None if gate.tenant == EVERY else gate.tenant,
         code="BREAKER_OPENED",
-        detail=f"{gate.words}: {last.reason}",
+        detail=f"{gate.display_name}: {last.reason}",
         request_type=gate.name,
         at=last.at,
     )

@@ -205,7 +205,7 @@ async def reset_breaker(context: Context, orchestrations: Orchestrations, gate: 
     def alter(state: GateState, now: datetime) -> GateState:
         rule = directory.find_rule(state)
         if rule is None or rule.breaker is None or (gate.tenant == EVERY and not over_all):
-            raise NoBreaker(gate.words)
+            raise NoBreaker(gate.display_name)
         if stored is None:
             return changes.reset(state)
         found = replace(state, breaker=type_breakers.pick_latest(stored.record, state))
@@ -343,7 +343,7 @@ def _apply_default(directory: Directory, state: GateState) -> Directory:
 
 def _delete_rule(state: GateState) -> GateState:
     if state.rule is None:
-        raise GateNotFound(f"{state.gate.words} has no limits of its own")
+        raise GateNotFound(f"{state.gate.display_name} has no limits of its own")
     return replace(state, rule=None)
 
 

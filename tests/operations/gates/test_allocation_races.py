@@ -38,7 +38,7 @@ from tests.worlds.gates import (
 )
 
 
-def divides(gate: Gate = PLATFORM) -> Work:
+def allocates(gate: Gate = PLATFORM) -> Work:
     async def work(world: World) -> None:
         for tenant, entered in (await allocate(world.context, gate)).items():
             await notify(world.context, world.orchestrations, tenant, entered)
@@ -76,15 +76,15 @@ def wrong(world: World) -> str | None:
 def gives_up(job_id: str) -> Work:
     async def work(world: World) -> None:
         await cancelled(world, job_id)
-        await divides()(world)
+        await allocates()(world)
 
     return work
 
 
 CASES = {
-    "two divisions and an end": (divides(), divides(), cancels("a")),
-    "a division, and another after one gave up": (divides(), gives_up("job_6")),
-    "a creation elsewhere, a division and an end": (posts(9, "c"), divides(), cancels("a")),
+    "two divisions and an end": (allocates(), allocates(), cancels("a")),
+    "a division, and another after one gave up": (allocates(), gives_up("job_6")),
+    "a creation elsewhere, a division and an end": (posts(9, "c"), allocates(), cancels("a")),
     "two creations of new tenants": (posts(9, "c"), posts(8, "d")),
 }
 
@@ -192,8 +192,8 @@ def resets() -> Work:
 
 
 OPENINGS = {
-    "two divisions that open it, and one that comes": (divides(OCR_OF_ALL), divides(OCR_OF_ALL), posts(50, "t2")),
-    "a division that opens it, and a reset": (divides(OCR_OF_ALL), resets()),
+    "two divisions that open it, and one that comes": (allocates(OCR_OF_ALL), allocates(OCR_OF_ALL), posts(50, "t2")),
+    "a division that opens it, and a reset": (allocates(OCR_OF_ALL), resets()),
 }
 
 

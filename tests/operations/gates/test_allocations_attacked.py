@@ -208,7 +208,7 @@ async def test_a_call_without_a_request_ends_with_the_next_divisions(world: Worl
     await created(world, 1, "t0")
     await created(world, 2, "t1")
     for _ in range(60):
-        await calls.divide(PLATFORM.id, at=world.clock.now())
+        await calls.call_allocation(PLATFORM.id, at=world.clock.now())
         world.clock.advance(1)
         await served(world, world.clock.now())
     assert len(calls.divisions) < 30

@@ -83,7 +83,7 @@ OVER_ALL = [Gate.over_all(kind, name) for kind, name in ((GateKind.PLATFORM, "")
 OVER_ALL += [Gate.over_all(GateKind.MODE, "BURST"), Gate.over_all(GateKind.LANE, "3")]
 
 
-@pytest.mark.parametrize("gate", OVER_ALL, ids=lambda gate: gate.words)
+@pytest.mark.parametrize("gate", OVER_ALL, ids=lambda gate: gate.display_name)
 @pytest.mark.parametrize("is_fed", [True, False], ids=["with feeds", "without"])
 @pytest.mark.parametrize("sees_all", [True, False])
 async def test_a_forgotten_quota_over_all_tenants_is_set_under_the_etag_that_was_read(

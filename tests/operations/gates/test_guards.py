@@ -107,7 +107,7 @@ async def test_a_held_guard_keeps_the_next_attempt_back(world: World, gate: Gate
     record = await world.job(job_id)
     assert (record.job.status, record.steps[0].status) == (JobStatus.QUEUED, StepStatus.PENDING)
     assert await types(world, job_id) == ["JOB_CREATED", "GATED"]
-    assert (await world.ledger.events(job_id))[-1].reason == f"{gate.words} is held"
+    assert (await world.ledger.events(job_id))[-1].reason == f"{gate.display_name} is held"
     assert world.publisher.sent == []
     await resumed(world, gate)
     assert (await dispatch(world, job_id)).kind is VerdictKind.SENT

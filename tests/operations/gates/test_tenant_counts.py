@@ -191,7 +191,7 @@ def wrong(world: World) -> str | None:
     return f"{held} are active, of {LIMIT}" if held > LIMIT else None
 
 
-def divides() -> Work:
+def allocates() -> Work:
     async def work(world: World) -> None:
         for tenant, entered in (await allocate(world.context, PLATFORM)).items():
             await notify(world.context, world.orchestrations, tenant, entered)
@@ -211,7 +211,7 @@ async def meets(meeting: Meeting, works: Iterable[Work], tenants: tuple[str, ...
     async def heals(world: World) -> None:
         await world.context.allocations.read(PLATFORM.id)
         away.back()
-        await divides()(world)
+        await allocates()(world)
 
     await meeting.at_once(**{str(place): work(apart(world)) for place, work in enumerate([*works, heals])})
     for _ in range(2):
@@ -241,7 +241,7 @@ def posts(number: int, tenant: str) -> Work:
 
 WORKS = {
     "a creation": (posts(9, "c"),),
-    "two creations and a division": (posts(9, "c"), posts(8, "a"), divides()),
+    "two creations and a division": (posts(9, "c"), posts(8, "a"), allocates()),
 }
 
 
