@@ -1,6 +1,6 @@
 """The queue `lucius-admission`: calls to look at a tenant's admission state, when a gate opens by time or more may go
-in, at a job that waited for others (R51), at a breaker that opened (R63), to allocate a gate over all tenants (R54), and
-to work on a bulk (R65).
+in, at a job that waited for others (R51), at a breaker that opened (R63), to allocate a gate over all tenants (R54),
+and to work on a bulk (R65).
 
 A call that comes twice costs one look; a lost one is made up by the sweeper.
 """
