@@ -32,7 +32,7 @@ from triggers.http.problems import RequestError
 from triggers.http.responses import respond
 from triggers.http.routes import Handler, Request
 
-#: of every POST about a job whose body is optional
+#: the optional body of each POST about a job
 CONTROL_PROBLEMS = (*BODY_PROBLEMS, ProblemCode.REASON_INVALID, refusals.JobNotFound, JobArchived)
 
 #: of every POST that takes a job up again

@@ -25,14 +25,14 @@ from triggers.http.routes import Handler, Request
 from triggers.http.sse import EVENT_STREAM, later, results
 
 MAX_BODY_BYTES = 16 * 1024
-#: of one list: every field of every line is made by the process that also moves the jobs
+#: maximum items of one list: the process that also moves the jobs makes every field of every item
 MAX_LINES = 100
 _JSON = "application/json"
 
 
 @dataclass(frozen=True)
 class _Query:
-    """A field whose value is the body of another route's answer."""
+    """A field that has the body of another route's response."""
 
     field: RootField
     read: Handler

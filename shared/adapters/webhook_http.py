@@ -54,7 +54,7 @@ class SystemLookups:
     tenant's lookups."""
 
     def __init__(self) -> None:
-        #: of those whose lookups run or wait
+        #: names with a running or waiting lookup
         self._places: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
 
     async def of(self, tenant: str, host: str, port: int) -> list[str]:

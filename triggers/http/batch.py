@@ -16,7 +16,7 @@ MAX_LINES = 1000
 #: each line costs a handful of writes; more at once would only wait for the tables
 LINES_AT_ONCE = 16
 
-#: what one line would get as a request of its own, and whether its job was there already; raises what that would raise
+#: submits one line like a single request; returns the response, and whether the job existed; raises the same errors
 Submit = Callable[[bytes], Awaitable[tuple[Accepted, bool] | DryRun]]
 
 

@@ -82,7 +82,7 @@ def problem_response(error: Exception, correlation_id: str) -> func.HttpResponse
 
 
 def problem_body(error: Exception, correlation_id: str) -> dict[str, Any]:
-    """Makes the body of `problem_response` and logs alike, for a line of a batch."""
+    """Returns the body of `problem_response` for one line of a batch, and logs it the same way."""
     return _body(_logged(error, correlation_id), correlation_id)
 
 

@@ -1,6 +1,6 @@
-"""How a route becomes a function of the app: its caller is known and allowed before its handler runs.
+"""Makes a function of the app from a route, and authenticates and authorizes the caller before the handler runs.
 
-`triggers.registered` has the modules whose handlers are registered, and OPTIONS.
+`triggers.registered` lists the modules with handlers, and has OPTIONS.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from triggers.http.sse import later, wants_stream
 
 
 class Request:
-    """A request whose caller is known and may use its route."""
+    """A request from an authenticated caller that may use its route."""
 
     def __init__(self, http: func.HttpRequest, route: Route, caller: Caller, wiring: Wiring, client: Any) -> None:
         self.http = http
@@ -107,7 +107,7 @@ class Request:
 
 @dataclass
 class _Access:
-    """What the access line of one request tells, as far as it came."""
+    """The values of the access record of one request, as far as the request was processed."""
 
     began: float
     #: None: the route needs none, or the token was refused
@@ -204,7 +204,7 @@ def add(bp: df.Blueprint, route: Route, handler: Handler, wiring: Wiring) -> Non
 
 
 def _log_access(req: func.HttpRequest, route: Route, access: _Access, status: int) -> None:
-    """Logs one line for each request, also refused ones: caller, route and job. No token, query, path or body."""
+    """Logs one record for each request, also refused ones: caller, route and job. No token, query, path or body."""
     caller, job_id = access.caller, req.route_params.get("jobId", "")
     everywhere = caller and (route.every_tenant or (caller.moves_all if route.moves else caller.sees_all))
     telemetry.log(

@@ -1,7 +1,7 @@
-"""Server-sent events (WHATWG HTML 9.2): complete answers, after which the reader comes back with its last id (R76).
+"""Server-sent events (WHATWG HTML 9.2) as complete responses: the reader reconnects with its last event id (R76).
 
-The worker hands on whole bodies only. So a reader is held while nothing happens, gets what happened with the cursor
-behind it, and is told by `retry:` when to come again.
+The Python worker sends whole bodies only. So a request waits until there are events. Its response has these events and
+the next cursor, and `retry:` says when the reader may reconnect.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""The stores as one caller reaches them (R24): jobs and messages that it may not see do not exist in them.
+"""Limits the stores to one caller (R24): jobs and messages that it cannot see do not exist in them.
 
-A caller that sees every tenant need not be one that moves their jobs. So each write asks for the tenant again, and a
-request that moves (`Route.moves`) is refused at its first read of a job that it may only see.
+A caller that sees every tenant may lack the right to move their jobs. So each write checks the tenant again, and a
+request that moves a job (`Route.moves`) is refused at its first read of a job that it can only see.
 
-A row of most tables is in its tenant's partition, so `ScopedTables` checks it. What is here beside is of rows whose
-partition is no tenant's: the ledger's, the rejected messages', the directory of quotas and the incidents of no job.
+`ScopedTables` checks rows in a tenant's partition, which most tables have. This module checks rows in other
+partitions: the ledger's, the rejected messages', the directory of quotas and the incidents of no job.
 """
 
 from __future__ import annotations

@@ -113,7 +113,7 @@ def moves_place(active: ActiveRow, place: Place, check_at: datetime, *, under_et
             partition, QueuedJob(place.candidate, place.queue, active.claim, active.created_at, check_at), place.queue
         )
         if left and left[0][1]["RowKey"] == row["RowKey"]:
-            # high to emergency, without a line for those; a transaction may name a row once
+            # high to emergency, without a queue for those; a transaction may name a row once
             return [*operations, replace_row(row)]
         waiting = [("create", row)]
     return [*operations, *left, *waiting]

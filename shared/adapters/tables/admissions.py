@@ -155,7 +155,7 @@ def _wait_delete(partition: str, waiting: QueuedJob) -> Operation:
 
 
 def wait_entity(partition: str, waiting: QueuedJob, line: int) -> dict[str, Any]:
-    """Makes the WAIT row of a job in `line`."""
+    """Makes the WAIT row of a job in the queue `line`."""
     candidate = waiting.candidate
     return {
         **row_at(partition, wait_row(line, candidate.rank, candidate.job_id)),

@@ -93,7 +93,7 @@ def owed_rows(job: Job, claim_expires_at: datetime) -> list[Operation]:
 
 
 def put_off(purged: Sequence[Clearing]) -> list[Operation]:
-    """Moves the ENDED rows of earlier jobs, whose histories are purged, to the next instant."""
+    """Moves the ENDED rows of earlier jobs to the next timestamp. The histories of these jobs are purged."""
     return [
         each for one in purged for each in rescheduled(encode_key(one.row.tenant), one.row, one.clear_at, purged=True)
     ]

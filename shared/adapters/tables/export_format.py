@@ -1,6 +1,6 @@
-"""What an export of the tables consists of: a manifest, and parts of rows as compressed lines of JSON.
+"""The format of an export of the tables: a manifest, and parts of rows as compressed NDJSON.
 
-`NAME/manifest.json` says which parts there are, with their hashes; `complete` is written last. The form is stored: a
+`NAME/manifest.json` lists the parts with their hashes; `complete` is written last. The form is stored: a
 release reads the exports of its own store version only.
 """
 
@@ -126,7 +126,7 @@ async def unpacked(files: Files, part: Part) -> Iterator[dict[str, Any]]:
 
 
 def encoded(row: Entity) -> str:
-    """A row as one line of JSON, with the type of each value that JSON does not have."""
+    """Returns a row as one NDJSON record, with the type of each value that JSON does not have."""
     return _ENCODER.encode({name: _typed(value, name in row.int64) for name, value in row.items()})
 
 

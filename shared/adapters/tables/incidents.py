@@ -89,7 +89,7 @@ class TablesIncidents:
         pointer = await self._gates.read(INCIDENTS_PARTITION, _subject_row(kind, subject))
         if pointer is None:
             return None
-        # each caller finds it, whose job's end may settle it
+        # each caller finds it, since the end of the caller's job may resolve it
         return await TablesIncidents.read(self, None, pointer["incident_id"], pointer["opened_at"])
 
     async def settle(self, incident: Incident, settlement: Settlement, *, stays: bool = False) -> Incident:

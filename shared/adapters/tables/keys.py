@@ -84,7 +84,7 @@ def due_before(instant: datetime) -> str:
 
 
 def wait_row(line: int, rank: int, job_id: str) -> str:
-    """Sorts by line, then by the order in it."""
+    """Returns a key that sorts by queue, then by position in the queue."""
     return f"WAIT:{line:04d}:{rank:013d}:{job_id}"
 
 

@@ -1,6 +1,6 @@
-"""`RejectedMessages` over Azure Tables: newest first, one partition a day, and one a tenant with the lines of its list.
+"""`RejectedMessages` over Azure Tables: newest first, one partition a day, and one a tenant with the items of its list.
 
-So neither a list nor a removal looks at a row that it does not need, however many there are: each is one range of keys.
+A list and a removal each read one range of keys, so they read only the rows that they need.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ class TablesRejected:
         lines = await self._rows.first(all_of(_tenant_partition(tenant)), limit)
         for line in lines:
             whole = await self._rows.read(day_partition(line["id"]), line["RowKey"])
-            # its line alone is left where another process deletes the message
+            # if another process deletes the message, only its list item is left
             await self._delete(line if whole is None else await self._without_shared(whole))
         return len(lines)
 
@@ -121,7 +121,7 @@ class TablesRejected:
 
 
 def _partitions(id_: str, tenant: str | None) -> list[str]:
-    """Of the message's row, and of its line in the list of its tenant, if it names one."""
+    """Returns the partitions of the message's row and, if it names a tenant, of its item in the tenant's list."""
     return [day_partition(id_), *([_tenant_partition(tenant)] if tenant is not None else [])]
 
 

@@ -27,7 +27,7 @@ def keep(
 
     `stored` is the row as it was read; None if there was none. `before` is the row that this release writes for the
     object that it read; if the row has no JSON objects, the names of the columns are enough. `parts` are the columns
-    that continue in others (`columns.parts`). A column or a JSON member whose name is in `whole` is one value: once
+    that continue in others (`columns.parts`). A column or a JSON member that `whole` names is one value: once
     this release changes it, nothing of the old one stays.
     """
     if stored is None:

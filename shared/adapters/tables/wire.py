@@ -70,7 +70,7 @@ def json_of(entity: Mapping[str, Any]) -> str:
 
 
 def _edm(value: Any) -> tuple[Any, str | None]:
-    """A value in JSON and its type, where JSON does not tell it. `(number, "Edm.Int64")` is one past Edm.Int32."""
+    """Returns a value in JSON, and its type if JSON does not show it: `(number, "Edm.Int64")` past Edm.Int32."""
     match value:
         case str():
             return str(value), None

@@ -193,7 +193,7 @@ def decide_arrival(admission: AdmissionState, directory: Directory, candidate: C
         place = mark_admitted(admission, Place(initial_status=JobStatus.QUEUED, candidate=candidate))
         return Decision(admit_candidate(admission, directory, candidate, now), place, verdicts)
     blocked = [verdict for verdict in verdicts if verdict.blocks] or [stopped_by]
-    # another quota stops the job before it requests a slot, so that no allocation tells whether this one is full
+    # another quota stops the job before it requests a slot, so that no allocation shows whether this one is full
     known = [verdict for verdict in blocked if not verdict.needs_allocation] or blocked
     if (
         refusing := next((verdict for verdict in known if verdict.rule is not None and verdict.rule.rejects), None)

@@ -318,7 +318,7 @@ async def request_due_allocations(
 
 
 async def repeat_call(context: Context, tenant: str, wake_at: datetime | None) -> None:
-    """Repeats the wake-up at `wake_at` if this process, whose clock is behind the bus's, may have taken it early (R51).
+    """Repeats the wake-up at `wake_at` if this process's clock is behind the bus's and may have taken it early (R51).
 
     The second call comes later by as much as this clock is behind, so that a slow clock costs one call and no loop.
     """

@@ -360,7 +360,7 @@ def _make_grant(
     async def act(stored: StoredAdmission, directory: Directory) -> AdmittedJobs:
         before = stored.admission.share(gate)
         share = _apply_grant(before, record, account, slots)
-        # an equal share: the directory may have told the admission state that the breaker is closed
+        # an equal share: the admission state may have read in the directory that the breaker is closed
         admission = stored.admission.with_share(share) if share != before else stored.admission
         selected = await admission_turns.select_admissions(context, admission, directory, MAX_ADMITTED)
         if selected.admission is stored.admission:

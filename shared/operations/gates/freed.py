@@ -154,8 +154,8 @@ async def take_turn(
 
 
 async def take_turn_after_end(context: Context, tenant: str, job_id: str) -> AdmittedJobs:
-    """Takes the turn after the end or withdrawal of `job_id`, whose FREED row is written. A fault is logged, and is for
-    the sweeper.
+    """Takes the turn after the end or withdrawal of `job_id`. Its FREED row is written. Logs a fault, which the sweeper
+    repairs.
 
     Callers of one process share a turn that begins after each of them asked. If another process has taken their rows,
     nothing is left to do: an end waits for the next turn of any process. Each caller waits 5 s at most, so that a slow
@@ -233,8 +233,7 @@ async def _write_turn(
 
 
 async def release_slot(context: Context, job: Job) -> bool:
-    """Frees the slot of an ended job whose ACTIVE row stays until its dependants are notified; returns whether it had
-    one.
+    """Frees the slot of an ended job; returns whether it had one. Its ACTIVE row stays until dependants are notified.
 
     Raises Contended, LedgerUnavailable.
     """
