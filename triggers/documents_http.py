@@ -180,7 +180,7 @@ class Documents:
         names = asyncapi.BusNames(
             lanes=settings.lanes, reply_prefix=settings.reply_prefix, reply_subscription=settings.reply_subscription
         )
-        return content_of(asyncapi.document(names))
+        return content_of(asyncapi.document(names, build_text(settings.build_commit)))
 
     @cached_property
     def schemas(self) -> dict[str, Content]:

@@ -10,11 +10,9 @@ from dataclasses import dataclass
 
 from shared.apidocs import event_schemas, message_schemas
 from shared.apidocs.json_schema import JsonObject
+from shared.apidocs.version import version_text
 from shared.core.events.event_types import PublicType
 from shared.core.jobs.routing import DIRECTIVE_TOPIC_PREFIX, EVENTS_TOPIC
-
-#: of the contract that this document describes, not of the app
-VERSION = "1.0.0"
 
 _EXAMPLE: JsonObject = {
     "jobId": "job_6f1c0d3a9b5e4f7c8a2d1e0f9b8c7a65",
@@ -66,15 +64,18 @@ class BusNames:
     reply_subscription: str = "lucius-invoker"
 
 
-def document(names: BusNames) -> JsonObject:
-    """Makes the AsyncAPI 3.0.0 document from LUCIUS's side: it sends directives and receives replies."""
+def document(names: BusNames, build: str | None = None) -> JsonObject:
+    """Makes the AsyncAPI 3.0.0 document from LUCIUS's side: it sends directives and receives replies.
+
+    `build` is shown with the version.
+    """
     replies = ["ack", "heartbeat", "result", "legacyAck", "legacyResult"]
     return {
         "asyncapi": "3.0.0",
         "id": "urn:lucius:bus",
         "info": {
             "title": "LUCIUS on Service Bus",
-            "version": VERSION,
+            "version": version_text(build),
             "description": (
                 "LUCIUS sends a directive for each attempt of a step to the topic of the job's lane; the step's "
                 "platform service answers on the reply topic of the same lane with ACK, HEARTBEAT and RESULT. "

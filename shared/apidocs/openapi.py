@@ -15,11 +15,9 @@ from shared.apidocs.examples import by_model
 from shared.apidocs.json_schema import JsonObject, Way, schemas
 from shared.apidocs.operation import models_of, operation
 from shared.apidocs.route import Route
+from shared.apidocs.version import version_text
 from shared.contracts.envelope import Envelope
 from shared.core.registry import Registry
-
-#: of the API; a served document adds the build of its app, the one in docs/ does not
-VERSION = "API v1"
 
 _SCHEMAS = "#/components/schemas/"
 
@@ -121,7 +119,7 @@ def document(
         "openapi": "3.1.0",
         "info": {
             "title": "LUCIUS",
-            "version": f"{VERSION} (build {build})" if build else VERSION,
+            "version": version_text(build),
             "description": _DESCRIPTION,
             "license": {"name": "MIT", "identifier": "MIT"},
         },

@@ -99,13 +99,14 @@ async def test_a_document_is_made_once_for_each_catalog(documents: Documents, pa
     assert (path in FIXED) == (other.headers["ETag"] == first.headers["ETag"])
 
 
-async def test_the_document_has_the_build(documents: Documents) -> None:
+@pytest.mark.parametrize("name", ["openapi.json", "asyncapi.json"])
+async def test_the_document_has_the_build(documents: Documents, name: str) -> None:
     """The served one has version and commit of the app; the committed one has neither, so no commit changes it."""
     current = documents.wiring.current
     documents.wiring.current = replace(current, settings=replace(current.settings, build_commit="1a2b3c4d5e6f7a8b"))
-    served = json.loads((await documents.get("v1/openapi.json")).get_body())
+    served = json.loads((await documents.get(f"v1/{name}")).get_body())
     assert served["info"]["version"] == f"API v1 (build {VERSION}, commit 1a2b3c4d5e6f)"
-    assert api_documents.openapi()["info"]["version"] == "API v1"
+    assert json.loads(api_documents.files()[name])["info"]["version"] == "API v1"
 
 
 @pytest.mark.parametrize("path", PATHS)

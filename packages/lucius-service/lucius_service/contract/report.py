@@ -16,7 +16,7 @@ from lucius_service.contract.bench import Bench, Options
 from lucius_service.contract.checks import Check
 from lucius_service.contract.expectations import Skipped, Wrong
 
-#: of the messages on the bus (docs/asyncapi.json, info.version)
+#: version of the messages on the bus; docs/asyncapi.json shows its first number
 CONTRACT_VERSION = "1.0.0"
 
 
