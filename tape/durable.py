@@ -14,7 +14,8 @@ from functions_emulator.durable import wire
 from functions_emulator.durable.actions import Reply
 from functions_emulator.durable.catalog import Catalog
 from functions_emulator.durable.client import Client
-from functions_emulator.durable.engine import Engine, Episode
+from functions_emulator.durable.engine import Engine
+from functions_emulator.durable.episodes import Episode
 from functions_emulator.durable.errors import InstanceExistsError, InstanceGoneError, InstanceNotFoundError
 from functions_emulator.durable.events import ActivityTask, Instance
 from functions_emulator.durable.store import Store

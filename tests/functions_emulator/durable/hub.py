@@ -14,8 +14,9 @@ from azure.durable_functions import Entity, Orchestrator
 from functions_emulator.durable import wire
 from functions_emulator.durable.catalog import Catalog, entity_name
 from functions_emulator.durable.client import Client
-from functions_emulator.durable.engine import Engine, Episode
+from functions_emulator.durable.engine import Engine
 from functions_emulator.durable.entities import Entities, encode_batch
+from functions_emulator.durable.episodes import Episode
 from functions_emulator.durable.events import Instance, Kind
 from functions_emulator.durable.failures import activity_failure
 from functions_emulator.durable.store import Store

@@ -12,15 +12,15 @@ import json
 import logging
 import uuid
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 from functions_emulator.durable.actions import ContinueAsNew, Reply
 from functions_emulator.durable.catalog import Catalog
 from functions_emulator.durable.clock import Clock, parse_stamp, stamp
 from functions_emulator.durable.decisions import history_event
+from functions_emulator.durable.episodes import Episode, state_after
 from functions_emulator.durable.events import ActivityTask, Event, Instance, Kind, Message, Parent, Status
-from functions_emulator.durable.failures import orchestrator_reason
 from functions_emulator.durable.http_polls import DEFAULT_POLL_INTERVAL
 from functions_emulator.durable.messages import is_operation, start_data
 from functions_emulator.durable.outgoing import Outgoing
@@ -35,21 +35,6 @@ _LOG = logging.getLogger("functions_emulator.durable")
 
 #: After this time an instance of another version is looked at again.
 _VERSION_RETRY = timedelta(seconds=30)
-
-
-@dataclass(frozen=True, slots=True)
-class Episode:
-    """One run of an orchestrator function: the whole history; events from index `new_from` on are new."""
-
-    instance: Instance
-    messages: tuple[Message, ...]
-    history: tuple[Event, ...]
-    new_from: int
-
-    @property
-    def recorded(self) -> bool:
-        """Whether an earlier episode of the instance was committed."""
-        return self.instance.status is not Status.PENDING
 
 
 class Engine:
@@ -306,7 +291,7 @@ class Engine:
         instance, now = episode.instance, self.clock.now()
         if not episode.recorded:
             return  # replaced in its first episode: the start that came later counts
-        status, output, error = _verdict(instance, reply, outcome)
+        status, output, error = state_after(instance, reply, outcome)
         with self.store.transaction():
             if status.is_terminal:
                 self._outgoing.send_operations(instance, outcome.decisions, now)
@@ -325,11 +310,11 @@ class Engine:
         self.store.delete_messages(one.seq for one in episode.messages)
         if reply.custom_status is not None:
             instance = replace(instance, custom_status=reply.custom_status)
-        if (reason := _reason_of_control(episode.messages)) is not None:
+        if (reason := episode.control_reason) is not None:
             instance = replace(instance, output=reason)
         news = list(episode.history[episode.new_from :])
         news.extend(history_event(one, at) for one in outcome.decisions)
-        status, output, error = _verdict(instance, reply, outcome)
+        status, output, error = state_after(instance, reply, outcome)
         if outcome.failure is None and outcome.finished and outcome.continue_as_new is not None:
             self._outgoing.send_operations(instance, outcome.decisions, now)
             self._continue(instance, outcome.continue_as_new, outcome.carried_over, now)
@@ -382,22 +367,3 @@ class Engine:
             self.store.put_instance(changed)
             self._outgoing.notify_parent(changed, now)
         self.reports.forget(instance.instance_id, now)
-
-
-def _verdict(instance: Instance, reply: Reply, outcome: Outcome) -> tuple[Status, str | None, str | None]:
-    """Status, output, and the error of a failed instance. Only what nothing is open for any more takes effect."""
-    error = outcome.failure or (reply.error if outcome.finished else None)
-    if error is not None:
-        return Status.FAILED, json.dumps(orchestrator_reason(instance.name, error)), error
-    if outcome.finished and reply.done:
-        return Status.COMPLETED, reply.output, None
-    return (Status.SUSPENDED if outcome.suspended else Status.RUNNING), instance.output, None
-
-
-def _reason_of_control(messages: Sequence[Message]) -> str | None:
-    """The reason of the last suspension or resumption, as JSON: the output of an instance that goes on.
-
-    UpdateStateAsync in AzureTableTrackingStore.cs of DurableTask.AzureStorage.
-    """
-    controls = [one for one in messages if one.kind in (Kind.EXECUTION_SUSPENDED, Kind.EXECUTION_RESUMED)]
-    return json.dumps(controls[-1].data.get("Input")) if controls else None

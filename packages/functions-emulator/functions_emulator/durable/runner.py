@@ -12,8 +12,9 @@ from typing import Any, Protocol
 from functions_emulator.durable import wire
 from functions_emulator.durable.actions import Reply
 from functions_emulator.durable.catalog import entity_name
-from functions_emulator.durable.engine import Engine, Episode
+from functions_emulator.durable.engine import Engine
 from functions_emulator.durable.entities import Batch, Entities, encode_batch
+from functions_emulator.durable.episodes import Episode
 from functions_emulator.durable.events import ActivityTask
 from functions_emulator.durable.failures import http_failure
 from functions_emulator.durable.http_call import HttpCallError, call_http
