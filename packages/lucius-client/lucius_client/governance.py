@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Any, TypeVar, Unpack
 
-from lucius_client import calls, overview_calls, series, tenant_calls
-from lucius_client.calls import Call, RuleNumbers
+from lucius_client import calls, overview_calls, quota_calls, series, tenant_calls
+from lucius_client.calls import Call
 from lucius_client.filters import IncidentFilter
 from lucius_client.models import (
     Bulk,
@@ -26,6 +26,7 @@ from lucius_client.models import (
     UsageReport,
     WaitingJob,
 )
+from lucius_client.quota_calls import RuleNumbers
 from lucius_client.retry import Retries
 from lucius_client.series import Series
 
@@ -124,7 +125,7 @@ class Governance(ABC):
 
         `name`: one over all tenants (`platform`, `mode:BURST`, `type:OCR`, `service:ocr`, `lane:3`).
         """
-        return self._call(calls.quota(tenant, job_type, source, name))
+        return self._call(quota_calls.quota(tenant, job_type, source, name))
 
     def set_quota(self, quota: Quota, numbers: RuleNumbers, *, reason: str, dry_run: bool = False) -> QuotaChange:
         """Merges `numbers` into a quota's limits: `max_active`, `max_per_hour`, `burst`, `max_staged`,
@@ -134,15 +135,15 @@ class Governance(ABC):
         None removes a limit; other limits keep their values. Raises RuleChanged if the quota changed since `quota`
         was read. With `dry_run` the result has the number of jobs that would start; nothing is written.
         """
-        return self._call(calls.set_quota(quota, numbers, reason=reason, dry_run=dry_run))
+        return self._call(quota_calls.set_quota(quota, numbers, reason=reason, dry_run=dry_run))
 
     def delete_quota(self, quota: Quota, *, reason: str, dry_run: bool = False) -> QuotaChange:
         """Deletes the limits of a quota; limits for every tenant then apply. Raises RuleChanged as `set_quota`."""
-        return self._call(calls.delete_quota(quota, reason=reason, dry_run=dry_run))
+        return self._call(quota_calls.delete_quota(quota, reason=reason, dry_run=dry_run))
 
     def reset_breaker(self, quota: Quota, *, reason: str) -> QuotaChange:
         """Closes a quota's circuit breaker and resets its counts. Raises Conflicting if the quota has no breaker."""
-        return self._call(calls.reset_breaker(quota, reason=reason))
+        return self._call(quota_calls.reset_breaker(quota, reason=reason))
 
     def hold_gate(
         self,
@@ -156,7 +157,7 @@ class Governance(ABC):
     ) -> QuotaChange:
         """Starts no job until `resume_gate` or `until`; running jobs continue. Idempotent."""
         members = {"tenant": tenant, "job_type": job_type, "source": source, "name": name, "until": until}
-        return self._call(calls.limit("pause", reason=reason, **members))
+        return self._call(quota_calls.limit("pause", reason=reason, **members))
 
     def throttle_gate(
         self,
@@ -171,7 +172,7 @@ class Governance(ABC):
     ) -> QuotaChange:
         """Limits a quota's rate until `resume_gate` or `until`; the lower of this rate and the quota's own applies."""
         members = {"tenant": tenant, "job_type": job_type, "source": source, "name": name, "until": until}
-        return self._call(calls.limit("throttle", reason=reason, max_per_hour=max_per_hour, **members))
+        return self._call(quota_calls.limit("throttle", reason=reason, max_per_hour=max_per_hour, **members))
 
     def resume_gate(
         self,
@@ -184,7 +185,7 @@ class Governance(ABC):
     ) -> QuotaChange:
         """Ends the hold and the throttle of a quota."""
         members = {"tenant": tenant, "job_type": job_type, "source": source, "name": name, "reason": reason}
-        return self._call(calls.limit("resume", **members))
+        return self._call(quota_calls.limit("resume", **members))
 
     def waiting(self, quota: Quota, *, limit: int | None = None) -> Iterator[WaitingJob]:
         """Jobs that wait for a quota, in order; at most the first 1,000."""
