@@ -9,8 +9,9 @@ from shared.contracts.messages import Directive
 from shared.core.jobs.job import Event, Record
 from shared.ports.ledger import Stored
 from tests.audit_bundles import check_chain
-from tests.memory_stores import MemoryLedger, at_once
+from tests.memory_stores import MemoryLedger
 from tests.model.invariants import Rows, check_link, check_move, fold, rows_of
+from tests.row_views import at_once
 
 
 class AuditedLedger(MemoryLedger):

@@ -35,7 +35,8 @@ from shared.operations.process.topic_relay import TopicRelay
 from shared.ports.feed import FeedEvent, FeedWrite, Head
 from shared.ports.ledger import Stored
 from tests.contexts import changed
-from tests.memory_stores import MemoryFeed, tenant_of
+from tests.memory_stores import MemoryFeed
+from tests.row_views import tenant_of
 from tests.simulation.bus import LOCK_S
 from tests.simulation.heads import Heads
 from tests.simulation.host import HostDown

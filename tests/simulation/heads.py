@@ -29,7 +29,8 @@ from shared.operations.context import Context
 from shared.operations.process.parts import Audit
 from shared.ports.heads import Completed
 from shared.ports.signing import PublicKey
-from tests.memory_stores import MemoryFeed, at_once
+from tests.memory_stores import MemoryFeed
+from tests.row_views import at_once
 from tests.simulation.host import HostDown
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from shared.operations.jobs.admission import notify
 from shared.operations.quotas.breaker_incidents import answer_call
 from tests.contexts import changed
 from tests.jobs import START
-from tests.memory_stores import at_once
+from tests.row_views import at_once
 from tests.simulation import protocols
 from tests.simulation.faults import NO_FAULTS, Odds
 from tests.simulation.host import HostDown

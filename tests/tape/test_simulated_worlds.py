@@ -16,7 +16,7 @@ from shared.core.incidents import ESCALATED
 from tape.player import Player, Report
 from tape.recording import record
 from tests.jobs import ROOT
-from tests.memory_stores import at_once
+from tests.row_views import at_once
 from tests.simulation import protocols
 from tests.simulation.faults import NO_FAULTS
 from tests.simulation.world import Plan, World
