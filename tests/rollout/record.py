@@ -20,8 +20,9 @@ from shared.core.jobs.job import Record
 from tape.durable import SimulatedOrchestrations
 from tests.jobs import ROOT, Story
 from tests.simulation import protocols
+from tests.simulation.plans import Plan
 from tests.simulation.test_crashes import LIVES
-from tests.simulation.world import Plan, World
+from tests.simulation.world import World
 
 RECORDED = Path(__file__).parent / "recorded"
 

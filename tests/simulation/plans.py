@@ -2,14 +2,61 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any
 
 from shared.core.jobs.occurrences import ControlKind
 from tests.simulation import protocols
-from tests.simulation.faults import NO_FAULTS, Odds
-from tests.simulation.world import Plan
+from tests.simulation.faults import NO_FAULTS, CrashAt, Odds
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What callers do in this world, and which faults occur."""
+
+    jobs: int = 2
+    posters: int = 1
+    #: of every job, at random times
+    controls: int = 0
+    #: of every job, so many seconds after its POST
+    script: tuple[tuple[float, ControlKind], ...] = ()
+    #: faults end then
+    faults_end_after: timedelta = timedelta(hours=1)
+    odds: Odds = field(default_factory=Odds)
+    crash_at: CrashAt | None = None
+    request_types: tuple[str, ...] = ("OCR_EMBEDDING_SIS",)
+    #: every job is redriven, so many seconds after its POST
+    redriven_after_s: float | None = None
+    #: jobs are redriven, amid the faults too
+    redrives: bool = False
+    #: the tenant's limit of active jobs; None: no limit
+    tenant_limit: int | None = None
+    #: the limit over all of them
+    platform_limit: int | None = None
+    #: jobs wait for the one before them
+    dependent: bool = False
+    #: what becomes of a request over it: `reject`, or `stage`
+    overflow: str = "reject"
+    #: ended jobs are archived after this, and their claims end with it; None: kept
+    retention: timedelta | None = None
+    #: what the host had taken when it died comes back after this; the default is Azure's
+    visibility_timeout: timedelta = timedelta(minutes=5)
+    #: the services have one worker in all, which works so long on each directive; None: any number
+    one_worker_s: float | None = None
+    #: the engine does nothing from so many seconds on, for so long
+    engine_away: tuple[float, float] | None = None
+    #: whether somebody owns each job is asked at every event, which large worlds cannot pay for
+    owners_checked: bool = True
+    #: how often a delivery fails before the bus dead-letters the message
+    max_deliveries: int = 10
+    #: public events go into feeds
+    events: bool = False
+    #: and from there to webhooks
+    hooks: bool = False
+    #: people change gates that no job has to pass
+    gates: bool = False
+
 
 #: a few faults, and many
 MODERATE = Plan(jobs=2, posters=2, controls=2, request_types=protocols.REQUEST_TYPES)

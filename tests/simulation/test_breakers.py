@@ -24,7 +24,8 @@ from tests.row_views import at_once
 from tests.simulation import protocols
 from tests.simulation.faults import NO_FAULTS, Odds
 from tests.simulation.host import HostDown
-from tests.simulation.world import Plan, World
+from tests.simulation.plans import Plan
+from tests.simulation.world import World
 
 pytestmark = pytest.mark.filterwarnings("ignore:Potential duplicate Task completion:UserWarning")
 

@@ -9,8 +9,8 @@ import pytest
 
 from tests.simulation import protocols
 from tests.simulation.faults import NO_FAULTS, CrashAt
-from tests.simulation.plans import LIVES, PAUSE, RESUME, Life
-from tests.simulation.world import Plan, simulate
+from tests.simulation.plans import LIVES, PAUSE, RESUME, Life, Plan
+from tests.simulation.world import simulate
 
 #: of the lives: one by which no crash makes a control so late that the job has ended before it
 SEED = 3

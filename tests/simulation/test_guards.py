@@ -13,8 +13,8 @@ from tests.contexts import changed
 from tests.jobs import START
 from tests.simulation import protocols
 from tests.simulation.faults import NO_FAULTS
-from tests.simulation.plans import HOSTILE, MODERATE
-from tests.simulation.world import Plan, World
+from tests.simulation.plans import HOSTILE, MODERATE, Plan
+from tests.simulation.world import World
 
 pytestmark = pytest.mark.filterwarnings("ignore:Potential duplicate Task completion:UserWarning")
 

@@ -9,7 +9,8 @@ import pytest
 
 from tests.simulation import protocols
 from tests.simulation.faults import NO_FAULTS
-from tests.simulation.world import Plan, World
+from tests.simulation.plans import Plan
+from tests.simulation.world import World
 
 pytestmark = pytest.mark.filterwarnings("ignore:Potential duplicate Task completion:UserWarning")
 

@@ -13,8 +13,8 @@ import pytest
 from shared.core.webhooks.webhooks import Answer
 from tests.simulation import protocols
 from tests.simulation.faults import Odds
-from tests.simulation.plans import plan_of
-from tests.simulation.world import Plan, Report, simulate
+from tests.simulation.plans import Plan, plan_of
+from tests.simulation.world import Report, simulate
 
 pytestmark = pytest.mark.filterwarnings("ignore:Potential duplicate Task completion:UserWarning")
 

@@ -19,7 +19,8 @@ from tests.jobs import ROOT
 from tests.row_views import at_once
 from tests.simulation import protocols
 from tests.simulation.faults import NO_FAULTS
-from tests.simulation.world import Plan, World
+from tests.simulation.plans import Plan
+from tests.simulation.world import World
 
 _REPLIES = replace(NO_FAULTS, service_misbehaves=0.5)
 #: what the recorded app was late with
