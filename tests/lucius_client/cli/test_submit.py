@@ -157,6 +157,28 @@ OCR = CannedResponse(
 SUBMIT = ("submit", URI, "-p", "OCR", "--tenant", "demo")
 
 
+def test_a_version_of_the_protocol_is_named(tmp_path: Path) -> None:
+    """Of documents and of lines; the payload has the steps of that version, not of the one that new jobs follow."""
+    assert isinstance(OCR.body, dict)
+    second = OCR.body | {"version": 2, "steps": [{"step_id": "read", "step_type": "OCR", "service": "ocr"}]}
+    known = {"loaded": True, "new_jobs_percent": 0, "first_loaded_at": None, "jobs": None}
+    versions = [known | {"version": each["version"], "protocol": each} for each in (second, OCR.body)]
+    listed = {"protocol_id": "ocr", "request_type": "OCR", "counted_at": None, "versions": versions}
+    batch = tmp_path / "jobs.ndjson"
+    batch.write_text("{}")
+    accepted = CannedResponse(202, samples.accepted())
+    many = CannedResponse(body={"results": [{"status": 202, "jobId": "job_1", "tenant": "demo"}]})
+    for what, answer in ((URI, accepted), (f"--ndjson={batch}", many)):
+        with serving(OCR, CannedResponse(body=listed), answer) as api:
+            run_main("submit", what, "-p", "OCR@2", "--tenant", "demo", api=api.url)
+        body = json.loads(api.requests[2].body.splitlines()[0])
+        assert (body["request_type"], body["protocol_version"]) == ("OCR", 2)
+        assert body.get("payload", {"read": {}}) == {"read": {}}
+    with serving(OCR, CannedResponse(body=listed)) as api:
+        unknown = run_main("submit", URI, "-p", "OCR@3", "--tenant", "demo", api=api.url)
+    assert (unknown.returncode, unknown.stderr) == (3, "lucius: unknown version OCR@3; known: 2, 1\n")
+
+
 def test_a_job_that_is_waited_for_is_one_request_more_than_its_protocol() -> None:
     """The submission is held until the job has ended; without --wait, and with --watch, it is not."""
     with serving(OCR, CannedResponse(200, samples.job("CANCELLED"))) as api:

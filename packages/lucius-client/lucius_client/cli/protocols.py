@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -151,14 +151,19 @@ def _definition(session: Session, name: str) -> Definition:
     """A path leads to a file; any other name is a job type or an id of the API, with @ and a version of it."""
     if name.endswith(".json") or Path(name).is_file():
         return read_definition(Path(name))
+    return find_version(session, name)[0]
+
+
+def find_version(session: Session, name: str) -> tuple[dict[str, Any], int | None]:
+    """A protocol by a name as OCR or OCR@1, and the version that the name has. Raises CliError."""
     job_type, at, number = name.partition("@")
     found = find_protocol(session, job_type)
     if not at:
-        return found.plain()
+        return found.plain(), None
     known = session.client.protocol_versions(found.protocol_id).versions
     for each in known:
         if str(each.version) == number:
-            return each.protocol.plain()
+            return each.protocol.plain(), each.version
     numbers = ", ".join(str(each.version) for each in known)
     raise CliError(f"unknown version {name}; known: {numbers}", Exit.REFUSED)
 

@@ -18,7 +18,7 @@ from lucius_client.cli.envelope import envelope, payload_for
 from lucius_client.cli.exits import NAME_A_TENANT, CliError, Exit, UsageError, cli_error, problem_text
 from lucius_client.cli.job_page import at_a_quota, outcome
 from lucius_client.cli.job_tables import FAILED, JOBS, job_id
-from lucius_client.cli.protocols import find_protocol
+from lucius_client.cli.protocols import find_version
 from lucius_client.cli.rendering import Json
 from lucius_client.cli.results import open_result, print_result, show_result
 from lucius_client.cli.session import WATCH_RETRIES, Session, with_session
@@ -72,8 +72,8 @@ def submit(
         typer.Option(
             "--protocol",
             "-p",
-            metavar="REQUEST_TYPE",
-            help="See `lucius protocol list`.",
+            metavar="REQUEST_TYPE[@VERSION]",
+            help="See `lucius protocol list`. Without a version, the API chooses it.",
             autocompletion=completion.protocols,
         ),
     ] = None,
@@ -148,7 +148,9 @@ def submit(
         raise UsageError("--protocol must name a protocol; see `lucius protocol list`")
     selection = sources.documents(documents or [], include or ())
     store = _store(tenant)
-    definition = find_protocol(session, protocol).plain()
+    definition, version = find_version(session, protocol)
+    if version is not None:
+        members["protocol_version"] = version
     names = _readable(selection, definition)
     parameters = payload_for(definition, payload, ask or [])
 
@@ -249,7 +251,10 @@ def _submit_lines(
 ) -> None:
     """Submits each line of `source`, with its own outcome. The body of a line without an idempotency key is its key."""
     defaults: Json = {"schema_version": "1.0", "tenant_id": tenant, "idempotency_key": None, "source": "lucius-cli"}
-    defaults |= ({"request_type": protocol} if protocol else {}) | members
+    if protocol:
+        definition, version = find_version(session, protocol)
+        defaults |= {"request_type": definition["request_type"]} | ({"protocol_version": version} if version else {})
+    defaults |= members
     results: list[Json] = []
     for batch in sources.batches(sources.envelopes(source, defaults)):
         for result in session.client.submit_many(batch, dry_run=dry_run).plain()["results"]:
