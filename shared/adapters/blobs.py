@@ -112,15 +112,20 @@ class BlobTexts:
         except AzureError as error:
             raise LedgerUnavailable(f"the archive does not answer: {type(error).__name__}") from error
 
-    async def remove(self, prefix: str) -> None:
+    async def remove(self, prefix: str, *, limit: int | None = None) -> bool:
+        removed = 0
         try:
             await self._created.ensure()
             container = self._service.get_container_client(self._container)
-            async for blob in container.list_blobs(name_starts_with=prefix):
+            async for blob in container.list_blobs(name_starts_with=prefix, results_per_page=limit):
                 with contextlib.suppress(ResourceNotFoundError):
                     await container.delete_blob(blob.name)
+                removed += 1
+                if removed == limit:
+                    return True
         except AzureError as error:
             raise LedgerUnavailable(f"the claim-check blobs do not answer: {type(error).__name__}") from error
+        return False
 
     async def check(self) -> None:
         """Looks at the container, which a data role allows, unlike the account's own properties.

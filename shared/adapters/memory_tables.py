@@ -186,9 +186,11 @@ class MemoryTexts:
     async def read(self, name: str, limit: int) -> bytes:
         return (await self.get(name)).encode()[:limit]
 
-    async def remove(self, prefix: str) -> None:
-        for name in [name for name in self.kept if name.startswith(prefix)]:
+    async def remove(self, prefix: str, *, limit: int | None = None) -> bool:
+        found = [name for name in self.kept if name.startswith(prefix)][:limit]
+        for name in found:
             del self.kept[name]
+        return len(found) == limit
 
 
 _PARTITION = "PartitionKey"

@@ -87,5 +87,5 @@ class Archive(Protocol):
     async def read(self, name: str, limit: int) -> bytes:
         """Returns the first `limit` bytes of a blob. Raises DataLost if there is no such blob."""
 
-    async def remove(self, prefix: str) -> None:
-        """Deletes the blobs whose names begin so; none is harmless."""
+    async def remove(self, prefix: str, *, limit: int) -> bool:
+        """Deletes at most `limit` blobs whose names begin so; returns whether there may be more. Idempotent."""

@@ -30,7 +30,7 @@ class TextStore(Protocol):
     async def get(self, name: str) -> str:
         """Raises DataLost where there is none, and LedgerUnavailable."""
 
-    async def remove(self, prefix: str) -> None:
+    async def remove(self, prefix: str) -> object:
         """Deletes all texts whose names begin with this prefix. Idempotent. Raises LedgerUnavailable."""
 
 

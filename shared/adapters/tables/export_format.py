@@ -39,7 +39,7 @@ class Files(Protocol):
     async def folders(self) -> list[str]:
         """The first parts of the names, in their order."""
 
-    async def remove(self, prefix: str) -> None: ...
+    async def remove(self, prefix: str) -> object: ...
 
 
 @dataclass

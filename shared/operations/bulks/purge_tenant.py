@@ -146,7 +146,7 @@ async def _purge_job(context: Context, orchestrations: Orchestrations, bulk: Bul
     elif (archived := await context.ledger.find_archived(job_id)) is not None:
         if archived.tenant != bulk.tenant:
             return _Job.STAYS
-        await context.archive.remove(archived.blob)
+        await context.archive.remove(archived.blob, limit=1)
     await context.ledger.delete_remainder(job_id, with_archived=True)
     if context.events is not None:
         await context.events.feed.forget(bulk.tenant, job_id)
@@ -194,11 +194,12 @@ async def _purge_elsewhere(context: Context, bulk: Bulk) -> bool:
             await context.incidents.leave_open(incident)
             await context.incidents.remove(incident)
         return True
+    # also bundles that a sweeper wrote and did not come to name
+    if await context.archive.remove(f"{encode_key(tenant)}/", limit=_ROWS):
+        return True
     await _leave_open(context, tenant)
     await context.admissions.remove_tenant(tenant)
     context.process.gate_directory.forget()
-    # in any case: a bundle that a sweeper wrote and did not come to name
-    await context.archive.remove(f"{encode_key(tenant)}/")
     if context.events is None:
         return False
     for hook in await context.events.hooks.all_of(tenant):

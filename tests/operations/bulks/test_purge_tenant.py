@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import random
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -291,6 +292,33 @@ async def test_a_purge_that_dies_anywhere_is_finished(purging: Purging, monkeypa
     assert failed > 10
     assert found.state is BulkState.DONE
     assert _words(await purging.left()) <= STAYS
+
+
+async def test_bundles_that_no_row_names_go_in_pages(purging: Purging, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A step deletes at most 100 of them; a step that fails in between is repeated. Other tenants' bundles stay."""
+    bulk, left, removed = await purging.started(), 350, list[int]()
+    for tenant in (VICTIM, OTHER):
+        for number in range(left):
+            await purging.archive.put(f"{tenant}/202601/job_{number}.json", "{}")
+    others = {name for name in purging.archive.kept if not name.startswith(f"{VICTIM}/")}
+    honest = purging.archive.remove
+
+    async def failing(prefix: str, *, limit: int) -> bool:
+        before = len(purging.archive.kept)
+        more = await honest(prefix, limit=limit)
+        removed.append(before - len(purging.archive.kept))
+        if len(removed) % 2:
+            raise LedgerUnavailable
+        return more
+
+    monkeypatch.setattr(purging.archive, "remove", failing)
+    done = None
+    while done is None:
+        with contextlib.suppress(LedgerUnavailable):
+            done = await purging.worked(bulk)
+    assert done.state is BulkState.DONE
+    assert max(removed) == 100
+    assert purging.archive.kept.keys() == others
 
 
 async def test_an_open_incident_is_settled_and_deleted(purging: Purging) -> None:
