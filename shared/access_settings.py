@@ -63,7 +63,7 @@ class AccessSettings:
         "LUCIUS_AUDIT_BLOB_ENDPOINT",
         form.optional(form.trusted_address),
         help="Blob endpoint of the storage account with the container `lucius-anchors`, for managed identity; https "
-        "(http on loopback only). Default: the account with long strings",
+        "(http on loopback only). Default: the account of LUCIUS_BLOB_ENDPOINT",
     )
     #: (key id, secret); empty: no webhooks
     webhook_keys: tuple[tuple[str, bytes], ...] = setting(

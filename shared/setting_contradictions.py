@@ -33,10 +33,10 @@ def _missing(names: Mapping[str, str], values: Mapping[str, Any]) -> list[str]:
     ]
     if values.get("auth_mode") == "jwt":
         empty = (each for each in ("auth_issuer", "auth_audiences", "auth_jwks_url") if values.get(each) in ("", ()))
-        wrong += [f"{names[each]} is not set: LUCIUS_AUTH_MODE=jwt needs it (none: on a laptop)" for each in empty]
+        wrong += [f"{names[each]} is not set: LUCIUS_AUTH_MODE=jwt requires it (none: on a laptop)" for each in empty]
         if values.get("dashboard_client_id") and not _SIGN_IN.match(values.get("auth_issuer", "")):
             issuer, client = names["auth_issuer"], names["dashboard_client_id"]
-            wrong.append(f"{issuer} must be an https address (http on loopback only), since {client} is set")
+            wrong.append(f"{issuer} must be an https URL (http on loopback only), since {client} is set")
     return wrong
 
 

@@ -101,8 +101,8 @@ class Settings(AccessSettings, StoreSettings):
     events_connection: str | None = setting(
         EVENTS_SETTING,
         form.optional(form.text),
-        help="Connection string of the namespace with the topic `lucius-events`. Default: the bus. With managed "
-        "identity, set `__fullyQualifiedNamespace` instead",
+        help="Connection string of the namespace with the topic `lucius-events`. Default: the namespace of the lanes. "
+        "With managed identity, set `__fullyQualifiedNamespace` instead",
         secret=True,
     )
     events_namespace: str | None = setting(

@@ -37,7 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--unknown",
         choices=("fail", "succeed"),
         default="fail",
-        help="answer to directives that the tape does not have (default: fail)",
+        help="reply to directives that the tape does not have (default: fail)",
     )
     play.add_argument("--json", action="store_true", help="print the result as JSON")
 

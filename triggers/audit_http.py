@@ -49,7 +49,7 @@ _route = partial(Route, method="GET", scope=Scope.AUDIT, tag="audit")
     "signed.",
     parameters=(
         TENANT,
-        in_query("since", _INSTANT, "Begin of the window. Default: the earliest head."),
+        in_query("since", _INSTANT, "Start of the window. Default: the earliest head."),
         in_query(
             "until",
             _INSTANT,
@@ -109,7 +109,7 @@ async def _anchors(request: Request) -> func.HttpResponse:
     function="audit_keys",
     path="v1/audit/keys",
     summary="List signing keys",
-    description="Public keys of heads and anchors, retired ones too. Compare them with a key that you noted before.",
+    description="Public keys of heads and anchors, including retired ones. Compare them with a key that you noted.",
     responses={200: AuditKeys},
     problems=(AuditOff,),
 )

@@ -204,15 +204,15 @@ def _bound(document: DocumentNode) -> None:
             if size.depth > MAX_DEPTH:
                 raise _too_complex("is too deep")
             if size.names.total() > MAX_FIELDS:
-                raise _too_complex("asks for too many fields")
+                raise _too_complex("selects too many fields")
             if any(count > MAX_SAME for name, count in (*size.names.items(), *size.aliases.items()) if name):
-                raise _too_complex("asks for one field too often")
+                raise _too_complex("selects one field too often")
             if isinstance(definition, FragmentDefinitionNode):
                 continue
             if size.outer.total() > MAX_READS:
-                raise _too_complex("asks for too many fields at the root")
+                raise _too_complex("selects too many fields at the root")
             if size.outer["events"] > MAX_PAGES_OF_EVENTS:
-                raise _too_complex("asks for `events` too often")
+                raise _too_complex("selects `events` too often")
 
 
 def _written(selections: SelectionSetNode | None) -> int:

@@ -95,7 +95,7 @@ async def _graphql(request: Request) -> func.HttpResponse:
     variables, its_id = asked.variables or {}, correlation_id(req)
     if operation.subscribes:
         if EVENT_STREAM not in accepted:
-            raise _not_acceptable(f"a subscription is answered as {EVENT_STREAM}")
+            raise _not_acceptable(f"a subscription requires Accept: {EVENT_STREAM}")
         source = _Source(request)
         found, goes_on = await graphql_execution.messages(operation, {"events": source.open}, variables, its_id)
         return later(req, request.caller.actor) if source.crowded else results(req, found, complete=not goes_on)

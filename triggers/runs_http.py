@@ -42,7 +42,7 @@ route = partial(Route, scope=Scope.READ, tag="runs")
     path="v1/runs/{jobId}/logs",
     summary="Get a run's log",
     description="Output of the program, attempt after attempt, each byte once. Text by default: at most 4 MiB per "
-    f"response; `Link` with `rel=next` leads to what follows, until the run has ended. With `Accept: {EVENT_STREAM}` "
+    f"response; `Link` with `rel=next` leads to the rest, until the run has ended. With `Accept: {EVENT_STREAM}` "
     "the response is a stream of server-sent events: pieces of the log, and an event `end` when the run has ended; "
     "then 204.",
     streams=True,

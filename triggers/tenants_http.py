@@ -42,7 +42,7 @@ class PurgePreview(Response):
     living: int
     """Jobs that have not ended. A purge is refused while there are any."""
     jobs: int
-    """Jobs that have ended, with archived ones."""
+    """Jobs that have ended, including archived jobs."""
 
 
 @Route(

@@ -22,7 +22,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=Path,
         default=Path(".lucius"),
         metavar="DIR",
-        help="keeps the signing keys, in DIR/issuer.json (default: %(default)s)",
+        help="keep the signing keys in DIR/issuer.json (default: %(default)s)",
     )
     parser.add_argument(
         "--audience", default=DEFAULT_AUDIENCE, metavar="AUD", help="`aud` of every token (default: %(default)s)"

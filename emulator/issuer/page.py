@@ -59,7 +59,7 @@ def authorize_page(sign_in: SignIn, request: Mapping[str, str], lifetime_s: int)
     roles = "".join(_box("role", name, text, False) for name, text in ROLES.items())
     return _document(
         f"""<h1>Local token issuer</h1>
-<p><code>{escape(sign_in.client)}</code> at <code>{escape(sign_in.redirect)}</code> wants a token.</p>
+<p><code>{escape(sign_in.client)}</code> at <code>{escape(sign_in.redirect)}</code> requests a token.</p>
 <form method="post" action="authorize">{hidden}
 <label>Tenant<input name="tenant" value="demo" autocomplete="off" spellcheck="false"></label>
 <fieldset><legend>Scopes</legend>{scopes}</fieldset>

@@ -13,7 +13,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the options."""
     parser.add_argument("--port", type=port, default=4318, metavar="N", help="0 for a free one (default: %(default)s)")
     parser.add_argument(
-        "--keep", type=positive, default=1000, metavar="N", help="traces kept, the oldest go (default: %(default)s)"
+        "--keep",
+        type=positive,
+        default=1000,
+        metavar="N",
+        help="maximum number of traces; the oldest are deleted (default: %(default)s)",
     )
 
 

@@ -77,7 +77,7 @@ def choose(args: argparse.Namespace) -> Ports:
             if port > 65535:
                 raise UpError(f"{option} {first} leaves no room for {count} ports")
             if port in taken:
-                raise UpError(f"port {port} is asked for twice, by {taken[port]} and {option}")
+                raise UpError(f"port {port} is requested twice, by {taken[port]} and {option}")
             if not _is_free(port):
                 raise UpError(f"port {port} is in use; name another by {option} (0 picks a free one)")
             taken[port] = option

@@ -47,7 +47,7 @@ param workspaceRetentionDays int
 ])
 param storageRequestLogs string
 
-@description('Required. Whether a lock keeps the ledger\'s storage account from being deleted. It needs the right Microsoft.Authorization/locks/write (Owner or User Access Administrator).')
+@description('Required. Whether a lock keeps the ledger\'s storage account from being deleted. The lock requires the right Microsoft.Authorization/locks/write (Owner or User Access Administrator).')
 param lockLedger bool
 
 @description('Required. Whether the runtime needs queues, as the AzureStorage backend does.')

@@ -62,7 +62,7 @@ param location string
 @maxLength(90)
 param resourceGroupName string = ''
 
-@description('Optional. Whether that resource group exists already: then the template does not create or tag it.')
+@description('Optional. Whether that resource group exists already. If so, the template does not create or tag it.')
 param existingResourceGroup bool = false
 
 @description('Optional. Tags of each resource, in addition to those of azd and cost reports.')
@@ -109,7 +109,7 @@ param tuning tuningType = {}
 @description('Optional. Public URL of the app. Empty: its default host name.')
 param publicUrl string = ''
 
-@description('Optional. Whether callbacks are enabled. Their keys are in a key vault, which this creates (docs/guides/secrets.md).')
+@description('Optional. Whether callbacks are enabled. If so, a key vault with their keys is created (docs/guides/secrets.md).')
 param enableCallbacks bool = false
 
 @description('Optional. Whether webhooks are enabled. Their keys are in the same key vault.')
@@ -118,13 +118,13 @@ param enableWebhooks bool = false
 @description('Optional. Whether there is a key vault even if neither is enabled.')
 param keyVault bool = false
 
-@description('Optional. Kinds of keys that the key vault has, `callback webhook`: hooks set it. The app gets the settings of these only.')
+@description('Optional. Kinds of keys in the key vault, for example `callback webhook`. Set by hooks; the app gets the settings of these kinds only.')
 param vaultKeys string = ''
 
-@description('Optional. Whether LUCIUS records heads of histories, and signs them and a daily anchor (docs/guides/audit.md). Creates a key vault and a storage account for anchors.')
+@description('Optional. Whether LUCIUS records heads of histories, and signs them and a daily anchor (docs/guides/audit.md). If so, a key vault and a storage account for anchors are created.')
 param signHeads bool = false
 
-@description('Optional. Locks the policy that keeps anchors for 400 days. It can never be unlocked, and their account cannot be deleted before.')
+@description('Optional. Whether the policy that keeps anchors for 400 days is locked. A locked policy can never be unlocked, and the account of the anchors cannot be deleted before.')
 param lockAnchors bool = false
 
 // ---------------------------------------------------------------- whose tokens are taken
@@ -200,7 +200,7 @@ param workspaceRetentionDays int = 30
 @maxValue(365)
 param softDeleteDays int = 7
 
-@description('Optional. Whether a lock keeps the ledger\'s storage account from being deleted. It needs the right Microsoft.Authorization/locks/write (Owner or User Access Administrator).')
+@description('Optional. Whether a lock keeps the ledger\'s storage account from being deleted. The lock requires the right Microsoft.Authorization/locks/write (Owner or User Access Administrator).')
 param lockLedger bool = false
 
 @description('Optional. Whether an App Configuration store overrides protocols and modes. Otherwise the packaged protocols are in effect.')
@@ -241,7 +241,7 @@ param serviceImageTag string = ''
 @description('Optional. Resource id of an existing registry for the images. Empty: a new one is created.')
 param registryResourceId string = ''
 
-@description('Optional. Object id of the operator, who can write the protocols and the keys of callbacks and webhooks. Empty: the identity that runs this deployment can write the protocols, and none the keys.')
+@description('Optional. Object id of the operator, who can write the protocols and the keys of callbacks and webhooks. Empty: the identity that runs this deployment can write the protocols, and no identity can write the keys.')
 param operatorPrincipalId string = ''
 
 @description('Optional. Type of that identity.')
@@ -277,7 +277,7 @@ param addressPrefix string = '10.40.0.0/22'
 @description('Optional. An existing network, with network isolation. If absent, a new one is created.')
 param ownNetwork ownNetworkType?
 
-@description('Optional. Resource id of the resource group that has the private DNS zones of private endpoints. Empty: new zones are created. `none`: a policy of yours writes the records.')
+@description('Optional. Resource id of the resource group that has the private DNS zones of private endpoints. Empty: new zones are created. `none`: your own policy writes the records.')
 param privateDnsZones string = ''
 
 @description('Optional. Resource id of an existing Log Analytics workspace in the same region. Empty: a new one is created.')

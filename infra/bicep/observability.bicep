@@ -40,7 +40,7 @@ param monthlyBudget int
 @description('Required. First day of the month in which the budget is created, for example 2026-11-01. Azure refuses to change it.')
 param monthlyBudgetStart string
 
-@description('Required. Whether the workspace is of this template.')
+@description('Required. Whether this template creates the workspace.')
 param ownsWorkspace bool
 
 @description('Required. Resource id of the Log Analytics workspace.')

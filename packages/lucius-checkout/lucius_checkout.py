@@ -26,7 +26,7 @@ class _Handed(TyperGroup):
     def invoke(self, ctx: typer.Context) -> None:  # type: ignore[override]
         name = f"lucius {ctx.info_name}"
         if not _ROOT.joinpath(*self.module.split(".")[:-1]).is_dir():
-            typer.echo(f"{name}: there is no checkout of LUCIUS here: run `make setup` in one", err=True)
+            typer.echo(f"{name}: no checkout of LUCIUS in this folder; run `make setup` in a checkout", err=True)
             raise typer.Exit(2)
         # a checkout is no package: its folders are found by the path
         sys.path.insert(0, str(_ROOT))

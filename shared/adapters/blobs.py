@@ -80,7 +80,7 @@ class BlobTexts:
             client = self._service.get_blob_client(self._container, name)
             await client.upload_blob(content, overwrite=True)
         except AzureError as error:
-            raise LedgerUnavailable(f"the claim-check blobs do not answer: {type(error).__name__}") from error
+            raise LedgerUnavailable(f"the claim-check blobs do not respond: {type(error).__name__}") from error
 
     async def get(self, name: str) -> str:
         return (await self.get_bytes(name)).decode("utf-8")
@@ -92,7 +92,7 @@ class BlobTexts:
         except ResourceNotFoundError as error:
             raise DataLost(name) from error
         except AzureError as error:
-            raise LedgerUnavailable(f"the claim-check blobs do not answer: {type(error).__name__}") from error
+            raise LedgerUnavailable(f"the claim-check blobs do not respond: {type(error).__name__}") from error
 
     async def folders(self) -> list[str]:
         """The first parts of the names of all blobs, in their order."""
@@ -101,7 +101,7 @@ class BlobTexts:
             container = self._service.get_container_client(self._container)
             return [each.name.rstrip("/") async for each in container.walk_blobs(delimiter="/")]
         except AzureError as error:
-            raise LedgerUnavailable(f"the blobs do not answer: {type(error).__name__}") from error
+            raise LedgerUnavailable(f"the blobs do not respond: {type(error).__name__}") from error
 
     async def read(self, name: str, limit: int) -> bytes:
         try:
@@ -110,7 +110,7 @@ class BlobTexts:
         except ResourceNotFoundError as error:
             raise DataLost(name) from error
         except AzureError as error:
-            raise LedgerUnavailable(f"the archive does not answer: {type(error).__name__}") from error
+            raise LedgerUnavailable(f"the archive does not respond: {type(error).__name__}") from error
 
     async def remove(self, prefix: str, *, limit: int | None = None) -> bool:
         removed = 0
@@ -124,7 +124,7 @@ class BlobTexts:
                 if removed == limit:
                     return True
         except AzureError as error:
-            raise LedgerUnavailable(f"the claim-check blobs do not answer: {type(error).__name__}") from error
+            raise LedgerUnavailable(f"the claim-check blobs do not respond: {type(error).__name__}") from error
         return False
 
     async def check(self) -> None:
@@ -135,7 +135,7 @@ class BlobTexts:
         try:
             await self._service.get_container_client(self._container).exists()
         except AzureError as error:
-            raise LedgerUnavailable(f"the blobs do not answer: {type(error).__name__}") from error
+            raise LedgerUnavailable(f"the blobs do not respond: {type(error).__name__}") from error
 
     async def close(self) -> None:
         await self._service.close()

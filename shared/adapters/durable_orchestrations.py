@@ -31,7 +31,7 @@ class DurableOrchestrations:
                     await self._client.start_new(self._function, instance_id, plan)
                 return
             except Interrupted as error:
-                raise OrchestrationUnavailable("the durable client does not answer in time") from error
+                raise OrchestrationUnavailable("the durable client does not respond in time") from error
             except Exception as error:
                 # the SDK raises a bare Exception with the server's text, here of a 409
                 if "already exists" in str(error):
@@ -46,7 +46,7 @@ class DurableOrchestrations:
             async with time_limit(ENGINE_CALL_S):
                 status = await self._client.get_status(instance_id)
         except Exception as error:
-            raise OrchestrationUnavailable(f"the durable client does not answer: {type(error).__name__}") from error
+            raise OrchestrationUnavailable(f"the durable client does not respond: {type(error).__name__}") from error
         if not status or status.runtime_status is None:
             return Instance(InstanceState.NOT_FOUND)
         ended = status.runtime_status.name in _ENDED
@@ -57,7 +57,7 @@ class DurableOrchestrations:
             async with time_limit(ENGINE_CALL_S):
                 await self._client.terminate(instance_id, reason)
         except _FAULTS as error:
-            raise OrchestrationUnavailable(f"the durable client does not answer: {type(error).__name__}") from error
+            raise OrchestrationUnavailable(f"the durable client does not respond: {type(error).__name__}") from error
         except Exception as error:
             # a bare Exception: 404 and 410 differ by their text only
             if not any(known in str(error) for known in ("No instance with ID", "is gone")):
@@ -82,7 +82,7 @@ class DurableOrchestrations:
             async with time_limit(ENGINE_CALL_S):
                 await self._client.raise_event(instance_id, name, data)
         except _FAULTS as error:
-            raise OrchestrationUnavailable(f"the durable client does not answer: {type(error).__name__}") from error
+            raise OrchestrationUnavailable(f"the durable client does not respond: {type(error).__name__}") from error
         except Exception as error:
             # a bare Exception: 404 and 410 differ by their text only
             text = str(error)

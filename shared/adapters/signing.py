@@ -144,7 +144,7 @@ class KeyVaultSigner:
                     raise KeyUnavailable(f"Key Vault answered {answer.status}")
                 return json.loads(content)
         except (aiohttp.ClientError, TimeoutError, OSError, ValueError, AzureError) as error:
-            raise KeyUnavailable(f"Key Vault does not answer: {type(error).__name__}") from error
+            raise KeyUnavailable(f"Key Vault does not respond: {type(error).__name__}") from error
 
 
 def _decoded(text: str) -> bytes:

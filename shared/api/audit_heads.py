@@ -34,7 +34,7 @@ class HeadsPage(Response):
     """Signed page of heads: the last event of each job, and of each log of a quota or incident, on each day."""
 
     envelope: DsseEnvelope
-    """Its statement has the tenant, the window, the number of the page and the digest of the page before."""
+    """Signed statement. It has the tenant, the window, the page number and the digest of the previous page."""
     next: Cursor
     """Null: this is the last page."""
 
@@ -44,7 +44,7 @@ class Anchor(Response):
 
     day: date
     envelope: DsseEnvelope
-    """Its statement has the digest of each tenant's file, and that of the anchor of the day before."""
+    """Signed statement. It has the digest of each tenant's file, and of the previous day's anchor."""
     lines: list[dict[str, Any]]
     """Lines of the tenant's file: canonical JSON (RFC 8785) of each, with its newline, gives the file. Empty: the
     tenant had no event on this day."""

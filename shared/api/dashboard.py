@@ -45,7 +45,7 @@ class OverviewProblem(Response):
 
 
 class OverviewHealth(Response):
-    """The worst problem, or that there is none."""
+    """Worst problem, or the statement that there are none."""
 
     level: Literal["critical", "warning", "ok"]
     sentence: str
@@ -108,7 +108,7 @@ class OverviewService(Response):
     answered_at: Instant | None
     """Time of its last reply, to about a minute."""
     silent_since: Instant | None
-    """Time when the sweeper found it silent. Null: it answers."""
+    """Time when the sweeper found the service silent. Null: the service replies."""
     waiting: int | None
     """Directives that it has not acknowledged, as of the last sweep."""
     oldest_seconds: float | None

@@ -61,7 +61,7 @@ class Explanation(Response):
     waits_for: str | None
     """Condition that the job waits for. Null if it has ended."""
     quota_wait: QuotaWait | None = None
-    """THROTTLED: the parts of `waits_for`."""
+    """THROTTLED only. The parts of `waits_for`."""
     gate: Literal["PAUSED", "LANE_BACKLOG", "THROTTLED", "GATED"] | None
     """Reason for the delay of a job that has not failed. THROTTLED: a quota, or jobs before it in the queue. GATED: a
     dispatch limit of the step's service or lane."""

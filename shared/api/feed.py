@@ -38,7 +38,7 @@ class QueryRequest(BaseModel):
     query: Annotated[str, Field(examples=["{ jobs { jobs { jobId status } next } }"])]
     """The document."""
     variables: dict[str, Any] | None = None
-    """Values by name, without the dollar."""
+    """Values by name, without the dollar sign."""
     operationName: str | None = None
     """Operation to run. Required if the document has more than one."""
     extensions: dict[str, Any] | None = None

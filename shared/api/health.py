@@ -45,7 +45,7 @@ class DependencyState(Response):
     since: Instant
     """Time of the last change of `status`."""
     reason: str | None = None
-    """Reason why it is down."""
+    """Reason why the dependency is down."""
 
 
 class WorkInProgress(Response):

@@ -28,7 +28,7 @@ IncidentStateName = Literal["OPEN", "RESOLVED", "RETRIED", "DISMISSED"]
 
 
 class IncidentLinks(Response):
-    """Paths of the incident. All but `self` and `job` are for POST."""
+    """Paths of the incident. All but `self` and `job` require POST."""
 
     self: str
     resolve: str
@@ -64,7 +64,7 @@ class Incident(Response):
     reason: str | None
     """Reason that the actor gave."""
     retried_by: JobId | None
-    """RETRIED: the new job that redrives the failed one."""
+    """RETRIED only. The new job that redrives the failed job."""
     links: IncidentLinks
 
 

@@ -114,11 +114,11 @@ class Step(Response):
     max_attempts: Annotated[int, Field(ge=1)]
     lease_digest: LeaseDigest
     lease_expires_at: Instant | None
-    """Time by which the service must send its next sign of life."""
+    """Time by which the service must send its next HEARTBEAT or RESULT."""
     initiated_at: Instant | None
     """Time when the current attempt was recorded."""
     backlog_since: Instant | None
-    """Time when the backlog of LUCIUS began to explain the silence. Such an attempt does not time out."""
+    """Time since when a backlog can explain the missing reply. Meanwhile the attempt does not time out."""
     gated_since: Instant | None = None
     """Time when a dispatch limit of the service or lane began to delay the next attempt."""
     gated_by: str | None = None

@@ -31,7 +31,7 @@ class Accepted(Response):
 
 
 class DryRoute(Response):
-    """Destination of its directives."""
+    """Lane and topic of the job's directives."""
 
     lane: int
     topic: str

@@ -28,13 +28,13 @@ class QuotaBreakerRule(Response):
     """Condition that opens a circuit breaker."""
 
     failure_rate: float
-    """Share of bad ends among the ends that count."""
+    """Share of failed jobs among the counted jobs."""
     min_calls: int
-    """Minimum number of ends that count."""
+    """Minimum number of counted jobs."""
     cooldown_s: int
-    """Seconds that it is open the first time."""
+    """Seconds for which the breaker stays open the first time."""
     min_tenants: int | None = None
-    """Quotas over all tenants only. Minimum number of tenants with bad ends."""
+    """Quotas over all tenants only. Minimum number of tenants with failed jobs."""
 
 
 class QuotaRule(Response):
@@ -92,13 +92,13 @@ class QuotaBreaker(Response):
     state: Literal["CLOSED", "OPEN", "HALF_OPEN"]
     """CLOSED: no limit. OPEN: no job is admitted. HALF_OPEN: a few jobs are admitted."""
     until: Instant | None
-    """OPEN only. Time when it becomes half-open."""
+    """OPEN only. Time when the breaker becomes half-open."""
     allow: int | None
     """HALF_OPEN only. Maximum active jobs."""
     bad: int
-    """Bad ends that count. If OPEN: those that opened it."""
+    """Number of counted jobs that failed. OPEN: the number when the breaker opened."""
     calls: int
-    """All ends that count. If OPEN: those that opened it."""
+    """Number of counted jobs. OPEN: the number when the breaker opened."""
 
 
 class QuotaLinks(Response):

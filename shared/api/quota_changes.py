@@ -47,13 +47,13 @@ class BreakerChange(RequestBody):
     """JSON merge patch of a breaker. A field that was never set, or is null, has its default."""
 
     failure_rate: Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)] | None = None
-    """Share of bad ends among the ends that count at which the breaker opens. Default 0.5."""
+    """Share of failed jobs among the counted jobs at which the breaker opens. Default 0.5."""
     min_calls: Annotated[int, Field(ge=1, le=MAX_ENDS), BeforeValidator(whole)] | None = None
-    """Minimum number of ends that count before it opens. Default 10."""
+    """Minimum number of counted jobs before the breaker opens. Default 10."""
     cooldown_s: Annotated[int, Field(ge=1, le=MAX_COOLDOWN_S), BeforeValidator(whole)] | None = None
-    """Seconds that it is open the first time. Default 60."""
+    """Seconds for which the breaker stays open the first time. Default 60."""
     min_tenants: Annotated[int, Field(ge=1, le=1000), BeforeValidator(whole)] | None = None
-    """Quotas over all tenants only. Minimum number of tenants with bad ends. Default 2."""
+    """Quotas over all tenants only. Minimum number of tenants with failed jobs. Default 2."""
 
 
 class RuleChange(RequestBody):
@@ -103,9 +103,10 @@ class Resume(RequestBody):
     source: _Name | None = None
     """Source of the tenant, as its jobs name it."""
     service: _Name | None = None
-    """Platform service. Not with other names."""
+    """Platform service. Cannot be combined with other names."""
     name: _Name | None = None
-    """Quota over all tenants: `platform`, `mode:BURST`, `type:OCR`, `service:ocr` or `lane:3`. Not with other names."""
+    """Quota over all tenants: `platform`, `mode:BURST`, `type:OCR`, `service:ocr` or `lane:3`. Cannot be combined with
+    other names."""
     reason: Why
     """Reason, one line. Recorded in the quota's log."""
 

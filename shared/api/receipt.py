@@ -65,7 +65,7 @@ class Operations(Response):
 
 
 class StepReceipt(Spent):
-    """Time of one step."""
+    """Time breakdown of one step."""
 
     stepId: str
     attempts: int

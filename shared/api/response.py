@@ -111,19 +111,19 @@ class Problem(Response):
     correlation_id: str
     """`X-Correlation-Id` of the response, also in the logs."""
     complete_until: str | None = None
-    """HEADS_INCOMPLETE: end of the last window that can be signed. Null: none yet."""
+    """HEADS_INCOMPLETE only. End of the last window that can be signed. Null: none yet."""
     earliest: str | None = None
-    """CURSOR_EXPIRED: earliest valid cursor. HEADS_MISSING: earliest `since`."""
+    """CURSOR_EXPIRED and HEADS_MISSING only. Earliest valid cursor, or earliest valid `since`."""
     jobId: JobId | None = None
-    """IDEMPOTENCY_CONFLICT: job that the key belongs to."""
+    """IDEMPOTENCY_CONFLICT only. Job that the key belongs to."""
     known: list[str] | None = None
-    """PROTOCOL_UNKNOWN: available job types."""
+    """PROTOCOL_UNKNOWN only. Available job types."""
     limit: str | None = None
-    """LIMIT_REACHED: setting of the limit."""
+    """LIMIT_REACHED only. Setting of the limit."""
     living: int | None = None
-    """TENANT_LIVE: number of jobs that have not ended, at most 1,000."""
+    """TENANT_LIVE only. Number of jobs that have not ended, at most 1,000."""
     reason: str | None = None
-    """STILL_NOT_APPLICABLE: reason why no job accepts the message."""
+    """STILL_NOT_APPLICABLE only. Reason why no job accepts the message."""
 
 
 def whole(value: Any) -> Any:

@@ -36,7 +36,7 @@ _Names = Annotated[list[_Name], Field(min_length=1, max_length=MAX_NAMES)]
 
 def _labelled(value: dict[str, str]) -> dict[str, str]:
     if not value:
-        raise ValueError("must name a label; leave it out to let every job in")
+        raise ValueError("must name a label; omit it to match every job")
     return value
 
 
@@ -64,7 +64,7 @@ class HookFilterBody(RequestBody):
     @model_validator(mode="after")
     def _not_empty(self) -> HookFilterBody:
         if not self.model_fields_set:
-            raise ValueError("must name something; leave the filter out to let every event in")
+            raise ValueError("must name something; omit the filter to match every event")
         return self
 
 
@@ -99,7 +99,7 @@ class HookChange(RequestBody):
     description: _Description = Field(default_factory=str)
     """Description, one line."""
     enabled: StrictBool = Field(default_factory=lambda: True)
-    """`false`: it receives no events, and events of this time are never delivered. `true` ends that."""
+    """`false`: the webhook receives no events, and never those of this period. `true`: it receives new events."""
 
     @model_validator(mode="after")
     def _not_empty(self) -> HookChange:
@@ -144,16 +144,16 @@ class HookFilter(Response):
 
 
 class HookLinks(Response):
-    """Paths of the webhook. `test`, `rotate` and `resume` are for POST."""
+    """Paths of the webhook. `test`, `rotate` and `resume` require POST."""
 
     self: str
     deliveries: str
     log: str
     test: str | None
-    """Null if it has no URL of its own."""
+    """URL for a POST request that sends a test event. Null if the webhook has no URL."""
     rotate: str
     resume: str | None
-    """Null if it is enabled and waits for no probe."""
+    """URL for a POST request that resumes the webhook. Null if it is enabled and waits for no probe."""
 
 
 class Hook(Response):
@@ -177,7 +177,7 @@ class Hook(Response):
     created_by: str
     updated_at: Instant
     first: int
-    """Feed number from which on it receives events."""
+    """Feed number of the first event that the webhook receives."""
     secret_version: int
     previous_until: Instant | None
     """Time until which the previous secret signs, too."""
@@ -195,7 +195,7 @@ class HookDetail(Hook):
     """A webhook with the time of its oldest waiting delivery."""
 
     oldest_pending_at: Instant | None
-    """Time of the event that waits longest. Null: none waits."""
+    """Time of the oldest event that waits for delivery. Null: no event waits."""
 
 
 class HookPage(Response):
@@ -233,10 +233,10 @@ class Delivery(Response):
     """Null if the event belongs to no job."""
     created_at: Instant
     state: DeliveryStateName
-    """PENDING: it is attempted or waits. DELIVERED: the endpoint returned 2xx. DEAD: delivery was given up."""
+    """PENDING: waiting, or being attempted. DELIVERED: the endpoint returned 2xx. DEAD: delivery was given up."""
     tries: int
     due_at: Instant | None
-    """Time of the next attempt. Null: it waits for its webhook, or has ended."""
+    """Time of the next attempt. Null: the delivery waits for its webhook, or has ended."""
     ended_at: Instant | None
     tried_at: Instant | None
     status: int | None

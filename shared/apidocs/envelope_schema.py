@@ -65,7 +65,7 @@ def _reference(schemes: Collection[str]) -> JsonObject:
     return {
         "title": "DocumentReference",
         "description": "Reference to a document. A bare string is its `uri`. Other fields are forwarded, and are "
-        "visible to every reader of the job: one that holds a credential is refused.",
+        "visible to every reader of the job: a field that contains a credential is refused.",
         "anyOf": [{"type": "object", "required": ["uri"], "properties": {"uri": uri}}, uri],
         "examples": [{"uri": "https://account.blob.core.windows.net/documents/lease.pdf"}],
     }

@@ -18,8 +18,8 @@ _WORK_ONLY = ("progress", "note")
 IDENTITY = ("jobId", "stepId", "tenant_id", "attempt_no", "lease_id")
 
 _TITLES = {
-    "ACK": "The service has received the directive and works on it, or will.",
-    "HEARTBEAT": "The service still works on it.",
+    "ACK": "The service has received the directive and will execute it.",
+    "HEARTBEAT": "The service still executes the attempt.",
     "RESULT": "The attempt has ended.",
 }
 

@@ -37,7 +37,7 @@ _TAGS = {
     "admin": "For operators.",
     "callbacks": "Replies of platform services that are not on the bus. They require the token of the directive.",
     "dashboard": "The overview that the dashboard and `lucius status` show.",
-    "health": "For probes.",
+    "health": "Checks for probes.",
     "documents": (
         "API documents, for people and for programs. [/v1/problems](/v1/problems) has the meaning of each error code."
     ),

@@ -67,7 +67,7 @@ class ProblemCode(StrEnum):
     JOB_SUCCEEDED = "JOB_SUCCEEDED", 409, "The job succeeded and cannot be redriven."
     KIND_INVALID = "KIND_INVALID", 400, "`kind` is not a kind of incident."
     LABEL_INVALID = "LABEL_INVALID", 400, "`label` is not key:value."
-    LEDGER_REFUSED = "LEDGER_REFUSED", 400, "The ledger cannot hold a value of the reply."
+    LEDGER_REFUSED = "LEDGER_REFUSED", 400, "The ledger cannot store a value of the reply."
     LENGTH_REQUIRED = (
         "LENGTH_REQUIRED",
         411,
@@ -78,14 +78,14 @@ class ProblemCode(StrEnum):
         "NOT_JSON",
         400,
         "The body is not declared as JSON (415), or is not strict JSON: duplicate keys, NaN, lone surrogates, "
-        "nesting past 64.",
+        "more than 64 nested levels.",
     )
     NOT_READY = (
         "NOT_READY",
         503,
         "A dependency of the app does not respond; `dependencies` names it, and since when.",
     )
-    NOT_STORABLE = "NOT_STORABLE", 400, "The ledger cannot hold a value of the request."
+    NOT_STORABLE = "NOT_STORABLE", 400, "The ledger cannot store a value of the request."
     OUTCOME_INVALID = "OUTCOME_INVALID", 400, "`outcome` is not one of `OPEN`, `DONE` and `REFUSED`."
     PARAMETER_UNKNOWN = (
         "PARAMETER_UNKNOWN",
@@ -97,7 +97,7 @@ class ProblemCode(StrEnum):
         400,
         "The body is not an object with a `priority` (low, normal, high or emergency) and a `reason` of one line.",
     )
-    PROTOCOL_GONE = "PROTOCOL_GONE", 409, "No protocol has the job type of the job any more."
+    PROTOCOL_GONE = "PROTOCOL_GONE", 409, "The job's type has no protocol any more."
     PROTOCOL_NOT_FOUND = "PROTOCOL_NOT_FOUND", 404, "Protocol not found."
     PURGE_INVALID = "PURGE_INVALID", 400, "The body is not a valid purge request. See `errors`."
     QUERY_INVALID = (
@@ -130,7 +130,7 @@ class ProblemCode(StrEnum):
     ROUTING_INVALID = "ROUTING_INVALID", 400, "`mode` or `doc_id` is not a value that a job request can have."
     RUN_NOT_FOUND = "RUN_NOT_FOUND", 404, "The job is not a run: it has no step of type PACK."
     SCHEMA_NOT_FOUND = "SCHEMA_NOT_FOUND", 404, "Schema not found."
-    SERVICE_GONE = "SERVICE_GONE", 409, "No service takes a step of the job any more."
+    SERVICE_GONE = "SERVICE_GONE", 409, "A step of the job has no service any more."
     SINCE_INVALID = "SINCE_INVALID", 400, "`since` is not a timestamp with a time zone."
     STATE_INVALID = "STATE_INVALID", 400, "`state` is not a state of the items in this list."
     STATUS_INVALID = "STATUS_INVALID", 400, "`status` is not a state of jobs."

@@ -112,8 +112,8 @@ def _instant(value: Any) -> Any:
 
 
 class CallbackUrls(BaseModel):
-    """URLs that receive the event that ends the job, by names of the caller's. They must be https URLs that webhooks
-    may use, at most two per host."""
+    """URLs that receive the event that ends the job, by names that the caller chooses. They must be https URLs that
+    webhooks may use, at most two per host."""
 
     model_config = ConfigDict(
         frozen=True,
@@ -166,7 +166,8 @@ class Envelope(BaseModel):
     """`1.0`. Any 1.x is accepted."""
 
     protocol_version: Annotated[int, Field(ge=1)] | None = None
-    """Version of the protocol; it must be loaded. Null: the version in effect for new jobs, or by its ramp the next."""
+    """Version of the protocol; it must be loaded. Null: the version in effect for new jobs, or the next version by its
+    ramp."""
     mode: Annotated[
         Literal["DEFAULT", "BURST"] | None,
         BeforeValidator(_mode_from_older_name, json_schema_input_type=Literal["DEFAULT", "BURST", "SAFE"] | None),

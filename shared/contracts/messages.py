@@ -182,14 +182,14 @@ class Reply(BaseModel):
     attempt_no: Annotated[int, Field(ge=1, le=_MAX_ATTEMPT_NO)]
     lease_id: _Id
     timestamp: _SentAt = None
-    """Time when it was sent, by the service's clock. An invalid timestamp is ignored."""
+    """Time when the service sent the reply, by its own clock. An invalid timestamp is ignored."""
     correlation_id: _AboutSender = None
     traceparent: _AboutSender = None
-    """W3C Trace Context of the span that sent it. An invalid value is ignored."""
+    """W3C Trace Context of the span that sent the reply. An invalid value is ignored."""
     worker_id: _AboutSender = Field(default=None, validation_alias=AliasChoices("worker_id", "workerId"))
-    """Process of the service that works on the attempt. The first 256 characters are retained."""
+    """Process of the service that executes the attempt. The first 256 characters are retained."""
     task_runner_id: _AboutSender = Field(default=None, validation_alias=AliasChoices("task_runner_id", "taskRunnerId"))
-    """Runner that works on the attempt, if the service delegates work. The first 256 characters are retained."""
+    """Runner that executes the attempt, if the service delegates work. The first 256 characters are retained."""
 
     status: ResultStatus | None = None
     """RESULT only."""

@@ -96,7 +96,7 @@ class ProtocolDefinition(BaseModel):
         for group in self.parallel:
             first = min(order.index(name) for name in group)
             if set(order[first : first + len(group)]) != set(group):
-                raise ValueError(f"the steps of a parallel group must stand side by side: {', '.join(group)}")
+                raise ValueError(f"the steps of a parallel group must be adjacent: {', '.join(group)}")
         return self
 
     @model_validator(mode="after")
@@ -104,7 +104,7 @@ class ProtocolDefinition(BaseModel):
         ids = [step.step_id.lower() for step in self.steps]
         twice = sorted({name for name in ids if ids.count(name) > 1})
         if twice:
-            raise ValueError(f"step_id stands twice: {', '.join(twice)}")
+            raise ValueError(f"duplicate step_id: {', '.join(twice)}")
         if sum(step.step_type == PACK for step in self.steps) > 1:
             raise ValueError(f"a job has one log: at most one step has the step_type {PACK}")
         return self

@@ -28,7 +28,7 @@ def uri_pattern(schemes: Iterable[str]) -> str:
 
 
 class Reference(BaseModel):
-    """`{"uri": ...}`. Other fields are forwarded unchanged; none may hold a credential."""
+    """`{"uri": ...}`. Other fields are forwarded unchanged; no field can contain a credential."""
 
     model_config = ConfigDict(frozen=True, extra="allow", use_attribute_docstrings=True)
 

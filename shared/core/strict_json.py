@@ -80,4 +80,4 @@ def _no_lone_surrogates(text: str, value: Any) -> None:
     try:
         json.dumps(value, ensure_ascii=False).encode("utf-8")
     except UnicodeEncodeError:
-        raise ValueError("the JSON holds a lone surrogate") from None
+        raise ValueError("the JSON contains a lone surrogate") from None

@@ -120,7 +120,7 @@ LINES: tuple[Line, ...] = (
     Line(
         "TENANT_UNCOUNTED",
         _W,
-        "Could not count a tenant's jobs for a global quota; its slots stay reserved until an allocation can",
+        "Could not count a tenant's jobs for a global quota; its slots stay reserved until an allocation counts them",
     ),
     Line("GATE_UNDIVIDED", _W, "Could not allocate a global quota; retried by the next sweep"),
     Line(
@@ -182,7 +182,7 @@ LINES: tuple[Line, ...] = (
     Line("ANCHOR_INCOMPLETE", _W, "Wrote the anchor of a day without some heads of `count` tenants"),
     Line("ANCHOR_FAILED", _W, "Could not write a day's anchor; retried in the next hour"),
     Line("TABLES_EXPORTED", _I, "The daily export of the tables is complete; the record has its name and rows"),
-    Line("EXPORT_FAILED", _W, "Could not export the tables; the next hour continues. Needs an operator if it stays"),
+    Line("EXPORT_FAILED", _W, "Could not export the tables; retried in the next hour. Needs an operator if it repeats"),
     Line("FEEDS_PRUNED", _I, "Removed expired events from the feeds; the record has their number"),
     Line("FEED_UNPRUNED", _W, "Could not remove a tenant's expired events; retried in the next hour"),
     Line("DELIVERIES_LOST", _W, "Could not send to queue lucius-webhooks; retried by the sweeper"),

@@ -120,7 +120,7 @@ METRICS: tuple[Metric, ...] = (
         _C,
         "{reply}",
         ("stepType",),
-        "Replies whose `timestamp` differs by over 60 s from Service Bus",
+        "Replies whose `timestamp` differs by over 60 s from the time of Service Bus",
     ),
     Metric("quota_exceeded_total", _C, "{request}", ("tenant", "limit"), "Requests refused with 429, by limit"),
     Metric(
@@ -186,7 +186,7 @@ METRICS: tuple[Metric, ...] = (
         (),
         "Age of the oldest event that an enabled webhook has not received, per sweeper",
     ),
-    Metric("pack_run_duration_seconds", _H, "s", ("status",), "Time of an attempt of a run, to its RESULT"),
+    Metric("pack_run_duration_seconds", _H, "s", ("status",), "Duration of a run's attempt, up to its RESULT"),
     Metric("pack_run_heartbeats_total", _C, "{heartbeat}", (), "Heartbeats of runs that extended a lease"),
     Metric("pack_run_artifacts_total", _C, "{artifact}", (), "Artifacts of runs that succeeded"),
     Metric(
@@ -201,7 +201,7 @@ METRICS: tuple[Metric, ...] = (
         _G,
         "{version}",
         (),
-        "Loaded protocol versions whose steps are not those that were loaded first, which stay in effect",
+        "Protocol versions refused because their steps differ from those loaded first, which stay in effect",
     ),
     Metric(
         "http.server.request.duration",
@@ -215,6 +215,6 @@ METRICS: tuple[Metric, ...] = (
         _C,
         "{export}",
         ("result",),
-        "Exports of the tables: `completed`, or `failed` for each run that ended by a fault",
+        "Exports of the tables: `completed`, or `failed` for each run that ended with an error",
     ),
 )

@@ -46,7 +46,7 @@ def alive(process: int) -> bool:
 @pytest.mark.parametrize(
     ("then", "status", "code", "words"),
     [
-        ("hang", "FAILED_FINAL", "LIMIT_EXCEEDED", "nothing was heard of the work for 4 s"),
+        ("hang", "FAILED_FINAL", "LIMIT_EXCEEDED", "the work reported nothing for 4 s"),
         ("memory", "FAILED_FINAL", "LIMIT_EXCEEDED", "memory"),
         ("crash", "FAILED_RETRY", "SERVICE_FAULT", "SIGABRT"),
     ],

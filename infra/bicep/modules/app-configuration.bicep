@@ -22,7 +22,7 @@ param tags tagsType = {}
 ])
 param skuName string = 'standard'
 
-@description('Optional. A deleted store cannot be purged before its seven days are over. Standard and Premium only.')
+@description('Optional. Whether a deleted store cannot be purged for seven days. Standard and Premium only.')
 param purgeProtection bool = false
 
 @description('Optional. Roles on the store.')

@@ -29,7 +29,7 @@ param cpu string
 @description('Required. Memory of a replica: 2 GiB for each core.')
 param memory string
 
-@description('Required. Replicas that run without messages, too.')
+@description('Required. Minimum replicas, even without messages.')
 @minValue(0)
 @maxValue(1000)
 param minReplicas int
@@ -48,7 +48,7 @@ param registryServer string
 @description('Required. Identity of the service, whose tokens its code gets.')
 param identity identityType
 
-@description('Required. Resource id of the identity with which Container Apps pulls the image and counts messages. The code of the service gets no token of it.')
+@description('Required. Resource id of the identity with which Container Apps pulls the image and counts messages. The code of the service cannot get a token of this identity.')
 param platformIdentityResourceId string
 
 @description('Required. Name of the Service Bus namespace.')

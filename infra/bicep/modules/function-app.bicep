@@ -28,7 +28,7 @@ param hosting string = 'FlexConsumption'
 @description('Optional. Size, scale limits and warm instances of the app.')
 param scale scaleType = {}
 
-@description('Optional. How many functions share the work of the sweeper (LUCIUS_SWEEPERS): over zones each is a scale group of its own. Default: 1.')
+@description('Optional. Number of functions that share the work of the sweeper (LUCIUS_SWEEPERS). With zones, each is a scale group of its own. Default: 1.')
 @minValue(1)
 param sweepers int = 1
 
@@ -57,7 +57,7 @@ param publicUrl string = ''
 @description('Optional. Resource id of the subnet that the app integrates into. Empty: none.')
 param appSubnetResourceId string = ''
 
-@description('Optional. How the private endpoint is made. Absent: the API is open to callers with a token.')
+@description('Optional. Settings of the private endpoint. If absent, the public endpoint accepts callers with a token.')
 param privateAccess privateAccessType?
 
 @description('Required. Resource id of the Log Analytics workspace for diagnostics.')

@@ -6,7 +6,7 @@ import { tagsType } from 'shapes.bicep'
 @description('Required. Resource id of the Log Analytics workspace.')
 param workspaceResourceId string
 
-@description('Required. Whether the workspace is of this template: then the queries are also saved in it.')
+@description('Required. Whether this template creates the workspace. If so, the queries are also saved in the workspace.')
 param savesQueries bool
 
 @description('Required. Region of the workbook.')

@@ -15,7 +15,7 @@ param location string
 @description('Optional. Tags of the resources.')
 param tags tagsType = {}
 
-@description('Optional. Object id of the identity that signs heads and anchors. Empty: there is no key for that.')
+@description('Optional. Object id of the identity that signs heads and anchors. Empty: no such key is created.')
 param signerPrincipalId string = ''
 
 @description('Optional. Retention of deleted vaults and secrets in days (soft delete).')

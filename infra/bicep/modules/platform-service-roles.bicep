@@ -39,7 +39,7 @@ var ownFolders = map(
 var neverDelete = allBut(['delete', 'move/action'])
 var neverElsewhere = allBut(['delete', 'move/action', 'write', 'add/action'])
 
-@description('A condition that is true for all actions on blobs but these.')
+@description('A condition that is true for all actions on blobs except these.')
 func allBut(actions string[]) string =>
   join(
     map(

@@ -76,7 +76,7 @@ output zones zonesType = {
   durableTask: created ? zones[indexOf(zoneKeys, 'durableTask')].id : existing.durableTask
 }
 
-@description('Resource ids of the zones of Azure Monitor, its blob zone among them.')
+@description('Resource ids of the zones of Azure Monitor, including the blob zone.')
 output monitorZoneResourceIds string[] = [
   created ? zones[indexOf(zoneKeys, 'monitor')].id : existing.monitor
   created ? zones[indexOf(zoneKeys, 'oms')].id : existing.oms

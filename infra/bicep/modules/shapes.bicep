@@ -9,7 +9,7 @@ type tagsType = {
 }
 
 @export()
-@description('An identity by its names.')
+@description('Names of an identity.')
 @sealed()
 type identityType = {
   @description('Required. Resource id.')

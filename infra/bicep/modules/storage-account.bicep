@@ -43,12 +43,12 @@ param softDeleteDays int = 7
 @description('Optional. Containers whose blobs are deleted by age, with the number of days after the last write.')
 param expiringContainers expiringContainerType[] = []
 
-@description('Optional. Days for which no version of a blob can be changed or deleted. 0: no such policy. Azure takes it only when the account is created.')
+@description('Optional. Days for which no version of a blob can be changed or deleted. 0: no such policy. Azure accepts it only when the account is created.')
 @minValue(0)
 @maxValue(146000)
 param immutableDays int = 0
 
-@description('Optional. Locks that policy: it can then be extended only, and the account cannot be deleted while it has such a blob.')
+@description('Optional. Whether that policy is locked. A locked policy can only be extended, and the account cannot be deleted while it has such a blob.')
 param lockImmutability bool = false
 
 @description('Optional. Roles on this account.')

@@ -23,7 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="NAME",
-        help="a name that requests may have in Host, besides IP addresses, localhost and --host; may be repeated",
+        help="host name that requests may name in Host, besides IP addresses, localhost and --host; may be repeated",
     )
     parser.add_argument("--port", type=int, default=7071, help="HTTP port, 0 for a free one (default: %(default)s)")
     parser.add_argument("--data", type=Path, metavar="DIR", help="keep orchestrations in DIR/host.sqlite3")
@@ -31,16 +31,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--reloaded", type=Path, help=argparse.SUPPRESS)
     keys = parser.add_mutually_exclusive_group()
     keys.add_argument("--keys", type=Path, metavar="FILE", help="the access keys (default: DATA/keys.json, or random)")
-    keys.add_argument("--no-keys", action="store_true", help="open everything to every caller, for a laptop")
+    keys.add_argument("--no-keys", action="store_true", help="allow every caller everything, for a laptop")
     parser.add_argument(
-        "--virtual-clock", action="store_true", help="let POST /admin/emulator/advance move the time forward"
+        "--virtual-clock", action="store_true", help="allow POST /admin/emulator/advance to move the time forward"
     )
     parser.add_argument(
         "--drain",
         type=_seconds,
         default=10.0,
         metavar="SECONDS",
-        help="maximum time that running functions get to end at a stop (default: %(default)g)",
+        help="maximum seconds to wait for running functions at a stop (default: %(default)g)",
     )
     parser.add_argument(
         "--fault",

@@ -255,13 +255,13 @@ class Delivery(Message):
     state: Annotated[
         Literal["PENDING", "DELIVERED", "DEAD"],
         Field(
-            description="PENDING: it is attempted or waits. DELIVERED: the endpoint returned 2xx. DEAD: delivery was given up."
+            description="PENDING: waiting, or being attempted. DELIVERED: the endpoint returned 2xx. DEAD: delivery was given up."
         ),
     ]
     tries: int
     due_at: Annotated[
         AwareDatetime | None,
-        Field(description="Time of the next attempt. Null: it waits for its webhook, or has ended."),
+        Field(description="Time of the next attempt. Null: the delivery waits for its webhook, or has ended."),
     ]
     ended_at: AwareDatetime | None
     tried_at: AwareDatetime | None
@@ -291,12 +291,12 @@ class DependencyState(Message):
 
     status: Literal["ok", "down"]
     since: Annotated[AwareDatetime, Field(description="Time of the last change of `status`.")]
-    reason: Annotated[str | None, Field(description="Reason why it is down.")] = None
+    reason: Annotated[str | None, Field(description="Reason why the dependency is down.")] = None
 
 
 class DocumentReference1(Message):
     """
-    Reference to a document. A bare string is its `uri`. Other fields are forwarded, and are visible to every reader of the job: one that holds a credential is refused.
+    Reference to a document. A bare string is its `uri`. Other fields are forwarded, and are visible to every reader of the job: a field that contains a credential is refused.
     """
 
     uri: str
@@ -325,7 +325,7 @@ class DryQuota(Message):
 
 class DryRoute(Message):
     """
-    Destination of its directives.
+    Lane and topic of the job's directives.
     """
 
     lane: int
@@ -385,7 +385,7 @@ class Envelope(Message):
     protocol_version: Annotated[
         int | None,
         Field(
-            description="Version of the protocol; it must be loaded. Null: the version in effect for new jobs, or by its ramp the next."
+            description="Version of the protocol; it must be loaded. Null: the version in effect for new jobs, or the next version by its\nramp."
         ),
     ] = None
     mode: Annotated[
@@ -499,15 +499,22 @@ class HookFilter(Message):
 
 class HookLinks(Message):
     """
-    Paths of the webhook. `test`, `rotate` and `resume` are for POST.
+    Paths of the webhook. `test`, `rotate` and `resume` require POST.
     """
 
     self: str
     deliveries: str
     log: str
-    test: Annotated[str | None, Field(description="Null if it has no URL of its own.")]
+    test: Annotated[
+        str | None, Field(description="URL for a POST request that sends a test event. Null if the webhook has no URL.")
+    ]
     rotate: str
-    resume: Annotated[str | None, Field(description="Null if it is enabled and waits for no probe.")]
+    resume: Annotated[
+        str | None,
+        Field(
+            description="URL for a POST request that resumes the webhook. Null if it is enabled and waits for no probe."
+        ),
+    ]
 
 
 class HookLogEntry(Message):
@@ -552,7 +559,7 @@ class HookSecret(Message):
     created_at: AwareDatetime
     created_by: str
     updated_at: AwareDatetime
-    first: Annotated[int, Field(description="Feed number from which on it receives events.")]
+    first: Annotated[int, Field(description="Feed number of the first event that the webhook receives.")]
     secret_version: int
     previous_until: Annotated[
         AwareDatetime | None, Field(description="Time until which the previous secret signs, too.")
@@ -590,7 +597,7 @@ class HookTest(Message):
 
 class IncidentLinks(Message):
     """
-    Paths of the incident. All but `self` and `job` are for POST.
+    Paths of the incident. All but `self` and `job` require POST.
     """
 
     self: str
@@ -759,7 +766,8 @@ class OverviewService(Message):
     service: str
     answered_at: Annotated[AwareDatetime | None, Field(description="Time of its last reply, to about a minute.")]
     silent_since: Annotated[
-        AwareDatetime | None, Field(description="Time when the sweeper found it silent. Null: it answers.")
+        AwareDatetime | None,
+        Field(description="Time when the sweeper found the service silent. Null: the service replies."),
     ]
     waiting: Annotated[int | None, Field(description="Directives that it has not acknowledged, as of the last sweep.")]
     oldest_seconds: float | None
@@ -813,20 +821,22 @@ class Problem(Message):
     ]
     correlation_id: Annotated[str, Field(description="`X-Correlation-Id` of the response, also in the logs.")]
     complete_until: Annotated[
-        str | None, Field(description="HEADS_INCOMPLETE: end of the last window that can be signed. Null: none yet.")
+        str | None,
+        Field(description="HEADS_INCOMPLETE only. End of the last window that can be signed. Null: none yet."),
     ] = None
     earliest: Annotated[
-        str | None, Field(description="CURSOR_EXPIRED: earliest valid cursor. HEADS_MISSING: earliest `since`.")
+        str | None,
+        Field(description="CURSOR_EXPIRED and HEADS_MISSING only. Earliest valid cursor, or earliest valid `since`."),
     ] = None
-    jobId: Annotated[str | None, Field(description="IDEMPOTENCY_CONFLICT: job that the key belongs to.")] = None
-    known: Annotated[list[str] | None, Field(description="PROTOCOL_UNKNOWN: available job types.")] = None
-    limit: Annotated[str | None, Field(description="LIMIT_REACHED: setting of the limit.")] = None
+    jobId: Annotated[str | None, Field(description="IDEMPOTENCY_CONFLICT only. Job that the key belongs to.")] = None
+    known: Annotated[list[str] | None, Field(description="PROTOCOL_UNKNOWN only. Available job types.")] = None
+    limit: Annotated[str | None, Field(description="LIMIT_REACHED only. Setting of the limit.")] = None
     living: Annotated[
-        int | None, Field(description="TENANT_LIVE: number of jobs that have not ended, at most 1,000.")
+        int | None, Field(description="TENANT_LIVE only. Number of jobs that have not ended, at most 1,000.")
     ] = None
-    reason: Annotated[str | None, Field(description="STILL_NOT_APPLICABLE: reason why no job accepts the message.")] = (
-        None
-    )
+    reason: Annotated[
+        str | None, Field(description="STILL_NOT_APPLICABLE only. Reason why no job accepts the message.")
+    ] = None
 
 
 class ProtocolSource(Message):
@@ -897,7 +907,7 @@ class PurgePreview(Message):
     dryRun: Literal[True]
     tenant: str
     living: Annotated[int, Field(description="Jobs that have not ended. A purge is refused while there are any.")]
-    jobs: Annotated[int, Field(description="Jobs that have ended, with archived ones.")]
+    jobs: Annotated[int, Field(description="Jobs that have ended, including archived jobs.")]
 
 
 class QueryError(Message):
@@ -929,10 +939,12 @@ class QuotaBreaker(Message):
         Literal["CLOSED", "OPEN", "HALF_OPEN"],
         Field(description="CLOSED: no limit. OPEN: no job is admitted. HALF_OPEN: a few jobs are admitted."),
     ]
-    until: Annotated[AwareDatetime | None, Field(description="OPEN only. Time when it becomes half-open.")]
+    until: Annotated[AwareDatetime | None, Field(description="OPEN only. Time when the breaker becomes half-open.")]
     allow: Annotated[int | None, Field(description="HALF_OPEN only. Maximum active jobs.")]
-    bad: Annotated[int, Field(description="Bad ends that count. If OPEN: those that opened it.")]
-    calls: Annotated[int, Field(description="All ends that count. If OPEN: those that opened it.")]
+    bad: Annotated[
+        int, Field(description="Number of counted jobs that failed. OPEN: the number when the breaker opened.")
+    ]
+    calls: Annotated[int, Field(description="Number of counted jobs. OPEN: the number when the breaker opened.")]
 
 
 class QuotaBreakerRule(Message):
@@ -940,11 +952,11 @@ class QuotaBreakerRule(Message):
     Condition that opens a circuit breaker.
     """
 
-    failure_rate: Annotated[float, Field(description="Share of bad ends among the ends that count.")]
-    min_calls: Annotated[int, Field(description="Minimum number of ends that count.")]
-    cooldown_s: Annotated[int, Field(description="Seconds that it is open the first time.")]
+    failure_rate: Annotated[float, Field(description="Share of failed jobs among the counted jobs.")]
+    min_calls: Annotated[int, Field(description="Minimum number of counted jobs.")]
+    cooldown_s: Annotated[int, Field(description="Seconds for which the breaker stays open the first time.")]
     min_tenants: Annotated[
-        int | None, Field(description="Quotas over all tenants only. Minimum number of tenants with bad ends.")
+        int | None, Field(description="Quotas over all tenants only. Minimum number of tenants with failed jobs.")
     ] = None
 
 
@@ -1072,7 +1084,7 @@ class QuotaWait(Message):
 
 class Reference(Message):
     """
-    `{"uri": ...}`. Other fields are forwarded unchanged; none may hold a credential.
+    `{"uri": ...}`. Other fields are forwarded unchanged; no field can contain a credential.
     """
 
     model_config = ConfigDict(
@@ -1137,7 +1149,7 @@ class RelatedJob(Message):
     error_code: Annotated[
         str | None,
         Field(
-            description="Error code of a job that ended without success: a code of a service, or one of LUCIUS (`ATTEMPTS_EXHAUSTED`: every attempt failed or timed out; `DISPATCH_FAILED`: Service Bus rejected the directive at every try; `TIME_EXCEEDED`: the job or a step exceeded its time limit; `ORCHESTRATION_FAILED`: the job's orchestration ended six times before the job did; `FAILED_FINAL`: a service reported a final failure without a code; `RESULT_REF_REFUSED`: the service returned a result URI that the tenant may not use; `DEPENDENCY_FAILED`: a job that it depends on did not succeed; `WITHDRAWN`: the process stopped before it finished the creation of the job)."
+            description="Error code of a job that ended without success: a code of a service, or one of LUCIUS (`ATTEMPTS_EXHAUSTED`: every attempt failed or timed out; `DISPATCH_FAILED`: Service Bus rejected the directive at every try; `TIME_EXCEEDED`: the job or a step exceeded its time limit; `ORCHESTRATION_FAILED`: the job's orchestration ended six times before the job did; `FAILED_FINAL`: a service reported a final failure without a code; `RESULT_REF_REFUSED`: the service returned a result URI that the tenant may not use; `DEPENDENCY_FAILED`: a dependency of the job did not succeed; `WITHDRAWN`: the process stopped before it finished the creation of the job)."
         ),
     ]
     redriven_by: Annotated[str | None, Field(description="New job that redrives it.")]
@@ -1280,7 +1292,7 @@ class Spent(Message):
 
 class StepReceipt(Message):
     """
-    Time of one step.
+    Time breakdown of one step.
     """
 
     queue_s: Annotated[float, Field(description="Seconds in which only LUCIUS's own dispatch was outstanding.")]
@@ -1551,7 +1563,7 @@ class DeadLetter(Message):
     error_code: Annotated[
         str | None,
         Field(
-            description="Error code of a job that ended without success: a code of a service, or one of LUCIUS (`ATTEMPTS_EXHAUSTED`: every attempt failed or timed out; `DISPATCH_FAILED`: Service Bus rejected the directive at every try; `TIME_EXCEEDED`: the job or a step exceeded its time limit; `ORCHESTRATION_FAILED`: the job's orchestration ended six times before the job did; `FAILED_FINAL`: a service reported a final failure without a code; `RESULT_REF_REFUSED`: the service returned a result URI that the tenant may not use; `DEPENDENCY_FAILED`: a job that it depends on did not succeed; `WITHDRAWN`: the process stopped before it finished the creation of the job)."
+            description="Error code of a job that ended without success: a code of a service, or one of LUCIUS (`ATTEMPTS_EXHAUSTED`: every attempt failed or timed out; `DISPATCH_FAILED`: Service Bus rejected the directive at every try; `TIME_EXCEEDED`: the job or a step exceeded its time limit; `ORCHESTRATION_FAILED`: the job's orchestration ended six times before the job did; `FAILED_FINAL`: a service reported a final failure without a code; `RESULT_REF_REFUSED`: the service returned a result URI that the tenant may not use; `DEPENDENCY_FAILED`: a dependency of the job did not succeed; `WITHDRAWN`: the process stopped before it finished the creation of the job)."
         ),
     ]
     error_message: str | None
@@ -1620,7 +1632,7 @@ class HeadsPage(Message):
     envelope: Annotated[
         DsseEnvelope,
         Field(
-            description="Its statement has the tenant, the window, the number of the page and the digest of the page before."
+            description="Signed statement. It has the tenant, the window, the page number and the digest of the previous page."
         ),
     ]
     next: Annotated[str | None, Field(description="Value for `cursor` to get the next page. Null: last page.")]
@@ -1652,7 +1664,7 @@ class Hook(Message):
     created_at: AwareDatetime
     created_by: str
     updated_at: AwareDatetime
-    first: Annotated[int, Field(description="Feed number from which on it receives events.")]
+    first: Annotated[int, Field(description="Feed number of the first event that the webhook receives.")]
     secret_version: int
     previous_until: Annotated[
         AwareDatetime | None, Field(description="Time until which the previous secret signs, too.")
@@ -1695,7 +1707,7 @@ class HookDetail(Message):
     created_at: AwareDatetime
     created_by: str
     updated_at: AwareDatetime
-    first: Annotated[int, Field(description="Feed number from which on it receives events.")]
+    first: Annotated[int, Field(description="Feed number of the first event that the webhook receives.")]
     secret_version: int
     previous_until: Annotated[
         AwareDatetime | None, Field(description="Time until which the previous secret signs, too.")
@@ -1711,7 +1723,8 @@ class HookDetail(Message):
     ]
     links: HookLinks
     oldest_pending_at: Annotated[
-        AwareDatetime | None, Field(description="Time of the event that waits longest. Null: none waits.")
+        AwareDatetime | None,
+        Field(description="Time of the oldest event that waits for delivery. Null: no event waits."),
     ]
 
 
@@ -1753,7 +1766,7 @@ class Incident(Message):
     settled_at: AwareDatetime | None
     settled_by: Annotated[str | None, Field(description="Actor. `system`: the cause ended.")]
     reason: Annotated[str | None, Field(description="Reason that the actor gave.")]
-    retried_by: Annotated[str | None, Field(description="RETRIED: the new job that redrives the failed one.")]
+    retried_by: Annotated[str | None, Field(description="RETRIED only. The new job that redrives the failed job.")]
     links: IncidentLinks
 
 
@@ -1779,7 +1792,7 @@ class IncidentDetail(Message):
     settled_at: AwareDatetime | None
     settled_by: Annotated[str | None, Field(description="Actor. `system`: the cause ended.")]
     reason: Annotated[str | None, Field(description="Reason that the actor gave.")]
-    retried_by: Annotated[str | None, Field(description="RETRIED: the new job that redrives the failed one.")]
+    retried_by: Annotated[str | None, Field(description="RETRIED only. The new job that redrives the failed job.")]
     links: IncidentLinks
     log: list[IncidentLogEntry]
 
@@ -1878,7 +1891,7 @@ class Move(Message):
 
 class OverviewHealth(Message):
     """
-    The worst problem, or that there is none.
+    Worst problem, or the statement that there are none.
     """
 
     level: Literal["critical", "warning", "ok"]
@@ -2243,13 +2256,13 @@ class Step(Message):
         str | None, Field(description="`sha256:{hex}` of the attempt's lease. Only its service knows the lease.")
     ]
     lease_expires_at: Annotated[
-        AwareDatetime | None, Field(description="Time by which the service must send its next sign of life.")
+        AwareDatetime | None, Field(description="Time by which the service must send its next HEARTBEAT or RESULT.")
     ]
     initiated_at: Annotated[AwareDatetime | None, Field(description="Time when the current attempt was recorded.")]
     backlog_since: Annotated[
         AwareDatetime | None,
         Field(
-            description="Time when the backlog of LUCIUS began to explain the silence. Such an attempt does not time out."
+            description="Time since when a backlog can explain the missing reply. Meanwhile the attempt does not time out."
         ),
     ]
     gated_since: Annotated[
@@ -2351,7 +2364,7 @@ class Anchor(Message):
     envelope: Annotated[
         DsseEnvelope,
         Field(
-            description="Its statement has the digest of each tenant's file, and that of the anchor of the day before."
+            description="Signed statement. It has the digest of each tenant's file, and of the previous day's anchor."
         ),
     ]
     lines: Annotated[
@@ -2420,7 +2433,7 @@ class Explanation(Message):
     ]
     text: Annotated[str, Field(description="Summary in one paragraph.")]
     waits_for: Annotated[str | None, Field(description="Condition that the job waits for. Null if it has ended.")]
-    quota_wait: Annotated[QuotaWait | None, Field(description="THROTTLED: the parts of `waits_for`.")] = None
+    quota_wait: Annotated[QuotaWait | None, Field(description="THROTTLED only. The parts of `waits_for`.")] = None
     gate: Annotated[
         Literal["PAUSED", "LANE_BACKLOG", "THROTTLED", "GATED"] | None,
         Field(
@@ -2508,7 +2521,7 @@ class Job(Message):
     error_code: Annotated[
         str | None,
         Field(
-            description="Error code of a job that ended without success: a code of a service, or one of LUCIUS (`ATTEMPTS_EXHAUSTED`: every attempt failed or timed out; `DISPATCH_FAILED`: Service Bus rejected the directive at every try; `TIME_EXCEEDED`: the job or a step exceeded its time limit; `ORCHESTRATION_FAILED`: the job's orchestration ended six times before the job did; `FAILED_FINAL`: a service reported a final failure without a code; `RESULT_REF_REFUSED`: the service returned a result URI that the tenant may not use; `DEPENDENCY_FAILED`: a job that it depends on did not succeed; `WITHDRAWN`: the process stopped before it finished the creation of the job)."
+            description="Error code of a job that ended without success: a code of a service, or one of LUCIUS (`ATTEMPTS_EXHAUSTED`: every attempt failed or timed out; `DISPATCH_FAILED`: Service Bus rejected the directive at every try; `TIME_EXCEEDED`: the job or a step exceeded its time limit; `ORCHESTRATION_FAILED`: the job's orchestration ended six times before the job did; `FAILED_FINAL`: a service reported a final failure without a code; `RESULT_REF_REFUSED`: the service returned a result URI that the tenant may not use; `DEPENDENCY_FAILED`: a dependency of the job did not succeed; `WITHDRAWN`: the process stopped before it finished the creation of the job)."
         ),
     ]
     error_message: str | None

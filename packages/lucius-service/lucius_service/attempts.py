@@ -290,7 +290,7 @@ class Attempts:
         elif limits.silent_s is not None:
             heard_s = attempt.heard_at + limits.silent_s - now
             if heard_s <= 0:
-                attempt.stop(FailedFinal(LIMIT_EXCEEDED, f"nothing was heard of the work for {limits.silent_s:g} s"))
+                attempt.stop(FailedFinal(LIMIT_EXCEEDED, f"the work reported nothing for {limits.silent_s:g} s"))
             left_s = min(left_s, heard_s)
         return max(left_s, 0.0)
 

@@ -22,7 +22,7 @@ def main(argv: list[str] | None = None) -> int:
     serving = commands.add_parser("run", help="serve the step of a class until SIGTERM")
     serving.add_argument("step", metavar="MODULE:CLASS", help="a class with the methods of lucius_service.step.Step")
     serving.add_argument(
-        "--chaos", type=int, metavar="SEED", help="for tests: delay, fail, repeat and kill work as the seed decides"
+        "--chaos", type=int, metavar="SEED", help="for tests: delay, fail, repeat and kill work, chosen by the seed"
     )
     args = parser.parse_args(argv)
     path: str = args.step

@@ -78,7 +78,7 @@ class _Driver:
             raise NotRun(f"no API responds at {self._url} ({type(error).__name__})") from None
         if status != 200 or "idempotency" not in answer:
             why = " ".join(str(answer[name]) for name in ("code", "detail") if name in answer)
-            raise NotRun(f"{self._url} would not take a request of the mix: {status} {why}")
+            raise NotRun(f"{self._url} refused a request of the mix: {status} {why}")
         self.began = time.monotonic()
 
     async def run(self, request: Mapping[str, Any], due: float) -> None:

@@ -46,13 +46,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="NAME",
-        help="a name that HTTP requests may have in Host, besides IP addresses, localhost and --host; may be repeated",
+        help="host name that requests may name in Host, besides IP addresses, localhost and --host; may be repeated",
     )
     serving.add_argument("--port", type=_port, default=5672, help="AMQP, 0 for a free port (default: %(default)s)")
     serving.add_argument("--admin-port", type=_port, default=5300, help="HTTP, 0 for a free one (default: %(default)s)")
-    serving.add_argument("--ws-port", type=_port, metavar="PORT", help="AMQP over WebSockets on a port of its own")
-    serving.add_argument("--tls", action="store_true", help="TLS too, with a certificate made for localhost")
-    serving.add_argument("--tls-cert", type=Path, metavar="FILE", help="TLS too, with this certificate chain")
+    serving.add_argument("--ws-port", type=_port, metavar="PORT", help="port for AMQP over WebSockets")
+    serving.add_argument("--tls", action="store_true", help="also serve TLS, with a new certificate for localhost")
+    serving.add_argument("--tls-cert", type=Path, metavar="FILE", help="also serve TLS, with this certificate chain")
     serving.add_argument("--tls-key", type=Path, metavar="FILE", help="key of --tls-cert")
     serving.add_argument(
         "--sas-key", metavar="[NAME=]KEY", help="check tokens against this key; NAME is RootManageSharedAccessKey"
@@ -63,9 +63,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--max-message-bytes", type=_positive, default=256 * 1024, metavar="N", help="default: %(default)s, as Standard"
     )
     limits.add_argument(
-        "--max-entity-bytes", type=_positive, metavar="N", help="memory an entity may fill (default: 1 GiB)"
+        "--max-entity-bytes", type=_positive, metavar="N", help="maximum memory of an entity (default: 1 GiB)"
     )
-    limits.add_argument("--virtual-clock", action="store_true", help="let POST /clock/advance move the time forward")
+    limits.add_argument(
+        "--virtual-clock", action="store_true", help="allow POST /clock/advance to move the time forward"
+    )
     limits.add_argument("--log-level", default="warning", choices=("debug", "info", "warning", "error"))
 
 

@@ -55,7 +55,7 @@ class BusSender:
                 raise BusUnavailable(f"messages for {self._name} are too large for the bus") from error
             except BUS_FAULTS as error:
                 await self.close()
-                raise BusUnavailable(f"{self._name} took no messages: {type(error).__name__}") from error
+                raise BusUnavailable(f"{self._name} did not accept messages: {type(error).__name__}") from error
             except asyncio.CancelledError:
                 await self.close()
                 raise

@@ -164,7 +164,7 @@ async def transact(table: Table, operations: Sequence[Operation]) -> list[dict[s
     metadata = await table.submit_transaction(operations)
     gone = [operation[0] == "delete" for operation in operations]
     if len(metadata) != len(gone) or not all(each or "etag" in new for each, new in zip(gone, metadata, strict=True)):
-        raise LedgerUnavailable("the ledger told of a part of a transaction only")
+        raise LedgerUnavailable("the ledger returned only a part of a transaction's results")
     return metadata
 
 
@@ -251,13 +251,13 @@ async def translate_errors(sent: Sent | None = None) -> AsyncIterator[Sent]:
         code = getattr(error, "error_code", None)
         raise meaning(error.status_code, code and str(getattr(code, "value", code)), str(error.message)) from error
     except AzureError as error:
-        raise LedgerUnavailable(f"the ledger does not answer: {type(error).__name__}") from error
+        raise LedgerUnavailable(f"the ledger does not respond: {type(error).__name__}") from error
     except LuciusError:
         raise
     except Exception as error:
         if sent.is_sent:
-            raise LedgerUnavailable(f"the ledger's answer makes no sense: {type(error).__name__}") from error
+            raise LedgerUnavailable(f"the ledger sent an invalid response: {type(error).__name__}") from error
         if isinstance(error, UNSTORABLE):
             # without the SDK's text, which repeats the value
-            raise LedgerRefused(f"a value fits no column of the ledger: {type(error).__name__}") from error
+            raise LedgerRefused(f"the ledger cannot store a value: {type(error).__name__}") from error
         raise

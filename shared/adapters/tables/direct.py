@@ -152,7 +152,7 @@ class DirectAccount:
                 answer = await self._once(method, url, path, headers, body)
             except (aiohttp.ClientError, OSError) as error:
                 if method not in _REPEATABLE or tried == self._limits.retries:
-                    raise LedgerUnavailable(f"the ledger does not answer: {type(error).__name__}") from error
+                    raise LedgerUnavailable(f"the ledger does not respond: {type(error).__name__}") from error
             else:
                 asked_s = _retry_after_s(answer, self._limits.read_s) if answer.status >= 400 else None
                 if tried == self._limits.retries or not (asked_s is not None or _is_passing(method, answer.status)):
@@ -282,7 +282,7 @@ def _encoding() -> Iterator[None]:
         yield
     except UNSTORABLE as error:
         # without the text, which may repeat the value
-        raise LedgerRefused(f"a value fits no column of the ledger: {type(error).__name__}") from error
+        raise LedgerRefused(f"the ledger cannot store a value: {type(error).__name__}") from error
 
 
 @contextlib.contextmanager
@@ -293,4 +293,4 @@ def _understood() -> Iterator[None]:
     except LuciusError:
         raise
     except Exception as error:
-        raise LedgerUnavailable(f"the ledger's answer makes no sense: {type(error).__name__}") from error
+        raise LedgerUnavailable(f"the ledger sent an invalid response: {type(error).__name__}") from error

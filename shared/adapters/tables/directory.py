@@ -162,7 +162,7 @@ async def _repeat(attempt: Callable[[], Awaitable[None]]) -> None:
             return await attempt()
         except (Conflict, AlreadyExists):
             await asyncio.sleep(_FIRST_WAIT_S * 2**race * random.random())
-    raise Contended("others changed the directory of quotas at every try")
+    raise Contended("concurrent writers changed the directory of quotas at every try")
 
 
 def row_of_tenant(tenant: str) -> str:

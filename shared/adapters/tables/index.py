@@ -262,7 +262,7 @@ class TablesIndex(TablesPurging):
                 rows, extra, tried = end.owed, (), None
             else:
                 return _Ended(freed is not None, with_extra=bool(extra))
-        raise Contended("the job's rows were changed by others at every try")
+        raise Contended("concurrent writers changed the job's rows at every try")
 
     async def _wait(self, race: int) -> None:
         await self._sleep(min(_FIRST_WAIT_S * 2**race, _LONGEST_WAIT_S) * self._jitter())

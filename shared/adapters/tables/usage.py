@@ -79,7 +79,7 @@ class TablesUsage:
                 await self._sleep(_FIRST_WAIT_S * 2**race * random.random())
             else:
                 return
-        raise Contended("the tenant's refused requests were counted by others at every try")
+        raise Contended("concurrent writers changed the counts of refused requests at every try")
 
     async def read_folding(self, tenant: str, hour: datetime) -> Folding:
         entity = await self._rows.read(encode_key(tenant), usage_row(hour, _FOLDING))

@@ -58,7 +58,7 @@ class Reason(StrEnum):
     )
     DEPENDENCY_FAILED = (
         "DEPENDENCY_FAILED",
-        "a job that it depends on did not succeed",
+        "a dependency of the job did not succeed",
         "redrive the job that `error_message` names, then this one",
     )
     WITHDRAWN = (

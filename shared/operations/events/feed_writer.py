@@ -142,7 +142,7 @@ class _FeedWriter:
                 self._trusts_first = False
                 conflicts += 1
                 if conflicts == MAX_TRIES:
-                    raise Contended("others wrote into the feed at every try") from None
+                    raise Contended("concurrent writers changed the feed at every try") from None
                 await self._context.wait_after_conflict(conflicts)
 
     async def _write_some(self, known: KnownFeed) -> Sequence[Delivery]:

@@ -170,7 +170,7 @@ async def default_hook(context: Context, tenant: str) -> StoredHook:
             # HEAD does not order it: the jobs name what it gets. A caller that may only read the tenant finds it
             # too
             await hooks_of(context.of_all_tenants).write(HookWrite(tenant=tenant, after=hook, entry=entry))
-    raise Contended("others wrote the default hook at every try")
+    raise Contended("concurrent writers changed the default webhook at every try")
 
 
 def newest_secret(context: Context, version: int) -> SecretVersion:

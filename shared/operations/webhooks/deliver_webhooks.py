@@ -243,7 +243,7 @@ async def _write(
             continue
         await _go_on(context, stored.hook, result)
         return
-    raise Contended("others wrote the hook at every try")
+    raise Contended("concurrent writers changed the webhook at every try")
 
 
 def _change(context: Context, stored: StoredHook, row: StoredDelivery, result: RecordedAnswer) -> HookChange:

@@ -92,7 +92,7 @@ def test_a_failed_login_keeps_nothing(issuer: str, tmp_path: Path) -> None:
     config = {"LUCIUS_CONFIG_DIR": str(tmp_path)}
     refused = run_main("login", "--as", "", "--issuer", issuer, **config)
     assert (refused.returncode, refused.stdout) == (3, "")
-    assert refused.stderr.startswith(f"lucius: {issuer} gave no token: ")
+    assert refused.stderr.startswith(f"lucius: {issuer} returned no token: ")
     misspelt = run_main("login", "--as", "tenant_a", "--scope", "orch:raed", "--issuer", issuer, **config)
     assert misspelt.returncode == 2
     assert misspelt.stderr.startswith("lucius: --scope orch:raed: must be one of orch:read, ")

@@ -102,7 +102,7 @@ def verify_job(
 def export_bundle(
     output: Output,
     tenant: OneTenant = None,
-    since: Annotated[str | None, typer.Option(metavar="TIME", help=f"Begin of the window: {_TIME}.")] = None,
+    since: Annotated[str | None, typer.Option(metavar="TIME", help=f"Start of the window: {_TIME}.")] = None,
     until: Annotated[str | None, typer.Option(metavar="TIME", help="End of the window. Default: now.")] = None,
     with_content: WithContent = False,
     without_heads: WithoutHeads = False,

@@ -27,8 +27,8 @@ Filter = Annotated[
     typer.Option(
         "--filter",
         metavar="KEY=VALUE",
-        help="Which jobs; may be repeated: status=, request_type=, label=KEY:VALUE, since=, until= (a timestamp, or 2h "
-        "ago).",
+        help="Filter of the jobs; may be repeated: status=, request_type=, label=KEY:VALUE, since=, until= (a "
+        "timestamp, or 2h ago).",
     ),
 ]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Only show the jobs that match now.")]
@@ -111,7 +111,7 @@ def items(
     session: Session,
     bulk: BulkId,
     tenant: Tenant = None,
-    outcome: Annotated[str | None, typer.Option(help="Only these: OPEN, DONE or REFUSED.")] = None,
+    outcome: Annotated[str | None, typer.Option(help="Only jobs with this outcome: OPEN, DONE or REFUSED.")] = None,
     limit: Limit = 1000,
 ) -> None:
     """List the jobs of a bulk operation, with their outcomes."""

@@ -62,12 +62,12 @@ def events(
     job_type: Annotated[str | None, typer.Option(help="Only events of jobs of this type.")] = None,
     terminal: Annotated[bool, typer.Option("--terminal", help="Only events that end a job.")] = False,
     cursor_file: Annotated[
-        Path | None, typer.Option(help="File with the position; the next call continues there.")
+        Path | None, typer.Option(help="File that stores the cursor; the next call continues there.")
     ] = None,
 ) -> None:
     """Print one tenant's events of jobs, quotas, incidents and webhooks.
 
-    That is all that is kept, or with --follow what happens from now on.
+    Default: all retained events. With --follow: new events.
     """
     first = instant_ago("--since", since)
     with _used(cursor_file):
@@ -117,7 +117,7 @@ def _used(cursor_file: Path | None) -> Iterator[None]:
     try:
         yield
     except UnicodeDecodeError as error:
-        raise UsageError(f"--cursor-file {cursor_file}: has no position") from error
+        raise UsageError(f"--cursor-file {cursor_file}: has no cursor") from error
     except OSError as error:
         if error.filename is None:
             raise  # not of the file, but of a pipe

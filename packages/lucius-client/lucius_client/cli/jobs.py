@@ -92,7 +92,7 @@ def watch(
     session: Session,
     jobs: JobIds,
     until: Annotated[
-        WatchUntil, typer.Option(help="admitted: only until their quotas have admitted them.")
+        WatchUntil, typer.Option(help="State to wait for. admitted: the quotas have admitted the jobs.")
     ] = WatchUntil.ENDED,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress, only the jobs at the end.")] = False,
 ) -> None:

@@ -30,12 +30,13 @@ _PREFIX = "whsec_"
 @with_session
 def listen(
     session: Session,
-    forward: Annotated[str, typer.Option(metavar="URL", help="Where to post to: http://127.0.0.1:3000/hooks.")],
+    forward: Annotated[str, typer.Option(metavar="URL", help="URL of the local program: http://127.0.0.1:3000/hooks.")],
     type_: Annotated[
         str | None, typer.Option("--type", help="One or more types of events, separated by commas: job.completed.")
     ] = None,
     secret: Annotated[
-        str | None, typer.Option(envvar="LUCIUS_WEBHOOK_SECRET", help="`whsec_...` to sign with; without it a new one.")
+        str | None,
+        typer.Option(envvar="LUCIUS_WEBHOOK_SECRET", help="Secret that signs, `whsec_...`. Default: a new one."),
     ] = None,
     tenant: Tenant = None,
 ) -> None:

@@ -88,7 +88,7 @@ def lint(
     files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Protocol files, or folders of them.")],
     topology: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="The bus topology; in a checkout by default infra/bicep/topology.json."),
+        typer.Option(metavar="FILE", help="The bus topology. Default in a checkout: infra/bicep/topology.json."),
     ] = None,
     json_: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:

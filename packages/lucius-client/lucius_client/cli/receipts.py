@@ -44,7 +44,7 @@ def receipts(
     tenant: OneTenant = None,
     since: Since = None,
     until: Until = None,
-    by: Annotated[By | None, typer.Option(help="Sums for each of these.")] = None,
+    by: Annotated[By | None, typer.Option(help="Sums for each value of this field.")] = None,
 ) -> None:
     """Sum up the time of one tenant's jobs by phase.
 

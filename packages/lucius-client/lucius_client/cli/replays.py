@@ -42,9 +42,9 @@ def replay(
     priority: Annotated[Priority | None, typer.Option(help="Priority. Default: that of the original.")] = None,
     wait: Annotated[bool, typer.Option("--wait", help="Wait until the new job has ended.")] = False,
 ) -> None:
-    """Run a job that has ended again, as a new job.
+    """Run an ended job again, as a new job.
 
-    All steps run. The output stays in the workspace; the original does not change. It may be archived.
+    All steps run. The output stays in the workspace; the original does not change. The original can be archived.
 
     Exit code 1: with --wait, the new job failed, or a comparison is not SAME for each step.
     """

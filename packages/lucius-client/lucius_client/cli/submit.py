@@ -104,9 +104,11 @@ def submit(
     ] = None,
     include: Annotated[
         list[str] | None,
-        typer.Option(metavar="PATTERN", help="Of folders, only files with such a name: '*.pdf'; may be repeated."),
+        typer.Option(metavar="PATTERN", help="Only files of folders whose names match: '*.pdf'; may be repeated."),
     ] = None,
-    again: Annotated[bool, typer.Option("--again", help="Create a new job even if the same request is known.")] = False,
+    again: Annotated[
+        bool, typer.Option("--again", help="Create a new job even if the same request was submitted before.")
+    ] = False,
     ndjson: Annotated[
         str | None,
         typer.Option(metavar="FILE", help="Job requests, one per line, instead of documents; - is standard input."),

@@ -59,11 +59,11 @@ def usage(
     since: Annotated[
         str | None, typer.Option(metavar="TIME", help="From the hour of 2026-01-27T10:00:00Z, or of 90m, 2h, 3d ago.")
     ] = None,
-    by: Annotated[By | None, typer.Option(help="Sums for each of these.")] = None,
+    by: Annotated[By | None, typer.Option(help="Sums for each value of this field.")] = None,
 ) -> None:
     """Sum up one tenant's jobs in whole hours.
 
-    Default: of the last day. Refused requests are approximate, waits are the upper bounds of their buckets, and
+    Default: the last day. Refused requests are approximate, waits are the upper bounds of their buckets, and
     the peak is the highest of one sample a minute.
     """
     report = session.client.usage(

@@ -180,7 +180,7 @@ def rotate(session: Session, webhook: HookOrDefault, tenant: Tenant = None) -> N
 def resume(session: Session, webhook: HookId, tenant: Tenant = None) -> None:
     """Enable a webhook and send its waiting deliveries now.
 
-    For one that is suspended, disabled, or between two attempts. The oldest delivery is first.
+    Applies to a webhook that is suspended, disabled, or between two attempts. The oldest delivery is sent first.
     """
     session.show_one(HOOKS, session.client.resume_webhook(webhook, tenant=tenant).plain())
 

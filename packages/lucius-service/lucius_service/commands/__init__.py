@@ -103,7 +103,7 @@ def verify(
         typer.Option(
             "--wait",
             metavar="S",
-            help="Maximum seconds to wait for a RESULT. Default: 120; 330 if a lock must end before.",
+            help="Maximum seconds to wait for a RESULT. Default: 120; 330 if a message lock must expire first.",
         ),
     ] = None,
     output: Annotated[str, typer.Option("--output", "-o", metavar="FORM", help="table, json or junit.")] = "table",

@@ -122,7 +122,7 @@ async def duplicate_later(bench: Bench) -> None:
     await bench.is_settled(directive, bench.options.result_s)
     await bench.send(directive)
     if not await bench.until(lambda: len(bench.of(directive, "RESULT")) > 1, bench.options.result_s):
-        raise Wrong("no RESULT came again: where the first was lost, the attempt would never end")
+        raise Wrong("the RESULT was not sent again: if the first is lost, the attempt never ends")
     await expect_same_result(bench, directive)
 
 

@@ -34,7 +34,7 @@ async def result_of(bench: Bench, directive: Json) -> Reply:
 def again(bench: Bench) -> str:
     """Describes the wait for a directive that comes again, and says if a lock may last longer."""
     waited_s = bench.options.again_s
-    hint = "" if waited_s > LONGEST_LOCK_S else f" (a lock may last {LONGEST_LOCK_S:g} s: a longer --wait would tell)"
+    hint = "" if waited_s > LONGEST_LOCK_S else f" (a lock may last {LONGEST_LOCK_S:g} s: a longer --wait shows it)"
     return f"{waited_s:g} s{hint}"
 
 
