@@ -99,7 +99,7 @@ def test_the_dashboard_signs_in_where_tokens_are_required() -> None:
     assert own is not None
     assert own.scope == "orch:read"
     assert load(MINIMAL | client).sign_in is None
-    with pytest.raises(SettingsError, match="LUCIUS_AUTH_ISSUER must be an https address"):
+    with pytest.raises(SettingsError, match="LUCIUS_AUTH_ISSUER must be an https URL"):
         load(signed | {"LUCIUS_AUTH_ISSUER": "http://login.example"})
 
 
