@@ -28,7 +28,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 #: name of the app setting that bindings and the publisher share; identity forms add `__fullyQualifiedNamespace`
 SERVICEBUS_SETTING = "LUCIUS_SERVICEBUS_CONNECTION"
-#: of another namespace, for public events
+#: name of the same setting for the namespace of public events
 EVENTS_SETTING = "LUCIUS_EVENTS_CONNECTION"
 
 

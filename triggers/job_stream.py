@@ -18,7 +18,7 @@ from triggers.http.responses import json_of
 from triggers.http.routes import Request
 from triggers.http.sse import HOLD_S, ended, position, stream
 
-#: of an event's number, as its RowKey has it
+#: digits of an event's number in its RowKey
 MAX_SEQ_DIGITS = 10
 
 AFTER = in_query(

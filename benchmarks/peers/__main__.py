@@ -29,7 +29,7 @@ from benchmarks.peers.systems import SYSTEMS
 
 AT_ONCE = 64
 _WARM_UP = 32
-#: jobs at saturation: what a system does in ten seconds or so
+#: jobs at saturation: enough for about ten seconds
 _JOBS = {"LUCIUS": 200, "by hand": 200, "DBOS": 200, "Celery": 800, "Restate": 2000}
 _ALONE = 30
 

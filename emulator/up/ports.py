@@ -15,7 +15,7 @@ LOOPBACK = "127.0.0.1"
 #: Free ports are looked for below the range that systems hand to outgoing connections (32768 and up on Linux,
 #: 49152 and up on macOS), so that no connection takes one between the check here and the bind of the child.
 _FREE_RANGE = (20_000, 32_000)
-#: Processes of neighbouring ids look for free ports so far from each other.
+#: Distance in ports at which processes of neighbouring ids start to search for free ports.
 _APART = 592
 #: found by this process, which may not have bound them yet
 _found: set[int] = set()

@@ -14,7 +14,7 @@ from shared.contracts.messages import ABSENT_WHERE_NONE, RESULT_CONTENT, Directi
 
 _RESULT_ONLY = ("status", "error", "result_ref", *RESULT_CONTENT)
 _WORK_ONLY = ("progress", "note")
-#: which attempt speaks
+#: identity of the attempt that sends the message
 IDENTITY = ("jobId", "stepId", "tenant_id", "attempt_no", "lease_id")
 
 _TITLES = {

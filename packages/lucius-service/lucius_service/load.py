@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from lucius_service.contract.bench import Bench, Options
 
-#: of the latencies that are shown
+#: percentiles of latency in the report
 PERCENTILES = (50, 90, 95, 99, 100)
 
 

@@ -79,7 +79,7 @@ def due_row(check_at: datetime, job_id: str) -> str:
 
 def due_before(instant: datetime) -> str:
     """Returns the upper bound of the keys of DUE rows that are due by then."""
-    # no more digits than 13, with which a row would sort before all others, and be due in every sweep
+    # a 14th digit would sort the row before all others and make it due in every sweep
     return f"DUE:{min(_millis(instant), _FAR_FUTURE_MS):013d}"
 
 

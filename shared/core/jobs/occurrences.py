@@ -60,7 +60,7 @@ class ReplyArrived:
 
 @dataclass(frozen=True)
 class DeadlinePassed:
-    """A timer of the orchestration fired: is the lease over?"""
+    """A timer of the orchestration fired; the lease may have expired."""
 
     step_id: str
     attempt_no: int
@@ -142,7 +142,7 @@ class Awaited:
 
 @dataclass(frozen=True)
 class DependenciesSettled:
-    """Every job that this one depends on has ended, as it asked for."""
+    """All dependencies ended with the results that the job requires."""
 
 
 @dataclass(frozen=True)

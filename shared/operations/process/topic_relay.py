@@ -25,7 +25,7 @@ from shared.ports.feed import EventTopic, Feed, FeedEvent, FeedWrite
 _MAX_EVENTS, _MAX_BYTES, _ENVELOPE_BYTES = 100, 200_000, 600
 #: of one call of `tell`, which the next batch of hints waits for; the process's task does the rest
 _CALL = timedelta(seconds=5)
-#: tenants of one send of that task
+#: maximum number of tenants that the task sends at once
 _MAX_TURN = 50
 #: tenants that a process remembers; the others' events are found by `prune`
 _MAX_TENANTS = 10_000

@@ -20,7 +20,7 @@ class Versions:
     fail: bool = False
 
     def runs(self, version: str | None) -> bool:
-        """Whether this worker runs instances of `version`."""
+        """Returns whether this worker runs instances of `version`."""
         if self.strategy == "None":
             return True
         if self.strategy == "Strict":
