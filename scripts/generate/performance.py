@@ -139,7 +139,10 @@ def _events(figures: Figures) -> str:
 
 def _dashboard(figures: Figures) -> str:
     rows = [
-        (f"`#/{name}`", *map(_number, (*one["paint_ms"].values(), *one["data_ms"].values())))
+        (
+            f"`#/{name}`",
+            *map(_number, (one[part][share] for part in ("paint_ms", "data_ms") for share in ("p50", "max"))),
+        )
         for name, one in figures["views"].items()
     ]
     slowest = _number(max(figures["slowest_frame_ms"]))
