@@ -116,9 +116,9 @@ async def goes_on(world: World, job_id: str) -> None:
     assert (await world.job(job_id)).job.status is JobStatus.SUCCEEDED
 
 
-async def page(world: World, after: str) -> tuple[list[str], str]:
+async def page(world: World, after: str, tenant: str = TENANT) -> tuple[list[str], str]:
     found = await read_feed(
-        world.context, TENANT, after=after, event_filter=EventFilter(), limit=100, invalid=ValueError
+        world.context, tenant, after=after, event_filter=EventFilter(), limit=100, invalid=ValueError
     )
     return [str(event["type"]) for event in found.events], found.next
 

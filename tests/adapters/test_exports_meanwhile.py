@@ -10,6 +10,7 @@ import pytest
 
 from shared.adapters.memory_tables import MemoryAccount, MemoryTable
 from shared.adapters.tables import exports
+from shared.adapters.tables.export_format import Manifest, read_manifest
 from shared.adapters.tables.exports import TablesExports
 from shared.adapters.tables.table import Entity
 from shared.core.jobs.states import JobStatus
@@ -119,6 +120,35 @@ async def export_meanwhile(place: int) -> bool:
     assert types.count("job.completed") >= 3
     assert types[-1] == "job.completed"
     return True
+
+
+async def latest(files: MemoryFiles) -> Manifest:
+    return await read_manifest(files, (await files.folders())[-1])
+
+
+async def test_later_events_are_read_feed_by_feed_in_as_many_runs_as_it_takes() -> None:
+    """Each run is over after one feed, however many there are, and the next one continues with the others."""
+    account, files = MemoryAccount(), MemoryFiles()
+    world, hints = app(account)
+    tenants = [f"tenant_{number}" for number in range(4)]
+
+    async def submit(doc_id: str) -> None:
+        for tenant in tenants:
+            await submitted(world, request_type="OCR", payload={}, tenant_id=tenant, doc_id=doc_id)
+        await feed_is_written(world, hints)
+
+    await submit("before")
+    run = TablesExports(account, NAMES, files)
+    left, exported = [0], None
+    while exported is None:
+        exported = await run.go_on(world.clock.now(), lambda: True)
+        left.append(len((await latest(files)).feeds))
+        if left[-2:] == [3, 4]:
+            await submit("meanwhile")
+    assert left[left.index(4) :][:5] == [4, 3, 2, 1, 0]
+    after, _ = app(await restored(account, files, exported.name), world)
+    for tenant in tenants:
+        assert (await page(after, "earliest", tenant))[0] == ["job.queued", "job.queued"]
 
 
 async def test_quotas_count_the_jobs_that_came_back(monkeypatch: pytest.MonkeyPatch) -> None:

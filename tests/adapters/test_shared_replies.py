@@ -109,8 +109,11 @@ async def test_forwarded_replies_keep_their_lane_wherever_they_lie(tmp_path: Pat
         # a queue that is gone or full: the topic keeps its reply among its dead letters
         await asyncio.to_thread(delete, f"{bus.admin_url}/{SHARED.queue}?api-version=2021-05")
         await send(client, SHARED.topic(5), "m5")
+        await send(client, SHARED.topic(6), "m6")
         assert await drained(client, SHARED, 5) == [("m5", 5)]
         assert await drained(client, SHARED, None) == []
+        # a change of the setting before they were drained
+        assert await drained(client, LANES, 6) == [("m6", 6)]
     finally:
         await publisher.close()
         await publisher.client.close()

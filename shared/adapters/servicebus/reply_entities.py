@@ -49,17 +49,14 @@ class ReplyEntities:
     def dead(self, client: ServiceBusClient, lane: int | None) -> Iterator[ServiceBusReceiver]:
         """Yields a receiver of each place with dead replies of the lane; None: of the queue.
 
-        A forwarding topic has two: Azure's documentation names the dead-letter queue for replies that the queue did not
-        accept, its counters name the transfer dead-letter queue. If the topics do not forward, what the queue still
-        holds came before a change of `LUCIUS_REPLIES`, and no function reads it.
+        A topic has two: Azure's documentation names the dead-letter queue for replies that the queue did not accept, its
+        counters name the transfer dead-letter queue. Both are read if the topics do not forward too, as is the queue:
+        what they hold came before a change of `LUCIUS_REPLIES`, and no function reads it.
         """
         if lane is None:
             if not self.are_shared:
                 yield self.queue_receiver(client)
             yield client.get_queue_receiver(self.queue, sub_queue=ServiceBusSubQueue.DEAD_LETTER)
             return
-        kinds = [ServiceBusSubQueue.DEAD_LETTER]
-        if self.are_shared:
-            kinds.append(ServiceBusSubQueue.TRANSFER_DEAD_LETTER)
-        for kind in kinds:
+        for kind in (ServiceBusSubQueue.DEAD_LETTER, ServiceBusSubQueue.TRANSFER_DEAD_LETTER):
             yield client.get_subscription_receiver(self.topic(lane), self.subscription, sub_queue=kind)

@@ -56,6 +56,8 @@ class TablePart:
     role: str
     parts: list[Part] = field(default_factory=list)
     done: bool = False
+    #: all rows were read; of the feed, later events are left
+    read: bool = False
 
 
 @dataclass
@@ -71,7 +73,7 @@ class Manifest:
     writer: str = ""
     #: keys of the last row in the parts of the table that is not done
     position: tuple[str, str] | None = None
-    #: by partition of the feeds, the key of the last event in the parts
+    #: by partition of the feeds that have later events to read, the key of the last event in the parts
     feeds: dict[str, str] = field(default_factory=dict)
 
     @property
@@ -100,7 +102,7 @@ async def read_manifest(files: Files, name: str) -> Manifest:
                 f"and {STORE_VERSION}: restore it with the release that wrote it"
             )
         tables = [
-            TablePart(each["role"], [Part(**part) for part in each["parts"]], each["done"]) for each in values["tables"]
+            TablePart(**{**each, "parts": [Part(**part) for part in each["parts"]]}) for each in values["tables"]
         ]
         dates = {
             key: datetime.fromisoformat(values[key]) if values[key] else None for key in ("started_at", "ended_at")

@@ -134,8 +134,20 @@ class TablesExports:
 
     async def _export(self, manifest: Manifest, part_of: TablePart, is_over: Callable[[], bool]) -> bool:
         """Whether the table is done."""
-        table, part = await self._account.table(self._names[part_of.role]), _Open()
-        is_ledger = part_of.role == "ledger"
+        table = await self._account.table(self._names[part_of.role])
+        if not part_of.read and not await self._export_rows(manifest, part_of, table, is_over):
+            return False
+        if not await self._export_later_events(manifest, part_of, table, is_over):
+            return False
+        part_of.done, manifest.position = True, None
+        await self._flush(manifest, part_of, _Open())
+        return True
+
+    async def _export_rows(
+        self, manifest: Manifest, part_of: TablePart, table: Table, is_over: Callable[[], bool]
+    ) -> bool:
+        """Whether all rows were read."""
+        part, is_ledger = _Open(), part_of.role == "ledger"
         async for partition, rows in _groups(table, manifest.position, whole=is_ledger):
             settled = await _settled(table, partition, rows) if is_ledger else rows
             for row in settled:
@@ -149,12 +161,31 @@ class TablesExports:
                 part = _Open()
                 if is_over():
                     return False
-        if part_of.role == "feed":
-            for row in [row async for row in _later_events(table, manifest.feeds)]:
-                part.add(row)
-        part_of.done, manifest.position = True, None
+        part_of.read = True
         await self._flush(manifest, part_of, part)
         return True
+
+    async def _export_later_events(
+        self, manifest: Manifest, part_of: TablePart, table: Table, is_over: Callable[[], bool]
+    ) -> bool:
+        """Whether each feed has the events that came after its own were read: the rows that say how far a job is in
+        the feed were read later.
+
+        A query a feed; `manifest.feeds` has what is left, so that the next run continues there.
+        """
+        part = _Open()
+        for partition, last in list(manifest.feeds.items()):
+            async for row in _later_events(table, partition, last):
+                part.add(row)
+                manifest.feeds[partition] = row["RowKey"]
+                if part.characters >= _PART_CHARACTERS:
+                    await self._flush(manifest, part_of, part)
+                    part = _Open()
+            del manifest.feeds[partition]
+            if is_over():
+                break
+        await self._flush(manifest, part_of, part)
+        return not manifest.feeds
 
     async def _flush(self, manifest: Manifest, part_of: TablePart, part: _Open) -> None:
         """Writes the part, then the manifest that names it: a run that is killed between writes the part again.
@@ -242,9 +273,7 @@ def _last_events(partition: str, rows: list[Entity], known: Mapping[str, str]) -
     return {partition: feed_event_row(0)} if HEAD_ROW in keys and partition not in known else {}
 
 
-async def _later_events(table: Table, feeds: Mapping[str, str]) -> AsyncIterator[Entity]:
-    """Events that came after those in the parts: the rows that say how far a job is in the feed were read later."""
-    for partition, last in feeds.items():
-        query = all_of(partition).having("RowKey gt @last and RowKey lt @end", last=last, end=AFTER_FEED_EVENTS)
-        async for row in table.query_entities(query.text, parameters=query.parameters):
-            yield row
+async def _later_events(table: Table, partition: str, last: str) -> AsyncIterator[Entity]:
+    query = all_of(partition).having("RowKey gt @last and RowKey lt @end", last=last, end=AFTER_FEED_EVENTS)
+    async for row in table.query_entities(query.text, parameters=query.parameters):
+        yield row
