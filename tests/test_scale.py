@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 
 from benchmarks.scale.cost import needs, per_million, time_usd
 from benchmarks.scale.deployment import NAMES, PLAN, Deployment, read
 from benchmarks.scale.governance import ALONE, TOGETHER, by_default, waiting_rows
-from benchmarks.scale.job import COUNTED, ROWS, Job
+from benchmarks.scale.job import COUNTED, REPLIES, ROWS, Job
 from benchmarks.scale.lanes import LANES, busiest, drain
 from benchmarks.scale.month import idle_operations, month
 from benchmarks.scale.prices import FLEX_GB_S, MONTH_S
-from benchmarks.scale.tables import OPTIONS
+from benchmarks.scale.tables import CALLS_AN_INSTANCE, OPTIONS, reply_s
 from shared.settings import SETTINGS
 from tests.jobs import ROOT
 
@@ -69,6 +70,17 @@ def test_what_ends_first_stands_first() -> None:
     assert sum(per_million(Job(1)).values()) < sum(per_million(Job(3)).values())
 
 
+def test_lanes_cost_next_to_nothing_on_a_plan_and_a_fifth_more_on_flex_consumption() -> None:
+    """At a million 3-step jobs a month: why the default of the template depends on the plan (decision 69)."""
+
+    def dearer(deployment: Deployment) -> float:
+        lanes, shared = (replace(deployment, shared_replies=one) for one in (False, True))
+        return month(lanes, 1_000_000, events=False).usd / month(shared, 1_000_000, events=False).usd
+
+    assert dearer(OPTIONS["(e) App Service B1"]) < 1.05
+    assert 1.2 < dearer(OPTIONS["(a) and (b)"]) < 1.3
+
+
 def test_the_reply_functions_share_less_time_than_they_take_apart() -> None:
     """The goals of the design, without events and with a tenth of the traces, a million 3-step jobs a month."""
     usd = {name: month(each, 1_000_000, events=False).usd for name, each in OPTIONS.items()}
@@ -109,16 +121,23 @@ def test_the_price_of_a_parameter_file_is_printed() -> None:
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_flooded_lane_delays_other_lanes_in_the_shared_queue_only(seed: int) -> None:
-    """By the time that the calls of all instances need for the flood; more concurrent calls shorten it."""
+    """The promise of `replies = 'Lanes'`, and the bound of `Shared`: the CPU of the flood over that of the instances.
 
-    def waits(mode: str, calls: int) -> float:
+    With as many instances for all lanes as `Lanes` has, the flood is over before a tenant of its own lane has its turn
+    there, and no tenant waits longer than that.
+    """
+
+    def waits(mode: str, instances: int) -> float:
+        calls = instances * CALLS_AN_INSTANCE
         return drain(
-            mode, burst=10_000, calls_a_lane=calls, handling_s=0.03, neighbour_every_s=1, seed=seed
+            mode, burst=10_000, calls_a_lane=calls, handling_s=reply_s(), neighbour_every_s=1, seed=seed
         ).neighbour_s
 
-    assert waits("OTHER LANE", 16) < 0.1
-    assert 10 < waits("SHARED", 16) < 10_000 * 0.03 / 16 * 1.1
-    assert waits("SHARED", 64) < waits("SHARED", 16) / 3
+    [replies] = (group for group in Job(3).groups if group.name == REPLIES)
+    cpu_s = 10_000 * replies.cpu_s / replies.executions
+    assert waits("OTHER LANE", 1) == 0
+    assert cpu_s / 2 < waits("SHARED", 1) < cpu_s * 1.1
+    assert waits("SHARED", 16) < waits("DEFAULT", 1) / 12
 
 
 @pytest.mark.parametrize("seed", SEEDS)

@@ -35,8 +35,8 @@ SWEEP_S, PRUNE_S = 2.0, 2.0
 _SWEEPS, _PRUNES = MONTH_S / 60, MONTH_S / 3600
 #: seconds of a batch of hints: a read and a write as a reply has them
 _FEED_S = 0.015
-#: of a sweep: a peek at the dead letters of each lane, and of the shared queue
-_PEEKS = 17
+#: of a sweep: a peek at both dead-letter queues of each lane, and at that of the shared queue
+_PEEKS = 33
 
 
 @dataclass(frozen=True)

@@ -171,12 +171,12 @@ param serviceBusCapacity int = 1
 @description('Optional. Host name of another Service Bus namespace that has the topic of public events, to which the app can send (docs/guides/optional-features.md, Public events). Empty: the namespace of this template.')
 param eventsNamespace string = ''
 
-@description('Optional. Functions that read replies. `Shared`: each reply topic forwards to one queue, which one function reads; on Flex Consumption this costs a fraction. `Lanes`: one function for each of the 16 topics, so that many replies of one lane do not delay those of another.')
+@description('Optional. Functions that read replies. `Shared`: each reply topic forwards to one queue, which one function reads; on Flex Consumption this costs a fraction. `Lanes`: one function for each of the 16 topics, so that many replies of one lane do not delay those of another. Default: `Shared` on Flex Consumption, `Lanes` on plans.')
 @allowed([
   'Shared'
   'Lanes'
 ])
-param replies string = 'Shared'
+param replies string = hosting == 'FlexConsumption' ? 'Shared' : 'Lanes'
 
 @description('Optional. Whether each reply lane scales by its number of replies. This requires the role Azure Service Bus Data Owner, with which the app can delete topics. Otherwise the app can only send and receive, and a lane scales by one instance at a time while its oldest reply ages.')
 param targetBasedScaling bool = false
