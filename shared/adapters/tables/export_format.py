@@ -101,9 +101,7 @@ async def read_manifest(files: Files, name: str) -> Manifest:
                 f"export {name} has format {found[0]} and store version {found[1]}, and this release reads {FORMAT} "
                 f"and {STORE_VERSION}: restore it with the release that wrote it"
             )
-        tables = [
-            TablePart(**{**each, "parts": [Part(**part) for part in each["parts"]]}) for each in values["tables"]
-        ]
+        tables = [TablePart(**{**each, "parts": [Part(**part) for part in each["parts"]]}) for each in values["tables"]]
         dates = {
             key: datetime.fromisoformat(values[key]) if values[key] else None for key in ("started_at", "ended_at")
         }
