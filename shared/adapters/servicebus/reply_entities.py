@@ -50,7 +50,7 @@ class ReplyEntities:
         """Yields a receiver of each place with dead replies of the lane; None: of the queue.
 
         A topic has two: Azure's documentation names the dead-letter queue for replies that the queue did not accept,
-        its counters name the transfer dead-letter queue. Both are read if the topics do not forward too, as is the queue:
+        its counters name the transfer dead-letter queue. Both are read if the topics do not forward too, and the queue:
         what they hold came before a change of `LUCIUS_REPLIES`, and no function reads it.
         """
         if lane is None:
