@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gzip
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache, cached_property, partial
 
 import azure.durable_functions as df
@@ -116,7 +117,7 @@ def blueprint(wiring: Wiring, every_route: Callable[[], tuple[Route, ...]]) -> d
         return made
 
     async def openapi(request: Request) -> func.HttpResponse:
-        return respond(request.http, (await documents(request)).openapi)
+        return respond_packed(request.http, (await documents(request)).openapi_in)
 
     async def messages(request: Request) -> func.HttpResponse:
         return respond(request.http, (await documents(request)).asyncapi)
@@ -170,9 +171,18 @@ class Documents:
         self._routes = routes
         self._settings = settings
 
+    def openapi_in(self, packed: bool) -> Content:
+        """Returns the OpenAPI document, in gzip or plain."""
+        return self._packed_openapi if packed else self._openapi
+
     @cached_property
-    def openapi(self) -> Content:
+    def _openapi(self) -> Content:
         return content_of(self._described)
+
+    @cached_property
+    def _packed_openapi(self) -> Content:
+        # without a time, so that the ETag is the same in each process
+        return replace(self._openapi, body=gzip.compress(self._openapi.body, mtime=0))
 
     @cached_property
     def asyncapi(self) -> Content:

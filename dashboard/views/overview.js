@@ -17,6 +17,8 @@ const TARGETS = {
   incident: (id) => link(id ? ["incidents", id] : ["incidents"]),
   quota: (id) => link(["quotas"], { quota: id }),
   service: (id) => link(["overview"], { at: `service-${id}` }),
+  rejected: () => link(["incidents"], { tab: "rejected" }),
+  webhook: (id) => link(["incidents"], { tab: "webhooks", tenant: id }),
   failures: (id) => link(["jobs"], { filter: "status=FAILED_FINAL since=1h" }),
 };
 const jobsOf = (...states) => link(["jobs"], { filter: `status=${states.join(",")}` });

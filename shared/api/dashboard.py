@@ -24,9 +24,10 @@ from shared.ports.sweeps import Backlog, SweepMark, WorkCounts
 class OverviewSubject(Response):
     """Subject of a problem."""
 
-    kind: Literal["dependency", "sweeper", "service", "quota", "incident", "failures"]
+    kind: Literal["dependency", "sweeper", "service", "quota", "incident", "failures", "rejected", "webhook"]
     id: str
-    """Name of the dependency or service, id of the quota or incident, or the most frequent reason of failures."""
+    """Name of the dependency or service, id of the quota or incident, the most frequent reason of failures or rejected
+    messages, or the tenant with the most suspended webhooks."""
 
 
 class OverviewProblem(Response):

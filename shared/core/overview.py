@@ -53,6 +53,8 @@ class SubjectKind(StrEnum):
     QUOTA = "quota"
     INCIDENT = "incident"
     FAILURES = "failures"
+    REJECTED = "rejected"
+    WEBHOOK = "webhook"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,6 +116,14 @@ class Overview:
     #: open ones, most recently opened first
     incidents: Sequence[Incident] = ()
     incidents_at_least: bool = False
+    #: messages of the last hour that no job took, by reason; without those that were redriven
+    rejected: Counter[str] = field(default_factory=Counter)
+    rejected_at_least: bool = False
+    #: receipt of the oldest of them
+    rejected_since: datetime | None = None
+    #: by tenant
+    suspended_hooks: Counter[str] = field(default_factory=Counter)
+    #: of `tenant`
     minutes: Mapping[datetime, MinuteCounts] = field(default_factory=dict)
 
 
@@ -134,6 +144,8 @@ def problems_of(overview: Overview) -> list[Problem]:
         *(problem for quota in overview.quotas for problem in _quota(overview, quota)),
         *_failures(overview),
         *_incidents(overview),
+        *_rejected(overview),
+        *_suspended_hooks(overview),
     ]
     return sorted(found, key=lambda problem: problem.level is not Level.CRITICAL)[:MAX_PROBLEMS]
 
@@ -228,12 +240,11 @@ def _failures(overview: Overview) -> Iterator[Problem]:
     reasons: Counter[str] = Counter()
     ended = failed = 0
     for counts in recent:
-        for (tenant, status, reason), number in counts.ends.items():
-            if overview.tenant in (None, tenant):
-                ended += number
-                if status == JobStatus.FAILED_FINAL:
-                    failed += number
-                    reasons[reason] += number
+        for (_, status, reason), number in counts.ends.items():
+            ended += number
+            if status == JobStatus.FAILED_FINAL:
+                failed += number
+                reasons[reason] += number
     if failed < _MANY_FAILURES or failed < _FAILED_SHARE * ended:
         return
     reason = reasons.most_common(1)[0][0] or "unknown"
@@ -279,6 +290,42 @@ def _incidents(overview: Overview) -> Iterator[Problem]:
             subject=incident.id,
             command=f"lucius incident show {incident.id}",
         )
+
+
+def _rejected(overview: Overview) -> Iterator[Problem]:
+    if not overview.rejected:
+        return
+    reason = overview.rejected.most_common(1)[0][0]
+    more = "at least " if overview.rejected_at_least else ""
+    yield Problem(
+        level=Level.WARNING,
+        sentence=f"Rejected messages: no job took {more}{_count(overview.rejected.total(), 'message')} in the last "
+        f"hour, most with reason {reason}.",
+        consequence="Jobs continue without them. An attempt whose reply is among them ends at its time limit.",
+        since=overview.rejected_since,
+        kind=SubjectKind.REJECTED,
+        subject=reason,
+        command="lucius rejected list",
+    )
+
+
+def _suspended_hooks(overview: Overview) -> Iterator[Problem]:
+    """One problem, however many there are: the list of webhooks is of one tenant."""
+    if not overview.suspended_hooks:
+        return
+    [(tenant, _)] = overview.suspended_hooks.most_common(1)
+    number, tenants = overview.suspended_hooks.total(), len(overview.suspended_hooks)
+    whose = (
+        "" if overview.tenant is not None else f" of tenant {tenant}" if tenants == 1 else f" of {tenants:,} tenants"
+    )
+    yield Problem(
+        level=Level.WARNING,
+        sentence=f"Webhooks: {_count(number, 'webhook')}{whose} {'is' if number == 1 else 'are'} suspended.",
+        consequence="Their events wait until an operator resumes them, at most for the retention of the feed.",
+        kind=SubjectKind.WEBHOOK,
+        subject=tenant,
+        command=_with_tenant("lucius webhook list", tenant),
+    )
 
 
 def _is_named(overview: Overview, incident: Incident) -> bool:

@@ -6,7 +6,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from shared.core.filters import IncidentFilter
 from shared.core.gates.tight_quotas import TightQuota, tight_quotas
@@ -20,10 +20,13 @@ from shared.operations.gates.admission_turns import read_directory
 from shared.operations.gates.waiting import add_ages
 from shared.operations.incidents.incidents import list_incidents
 from shared.operations.readiness import Dependency, sweeper_late
+from shared.ports.rejected import Rejection
 from shared.ports.sweeps import Backlog, Heard, SweepMark, WorkCounts
 
-#: open incidents that are read, and living jobs of one tenant that are counted; past it the number is "at least"
-_MAX_INCIDENTS, _MAX_COUNTED = 50, 1_000
+#: open incidents and rejected messages that are read, and living jobs of one tenant that are counted; past it the
+#: number is "at least"
+_MAX_READ, _MAX_COUNTED = 50, 1_000
+_REJECTED_WITHIN = timedelta(hours=1)
 
 
 async def read_overview(
@@ -46,11 +49,16 @@ async def read_overview(
 async def _read(context: Context, tenant: str | None, mark: SweepMark | None) -> Overview:
     now = context.clock.now()
     whole = context.of_all_tenants
-    minutes, heard, incidents = await asyncio.gather(
-        whole.minutes.read(now - KEPT_FOR), whole.answers.read(), _open_incidents(context, tenant)
+    minutes, heard, incidents, rejected = await asyncio.gather(
+        whole.minutes.read(now - KEPT_FOR),
+        whole.answers.read(),
+        _open_incidents(context, tenant),
+        _rejected_since(context, tenant, now - _REJECTED_WITHIN),
     )
     counts = mark.counts if mark is not None else WorkCounts()
     active = counts.active if tenant is None else await _active_of(context, tenant)
+    suspended = mark.suspended_hooks if mark is not None else Counter[str]()
+    waiting = [each for each in rejected if each.redriven_at is None]
     return Overview(
         at=now,
         tenant=tenant,
@@ -60,20 +68,33 @@ async def _read(context: Context, tenant: str | None, mark: SweepMark | None) ->
         active_at_least=tenant is not None and active.total() == _MAX_COUNTED,
         services=_services(heard, counts, tenant),
         quotas=(mark.quotas if mark is not None else ()) if tenant is None else await _quotas_of(context, tenant),
-        incidents=incidents[:_MAX_INCIDENTS],
-        incidents_at_least=len(incidents) > _MAX_INCIDENTS,
+        incidents=incidents[:_MAX_READ],
+        incidents_at_least=len(incidents) > _MAX_READ,
+        rejected=Counter(each.reason for each in waiting),
+        rejected_at_least=len(rejected) > _MAX_READ,
+        rejected_since=waiting[-1].received_at if waiting else None,
+        suspended_hooks=suspended
+        if tenant is None
+        else Counter({tenant: suspended[tenant]} if tenant in suspended else {}),
         minutes=minutes if tenant is None else {minute: _of_tenant(each, tenant) for minute, each in minutes.items()},
     )
 
 
 async def _open_incidents(context: Context, tenant: str | None) -> list[Incident]:
     """One more than are shown, where there are more."""
-    limit = _MAX_INCIDENTS + 1
+    limit = _MAX_READ + 1
     if tenant is None:
         # one that was settled just now may be among them
         return [row.incident for row in await context.incidents.list_open(after=None, limit=limit)]
     only_open = IncidentFilter(tenant_id=tenant, states=frozenset({IncidentState.OPEN}))
     return (await list_incidents(context, only_open, after=None, limit=limit)).lines
+
+
+async def _rejected_since(context: Context, tenant: str | None, since: datetime) -> list[Rejection]:
+    """Newest first; one more than are counted, where there are more."""
+    today = context.clock.now().date()
+    found = await context.rejected.list_days(since.date(), today, tenant=tenant, after=None, limit=_MAX_READ + 1)
+    return [each for each in found if each.received_at >= since]
 
 
 async def _active_of(context: Context, tenant: str) -> Counter[str]:

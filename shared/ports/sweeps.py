@@ -142,6 +142,8 @@ class SweepMark:
     counts: WorkCounts = field(default_factory=WorkCounts)
     #: of the last pass that read every admission state
     quotas: Sequence[TightQuota] = ()
+    #: suspended webhooks by tenant, of the last pass that looked at every tenant with webhooks
+    suspended_hooks: Counter[str] = field(default_factory=Counter)
 
 
 @dataclass(frozen=True)
@@ -185,6 +187,7 @@ def merged(marks: Iterable[SweepMark]) -> SweepMark | None:
         more=any(mark.more for mark in each),
         counts=sum((mark.counts for mark in each), WorkCounts()),
         quotas=tightest(quota for mark in each for quota in mark.quotas),
+        suspended_hooks=sum((mark.suspended_hooks for mark in each), Counter()),
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from datetime import datetime
 from typing import Any, cast
 
 import azure.durable_functions as df
@@ -17,12 +18,14 @@ from shared.core.incidents import IncidentKind
 from shared.errors import LedgerUnavailable
 from shared.operations.context import Context
 from shared.operations.incidents.incidents import raise_incident
+from shared.operations.jobs.replies.receive import ReplyMessage, quarantine
 from shared.operations.quotas.quotas import By, hold
 from shared.operations.readiness import Dependency, Readiness
 from shared.ports.sweeps import merged
 from shared.store_wiring import stores_over
 from shared.wiring import Wiring
 from tests.fake_tables import FakeAccount
+from tests.jobs import START
 from tests.operations.conftest import World, world
 from tests.operations.support import dispatch, service_sends, submitted, swept
 from triggers import dashboard_http
@@ -91,6 +94,14 @@ async def test_nothing_is_wrong(world: World) -> None:
     assert [each["lane"] for each in found["lanes"]] == list(range(16))
 
 
+async def rejected(world: World, message_id: str, reason: str = "NOT_JSON", body: bytes = b"{") -> None:
+    """A message arrives now, and no job takes it."""
+    message = ReplyMessage(
+        body=body, lane=0, message_id=message_id, sequence_number=1, delivery_count=1, enqueued_at=world.clock.now()
+    )
+    await quarantine(world.context, message, reason, "no job takes it")
+
+
 async def a_minute_of_two_tenants(world: World) -> None:
     """Each has a job that failed, a job that waits for its service, a held quota and an incident."""
     for number, tenant in enumerate(("tenant_a", "tenant_b")):
@@ -108,6 +119,9 @@ async def a_minute_of_two_tenants(world: World) -> None:
         await hold(world.context, world.orchestrations, gate, by, until=None)
         await submitted(world, tenant_id=tenant, idempotency_key="held")
         await raise_incident(world.context, IncidentKind.BREAKER, f"gate of {tenant}", tenant=tenant, code="OPENED")
+        body = json.dumps({"tenant_id": tenant}).encode()
+        for place in range(2 + number):
+            await rejected(world, f"{place} {tenant}", f"REASON_{tenant[-1]}".upper(), body)
     world.clock.advance(30)
     await swept(world)
 
@@ -128,7 +142,10 @@ async def test_of_all_tenants(world: World) -> None:
         ("tenant_a", True, 1),
         ("tenant_b", True, 1),
     }
-    assert (found["incidents"]["open"], len(found["problems"])) == (2, 4)
+    assert (found["incidents"]["open"], len(found["problems"])) == (2, 5)
+    assert found["problems"][-1]["sentence"] == (
+        "Rejected messages: no job took 5 messages in the last hour, most with reason REASON_B."
+    )
     assert found["problems"][0]["sentence"] == "Quota tenant tenant_a: held, 1 job waits."
     assert found["problems"][0]["command"] == "lucius quota show --tenant tenant_a"
     assert found["health"]["level"] == "warning"
@@ -152,6 +169,27 @@ async def test_one_tenant_sees_nothing_of_another(world: World, caller: Caller, 
     assert {name for name, value in service.items() if value is not None} == {"service"}
     assert [(each["tenant"], each["waiting"]) for each in found["quotas"]] == [("tenant_a", 1)]
     assert found["incidents"]["open"] == 1
+    assert [each["subject"] for each in found["problems"] if each["subject"]["kind"] == "rejected"] == [
+        {"kind": "rejected", "id": "REASON_A"}
+    ]
+
+
+async def test_rejected_messages_are_a_problem_for_an_hour(world: World) -> None:
+    """Also of the day before; one that was redriven is not."""
+    older, newer = [START.replace(hour=23, minute=minute) for minute in (20, 50)]
+    for at in (older, newer):
+        world.clock.time = at
+        await rejected(world, f"{at}")
+    world.clock.advance(1_200)
+    [problem] = (await answer_of(world, ANYONE))[1]["problems"]
+    assert problem["sentence"].startswith("Rejected messages: no job took 2 messages")
+    assert datetime.fromisoformat(problem["since"]) == older
+    [last, _] = await world.context.rejected.list_days(older.date(), older.date(), tenant=None, after=None, limit=2)
+    await world.context.rejected.mark(last, redriven_at=newer, outcome="APPLIED")
+    [problem] = (await answer_of(world, ANYONE))[1]["problems"]
+    assert problem["sentence"].startswith("Rejected messages: no job took 1 message in")
+    world.clock.advance(601)
+    assert (await answer_of(world, ANYONE))[1]["problems"] == []
 
 
 async def test_another_tenant_is_refused(world: World) -> None:
@@ -162,7 +200,8 @@ async def test_another_tenant_is_refused(world: World) -> None:
 
 @pytest.mark.parametrize("caller", [ANYONE, TENANT], ids=["all tenants", "one tenant"])
 async def test_the_requests_do_not_depend_on_the_number_of_jobs(world: World, caller: Caller) -> None:
-    """Marks, minutes, services and incidents, one query each; of a tenant its jobs, incidents and quotas too."""
+    """Marks, minutes, services, incidents and rejected messages, one query each; of a tenant its jobs, incidents and
+    quotas too."""
     account, counts = FakeAccount(), []
     texts, settings = MemoryTexts(), world.context.settings
     stores = vars(stores_over(account, texts, texts, settings, world.clock.now))
@@ -174,7 +213,7 @@ async def test_the_requests_do_not_depend_on_the_number_of_jobs(world: World, ca
             account.calls.clear()
             await answer_of(world, caller)
             counts.append(account.calls.total())
-    assert counts[0] == counts[1] == (4 if caller is ANYONE else 7), account.calls
+    assert counts[0] == counts[1] == (5 if caller is ANYONE else 8), account.calls
 
 
 async def test_tables_that_are_down_are_the_problem(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

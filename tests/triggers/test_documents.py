@@ -126,6 +126,18 @@ async def test_without_an_address_of_its_own_the_document_is_relative(documents:
     assert servers == [{"url": "https://lucius.example/base"}]
 
 
+async def test_the_openapi_document_is_packed_once(documents: Documents) -> None:
+    """The packed bytes have an ETag of their own, which another process makes too."""
+    plain = await documents.get("v1/openapi.json")
+    packed, again = [await documents.get("v1/openapi.json", **{"Accept-Encoding": "gzip"}) for _ in range(2)]
+    assert gzip.decompress(packed.get_body()) == plain.get_body()
+    assert again.get_body() is packed.get_body()
+    assert (packed.headers["Content-Encoding"], packed.headers["Vary"]) == ("gzip", "Accept-Encoding")
+    assert packed.headers["ETag"] != plain.headers["ETag"]
+    other = await Documents(documents.wiring.current).get("v1/openapi.json", **{"Accept-Encoding": "gzip"})
+    assert other.headers["ETag"] == packed.headers["ETag"]
+
+
 async def test_the_page_runs_one_script_of_one_hash(documents: Documents) -> None:
     """The committed file is the one of the npm package; it is sent packed to a client that can unpack it."""
     page = (await documents.get("v1/docs")).get_body().decode()

@@ -783,11 +783,11 @@ class OverviewSubject(Message):
     Subject of a problem.
     """
 
-    kind: Literal["dependency", "sweeper", "service", "quota", "incident", "failures"]
+    kind: Literal["dependency", "sweeper", "service", "quota", "incident", "failures", "rejected", "webhook"]
     id: Annotated[
         str,
         Field(
-            description="Name of the dependency or service, id of the quota or incident, or the most frequent reason of failures."
+            description="Name of the dependency or service, id of the quota or incident, the most frequent reason of failures or rejected\nmessages, or the tenant with the most suspended webhooks."
         ),
     ]
 

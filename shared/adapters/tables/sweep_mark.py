@@ -22,6 +22,8 @@ from shared.ports.sweeps import Heard, SweepMark, WorkCounts
 
 #: stands for "not silent": a merge takes no column out
 _NEVER = datetime(1970, 1, 1, tzinfo=UTC)
+#: tenants of a mark with suspended webhooks: an entity has at most 1 MiB
+_MAX_TENANTS = 1_000
 #: columns of a mark's counts that are JSON
 _JSON = ("active", "modes", "backlogs", "processing", "versions")
 
@@ -61,7 +63,9 @@ class TablesSweepMark:
         row = {
             **row_at(GUARD_PARTITION, share_row(SWEEP_ROW, share)),
             "share": share,
-            **{name: value for name, value in vars(mark).items() if name not in ("counts", "quotas")},
+            **{
+                name: value for name, value in vars(mark).items() if name not in ("counts", "quotas", "suspended_hooks")
+            },
             **{name: value for name, value in vars(mark.counts).items() if name not in _JSON},
             "active": json.dumps(mark.counts.active),
             "modes": json.dumps(mark.counts.modes),
@@ -69,6 +73,7 @@ class TablesSweepMark:
             **parts("processing", mark.counts.processing),
             **parts("versions", mark.counts.versions),
             **parts("quotas", [_quota_json(each) for each in mark.quotas]),
+            **parts("suspended_hooks", dict(mark.suspended_hooks.most_common(_MAX_TENANTS))),
         }
         # replaced as a whole: the counts of a later release belong to its own pass
         await self._rows.write(put_row({name: value for name, value in row.items() if value is not None}))
@@ -86,7 +91,10 @@ def _mark(entity: Entity) -> tuple[int, SweepMark]:
     for name in ("processing", "versions"):
         counters[name] = Counter(whole(name, entity)) if name in entity else Counter()
     counts = row_as(WorkCounts, entity, unacked=entity["unacked"], backlogs=backlogs, **counters)
-    return int(entity["share"]), row_as(SweepMark, entity, counts=counts, quotas=_quotas_of(entity))
+    # an earlier release has none
+    hooks = Counter(whole("suspended_hooks", entity)) if "suspended_hooks" in entity else Counter()
+    mark = row_as(SweepMark, entity, counts=counts, quotas=_quotas_of(entity), suspended_hooks=hooks)
+    return int(entity["share"]), mark
 
 
 def _quotas_of(entity: Entity) -> Sequence[TightQuota]:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from shared import telemetry
@@ -33,23 +33,29 @@ _AT_ONCE = 8
 
 @dataclass
 class _Found:
-    """For the gauges."""
+    """For the gauges and the mark."""
 
-    suspended: int = 0
+    suspended: Counter[str] = field(default_factory=Counter)
     oldest: datetime | None = None
+    #: the time of the duty was over before it had looked at every tenant
+    is_partial: bool = False
 
 
-async def heal_deliveries(context: Context, has: Callable[[str], bool], is_over: Callable[[], bool]) -> None:
+async def heal_deliveries(
+    context: Context, has: Callable[[str], bool], is_over: Callable[[], bool]
+) -> Counter[str] | None:
     """Repairs the deliveries of tenants with webhooks or callbacks. Rows that cannot be read wait for the next sweep.
 
-    Raises nothing: no job waits for it.
+    Returns the number of suspended webhooks by tenant, without tenants whose rows cannot be read. None: it did not look
+    at every tenant. Raises nothing: no job waits for it.
     """
     if context.events is None or context.webhooks is None:
-        return
+        return Counter()
     hooks, found = context.events.hooks, _Found()
 
     async def one(noted: HookTenant) -> None:
         if is_over():
+            found.is_partial = True
             return
         try:
             await _heal(context, hooks, noted, found)
@@ -61,11 +67,12 @@ async def heal_deliveries(context: Context, has: Callable[[str], bool], is_over:
         noted = [each for each in await hooks.noted() if has(each.tenant)]
     except Exception as fault:
         telemetry.record_fault(fault, "HOOKS_UNSEEN")
-        return
+        return None
     await at_once(noted, one, limit=_AT_ONCE)
     now = context.clock.now()
-    telemetry.set_gauge("webhooks_suspended", found.suspended)
+    telemetry.set_gauge("webhooks_suspended", found.suspended.total())
     telemetry.set_gauge("webhook_oldest_seconds", (now - found.oldest).total_seconds() if found.oldest else 0)
+    return found.suspended if not found.is_partial else None
 
 
 async def _heal(context: Context, hooks: Hooks, noted: HookTenant, found: _Found) -> None:
@@ -139,7 +146,7 @@ def _due(delivery: Delivery) -> datetime:
 
 def _note(found: _Found, known: Iterable[Hook], waiting: dict[str, list[Delivery]]) -> None:
     off = {hook.id for hook in known if hook.state is not HookState.ENABLED}
-    found.suspended += sum(hook.state is HookState.SUSPENDED for hook in known)
+    found.suspended.update(hook.tenant for hook in known if hook.state is HookState.SUSPENDED)
     for hook_id, deliveries in waiting.items():
         if deliveries and hook_id not in off:
             oldest = deliveries[0].created_at

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -53,6 +54,8 @@ class Pass:
     has_all_gates: bool = False
     #: of a survey that came to its end in this pass
     counts: WorkCounts | None = None
+    #: suspended webhooks by tenant; None: not every tenant with webhooks was looked at
+    suspended_hooks: Counter[str] | None = None
     #: tenants without a living job
     idle: list[str] = field(default_factory=list)
     #: by service: the attempt that has waited longest for its ACK

@@ -6,6 +6,7 @@ stopped (docs/decisions/0022-the-sweeper-works-by-the-clock.md).
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 
 from shared import telemetry
@@ -110,9 +111,12 @@ async def _leave_mark(one: Pass) -> None:
     if one.has_all_gates:
         set_breaker_gauges(share, one.gates, now)
     quotas = await find_tight_quotas(one) if one.has_all_gates else None
-    known = await marks.read(share.of) if share.of > 1 or counts is None or quotas is None else {}
+    hooks = one.suspended_hooks
+    is_whole = counts is not None and quotas is not None and hooks is not None
+    known = await marks.read(share.of) if share.of > 1 or not is_whole else {}
+    last = known.get(share.number)
     if counts is None:
-        counts = known[share.number].counts if share.number in known else None
+        counts = last.counts if last is not None else None
     if counts is not None and share.number == 0:
         others = [mark.counts for number, mark in known.items() if number != share.number]
         set_work_gauges(sum(others, counts), now)
@@ -122,6 +126,7 @@ async def _leave_mark(one: Pass) -> None:
         actions=len(one.report.actions),
         more=one.report.more,
         counts=counts or WorkCounts(),
-        quotas=quotas if quotas is not None else known[share.number].quotas if share.number in known else (),
+        quotas=quotas if quotas is not None else last.quotas if last is not None else (),
+        suspended_hooks=hooks if hooks is not None else last.suspended_hooks if last is not None else Counter(),
     )
     await marks.write(share.number, mark)

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from shared import telemetry
-from shared.core.webhooks.webhooks import DEFAULT_HOOK, Answer, DeliveryState
+from shared.core.webhooks.webhooks import DEFAULT_HOOK, Answer, DeliveryState, HookState
 from shared.errors import BusUnavailable, LedgerUnavailable
-from shared.operations.sweeper.heal_deliveries import MAX_OVERDUE
+from shared.operations.sweeper.heal_deliveries import MAX_OVERDUE, heal_deliveries
 from shared.operations.sweeper.sweep import sweep
 from shared.operations.webhooks.deliver_webhooks import FLOW_ROWS, deliver
-from shared.operations.webhooks.webhooks import read_hook, remove_hook
+from shared.operations.webhooks.webhooks import read_hook, remove_hook, resume_hook
 from shared.ports.hooks import HookWrite
 from shared.ports.webhooks import DeliveryCall, decode_call, encode_call
 from tests.operations.conftest import World
@@ -220,6 +220,33 @@ async def test_the_sweeper_forgets_tenants_without_hooks(given: Hooked) -> None:
     given.world.clock.advance(4000)
     await given.healed()
     assert await given.feed.hooks.noted() == []
+
+
+async def test_a_sweep_leaves_the_number_of_suspended_webhooks(given: Hooked, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In its mark, by tenant. A sweep that could not look at every tenant leaves the number of the one before."""
+    for number in range(3):
+        hook = await given.hook(url=f"https://{number}.example")
+        stored = await given.feed.hooks.read(TENANT, hook.id)
+        assert stored is not None
+        if number:
+            suspended = replace(stored.hook, state=HookState.SUSPENDED)
+            await given.feed.hooks.write(HookWrite(tenant=TENANT, before=stored, after=suspended))
+
+    async def marked() -> dict[str, int]:
+        await sweep(given.world.context, given.world.orchestrations)
+        return dict((await given.world.context.sweep_marks.read(1))[0].suspended_hooks)
+
+    assert await marked() == {TENANT: 2}
+    await resume_hook(given.world.context, TENANT, hook.id, BY)
+    with monkeypatch.context() as patch:
+        patch.setattr(given.feed.hooks, "noted", _away)
+        assert await marked() == {TENANT: 2}
+    assert await heal_deliveries(given.world.context, lambda _tenant: True, lambda: True) is None
+    assert await marked() == {TENANT: 1}
+
+
+async def _away() -> Any:
+    raise LedgerUnavailable("away")
 
 
 def test_messages_on_the_wire() -> None:
