@@ -186,7 +186,7 @@ def test_each_sibling_waits_in_an_orchestration_of_its_own() -> None:
     ("parallel", "message"),
     [
         ([["a", "x"]], "names no step"),
-        ([["a", "c"]], "side by side"),
+        ([["a", "c"]], "adjacent"),
         ([["a", "b"], ["b", "c"]], "names a step twice"),
         ([["a"]], "at least 2"),
     ],
