@@ -269,7 +269,7 @@ def drains() -> str:
 
 
 def reply_s(cores: float = 1) -> float:
-    """Seconds of a reply on an instance that handles as many as it may: their CPU is the bound, not their number."""
+    """Returns the seconds that a reply takes while its instance handles `CALLS_AN_INSTANCE` replies on `cores`."""
     [replies] = (group for group in Job(3).groups if group.name == REPLIES)
     return max(HANDLING_S, CALLS_AN_INSTANCE * replies.cpu_s / replies.executions / cores)
 

@@ -43,6 +43,9 @@ def _unavailable(detail: str | None = None) -> Callable[[Exception], Refused]:
     return _fault(ProblemCode.DEPENDENCY_UNAVAILABLE, detail, headers=_RETRY_SOON)
 
 
+#: raised by an operation that does not repeat a refused write
+_LOST_RACES = (errors.Conflict, errors.AlreadyExists)
+
 #: the response to an error that is not a refusal; an error without a row has that of its nearest base class
 _FAULTS: Mapping[type[Exception], Callable[[Any], Refused]] = {
     ValidationError: lambda error: RequestError(
@@ -62,9 +65,8 @@ _FAULTS: Mapping[type[Exception], Callable[[Any], Refused]] = {
     errors.UnknownStatus: _unavailable(),
     errors.Contended: _unavailable(),
     errors.CreationWithdrawn: _unavailable(),
-    # an operation that does not repeat a lost race: nothing of its transaction was written
-    errors.Conflict: _unavailable("another request changed the same rows; repeat the request"),
-    errors.AlreadyExists: _unavailable("another request changed the same rows; repeat the request"),
+    # nothing of the transaction was written
+    **dict.fromkeys(_LOST_RACES, _unavailable("another request changed the same rows; repeat the request")),
     errors.Transient: _unavailable("a dependency does not respond; repeat the request"),
     Exception: _fault(ProblemCode.INTERNAL, "internal error; report the correlation_id"),
 }
@@ -122,7 +124,7 @@ def _logged(error: Exception, correlation_id: str) -> Refused:
     if isinstance(error, Refused):
         return error
     nearest = _nearest(error)
-    if nearest in (Exception, errors.Conflict, errors.AlreadyExists):
+    if nearest in (Exception, *_LOST_RACES):
         logging.getLogger("lucius").error("unexpected error, correlation_id=%s", correlation_id, exc_info=error)
     elif nearest in (errors.LedgerRefused, errors.DataLost, errors.Undecodable):
         telemetry.warn("LEDGER_REFUSED", correlation_id=correlation_id, reason=error)
