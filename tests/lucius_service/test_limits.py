@@ -119,7 +119,7 @@ async def test_silence_is_a_limit_where_it_is_declared(account: BlobAccount, wor
     """Heartbeats of work that reports nothing end, and so does the attempt."""
     (result,) = await serve(Stubborn(listens=False), Sender(), account, workspace, silent_s=0.2)
     assert (result["status"], result["error"]["code"]) == ("FAILED_FINAL", "LIMIT_EXCEEDED")
-    assert "nothing was heard" in result["error"]["message"]
+    assert "the work reported nothing for 0.2 s" in result["error"]["message"]
 
 
 @pytest.mark.usefixtures("short_grace")

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from lucius_client.cli.status import MAX_SHOWN
 from shared.access.caller import ANYONE
 from tests.lucius_client.cli.command import run_main
 from tests.lucius_client.stub_api import CannedResponse, serving
@@ -72,6 +73,7 @@ async def test_a_terminal_of_any_width(world: World, columns: int) -> None:
     """No line is longer, but for commands, which stay whole; a pipe has the same words."""
     await a_minute_of_two_tenants(world)
     _, found = await answer_of(world, ANYONE)
+    found["problems"] = found["problems"][:MAX_SHOWN]  # a terminal shows no more
 
     code, screen = shown(found, columns=columns)
     _, piped = shown(found)
@@ -80,6 +82,16 @@ async def test_a_terminal_of_any_width(world: World, columns: int) -> None:
     assert [line for line in screen.splitlines() if len(line) > columns and "$ lucius" not in line] == []
     above = screen.partition("\nservice")[0]
     assert above.split() == piped.partition("\nservice")[0].split()
+
+
+async def test_a_terminal_shows_four_problems(world: World) -> None:
+    """It names the command that shows the others."""
+    await a_minute_of_two_tenants(world)
+    _, found = await answer_of(world, ANYONE)
+    found["problems"] = [found["problems"][0]] * (MAX_SHOWN + 2)
+    _, screen = shown(found, columns=80)
+    assert screen.count(found["problems"][0]["sentence"][:30]) == MAX_SHOWN
+    assert "\n... and 2 more; `lucius status | cat` shows all of them" in screen
 
 
 async def test_programs_get_the_response(world: World) -> None:
