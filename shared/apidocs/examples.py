@@ -20,8 +20,6 @@ from shared.apidocs import (
     event_schemas,
     overview_examples,
     quota_examples,
-    replay_examples,
-    run_examples,
     webhook_examples,
 )
 from shared.apidocs.json_schema import JsonObject, dumped
@@ -53,6 +51,25 @@ ENVELOPE: JsonObject = {
     "output_ref": {"uri": f"{_ACCOUNT}/results/lease.json"},
     "payload": {"ocr": {"dpi": 200}},
     "labels": {"team": "contracts"},
+}
+
+_RUNS: JsonObject = {
+    "RunArtifacts": {
+        "jobId": JOB_ID,
+        "attempt": 1,
+        "artifacts": [
+            {
+                "name": "report.json",
+                "size": 1204,
+                "media_type": "application/json",
+                "written_at": "2026-01-27T10:02:00Z",
+            }
+        ],
+    },
+    "ArtifactLink": {
+        "url": f"{_ACCOUNT}/runs/tenant_a/{JOB_ID}/1/report.json?se=2026-01-27T10%3A07%3A00Z&sig=s",
+        "expires_at": "2026-01-27T10:07:00Z",
+    },
 }
 
 #: bodies of requests, by the name of their model or the kind of the callback
@@ -242,12 +259,12 @@ def by_model() -> JsonObject:
         "QueryAnswer": {"data": {"jobs": {"jobs": [{"jobId": JOB_ID, "status": "IN_PROGRESS"}], "next": None}}},
         "Problem": PROBLEM,
         **_incidents(failed),
-        **replay_examples.by_model(story.record),
+        **audit_examples.replays_by_model(story.record),
         **quota_examples.by_model(JOB_ID),
-        **audit_examples.by_model(JOB_ID),
+        **audit_examples.heads_by_model(JOB_ID),
         **bulk_examples.by_model(JOB_ID),
         **overview_examples.by_model(),
-        **run_examples.by_model(JOB_ID),
+        **_RUNS,
         **webhook_examples.by_model(JOB_ID),
     }
 
