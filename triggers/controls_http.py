@@ -16,7 +16,7 @@ from shared.api.job import Job, job_response
 from shared.api.job_requests import Admission, ControlRequest, PriorityChange, RedriveRequest
 from shared.apidocs.problem_codes import ProblemCode
 from shared.apidocs.route import Route
-from shared.archive_refusals import JobArchived
+from shared.archive_refusals import ArchiveGone, ArchiveInvalid, JobArchived
 from shared.core.jobs.history import Origin
 from shared.core.jobs.occurrences import ControlKind
 from shared.operations.bulks.bulks import redrive_tree
@@ -37,6 +37,8 @@ CONTROL_PROBLEMS = (*BODY_PROBLEMS, ProblemCode.REASON_INVALID, refusals.JobNotF
 
 #: of every POST that takes a job up again
 REDRIVE_PROBLEMS = (
+    ArchiveGone,
+    ArchiveInvalid,
     ProblemCode.DEPENDENCY_FAILED,
     ProblemCode.JOB_LIVE,
     ProblemCode.JOB_SUCCEEDED,

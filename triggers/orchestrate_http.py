@@ -16,6 +16,7 @@ from shared.api.job_requests import Accepted, BatchOutcome, DryRun
 from shared.api.wait_reason import quota_wait, wait_reason
 from shared.apidocs.problem_codes import ProblemCode
 from shared.apidocs.route import Route
+from shared.archive_refusals import ArchiveGone, ArchiveInvalid
 from shared.contracts.envelope import Envelope
 from shared.core.gates.queue_position import estimate_start
 from shared.core.jobs.states import JobStatus
@@ -63,6 +64,8 @@ ORCHESTRATE = Route(
         ProblemCode.BATCH_EMPTY,
         ProblemCode.DRY_RUN_INVALID,
         refusals.DependencyUnknown,
+        ArchiveGone,
+        ArchiveInvalid,
         refusals.IdempotencyConflict,
         ProblemCode.TOO_MANY_LINES,
         refusals.DirectiveTooLarge,

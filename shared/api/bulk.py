@@ -108,7 +108,7 @@ class RelatedJob(Response):
 
     jobId: JobId
     status: JobStatusName | None
-    """Null if the job no longer exists."""
+    """Null if the job no longer exists or cannot be read."""
     error_code: ErrorCode
     redriven_by: JobId | None
     """New job that redrives it."""
@@ -147,7 +147,7 @@ def preview(tenant: str, action: str, found: Sequence[str], more: bool, shown: i
 
 
 def related_job(job_id: str, job: Job | None) -> RelatedJob:
-    """Makes a related job. `job` None: it no longer exists."""
+    """Makes a related job. `job` None: it no longer exists or cannot be read."""
     if job is None:
         return RelatedJob(jobId=job_id, status=None, error_code=None, redriven_by=None)
     return RelatedJob.of(job, jobId=job_id)

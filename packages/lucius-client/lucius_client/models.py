@@ -1144,7 +1144,7 @@ class RelatedJob(Message):
             "CANCELLED",
         ]
         | None,
-        Field(description="Null if the job no longer exists."),
+        Field(description="Null if the job no longer exists or cannot be read."),
     ]
     error_code: Annotated[
         str | None,

@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from shared import telemetry
+from shared.archive_refusals import ArchiveGone, ArchiveInvalid
 from shared.core.canonical import digest
 from shared.core.gates.admission import ASLEEP
 from shared.core.gates.places import Place
@@ -15,9 +16,10 @@ from shared.core.jobs.job import Job
 from shared.core.jobs.occurrences import Awaited
 from shared.core.jobs.reasons import Reason
 from shared.core.jobs.states import JobStatus
-from shared.errors import Conflict
+from shared.errors import Conflict, LedgerUnavailable
 from shared.operations.context import Context
 from shared.operations.jobs.dependants import count_end
+from shared.operations.jobs.read_history import find_job
 from shared.operations.jobs.transition import transition
 from shared.operations.process.concurrency import at_once
 from shared.ports.durable import Orchestrations
@@ -34,7 +36,8 @@ _AT_ONCE = 8
 async def find_dependencies(context: Context, tenant: str, named: Sequence[str]) -> list[str]:
     """Returns the ids of the named jobs, each once, in their order.
 
-    Raises DependencyUnknown for an id that is no job of the tenant, LedgerUnavailable.
+    Raises DependencyUnknown for an id that is no job of the tenant, ArchiveGone or ArchiveInvalid if the end of one is
+    not known any more, LedgerUnavailable.
     """
 
     async def one(name: str) -> str | None:
@@ -44,8 +47,8 @@ async def find_dependencies(context: Context, tenant: str, named: Sequence[str])
             if claim is None:
                 return None
             job_id = claim.job_id
-        stored = await context.ledger.read(job_id)
-        return job_id if stored is not None and stored.record.job.tenant == tenant else None
+        job = await find_job(context, job_id)
+        return job_id if job is not None and job.tenant == tenant else None
 
     names = list(dict.fromkeys(named))
     found = await at_once(names, one, limit=_AT_ONCE)
@@ -57,20 +60,19 @@ async def find_dependencies(context: Context, tenant: str, named: Sequence[str])
 async def again_awaited(context: Context, job: Job) -> list[str]:
     """Returns the dependencies of a job's redrive: each job that this one still waited for, or its latest redrive.
 
-    Raises NotRedrivable if one of them did not succeed and was not redriven, LedgerUnavailable.
+    Raises NotRedrivable if one of them did not succeed and was not redriven, ArchiveGone or ArchiveInvalid if the end
+    of one is not known any more, LedgerUnavailable.
     """
     if not job.is_dependent:
         return []
     found: list[str] = []
     failed: list[str] = []
     for named in job.dependencies or ():
-        stored = await context.ledger.read(named)
-        while stored is not None and stored.record.job.redriven_by is not None:
-            stored = await context.ledger.read(stored.record.job.redriven_by)
-        status = stored.record.job.status if stored is not None else JobStatus.FAILED_FINAL
-        last = stored.record.job.job_id if stored is not None else named
-        is_over = status.terminal and status is not JobStatus.SUCCEEDED
-        (failed if is_over else found).append(last)
+        last = await find_job(context, named)
+        while last is not None and last.redriven_by is not None:
+            last = await find_job(context, last.redriven_by)
+        is_over = last is None or (last.status.terminal and last.status is not JobStatus.SUCCEEDED)
+        (failed if is_over else found).append(last.job_id if last is not None else named)
     if failed and job.on_dependency_failure == "fail":
         detail = f"it depends on {', '.join(failed)}: redrive that first, or ask with ignoreDependencies"
         raise NotRedrivable(Reason.DEPENDENCY_FAILED, detail)
@@ -113,8 +115,8 @@ async def recount(context: Context, job: Job, active: ActiveRow, place: Place) -
     """
 
     async def one(job_id: str) -> tuple[bool, str | None]:
-        stored = await context.ledger.read(job_id)
-        status = stored.record.job.status if stored is not None else JobStatus.FAILED_FINAL
+        awaited = await _find_awaited(context, job_id)
+        status = awaited.status if awaited is not None else JobStatus.FAILED_FINAL
         if not status.terminal or await context.index.is_dependant(job.tenant, job_id, job.job_id):
             return True, None
         return False, None if status is JobStatus.SUCCEEDED else job_id
@@ -137,12 +139,24 @@ async def recount(context: Context, job: Job, active: ActiveRow, place: Place) -
 async def _mark_one(context: Context, orchestrations: Orchestrations, job: Job, job_id: str) -> None:
     while True:
         stored = await context.ledger.read(job_id)
-        if stored is None or stored.record.job.status.terminal:
-            # one that is gone for good ended long ago, and its outcome is unknown
-            succeeded = stored is not None and stored.record.job.status is JobStatus.SUCCEEDED
+        awaited = stored.record.job if stored is not None else await _find_awaited(context, job_id)
+        if stored is None or awaited is None or awaited.status.terminal:
+            # a purged one counts as failed
+            succeeded = awaited is not None and awaited.status is JobStatus.SUCCEEDED
             await count_end(context, job.tenant, job_id, job.job_id, succeeded=succeeded)
             return
-        if stored.record.job.awaited:
+        if awaited.awaited:
             return
         origin = Origin(cause_id=f"await:{job_id}:{job.job_id}", actor="system", source="gates")
         await transition(context, stored, Awaited(), origin, orchestrations=orchestrations)
+
+
+async def _find_awaited(context: Context, job_id: str) -> Job | None:
+    """The job. Raises LedgerUnavailable, also if its archived bundle cannot be read.
+
+    No job fails for that: the sweeper tries again until the bundle is restored, or the waiting job expires.
+    """
+    try:
+        return await find_job(context, job_id)
+    except (ArchiveGone, ArchiveInvalid) as unread:
+        raise LedgerUnavailable(str(unread)) from unread

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from shared import telemetry
 from shared.api.explain import cite
 from shared.core.jobs.history import EventType
-from shared.core.jobs.job import Event, Record
+from shared.core.jobs.job import Event, Job, Record
 from shared.errors import DataLost, LedgerUnavailable, Undecodable, UnknownStatus
 from shared.operations.context import Context
 from shared.operations.jobs.read_archived import ArchivedJob, read_archived
@@ -50,6 +50,18 @@ async def read_job(context: Context, job_id: str) -> tuple[Record, ArchivedJob |
     if (archived := await read_archived(context, job_id)) is None:
         raise JobNotFound(job_id)
     return archived.record, archived
+
+
+async def find_job(context: Context, job_id: str) -> Job | None:
+    """Returns the job from the ledger, else from the archive; None: there is no such job.
+
+    Raises ArchiveGone and ArchiveInvalid if its end is not known any more, LedgerUnavailable.
+    """
+    try:
+        record, _ = await read_job(context, job_id)
+    except JobNotFound:
+        return None
+    return record.job
 
 
 async def last_transition(context: Context, record: Record, events: Sequence[Event] | None = None) -> Event | None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from shared.archive_refusals import ArchiveGone, ArchiveInvalid
 from shared.core.jobs.job import Job
 from shared.core.jobs.states import JobStatus
 from shared.errors import Undecodable, UnknownStatus
 from shared.operations.context import Context
 from shared.operations.jobs.list_jobs import Page
+from shared.operations.jobs.read_history import find_job
 from shared.operations.process.concurrency import at_once
 
 _AT_ONCE = 8
@@ -57,9 +59,8 @@ async def dependants_of(context: Context, job: Job, *, after: str | None, limit:
 async def _read(context: Context, job_ids: Sequence[str]) -> list[Related]:
     async def one(job_id: str) -> Related:
         try:
-            stored = await context.ledger.read(job_id)
-        except (Undecodable, UnknownStatus):
+            return job_id, await find_job(context, job_id)
+        except (ArchiveGone, ArchiveInvalid, Undecodable, UnknownStatus):
             return job_id, None
-        return job_id, stored.record.job if stored is not None else None
 
     return await at_once(job_ids, one, limit=_AT_ONCE)
