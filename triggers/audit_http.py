@@ -59,6 +59,7 @@ _route = partial(Route, method="GET", scope=Scope.AUDIT, tag="audit")
         CURSOR,
     ),
     responses={200: HeadsPage},
+    headers={409: ("HeadsRetry-After",)},
     problems=(*_WINDOW_PROBLEMS, AuditOff, HeadsIncomplete, HeadsMissing, SigningUnavailable),
 )
 async def _heads(request: Request) -> func.HttpResponse:

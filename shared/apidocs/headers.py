@@ -56,6 +56,9 @@ HEADERS: JsonObject = {
         pattern="^wait=([0-9]|1[0-9]|20)$",
     ),
     "Retry-After": _header("Seconds to wait before repeating the request.", pattern="^[0-9]+$"),
+    "HeadsRetry-After": _header(
+        "HEADS_INCOMPLETE only. Seconds to wait before repeating the request.", required=False, pattern="^[0-9]+$"
+    ),
     "WWW-Authenticate": _header("Missing or wrong credentials (RFC 6750).", pattern="^Bearer"),
     "Vary": _header("The response depends on `Accept`.", enum=["Accept"]),
     "Deprecation": _header("Time when this path was deprecated (RFC 9745).", pattern="^@[0-9]+$"),
@@ -85,4 +88,4 @@ def of(route: Route, status: int) -> JsonObject:
         names.append("Vary")
     if route.deprecated:
         names += ["Deprecation", "Link"]
-    return {re.sub("^(Page|Job|Run)", "", name): {"$ref": f"#/components/headers/{name}"} for name in names}
+    return {re.sub("^(Page|Job|Run|Heads)", "", name): {"$ref": f"#/components/headers/{name}"} for name in names}
