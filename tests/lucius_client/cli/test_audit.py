@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
+import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -86,10 +88,12 @@ class Api:
         self.signed = signer.sign(jobs) if signer is not None else None
         #: paths, in order
         self.asked: list[str] = []
+        #: what a request for another job is refused with
+        self.absent = CannedResponse(404, problem(404, "JOB_NOT_FOUND"))
         #: after so many jobs the user presses Ctrl-C
         self.interrupted_after: int | None = None
 
-    def respond(self, path: str, cursor: str | None) -> CannedResponse:
+    def respond(self, path: str, query: Mapping[str, Any]) -> CannedResponse:
         self.asked.append(path)
         kind, _, name = path.removeprefix("/v1/").partition("/")
         if path.endswith("/audit"):
@@ -97,18 +101,18 @@ class Api:
             if self.interrupted_after == sum(each.endswith("/audit") for each in self.asked[:-1]):
                 raise KeyboardInterrupt
             if job_id not in self.jobs:
-                return CannedResponse(404, problem(404, "JOB_NOT_FOUND"))
+                return self.absent
             return CannedResponse(body=self.jobs[job_id])
         if kind == "audit":
-            return self._audit(name, cursor)
+            return self._audit(name, query)
         return CannedResponse(
             body={kind: list(map(job_line, self.jobs.values())) if kind == "jobs" else [], "next": None}
         )
 
-    def _audit(self, name: str, cursor: str | None) -> CannedResponse:
+    def _audit(self, name: str, query: Mapping[str, Any]) -> CannedResponse:
         if self.signed is None:
             return CannedResponse(404, problem(404, "AUDIT_OFF"))
-        number = int(cursor or 0)
+        number = int(query.get("cursor") or 0)
         if name == "heads":
             pages = list(self.signed.pages)
             following = str(number + 1) if number + 1 < len(pages) else None
@@ -128,7 +132,7 @@ def calling(api: Api) -> Iterator[None]:
     def send(self: Client, request: Any) -> Any:
         from lucius_client.exchange import Response
 
-        canned = api.respond(request.path, request.query.get("cursor"))
+        canned = api.respond(request.path, request.query)
         headers = {"content-type": "application/json"}
         return Response(canned.status, headers, json.dumps(canned.body).encode())
 
@@ -188,13 +192,30 @@ def test_another_export_starts_again(tmp_path: Path) -> None:
 
 
 def test_a_job_that_is_gone_is_named(tmp_path: Path) -> None:
-    """Its head is signed, so the bundle is not complete."""
+    """Its head is signed, so the bundle is not complete. An export that continues names what the first run found."""
     api = Api(documents(), SIGNER)
-    del api.jobs["job_b"]
+    del api.jobs["job_a"], api.jobs["job_c"]
+    api.interrupted_after = 2
+    assert exported(api, tmp_path).returncode == 130
+    api.interrupted_after, api.absent = None, CannedResponse(410, problem(410, "ARCHIVE_GONE"))
     done = exported(api, tmp_path)
-    assert (done.returncode, "job_b" in done.stderr) == (0, True)
+    assert (done.returncode, "job_a, job_c" in done.stderr) == (0, True)
     verified = run_main("audit", "verify", str(tmp_path / "b.tar.gz"), "--key", SIGNER.key_id)
-    assert (verified.returncode, "job_b has a signed head and is not in the bundle" in verified.stdout) == (2, True)
+    assert (verified.returncode, "job_a has a signed head and is not in the bundle" in verified.stdout) == (2, True)
+
+
+def test_a_second_export_to_the_same_file_ends(tmp_path: Path) -> None:
+    """One line; the first one's state stays as it is."""
+    part = tmp_path / "b.tar.gz.part"
+    part.mkdir()
+    first = os.open(part, os.O_RDONLY)
+    fcntl.flock(first, fcntl.LOCK_EX)
+    second = exported(Api(documents(), SIGNER), tmp_path)
+    assert (second.returncode, second.stdout, len(second.stderr.splitlines())) == (2, "", 1)
+    assert "another export uses" in second.stderr
+    assert [*part.iterdir()] == []
+    os.close(first)
+    assert exported(Api(documents(), SIGNER), tmp_path).returncode == 0
 
 
 def test_an_export_is_refused(tmp_path: Path) -> None:

@@ -1,7 +1,8 @@
 """Builds an audit bundle on this machine, page by page from the public API.
 
 `FILE.part/` keeps the state of an export: the plan (heads, keys, ids of jobs), and a line for each job. So the same
-command continues an export that was interrupted. The bundle replaces FILE when it is whole.
+command continues an export that was interrupted. One export at a time uses the folder. The bundle replaces FILE when it
+is whole.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import base64
 import contextlib
 import json
+import os
 import shutil
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
@@ -18,7 +20,7 @@ from typing import Any
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
-from lucius_client import JobNotFound, NotFound
+from lucius_client import NotFound, Refused
 from lucius_client.cli import ids, rendering
 from lucius_client.cli.exits import NAME_A_TENANT, UsageError
 from lucius_client.cli.instants import instant_ago
@@ -27,6 +29,9 @@ from lucius_client.cli.session import WATCH_RETRIES, Session
 from lucius_client.client import Client
 
 Json = dict[str, Any]
+
+#: the job was purged, or its bundle was deleted from the archive
+_GONE = ("JOB_NOT_FOUND", "ARCHIVE_GONE")
 
 
 @dataclass(frozen=True)
@@ -63,24 +68,24 @@ def export(session: Session, window: Window, output: Path, *, with_content: bool
     client = session.connect(WATCH_RETRIES)
     part = output.with_name(f"{output.name}.part")
     try:
-        part.mkdir(parents=True, exist_ok=True)
-        plan = _plan(client, {"api": session.api, **asdict(window)}, part / "plan.json")
-        jobs = part / "jobs.jsonl"
-        missing_jobs = _read_jobs(session, client, plan.job_ids, jobs)
-        made = write_bundle(
-            output,
-            manifest={**plan.manifest, "created_at": datetime.now(UTC).isoformat()},
-            jobs=_lines(jobs),
-            logs=_logs(client, window.tenant, plan.manifest),
-            signed=Signed(plan.pages, plan.anchors, plan.keys),
-            with_content=with_content,
-        )
+        with _locked(part):
+            plan = _plan(client, {"api": session.api, **asdict(window)}, part / "plan.json")
+            jobs = part / "jobs.jsonl"
+            missing_jobs = _read_jobs(session, client, plan.job_ids, jobs)
+            made = write_bundle(
+                output,
+                manifest={**plan.manifest, "created_at": datetime.now(UTC).isoformat()},
+                jobs=_lines(jobs),
+                logs=_logs(client, window.tenant, plan.manifest),
+                signed=Signed(plan.pages, plan.anchors, plan.keys),
+                with_content=with_content,
+            )
+            shutil.rmtree(part, ignore_errors=True)
     except KeyboardInterrupt:
         rendering.write(f"lucius: interrupted; the same command continues from {part}", stderr=True)
         raise
     except OSError as error:
         raise UsageError(f"cannot write {error.filename or output}: {error.strerror}") from error
-    shutil.rmtree(part, ignore_errors=True)
     totals = made["totals"]
     rendering.write(f"{output}: {totals['jobs']} jobs, {totals['events']} events")
     if not plan.pages:
@@ -89,6 +94,29 @@ def export(session: Session, window: Window, output: Path, *, with_content: bool
         rendering.write(
             f"not exported, since LUCIUS does not have them any more: {', '.join(missing_jobs)}", stderr=True
         )
+
+
+@contextlib.contextmanager
+def _locked(part: Path) -> Iterator[None]:
+    """Keeps other exports from the folder. Raises UsageError if one uses it."""
+    part.mkdir(parents=True, exist_ok=True)
+    try:
+        import fcntl
+    except ImportError:  # Windows
+        yield
+        return
+    folder = os.open(part, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            is_held = part.exists() and os.path.samestat(os.fstat(folder), part.stat())
+        except BlockingIOError:
+            is_held = False
+        if not is_held:
+            raise UsageError(f"another export uses {part}; wait for its end, or name another --output")
+        yield
+    finally:
+        os.close(folder)
 
 
 def _plan(client: Client, words: Json, file: Path) -> _Plan:
@@ -135,9 +163,10 @@ def _new_plan(client: Client, words: Json) -> _Plan:
 
 def _read_jobs(session: Session, client: Client, job_ids: list[str], file: Path) -> list[str]:
     """Appends each job's bundle to the file, from where an earlier run ended. Returns the jobs that are gone."""
-    last = _last_whole(file)
+    known = _whole(file)
+    last = max(known, default="")
     left = [job_id for job_id in job_ids if job_id > last]
-    gone = []
+    gone = [job_id for job_id in job_ids if job_id < last and job_id not in known]
     screen = session.progress
     columns = (TextColumn("reading jobs"), BarColumn(), MofNCompleteColumn())
     with (
@@ -148,7 +177,9 @@ def _read_jobs(session: Session, client: Client, job_ids: list[str], file: Path)
         for job_id in left:
             try:
                 document = client.audit(job_id)
-            except JobNotFound:
+            except Refused as refused:
+                if refused.code not in _GONE:
+                    raise
                 gone.append(job_id)
             else:
                 journal.write(json.dumps(document, ensure_ascii=False).encode() + b"\n")
@@ -156,18 +187,19 @@ def _read_jobs(session: Session, client: Client, job_ids: list[str], file: Path)
     return gone
 
 
-def _last_whole(file: Path) -> str:
-    """The id of the last job in the file, of which a torn last line is cut off; "": it has none."""
-    last, end = "", 0
+def _whole(file: Path) -> set[str]:
+    """The ids of the jobs in the file, of which a torn last line is cut off."""
+    known, end = set[str](), 0
     if not file.exists():
-        return last
+        return known
     with file.open("r+b") as journal:
         for line in journal:
             if not line.endswith(b"\n"):
                 break
-            last, end = json.loads(line)["job"]["job_id"], end + len(line)
+            known.add(json.loads(line)["job"]["job_id"])
+            end += len(line)
         journal.truncate(end)
-    return last
+    return known
 
 
 def _lines(file: Path) -> Iterator[Json]:
