@@ -8,6 +8,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -92,6 +93,10 @@ class Api:
         self.absent = CannedResponse(404, problem(404, "JOB_NOT_FOUND"))
         #: after so many jobs the user presses Ctrl-C
         self.interrupted_after: int | None = None
+        #: time of the first head
+        self.earliest = ""
+        #: what a request for heads is refused with
+        self.refusal: CannedResponse | None = None
 
     def respond(self, path: str, query: Mapping[str, Any]) -> CannedResponse:
         self.asked.append(path)
@@ -114,6 +119,10 @@ class Api:
             return CannedResponse(404, problem(404, "AUDIT_OFF"))
         number = int(query.get("cursor") or 0)
         if name == "heads":
+            if self.refusal is not None:
+                return self.refusal
+            if self.earliest and datetime.fromisoformat(str(query["since"])) < datetime.fromisoformat(self.earliest):
+                return CannedResponse(409, problem(409, "HEADS_MISSING", members={"earliest": self.earliest}))
             pages = list(self.signed.pages)
             following = str(number + 1) if number + 1 < len(pages) else None
             return CannedResponse(body={"envelope": pages[number], "next": following})
@@ -133,7 +142,7 @@ def calling(api: Api) -> Iterator[None]:
         from lucius_client.exchange import Response
 
         canned = api.respond(request.path, request.query)
-        headers = {"content-type": "application/json"}
+        headers = {"content-type": "application/json", **canned.headers}
         return Response(canned.status, headers, json.dumps(canned.body).encode())
 
     with mock.patch.object(Client, "_send", send):
@@ -216,6 +225,27 @@ def test_a_second_export_to_the_same_file_ends(tmp_path: Path) -> None:
     assert [*part.iterdir()] == []
     os.close(first)
     assert exported(Api(documents(), SIGNER), tmp_path).returncode == 0
+
+
+def test_an_export_begins_with_the_first_head(tmp_path: Path) -> None:
+    """It says so. A window that ended before has no heads."""
+    api = Api(documents(), SIGNER)
+    api.earliest = "2026-01-27T09:00:00Z"
+    before = exported(api, tmp_path, "--until", "2026-01-27T08:00:00Z")
+    assert (before.returncode, "HEADS_MISSING" in before.stderr) == (3, True)
+    done = exported(api, tmp_path)
+    assert (done.returncode, len(done.stderr.splitlines())) == (0, 1)
+    assert "signed heads begin at 2026-01-27T09:00:00Z" in done.stderr
+    assert run_main("audit", "verify", str(tmp_path / "b.tar.gz"), "--key", SIGNER.key_id).returncode == 0
+
+
+def test_an_export_of_a_new_deployment_says_when_to_come_back(tmp_path: Path) -> None:
+    """The first window is signed minutes after the first event."""
+    api = Api(documents(), SIGNER)
+    api.refusal = CannedResponse(409, problem(409, "HEADS_INCOMPLETE"), {"retry-after": "240"})
+    done = exported(api, tmp_path)
+    assert (done.returncode, len(done.stderr.splitlines())) == (3, 1)
+    assert "again in 240 s, or with --without-heads (HEADS_INCOMPLETE)" in done.stderr
 
 
 def test_an_export_is_refused(tmp_path: Path) -> None:

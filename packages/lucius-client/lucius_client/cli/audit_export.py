@@ -22,7 +22,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 from lucius_client import NotFound, Refused
 from lucius_client.cli import ids, rendering
-from lucius_client.cli.exits import NAME_A_TENANT, UsageError
+from lucius_client.cli.exits import NAME_A_TENANT, CliError, Exit, UsageError
 from lucius_client.cli.instants import instant_ago
 from lucius_client.cli.server import client_version
 from lucius_client.cli.session import WATCH_RETRIES, Session
@@ -138,10 +138,7 @@ def _plan(client: Client, words: Json, file: Path) -> _Plan:
 def _new_plan(client: Client, words: Json) -> _Plan:
     tenant = words["tenant"]
     since, until = instant_ago("--since", words["since"]), instant_ago("--until", words["until"])
-    pages: list[Json] = []
-    if not words["without_heads"]:
-        with contextlib.suppress(NotFound):  # LUCIUS signs none
-            pages = [page["envelope"] for page in client.audit_heads(tenant=tenant, since=since, until=until)]
+    pages = [] if words["without_heads"] else _signed_pages(client, tenant, since, until)
     manifest = {"tenant": tenant, "program": f"lucius-client {client_version()}"}
     if not pages:
         begin, end = since or datetime(1970, 1, 1, tzinfo=UTC), until or datetime.now(UTC)
@@ -159,6 +156,29 @@ def _new_plan(client: Client, words: Json) -> _Plan:
             known["lines"] += anchor["lines"]
     heads_of = sorted({head["job_id"] for each in statements for head in each["heads"] if "job_id" in head})
     return _Plan(words, manifest, heads_of, pages, [anchors[day] for day in sorted(anchors)], client.audit_keys())
+
+
+def _signed_pages(client: Client, tenant: str, since: datetime | None, until: datetime | None) -> list[Json]:
+    """The heads of the window, from the first recorded head on; empty if LUCIUS signs none. Raises CliError."""
+    try:
+        return [page["envelope"] for page in client.audit_heads(tenant=tenant, since=since, until=until)]
+    except NotFound:
+        return []
+    except Refused as refused:
+        if refused.code == "HEADS_INCOMPLETE":
+            text = f"run the command again in {refused.retry_after_s or 60:.0f} s, or with --without-heads"
+            raise CliError(f"{refused.problem.detail}; {text} ({refused.code})", Exit.REFUSED) from refused
+        if refused.code != "HEADS_MISSING" or refused.problem.earliest is None:
+            raise
+        earliest = datetime.fromisoformat(refused.problem.earliest)
+        if since is None or since >= earliest or (until is not None and until <= earliest):
+            raise
+        rendering.write(
+            f"signed heads begin at {refused.problem.earliest}, and so does the bundle; for jobs before, export again "
+            f"with --without-heads --until {refused.problem.earliest}",
+            stderr=True,
+        )
+        return _signed_pages(client, tenant, earliest, until)
 
 
 def _read_jobs(session: Session, client: Client, job_ids: list[str], file: Path) -> list[str]:
