@@ -80,7 +80,7 @@ def test_the_same_app_makes_the_same_histories(bundle: Path) -> None:
     code, shown, error = run(str(bundle))
     assert (code, error) == (0, "")
     assert shown.splitlines()[0].startswith("played 8 of 8 jobs")
-    assert "equal 8, different 0" in shown
+    assert "equal 8, different 0, events compared 47\n" in shown
 
 
 def test_a_changed_protocol_is_the_first_difference(bundle: Path, protocols: Path) -> None:
