@@ -142,7 +142,7 @@ class SweepMark:
     counts: WorkCounts = field(default_factory=WorkCounts)
     #: of the last pass that read every admission state
     quotas: Sequence[TightQuota] = ()
-    #: suspended webhooks by tenant, of the last pass that looked at every tenant with webhooks
+    #: suspended webhooks by tenant, of the last pass that looked at the tenant
     suspended_hooks: Counter[str] = field(default_factory=Counter)
 
 

@@ -20,7 +20,7 @@ from shared.operations.gates.allocations import allocate_if_due
 from shared.operations.gates.freed import take_turn
 from shared.operations.jobs.admission import notify
 from shared.operations.sweeper.state import IsOver, Pass
-from shared.operations.sweeper.turns import AT_ONCE, at_once, from_on
+from shared.operations.sweeper.turns import AT_ONCE, at_once, from_anywhere, from_on
 from shared.ports.admissions import AdmissionWrite, StoredAdmission
 from shared.ports.sweeps import TenantCounts
 
@@ -90,9 +90,7 @@ async def allocate(one: Pass, is_over: IsOver) -> None:
     known = await read_directory(one.context)
     one.gates += known.over_all.values()
     quotas = [state.gate for state in known.over_all.values()]
-    # from anywhere on: where the time is too short for all, no quota is always the last
-    first = int(one.context.random() * len(quotas))
-    for gate in [*quotas[first:], *quotas[:first]]:
+    for gate in from_anywhere(quotas, one.context.random()):
         row = f"books BOOK:{gate.id}"
         try:
             for tenant, entered in (await allocate_if_due(one.context, known, gate)).items():

@@ -15,7 +15,7 @@ from shared.operations.bulks.bulks import due_while_running
 from shared.operations.bulks.work_bulk import work_bulk
 from shared.operations.context import Context
 from shared.operations.sweeper.state import IsOver, Pass
-from shared.operations.sweeper.turns import AT_ONCE, from_on, in_turns
+from shared.operations.sweeper.turns import AT_ONCE, from_anywhere, in_turns
 from shared.ports.bulks import DueBulk
 from shared.ports.durable import Orchestrations
 
@@ -51,9 +51,7 @@ async def look_at_bulks(one: Pass, is_over: IsOver) -> None:
         else:
             one.note_success(row)
 
-    # from anywhere on: where the time is too short for all, no tenant is always the last
-    first = sorted(due)[int(context.random() * len(due)) % len(due)]
-    await in_turns(from_on([*due], first), page, check, is_over, pieces=AT_ONCE)
+    await in_turns(from_anywhere(sorted(due), context.random()), page, check, is_over, pieces=AT_ONCE)
 
 
 async def _due(context: Context, has: Callable[[str], bool], is_over: Callable[[], bool]) -> dict[str, list[DueBulk]]:

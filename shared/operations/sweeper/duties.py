@@ -70,7 +70,7 @@ async def _take_dead_replies(one: Pass, is_over: IsOver) -> None:
 
 
 async def _heal_deliveries(one: Pass, is_over: IsOver) -> None:
-    one.suspended_hooks = await heal_deliveries(one.context, one.share.has, is_over)
+    one.hooks = await heal_deliveries(one.context, one.share.has, is_over)
 
 
 async def _roll_up_usage(one: Pass, is_over: IsOver) -> None:

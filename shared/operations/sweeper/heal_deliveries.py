@@ -16,6 +16,7 @@ from shared.errors import Conflict
 from shared.operations.context import Context
 from shared.operations.incidents.row_incidents import report_row
 from shared.operations.process.concurrency import at_once
+from shared.operations.sweeper.turns import from_anywhere
 from shared.operations.webhooks.change_hooks import log_dead
 from shared.operations.webhooks.match_hooks import NOTED_EVERY
 from shared.operations.webhooks.send_deliveries import catch_up_of, flow_of, probe_of, send_calls, send_tries
@@ -32,33 +33,37 @@ _AT_ONCE = 8
 
 
 @dataclass
-class _Found:
-    """For the gauges and the mark."""
+class FoundHooks:
+    """What a sweep found, for the gauges and the mark."""
 
+    #: suspended webhooks by tenant
     suspended: Counter[str] = field(default_factory=Counter)
     oldest: datetime | None = None
-    #: the time of the duty was over before it had looked at every tenant
-    is_partial: bool = False
+    #: tenants at which it did not look; None: at none
+    unseen: set[str] | None = None
+
+    def suspended_since(self, before: Counter[str]) -> Counter[str]:
+        """Returns the suspended webhooks by tenant: of an unseen tenant those of the sweep before."""
+        unseen = self.unseen if self.unseen is not None else before.keys()
+        # a tenant at which the work failed after it was counted is in both
+        return self.suspended | Counter({tenant: before[tenant] for tenant in unseen})
 
 
-async def heal_deliveries(
-    context: Context, has: Callable[[str], bool], is_over: Callable[[], bool]
-) -> Counter[str] | None:
+async def heal_deliveries(context: Context, has: Callable[[str], bool], is_over: Callable[[], bool]) -> FoundHooks:
     """Repairs the deliveries of tenants with webhooks or callbacks. Rows that cannot be read wait for the next sweep.
 
-    Returns the number of suspended webhooks by tenant, without tenants whose rows cannot be read. None: it did not look
-    at every tenant. Raises nothing: no job waits for it.
+    Raises nothing: no job waits for it.
     """
     if context.events is None or context.webhooks is None:
-        return Counter()
-    hooks, found = context.events.hooks, _Found()
+        return FoundHooks(unseen=set())
+    hooks, found, unseen = context.events.hooks, FoundHooks(), set[str]()
 
     async def one(noted: HookTenant) -> None:
         if is_over():
-            found.is_partial = True
             return
         try:
             await _heal(context, hooks, noted, found)
+            unseen.discard(noted.tenant)
         except Exception as fault:
             telemetry.record_fault(fault, "HOOKS_UNSEEN", tenant_id=noted.tenant)
             await report_row(context, f"{encode_key(noted.tenant)} HOOK", fault)
@@ -67,15 +72,17 @@ async def heal_deliveries(
         noted = [each for each in await hooks.noted() if has(each.tenant)]
     except Exception as fault:
         telemetry.record_fault(fault, "HOOKS_UNSEEN")
-        return None
-    await at_once(noted, one, limit=_AT_ONCE)
+        return found
+    found.unseen = unseen
+    unseen.update(each.tenant for each in noted)
+    await at_once(from_anywhere(noted, context.random()), one, limit=_AT_ONCE)
     now = context.clock.now()
     telemetry.set_gauge("webhooks_suspended", found.suspended.total())
     telemetry.set_gauge("webhook_oldest_seconds", (now - found.oldest).total_seconds() if found.oldest else 0)
-    return found.suspended if not found.is_partial else None
+    return found
 
 
-async def _heal(context: Context, hooks: Hooks, noted: HookTenant, found: _Found) -> None:
+async def _heal(context: Context, hooks: Hooks, noted: HookTenant, found: FoundHooks) -> None:
     tenant, now = noted.tenant, context.clock.now()
     known: dict[str, StoredHook | None] = {DEFAULT_HOOK: None}
     known |= {stored.hook.id: stored for stored in await hooks.all_of(tenant)}
@@ -144,7 +151,7 @@ def _due(delivery: Delivery) -> datetime:
     return delivery.due_at or delivery.tried_at or delivery.created_at
 
 
-def _note(found: _Found, known: Iterable[Hook], waiting: dict[str, list[Delivery]]) -> None:
+def _note(found: FoundHooks, known: Iterable[Hook], waiting: dict[str, list[Delivery]]) -> None:
     off = {hook.id for hook in known if hook.state is not HookState.ENABLED}
     found.suspended.update(hook.tenant for hook in known if hook.state is HookState.SUSPENDED)
     for hook_id, deliveries in waiting.items():

@@ -25,7 +25,7 @@ from shared.operations.events.feed_comparison import is_log_behind
 from shared.operations.gates.admission_turns import act_on_admission, read_directory
 from shared.operations.gates.gated_tenants import is_in_use, remove_unused_tenant
 from shared.operations.incidents.row_incidents import report_row
-from shared.operations.sweeper.turns import at_once, from_on
+from shared.operations.sweeper.turns import at_once, from_anywhere
 from shared.ports.admissions import AdmissionWrite, StoredAdmission
 from shared.ports.incidents import IncidentRow
 from shared.ports.sweeps import Share
@@ -73,10 +73,7 @@ async def _compare_gates(
             telemetry.record_fault(fault, "LOG_UNCOMPARED", tenant_id=tenant)
             await report_row(context, f"{encode_key(tenant)} GATES", fault)
 
-    if ordered := sorted(read | found.keys()):
-        # from anywhere on: where the time is too short for all, none is always the last
-        first = ordered[int(context.random() * len(ordered)) % len(ordered)]
-        await at_once(from_on(ordered, first), one)
+    await at_once(from_anywhere(sorted(read | found.keys()), context.random()), one)
 
 
 async def _compare_admission(

@@ -23,7 +23,7 @@ from shared.operations.context import Context
 from shared.operations.events.prune_feeds import DAILY_HOUR
 from shared.operations.process.concurrency import at_once
 from shared.operations.sweeper.prune_jobs import clear_late
-from shared.operations.sweeper.turns import from_on
+from shared.operations.sweeper.turns import from_anywhere
 from shared.operations.sweeper.usage import KEPT_FOR
 from shared.ports.admissions import LogPlace
 
@@ -66,9 +66,8 @@ async def prune_logs(context: Context) -> int:
     try:
         # tenants, however many, have the other half of the time
         removed = await prune_incidents(context, before, lambda: is_over(BUDGET / 2))
-        ordered = sorted(await _tenants(context))
-        first = ordered[int(context.random() * len(ordered)) % len(ordered)]
-        removed += sum(await at_once(from_on(ordered, first), one, limit=_AT_ONCE))
+        tenants = from_anywhere(sorted(await _tenants(context)), context.random())
+        removed += sum(await at_once(tenants, one, limit=_AT_ONCE))
     except Exception as fault:
         telemetry.record_fault(fault, "LOG_UNPRUNED")
         return 0

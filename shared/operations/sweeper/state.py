@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -13,6 +12,7 @@ from shared.core.gates.rules import GateState
 from shared.operations.context import Context
 from shared.operations.incidents.row_incidents import report_row
 from shared.operations.incidents.silent_services import Untaken
+from shared.operations.sweeper.heal_deliveries import FoundHooks
 from shared.operations.sweeper.report import SweepReport
 from shared.ports.durable import Orchestrations
 from shared.ports.index import ActiveRow, AwakeTenant
@@ -54,8 +54,8 @@ class Pass:
     has_all_gates: bool = False
     #: of a survey that came to its end in this pass
     counts: WorkCounts | None = None
-    #: suspended webhooks by tenant; None: not every tenant with webhooks was looked at
-    suspended_hooks: Counter[str] | None = None
+    #: at tenants with webhooks
+    hooks: FoundHooks = field(default_factory=FoundHooks)
     #: tenants without a living job
     idle: list[str] = field(default_factory=list)
     #: by service: the attempt that has waited longest for its ACK

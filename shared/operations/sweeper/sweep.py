@@ -111,8 +111,7 @@ async def _leave_mark(one: Pass) -> None:
     if one.has_all_gates:
         set_breaker_gauges(share, one.gates, now)
     quotas = await find_tight_quotas(one) if one.has_all_gates else None
-    hooks = one.suspended_hooks
-    is_whole = counts is not None and quotas is not None and hooks is not None
+    is_whole = counts is not None and quotas is not None and one.hooks.unseen == set()
     known = await marks.read(share.of) if share.of > 1 or not is_whole else {}
     last = known.get(share.number)
     if counts is None:
@@ -127,6 +126,6 @@ async def _leave_mark(one: Pass) -> None:
         more=one.report.more,
         counts=counts or WorkCounts(),
         quotas=quotas if quotas is not None else last.quotas if last is not None else (),
-        suspended_hooks=hooks if hooks is not None else last.suspended_hooks if last is not None else Counter(),
+        suspended_hooks=one.hooks.suspended_since(last.suspended_hooks if last is not None else Counter()),
     )
     await marks.write(share.number, mark)

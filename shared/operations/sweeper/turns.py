@@ -48,6 +48,14 @@ async def at_once(pieces: Sequence[_Piece], serve: Callable[[_Piece], Awaitable[
     await bounded.at_once(pieces, serve, limit=AT_ONCE)
 
 
+def from_anywhere(pieces: Sequence[_Piece], random: float) -> list[_Piece]:
+    """Returns the pieces in order, starting with any of them: where the time is too short for all, none is always the
+    last. `random`: 0 <= `random` < 1.
+    """
+    first = int(random * len(pieces))
+    return [*pieces[first:], *pieces[:first]]
+
+
 def from_on(tenants: Sequence[str], first: str | None) -> list[str]:
     """Returns the items in order, starting with `first` or the next one."""
     ordered = sorted(tenants)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -223,7 +224,7 @@ async def test_the_sweeper_forgets_tenants_without_hooks(given: Hooked) -> None:
 
 
 async def test_a_sweep_leaves_the_number_of_suspended_webhooks(given: Hooked, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In its mark, by tenant. A sweep that could not look at every tenant leaves the number of the one before."""
+    """In its mark, by tenant. A sweep that does not look at a tenant leaves the number of the one before."""
     for number in range(3):
         hook = await given.hook(url=f"https://{number}.example")
         stored = await given.feed.hooks.read(TENANT, hook.id)
@@ -238,14 +239,35 @@ async def test_a_sweep_leaves_the_number_of_suspended_webhooks(given: Hooked, mo
 
     assert await marked() == {TENANT: 2}
     await resume_hook(given.world.context, TENANT, hook.id, BY)
-    with monkeypatch.context() as patch:
-        patch.setattr(given.feed.hooks, "noted", _away)
-        assert await marked() == {TENANT: 2}
-    assert await heal_deliveries(given.world.context, lambda _tenant: True, lambda: True) is None
+    for name in ("noted", "all_of"):
+        with monkeypatch.context() as patch:
+            patch.setattr(given.feed.hooks, name, _away)
+            assert await marked() == {TENANT: 2}
     assert await marked() == {TENANT: 1}
 
 
-async def _away() -> Any:
+async def test_a_short_sweep_leaves_no_tenant_out_for_ever(given: Hooked, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each begins with another tenant, so that one that has time for one tenant comes to all of them in the end."""
+    tenants = ["a", "b", "c"]
+    for tenant in tenants:
+        await given.feed.hooks.note(tenant, given.world.clock.now())
+    looked_at: list[str] = []
+
+    async def all_of(tenant: str) -> list[Any]:
+        looked_at.append(tenant)
+        return []
+
+    monkeypatch.setattr(given.feed.hooks, "all_of", all_of)
+    for sweeps in range(3):
+        context = replace(given.world.context, random=lambda: (sweeps + 0.5) / 3)  # noqa: B023
+        found = await heal_deliveries(context, lambda _tenant: True, lambda: len(looked_at) > sweeps)  # noqa: B023
+        assert found.unseen == {*tenants} - {*looked_at[-1:]}
+        # of those at which it did not look the numbers of before stand
+        assert found.suspended_since(Counter(a=1, b=1, c=1, gone=1)) == Counter(found.unseen)
+    assert looked_at == tenants
+
+
+async def _away(*_args: Any) -> Any:
     raise LedgerUnavailable("away")
 
 
