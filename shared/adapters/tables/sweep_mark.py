@@ -91,8 +91,7 @@ def _mark(entity: Entity) -> tuple[int, SweepMark]:
     for name in ("processing", "versions"):
         counters[name] = Counter(whole(name, entity)) if name in entity else Counter()
     counts = row_as(WorkCounts, entity, unacked=entity["unacked"], backlogs=backlogs, **counters)
-    # an earlier release has none
-    hooks = Counter(whole("suspended_hooks", entity)) if "suspended_hooks" in entity else Counter()
+    hooks = Counter(whole("suspended_hooks", entity))
     mark = row_as(SweepMark, entity, counts=counts, quotas=_quotas_of(entity), suspended_hooks=hooks)
     return int(entity["share"]), mark
 
