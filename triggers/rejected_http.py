@@ -11,6 +11,7 @@ from shared.access.caller import Scope
 from shared.api.rejected import RejectedLine, RejectedMessage, RejectedPage, WhatIf
 from shared.apidocs.problem_codes import ProblemCode
 from shared.apidocs.route import NO_STORE, Route, in_path, in_query
+from shared.core.jobs.routing import normalise
 from shared.operations.jobs.rejected_messages import list_rejected, read_rejected, redrive_rejected, what_if
 from shared.ports.rejected import day_partition
 from shared.refusals import RejectedNotFound, StillNotApplicable, TenantForbidden
@@ -20,6 +21,9 @@ from triggers.http.responses import respond
 from triggers.http.routes import Request
 
 REJECTED_ID = in_path("rejectedId", {"type": "string", "pattern": "^rej_[0-9]{13}_[0-9a-f]{24}$"})
+TENANT = in_query(
+    "tenant", {"type": "string"}, "Only messages that name this tenant. Default: the caller's tenant, or all."
+)
 DATE = in_query("date", {"type": "string", "format": "date"}, "Only messages of this UTC day.")
 
 _route = partial(Route, scope=Scope.ADMIN, tag="rejected messages")
@@ -31,7 +35,7 @@ _route = partial(Route, scope=Scope.ADMIN, tag="rejected messages")
     path="v1/rejected",
     summary="List rejected messages",
     description="Messages that no job could accept in the last 90 days, newest first.",
-    parameters=(DATE, *PAGE),
+    parameters=(TENANT, DATE, *PAGE),
     responses={200: RejectedPage},
     problems=(ProblemCode.DATE_INVALID, *PAGE_PROBLEMS, TenantForbidden),
 )
@@ -42,8 +46,9 @@ async def _rejected_list(request: Request) -> func.HttpResponse:
             day_partition(position)
         except ValueError:
             raise bad_cursor() from None
-    tenant, day = request.caller.tenant_for(None), _date(request.http)
-    found, last = await list_rejected(request.context(), day=day, tenant=tenant, after=position or None, limit=limit)
+    tenant, day = request.caller.tenant_for(request.http.params.get("tenant")), _date(request.http)
+    of_tenant = normalise(tenant) if tenant is not None else None
+    found, last = await list_rejected(request.context(), day=day, tenant=of_tenant, after=position or None, limit=limit)
     lines = [RejectedLine.of(message) for message in found]
     return respond(request.http, RejectedPage(rejected=lines, next=cursor(last)))
 

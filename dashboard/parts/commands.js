@@ -18,5 +18,5 @@ export const quotas = (tenant) => lucius("quota", "list", ...options({ tenant })
 export const quota = ({ name, tenant, type, source }) => lucius("quota", "show", ...options({ gate: name, tenant, type, source }));
 export const incidents = (tenant) => lucius("incident", "list", ...options({ tenant }));
 export const deadletters = (tenant) => lucius("deadletter", "list", ...options({ tenant }));
-export const rejected = () => lucius("rejected", "list");
+export const rejected = (tenant) => lucius("rejected", "list", ...options({ tenant }));
 export const webhooks = (tenant) => lucius("webhook", "list", ...options({ tenant }));

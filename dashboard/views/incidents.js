@@ -77,8 +77,8 @@ function Message({ id, onDone }) {
 
 function Rejected() {
   const [open, setOpen] = useState(null);
-  return html`<${List} id="rejected" load=${(options) => api.listRejected({ limit: 50 }, options)} items="rejected"
-    empty=${html`<${EmptyState} title="No rejected messages today"><p>Messages on the bus that no job accepts are stored here with the reason.</p><//>`}>
+  return html`<${List} id=${`rejected:${tenant.value}`} load=${(options) => api.listRejected({ tenant: tenant.value, limit: 50 }, options)} items="rejected"
+    empty=${html`<${EmptyState} title="No rejected messages"><p>Messages on the bus that no job accepts are stored here with the reason.</p><//>`}>
     ${(each, reload) => html`<header><h2 class="clip"><span class="mono">${each.reason}</span></h2><button class="button small" aria-expanded=${open === each.id} onClick=${() => setOpen(open === each.id ? null : each.id)}>${open === each.id ? "Close" : "What if applied?"}</button></header>
       <p class="clip-lines">${each.detail}</p><p class="muted small">lane ${each.lane} · message <span class="mono clip-any">${each.message_id}</span> · <${Time} at=${each.received_at} />${each.redriven_outcome ? ` · redriven: ${each.redriven_outcome}` : ""}</p>
       ${open === each.id && html`<${Message} id=${each.id} onDone=${reload} />`}`}
@@ -107,7 +107,7 @@ function Webhooks() {
 const TABS = {
   incidents: ["Incidents", () => [curlOf(api.listIncidents, { tenant_id: tenant.value }), commands.incidents(tenant.value)]],
   deadletters: ["Dead letters", () => [curlOf(api.listDeadLetters, { tenant_id: tenant.value }), commands.deadletters(tenant.value)]],
-  rejected: ["Rejected", () => [curlOf(api.listRejected, {}), commands.rejected()]],
+  rejected: ["Rejected", () => [curlOf(api.listRejected, { tenant: tenant.value }), commands.rejected(tenant.value)]],
   webhooks: ["Webhooks", () => [curlOf(api.listWebhooks, { tenant_id: tenant.value }), commands.webhooks(tenant.value)]],
 };
 

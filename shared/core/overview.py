@@ -305,7 +305,7 @@ def _rejected(overview: Overview) -> Iterator[Problem]:
         since=overview.rejected_since,
         kind=SubjectKind.REJECTED,
         subject=reason,
-        command="lucius rejected list",
+        command=_with_tenant("lucius rejected list", overview.tenant),
     )
 
 

@@ -90,10 +90,10 @@ def ended(**statuses: int) -> MinuteCounts:
             "lucius incident list --kind JOB",
         ),
         (
-            {"rejected": Counter(NOT_JSON=1), "rejected_since": NOW},
+            {"tenant": "acme", "rejected": Counter(NOT_JSON=1), "rejected_since": NOW},
             Level.WARNING,
             "Rejected messages: no job took 1 message in the last hour, most with reason NOT_JSON.",
-            "lucius rejected list",
+            "lucius rejected list --tenant acme",
         ),
         (
             {"suspended_hooks": Counter({"acme": 1})},

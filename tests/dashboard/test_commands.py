@@ -33,7 +33,7 @@ ARGUMENTS: dict[str, list[list[object]]] = {
     "quota": [[{"gate": "id", "name": "service:ocr"}], [{"gate": "id", "tenant": "a b", "type": "OCR", "source": "s"}]],
     "incidents": [["acme"]],
     "deadletters": [["acme"]],
-    "rejected": [[]],
+    "rejected": [["acme"]],
     "webhooks": [["acme"]],
 }
 #: a command that a view shows

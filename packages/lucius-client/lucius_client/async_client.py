@@ -277,9 +277,11 @@ class AsyncClient(AsyncGovernance, AsyncRuns, AsyncWebhooks):
         query = {"tenant_id": tenant_id, "since": since, "until": until, "by": by, "limit": series.PAGE}
         return self._iterate(series.Sums(query, self._retries))
 
-    def rejected(self, *, day: date | None = None, limit: int | None = None) -> AsyncIterator[RejectedLine]:
-        """Messages of one UTC day that no job could accept, newest first. Default: today."""
-        return self._iterate(series.rejected(day, limit, self._retries))
+    def rejected(
+        self, *, tenant: str | None = None, day: date | None = None, limit: int | None = None
+    ) -> AsyncIterator[RejectedLine]:
+        """Messages that no job could accept, newest first. `day`: only of that UTC day. Default: the last 90 days."""
+        return self._iterate(series.rejected(tenant, day, limit, self._retries))
 
     async def rejected_message(self, rejected_id: str) -> RejectedMessage:
         """Returns a rejected message with its body; `what_if` is the outcome if the message arrived now."""

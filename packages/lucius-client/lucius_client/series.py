@@ -166,8 +166,9 @@ def dependants(job_id: str, limit: int | None, retries: Retries) -> Lines[Relate
     return Lines(RelatedJob, calls.dependencies_path(job_id), "dependants", {}, limit=limit, retries=retries)
 
 
-def rejected(day: date | None, limit: int | None, retries: Retries) -> Lines[RejectedLine]:
-    return Lines(RejectedLine, "/v1/rejected", "rejected", {"date": day}, limit=limit, retries=retries)
+def rejected(tenant: str | None, day: date | None, limit: int | None, retries: Retries) -> Lines[RejectedLine]:
+    query = {"tenant": tenant, "date": day}
+    return Lines(RejectedLine, "/v1/rejected", "rejected", query, limit=limit, retries=retries)
 
 
 class Pages(Series[dict[str, Any]]):

@@ -78,13 +78,14 @@ def deadletters(
 @with_session
 def list_(
     session: Session,
+    tenant: Tenant = None,
     day: Annotated[
         str | None, typer.Option("--date", metavar="YYYY-MM-DD", help="Only messages of this day (UTC).")
     ] = None,
     limit: Limit = 50,
 ) -> None:
     """List rejected messages with the reason, newest first."""
-    messages = [message.plain() for message in session.client.rejected(day=_day(day), limit=limit)]
+    messages = [message.plain() for message in session.client.rejected(tenant=tenant, day=_day(day), limit=limit)]
     session.show(REJECTED, messages)
 
 
@@ -111,7 +112,7 @@ def redrive(
 
 
 add(deadletter_app, "list", deadletters, "lucius deadletter list --type OCR --since 1d")
-add(rejected_app, "list", list_, "lucius rejected list", "lucius rejected list --date 2026-01-27")
+add(rejected_app, "list", list_, "lucius rejected list", "lucius rejected list --tenant acme --date 2026-01-27")
 add(rejected_app, "show", show, "lucius rejected show rej_1769508120000")
 add(rejected_app, "redrive", redrive, "lucius rejected redrive rej_1769508120000")
 

@@ -122,9 +122,8 @@ def _bulk_items(client: Client, tenant: str) -> Iterator[Any]:
 
 
 def _rejected(client: Client, tenant: str) -> Iterator[Any]:
-    for line in client.rejected():
-        if line.tenant == tenant:
-            yield client.rejected_message(line.id).plain()
+    for line in client.rejected(tenant=tenant):
+        yield client.rejected_message(line.id).plain()
 
 
 def _usage(client: Client, tenant: str) -> Iterator[Any]:
