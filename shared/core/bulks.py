@@ -1,4 +1,4 @@
-"""A bulk: one control, redrive or replay of many jobs of a tenant, and what became of each (R65, R66)."""
+"""Bulk operations: one control, redrive or replay of many jobs of a tenant, and the result for each job (R65, R66)."""
 
 from __future__ import annotations
 
@@ -8,26 +8,26 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
-#: maximum of a tenant's bulks that are RUNNING
+#: maximum number of a tenant's RUNNING bulk operations
 MAX_RUNNING = 20
-#: after its creation; an item that is refused for now after that is refused for good
+#: time limit after the creation; after it, a temporary refusal of an item becomes final
 LASTS = timedelta(days=7)
 
 
 class BulkAction(StrEnum):
-    """What is done to each job."""
+    """The action on each job of a bulk operation."""
 
     CANCEL = "cancel"
     PAUSE = "pause"
     RESUME = "resume"
     REDRIVE = "redrive"
     REPLAY = "replay"
-    #: all data of the tenant is deleted (`shared.operations.bulks.purge_tenant`); its items are counted, and not listed
+    #: deletes all data of the tenant (`shared.operations.bulks.purge_tenant`); its items are counted, not listed
     PURGE = "purge"
 
 
 class BulkState(StrEnum):
-    """Where a bulk stands; one that has ended never changes again, but for outcomes of what was in hand."""
+    """The state of a bulk operation. An ended one changes only by results of actions that had already started."""
 
     RUNNING = "RUNNING"
     DONE = "DONE"
@@ -35,46 +35,46 @@ class BulkState(StrEnum):
 
 
 class ItemState(StrEnum):
-    """What became of one job."""
+    """The result for one job."""
 
-    #: not tried yet, or refused for now
+    #: not tried yet, or refused temporarily
     OPEN = "OPEN"
     DONE = "DONE"
-    #: refused for good
+    #: refused permanently
     REFUSED = "REFUSED"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Bulk:
-    """Its counts are changed together with its items: they add up at every read."""
+    """A bulk operation. Its counts change in the same transaction as its items, so they always add up."""
 
     bulk_id: str
-    #: normalised
+    #: normalised tenant id
     tenant: str
     action: BulkAction
-    #: words of the list's filter, as they were asked for
+    #: the filter's parameters, as the caller gave them
     filter: Mapping[str, Any] = field(default_factory=dict)
-    #: the job whose tree of dependants is redriven, itself first; None: the jobs of the filter
+    #: id of the job to redrive together with all its dependants; None: the jobs that match the filter
     root: str | None = None
     reason: str | None
     actor: str
-    #: digest of its idempotency key
+    #: digest of the idempotency key
     key: str | None = None
     created_at: datetime
     state: BulkState = BulkState.RUNNING
     matched: int = 0
     done: int = 0
     refused: int = 0
-    #: how far the list was read, and whether to its end
+    #: cursor into the list of jobs, and whether the list was read to its end
     cursor: str | None = None
     listed: bool = False
-    #: number of the last of its pieces of work
+    #: number of the last unit of work
     last_no: int = 0
-    #: items in a row for which jobs that they depend on must be redriven first
+    #: consecutive items that were refused because jobs they depend on must be redriven first
     fruitless: int = 0
-    #: seconds that it waits after a step in which every item was refused for now
+    #: seconds to wait after a step in which every item was refused temporarily
     wait_s: int = 0
-    #: no other process works on it before this time; then the next process that reads it does
+    #: end of the current process's turn; after it, the next process that reads the row continues
     look_at: datetime
     ended_at: datetime | None = None
 
@@ -85,23 +85,23 @@ class Bulk:
 
 @dataclass(frozen=True, kw_only=True)
 class BulkItem:
-    """One job of a bulk."""
+    """One job of a bulk operation."""
 
     job_id: str
     state: ItemState = ItemState.OPEN
-    #: REFUSED, and OPEN once it was tried: the code of the last refusal
+    #: code of the last refusal, for REFUSED items and for OPEN items that were tried
     code: str | None = None
-    #: of a redrive or a replay: the new job
+    #: id of the new job, for a redrive or a replay
     new_job_id: str | None = None
-    #: when it was tried last
+    #: time of the last try
     tried_at: datetime | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Work:
-    """A piece of work that a bulk still has to do, in the order of `no`."""
+    """A unit of work of a bulk operation, processed in the order of `no`."""
 
     no: int
     job_id: str
-    #: None: act on the job; else: look for its dependants past this id
+    #: None: act on the job. Else: list the job's dependants with ids after this one
     dependants_after: str | None = None

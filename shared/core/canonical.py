@@ -1,4 +1,4 @@
-"""Canonical JSON of two kinds, the digests made of it, and keys made of any text (R32, R35)."""
+"""Two kinds of canonical JSON, their digests, and the encoding of any text as a key (R32, R35)."""
 
 from __future__ import annotations
 
@@ -10,24 +10,25 @@ from typing import Any
 
 import rfc8785
 
-#: what a key may hold as it is; Azure forbids / \ # ? and control characters, and % and ' are trouble
+#: characters that a key can have unescaped; Azure forbids / \ # ? and control characters, and % and ' cause errors
 _PLAIN = re.compile(r"[A-Za-z0-9_.~@ -]")
-#: of a key in Azure Tables: 1 KiB of UTF-16 (https://learn.microsoft.com/rest/api/storageservices/understanding-the-table-service-data-model)
+#: maximum length of a key in Azure Tables: 1 KiB of UTF-16
+#: (https://learn.microsoft.com/rest/api/storageservices/understanding-the-table-service-data-model)
 MAX_KEY = 512
-#: integers past this are read as doubles by JSON parsers of other languages (RFC 7493, section 2.2)
+#: largest integer that every JSON parser reads exactly; others read a larger one as a double (RFC 7493, section 2.2)
 _EXACT = 2**53 - 1
-#: fractions between these, in size, are written alike by Python and by the RFC
+#: range of absolute values in which Python and RFC 8785 format fractions alike
 _FRACTIONS = (1e-4, 1e16)
-#: writes, in C, what RFC 8785 writes of a `_plain` value whose text `_UNORDERED` does not match
+#: C encoder; for a `_plain` value whose text `_UNORDERED` does not match, its output equals RFC 8785
 _ENCODER = json.JSONEncoder(sort_keys=True, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-#: the RFC sorts keys by UTF-16 units: past these, Python's order of code points is another
+#: characters from U+D800 on: RFC 8785 sorts keys by UTF-16 units, Python by code points, and here the orders differ
 _UNORDERED = re.compile("[\ud800-\U0010ffff]")
 
 
 def jcs(value: Any) -> bytes:
-    """Encodes canonical JSON (RFC 8785), over which histories are hashed. An integer past 2^53 counts as a double.
+    """Encodes canonical JSON (RFC 8785), the input of history hashes. An integer past 2^53 counts as a double.
 
-    Raises ValueError for a value that JSON does not have.
+    Raises ValueError for a value that JSON cannot represent.
     """
     try:
         text = _ENCODER.encode(_plain(value))
@@ -44,13 +45,13 @@ def jcs_digest(value: Any) -> str:
 
 
 class _WrittenOtherwise(Exception):
-    """The C encoder does not write this value as the RFC does."""
+    """The C encoder formats this value differently from the RFC."""
 
 
 def _plain(value: Any) -> Any:
-    """The same value for the C encoder, with whole floats as integers.
+    """Returns the value for the C encoder, with whole floats as integers.
 
-    Raises _WrittenOtherwise for integers past 2^53, very large and very small floats, and keys that are no text.
+    Raises _WrittenOtherwise for integers past 2^53, very large and very small floats, and keys that are not text.
     """
     kind = type(value)
     if kind is str or kind is bool or value is None:
@@ -84,9 +85,7 @@ def _with_doubles(value: Any) -> Any:
 
 
 def canonical_json(value: Any) -> str:
-    """Encodes the text whose digest decides whether two requests are the same: keys sorted, `1.0` as `1`, nulls in
-    objects omitted.
-    """
+    """Encodes the text whose digest identifies a request: sorted keys, `1.0` as `1`, no nulls in objects."""
     return json.dumps(_canonical(value), sort_keys=True, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 
 
@@ -107,7 +106,7 @@ def _canonical(value: Any) -> Any:
 
 @lru_cache(maxsize=10_000)
 def encode_key(text: str) -> str:
-    """Encodes `text` as a key: every other character becomes `=XX` for each of its UTF-8 bytes."""
+    """Encodes `text` as a key: each other character becomes one `=XX` per UTF-8 byte."""
     return "".join(
         char if _PLAIN.match(char) else "".join(f"={byte:02X}" for byte in char.encode("utf-8")) for char in text
     )

@@ -1,7 +1,7 @@
-"""Filters of jobs and of incidents: their parameters, and which jobs and incidents they match.
+"""Filters of jobs and incidents: their parameters, and the test whether a job or incident matches.
 
 A field of a filter declares its parameter: name, kind of value, description. The query parameters of the routes, the
-body of a bulk operation and the arguments of the client follow from the fields. A job matches a filter if it matches
+body of a bulk operation and the arguments of the client are made from the fields. A job matches a filter if it matches
 every parameter that is given.
 """
 
@@ -24,9 +24,9 @@ class Kind:
     """A kind of value: its parser, which raises FilterInvalid, and its JSON Schemas."""
 
     parse: Callable[[str, Any], Any]
-    #: of a query parameter
+    #: JSON Schema as a query parameter
     schema: Mapping[str, Any]
-    #: of a member of a JSON object, with its description. Default: `schema`
+    #: JSON Schema as a member of a JSON object, with its description. Default: `schema`
     in_json: Mapping[str, Any] | None = None
 
 
@@ -47,15 +47,15 @@ def _text(name: str, value: Any) -> str:
 
 
 def parse_instant(name: str, value: Any) -> datetime:
-    """Raises FilterInvalid."""
+    """Parses a time. Raises FilterInvalid."""
     try:
-        # an unescaped + of a query is a space
+        # an unescaped + in a query is a space
         instant = datetime.fromisoformat(_text(name, value).strip().replace(" ", "+"))
     except ValueError:
         instant = None
     if instant is None or instant.tzinfo is None:
         raise FilterInvalid(name, f"{name} must be a timestamp with a time zone, for example 2026-01-27T10:00:00Z")
-    # every row is between the two
+    # every row has a time between these two
     return min(max(instant, FIRST), LAST)
 
 
@@ -68,7 +68,7 @@ def parse_label(name: str, value: Any) -> tuple[str, str]:
 
 
 def _some_of(names: type[StrEnum], plural: str) -> Kind:
-    """One or more of the names: with commas between, in a JSON object also as a list."""
+    """Parses one or more of the names: separated by commas, or, in a JSON object, also as a list."""
 
     def parse(name: str, value: Any) -> frozenset[StrEnum]:
         given = value.split(",") if isinstance(value, str) else value
@@ -90,7 +90,7 @@ def _some_of(names: type[StrEnum], plural: str) -> Kind:
     return Kind(parse, a_list, in_json)
 
 
-#: any text; the other kinds refuse some
+#: accepts any text; the other kinds refuse some
 TEXT = Kind(_text, {"type": "string"})
 _INSTANT = Kind(parse_instant, {"type": "string", "format": "date-time"})
 _LABEL = Kind(parse_label, {"type": "string", "pattern": r"^[^:]+:"})
@@ -107,7 +107,7 @@ _FLAG = Kind(_flag, {"type": "boolean"}, {"anyOf": [{"type": "boolean"}, {"enum"
 
 
 def _parameter(kind: Kind, description: str = "", *, name: str | None = None) -> Any:
-    """A field of a filter. `name`: of its parameter. Default: that of the field."""
+    """Makes a field of a filter. `name`: name of its parameter. Default: the name of the field."""
     return field(default=None, metadata={"kind": kind, "description": description, "name": name})
 
 
@@ -116,7 +116,7 @@ _LIVING = frozenset(status for status in JobStatus if not status.terminal)
 
 @dataclass(frozen=True, kw_only=True)
 class JobFilter:
-    """What is None does not matter."""
+    """A filter of jobs. None matches everything."""
 
     tenant_id: str | None = _parameter(
         TEXT, "Tenant to list. Default: the caller's tenant; for all-tenants callers, all tenants."
@@ -127,7 +127,7 @@ class JobFilter:
     request_type: str | None = _parameter(TEXT)
     since: datetime | None = _parameter(_INSTANT, "Created at or after this timestamp.")
     until: datetime | None = _parameter(_INSTANT, "Created before this timestamp.")
-    #: a label and its value
+    #: label key and value
     label: tuple[str, str] | None = _parameter(_LABEL, "`key:value`. Jobs whose label `key` is exactly `value`.")
 
     idempotency_key: str | None = _parameter(
@@ -145,18 +145,18 @@ class JobFilter:
 
     @property
     def matches_every_row(self) -> bool:
-        """Returns whether the rows' keys decide the filter completely."""
+        """Returns whether the keys of the rows are enough to apply the whole filter."""
         return has_only(self, "tenant_id", "since", "until", "idempotency_key", "correlation_id", "archived")
 
     @property
     def is_keyed(self) -> bool:
-        """Returns whether it names a key that leads to few jobs."""
+        """Returns whether the filter names a key that few jobs have."""
         return self.idempotency_key is not None or self.correlation_id is not None
 
     @property
     def needs_ledger(self) -> bool:
-        """Returns whether the ledger must be read: the list of jobs may not know yet which of these states a
-        job has.
+        """Returns whether the ledger must be read, since the list of jobs may be late with the states in this
+        filter.
         """
         return self.statuses is not None and bool(self.statuses & _LIVING)
 
@@ -164,8 +164,8 @@ class JobFilter:
         return self.statuses is None or status in self.statuses
 
     def may_match(self, status: JobStatus, request_type: str, labels: Mapping[str, str]) -> bool:
-        """Returns whether a row of a list may match. If the filter `needs_ledger`, a job that has not ended may be in
-        another state.
+        """Returns whether a row of a list may match. For a filter that `needs_ledger`, a job that has not ended may
+        have another state by now.
         """
         return (
             (self.has_status(status) or (self.needs_ledger and status in _LIVING))
@@ -174,13 +174,13 @@ class JobFilter:
         )
 
     def has_time(self, created_at: datetime) -> bool:
-        """Returns whether a job that was created then is within `since` and `until`."""
+        """Returns whether that creation time is within `since` and `until`."""
         return (self.since is None or created_at >= self.since) and (self.until is None or created_at < self.until)
 
 
 @dataclass(frozen=True, kw_only=True)
 class IncidentFilter:
-    """What is None does not matter."""
+    """A filter of incidents. None matches everything."""
 
     tenant_id: str | None = _parameter(
         TEXT,
@@ -198,7 +198,7 @@ class IncidentFilter:
     until: datetime | None = _parameter(_INSTANT, "Opened before this timestamp.")
 
     def matches(self, incident: Incident) -> bool:
-        """Returns whether the job matches, except tenant and time, which the query has decided."""
+        """Returns whether the job matches. The query has already applied tenant and time."""
         return (
             (self.states is None or incident.state in self.states)
             and (self.kinds is None or incident.kind in self.kinds)
@@ -210,7 +210,7 @@ Filter = TypeVar("Filter", JobFilter, IncidentFilter)
 
 
 def has_only(given: JobFilter | IncidentFilter, *names: str) -> bool:
-    """Returns whether only these fields are set."""
+    """Returns whether no other field than these is set."""
     return all(getattr(given, each.name) is None for each in fields(given) if each.name not in names)
 
 
@@ -223,7 +223,7 @@ def parameters_of(filter_: type[JobFilter] | type[IncidentFilter]) -> tuple[Para
 
 
 def parse_filter(filter_: type[Filter], given: Mapping[str, Any]) -> Filter:
-    """Returns the filter of the given parameters. Raises FilterInvalid for an unknown one, or a wrong value."""
+    """Returns the filter of the given parameters. Raises FilterInvalid for an unknown parameter or a wrong value."""
     known = {each.name: each for each in parameters_of(filter_)}
     parsed: dict[str, Any] = {}
     for name, value in given.items():

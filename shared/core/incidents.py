@@ -1,4 +1,4 @@
-"""Incidents: what went so wrong that a person has to look, and what became of it (R63, R64)."""
+"""Incidents: conditions that need an operator, and their results (R63, R64)."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from shared.core.jobs.job import Job
 from shared.core.jobs.reasons import Reason
 from shared.core.jobs.states import JobStatus
 
-#: reasons for which a job's end is an incident where its protocol names none
+#: reasons for which a failed job opens an incident, if its protocol names none
 ESCALATED: tuple[str, ...] = (Reason.ATTEMPTS_EXHAUSTED, Reason.ORCHESTRATION_FAILED)
-#: characters of `detail`; the job has its whole message
+#: maximum length of `detail`; the job has the whole message
 MAX_DETAIL = 1000
 
-#: actor of a settlement without a caller
+#: actor of a settlement that LUCIUS makes itself
 SYSTEM = "system"
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -28,7 +28,7 @@ _OF_NO_JOB = re.compile(r"inc_(\d{13})_[0-9a-f]{16}")
 
 
 class IncidentKind(StrEnum):
-    """What an incident is about; its `subject` names it."""
+    """The kind of an incident, and of the object that its `subject` names."""
 
     JOB = "JOB"
     """A job that failed for good, by its id."""
@@ -41,7 +41,7 @@ class IncidentKind(StrEnum):
 
 
 class IncidentState(StrEnum):
-    """OPEN until an operator acts on it, or its cause ends; then it never changes again."""
+    """The state of an incident. OPEN until an operator acts on it or its cause ends; then it is final."""
 
     OPEN = "OPEN"
     RESOLVED = "RESOLVED"
@@ -59,9 +59,9 @@ class Incident:
     id: str
     kind: IncidentKind
     subject: str
-    #: normalised; None: it is no tenant's own
+    #: normalised tenant id; None: the incident belongs to no tenant
     tenant: str | None
-    #: the job's, or the one that a breaker is of
+    #: job type of the job or of the breaker; None: neither
     request_type: str | None
     code: str
     detail: str | None
@@ -70,9 +70,9 @@ class Incident:
     settled_at: datetime | None = None
     settled_by: str | None = None
     reason: str | None = None
-    #: the job that took the place of the failed one
+    #: id of the job that replaces the failed one
     retried_by: str | None = None
-    #: the head of its log
+    #: number and hash of the last entry of its log
     log_seq: int = 0
     log_hash: str = ""
 
@@ -82,13 +82,13 @@ class Incident:
 
     @property
     def home(self) -> str | None:
-        """Returns the tenant in whose partition it is stored. None: in the partition of incidents without a job."""
+        """Returns the tenant whose partition has the incident. None: the partition of incidents without a job."""
         return self.tenant if self.kind is IncidentKind.JOB else None
 
 
 @dataclass(frozen=True, kw_only=True)
 class IncidentEntry(Entry):
-    """An INCIDENTLOG row; its `data` is `{"before": ..., "after": ...}`, states."""
+    """An INCIDENTLOG row; its `data` is `{"before": ..., "after": ...}` with two states."""
 
     incident_id: str
 
@@ -101,44 +101,46 @@ class Settlement:
     actor: str
     reason: str
     at: datetime
-    #: RETRIED: the new job
+    #: id of the new job, for RETRIED
     retried_by: str | None = None
 
 
 def job_incident_id(job_id: str) -> str:
-    """Returns the id of a job's incident. A job has at most one, since it fails for good once."""
+    """Returns the id of a job's incident. A job has at most one, since it fails permanently only once."""
     return f"{_OF_A_JOB}{job_id}"
 
 
 def incident_id_of(kind: IncidentKind, subject: str, at: datetime) -> str:
-    """Returns the id of an incident without a job that was opened at this time, to the millisecond."""
+    """Returns the id of an incident without a job, from its opening time in milliseconds."""
     millis = (at - _EPOCH) // timedelta(milliseconds=1)
     return f"inc_{millis:013d}_{digest(f'{kind}:{subject}')[:16]}"
 
 
 def job_of(incident_id: str) -> str | None:
-    """Returns the job whose incident has this id. None: it belongs to no job."""
+    """Returns the id of the job whose incident has this id. None: the incident belongs to no job."""
     if opened_of(incident_id) is not None or not incident_id.startswith(_OF_A_JOB):
         return None
     return incident_id.removeprefix(_OF_A_JOB)
 
 
 def opened_of(incident_id: str) -> datetime | None:
-    """Returns when an incident without a job was opened, to the millisecond, by its id only. None: not such an id."""
+    """Returns the opening time of an incident without a job, to the millisecond, from its id. None: another
+    kind of id.
+    """
     found = _OF_NO_JOB.fullmatch(incident_id)
     return _EPOCH + timedelta(milliseconds=int(found[1])) if found is not None else None
 
 
 def escalates(job: Job) -> bool:
-    """Returns whether the job's end opens an incident, by the reasons that its protocol names."""
+    """Returns whether the job's end opens an incident, by the reasons in its protocol."""
     reasons = ESCALATED if job.escalate is None else job.escalate
     return job.status is JobStatus.FAILED_FINAL and job.error_code in reasons
 
 
 def incident_of(job: Job) -> tuple[Incident, IncidentEntry] | None:
-    """Returns the incident that a job's end opens. Each process that writes the end makes the same one.
+    """Returns the incident that a job's end opens. Every process that writes the end makes the same one.
 
-    None: the job did not fail for good, or its end is written after another job has replaced it.
+    None: the job did not fail permanently, or another job has already replaced it.
     """
     if not escalates(job) or job.redriven_by is not None:
         return None
@@ -182,7 +184,7 @@ def opened(
 
 
 def settled(incident: Incident, settlement: Settlement) -> tuple[Incident, IncidentEntry] | None:
-    """Returns the incident after `settlement`, and the entry of its log. None: it is no longer open."""
+    """Returns the incident after `settlement`, and its log entry. None: the incident is no longer open."""
     if not incident.is_open:
         return None
     after = replace(
@@ -197,7 +199,7 @@ def settled(incident: Incident, settlement: Settlement) -> tuple[Incident, Incid
 
 
 def retried_unseen(job: Job) -> Settlement:
-    """Records the redrive of a job by a caller that did not name its incident."""
+    """Returns the incident after a redrive of its job by a request that did not name the incident."""
     reason = "another job took its place"
     at, new = job.updated_at, job.redriven_by
     return Settlement(state=IncidentState.RETRIED, actor=SYSTEM, reason=reason, at=at, retried_by=new)

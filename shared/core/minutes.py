@@ -1,7 +1,7 @@
-"""What ended in a minute, and how long services took to acknowledge and to answer: counts that add up.
+"""Counts of one minute: job ends, and latencies of services until the ACK and the RESULT.
 
-Latencies are kept in buckets, so that the counts of processes and of minutes add up; what is read from them is the end
-of a bucket, "at most".
+Latencies are counted in buckets, so that the counts of processes and minutes add up. A value read from them is the
+upper end of a bucket, "at most".
 """
 
 from __future__ import annotations
@@ -16,32 +16,32 @@ from shared.core.jobs.job import Event, Record, Step
 from shared.core.jobs.states import JobStatus, StepStatus
 
 MINUTE = timedelta(minutes=1)
-#: how long the counts of a minute are kept
+#: retention of the counts of a minute
 KEPT_FOR = timedelta(hours=1)
-#: pairs of tenant and end, and of service and phase, of one minute; those beyond are counted together
+#: maximum number of pairs of tenant and end, and of service and phase, in one minute; further ones are counted together
 MAX_GROUPS = 100
 OTHERS = "(others)"
 ACK, RESULT = "ack", "result"
-#: ends of the buckets in milliseconds; what took longer than the last counts as that
+#: upper ends of the buckets in milliseconds; longer latencies are counted in the last one
 LATENCIES_MS = (
     *(10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 30_000, 60_000, 120_000, 300_000, 600_000),
     *(1_800_000, 3_600_000, 7_200_000, 14_400_000, 28_800_000, 86_400_000),
 )
 
-#: tenant, terminal state, and reason ("" if it succeeded)
+#: tenant, terminal state, and reason ("" for a success)
 End = tuple[str, str, str]
-#: service, and ACK or RESULT
+#: service, and `ack` or `result`
 Phase = tuple[str, str]
 
 
 @dataclass
 class MinuteCounts:
-    """Counts of one minute, or of several together."""
+    """Counts of one minute, or the sum of several."""
 
     ends: Counter[End] = field(default_factory=Counter)
-    #: by bucket
+    #: counts by bucket
     latencies: dict[Phase, Counter[int]] = field(default_factory=dict)
-    #: jobs that had not ended, by state, as the sweeper counted them; None: it did not
+    #: number of active jobs by state, as the sweeper counted them; None: it did not
     active: Mapping[str, int] | None = None
 
     def __add__(self, other: MinuteCounts) -> MinuteCounts:
@@ -63,7 +63,7 @@ class MinuteCounts:
             self._add_end((job.tenant, job.status.value, reason), 1)
 
     def latency(self, phase: str, service: str | None = None) -> Counter[int]:
-        """Returns the buckets of a phase: of one service, or of all."""
+        """Returns the buckets of a phase, for one service or for all."""
         found: Counter[int] = Counter()
         for (name, known), buckets in self.latencies.items():
             if known == phase and service in (None, name):
@@ -80,8 +80,8 @@ class MinuteCounts:
 
 
 def reply_latencies(before: Record, after: Record, event: Event) -> Iterator[tuple[Step, str, timedelta]]:
-    """Returns the ACK and the RESULT that a committed transition stands for: step, `ack` or `result`, and the time
-    since the attempt was recorded.
+    """Returns the latencies in a committed transition: step, `ack` or `result`, and the time since the attempt was
+    recorded.
     """
     for old, new in zip(before.steps, after.steps, strict=True):
         if old is new or old.step_id != event.step_id or new.initiated_at is None:
@@ -102,7 +102,7 @@ def bucket_of(waited: timedelta) -> int:
 
 
 def percentile_ms(buckets: Counter[int], share: float) -> int | None:
-    """Returns the milliseconds within which `share` (0 to 1) of the latencies are. None: there are none."""
+    """Returns the milliseconds within which `share` (0 to 1) of the latencies are. None: there are no latencies."""
     left = share * buckets.total()
     for bucket in sorted(buckets):
         left -= buckets[bucket]
@@ -112,5 +112,5 @@ def percentile_ms(buckets: Counter[int], share: float) -> int | None:
 
 
 def _short(code: str) -> str:
-    """A service may name any code."""
+    """Returns the code, shortened: a service can send a code of any length."""
     return code[:64]

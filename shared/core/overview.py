@@ -1,4 +1,4 @@
-"""The overview of one tenant or of all: its facts, and its problems in one sentence each.
+"""The overview of one tenant or of all tenants: its facts, and each problem in one sentence.
 
 `GET /v1/dashboard/metrics`, the dashboard and `lucius status` show the problems that `problems_of` finds.
 """
@@ -20,9 +20,10 @@ from shared.core.jobs.states import JobStatus
 from shared.core.minutes import MinuteCounts
 
 MAX_PROBLEMS = 20
-#: a directive that no service acknowledges is a problem after this time
+#: time after which an unacknowledged directive is a problem
 SLOW_AFTER = timedelta(minutes=2)
-#: failures are a problem if within this time `_MANY_FAILURES` jobs and `_FAILED_SHARE` of the ended jobs failed
+#: time window of failures, which are a problem if it has `_MANY_FAILURES` failed jobs and a failed share of
+#: `_FAILED_SHARE`
 _FAILURES_WITHIN = timedelta(minutes=10)
 _MANY_FAILURES, _FAILED_SHARE = 5, 0.2
 _STAYS_OPEN = "It stays open until an operator acts on it, or its cause ends."
@@ -59,16 +60,16 @@ class SubjectKind(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Problem:
-    """A problem that needs an operator. Level OK: no problem."""
+    """A problem that needs an operator. With level OK: no problem."""
 
     level: Level
     sentence: str
-    #: what happens if no person acts
+    #: the consequence if no operator acts
     consequence: str | None = None
     since: datetime | None = None
     kind: SubjectKind | None = None
     subject: str | None = None
-    #: the `lucius` command that comes next
+    #: the next `lucius` command
     command: str | None = None
 
 
@@ -77,11 +78,11 @@ class Service:
     """A platform service."""
 
     name: str
-    #: to about a minute; None: not known, or not shown
+    #: time of the last answer, to about a minute; None: not known, or not shown
     answered_at: datetime | None = None
-    #: when the sweeper found it silent; None: it answers
+    #: time when the sweeper found it silent; None: it answers
     silent_since: datetime | None = None
-    #: directives that it has not acknowledged; None: not shown
+    #: number of unacknowledged directives; None: not shown
     waiting: int | None = None
     waiting_since: datetime | None = None
     in_flight: int | None = None
@@ -98,37 +99,37 @@ class Down:
 
 @dataclass(frozen=True, kw_only=True)
 class Overview:
-    """The facts."""
+    """The facts of an overview."""
 
     at: datetime
-    #: None: all tenants
+    #: tenant id; None: all tenants
     tenant: str | None
     down: Sequence[Down] = ()
-    #: end of the last sweep; None: there was none
+    #: end of the last sweep; None: no sweep yet
     swept_at: datetime | None = None
     sweeper_late: bool = False
-    #: jobs that have not ended, by state
+    #: number of active jobs by state
     active: Counter[str] = field(default_factory=Counter)
-    #: there may be more of them
+    #: `True` if there may be more active jobs
     active_at_least: bool = False
     services: Sequence[Service] = ()
     quotas: Sequence[TightQuota] = ()
-    #: open ones, most recently opened first
+    #: open incidents, most recently opened first
     incidents: Sequence[Incident] = ()
     incidents_at_least: bool = False
-    #: messages of the last hour that no job took, by reason; without those that were redriven
+    #: messages of the last hour that no job accepted, by reason, without redriven ones
     rejected: Counter[str] = field(default_factory=Counter)
     rejected_at_least: bool = False
-    #: receipt of the oldest of them
+    #: receipt time of the oldest rejected message
     rejected_since: datetime | None = None
-    #: by tenant
+    #: number of suspended webhooks by tenant
     suspended_hooks: Counter[str] = field(default_factory=Counter)
-    #: of `tenant`
+    #: counts of `tenant` by minute
     minutes: Mapping[datetime, MinuteCounts] = field(default_factory=dict)
 
 
 def health_of(overview: Overview, problems: Sequence[Problem]) -> Problem:
-    """Returns the worst problem, or that there is none."""
+    """Returns the worst problem, or one of level OK if there is none."""
     if problems:
         return problems[0]
     jobs = overview.active.total()
@@ -204,7 +205,7 @@ def _service(overview: Overview, service: Service) -> Iterator[Problem]:
 
 
 def _quota(overview: Overview, quota: TightQuota) -> Iterator[Problem]:
-    """Neither a limit that is reached nor a hold without waiting jobs is a problem."""
+    """Returns the problem of a quota, if any. A reached limit, or a hold without waiting jobs, is not a problem."""
     gate = quota.gate
     name = (
         gate.display_name
@@ -261,7 +262,7 @@ def _failures(overview: Overview) -> Iterator[Problem]:
 
 
 def _incidents(overview: Overview) -> Iterator[Problem]:
-    """Jobs that failed are one problem, however many there are."""
+    """Returns the problems of open incidents. All failed jobs together are one problem."""
     failed = [each for each in overview.incidents if each.kind is IncidentKind.JOB]
     if len(failed) > 1:
         codes = Counter(each.code for each in failed)
@@ -310,7 +311,9 @@ def _rejected(overview: Overview) -> Iterator[Problem]:
 
 
 def _suspended_hooks(overview: Overview) -> Iterator[Problem]:
-    """One problem, however many there are: the list of webhooks is of one tenant."""
+    """Returns one problem for all suspended webhooks, if any. The list of webhooks covers one tenant, so it
+    names one.
+    """
     if not overview.suspended_hooks:
         return
     [(tenant, _)] = overview.suspended_hooks.most_common(1)
@@ -329,14 +332,14 @@ def _suspended_hooks(overview: Overview) -> Iterator[Problem]:
 
 
 def _is_named(overview: Overview, incident: Incident) -> bool:
-    """Whether another problem names its cause."""
+    """Returns whether another problem already names the cause of this one."""
     if incident.kind is IncidentKind.SERVICE:
         return any(each.name == incident.subject and each.silent_since for each in overview.services)
     return any(each.gate.id == incident.subject and each.breaker is BreakerState.OPEN for each in overview.quotas)
 
 
 def age(now: datetime, since: datetime) -> str:
-    """Formats the time since then in words."""
+    """Formats the time since then in words, such as "3 minutes"."""
     seconds = max(0, int((now - since).total_seconds()))
     for size, unit in ((86_400, "day"), (3_600, "hour"), (60, "minute")):
         if seconds >= size:
@@ -357,5 +360,5 @@ def _with_tenant(command: str, tenant: str | None) -> str:
 
 
 def _quoted(text: str) -> str:
-    """For a shell, and for one line of a terminal: a caller may have named it."""
+    """Quotes a value for a shell, on one line of a terminal: a caller may have chosen it."""
     return shlex.quote("".join(char if char.isprintable() else "?" for char in text))

@@ -1,4 +1,4 @@
-"""The protocols of the app as a frozen registry, made from data (R26)."""
+"""The protocols of the app: a frozen registry, made from data (R26)."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from shared.refusals import MAX_REQUEST_ERROR, MAX_REQUEST_ERRORS
 #: id and version of a protocol
 VersionKey = tuple[str, int]
 
-#: what of a step never changes within a version; timings and attempts may
+#: members of a step that never change within a version; timings and attempts can
 _FIXED = ("step_id", "step_type", "service")
-#: keywords of a payload schema that accept or refuse nothing, and those whose values are schemas by name
+#: schema keywords without effect on validation, and keywords whose values are schemas by name
 _ANNOTATIONS = frozenset(
     {"$comment", "$id", "$schema", "default", "deprecated", "description", "examples", "format", "readOnly", "title"}
     | {"writeOnly"}
@@ -33,14 +33,14 @@ _NAMED_SCHEMAS = frozenset({"$defs", "dependentSchemas", "patternProperties", "p
 
 @dataclass(frozen=True)
 class Protocol:
-    """A definition with its digest and one validator a step."""
+    """A protocol definition with its digest and a validator for each step."""
 
     definition: ProtocolDefinition
     #: SHA-256 of the definition and its schemas in canonical JSON
     digest: str
-    #: by step id; absent: any object
+    #: payload schemas by step id; a missing one accepts any object
     schemas: Mapping[str, Mapping[str, Any]]
-    #: SHA-256 of the steps: ids, services, groups and payload schemas. All definitions of one version have the same
+    #: SHA-256 of the steps: ids, services, groups and payload schemas. All definitions of one version have the same one
     work_digest: str
 
     @property
@@ -48,9 +48,9 @@ class Protocol:
         return self.definition.protocol_id, self.definition.version
 
     def payload_errors(self, payload: Mapping[str, Any]) -> list[tuple[str, str]]:
-        """Returns (path, message) of the errors in a job's payload: at most one more than `MAX_REQUEST_ERRORS`.
+        """Returns pairs (path, message) of the errors in a job's payload: at most one more than `MAX_REQUEST_ERRORS`.
 
-        The check stops there, so that a payload costs no more than its own size.
+        The check stops there, so that its cost is bounded by the size of the payload.
         """
         return list(islice(self._payload_errors(payload), MAX_REQUEST_ERRORS + 1))
 
@@ -67,7 +67,7 @@ class Protocol:
                 yield from _schema_errors(schema, part, self._path(step, payload))
 
     def split(self, payload: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Splits the payload by step id. A one-step protocol accepts the flat form too."""
+        """Splits the payload by step id. A protocol with one step also accepts the payload without its step id."""
         first = self.definition.steps[0].step_id
         if len(self.definition.steps) == 1 and not _is_keyed(payload, first):
             return {first: payload}
@@ -79,13 +79,13 @@ class Protocol:
 
 
 class Registry:
-    """Protocols by request type, each in one or several versions.
+    """Protocols by job type, each in one or several versions.
 
-    New jobs follow the highest version. If that one is ramped, the others follow the highest version below it.
+    New jobs follow the highest version. If that one is ramped, the other jobs follow the highest version below it.
     """
 
     def __init__(self, protocols: Iterable[Protocol], services: Mapping[str, str] | None = None) -> None:
-        """`services`: the step type of each service that has a subscription. Default: those of the protocols' steps."""
+        """`services`: the step type of each service with a subscription. Default: those of the protocols' steps."""
         found: dict[str, list[Protocol]] = {}
         for protocol in protocols:
             found.setdefault(protocol.definition.request_type, []).append(protocol)
@@ -94,19 +94,19 @@ class Registry:
         self.services = services if services is not None else {step.service: step.step_type for step in steps}
 
     def find(self, request_type: str) -> Protocol | None:
-        """The version that new jobs follow, without those that a ramp takes."""
+        """Returns the version that new jobs follow outside of a ramp."""
         versions = self._versions.get(request_type, ())
         return next((each for each in versions if each.definition.ramp_percent is None), None)
 
     def versions(self, request_type: str) -> Sequence[Protocol]:
-        """Every version of a request type, the highest first; empty: it is unknown."""
+        """Returns all versions of a job type, the highest first. Empty: the type is unknown."""
         return self._versions.get(request_type, ())
 
     def select(self, request_type: str, identity: str) -> Protocol | None:
-        """The version that the request follows whose idempotency record has the hash `identity`.
+        """Returns the version for the request whose idempotency record has the hash `identity`.
 
-        The same request selects the same version until the ramp changes. A ramp that rises keeps the requests that it
-        has. None: the request type is unknown.
+        The same request selects the same version until the ramp changes. A ramp that rises keeps its requests. None:
+        the job type is unknown.
         """
         newest, *_ = self._versions.get(request_type, (None,))
         if newest is None or newest.definition.ramp_percent is None:
@@ -127,7 +127,7 @@ class Registry:
 
 
 def _ordered(request_type: str, versions: list[Protocol]) -> tuple[Protocol, ...]:
-    """The versions of one request type, the highest first. Raises ProtocolError."""
+    """Returns the versions of one job type, the highest first. Raises ProtocolError."""
     ordered = sorted(versions, key=lambda each: each.definition.version, reverse=True)
     if len({each.definition.protocol_id for each in ordered}) > 1 or len({each.key for each in ordered}) < len(ordered):
         raise ProtocolError(f"two protocols have request_type {request_type}")
@@ -176,7 +176,7 @@ def _work(definition: ProtocolDefinition, schemas: Mapping[str, Any]) -> dict[st
 
 
 def _rules(schema: Any) -> Any:
-    """A payload schema without words for people."""
+    """Returns a payload schema without its texts for people."""
     if isinstance(schema, list):
         return [_rules(each) for each in schema]
     if not isinstance(schema, Mapping):
@@ -206,7 +206,9 @@ def _is_keyed(payload: Mapping[str, Any], step_id: str) -> bool:
 
 
 def _items_unless_too_many(validator: Any, items: Any, instance: Any, schema: Any) -> Iterator[Violation]:
-    """The keyword `items`, which is not asked where `maxItems` refuses the array: it would look at each of them."""
+    """Validates the keyword `items`, but not if `maxItems` already refuses the array, since that would check every
+    item.
+    """
     if not (isinstance(instance, list) and len(instance) > schema.get("maxItems", len(instance))):
         yield from Draft202012Validator.VALIDATORS["items"](validator, items, instance, schema) or ()
 
@@ -220,7 +222,9 @@ def _schema_errors(schema: Mapping[str, Any], part: Mapping[str, Any], prefix: s
 
 
 def _message(error: Violation) -> str:
-    """The library's own, which repeats the value; where that makes it long, the keyword and what it asks for."""
+    """Returns the library's message. If it is long because it repeats the value, returns the keyword and its value
+    instead.
+    """
     if len(error.message) <= MAX_REQUEST_ERROR:
         return str(error.message)
     limit = f" {error.validator_value}" if type(error.validator_value) in (int, float) else ""

@@ -1,4 +1,4 @@
-"""JSON from outside, without the corners in which two parsers disagree (R38)."""
+"""Strict JSON for outside input, without cases in which two parsers disagree (R38)."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import re
 from typing import Any, NoReturn
 
 MAX_DEPTH = 64
-#: characters of a key or number that a message repeats
+#: maximum length of a key or number in a message
 MAX_QUOTED = 40
-#: of an integer that any double is larger than
+#: maximum digits of an integer that a double can represent
 _MAX_DIGITS = 308
-#: a string, which may lack its end, or a bracket
+#: a string, possibly without its closing quote, or a bracket
 _STRING_OR_BRACKET = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|[\[{\]}]', re.DOTALL)
 
 
@@ -34,7 +34,7 @@ def parse_json(body: bytes) -> Any:
 
 
 def _depth(text: str) -> int:
-    """How deep brackets nest, strings skipped; counted before parsing, which recurses."""
+    """Returns the nesting depth of brackets outside strings. Counted before parsing, since the parser recurses."""
     depth = deepest = 0
     for found in _STRING_OR_BRACKET.finditer(text):
         match found[0]:
@@ -58,7 +58,7 @@ def _finite(text: str) -> float:
 
 
 def _integer(text: str) -> int:
-    """Exact, where other parsers have a double; one that no double reaches is none of theirs."""
+    """Parses an integer exactly, while other parsers use a double. Refuses one that exceeds every double."""
     if len(text) > _MAX_DIGITS:
         _finite(text)
     return int(text)
@@ -74,7 +74,7 @@ def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _no_lone_surrogates(text: str, value: Any) -> None:
-    r"""A `\ud800` escape without its other half is no character and cannot be stored."""
+    """Refuses a `\ud800` escape without its other half: it is not a character and cannot be stored."""
     if "\\u" not in text and "\\U" not in text:
         return
     try:

@@ -1,7 +1,7 @@
-"""What a tenant's jobs used of its gates, hour by hour (R68): sums that add up, from rows that are there anyway.
+"""Usage of a tenant's quotas by hour (R68): sums that add up, computed from existing rows.
 
-A job counts in the hour in which it was created. How long jobs waited is kept in buckets, so that hours add up; what
-is read from them is the end of a bucket, "at most".
+A job counts in the hour of its creation. Waits are counted in buckets, so that hours add up. A value read from them
+is the upper end of a bucket, "at most".
 """
 
 from __future__ import annotations
@@ -13,36 +13,36 @@ from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 
 HOUR = timedelta(hours=1)
-#: pairs of type and source of one hour; the sources beyond are counted together
+#: maximum number of pairs of type and source in one hour; further sources are counted together
 MAX_GROUPS = 200
 OTHERS = "(others)"
-#: ends of the buckets in seconds; what took longer than the last counts as that
+#: upper ends of the buckets in seconds; longer waits are counted in the last one
 WAITS_S = (0, 1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200, 14400, 28800, 43200, 86400, 604800)
 
 
 class Axis(StrEnum):
-    """What the jobs of one sum have in common."""
+    """The property by which usage is summed."""
 
     TYPE = "type"
     SOURCE = "source"
     HOUR = "hour"
 
 
-#: job type, and source as it is compared ("" for none)
+#: job type, and normalised source ("" for none)
 Group = tuple[str, str]
 
 
 @dataclass
 class Counted:
-    """Jobs of one kind."""
+    """Counts of jobs of one kind."""
 
     created: int = 0
-    #: let in, at once or after a wait
+    #: jobs admitted, at once or after a wait
     admitted: int = 0
-    #: that had to wait, at their gates or for other jobs
+    #: jobs that waited for quotas or for other jobs
     staged: int = 0
     ended: int = 0
-    #: of those let in, by bucket
+    #: admitted jobs by bucket of the wait
     waits: Counter[int] = field(default_factory=Counter)
 
     def __add__(self, other: Counted) -> Counted:
@@ -80,15 +80,15 @@ _NEVER = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True)
 class HourUsage:
-    """One hour of a tenant, as far as it is counted."""
+    """The usage of a tenant in one hour, as counted so far."""
 
     hour: datetime
     jobs: Mapping[Group, Counted] = field(default_factory=dict)
-    #: the most jobs that a look a minute saw inside, of all ("", ""), of a type and of a source
+    #: highest number of active jobs at a check once a minute: in total under ("", ""), of a type, and of a source
     peaks: Mapping[tuple[str, str], int] = field(default_factory=dict)
-    #: requests refused with 429
+    #: requests refused with 429, by group
     refused: Mapping[Group, int] = field(default_factory=dict)
-    #: the whole hour was folded
+    #: `True` if the whole hour is in the hourly rollup
     folded: bool = False
 
 
@@ -102,7 +102,7 @@ def bucket_of(wait: timedelta) -> int:
 
 
 def group_in(groups: Mapping[Group, object], group: Group) -> Group:
-    """Returns the group that counts it, if the limit of sources is not reached."""
+    """Returns the group that counts the job: one without its source if the limit of groups is reached."""
     return group if group in groups or len(groups) < MAX_GROUPS else (group[0], OTHERS)
 
 
@@ -124,7 +124,7 @@ def highest(one: Mapping[tuple[str, str], int], other: Mapping[tuple[str, str], 
 
 @dataclass
 class Sum:
-    """What is told of the jobs that have something in common."""
+    """The usage of the jobs in one sum."""
 
     counted: Counted = field(default_factory=Counted)
     rejected: int = 0

@@ -1,1 +1,1 @@
-"""Heads of histories, and the statements about them that LUCIUS signs."""
+"""Daily heads of histories, and the signed statements about them."""

@@ -1,4 +1,4 @@
-"""Heads: the last row of a job's history, or of the log of a quota or incident, on each day on which it grew (R91)."""
+"""Heads: the last row of a job, quota or incident history on each UTC day with new rows (R91)."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from shared.core.canonical import jcs
 from shared.core.chained_log import Entry
 from shared.core.jobs.job import Event
 
-#: a name of a log begins with one of these; a job id has no colon
+#: prefixes of the log names of quotas and incidents; a job id has no colon
 QUOTA_LOG, INCIDENT_LOG = "quota:", "incident:"
 
 
 @dataclass(frozen=True, kw_only=True)
 class DayHead:
-    """Row number `seq`, with its hash: the last one of its UTC day."""
+    """Row number `seq` and its hash: the last row of its UTC day."""
 
     #: job id, `quota:ID` or `incident:ID`
     name: str
@@ -26,13 +26,15 @@ class DayHead:
 
     @property
     def line(self) -> dict[str, str | int]:
-        """Returns the head as signed pages and anchors have it."""
+        """Returns the head as a JSON object, in the form of signed pages and anchors."""
         return {"log" if ":" in self.name else "job_id": self.name, "seq": self.seq, "hash": self.hash}
 
 
 def last_of_days(name: str, rows: Iterable[Event | Entry]) -> tuple[DayHead, ...]:
-    """Returns the head of each day on which the rows were written. The clocks of two processes differ, so the day of a
-    row can be before that of the row before it."""
+    """Returns the head of each day on which rows were written.
+
+    The clocks of two processes differ, so a row can have an earlier day than the row before it.
+    """
     found: dict[date, DayHead] = {}
     for row in rows:
         day = day_of(row.at)
@@ -41,7 +43,7 @@ def last_of_days(name: str, rows: Iterable[Event | Entry]) -> tuple[DayHead, ...
 
 
 def latest(*heads: DayHead) -> tuple[DayHead, ...]:
-    """Returns of each day the head with the highest number."""
+    """Returns the head with the highest number for each day."""
     found: dict[date, DayHead] = {}
     for head in sorted(heads, key=lambda each: each.seq):
         found[head.day] = head
@@ -54,5 +56,5 @@ def day_of(at: datetime) -> date:
 
 
 def json_lines(lines: Iterable[Mapping[str, str | int]]) -> bytes:
-    """Returns canonical JSON (RFC 8785), one object a line, each with its newline."""
+    """Returns canonical JSON (RFC 8785): one object per line, with a newline after each."""
     return b"".join(jcs(line) + b"\n" for line in lines)

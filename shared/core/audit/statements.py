@@ -25,7 +25,7 @@ def heads_statement(
 ) -> bytes:
     """Returns the payload of one page of heads. Every event of the window has a head in one of its pages.
 
-    `previous`: SHA-256 of the payload of the page before, or "".
+    `previous`: SHA-256 of the payload of the previous page, or "".
     """
     lines = [head.line for head in heads]
     predicate = {
@@ -41,8 +41,10 @@ def heads_statement(
 
 
 def anchor_statement(day: date, previous: str, parts: Sequence[str]) -> bytes:
-    """Returns the payload of a day's anchor. `parts`: SHA-256 of the file of each tenant that had an event;
-    `previous`: of the payload of the day before, or "".
+    """Returns the payload of a day's anchor.
+
+    `parts`: SHA-256 of each tenant's file, for tenants with an event that day. `previous`: SHA-256 of the payload of
+    the previous day, or "".
     """
     ordered = sorted(parts)
     predicate = {"day": day.isoformat(), "previous": previous, "parts": ordered}
@@ -61,7 +63,7 @@ def _statement(type_: str, name: str, content: bytes, predicate: Mapping[str, An
 
 
 def pre_authentication(payload_type: str, payload: bytes) -> bytes:
-    """Returns the bytes that are signed: DSSE's pre-authentication encoding."""
+    """Returns the bytes to sign: the pre-authentication encoding of DSSE."""
     return b"DSSEv1 %d %s %d %s" % (len(payload_type.encode()), payload_type.encode(), len(payload), payload)
 
 
@@ -75,13 +77,13 @@ def dsse_envelope(payload: bytes, key_id: str, signature: bytes) -> dict[str, An
 
 
 def payload_of(envelope: Mapping[str, Any]) -> bytes:
-    """Returns the payload of a DSSE envelope. Raises KeyError, ValueError."""
+    """Returns the payload of a DSSE envelope. Raises KeyError or ValueError if the envelope is not valid."""
     return base64.b64decode(envelope["payload"], validate=True)
 
 
 def is_signed(pem: str, message: bytes, signature: bytes) -> bool:
-    """Returns whether the DER signature of the message is by the key."""
-    # a hundredth of the start, which nothing else needs with LUCIUS_AUTH_MODE=none
+    """Returns whether the key made this DER signature of the message."""
+    # imported late: it takes a hundredth of the start-up time, and LUCIUS_AUTH_MODE=none does not need it
     from cryptography.exceptions import InvalidSignature
     from cryptography.hazmat.primitives.asymmetric.ec import ECDSA, EllipticCurvePublicKey
     from cryptography.hazmat.primitives.hashes import SHA256
@@ -98,10 +100,10 @@ def is_signed(pem: str, message: bytes, signature: bytes) -> bool:
 
 
 def sha256(content: bytes) -> str:
-    """Returns the digest in hex."""
+    """Returns the SHA-256 digest in hex."""
     return hashlib.sha256(content).hexdigest()
 
 
 def instant_text(at: datetime) -> str:
-    """Returns the time in UTC, as RFC 3339 has it."""
+    """Returns the time in UTC, formatted as in RFC 3339."""
     return at.astimezone(UTC).isoformat().replace("+00:00", "Z")

@@ -1,1 +1,1 @@
-"""Public events: what a transition or a log entry is in the feed."""
+"""Public events: the form of a transition or log entry in the feed."""

@@ -1,9 +1,8 @@
-"""The types of public events: of each its name, when it comes, the model of its payload, and an example (R70).
+"""Types of public events: name, trigger, payload model and example of each (R70).
 
-`/v1/schemas/events/{type}`, docs/asyncapi.json and docs/reference/events.md are made from these. The models are
-TypedDicts, so a payload is a dict that has its members in any order, and a commit does not pay for validation. Tests
-validate the events that the app writes (`tests/event_checks.py`). A later version may add members to a payload, and
-removes none.
+`/v1/schemas/events/{type}`, docs/asyncapi.json and docs/reference/events.md are made from these types. The models are
+TypedDicts, so a payload is a plain dict and a commit does not pay for validation. Tests validate the events that the
+app writes (`tests/event_checks.py`). A later version may add members to a payload, and removes none.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from enum import StrEnum
 from typing import Annotated, Any, Generic, Literal, NotRequired, Self, TypeAlias, TypeVar
 
 from pydantic import Field, WithJsonSchema
-from typing_extensions import TypedDict  # before Python 3.12 pydantic refuses the one of `typing`
+from typing_extensions import TypedDict  # before Python 3.12 pydantic refuses `typing.TypedDict`
 
 from shared.core.gates.breaker import BreakerState
 from shared.core.gates.changes import ChangeType
@@ -25,7 +24,9 @@ T = TypeVar("T")
 
 
 class PublicType(StrEnum):
-    """The types in the order of a job's life, then those of incidents, gates and webhooks, each with when it comes."""
+    """Types in the order of a job's life, then those of incidents, quotas and webhooks. Each has a text that says when
+    the event occurs.
+    """
 
     meaning: str
 
@@ -73,15 +74,15 @@ class PublicType(StrEnum):
     WEBHOOK_DEAD = ("webhook.dead", "Deliveries of a webhook, or of `callback_urls`, were given up.")
 
 
-#: those of webhooks (`shared.core.webhooks.hook_log`), which go to no webhook
+#: events about webhooks (`shared.core.webhooks.hook_log`), which no webhook receives
 OF_HOOKS = frozenset(each for each in PublicType if each.startswith("webhook."))
-#: those of gates and incidents (`shared.core.events.public_log_events`)
+#: events about quotas and incidents (`shared.core.events.public_log_events`)
 OF_LOGS = frozenset(each for each in PublicType if not each.startswith("job.")) - OF_HOOKS
-#: those that name the step and the attempt as well
+#: events that also name a step and an attempt
 OF_STEPS = frozenset(
     {PublicType.LEASED, PublicType.STARTED, PublicType.PROGRESS, PublicType.STEP_COMPLETED, PublicType.RETRYING}
 )
-#: after these nothing more happens to the job but `job.redriven` and `job.replayed`
+#: events of terminal states; only `job.redriven` and `job.replayed` can follow
 TERMINAL = frozenset({PublicType.COMPLETED, PublicType.FAILED, PublicType.CANCELED})
 
 
@@ -119,7 +120,7 @@ _GATE = Field(
     description="The quota. `name` is its job type, source, mode, service or lane; empty for the quota of a tenant."
 )
 
-#: a value, or what replaces it where it is too large
+#: a value, or the object that replaces it if it is too large
 Bounded: TypeAlias = T | Annotated[Omitted, Field(description=_OMITTED)]
 Instant = Annotated[str, WithJsonSchema({"type": "string", "format": "date-time"})]
 Count = Annotated[int, Field(ge=0)]
@@ -134,7 +135,7 @@ Reason = Annotated[Bounded[str], Field(description="Reason that the caller gave.
 Detail = Annotated[Bounded[str], Field(description="Description of the failure.")]
 OfIncident = Annotated[Incident, Field(description="The incident. `subject` is its job, quota, service or row.")]
 
-# a class cannot declare a member `from`, a call can
+# a class cannot declare a member named `from`; a call can
 
 JobPayload = TypedDict(
     "JobPayload",
@@ -254,7 +255,7 @@ class HookDead(HookPayload):
     last: Annotated[Number, Field(description="Feed number of the last abandoned event.")]
 
 
-#: the job of the examples
+#: job id in the examples
 JOB = "job_6f1c0d3a9b5e4f7c8a2d1e0f9b8c7a65"
 _ACCOUNT = "https://account.blob.core.windows.net"
 _RESULT = f"{_ACCOUNT}/results/lease.json"
@@ -271,7 +272,7 @@ _INCIDENT = {
 }
 _P = PublicType
 
-#: `data.payload` of each type: its model and an example
+#: model and example of `data.payload` for each type
 PAYLOADS: Mapping[PublicType, tuple[Any, Mapping[str, Any]]] = {
     _P.WAITING: (JobWaits, {"status": "WAITING_FOR_JOBS"}),
     _P.THROTTLED: (JobWaits, {"status": "THROTTLED"}),

@@ -1,8 +1,8 @@
-"""A hint: a commit had public events, which `shared.operations.events.feed_writer` shall write into the feed (R71).
+"""Hints: each tells the feed writer that a commit has public events to write (R71).
 
-It is of a job's EVENT rows, or of the log of a gate or an incident. It proves nothing: what is written is read, or
-follows on what the feed has of that job, gate or incident. So one that is lost, doubled, late or out of order costs a
-read or a minute.
+A hint names EVENT rows of a job, or entries of a quota's or incident's log. It is advisory: the writer reads the
+ledger, or continues from the last number that the feed has of that subject. A lost, repeated, late or reordered hint
+costs a read or a minute, and never an event.
 """
 
 from __future__ import annotations
@@ -24,51 +24,53 @@ from shared.core.jobs.job import Event, Job, JsonValue
 from shared.core.jobs.routing import PLATFORM
 from shared.core.strict_json import parse_json
 
-#: of a hint as JSON; one whose events make it larger leaves them out, and they are read from the ledger
+#: maximum size of a hint as JSON; a larger one has no events, and the writer reads them from the ledger
 MAX_HINT_BYTES = 100 * 1024
-#: callback URLs of one job that are called
+#: maximum number of callback URLs of one job that are called
 MAX_CALLBACKS = 10
 _GATE_KINDS = frozenset(GateKind)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Hint:
-    """Rows `first` to `last` of a job, or of the log of a gate or an incident, and the public events that they mean."""
+    """Rows `first` to `last` of a job, a quota's log or an incident's log, and the public events that they mean."""
 
-    #: whose feed
+    #: tenant of the feed
     tenant: str
-    #: of the three one is named
+    #: id of the subject: exactly one of the next three fields is set
     job_id: str = ""
     gate: Gate | None = None
     incident_id: str = ""
-    #: 0: not known; the rows are read
+    #: number of the first row; 0: not known, and the rows are read
     first: int = 0
-    #: None: whatever the ledger has
+    #: number of the last row; None: all rows in the ledger
     last: int | None = None
-    #: each with its row's number as `jobseq`; None: they are read
+    #: events, each with its row's number as `jobseq`; None: read from the ledger
     events: tuple[PublicEvent, ...] | None = None
-    #: how often it could not be read
+    #: number of failed reads
     tries: int = 0
-    #: names of the job's `callback_urls`, if the events end it; None: not read
+    #: names of the job's `callback_urls`, if the events end the job; None: read from the ledger
     callbacks: tuple[str, ...] | None = None
-    #: of the rows, the last one of each day; None: not known
+    #: the last of these rows for each day; None: not known
     heads: tuple[DayHead, ...] | None = None
 
     @property
     def head_name(self) -> str:
-        """The name of its heads: the job id, or that of a log."""
+        """Returns the name of the subject's heads: the job id, or the name of the log."""
         if self.gate is not None:
             return QUOTA_LOG + self.gate.id
         return self.job_id or INCIDENT_LOG + self.incident_id
 
     @property
     def key(self) -> str:
-        """Returns the subject of the rows: the id of the job, the quota or the incident. These ids never collide."""
+        """Returns the id of the job, quota or incident. These ids never collide."""
         return self.gate.id if self.gate is not None else self.job_id or self.incident_id
 
 
 def hint_of(job: Job, rows: Sequence[Event]) -> Hint:
-    """Makes the hint of a commit with these consecutive EVENT rows. Without rows: of all events of the job."""
+    """Makes the hint of a commit with these consecutive EVENT rows. Without rows, the hint covers all events of the
+    job.
+    """
     if not rows:
         return Hint(tenant=job.tenant, job_id=job.job_id, last=job.event_seq)
     events = tuple(each for row in rows for each in public_events(row, job))
@@ -77,12 +79,12 @@ def hint_of(job: Job, rows: Sequence[Event]) -> Hint:
 
 
 def callback_names(urls: Mapping[str, str]) -> tuple[str, ...]:
-    """Returns the names of a job's `callback_urls` that are called: at most the first ten."""
+    """Returns the names of the job's `callback_urls` to call: at most the first ten."""
     return tuple(sorted(name for name in urls if name)[:MAX_CALLBACKS])
 
 
 def gate_hint(gate: Gate, entries: Sequence[LogEntry], *, last: int | None = None) -> Hint:
-    """Makes the hint of consecutive entries of the quota's log. Without entries: of all up to `last`."""
+    """Makes the hint of consecutive entries of the quota's log. Without entries, it covers all entries up to `last`."""
     tenant = feed_of(gate.tenant)
     if not entries:
         return Hint(tenant=tenant, gate=gate, last=last)
@@ -91,7 +93,7 @@ def gate_hint(gate: Gate, entries: Sequence[LogEntry], *, last: int | None = Non
 
 
 def incident_hint(incident: Incident, entries: Sequence[IncidentEntry] = ()) -> Hint:
-    """Makes the hint of an incident's log, in the same way."""
+    """Makes the hint of consecutive entries of an incident's log, as `gate_hint` does."""
     tenant = feed_of(incident.tenant)
     if not entries:
         return Hint(tenant=tenant, incident_id=incident.id, last=incident.log_seq)
@@ -126,7 +128,7 @@ def encode_hint(hint: Hint) -> bytes:
 
 
 def decode_hint(body: bytes) -> Hint | None:
-    """Decodes a hint. None: it is not a hint, or it is of a later release."""
+    """Decodes a hint. Returns None for any other message, and for a hint of a later release."""
     try:
         values = parse_json(body)
     except ValueError:
@@ -155,7 +157,7 @@ def decode_hint(body: bytes) -> Hint | None:
 
 
 def _heads_of(values: JsonValue, name: str) -> tuple[DayHead, ...] | None:
-    """None: the rows have to be read."""
+    """Returns the heads of the rows; None if the rows must be read."""
     if not isinstance(values, list):
         return None
     found = []
@@ -175,7 +177,7 @@ def _is_day(text: str) -> bool:
 
 
 def _whose(values: dict[str, JsonValue], tenant: str) -> Hint | None:
-    """A hint that says no more than whose rows it is of; None: of no tenant."""
+    """Returns a hint that names its subject only; None if the values name none."""
     match values:
         case {"job_id": str(job_id)} if job_id:
             return Hint(tenant=tenant, job_id=job_id)
@@ -188,7 +190,7 @@ def _whose(values: dict[str, JsonValue], tenant: str) -> Hint | None:
 
 
 def _is_event(value: JsonValue, whose: Hint) -> bool:
-    """Whether it may go into the tenant's feed as the job's, the gate's or the incident's."""
+    """Returns whether the value is an event of this subject and tenant."""
     return (
         isinstance(value, dict)
         and isinstance(value.get("jobseq"), int)

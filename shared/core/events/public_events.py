@@ -1,9 +1,9 @@
-"""The public events of a job: those that an EVENT row means (R70).
+"""The public events that a job's EVENT rows mean (R70).
 
-Two literal tables decide: which public types a type of EVENT row may mean, in order, and which one the job's own
-transition means. A test holds that each EVENT type and each transition has its decision. The events follow from the row
-and from JOB's unchanging columns only, so each process makes the same ones. The deployment and the position in the feed
-are added when an event is numbered (`numbered`). On the wire it is a CloudEvent 1.0.
+Two literal tables decide: the public types that an EVENT row type may mean, in order, and the public type of the job's
+own transition. A test checks that each EVENT type and each transition has an entry. The events depend on the row and on
+unchanging JOB columns only, so every process makes the same ones. `numbered` adds the deployment and the position in
+the feed. A public event is a CloudEvent 1.0.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from shared.core.jobs.history import EventType
 from shared.core.jobs.job import Event, Job, JsonValue
 from shared.core.jobs.states import JobStatus, StepStatus
 
-#: of a whole event as JSON, in bytes of UTF-8: it has to fit one column of a table
+#: maximum size of an event as JSON, in bytes of UTF-8: it must fit into one column of a table
 MAX_EVENT_BYTES = 24 * 1024
-#: of one value in `payload`, and of `labels`: a larger one is left out, and `href` leads to it
+#: maximum size of one value in `payload`, and of `labels`; a larger value is left out, and `href` leads to it
 MAX_VALUE_BYTES = 2 * 1024
-#: characters of a name that a service gives itself; a longer one is left out
+#: maximum length of a name that a service chooses; a longer one is left out
 _MAX_NAME = 256
 
 #: a CloudEvent without its `source`, `sequence` and `dataschema`
@@ -32,7 +32,7 @@ PublicEvent = Mapping[str, JsonValue]
 
 _E, _P, _J = EventType, PublicType, JobStatus
 
-#: which public events a row of this type may mean before the job's own move, in order; None: the row means nothing
+#: public types that a row may mean, before the type of the job's own transition, in order; None: no public event
 ROWS: Mapping[str, tuple[PublicType, ...] | None] = {
     _E.JOB_CREATED: (),
     # no caller was promised that job
@@ -64,14 +64,14 @@ ROWS: Mapping[str, tuple[PublicType, ...] | None] = {
     _E.REPAIRED: None,
 }
 
-#: what the arrival in a status means, whatever the job was in before
+#: public type of the arrival in a status, from any status
 ARRIVALS: Mapping[str, PublicType] = {
     _J.PAUSED: _P.PAUSED,
     _J.SUCCEEDED: _P.COMPLETED,
     _J.FAILED_FINAL: _P.FAILED,
     _J.CANCELLED: _P.CANCELED,
 }
-#: what every other move of a job means; from None: its creation; None: nothing beside what the row means already
+#: public type of every other transition of a job; from None: its creation; None: nothing besides the row's own types
 MOVES: Mapping[tuple[str | None, str], PublicType | None] = {
     (None, _J.WAITING_FOR_JOBS): _P.WAITING,
     (None, _J.THROTTLED): _P.THROTTLED,
@@ -92,7 +92,7 @@ MOVES: Mapping[tuple[str | None, str], PublicType | None] = {
     (_J.PAUSED, _J.WAITING_FOR_JOBS): _P.RESUMED,
 }
 
-#: of what `ROWS` allows: whether this row means it; what is not here it always means
+#: conditions on the row for types in `ROWS` that it does not always mean
 _HOLDS: Mapping[PublicType, Callable[[Event], bool]] = {
     _P.STARTED: lambda event: _changed_job(event).get("first_ack_at") is not None,
     _P.STEP_COMPLETED: lambda event: event.to_status == StepStatus.SUCCEEDED,
@@ -102,10 +102,10 @@ _HOLDS: Mapping[PublicType, Callable[[Event], bool]] = {
 
 @dataclass(frozen=True)
 class Issuer:
-    """The deployment that public events are of."""
+    """The deployment that issues public events."""
 
     environment: str
-    #: where callers reach the app; None: it is not configured, and events name no `dataschema`
+    #: URL of the app for callers; None: not configured, and events have no `dataschema`
     public_url: str | None = None
 
     def source(self, tenant: str) -> str:
@@ -114,7 +114,7 @@ class Issuer:
 
 
 def public_types(event: Event) -> tuple[PublicType, ...]:
-    """Returns the types that the EVENT row means, in order. Empty for a row type of a later release."""
+    """Returns the public types that the EVENT row means, in order. Empty for a row type of a later release."""
     allowed = ROWS.get(event.type)
     if allowed is None:
         return ()
@@ -162,7 +162,7 @@ def cloud_event(
 ) -> dict[str, JsonValue]:
     """Returns a CloudEvent without the attributes that `numbered` adds.
 
-    `attributes` and `data`: what it has beside the members of each event. It leaves out what is None in `data`.
+    `attributes` and `data`: additional members. Members of `data` that are None are left out.
     """
     type_, when = str(type_), instant(at)
     return {
@@ -179,7 +179,7 @@ def cloud_event(
 
 
 def numbered(event: PublicEvent, number: int, issuer: Issuer) -> dict[str, JsonValue]:
-    """Makes the whole CloudEvent, with its deployment and its number in the tenant's feed."""
+    """Makes the complete CloudEvent, with its deployment and its number in the tenant's feed."""
     whole = {**event, "source": issuer.source(event["tenant"]), "sequence": f"{number:020d}"}
     if issuer.public_url is not None:
         whole["dataschema"] = f"{issuer.public_url}/v1/schemas/events/{event['type']}"
@@ -187,7 +187,7 @@ def numbered(event: PublicEvent, number: int, issuer: Issuer) -> dict[str, JsonV
 
 
 def _payload(event: Event, job: Job, type_: PublicType) -> dict[str, JsonValue]:
-    """S4's members, those that are known."""
+    """Returns the known members of the payload (S4)."""
     of_job, of_step = _changed_job(event), _changed_step(event)
     payload: dict[str, JsonValue] = {"status": event.job_to, "from": event.job_from}
     match type_:
@@ -222,8 +222,10 @@ def _error(code: JsonValue, message: JsonValue) -> JsonValue:
 
 
 def _attempt_error(event: Event) -> JsonValue:
-    """Why the attempt failed. `changes` leave out what the attempt before it had failed by too: then a reply's error
-    is in the row all the same, and of a time-out the code.
+    """Returns the error of the attempt.
+
+    `changes` has no error that equals the one of the attempt before. Then the row still has a reply's error, and a
+    timeout's code.
     """
     of_step = _changed_step(event)
     error = (event.data.get("error") or {}) if isinstance(event.data, Mapping) else {}
@@ -234,7 +236,7 @@ def _attempt_error(event: Event) -> JsonValue:
 
 
 def _provenance(event: Event) -> dict[str, JsonValue]:
-    """Returns the actor and the source of the event. The lease is shown by its digest only (R5)."""
+    """Returns the actor and the source of the event. Of the lease it shows only the digest (R5)."""
     data = event.data if isinstance(event.data, Mapping) else {}
     found = {
         "actor": event.actor,
@@ -247,7 +249,7 @@ def _provenance(event: Event) -> dict[str, JsonValue]:
 
 
 def _short(name: JsonValue) -> JsonValue:
-    """Whatever length a service gave it."""
+    """Returns the name, or None if it is too long: a service can send a name of any length."""
     return name if isinstance(name, str) and len(name) <= _MAX_NAME else None
 
 
@@ -271,7 +273,7 @@ def _changed_step(event: Event) -> Mapping[str, Any]:
 
 
 def _changes(event: Event) -> Mapping[str, Any]:
-    """Of a row whose `data` was withheld or erased: none."""
+    """Returns the row's changes; none if its `data` was withheld or erased."""
     return (event.data.get("changes") or {}) if isinstance(event.data, Mapping) else {}
 
 
@@ -281,5 +283,5 @@ def without_none(values: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
 
 
 def instant(at: datetime) -> str:
-    """Formats a time as every event has it."""
+    """Formats a time for events."""
     return at.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")

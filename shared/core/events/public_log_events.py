@@ -1,8 +1,8 @@
-"""What the world learns of gates and incidents: the public events that an entry of their logs means (R78).
+"""The public events that entries of quota and incident logs mean (R78).
 
-One literal table a log decides, as `shared.core.events.public_events` does for EVENT rows. The events follow from the
-entry and from what never changes of its gate or incident. Their ids are `{key}:{number}:{n}`, the key being the gate's
-or the incident's id. What belongs to no tenant is for the feed of `=platform`.
+One literal table per log decides, as `shared.core.events.public_events` does for EVENT rows. The events depend on the
+entry and on unchanging fields of the quota or incident. An event's id is `{key}:{number}:{n}`, with the id of the quota
+or incident as the key. Events without a tenant go to the feed of `=platform`.
 """
 
 from __future__ import annotations
@@ -24,24 +24,24 @@ from shared.core.jobs.routing import PLATFORM
 
 _C, _P = ChangeType, PublicType
 
-#: what an entry of a gate's log may mean, in order; None: it means nothing
+#: public types that an entry of a quota's log may mean, in order; None: no public event
 GATE_LOG: Mapping[str, tuple[PublicType, ...] | None] = {
-    # a change of the rule may take the breaker away
+    # a change of the rule can remove the breaker
     _C.RULE_SET: (_P.QUOTA_CHANGED, _P.BREAKER_CLOSED),
     _C.RULE_DELETED: (_P.QUOTA_CHANGED, _P.BREAKER_CLOSED),
     _C.HELD: (_P.QUOTA_CHANGED,),
     _C.THROTTLED: (_P.QUOTA_CHANGED,),
     _C.RESUMED: (_P.QUOTA_CHANGED,),
-    # `job.admitted` says it
+    # `job.admitted` reports it
     _C.JOB_ADMITTED: None,
     _C.BREAKER_OPENED: (_P.BREAKER_OPENED,),
-    # few may go in: neither open nor over
+    # a half-open breaker admits a few jobs, so this is neither an opening nor a closing
     _C.BREAKER_HALF_OPEN: None,
     _C.BREAKER_CLOSED: (_P.BREAKER_CLOSED,),
     _C.BREAKER_RESET: (_P.BREAKER_CLOSED,),
 }
 
-#: of an incident's log
+#: public types that an entry of an incident's log may mean, in order; None: no public event
 INCIDENT_LOG: Mapping[str, tuple[PublicType, ...] | None] = {
     "OPENED": (_P.INCIDENT_OPENED,),
     "RESOLVED": (_P.INCIDENT_RESOLVED,),
@@ -51,7 +51,7 @@ INCIDENT_LOG: Mapping[str, tuple[PublicType, ...] | None] = {
 
 
 def feed_of(tenant: str | None) -> str:
-    """Returns the tenant of the feed. None: `*` or None, which is no tenant."""
+    """Returns the tenant of the feed. None for `*` and None, which are not tenants."""
     return PLATFORM if tenant is None or tenant == EVERY else tenant
 
 
@@ -115,12 +115,12 @@ def _event(
 
 
 def _closes(entry: LogEntry) -> bool:
-    """Whether the entry says of a breaker that was not closed that it is."""
+    """Returns whether the entry closes a breaker that was not closed."""
     was, now = (_breaker(entry.data.get(side)).get("state") for side in ("before", "after"))
     return was not in (None, BreakerState.CLOSED) and now == BreakerState.CLOSED
 
 
 def _breaker(side: Any) -> Mapping[str, Any]:
-    """Where the breaker stood before or after an entry."""
+    """Returns the breaker's state before or after an entry."""
     found = side.get("breaker") if isinstance(side, Mapping) else None
     return found if isinstance(found, Mapping) else {}

@@ -1,1 +1,1 @@
-"""Quotas: what a job has to pass before it may start (R48)."""
+"""Quotas: limits on the start of jobs (R48)."""

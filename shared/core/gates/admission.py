@@ -1,4 +1,4 @@
-"""Selects the waiting jobs that a tenant's quotas admit, and the time of the next check (R49, R51)."""
+"""Selects the waiting jobs that a tenant's quotas admit, and computes the time of the next check (R49, R51)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from shared.core.gates.rules import Directory
 
 #: maximum number of jobs that one transaction admits
 MAX_ADMITTED = 20
-#: time of the DUE row of a waiting job: the sweeper does not check the job
+#: DUE time of a waiting job that the sweeper need not check
 ASLEEP = LAST
 
 
@@ -34,7 +34,7 @@ class QueuedJob:
 
     candidate: Candidate
     queue: int
-    #: claim of the job's ACTIVE row
+    #: RowKey of the job's idempotency record, without its prefix
     claim: str
     created_at: datetime
     #: time of the job's DUE row
@@ -47,23 +47,23 @@ class AdmissionResult:
 
     admission: AdmissionState
     admitted: tuple[QueuedJob, ...] = ()
-    #: for each admitted job, in the same order: the quotas that it passed, for its history
+    #: for each admitted job, in the same order: its quotas at the admission, for its history
     passed: tuple[tuple[dict[str, Any], ...], ...] = ()
-    #: jobs that move to a queue of their source, which has a quota now, with the number of that queue
+    #: jobs that move to the queue of their source, since the source has a quota now, with the number of that queue
     requeued: tuple[tuple[QueuedJob, int], ...] = ()
-    #: more jobs could be admitted if the transaction had room
+    #: `True` if the transaction had no room for all jobs that could start
     more: bool = False
-    #: queues whose quotas are open and that have no job to admit now; time alone does not change that
+    #: queues whose quotas are open and that have no job to admit now; elapsed time alone does not change that
     exhausted: frozenset[int] = frozenset()
     #: log entries of the breakers that changed
     log: tuple[LogEntry, ...] = ()
 
 
 class AdmissionRound:
-    """Admits the first job of the queue with the lowest rank among those with open quotas, again and again.
+    """Repeatedly admits the first job of the queue with the lowest rank among those with open quotas.
 
-    Use: while `next_queue()` returns a queue, give its first rows to `add_rows`, `room` and one more; then read
-    `result`. A queue is read only when it is next.
+    Use: while `next_queue()` returns a queue, pass its first rows, `room` and one more, to `add_rows`; then read
+    `result`. A queue is read only when its turn comes.
     """
 
     def __init__(
@@ -73,16 +73,18 @@ class AdmissionRound:
         self._directory = directory
         self._now = now
         self.room = room
-        #: rows that were read and are not admitted, by queue
+        #: rows that were read and not admitted, by queue
         self._rows: dict[int, list[QueuedJob]] = {}
         self._admitted: list[QueuedJob] = []
         self._passed: list[tuple[dict[str, Any], ...]] = []
         self._requeued: list[tuple[QueuedJob, int]] = []
-        #: queues without further rows, and those that cannot continue in this transaction
+        #: queues without further rows, and queues that must wait for another transaction
         self._exhausted: set[int] = set()
 
     def next_queue(self) -> int | None:
-        """Admits jobs from the rows that are known. Returns the queue to read next; None if no more jobs can start."""
+        """Admits jobs from the rows that were read. Returns the queue to read next, or None if no more jobs can
+        start.
+        """
         while self.room and (number := self._next_open()) is not None:
             if number not in self._rows:
                 return number
@@ -92,12 +94,12 @@ class AdmissionRound:
     def add_rows(self, number: int, rows: Sequence[QueuedJob]) -> None:
         """Adds the first rows of a queue, in order."""
         self._rows[number] = list(rows)
-        # without rows the jobs have ended: the FREED row of each lowers the count of the queue
+        # an empty queue means that its jobs have ended: the FREED row of each lowers the queue's count
         self._set_head(number)
 
     @property
     def result(self) -> AdmissionResult:
-        # a queue that received jobs of another one was not read to its end
+        # a queue that received jobs from another one was not read to its end
         self._exhausted -= {target for _, target in self._requeued}
         return AdmissionResult(
             self._admission,
@@ -123,10 +125,10 @@ class AdmissionRound:
         job, source = self._rows[number][0], self._rows[number][0].candidate.source
         if self._admission.has_source(source) and source != self._admission.queues[number].source:
             try:
-                # find the new queue before the old one can go: a row cannot move to its own queue
+                # find the new queue before the old one is removed: a row cannot move to its own queue
                 target, target_queue = find_queue(self._admission, self._directory, job.candidate)
             except TooManyQueues:
-                # wait until a queue is empty
+                # wait until another queue is empty
                 self._exhausted.add(number)
                 return
             self._admission = remove_waiting(self._admission, number)
@@ -172,13 +174,15 @@ def is_open(admission: AdmissionState, directory: Directory, number: int, now: d
 def evaluate_queue(
     admission: AdmissionState, directory: Directory, queue: WaitingQueue, now: datetime
 ) -> list[GateVerdict]:
-    """Returns the verdict of each quota on the queue. An emergency queue is an ordinary one once its rule is gone."""
+    """Returns the verdict of each quota on the queue. Without its emergency rule, an emergency queue counts as an
+    ordinary one.
+    """
     emergency = queue.emergency and is_emergency(admission, directory, EMERGENCY)
     return evaluate_gates(admission, directory, queue, now, emergency=emergency)
 
 
 def has_earlier_job(admission: AdmissionState, directory: Directory, candidate: Candidate, now: datetime) -> bool:
-    """Returns whether a waiting job that may start comes before this one; a new job must not overtake it."""
+    """Returns whether a waiting job that can start is ahead of this one: a new job must not overtake it."""
     emergency = is_emergency(admission, directory, candidate.priority)
     own = (not emergency, candidate.rank)
     before = (number for number, queue in admission.queues.items() if (not queue.emergency, queue.head) < own)
@@ -192,10 +196,9 @@ _SOONEST = timedelta(seconds=1)
 def schedule_wake_up(
     admission: AdmissionState, directory: Directory, now: datetime, *, exhausted: Collection[int] = ()
 ) -> AdmissionState:
-    """Returns the admission state with the wake-up time that its waiting queues need, without those that are
-    `exhausted`.
+    """Returns the admission state with the wake-up time that its waiting queues need.
 
-    A scheduled wake-up stays if it is early enough.
+    Queues in `exhausted` are ignored. A scheduled wake-up that is early enough stays.
     """
     at = find_next_wake_up(admission, directory, now, exhausted=exhausted)
     if at is None:
@@ -208,10 +211,11 @@ def schedule_wake_up(
 def find_next_wake_up(
     admission: AdmissionState, directory: Directory, now: datetime, *, exhausted: Collection[int] = ()
 ) -> datetime | None:
-    """Returns when time alone opens a queue next, or the tenant's own quotas, so that it may request an allocation.
+    """Returns the next time at which a queue opens, or the tenant's own quotas open so that it can request an
+    allocation.
 
-    None: only the end of a job or an operator does. An `exhausted` queue waits for the end of a job that left it, or
-    for the sweeper.
+    None: only the end of a job or an operator opens one. An `exhausted` queue waits for the end of a job that left it,
+    or for the sweeper.
     """
     found: list[datetime] = []
     for number, queue in admission.queues.items():

@@ -28,25 +28,26 @@ from shared.core.gates.rules import (
 from shared.core.jobs.job import Job
 from shared.core.jobs.routing import normalise
 
-#: fields of a job by which `AdmissionState.active_by_kind` counts
+#: job fields by which `AdmissionState.active_by_kind` counts
 _COUNTED_BY = ("job_type", "mode")
 EMERGENCY = "emergency"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-#: time by which a priority makes a job count as older
+#: time that a priority adds to a job's age
 _AGE = {"high": timedelta(minutes=30), EMERGENCY: timedelta(minutes=30), "low": timedelta(minutes=-30)}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Candidate:
-    """The members of a job that its quotas use."""
+    """The job fields that its quotas use."""
 
     job_id: str
     job_type: str
     mode: str
-    #: normalised; None if the request names no source
+    #: normalised source; None if the request names none
     source: str | None
     priority: str
-    #: order among the tenant's jobs; a priority is worth half an hour, so that every job starts some day (R49)
+    #: order among the tenant's jobs; a high priority is worth half an hour of age, so that every job starts eventually
+    #: (R49)
     rank: int
 
     @classmethod
@@ -73,25 +74,25 @@ class BlockReason(StrEnum):
     HELD = "HELD"
     FULL = "FULL"
     RATE = "RATE"
-    #: too many of its jobs ended badly
+    #: too many jobs of the type ended badly
     BREAKER = "BREAKER"
-    #: the quotas are open, and other jobs wait before this one
+    #: the quotas are open, but other jobs wait ahead of this one
     LINE = "LINE"
 
 
 @dataclass(frozen=True)
 class GateVerdict:
-    """What one quota decides on one job."""
+    """The decision of one quota on one job."""
 
     gate: Gate
     #: None: the job may pass
     blocked_by: BlockReason | None = None
-    #: time at which the quota opens without another event; None: a resume, a job's end or an allocation opens it
+    #: time at which the quota opens by itself; None: a resume, the end of a job or an allocation must open it
     opens_at: datetime | None = None
     rule: Rule | None = None
     #: limit of a breaker: maximum number of active jobs; 0: the breaker is open; None: the allocation decides
     allowed: int | None = None
-    #: the hold, if that stops the job
+    #: the hold that stops the job, if any
     hold: Hold | None = None
 
     @property
@@ -101,7 +102,7 @@ class GateVerdict:
 
     @property
     def needs_allocation(self) -> bool:
-        """Returns whether an allocation among the tenants may open it; only time opens a breaker that is open."""
+        """Returns whether an allocation can open the quota. Only time opens an open breaker."""
         by_time = self.blocked_by is BlockReason.BREAKER and self.opens_at is not None
         return (
             self.gate.kind in ALLOCATED
@@ -112,41 +113,41 @@ class GateVerdict:
 
 @dataclass(frozen=True, kw_only=True)
 class WaitingQueue:
-    """Waiting jobs on which every quota decides alike; if the first one may not pass, no other may."""
+    """Waiting jobs for which every quota decides alike: if the first one must wait, all must."""
 
     job_type: str
     mode: str
-    #: None: sources without a quota of their own
+    #: source with a quota of its own; None: all other sources
     source: str | None
     emergency: bool
     count: int = 0
-    #: rank of the first job, or of an earlier one that left
+    #: rank of the first job, or of a job that was first and has left
     head: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
 class AdmissionState:
-    """The row GATES of a tenant."""
+    """The GATES row of a tenant."""
 
     tenant: str
-    #: by quota id; quotas for which something is set, and those that count a rate
+    #: states of quotas that have a setting or count a rate, by quota id
     gates: Mapping[str, GateState] = field(default_factory=dict)
     #: active jobs, by (type, mode)
     active_by_kind: Mapping[tuple[str, str], int] = field(default_factory=dict)
     #: active jobs by source, for sources with a quota
     active_by_source: Mapping[str, int] = field(default_factory=dict)
     emergencies: int = 0
-    #: accepted jobs that are not active: in a waiting queue, on the way to it, or set aside
+    #: accepted jobs that are not active: in a waiting queue, about to join one, or set aside
     staged: int = 0
     #: waiting queues, by number
     queues: Mapping[int, WaitingQueue] = field(default_factory=dict)
-    #: shares of quotas over all tenants, by quota id; a missing share is empty
+    #: shares of quotas over all tenants, by quota id; a missing one is empty
     shares: Mapping[str, Share] = field(default_factory=dict)
-    #: time of the last count of the tenant's rows; the counts follow every change since then
+    #: time of the last count of the tenant's rows; every later change updates the counts
     counted_at: datetime
-    #: set while a process counts the rows: other writers wait until then
+    #: end of the turn of a process that counts the rows; other writers wait until then
     counting_until: datetime | None = None
-    #: time of the scheduled wake-up, since time alone may open a quota then; None, or past: none is scheduled
+    #: time of the scheduled wake-up, at which a quota may open; None or past: none is scheduled
     wake_at: datetime | None = None
 
     @property
@@ -182,8 +183,8 @@ class AdmissionState:
     def count_used(self, gate: Gate) -> int:
         """Returns the number of jobs that use slots of the tenant's share.
 
-        Once the breaker has opened, these are the jobs of its epoch. Jobs that started before go on, and use no slot of
-        those that probe.
+        Once the breaker has opened, these are the jobs admitted since the opening. Earlier jobs continue and do not use
+        the slots of probing jobs.
         """
         breaker = self.share(gate).breaker
         return breaker.active if breaker.since else self.count_active(gate)
@@ -194,7 +195,7 @@ class AdmissionState:
 
 
 def list_gates(admission: AdmissionState, directory: Directory, job: Candidate | WaitingQueue) -> Iterator[Gate]:
-    """Lists the quotas that a job must pass: the tenant's, then those over all tenants, from narrow to broad."""
+    """Lists the quotas that a job must pass, from narrow to broad: first the tenant's, then those over all tenants."""
     yield Gate(GateKind.TENANT, admission.tenant)
     for kind in PARTS:
         if (name := getattr(job, kind.key)) is not None:
@@ -203,7 +204,7 @@ def list_gates(admission: AdmissionState, directory: Directory, job: Candidate |
 
 
 def is_emergency(admission: AdmissionState, directory: Directory, priority: str) -> bool:
-    """Returns whether a job of this priority passes limits and rates, and waits in an emergency queue."""
+    """Returns whether a job of this priority bypasses limits and rates and waits in an emergency queue."""
     rule = directory.find_rule(admission.state(Gate(GateKind.TENANT, admission.tenant)))
     return priority == EMERGENCY and rule is not None and rule.emergency_max_active is not None
 
@@ -246,7 +247,7 @@ def _evaluate(
 
 
 def _evaluate_platform(admission: AdmissionState, state: GateState, now: datetime, *, emergency: bool) -> GateVerdict:
-    """Decides by the tenant's share; only an allocation knows whether more slots are free."""
+    """Decides by the tenant's share. Only an allocation knows whether more slots are free."""
     gate, rule = state.gate, state.rule
     if state.hold is not None and state.hold.is_on(now):
         return GateVerdict(gate, BlockReason.HELD, state.hold.until, rule, hold=state.hold)
@@ -282,8 +283,8 @@ def evaluate_candidate(
 def find_epoch(admission: AdmissionState, job_type: str) -> int:
     """Returns the last epoch of the type's breakers: the epoch of a job that starts now.
 
-    The tenant's breaker and that over all tenants take their numbers in turn, so that one number of a job says for both
-    whether it is of their epoch (R61).
+    The breakers of the tenant and of all tenants share one sequence of numbers. So one number per job shows for both
+    whether the job belongs to their epoch (R61).
     """
     breaker = admission.state(Gate(GateKind.TYPE, admission.tenant, job_type)).breaker
     over_all = admission.share(Gate.over_all(GateKind.PLATFORM_TYPE, job_type)).breaker
@@ -291,7 +292,7 @@ def find_epoch(admission: AdmissionState, job_type: str) -> int:
 
 
 def _count_probe(admission: AdmissionState, candidate: Candidate, epoch: int, step: int) -> AdmissionState:
-    """Adds `step` to the active jobs of the breakers in whose epochs the job started."""
+    """Adds `step` to the active jobs of each breaker whose epoch the job started in."""
     state = admission.state(Gate(GateKind.TYPE, admission.tenant, candidate.job_type))
     if (own := state.breaker) is not None and 0 < own.epoch <= epoch:
         admission = admission.with_state(replace(state, breaker=replace(own, active=max(0, own.active + step))))
@@ -303,7 +304,7 @@ def _count_probe(admission: AdmissionState, candidate: Candidate, epoch: int, st
 
 
 def add_active(admission: AdmissionState, candidate: Candidate, epoch: int) -> AdmissionState:
-    """Adds an active job that started in that epoch of its type's breakers."""
+    """Adds an active job that started in that epoch of the type's breakers."""
     admission = _count_probe(admission, candidate, epoch, 1)
     key, by_source = (candidate.job_type, candidate.mode), dict(admission.active_by_source)
     if candidate.source is not None and admission.has_source(candidate.source):
@@ -319,7 +320,7 @@ def add_active(admission: AdmissionState, candidate: Candidate, epoch: int) -> A
 def admit_candidate(
     admission: AdmissionState, directory: Directory, candidate: Candidate, now: datetime
 ) -> AdmissionState:
-    """Adds an active job that starts now, and uses its tokens."""
+    """Adds an active job that starts now, and takes its starts from the rates."""
     after = add_active(admission, candidate, find_epoch(admission, candidate.job_type))
     if not is_emergency(admission, directory, candidate.priority):
         for gate in list_gates(admission, directory, candidate):

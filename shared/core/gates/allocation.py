@@ -1,9 +1,9 @@
 """Allocates a quota over all tenants among the tenants (R54). Pure.
 
-A tenant admits jobs through such a quota while fewer of its jobs are active than its share has slots. So an admission
-costs no more than with the tenant's own quotas. The allocation record has what each tenant is granted. An allocation
-reclaims slots where others are due, writes the record, and grants what is free. The sum of the grants exceeds the limit
-only by jobs that were active before.
+A tenant admits jobs while fewer of its jobs are active than its share has slots, so an admission costs no more than
+with the tenant's own quotas. The allocation record has each tenant's grant. An allocation reclaims slots that other
+tenants are due, writes the record, and grants the free slots. The sum of the grants exceeds the limit only by jobs that
+were active before.
 """
 
 from __future__ import annotations
@@ -21,51 +21,51 @@ from shared.core.gates.rules import GateState, Share
 
 #: maximum number of tenants in one allocation record
 MAX_TENANTS = 1_000
-#: of a row of 1 MiB in UTF-16; and those of an account without its tenant's name
+#: maximum size of the record's row in UTF-16 characters (1 MiB), and the size of one account without its tenant's name
 _MAX_CHARACTERS, _ACCOUNT_CHARACTERS = 450_000, 70
-#: slot time of one slot while slots are granted one by one
+#: slot time that one granted slot adds, in milliseconds
 _STEP_MS = 10_000
 
 
 @dataclass(frozen=True, kw_only=True)
 class Account:
-    """What the allocation record has of one tenant."""
+    """A tenant's account in the allocation record."""
 
-    #: slots: those of the tenant's share, and active jobs above them
+    #: granted slots: those of the tenant's share, plus active jobs above them
     granted: int = 0
-    #: slot milliseconds by weight; the tenant with the fewest gets the next slot
+    #: slot time divided by weight, in milliseconds; the tenant with the least gets the next slot
     slot_time: int = 0
-    #: the part of the tenant's `slot_ms` that `slot_time` has
+    #: part of the tenant's `slot_ms` that `slot_time` already includes
     counted_ms: int = 0
-    #: whether it requested more at the last allocation
+    #: `True` if the tenant requested more than it got at the last allocation
     is_waiting: bool = False
-    #: number of starts that were ever granted to it
+    #: total number of starts that were ever granted
     tokens_granted: int = 0
-    #: slots that its jobs used at the last allocation; until the next one they may become up to `granted`
+    #: slots in use at the last allocation; until the next one, up to `granted` can be in use
     used: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
 class AllocationRecord:
-    """The grants of a quota over all tenants: one row."""
+    """The grants of a quota over all tenants, stored as one row."""
 
     gate_id: str
-    #: number of allocations that were written
+    #: number of written allocations
     epoch: int = 0
     accounts: Mapping[str, Account] = field(default_factory=dict)
     #: start of the last allocation
     allocated_at: datetime | None = None
-    #: whether a tenant requested more than it was granted
+    #: `True` if a tenant requested more than it was granted
     unmet: bool = False
-    #: time since which the record has the jobs of every tenant
+    #: time from which the record includes the jobs of every tenant
     opened_at: datetime | None = None
-    #: of a job type; None: no allocation has counted an end
+    #: breaker of a job type's quota; None: no allocation has counted the end of a job
     breaker: Breaker | None = None
-    #: during a count: the last tenant that was counted
+    #: last tenant that a running count has read
     opening: str | None = None
-    #: tenants whose jobs could not be read; each has the same reserve as `Account.granted`, which counts once
+    #: tenants whose jobs could not be read; they share one reserve, which each of them has as `Account.granted`
     uncounted: frozenset[str] = frozenset()
-    #: of the quota's rate, in units of `shared.core.gates.rate`
+    #: credit of the quota's rate, in units of `shared.core.gates.rate`
     credit: int | None = None
     credit_at: datetime | None = None
 
@@ -80,7 +80,7 @@ class AllocationRecord:
 
 
 def reserve_rest(record: AllocationRecord, limit: int) -> AllocationRecord:
-    """Grants the rest of the limit to each uncounted tenant: the maximum that it may have of it."""
+    """Grants the rest of the limit to each uncounted tenant, since it may use all of it."""
     counted = sum(account.granted for tenant, account in record.accounts.items() if tenant not in record.uncounted)
     rest = max(0, limit - counted)
     reserved = {
@@ -92,14 +92,14 @@ def reserve_rest(record: AllocationRecord, limit: int) -> AllocationRecord:
 
 
 def count_unread_grants(record: AllocationRecord, unread: Collection[str]) -> int:
-    """Returns the slots that an allocation leaves to tenants that it could not read; several share one reserve."""
+    """Returns the slots reserved for tenants that could not be read. Several share one reserve."""
     reserves = [record.accounts[tenant].granted for tenant in unread if tenant in record.uncounted]
     counted = sum(record.accounts[tenant].granted for tenant in unread if tenant not in record.uncounted)
     return counted + max(reserves, default=0)
 
 
 def count_room(record: AllocationRecord, joining: Sequence[str]) -> int:
-    """Returns how many of the joining tenants fit into the record, which is one row."""
+    """Returns how many joining tenants fit into the row of the record."""
     characters = sum(len(tenant) + _ACCOUNT_CHARACTERS for tenant in record.accounts)
     found = 0
     for tenant in joining[: max(0, MAX_TENANTS - len(record.accounts))]:
@@ -115,7 +115,7 @@ def count_slots(
 ) -> int | None:
     """Returns the slots to grant; None if the quota has neither a number nor a limiting breaker.
 
-    Active jobs of an earlier epoch count for the number and not for the breaker.
+    Active jobs of an earlier epoch count against the number, and not against the breaker.
     """
     free = max(0, max_active - sum(demand.earlier for demand in demands)) if max_active is not None else None
     allowed = breakers.find_limit(breaker, now) if breaker is not None else None
@@ -123,14 +123,14 @@ def count_slots(
 
 
 def count_used(demand: Demand, granted: int) -> int:
-    """Returns the slots that the tenant uses once its grant has admitted waiting jobs."""
+    """Returns the slots that the tenant uses after its grant has admitted waiting jobs."""
     return max(demand.active, min(demand.needed, granted)) + demand.earlier
 
 
 def has_room(record: AllocationRecord, max_active: int | None, tenant: str, active: int, now: datetime) -> bool:
     """Returns whether an allocation now could grant another slot to the tenant, which has `active` active jobs.
 
-    An estimate by the allocation record alone: of other tenants it has the jobs of the last allocation.
+    An estimate: the record has other tenants' jobs as of the last allocation.
     """
     limit = count_slots(max_active, record.breaker, (), now)
     others = sum(account.used for each, account in record.accounts.items() if each != tenant)
@@ -138,7 +138,9 @@ def has_room(record: AllocationRecord, max_active: int | None, tenant: str, acti
 
 
 def select_kept(demands: Sequence[Demand], granted: Mapping[str, int], now: datetime, *, has_breaker: bool) -> set[str]:
-    """Returns the tenants to keep: those with slots or demand, and, up to half the maximum, those with recent ends."""
+    """Returns the tenants to keep: those with slots or demand, and, up to half the maximum, those whose jobs ended
+    recently.
+    """
     found = {demand.tenant for demand in demands if demand.needed or demand.earlier or granted[demand.tenant]}
     if has_breaker:
         ended = [
@@ -149,21 +151,21 @@ def select_kept(demands: Sequence[Demand], granted: Mapping[str, int], now: date
 
 
 def accrue_accounts(record: AllocationRecord, demands: Sequence[Demand]) -> dict[str, Account]:
-    """Returns the accounts with the slot time of now. A tenant that did not wait starts level with those that did."""
+    """Returns the accounts with the slot time of now. A tenant that did not wait starts level with the waiting ones."""
     before = {demand.tenant: record.accounts.get(demand.tenant, Account()) for demand in demands}
     after = {}
     for demand in demands:
         account = before[demand.tenant]
         if demand.tenant not in record.accounts:
             account = replace(account, counted_ms=demand.slot_ms, tokens_granted=demand.share.tokens_granted)
-        # a rest below one millisecond by weight counts the next time, as does the time by which another clock was ahead
+        # a remainder below one millisecond, or time by which another clock is ahead, counts the next time
         spent = max(0, demand.slot_ms - account.counted_ms) // demand.weight
         seen_ms = account.counted_ms + spent * demand.weight
         after[demand.tenant] = replace(account, slot_time=account.slot_time + spent, counted_ms=seen_ms)
     times = [
         after[demand.tenant].slot_time for demand in demands if demand.requested and before[demand.tenant].is_waiting
     ]
-    # while there was room for all, no tenant had less than it requested: all begin level
+    # if no tenant waited, all start level
     level = min(times, default=max((account.slot_time for account in after.values()), default=0))
     for demand in demands:
         account = after[demand.tenant]
@@ -174,14 +176,14 @@ def accrue_accounts(record: AllocationRecord, demands: Sequence[Demand]) -> dict
 
 
 def compute_targets(limit: int, demands: Sequence[Demand], accounts: Mapping[str, Account]) -> dict[str, int]:
-    """Returns the slots of each tenant: slot by slot, to the one with the least slot time by its weight.
+    """Returns the slots of each tenant. Each slot goes to the tenant with the least slot time by its weight.
 
     In a full record, tenants without demand get none.
     """
     if len(demands) >= MAX_TENANTS and (idle := {demand.tenant: 0 for demand in demands if not demand.needed}):
         return compute_targets(limit, [demand for demand in demands if demand.needed], accounts) | idle
     if sum(demand.needed for demand in demands) > limit:
-        # a tenant with nothing queued gets no new slots; its active jobs return theirs as they end
+        # a tenant without waiting jobs gets no new slots; its active jobs return theirs as they end
         held = sum(demand.active for demand in demands if not demand.requested)
         return _share_out(
             max(0, limit - held),
@@ -193,7 +195,7 @@ def compute_targets(limit: int, demands: Sequence[Demand], accounts: Mapping[str
     short = [demand for demand in demands if demand.needed > granted[demand.tenant]]
     free = limit - sum(granted.values()) - sum(demand.needed - granted[demand.tenant] for demand in short)
     if free >= 0:
-        # spare slots go to the tenants that ran short, so that they do not request an allocation for each job
+        # tenants that ran short get spare slots, so that they need not request an allocation for each job
         spare = free // max(1, len(short))
         return granted | {demand.tenant: demand.needed + spare for demand in short}
     spare = (limit - sum(demand.needed for demand in demands)) // max(1, len(demands))
@@ -227,7 +229,7 @@ def compute_grants(
     demands: Sequence[Demand],
     accounts: Mapping[str, Account],
 ) -> dict[str, int]:
-    """Adds the free slots to tenants below their targets; `granted`: the slots after all were reclaimed."""
+    """Adds the free slots to tenants below their targets. `granted`: the slots after all reclaims."""
     short = {tenant: targets[tenant] - granted[tenant] for tenant in targets if targets[tenant] > granted[tenant]}
     given = _share_out(max(0, limit - sum(granted.values())), short, demands, accounts)
     return {tenant: count + given[tenant] for tenant, count in granted.items()}
@@ -242,9 +244,10 @@ def grant_tokens(
     *,
     limited: bool,
 ) -> tuple[AllocationRecord, dict[str, Account], bool]:
-    """Grants starts of the quota's rate to jobs that have a slot, in the same order; True: more are requested.
+    """Grants starts of the quota's rate to jobs that have a slot, in the same order. Returns `True` if more are
+    requested.
 
-    `limited`: the quota grants slots too.
+    `limited`: the quota also grants slots.
     """
     if rate.find_rate(state, state.rule, now) is None:
         return replace(record, credit=None, credit_at=None), dict(accounts), False
@@ -266,18 +269,18 @@ def grant_tokens(
 
 
 def find_next_token(record: AllocationRecord, state: GateState, now: datetime) -> datetime | None:
-    """Returns when the quota's rate allows another start; None: now, or it has no rate."""
+    """Returns when the quota's rate allows another start; None: now, or the quota has no rate."""
     return rate.find_next_start(replace(state, credit=record.credit, credit_at=record.credit_at), state.rule, now)
 
 
 def reclaim(share: Share, target: int, epoch: int) -> Share | None:
-    """Returns the share with at most its target; None if a later allocation has reclaimed from it."""
+    """Returns the share with at most its target slots; None if a later allocation has reclaimed slots from it."""
     return replace(share, slots=min(share.slots, target), epoch=epoch) if share.epoch <= epoch else None
 
 
 def grant(share: Share, account: Account, slots: int, epoch: int) -> Share:
-    """Returns the share with what the record grants; unchanged if a later allocation has reclaimed from it, or both
-    would be granted.
+    """Returns the share with its grant from the record. Unchanged if a later allocation has reclaimed slots, since the
+    slots would be granted twice.
     """
     if share.epoch > epoch:
         return share

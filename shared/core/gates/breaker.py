@@ -1,4 +1,5 @@
-"""The states of a circuit breaker (R61): while most jobs of a type end badly, no job starts, then few, then all. Pure.
+"""The states of a job type's circuit breaker (R61): while most jobs of a type end badly, no job starts, then few, then
+all. Pure.
 
 ```
 CLOSED --(too many bad ends)--> OPEN --(its cool-down is over)--> HALF_OPEN --(good ends, or none waits)--> CLOSED
@@ -19,20 +20,20 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
-#: maximum number of ends that a breaker has, the newest ones
+#: maximum number of ends in a breaker; the newest ones stay
 MAX_ENDS = 50
 #: maximum time for which a breaker is open, in seconds
 MAX_COOLDOWN_S = 900
 #: maximum age of an end that counts
 MAX_AGE = timedelta(hours=6)
-#: each re-opening doubles the cool-down; after this time closed it is the rule's again
+#: each re-opening doubles the cool-down; after this time closed, the cool-down of the rule applies again
 _CALM_PERIOD = timedelta(hours=1)
-#: maximum limit of a half-open breaker; above it the breaker closes
+#: maximum limit of a half-open breaker; a higher limit closes it
 _MAX_LIMIT = 32
 
 
 class BreakerState(StrEnum):
-    """What it does with jobs that could start."""
+    """The state of a breaker, which decides how many jobs can start."""
 
     #: every job may start
     CLOSED = "CLOSED"
@@ -44,21 +45,21 @@ class BreakerState(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class BreakerRule:
-    """When the breaker opens."""
+    """The conditions under which a breaker opens."""
 
-    #: share of bad ends, above 0, at most 1
+    #: share of bad ends at which it opens: above 0, at most 1
     failure_rate: float = 0.5
     #: minimum number of ends, at most `MAX_ENDS`
     min_calls: int = 10
-    #: of its first opening, in seconds, at most `MAX_COOLDOWN_S`
+    #: cool-down after its first opening, in seconds, at most `MAX_COOLDOWN_S`
     cooldown_s: int = 60
-    #: of a quota over all tenants: minimum number of tenants with bad ends; None: 2
+    #: minimum number of tenants with bad ends, for a quota over all tenants; None: 2
     min_tenants: int | None = None
 
 
 @dataclass(frozen=True)
 class End:
-    """The end of a job that was admitted."""
+    """The end of an admitted job."""
 
     at: datetime
     #: epoch of the breaker when the job was admitted
@@ -70,43 +71,43 @@ class End:
 
 @dataclass(frozen=True, kw_only=True)
 class Breaker:
-    """The state of a breaker; one that never counted an end is as new."""
+    """The state of a breaker. Before the first end it equals a new one."""
 
     state: BreakerState = BreakerState.CLOSED
-    #: number of openings and resets; a job's end counts in the epoch of its admission only
+    #: number of openings and resets; the end of a job counts only in the epoch of its admission
     epoch: int = 0
-    #: ends of this epoch, oldest first
+    #: ends in this epoch, oldest first
     ring: tuple[End, ...] = ()
     #: active jobs that were admitted in this epoch; counted from the first opening on
     active: int = 0
-    #: of its last opening; 0: it never opened
+    #: cool-down of its last opening, in seconds; 0: it never opened
     cooldown_s: int = 0
     opened_at: datetime | None = None
-    #: bad ends and all ends by which it opened
+    #: bad ends and all ends at its last opening
     opened_by: tuple[int, int] = (0, 0)
     #: end of the cool-down of an open breaker
     until: datetime | None = None
-    #: of a half-open breaker: maximum number of active jobs, good ends since it last doubled, and start of its wait for
-    #: the next end
+    #: for a half-open breaker: maximum number of active jobs, good ends since the last doubling, and start of the wait
+    #: for the next end
     allow: int = 0
     good: int = 0
     waits_since: datetime | None = None
-    #: of a closed breaker: when it closed; None: it was never open, or was reset
+    #: time of closing; None: it was never open, was reset, or is not closed
     closed_at: datetime | None = None
 
     @property
     def bad(self) -> int:
-        """Returns the bad ends that count; of an open breaker those by which it opened."""
+        """Returns the number of bad ends that count; for an open breaker, those at its opening."""
         return self.opened_by[0] if self.state is BreakerState.OPEN else sum(not end.good for end in self.ring)
 
     @property
     def calls(self) -> int:
-        """Returns all ends that count; of an open breaker those by which it opened."""
+        """Returns the number of ends that count; for an open breaker, those at its opening."""
         return self.opened_by[1] if self.state is BreakerState.OPEN else len(self.ring)
 
 
 def advance(breaker: Breaker, now: datetime) -> Breaker:
-    """Returns the breaker as time alone leaves it; the same object if nothing changes, or if the clock is behind."""
+    """Returns the breaker after the elapsed time. Returns the same object if nothing changes or the clock is behind."""
     if breaker.state is BreakerState.OPEN and breaker.until is not None and breaker.until <= now:
         breaker = replace(breaker, state=BreakerState.HALF_OPEN, until=None, allow=1, good=0, waits_since=breaker.until)
     if breaker.state is BreakerState.HALF_OPEN and breaker.waits_since is not None:
@@ -119,7 +120,7 @@ def advance(breaker: Breaker, now: datetime) -> Breaker:
 
 
 def find_limit(breaker: Breaker, now: datetime) -> int | None:
-    """Returns how many jobs of this epoch may be active; 0: none may start; None: no limit."""
+    """Returns the maximum number of active jobs of this epoch; 0: no job can start; None: no limit."""
     match (advanced := advance(breaker, now)).state:
         case BreakerState.CLOSED:
             return None
@@ -130,7 +131,7 @@ def find_limit(breaker: Breaker, now: datetime) -> int | None:
 
 
 def find_next_change(breaker: Breaker, now: datetime) -> datetime | None:
-    """Returns when time alone changes its limit next; None: it has no limit."""
+    """Returns the time of its next change without an end; None: it has no limit."""
     advanced = advance(breaker, now)
     if advanced.state is BreakerState.OPEN:
         return advanced.until
@@ -142,10 +143,10 @@ def find_next_change(breaker: Breaker, now: datetime) -> datetime | None:
 def count_end(
     breaker: Breaker, rule: BreakerRule, end: End, now: datetime, *, has_waiting: bool, over_all: bool = False
 ) -> Breaker:
-    """Returns the breaker after the end of a job; the same object if the end does not count.
+    """Returns the breaker after the end of a job, or the same object if the end does not count.
 
-    `has_waiting`: other jobs wait for its quota. `over_all`: of a quota over all tenants, where no tenant decides
-    alone.
+    `has_waiting`: other jobs wait for its quota. `over_all`: the quota is over all tenants, where one tenant cannot
+    decide alone.
     """
     breaker = advance(breaker, now)
     if end.epoch != breaker.epoch:
@@ -156,7 +157,7 @@ def count_end(
         case BreakerState.CLOSED:
             return _open(breaker, rule, now) if _must_open(breaker.ring, rule, over_all=over_all) else breaker
         case BreakerState.OPEN:
-            # of a job that an operator admitted past its quotas
+            # the end of a job that an operator admitted past its quotas
             return breaker
         case BreakerState.HALF_OPEN:
             if not end.good:
@@ -177,9 +178,9 @@ def merge_ends(rings: Mapping[str, Iterable[End]], now: datetime) -> tuple[End, 
 def count_ends(
     breaker: Breaker, rule: BreakerRule, rings: Mapping[str, Iterable[End]], now: datetime, *, has_waiting: bool
 ) -> Breaker:
-    """Returns the breaker of a quota over all tenants after the ends in `rings` that it has not counted.
+    """Returns the breaker of a quota over all tenants after the uncounted ends in `rings`.
 
-    An end that comes after fifty later ones does not count.
+    An end that arrives after fifty later ones does not count.
     """
     new = merge_ends(rings, now)
     if len(breaker.ring) == MAX_ENDS:
@@ -200,13 +201,13 @@ def _get_stage(breaker: Breaker) -> tuple[int, int]:
 
 
 def reset(breaker: Breaker) -> Breaker:
-    """Returns it closed, as new, in a new epoch; the same object if it is already so."""
+    """Returns a closed breaker in a new epoch, or the same object if it is already closed and new."""
     is_new = breaker.state is BreakerState.CLOSED and not breaker.ring and breaker.closed_at is None
     return breaker if is_new else Breaker(epoch=breaker.epoch + 1)
 
 
 def to_json(breaker: Breaker) -> dict[str, Any]:
-    """Returns it as JSON for the log."""
+    """Returns the breaker as JSON for the log."""
     advanced: dict[str, Any] = {"state": breaker.state.value, "epoch": breaker.epoch}
     advanced |= {"bad": breaker.bad, "calls": breaker.calls}
     if breaker.state is BreakerState.HALF_OPEN:
@@ -217,8 +218,8 @@ def to_json(breaker: Breaker) -> dict[str, Any]:
 def _must_open(ring: tuple[End, ...], rule: BreakerRule, *, over_all: bool) -> bool:
     """Returns whether the ends open the breaker.
 
-    At a quota over all tenants no tenant counts for more than half, neither of the ends nor of the bad ones. So a
-    tenant that sends broken documents does not stop the others.
+    At a quota over all tenants, no tenant counts for more than half of the ends or of the bad ones. So a tenant that
+    sends broken documents does not stop the others.
     """
     bad = [end for end in ring if not end.good]
     if len(ring) < rule.min_calls or len(bad) / len(ring) < rule.failure_rate:
@@ -231,7 +232,7 @@ def _must_open(ring: tuple[End, ...], rule: BreakerRule, *, over_all: bool) -> b
 
 
 def _count_capped(ends: Iterable[End]) -> int:
-    """Returns how many ends count if no tenant counts for more than half."""
+    """Returns the number of counted ends if no tenant counts for more than half."""
     by_tenant = Counter(end.tenant for end in ends)
     most, total = max(by_tenant.values(), default=0), by_tenant.total()
     return min(total, 2 * (total - most))

@@ -21,17 +21,17 @@ from shared.core.gates.log import LogEntry, append_entry
 from shared.core.gates.rules import MAX_RULES, OVER_ALL, Directory, GateKind, GateState, Hold, Rule, Throttle
 from shared.refusals import QuotaForbidden, QuotaInvalid
 
-#: characters of a reason in a hold or a throttle; the log has the whole reason
+#: maximum length of a reason in a hold or a throttle; the log has the whole reason
 MAX_REASON = 200
-#: bytes of all quotas of a tenant, in UTF-16. They share a row of 1 MiB with up to 400 waiting queues and the counts of
-#: the sources, whose names take up to 580 KiB; that part grows with jobs, which no limit of the row may refuse
+#: maximum size of all quotas of a tenant, in bytes of UTF-16. They share a row of 1 MiB with up to 400 waiting queues
+#: and the counts of sources, whose names take up to 580 KiB
 MAX_BYTES = 400 * 1024
-#: bytes of the last 50 ends that the breaker of a job type keeps
+#: size of the last 50 ends in the breaker of a job type, in bytes
 _RING_BYTES = 5_000
 
-#: numbers of a rule that an operator can set
+#: numbers that an operator can set in a rule
 NUMBERS = ("max_active", "max_per_hour", "burst", "max_staged", "emergency_max_active", "weight")
-#: members of a rule that only some kinds of quotas have, and these quotas in words
+#: rule members that only some kinds of quotas have, each with a name of these quotas for messages
 _ONLY_FOR = {
     "breaker": "the gate of a job type",
     **dict.fromkeys(("max_staged", "emergency_max_active", "weight"), "a tenant's gate"),
@@ -39,30 +39,30 @@ _ONLY_FOR = {
 
 
 class ChangeType(StrEnum):
-    """`type` of an entry of a quota's log."""
+    """The type of a quota's log entry."""
 
     RULE_SET = "RULE_SET"
     RULE_DELETED = "RULE_DELETED"
     HELD = "HELD"
     THROTTLED = "THROTTLED"
     RESUMED = "RESUMED"
-    #: a job that an operator admitted past its quotas; an entry of the tenant's own quota
+    #: an operator admitted a job past its quotas; logged at the tenant's own quota
     JOB_ADMITTED = "JOB_ADMITTED"
-    #: by the end of a job, by time, by an operator
+    #: caused by the end of a job, by elapsed time or by an operator
     BREAKER_OPENED = "BREAKER_OPENED"
     BREAKER_HALF_OPEN = "BREAKER_HALF_OPEN"
     BREAKER_CLOSED = "BREAKER_CLOSED"
     BREAKER_RESET = "BREAKER_RESET"
 
 
-#: members of a rule by name; those of a breaker under `breaker`
+#: changed rule members by name; those of a breaker are under `breaker`
 Patch = Mapping[str, Any]
 
 
 def apply_patch(state: GateState, patch: Patch) -> GateState:
     """Merges `patch` into the quota's own rule; None removes a member (RFC 7396). Raises QuotaInvalid.
 
-    The quota's own rule replaces a rule for every tenant as a whole.
+    A quota's own rule replaces the rule for every tenant completely.
     """
     before = state.rule or Rule()
     numbers: dict[str, Any] = dict(patch)
@@ -85,7 +85,7 @@ def apply_patch(state: GateState, patch: Patch) -> GateState:
 
 
 def _patch_breaker(found: BreakerRule | None, patch: Mapping[str, Any] | None) -> BreakerRule | None:
-    """Merges `patch` into the rule of the breaker; a removed member gets its default. None: no breaker."""
+    """Merges `patch` into the breaker's rule; a removed member gets its default. Returns None for no breaker."""
     if patch is None:
         return None
     new = BreakerRule()
@@ -95,19 +95,19 @@ def _patch_breaker(found: BreakerRule | None, patch: Mapping[str, Any] | None) -
 
 
 def shorten(reason: str) -> str:
-    """Returns the reason as a hold or a throttle has it."""
+    """Returns the reason, shortened for a hold or a throttle."""
     return reason if len(reason) <= MAX_REASON else f"{reason[: MAX_REASON - 1]}…"
 
 
 def measure(state: GateState) -> int:
-    """Returns the maximum bytes of the quota in its tenant's row, as JSON in UTF-16."""
+    """Returns the maximum size of the quota in its tenant's row: bytes of JSON in UTF-16."""
     text = json.dumps(asdict(replace(state, breaker=None)), default=str, ensure_ascii=False)
     ring = _RING_BYTES if "breaker" in state.gate.kind.limits else 0
     return len(text.encode("utf-16-le")) + ring
 
 
 def apply_hold(state: GateState, hold: Hold, now: datetime) -> GateState:
-    """Raises QuotaForbidden if the hold would shorten an operator's."""
+    """Sets a hold. Raises QuotaForbidden if it would shorten an operator's hold."""
     found = state.hold
     if found is not None and found.is_on(now):
         if (found.until, found.reason, found.own) == (hold.until, hold.reason, hold.own):
@@ -120,7 +120,7 @@ def apply_hold(state: GateState, hold: Hold, now: datetime) -> GateState:
 
 
 def apply_throttle(state: GateState, throttle: Throttle, now: datetime) -> GateState:
-    """Raises QuotaForbidden for a tenant's own caller while an operator's throttle is in effect."""
+    """Sets a throttle. Raises QuotaForbidden for a tenant's own caller while an operator's throttle is in effect."""
     found = state.throttle
     if found is not None and found.is_on(now):
         if replace(found, actor=throttle.actor, at=throttle.at) == throttle:
@@ -131,13 +131,13 @@ def apply_throttle(state: GateState, throttle: Throttle, now: datetime) -> GateS
 
 
 def reset(state: GateState) -> GateState:
-    """Closes its breaker, as new."""
+    """Resets the quota's breaker: closed, without counted ends."""
     breaker = breakers.reset(state.breaker) if state.breaker is not None else None
     return state if breaker is state.breaker else replace(state, breaker=breaker)
 
 
 def apply_resume(state: GateState, now: datetime, *, own: bool) -> GateState:
-    """Ends hold and throttle; `own`: only those of the tenant's own callers. Raises QuotaForbidden if only an
+    """Ends hold and throttle. `own`: only those that the tenant's own callers made. Raises QuotaForbidden if only an
     operator's are in effect.
     """
     hold = state.hold if state.hold is not None and state.hold.is_on(now) else None
@@ -162,17 +162,16 @@ def record_change(
     at: datetime,
     last_epoch: int = 0,
 ) -> tuple[GateState, LogEntry]:
-    """Returns the state to write, and the entry of its log; `last_epoch`: of the type's breakers at the admission
+    """Returns the state to write and the log entry. `last_epoch`: last epoch of the type's breakers in the admission
     state.
 
-    The credit is settled by the rate until now: a changed rate keeps the earned starts. A breaker without a rule starts
-    again with the next rule.
+    The credit is computed up to now by the old rate, so that a changed rate keeps the earned starts. A breaker whose
+    rule was removed starts as new with the next rule.
     """
     credit = rate.accrue(before, directory.find_rule(before), at)
     after = replace(after, rule_seq=before.rule_seq + 1, credit=credit.credit, credit_at=credit.credit_at)
     if before.gate.kind in OVER_ALL:
-        # the directory publishes the quota's own rule; admission states have the ends that no allocation has
-        # counted yet
+        # the directory publishes the quota's own rule; admission states have ends that no allocation has counted yet
         if before.rule is not None and before.rule.breaker and (after.rule is None or after.rule.breaker is None):
             after = replace(after, breaker=Breaker(epoch=(before.breaker or Breaker()).epoch + 1))
     else:
@@ -188,7 +187,7 @@ def record_change(
 
 
 def number_epoch(before: GateState, after: GateState, last_epoch: int) -> GateState:
-    """Numbers a new epoch of the state's breaker after the last epoch of its type."""
+    """Gives the state's breaker a new epoch, numbered after the last epoch of its type."""
     epochs = [state.breaker.epoch if state.breaker is not None else 0 for state in (before, after)]
     if after.breaker is None or epochs[0] == epochs[1]:
         return after
@@ -196,7 +195,7 @@ def number_epoch(before: GateState, after: GateState, last_epoch: int) -> GateSt
 
 
 def to_json(state: GateState) -> dict[str, Any]:
-    """Returns the settings of the quota as JSON: `{"rule", "hold", "throttle"}`, null for a missing one."""
+    """Returns the quota's settings as JSON: `{"rule", "hold", "throttle"}`, with null for a missing one."""
 
     def members(value: Rule | Hold | Throttle | None) -> dict[str, Any] | None:
         if value is None:
@@ -218,16 +217,17 @@ def is_set(state: GateState, now: datetime) -> bool:
 
 
 def is_in_use(admission: AdmissionState, now: datetime) -> bool:
-    """Returns whether the tenant must stay in the directory: a quota is set, or a job waits."""
+    """Returns whether the tenant must stay in the directory: it has a quota or a waiting job."""
     return bool(admission.staged or admission.queues) or any(is_set(state, now) for state in admission.gates.values())
 
 
 def apply_change(
     admission: AdmissionState, state: GateState, directory: Directory, now: datetime, *, is_fed: bool = False
 ) -> AdmissionState:
-    """Returns the admission state with the changed quota, and without it if it is idle: its log has all.
+    """Returns the admission state with the changed quota. An idle quota is removed: its log has everything.
 
-    `is_fed`: there are feeds, and the row has the quota until the tenant's feed has its log (R79), while there is room.
+    `is_fed`: the deployment has feeds. Then an idle quota stays, while there is room, until the tenant's feed has its
+    log (R79).
     """
     if (is_fed and len(admission.gates) < MAX_RULES) or not is_idle(state, directory, now):
         return admission.with_state(state)
@@ -235,9 +235,9 @@ def apply_change(
 
 
 def is_idle(state: GateState, directory: Directory, now: datetime) -> bool:
-    """Returns whether nothing is left of a quota of a type or source.
+    """Returns whether a quota of a type or source has nothing left to store.
 
-    A credit that a rate for every tenant still counts is left, and so is the epoch of a breaker, which active jobs may
+    A credit that a rate for every tenant still counts is stored, and so is a breaker's epoch, which active jobs may
     have.
     """
     is_kept = state.breaker is not None and state.breaker.epoch > 0
@@ -246,5 +246,5 @@ def is_idle(state: GateState, directory: Directory, now: datetime) -> bool:
 
 
 def remove_gates(admission: AdmissionState, gate_ids: Collection[str]) -> AdmissionState:
-    """Removes the states of these quotas."""
+    """Removes the states of these quotas from the admission state."""
     return replace(admission, gates={id_: kept for id_, kept in admission.gates.items() if id_ not in gate_ids})

@@ -1,4 +1,4 @@
-"""What a tenant requests of a quota over all tenants, by its admission state (R54). Pure."""
+"""A tenant's demand for a quota over all tenants, computed from its admission state (R54). Pure."""
 
 from __future__ import annotations
 
@@ -23,28 +23,28 @@ from shared.core.gates.rules import ALLOCATED, Directory, Gate, GateKind, Share
 #: maximum number of waiting jobs that an allocation counts for one tenant; the next allocation counts again
 MAX_REQUESTED = 100
 _MILLISECOND = timedelta(milliseconds=1)
-#: more than any limit
+#: higher than any limit
 _UNLIMITED = 1 << 40
 
 
 @dataclass(frozen=True, kw_only=True)
 class Demand:
-    """A tenant as an allocation reads it."""
+    """A tenant's demand, as an allocation reads it."""
 
     tenant: str
-    #: active jobs that use slots of its share; once a breaker has opened, those of its epoch
+    #: active jobs that use slots of its share; once a breaker has opened, only those of its epoch
     active: int
     #: number of waiting jobs that would start if the quota had room, up to `MAX_REQUESTED`
     requested: int
     share: Share
-    #: up to the time of the allocation
+    #: slot time up to the allocation, in milliseconds
     slot_ms: int
     weight: int
-    #: active jobs of an earlier epoch, which go on
+    #: active jobs of an earlier epoch
     earlier: int = 0
     #: whether a job waits for the quota
     has_waiting: bool = False
-    #: its admission state has an earlier epoch
+    #: `True` if the tenant's admission state has an earlier epoch
     is_behind: bool = False
 
     @property
@@ -55,7 +55,7 @@ class Demand:
 def measure_demand(
     admission: AdmissionState, directory: Directory, gate: Gate, now: datetime, new_job: Candidate | None = None
 ) -> Demand:
-    """Returns the tenant's demand; `new_job`: a job that is not in a queue yet."""
+    """Returns the tenant's demand. `new_job`: a job that is not in a queue yet."""
     rule = directory.find_rule(admission.state(Gate(GateKind.TENANT, admission.tenant)))
     share, active, used = admission.share(gate), admission.count_active(gate), admission.count_used(gate)
     return Demand(
@@ -71,7 +71,7 @@ def measure_demand(
 
 
 def move_to_epoch(demand: Demand, breaker: Breaker) -> Demand:
-    """Returns the demand as it is once its admission state knows the breaker."""
+    """Returns the demand that the tenant has once its admission state knows the breaker's epoch."""
     if demand.share.breaker.epoch >= breaker.epoch:
         return demand
     share = type_breaker.start_epoch(demand.share, breaker, demand.active)
@@ -81,9 +81,9 @@ def move_to_epoch(demand: Demand, breaker: Breaker) -> Demand:
 def count_requested(
     admission: AdmissionState, directory: Directory, gate: Gate, now: datetime, new_job: Candidate | None = None
 ) -> int:
-    """Returns how many waiting jobs would start if this quota, and the broader ones over all tenants, had room.
+    """Returns how many waiting jobs would start if this quota, and broader ones over all tenants, had room.
 
-    So an allocation grants a slot of a broad quota only to a job that the narrow ones let pass, and no slot is idle.
+    So an allocation grants a slot of a broad quota only to a job that the narrow quotas admit, and no slot stays idle.
     """
     broader = ALLOCATED[ALLOCATED.index(gate.kind) :]
     for state in directory.over_all.values():
@@ -132,9 +132,9 @@ def find_due_allocations(
 ) -> list[tuple[Gate, bool]]:
     """Returns the quotas that need an allocation after a change; True: the tenant requests more.
 
-    The allocation record already has a tenant that requested more before. A tenant with an active job above its slots
-    reports each end. A tenant whose requests end reports once: the allocation takes its free slots, so that each of its
-    next ends is above its slots.
+    A tenant that requested before is already in the allocation record. A tenant with an active job above its slots
+    reports each end. A tenant whose requests end reports once: the allocation takes its free slots, so each later end
+    is above its slots.
     """
     found = []
     for state in directory.over_all.values():
@@ -150,7 +150,7 @@ def find_due_allocations(
         elif not is_lent or is_open:
             continue
         elif max(share.slots, used_before) < active:
-            # an emergency, or a job that an operator admitted: the other tenants get less
+            # an emergency, or a job that an operator admitted: the other tenants get fewer slots
             found.append((gate, True))
         elif (
             share.slots <= active < used_before
@@ -167,7 +167,7 @@ def _count_earlier(admission: AdmissionState, gate: Gate) -> int:
 
 
 def is_blocked(admission: AdmissionState, directory: Directory, gate: Gate, now: datetime) -> bool:
-    """Returns whether an allocation of the quota may let a waiting job start."""
+    """Returns whether an allocation of the quota can admit a waiting job."""
     return any(
         find_blocking_gate(evaluate_queue(admission, directory, queue, now)) == gate
         for queue in admission.queues.values()

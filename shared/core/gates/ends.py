@@ -1,4 +1,4 @@
-"""What ends of jobs and time change at an admission state's breakers, with the entries of their logs (R62). Pure."""
+"""Changes of an admission state's breakers by ends of jobs and by time, with their log entries (R62). Pure."""
 
 from __future__ import annotations
 
@@ -18,16 +18,15 @@ from shared.core.jobs.job import Job
 from shared.core.jobs.reasons import Reason
 from shared.core.jobs.states import JobStatus
 
-#: whether an end is good for its type, by the status and the reason of a failure; an end that is not here does not
-#: count:
-#: a fault of the document, a cancel, a fault of LUCIUS
+#: `True` if the end is good for its job type, by status and reason; other ends do not count: faulty documents,
+#: cancellations, faults of LUCIUS
 GOOD_ENDS: Mapping[tuple[JobStatus, str | None], bool] = {
     (JobStatus.SUCCEEDED, None): True,
     (JobStatus.FAILED_FINAL, Reason.ATTEMPTS_EXHAUSTED): False,
     (JobStatus.FAILED_FINAL, Reason.DISPATCH_FAILED): False,
     (JobStatus.FAILED_FINAL, Reason.TIME_EXCEEDED): False,
 }
-#: maximum number of entries that time alone adds to one transaction; the next one has the rest
+#: maximum number of log entries by elapsed time in one transaction; the next one writes the rest
 MAX_ADVANCED = 4
 _LOG_TYPES = {
     BreakerState.OPEN: ChangeType.BREAKER_OPENED,
@@ -38,18 +37,18 @@ _LOG_TYPES = {
 
 @dataclass(frozen=True, kw_only=True)
 class Freed:
-    """A FREED row: a job that left, and that its tenant's counts still have (R49).
+    """A FREED row: a job that left and is still in its tenant's counts (R49).
 
     The transaction that removes the job's ACTIVE row creates it, so the counts are never too low. The tenant's next
-    turn counts the job out and deletes the row.
+    turn subtracts the job and deletes the row.
     """
 
     place: Place
     created_at: datetime
     freed_at: datetime
-    #: its ACTIVE row has a place; False: a process created the job that did not know of the quota
+    #: `True` if its ACTIVE row has a place; False: the process that created the job did not know of the quota
     is_placed: bool = True
-    #: `is_good` of the job's end
+    #: result of `is_good` for the job's end
     good: bool | None = None
 
     @property
@@ -57,7 +56,7 @@ class Freed:
         return self.place.candidate.job_id
 
     def is_counted(self, counted_at: datetime) -> bool:
-        """Returns whether counts of that time have the job."""
+        """Returns whether counts made at that time include the job."""
         return self.is_placed or self.created_at <= counted_at
 
 
@@ -69,19 +68,19 @@ class RecordedOutcome:
     log: tuple[LogEntry, ...] = ()
     #: quotas whose breaker the end opened
     opened: tuple[GateState, ...] = ()
-    #: a quota over all tenants whose next allocation must read the end
+    #: a quota over all tenants that needs an allocation, which must count the end
     to_allocate: Gate | None = None
 
 
 def is_good(job: Job) -> bool | None:
-    """Returns whether the job's end was good; None: it does not count for its type."""
+    """Returns whether the job's end was good; None: it does not count."""
     return GOOD_ENDS.get((job.status, job.error_code if job.status is JobStatus.FAILED_FINAL else None))
 
 
 def record_outcome(
     admission: AdmissionState, directory: Directory, place: Place, now: datetime, *, good: bool | None
 ) -> RecordedOutcome:
-    """Counts the end of a job at the breakers of its type; the admission state has the job's slot back already.
+    """Counts the end of a job at the breakers of its type. The admission state must already have the job's slot back.
 
     `good`: the result of `is_good`. The end of a job that was not active does not count.
     """
@@ -92,7 +91,7 @@ def record_outcome(
         return RecordedOutcome(admission)
     admission, to_allocate = type_breaker.record_end(admission, directory, place, now, good=good)
     if rule is None or rule.breaker is None:
-        # a rule that comes later starts with a new breaker
+        # a later rule starts with a new breaker
         kept = reset(state.breaker) if state.breaker is not None else None
         if kept is state.breaker:
             return RecordedOutcome(admission, to_allocate=to_allocate)
@@ -100,7 +99,7 @@ def record_outcome(
         return RecordedOutcome(admission.with_state(kept_state), to_allocate=to_allocate)
     state, log = change_breaker(state, advance(state.breaker or Breaker(), now), now)
     found = state.breaker or Breaker()
-    # the end of a job of an earlier epoch does not count
+    # an end counts only for the epoch in which the job was admitted
     end = End(now, found.epoch if place.breaker_epoch >= found.epoch else -1, good)
     after = count_end(found, rule.breaker, end, now, has_waiting=count_waiting(admission, gate) > 0)
     after = number_epoch(state, replace(state, breaker=after), find_epoch(admission, gate.name)).breaker or after
@@ -112,7 +111,7 @@ def record_outcome(
 def advance_breakers(
     admission: AdmissionState, directory: Directory, now: datetime
 ) -> tuple[AdmissionState, tuple[LogEntry, ...]]:
-    """Returns the admission state with its breakers as time leaves them; at most `MAX_ADVANCED` of them change."""
+    """Returns the admission state with its breakers after the elapsed time; at most `MAX_ADVANCED` of them change."""
     entries: list[LogEntry] = []
     for state in admission.gates.values():
         rule = directory.find_rule(state) if state.breaker is not None else None
@@ -126,7 +125,7 @@ def advance_breakers(
 
 
 def change_breaker(state: GateState, after: Breaker, now: datetime) -> tuple[GateState, tuple[LogEntry, ...]]:
-    """Returns the quota with this breaker, and an entry of its log if the state or the epoch changed."""
+    """Returns the quota with this breaker, and a log entry if the state or the epoch changed."""
     before = state.breaker or Breaker()
     state = replace(state, breaker=after)
     if (after.state, after.epoch) == (before.state, before.epoch):

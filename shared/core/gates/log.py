@@ -1,4 +1,4 @@
-"""The log of a quota's changes, with actor and reason: numbered and chained from the first entry on (R52)."""
+"""The log of a quota's changes, with actor and reason: numbered and hash-chained from the first entry on (R52)."""
 
 from __future__ import annotations
 
@@ -37,6 +37,6 @@ def append_entry(
 
 
 def group_entries(entries: Iterable[LogEntry]) -> Iterator[tuple[str, list[LogEntry]]]:
-    """Returns each quota's id with its entries, in their order."""
+    """Returns the entries by quota id, in order."""
     by_id = attrgetter("gate_id")
     return ((gate_id, [*found]) for gate_id, found in itertools.groupby(sorted(entries, key=by_id), by_id))

@@ -1,6 +1,6 @@
-"""A job's place in its tenant's admission, and the next action that makes it follow the job (R49).
+"""A job's place in its tenant's admission, and the action that brings the place in line with the job (R49).
 
-The JOB row decides; ACTIVE follows.
+The JOB row decides; the ACTIVE row follows.
 """
 
 from __future__ import annotations
@@ -38,38 +38,38 @@ from shared.core.jobs.states import JobStatus
 
 
 class PlaceState(StrEnum):
-    """ACTIVE.`state`; a row without it is of a job that no quota concerned."""
+    """ACTIVE.`state`. A row without it belongs to a job that no quota concerned."""
 
     #: accepted; its rows may not exist yet
     ARRIVING = "ARRIVING"
     WAITING = "WAITING"
     #: active: it holds a slot
     ADMITTED = "ADMITTED"
-    #: set aside, by a pause before it began or for its dependencies: it holds no slot
+    #: set aside before its start, by a pause or for its dependencies: it holds no slot
     OFF = "OFF"
-    #: ended: it holds no slot; its dependants are not notified yet
+    #: ended: it holds no slot, but its dependants are not notified yet
     ENDED = "ENDED"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Place:
-    """The columns of ACTIVE for quotas."""
+    """The quota columns of an ACTIVE row."""
 
     state: PlaceState = PlaceState.ADMITTED
-    #: the status with which any process writes its rows
+    #: status in which every process creates the job's rows
     initial_status: JobStatus = JobStatus.QUEUED
     #: number of its waiting queue; None if it does not wait
     queue: int | None = None
     candidate: Candidate
-    #: the last epoch of its type's breakers when it was admitted; 0: none has ever opened
+    #: last epoch of its type's breakers at its admission; 0: no breaker has ever opened
     breaker_epoch: int = 0
-    #: dependencies whose end is not counted yet
+    #: number of dependencies whose end is not counted yet
     dependencies_left: int = 0
-    #: a dependency that did not succeed
+    #: id of a dependency that did not succeed
     failed_dependency: str | None = None
-    #: each dependency has the row that notifies this job
+    #: `True` if each dependency has the row that notifies this job
     marked: bool = False
-    #: it came during a count of the tenant's jobs, and no count has it before its place changes
+    #: `True` if the job was created during a count of the tenant's jobs; no count includes it until its place changes
     uncounted: bool = False
 
     @property
@@ -89,29 +89,29 @@ def mark_admitted(admission: AdmissionState, place: Place) -> Place:
 
 
 class Owed(StrEnum):
-    """The next action that makes the job's place follow the job."""
+    """The action that brings the job's place in line with the job."""
 
     NOTHING = "NOTHING"
     #: add it to its waiting queue, or admit it
     JOIN_QUEUE = "LINE_UP"
     #: its priority changed: move it within the waiting queue (R67)
     REORDER = "REORDER"
-    #: it is admitted: start it
+    #: start the admitted job
     NOTIFY = "NOTIFY"
-    #: it was paused before it began: take its slot or its position in the queue away
+    #: remove its slot or queue position: it was paused before it began
     STEP_OUT = "STEP_OUT"
-    #: mark its dependencies, so that their ends notify it
+    #: write the rows by which the ends of its dependencies notify it
     MARK = "MARK"
     #: its dependencies have ended: let it wait for its quotas
     SETTLE = "SETTLE"
-    #: a dependency did not succeed: end it
+    #: end it: a dependency did not succeed
     FAIL = "FAIL"
     #: it has ended: move its rows in the index
     END = "END"
 
 
 def find_owed(job: Job, place: Place) -> Owed:
-    """Returns the next action by the job's status and its place; `NOTHING` for a job that its quotas do not concern."""
+    """Returns the next action by the job's status and place; `NOTHING` for a job without quotas."""
     state = place.state
     if job.status.terminal:
         return Owed.END
@@ -146,15 +146,15 @@ def count_dependency(place: Place, job_id: str, *, succeeded: bool) -> Place:
 
 @dataclass(frozen=True)
 class Decision:
-    """What an admission state decides on a new job."""
+    """The decision of an admission state on a new job."""
 
     admission: AdmissionState
     place: Place
     #: verdict of each quota
     verdicts: tuple[GateVerdict, ...]
-    #: the quota that stops the job; None: it starts
+    #: the quota that stops the job; None: the job starts
     stopped_by: GateVerdict | None = None
-    #: its position in its queue, from 1 on
+    #: position in its queue, from 1 on
     position: int | None = None
 
 
@@ -168,7 +168,7 @@ class QueueFull(Exception):
 
 
 class QuotaRejects(Exception):
-    """A quota refuses the job instead of staging it."""
+    """A quota refuses the job instead of letting it wait."""
 
     def __init__(self, verdict: GateVerdict) -> None:
         super().__init__(verdict.gate.display_name)
@@ -193,7 +193,7 @@ def decide_arrival(admission: AdmissionState, directory: Directory, candidate: C
         place = mark_admitted(admission, Place(initial_status=JobStatus.QUEUED, candidate=candidate))
         return Decision(admit_candidate(admission, directory, candidate, now), place, verdicts)
     blocked = [verdict for verdict in verdicts if verdict.blocks] or [stopped_by]
-    # another quota stops the job before it requests a slot, so that no allocation shows whether this one is full
+    # another quota stops the job before it requests a slot, so no allocation shows whether this quota is full
     known = [verdict for verdict in blocked if not verdict.needs_allocation] or blocked
     if (
         refusing := next((verdict for verdict in known if verdict.rule is not None and verdict.rule.rejects), None)
@@ -208,7 +208,7 @@ def decide_arrival(admission: AdmissionState, directory: Directory, candidate: C
 def decide_dependent(
     admission: AdmissionState, directory: Directory, candidate: Candidate, dependencies: int, now: datetime
 ) -> Decision:
-    """Decides on a new job that depends on others: it has no slot and counts as staged. Raises QueueFull."""
+    """Decides on a new job with dependencies: it has no slot and counts as staged. Raises QueueFull."""
     verdicts = tuple(evaluate_candidate(admission, directory, candidate, now))
     if admission.staged >= (limit := find_max_staged(admission, directory)):
         raise QueueFull(limit, verdicts[0])
@@ -224,7 +224,9 @@ def decide_dependent(
 def admit_or_queue(
     admission: AdmissionState, directory: Directory, place: Place, now: datetime
 ) -> tuple[AdmissionState, Place]:
-    """Decides on a job whose rows exist, ARRIVING or OFF: admits it, or adds it to its queue. Raises QueueFull."""
+    """Decides on a job whose rows exist and are ARRIVING or OFF: admits it, or adds it to its queue. Raises
+    QueueFull.
+    """
     if place.uncounted:
         admission, place = replace(admission, staged=admission.staged + 1), replace(place, uncounted=False)
     candidate = place.candidate
@@ -241,7 +243,7 @@ def admit_or_queue(
 
 
 def release(admission: AdmissionState, place: Place) -> AdmissionState:
-    """Takes back what an ended or withdrawn job held: its slot, or its queue position and its staged count."""
+    """Releases the slot, or the queue position and staged count, of a job that ended or was withdrawn."""
     if place.state is PlaceState.ENDED or place.uncounted:
         return admission
     if place.state is PlaceState.ADMITTED:
@@ -252,7 +254,7 @@ def release(admission: AdmissionState, place: Place) -> AdmissionState:
 
 
 def set_aside(admission: AdmissionState, place: Place) -> tuple[AdmissionState, Place]:
-    """Sets a job aside that was paused before it began: it holds nothing and stays one of the staged."""
+    """Sets aside a job that was paused before it began: it has no slot and still counts as staged."""
     after = release(admission, place)
     return replace(after, staged=after.staged + 1), replace(place, state=PlaceState.OFF, queue=None, uncounted=False)
 
@@ -274,7 +276,7 @@ def apply_count(admission: AdmissionState, places: list[Place], now: datetime) -
         fresh = replace(fresh, staged=fresh.staged + 1)
         if place.state is PlaceState.WAITING and place.queue is not None:
             number, candidate = place.queue, place.candidate
-            # the admission state may not have the queue any more
+            # the admission state may no longer have the queue
             known = queues.get(number) or make_queue(admission, candidate, emergency=candidate.priority == EMERGENCY)
             queues[number] = lengthen(known, candidate.rank)
     kept = {number: queue for number, queue in queues.items() if queue.count}

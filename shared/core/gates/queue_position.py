@@ -17,7 +17,7 @@ from shared.core.gates.admission_state import (
 )
 from shared.core.gates.rules import GUARDS, Directory, Gate
 
-#: maximum position that is counted; later ones are "over 1,000"
+#: maximum position that is counted; later ones show as "over 1,000"
 MAX_POSITION = 1_000
 
 
@@ -28,9 +28,9 @@ class QueuePosition:
     waiting: QueuedJob
     #: from 1 on; None: over `MAX_POSITION`
     position: int | None
-    #: the quota that stops it, or the jobs before it
+    #: the quota that stops it, or the waiting jobs ahead of it
     stopped_by: GateVerdict
-    #: estimated start; None: time alone does not start it
+    #: estimated start; None: it does not start by time alone
     expected_at: datetime | None
 
 
@@ -39,7 +39,7 @@ class TenantPart:
     """The part of a quota that one tenant has."""
 
     tenant: str
-    #: it admits jobs while fewer of its jobs are active
+    #: number of active jobs below which the tenant admits jobs
     slots: int
     active: int
     waiting: int
@@ -47,9 +47,9 @@ class TenantPart:
 
 
 def find_queues(admission: AdmissionState, gate: Gate, *, only: bool = False) -> dict[int, WaitingQueue]:
-    """Returns the queues whose jobs must pass the quota; a source's job may still wait in a queue without a source.
+    """Returns the queues with jobs that must pass the quota. A source's job can still be in a queue without a source.
 
-    `only`: the queues all of whose jobs must pass it.
+    `only`: the queues in which every job must pass it.
     """
     if gate.kind in GUARDS:
         return {}
@@ -65,7 +65,7 @@ def count_waiting(admission: AdmissionState, gate: Gate) -> int:
 def list_positions(
     admission: AdmissionState, directory: Directory, gate: Gate, rows: Mapping[int, Sequence[QueuedJob]], now: datetime
 ) -> Iterator[QueuePosition]:
-    """Returns the quota's waiting jobs in the order of their admission; `rows`: the first of each queue, in order."""
+    """Returns the quota's waiting jobs in admission order. `rows`: the first rows of each queue, in order."""
     found = (each for queue in rows.values() for each in queue)
     if gate.kind.key:
         found = (each for each in found if getattr(each.candidate, gate.kind.key) == gate.name)
@@ -93,7 +93,7 @@ def find_position(
 
 
 def find_blocking_verdict(found: Sequence[GateVerdict]) -> GateVerdict:
-    """Returns the verdict to show: the first quota that stops the job; else the first one, with jobs before this."""
+    """Returns the verdict to show: the first quota that stops the job, else that other jobs are ahead of it."""
     return next(
         (verdict for verdict in found if verdict.blocks),
         GateVerdict(found[0].gate, BlockReason.LINE, None, found[0].rule),
@@ -103,20 +103,20 @@ def find_blocking_verdict(found: Sequence[GateVerdict]) -> GateVerdict:
 def estimate_start(
     admission: AdmissionState, found: Iterable[GateVerdict], position: int | None, now: datetime
 ) -> datetime | None:
-    """Returns when time alone admits the job at that position; None: time alone does not."""
+    """Returns when time alone admits the job at that position; None: never."""
     at = now
     for verdict in found:
         if position is None or (verdict.blocks and verdict.opens_at is None):
             return None
         if verdict.blocked_by is BlockReason.BREAKER and position > 1:
-            # the first job must end well before
+            # the breaker first needs a good end
             return None
         at = max(at, verdict.opens_at or now, _estimate_by_rate(admission, verdict, position, now))
     return at
 
 
 def _estimate_by_rate(admission: AdmissionState, verdict: GateVerdict, position: int, now: datetime) -> datetime:
-    """Returns when the quota's rate has earned the starts of the jobs before this one, and its own."""
+    """Returns when the quota's rate has earned the starts of the jobs ahead and of this one."""
     state = rate.accrue(admission.state(verdict.gate), verdict.rule, now)
     per_hour = rate.find_rate(state, verdict.rule, now)
     if per_hour is None or state.credit is None:

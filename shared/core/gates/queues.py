@@ -14,12 +14,13 @@ from shared.core.gates.admission_state import (
 )
 from shared.core.gates.rules import MAX_STAGED, Directory, Gate, GateKind
 
-#: of one admission state, which is one row; a tenant needs one for each job type, mode and limited source that waits
+#: maximum number of queues in one admission state, which is one row; each waiting combination of job type, mode and
+#: limited source needs one
 MAX_QUEUES = 400
 
 
 class TooManyQueues(Exception):
-    """The tenant's jobs wait in `MAX_QUEUES` queues already."""
+    """The tenant's jobs already wait in `MAX_QUEUES` queues."""
 
 
 def make_queue(admission: AdmissionState, candidate: Candidate, *, emergency: bool) -> WaitingQueue:
@@ -55,7 +56,7 @@ def add_waiting(admission: AdmissionState, number: int, queue: WaitingQueue, ran
 
 
 def remove_waiting(admission: AdmissionState, number: int) -> AdmissionState:
-    """Removes a job from the queue; an empty queue goes."""
+    """Removes a job from the queue, and the queue if it becomes empty."""
     queue = admission.queues.get(number)
     if queue is None:
         return admission
@@ -65,14 +66,14 @@ def remove_waiting(admission: AdmissionState, number: int) -> AdmissionState:
 
 
 def remove_staged(admission: AdmissionState) -> AdmissionState:
-    """Counts one staged job less."""
+    """Subtracts one staged job."""
     return replace(admission, staged=max(0, admission.staged - 1))
 
 
 def admit_from_queue(
     admission: AdmissionState, directory: Directory, number: int, candidate: Candidate, now: datetime
 ) -> AdmissionState:
-    """Moves a waiting job of the queue to the active ones."""
+    """Makes a waiting job of the queue active."""
     return remove_staged(admit_candidate(remove_waiting(admission, number), directory, candidate, now))
 
 

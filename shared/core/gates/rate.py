@@ -1,7 +1,7 @@
-"""Starts in an hour, in whole numbers, so that nothing is rounded (R50).
+"""Rates of starts per hour, in whole numbers, so that nothing is rounded (R50).
 
-A credit is counted in units of 1/3,600,000,000 of a start: it grows by `max_per_hour` in a microsecond, up to `burst`
-starts. In any hour at most `max_per_hour + burst` jobs start, in h hours at most `h x max_per_hour + burst`.
+A credit is counted in units of 1/3,600,000,000 of a start. It grows by `max_per_hour` each microsecond, up to `burst`
+starts. At most `max_per_hour + burst` jobs start in any hour, at most `h x max_per_hour + burst` in h hours.
 """
 
 from __future__ import annotations
@@ -11,26 +11,26 @@ from datetime import datetime, timedelta
 
 from shared.core.gates.rules import GateState, Rule, Throttle
 
-#: the credit that one start costs
+#: cost of one start, in units of the credit
 START = 3_600_000_000
 _MICROSECOND = timedelta(microseconds=1)
 
 
 def accrue(state: GateState, rule: Rule | None, now: datetime) -> GateState:
-    """Returns the state with its credit at `now`; a clock that is behind adds nothing."""
+    """Returns the state with its credit at `now`. A clock that is behind adds nothing."""
     spans = _split_spans(state, rule, now)
     if state.credit is None or state.credit_at is None:
         burst = _find_burst(rule, state.throttle if state.throttle and state.throttle.is_on(now) else None)
         return replace(state, credit=burst * START if burst is not None else None, credit_at=now)
     credit = state.credit
     for micros, per_hour, burst in spans:
-        # the rest below one microsecond counts, or each start of a burst of one would be a little later
+        # keep the remainder below one microsecond, or each start of a burst of one would be a little later
         credit = min(credit + micros * per_hour, burst * START + per_hour - 1)
     return replace(state, credit=credit, credit_at=max(now, state.credit_at))
 
 
 def spend(state: GateState, rule: Rule | None, now: datetime) -> GateState:
-    """Returns the state after one start; without a rate, the state that it was given."""
+    """Returns the state after one start; unchanged if there is no rate."""
     at = accrue(state, rule, now)
     if at.credit is None or find_rate(at, rule, now) is None:
         return state
@@ -45,7 +45,7 @@ def find_next_start(state: GateState, rule: Rule | None, now: datetime) -> datet
     per_hour = find_rate(at, rule, now)
     if per_hour is None:
         return None
-    # the clock of another process may be ahead of `now`: nothing is added before that
+    # the clock of another process may be ahead of `now`: before that time, nothing is added
     counted_at = at.credit_at or now
     comes = counted_at + timedelta(microseconds=-(-(START - at.credit) // per_hour))
     throttle = state.throttle
@@ -59,7 +59,7 @@ def find_next_start(state: GateState, rule: Rule | None, now: datetime) -> datet
 
 
 def find_rate(state: GateState, rule: Rule | None, now: datetime) -> int | None:
-    """Returns the starts in an hour at `now`: the smaller of the rule's and the throttle's; None: no limit."""
+    """Returns the starts per hour at `now`: the smaller of the rule's and the throttle's; None: no limit."""
     throttle = state.throttle if state.throttle is not None and state.throttle.is_on(now) else None
     rates = [each.max_per_hour for each in (rule, throttle) if each is not None and each.max_per_hour is not None]
     return min(rates, default=None)
@@ -76,7 +76,9 @@ def _find_burst(rule: Rule | None, throttle: Throttle | None) -> int | None:
 
 
 def _split_spans(state: GateState, rule: Rule | None, now: datetime) -> list[tuple[int, int, int]]:
-    """Returns `(microseconds, starts in an hour, burst)` since the last count; a throttle may have ended in between."""
+    """Returns `(microseconds, starts per hour, burst)` for each span since the last count; a throttle may have ended in
+    between.
+    """
     if state.credit_at is None or now <= state.credit_at:
         return []
     ends = [now]

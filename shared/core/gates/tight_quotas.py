@@ -1,4 +1,4 @@
-"""Quotas at which jobs wait or soon will: held, throttled, with an open breaker, or near their limit of active jobs."""
+"""Quotas at which jobs wait or will soon wait: held, throttled, with an open breaker, or near `max_active`."""
 
 from __future__ import annotations
 
@@ -12,30 +12,30 @@ from shared.core.gates.breaker import BreakerState
 from shared.core.gates.queue_position import count_waiting
 from shared.core.gates.rules import ALLOCATED, OVER_ALL, Directory, Gate, GateKind, GateState
 
-#: quotas that one overview names
+#: maximum number of quotas in one overview
 MAX_TIGHT = 20
-#: of its limit of active jobs, from which on a quota is near it
+#: share of `max_active` at which a quota is near its limit
 _NEAR = 0.9
 
 
 @dataclass(frozen=True, kw_only=True)
 class TightQuota:
-    """One such quota."""
+    """A quota at which jobs wait or will soon wait."""
 
     gate: Gate
     active: int
     max_active: int | None
     waiting: int
-    #: when the first job of its waiting queue started to wait; None: not known, or no job waits
+    #: start of the wait of the first waiting job; None: not known, or no job waits
     oldest_at: datetime | None = None
     held: bool = False
     throttled: bool = False
-    #: None: it has none, or it is closed
+    #: state of the breaker; None: it is closed, or there is none
     breaker: BreakerState | None = None
 
 
 def tightest(quotas: Iterable[TightQuota]) -> list[TightQuota]:
-    """Returns the worst quotas, at most `MAX_TIGHT`: held ones and open breakers first, then by the number of waiting
+    """Returns the tightest quotas, at most `MAX_TIGHT`: holds and open breakers first, then by the number of waiting
     jobs.
     """
     return sorted(quotas, key=_order)[:MAX_TIGHT]

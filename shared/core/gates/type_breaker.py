@@ -1,8 +1,8 @@
-"""The breaker of a job type over all tenants, as each admission state and each allocation has it (R61). Pure.
+"""The breaker of a job type over all tenants, in admission states and in allocations (R61). Pure.
 
-An admission state has the ends of its own jobs, and the state of the breaker that it last received. An allocation
-counts the ends of all admission states and grants what the breaker allows. Its state is published, so that tenants
-without an allocation receive it too.
+An admission state has the ends of its own jobs, and the breaker state that it last received. An allocation counts the
+ends of all admission states and grants what the breaker allows. The breaker state is published, so tenants without an
+allocation receive it too.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from shared.core.gates.rules import AdmissionBreaker, Directory, Gate, GateKind,
 
 
 def sync_breakers(admission: AdmissionState, directory: Directory) -> AdmissionState:
-    """Returns the admission state with the published state of each breaker; its next write stores them."""
+    """Returns the admission state with the published state of each breaker. Its next write stores them."""
     for state in directory.over_all.values():
         if state.breaker is not None and state.gate.kind is GateKind.PLATFORM_TYPE:
             admission = sync_breaker(admission, state.gate, state.breaker)
@@ -45,7 +45,9 @@ def sync_breaker(admission: AdmissionState, gate: Gate, breaker: Breaker) -> Adm
 
 
 def start_epoch(share: Share, breaker: Breaker, counted: int) -> Share:
-    """Returns the share in a later epoch, in which no active job counts; a closed breaker leaves its unused slots."""
+    """Returns the share in a later epoch, without active jobs of that epoch. A closed breaker leaves its unused
+    slots.
+    """
     limited = breaker.state is not BreakerState.CLOSED
     known = AdmissionBreaker(epoch=breaker.epoch, limited=limited, until=breaker.until)
     return replace(share, slots=0 if limited else max(0, share.slots - counted), breaker=known)
@@ -61,11 +63,11 @@ def close_epoch(share: Share, breaker: Breaker) -> Share:
 def record_end(
     admission: AdmissionState, directory: Directory, place: Place, now: datetime, *, good: bool
 ) -> tuple[AdmissionState, Gate | None]:
-    """Records the end of an active job. Returns the quota if the next allocation must read the end.
+    """Records the end of an active job. Returns the quota if an allocation must count the end soon.
 
-    That is so at a bad end, at each end while the breaker limits, and at the tenant's first end in six hours, since
-    from then on every allocation reads this admission state. A bad end under a limit opens the breaker again: no other
-    job starts here before the allocation that opens it.
+    That is so for a bad end, for each end while the breaker limits, and for the tenant's first end in six hours, since
+    every allocation then reads this admission state. A bad end under a limit opens the breaker again: no other job
+    starts here before the allocation that opens it.
     """
     gate = Gate.over_all(GateKind.PLATFORM_TYPE, place.candidate.job_type)
     state = directory.over_all.get(gate.id)
@@ -81,14 +83,14 @@ def record_end(
 
 
 def is_recent(end: End, now: datetime) -> bool:
-    """Returns whether the end is young enough to count."""
+    """Returns whether the end is recent enough to count."""
     return end.at > now - MAX_AGE
 
 
 def apply_ends(
     breaker: Breaker, rule: BreakerRule | None, rings: Mapping[str, Iterable[End]], now: datetime, *, has_waiting: bool
 ) -> tuple[Breaker, ...]:
-    """Returns the breaker as time leaves it, and then after the ends of its epoch at all admission states."""
+    """Returns the breaker after the elapsed time and then after the ends of its epoch in all admission states."""
     if rule is None:
         return (breaker,)
     by_time = advance(breaker, now)

@@ -1,1 +1,1 @@
-"""A job: its states, transitions, history, plan, replies and redrives."""
+"""Jobs: states, transitions, history, plan, replies and redrives."""

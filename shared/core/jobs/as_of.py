@@ -1,7 +1,8 @@
-"""A job as it was at any of its events: EVENT rows folded over the job as it was created (R32).
+"""A job as it was after any of its events: EVENT rows applied to the created rows (R32).
 
-The created rows are not stored: a column that no event changed is as it was, and the others began with the value that
-every new job has. The first EVENT holds a digest of the created rows, by which `lucius audit verify` verifies this.
+The created rows are not stored. A column that no event changed has its present value; the others began with the
+default of a new job. The first EVENT has a digest of the created rows, with which `lucius audit verify` checks the
+result.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from shared.core.jobs.history import FORMAT
 from shared.core.jobs.job import HIDDEN, UNTOLD, Event, Job, JsonValue, Record, Step, Timings
 from shared.core.jobs.states import StepStatus
 
-#: columns that cannot be folded: those that no event names, and the count of ignored replies, which goes on without one
+#: columns without history: those that no event names, and the count of ignored replies, which can grow without an event
 NOT_FOLDED = UNTOLD | {"suppressed"}
 
 _Row = TypeVar("_Row", Job, Step, Event)
@@ -27,7 +28,7 @@ _HINTS: dict[type[Any], dict[str, Any]] = {row: get_type_hints(row) for row in (
 
 
 def creation_data(record: Record) -> dict[str, JsonValue]:
-    """Makes `data` of the first EVENT from the rows that it is written with."""
+    """Makes `data` of the first EVENT from the job's new rows."""
     job = record.job
     data: dict[str, JsonValue] = {
         "format": FORMAT,
@@ -37,7 +38,7 @@ def creation_data(record: Record) -> dict[str, JsonValue]:
         "rows": rows_digest(record),
     }
     if job.deadline_at is not None:
-        # the one column that a plan sets and a move changes
+        # only this column is both set at the creation and changed by transitions
         data["deadline_at"] = to_json(job.deadline_at)
     if job.total_time_s is not None:
         data["total_time_s"] = job.total_time_s
@@ -45,7 +46,7 @@ def creation_data(record: Record) -> dict[str, JsonValue]:
 
 
 def allowed_time(first: Event) -> timedelta | None:
-    """Returns the job's total time by its first EVENT. None: no limit."""
+    """Returns the job's total time from its first EVENT. None: no limit."""
     data = first.data or {}
     if (staged := data.get("total_time_s")) is not None:
         return timedelta(seconds=staged)
@@ -54,16 +55,13 @@ def allowed_time(first: Event) -> timedelta | None:
 
 
 def rows_digest(record: Record) -> str:
-    """Returns the SHA-256 over the canonical JSON (RFC 8785) of the columns of JOB and STEPs, without those that no
-    event holds.
-    """
+    """Returns the SHA-256 over the canonical JSON (RFC 8785) of the JOB and STEP columns that events have."""
     rows = [columns(record.job), *(columns(step) for step in record.steps)]
     return jcs_digest([{name: row[name] for name in row if name not in NOT_FOLDED} for row in rows])
 
 
 def columns(row: Job | Step | Timings) -> dict[str, JsonValue]:
-    """Returns the columns of a row for external readers, without hidden ones and without those that have the value of
-    every new row.
+    """Returns the columns of a row for external readers, without hidden columns and without defaults of a new row.
 
     So a release that adds a column changes nothing in the history of a job that does not use it.
     """
@@ -76,7 +74,7 @@ def columns(row: Job | Step | Timings) -> dict[str, JsonValue]:
 
 
 def as_created(record: Record, events: Iterable[Event]) -> Record:
-    """Returns the rows before any event changed them. `events` are all events of the job."""
+    """Returns the rows before any event changed them. `events`: all events of the job."""
     touched: dict[str | None, set[str]] = {}
     first: Mapping[str, JsonValue] = {}
     for event in events:
@@ -99,10 +97,10 @@ def as_created(record: Record, events: Iterable[Event]) -> Record:
 
 
 def as_of(record: Record, events: Sequence[Event], seq: int) -> Record:
-    """Returns the rows after event `seq`. `events` are all events of the job, in order.
+    """Returns the rows after event `seq`. `events`: all events of the job, in order.
 
-    `suppressed` has its current value: replies past the limit are counted without an event. No step has its lease or
-    its count of heartbeats. Raises ValueError if there is no such event.
+    `suppressed` has its current value, since replies past the limit are counted without an event. Steps have no
+    lease and no count of heartbeats. Raises ValueError if there is no such event.
     """
     if not 1 <= seq <= len(events):
         raise ValueError(f"the job has events 1 to {len(events)}")
@@ -128,12 +126,12 @@ def fold(record: Record, event: Event) -> Record:
     return Record(replace(record.job, **job_changes, **head), steps)
 
 
-#: most columns, which JSON has as they are
+#: types that JSON represents unchanged, which most columns have
 _PLAIN = frozenset({str, int, float, bool})
 
 
 def to_json(row: Any) -> Any:
-    """Converts a row, or a column of one, to JSON: instants in UTC as ISO text, states by their names."""
+    """Converts a row or a column to JSON: times as ISO text in UTC, states as their names."""
     if row is None or type(row) in _PLAIN:
         return row
     if isinstance(row, datetime):
@@ -163,7 +161,7 @@ def from_json(row: type[Any], name: str, given: JsonValue) -> Any:
 
 
 def row_from(row: type[_Row], given: Mapping[str, JsonValue]) -> _Row:
-    """A row from its columns as JSON (`columns` undone); columns of a later release are left out.
+    """Makes a row from its columns as JSON (the inverse of `columns`). Ignores columns of a later release.
 
     Raises TypeError and ValueError.
     """
@@ -175,7 +173,7 @@ def _timing(name: str, given: JsonValue) -> Any:
 
 
 def _changes(event: Event) -> dict[str | None, Mapping[str, JsonValue]]:
-    """Changed columns by step id, of the job under None."""
+    """Returns the changed columns by step id; those of the job are under None."""
     changes = (event.data or {}).get("changes", {}) if isinstance(event.data, Mapping) else {}
     return {None: changes.get("job", {}), **changes.get("steps", {})}
 

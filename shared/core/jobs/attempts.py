@@ -1,4 +1,4 @@
-"""Attempts: recording one, renewing its lease, and how it ends without a reply (R4, R8, R10)."""
+"""Attempts: their start, the renewal of their leases, and their ends without a reply (R4, R8, R10)."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from shared.core.jobs.transitions import (
     move_step,
 )
 
-#: the first wait for a guard, in seconds
+#: first wait for a dispatch limit, in seconds
 FIRST_GATED_S = 30.0
 
 
 def start(record: Record, step_id: str, lease_id: str, provenance: Provenance) -> Outcome:
-    """Records the next attempt of a step with its lease: INITIATED is the durable intent to publish (R4)."""
+    """Records the next attempt of a step with its lease. INITIATED is the durable intent to publish (R4)."""
     step = _step(record, step_id)
     job = record.job
     first = record.group_of(step)[0]
@@ -77,7 +77,9 @@ def start(record: Record, step_id: str, lease_id: str, provenance: Provenance) -
 
 
 def renew(record: Record, step_id: str, attempt_no: int, provenance: Provenance) -> Outcome:
-    """Restarts the ACK timeout of an attempt that is about to be published. Past its total time the step fails."""
+    """Restarts the ACK timeout of an attempt before its directive is published. If its total time is over, the step
+    fails.
+    """
     step = _step(record, step_id)
     if (reason_code := _why_not_waiting(record, step, attempt_no, StepStatus.INITIATED)) is not None:
         return ignored(record, reason_code)
@@ -90,7 +92,7 @@ def renew(record: Record, step_id: str, attempt_no: int, provenance: Provenance)
 
 
 def publish_failed(record: Record, step_id: str, attempt_no: int, message: str, provenance: Provenance) -> Outcome:
-    """Starts the next dispatch backoff of the same attempt; when they are used up, the step fails for good (R8)."""
+    """Starts the next dispatch backoff of the same attempt. After the last one, the step fails permanently (R8)."""
     step = _step(record, step_id)
     if (reason_code := _why_not_waiting(record, step, attempt_no, StepStatus.INITIATED)) is not None:
         return ignored(record, reason_code)
@@ -112,7 +114,7 @@ def publish_failed(record: Record, step_id: str, attempt_no: int, message: str, 
     due_at = provenance.at + timedelta(seconds=wait_s)
     if _is_over(record, step, due_at):
         return _fail_by_time(record, step, provenance, EventType.PUBLISH_FAILED)
-    # the lease outlives the wait, or a sweep would take the attempt for lost before it was sent
+    # the lease must outlive the wait, or a sweep would end the attempt as lost before it is sent
     after = move_step(
         record,
         step,
@@ -128,7 +130,7 @@ def publish_failed(record: Record, step_id: str, attempt_no: int, message: str, 
 
 
 def deadline_passed(record: Record, step_id: str, attempt_no: int, provenance: Provenance) -> Outcome:
-    """Ends the attempt if its lease is over by the ledger; else IGNORED, and the verdict has what to wait for."""
+    """Ends the attempt if its lease is over in the ledger. Otherwise IGNORED, and the verdict names the next wait."""
     step = _step(record, step_id)
     if (reason_code := _why_not_expired(record, step, attempt_no, provenance)) is not None:
         return ignored(record, reason_code)
@@ -140,7 +142,7 @@ def deadline_passed(record: Record, step_id: str, attempt_no: int, provenance: P
     else:
         failure, message = FailureCause.LEASE_EXPIRED, f"no RESULT or heartbeat for {step.timings.running_lease_s:g} s"
         if step.attempt_is_over(step.lease_expires_at or provenance.at):
-            # its service was not silent: that code would send an operator the wrong way
+            # the service responded; the code for a silent service would mislead an operator
             code, message = StepError.TIME_EXCEEDED.value, "the longest time of the attempt is over"
         columns = {"execution_failures": step.execution_failures + 1}
         backoffs, failures = step.timings.execution_backoffs, step.execution_failures + 1
@@ -170,14 +172,14 @@ def deadline_passed(record: Record, step_id: str, attempt_no: int, provenance: P
         code=code or failure.value,
         message=message,
         wait_s=wait_s,
-        # `changes` have no code where the attempt before ended so too
+        # `changes` have no code if the attempt before ended with the same one
         data={"error": {"code": code}} if code is not None else None,
         **columns,
     )
 
 
 def time_passed(record: Record, step_id: str, provenance: Provenance) -> Outcome:
-    """Ends a step whose total time, or its job's, is over, wherever it stands (R10); PAUSED time does not count."""
+    """Ends a step whose total time, or its job's, is over, in any state (R10). Time in PAUSED does not count."""
     step = _step(record, step_id)
     if record.job.status.terminal or step.status.terminal:
         return ignored(record, IgnoreReason.ATTEMPT_MOVED_ON)
@@ -187,10 +189,12 @@ def time_passed(record: Record, step_id: str, provenance: Provenance) -> Outcome
 
 
 def lane_backlog(record: Record, step_id: str, attempt_no: int, what: str, provenance: Provenance) -> Outcome:
-    """Lets the attempt wait on, since its directive, or a reply, still waits on the lane (R8). `what` names what waits.
+    """Extends the wait of an attempt whose directive or reply is still on the lane (R8). `what`: name of the waiting
+    message.
 
-    Each wait is twice the one before, up to five minutes; only the first has an EVENT row. They end with the total
-    time of the step or the job, and where the job is to be cancelled: then IGNORED, and the time-out counts.
+    Each wait is twice the one before, up to five minutes; only the first one has an EVENT row. The waits end with
+    the total time of the step or job. They also end when the job is to be cancelled: then IGNORED, and the timeout
+    counts.
     """
     step = _step(record, step_id)
     if (reason_code := _why_not_expired(record, step, attempt_no, provenance)) is not None:
@@ -208,10 +212,12 @@ def lane_backlog(record: Record, step_id: str, attempt_no: int, what: str, prove
 
 
 def gated(record: Record, step_id: str, guard: str, why: str, provenance: Provenance) -> Outcome:
-    """Puts the next attempt off, since a guard of the step's service or lane is shut (R56); no attempt is used.
+    """Postpones the next attempt, since a dispatch limit of the step's service or lane is reached (R56). Uses no
+    attempt.
 
-    Each wait is twice the one before, from half a minute up to five; only the first has an EVENT row. They end with
-    the total time of the step or the job, and with every control. REFUSED where no attempt could be recorded now.
+    Each wait is twice the one before, from half a minute to five minutes; only the first one has an EVENT row. The
+    waits end with the total time of the step or job, and with every control. REFUSED if no attempt could be recorded
+    now.
     """
     step = _step(record, step_id)
     if (reason_code := _why_not_next(record, step, provenance)) is not None:
@@ -249,9 +255,9 @@ def fail_retry(
 ) -> Outcome:
     """Ends the attempt as FAILED_RETRY; the next one may be recorded after `wait_s` seconds. Raises NoSuchTransition.
 
-    Where the total time would be over by then, the step is FAILED_FINAL now.
+    If the total time would be over by then, the step becomes FAILED_FINAL at once.
     """
-    # while the job is PAUSED its own clock stands still; resume shifts what is set here
+    # the clock of a PAUSED job is stopped; the resume shifts this time
     due_at = (record.job.paused_at or provenance.at) + timedelta(seconds=wait_s)
     if _is_over(record, step, due_at):
         return _fail_by_time(record, step, provenance, type_, before=before, step_code=code, data=data, **columns)
@@ -283,7 +289,7 @@ def fail_final(
     data: dict[str, Any] | None = None,
     **columns: Any,
 ) -> Outcome:
-    """Ends the step as FAILED_FINAL, and its job with it in the same transition. Raises NoSuchTransition."""
+    """Ends the step as FAILED_FINAL, and its job in the same transition. Raises NoSuchTransition."""
     after = move_step(
         record,
         step,
@@ -304,13 +310,15 @@ def fail_final(
 
 
 def lease_until(record: Record, step: Step, now: datetime) -> datetime:
-    """Returns when the lease of an attempt in progress ends: never after the attempt itself (R10)."""
+    """Returns the end of the lease of an attempt in progress: never later than the end of the attempt itself (R10)."""
     ends = (now + timedelta(seconds=step.timings.running_lease_s), record.cap_of(step), attempt_deadline(step, now))
     return min(filter(None, ends))
 
 
 def attempt_deadline(step: Step, now: datetime) -> datetime | None:
-    """Returns when an attempt in progress ends even with heartbeats, as its first ACK fixed it. None: never."""
+    """Returns the maximum end of an attempt in progress, set at its first ACK. Heartbeats do not extend it. None: no
+    limit.
+    """
     if step.attempt_deadline_at is not None or step.timings.attempt_max_s is None:
         return step.attempt_deadline_at
     return now + timedelta(seconds=step.timings.attempt_max_s)
@@ -335,7 +343,9 @@ def _fail_by_time(
     step_code: str | None = StepError.TIME_EXCEEDED,
     **columns: Any,
 ) -> Outcome:
-    """Fails the step: its total time or its job's is over, or would be before anything else can happen (R10)."""
+    """Fails the step because the total time of the step or job is over, or would be over before the next action
+    (R10).
+    """
     whose = "step" if record.cap_of(step) == step.deadline_at else "job"
     return fail_final(
         record,
@@ -351,14 +361,14 @@ def _fail_by_time(
 
 
 def _why_not_waiting(record: Record, step: Step, attempt_no: int, *statuses: StepStatus) -> str | None:
-    """Why the attempt no longer waits in one of these states; None if it does."""
+    """Returns why the attempt no longer waits in one of these states; None if it still waits."""
     if record.job.status.terminal:
         return IgnoreReason.JOB_TERMINAL
     return None if step.status in statuses and step.attempt_no == attempt_no else IgnoreReason.ATTEMPT_MOVED_ON
 
 
 def _why_not_next(record: Record, step: Step, provenance: Provenance) -> str | None:
-    """Why it is not the turn of the step's next attempt; None if it is."""
+    """Returns why the step's next attempt cannot start now; None if it can."""
     first = record.group_of(step)[0]
     if not all(earlier.status is StepStatus.SUCCEEDED for earlier in record.steps[: first.step_index]):
         return IgnoreReason.EARLIER_STEP_UNSETTLED
@@ -366,7 +376,7 @@ def _why_not_next(record: Record, step: Step, provenance: Provenance) -> str | N
 
 
 def _why_not_expired(record: Record, step: Step, attempt_no: int, provenance: Provenance) -> str | None:
-    """Why a deadline changes nothing; None if the attempt is in flight and its lease is over."""
+    """Returns why a deadline changes nothing; None if the attempt is in flight and its lease is over."""
     reason_code = _why_not_waiting(record, step, attempt_no, StepStatus.INITIATED, StepStatus.PROCESSING)
     if reason_code is None and (step.silent_until is None or step.silent_until > provenance.at):
         return IgnoreReason.LEASE_STILL_RUNS
@@ -381,7 +391,9 @@ def _step(record: Record, step_id: str) -> Step:
 
 
 def _input_ref(record: Record, step: Step) -> Ref:
-    """The job's input for the first step, then what the step before made; after a group, what its last step made."""
+    """Returns the job's input for the first step, else the result of the step before; after a group, of its
+    last step.
+    """
     before = record.before(step)
     if not before:
         return record.job.input_ref

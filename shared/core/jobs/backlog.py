@@ -1,4 +1,4 @@
-"""LUCIUS's own backlog is not a failure of a service (R8): what a read of a lane shows, and the further wait."""
+"""Backlogs of the bus, which are not failures of a service (R8): the oldest messages of a lane, and further waits."""
 
 from __future__ import annotations
 
@@ -6,34 +6,34 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-#: messages that one look shows: the oldest of a subscription, those that are being worked on among them
+#: maximum number of messages that one read of a subscription returns: the oldest, including messages in processing
 MAX_SHOWN = 32
-#: how far the clock of the bus may be from those of the app's processes
+#: maximum difference between the clock of the bus and those of the app's processes
 _CLOCKS_DIFFER = timedelta(minutes=1)
-#: no wait on a lane is longer, so that no end of a backlog is noticed later
+#: maximum wait on a lane, so that the end of a backlog is noticed in time
 LONGEST_WAIT = timedelta(minutes=5)
 
 
 @dataclass(frozen=True)
 class LaneLook:
-    """The oldest messages of a subscription at one instant, as (message id, when the bus took it)."""
+    """The oldest messages of a subscription at one time, as pairs (message id, time at which the bus accepted it)."""
 
-    #: when the look began, by the clock of the process that looked
+    #: start of the read, by the clock of the process that read
     looked_at: datetime
     oldest: Sequence[tuple[str, datetime]] = ()
-    #: these are all that there are
+    #: `True` if the subscription had no further messages
     is_all: bool = True
 
     def has_older(self, than: datetime) -> bool:
-        """Returns whether there is a message that the bus accepted at or before that instant."""
+        """Returns whether the bus accepted one of the messages at or before that time."""
         return any(enqueued_at <= than for _, enqueued_at in self.oldest)
 
     def ahead_of(self, message_id: str, sent_at: datetime) -> int | None:
-        """Returns the number of messages before this one, which was sent about that instant. None: it is no longer
-        there.
+        """Returns the number of messages before this one, which was sent at about that time. None: it has left the
+        subscription.
 
-        If the check does not show all messages and the last one shown is older, this message may be behind it: the
-        result is `MAX_SHOWN`, which stands for any larger number.
+        If the read does not show all messages and its last one is older, this message may be behind it. The result
+        is then `MAX_SHOWN`, which stands for any larger number.
         """
         for place, (known, _) in enumerate(self.oldest):
             if known == message_id:
@@ -43,7 +43,7 @@ class LaneLook:
 
 
 def together(looks: Sequence[LaneLook]) -> LaneLook:
-    """Returns one look at all places."""
+    """Combines the messages of several subscriptions into one."""
     return LaneLook(
         min(look.looked_at for look in looks),
         [message for look in looks for message in look.oldest],

@@ -1,4 +1,4 @@
-"""A replay compared with its original, step by step, by the digests that their RESULTs carry (H1)."""
+"""Compares a replay with its original, step by step, by the digests in their RESULTs (H1)."""
 
 from __future__ import annotations
 
@@ -12,38 +12,38 @@ from shared.core.jobs.states import StepStatus
 
 
 class Likeness(StrEnum):
-    """How a step of a replay compares with the same step of its original."""
+    """The result of comparing a step of a replay with the same step of its original."""
 
     #: equal inputs, equal outputs
     SAME = "SAME"
     #: equal inputs, other outputs
     DIFFERENT = "DIFFERENT"
-    #: the step read something else: its outputs say nothing about the service
+    #: the step's input differed, so its outputs show nothing about the service
     INPUT_CHANGED = "INPUT_CHANGED"
-    #: one of the two did not succeed, or sent no digests
+    #: one of the two steps did not succeed, or sent no digests
     NOT_COMPARABLE = "NOT_COMPARABLE"
-    #: the replay has not come to its end, and the step has not succeeded
+    #: the replay has not ended, and the step has not succeeded
     PENDING = "PENDING"
 
 
 @dataclass(frozen=True)
 class ComparedStep:
-    """One step of a replay."""
+    """The comparison of one step of the replay."""
 
     step_id: str
     likeness: Likeness
-    #: of NOT_COMPARABLE, in words
+    #: reason for NOT_COMPARABLE, in words
     why: str | None = None
 
 
 def compare(original: Record, replay: Record) -> list[ComparedStep]:
-    """The steps of the replay, in order."""
+    """Returns the comparison of each step of the replay, in order."""
     ended = replay.job.status.terminal
     return [_step(original.step(each.step_id), each, ended=ended) for each in replay.steps]
 
 
 def is_deterministic(steps: list[ComparedStep]) -> bool | None:
-    """`True` if each step is the same, `False` if one differs with equal inputs; None: not known."""
+    """Returns `True` if all steps are the same, `False` if one differs with equal inputs; None: not known."""
     if any(step.likeness is Likeness.DIFFERENT for step in steps):
         return False
     return True if all(step.likeness is Likeness.SAME for step in steps) else None

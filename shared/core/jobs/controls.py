@@ -15,7 +15,7 @@ from shared.core.jobs.transitions import JobTrigger, NoSuchTransition, move_job
 
 
 def decide_control(record: Record, kind: ControlKind, provenance: Provenance) -> Outcome:
-    """Applies a control: a transition, or accepted without effect (IGNORED), or not possible (REFUSED)."""
+    """Applies a control. The outcome is a transition, IGNORED if it has no effect, or REFUSED if it is not possible."""
     job = record.job
     if job.status.terminal:
         if kind is ControlKind.CANCEL and job.status is JobStatus.CANCELLED:
@@ -41,7 +41,7 @@ def decide_control(record: Record, kind: ControlKind, provenance: Provenance) ->
 def _trigger(record: Record, kind: ControlKind) -> JobTrigger:
     match kind:
         case ControlKind.CANCEL:
-            # no service works on a directive that the bus refused: a cancelled job does not wait to send it
+            # no service has a directive that the bus did not accept, so a cancelled job need not wait for it
             sent = any(step.status.in_flight and not step.owes_publish for step in record.steps)
             asked_before = record.job.status is JobStatus.CANCELLING
             return JobTrigger.CANCEL if sent or asked_before else JobTrigger.CANCEL_IDLE
@@ -54,7 +54,7 @@ def _trigger(record: Record, kind: ControlKind) -> JobTrigger:
 
 
 def _shift_clocks(record: Record, now: datetime) -> Record:
-    """Shifts backoffs and total times by the time that the job was PAUSED (R10): its clocks stood still."""
+    """Adds the PAUSED time to backoffs and total times (R10), since the job's clocks were stopped."""
     paused_at = record.job.paused_at
     if paused_at is None:
         return record

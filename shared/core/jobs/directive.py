@@ -1,4 +1,4 @@
-"""The directive of an attempt, made of its STEP row (R36)."""
+"""The directive of an attempt, made from its STEP row (R36)."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from shared.contracts.messages import ABSENT_WHERE_NONE, Callbacks, Directive
 from shared.contracts.reference import Reference
 from shared.core.jobs.job import Record, Step
 
-#: Service Bus Standard carries 256 KB a message; this leaves room for its properties
+#: maximum size of a directive; Service Bus Standard allows 256 KB for a message with its properties
 MAX_DIRECTIVE_BYTES = 192 * 1024
 
-#: stands in for references that are not known before the attempt, when sizes are checked at POST
+#: placeholder for references that do not exist yet when POST checks sizes
 _UNKNOWN = {"uri": "https://unknown.invalid/" + "x" * 480}
 
 
 def directive_of(record: Record, step: Step, callback_urls: Callbacks | None = None) -> Directive:
-    """Makes the message of the step's current attempt. The same attempt gives the same message."""
+    """Makes the message of the step's current attempt. The same attempt always has the same message."""
     job, last = record.job, record.last
     final = step in last
     return Directive(
@@ -45,7 +45,7 @@ def directive_of(record: Record, step: Step, callback_urls: Callbacks | None = N
 
 
 def message_id(job_id: str, step_id: str, attempt_no: int) -> str:
-    """Returns `{job_id}:{step_id}:{attempt_no}`: the bus's duplicate detection drops a second publish."""
+    """Returns `{job_id}:{step_id}:{attempt_no}`. The bus drops a second message with this id as a duplicate."""
     return f"{job_id}:{step_id}:{attempt_no}"
 
 
@@ -55,7 +55,9 @@ def encode_directive(directive: Directive) -> bytes:
 
 
 def _input_refs(record: Record, step: Step) -> dict[str, Reference] | None:
-    """After a group, the result of each of its steps; they SUCCEEDED, so it is the same at every publish."""
+    """Returns the results of the steps of the group before. All of them SUCCEEDED, so every publish has the
+    same ones.
+    """
     before = record.before(step)
     return {each.step_id: _reference(each.made) for each in before} if len(before) > 1 else None
 

@@ -1,17 +1,17 @@
-"""Every name that durable histories hold: functions, instance ids, external events (R27).
+"""Names in durable histories: functions, instance ids, external events (R27).
 
-Stored histories refer to them, so they never change; new ones are added.
+Stored histories have these names, so a name never changes. New names can be added.
 """
 
 from __future__ import annotations
 
 import re
 
-#: the orchestrator of one job
+#: orchestrator of one job
 JOB = "job"
-#: the orchestrator of one step of a parallel group
+#: orchestrator of one step of a parallel group
 STEP = "step"
-#: the activities
+#: activities
 DISPATCH = "dispatch"
 SETTLE = "settle"
 
@@ -19,27 +19,25 @@ _RESTARTED = re.compile(r"\.r(\d+)$")
 
 
 def instance_id(job_id: str, restart: int = 0) -> str:
-    """Returns the id of the job's orchestration: `{job_id}`, and `{job_id}.r{n}` after its n-th restart."""
+    """Returns the id of the job's orchestration: `{job_id}`, or `{job_id}.r{n}` after the n-th restart."""
     return f"{job_id}.r{restart}" if restart else job_id
 
 
 def restarts(instance_id: str) -> int:
-    """Returns how many times the job had been restarted when this instance was named."""
+    """Returns the number of restarts before this instance, from its id."""
     found = _RESTARTED.search(instance_id)
     return int(found[1]) if found else 0
 
 
 def group_instance_id(instance_id: str, step_index: int) -> str:
-    """Returns the id of the orchestration of one step of a parallel group: `{the job's instance id}.s{index of the
-    step}`.
-    """
+    """Returns the id of the orchestration of one step of a parallel group: `{job instance id}.s{step index}`."""
     return f"{instance_id}.s{step_index}"
 
 
 def ack(step_id: str, attempt_no: int) -> str:
     """Returns the name of the external event of an attempt's ACK.
 
-    Each wait has an event of its own: two waits on one name lose or repeat events in azure-functions-durable 1.7.
+    Each wait has its own event: in azure-functions-durable 1.7, two waits for one name lose or repeat events.
     """
     return f"ack:{step_id}:{attempt_no}"
 
@@ -50,13 +48,13 @@ def result(step_id: str, attempt_no: int) -> str:
 
 
 def look(look_no: int) -> str:
-    """Returns the name of the external event by which the sweeper wakes an orchestration to check the ledger.
+    """Returns the name of the external event with which the sweeper wakes an orchestration to check the ledger.
 
-    Each orchestration counts its wake-ups and shows in its custom status which one it waits for.
+    Each orchestration counts its wake-ups. Its custom status has the number of the one that it waits for.
     """
     return f"look:{look_no}"
 
 
 def resume(park_no: int) -> str:
-    """Returns the name of the external event that ends the `park_no`-th pause of a job."""
+    """Returns the name of the external event that ends pause number `park_no` of a job."""
     return f"resume:{park_no}"

@@ -1,4 +1,4 @@
-"""EVENT rows: gapless, chained by their hashes, in the order of the transitions (R32)."""
+"""EVENT rows: numbered without gaps and hash-chained, in the order of the transitions (R32)."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from typing import Any
 from shared.core.canonical import digest, jcs, jcs_digest
 from shared.core.jobs.job import Event, Record, Step
 
-#: of EVENT rows and their hashes; the first event of a job says it
+#: version of the format of EVENT rows and their hashes; the first event of a job has it
 FORMAT = 2
-#: which rules `shared.core.jobs.decide` goes by. Raised by hand with every change of what the same rows and the same
-#: occurrence lead to, so that a verifier knows which rules a history must follow
+#: version of the rules in `shared.core.jobs.decide`. Raise it by hand with every change in the outcome of the same rows
+#: and occurrence, so that a verifier knows the rules of each history
 RULES = 1
 
 
 class EventType(StrEnum):
-    """The types of EVENT rows; the log line of a committed one has the same name."""
+    """The types of EVENT rows. The log event of a committed row has the same name."""
 
     JOB_CREATED = "JOB_CREATED"
     JOB_WITHDRAWN = "JOB_WITHDRAWN"
@@ -50,7 +50,7 @@ class EventType(StrEnum):
     REPAIRED = "REPAIRED"
 
 
-#: EVENT rows of replies that were taken
+#: types of EVENT rows of accepted replies
 REPLY_EVENTS = frozenset({EventType.ACK, EventType.HEARTBEAT, EventType.RESULT})
 
 
@@ -58,12 +58,12 @@ REPLY_EVENTS = frozenset({EventType.ACK, EventType.HEARTBEAT, EventType.RESULT})
 class Provenance:
     """The cause of a transition: actor, source, and time."""
 
-    #: identifies this occurrence, the same when it is delivered or tried again
+    #: id of this occurrence, the same for a repeated delivery or a retry
     cause_id: str
     actor: str
     source: str
     at: datetime
-    #: of the EVENT row; see `shared.core.jobs.job.Event`
+    #: salt of the EVENT row; see `shared.core.jobs.job.Event`
     salt: str
     reason: str | None = None
 
@@ -74,7 +74,7 @@ class Provenance:
 
 @dataclass(frozen=True, kw_only=True)
 class Origin:
-    """A cause before its time: the same through every retry, each of which decides at an instant of its own."""
+    """A cause without its time. It is the same for every retry, and each retry decides at its own time."""
 
     cause_id: str
     actor: str
@@ -101,10 +101,10 @@ def append(
     reason: str | None = None,
     data: Any = None,
 ) -> tuple[Record, Event]:
-    """Adds one event to `after` and moves the head on its JOB; gives both.
+    """Adds one event to `after` and updates the head of the history in its JOB row. Returns both.
 
-    `step` is the step as it is after the move; `attempt_no`, `lease_digest` and `step_id` say otherwise where a
-    reply spoke of something else.
+    `step`: the step after the transition. `attempt_no`, `lease_digest` and `step_id` replace the step's own values
+    if a reply named others.
     """
     head = after.job
     values: dict[str, Any] = {
@@ -133,9 +133,10 @@ def append(
 
 
 def event_hash(values: dict[str, Any]) -> str:
-    """Returns the chain link: SHA-256 over the canonical JSON (RFC 8785) of every field but `hash`, `data` and `salt`.
+    """Returns the chain link: SHA-256 over the canonical JSON (RFC 8785) of every field except `hash`, `data` and
+    `salt`.
 
-    `data_digest` replaces them, so a history from which `data` was withheld or erased is still a chain.
+    `data_digest` replaces them, so a history whose `data` was withheld or erased can still be verified.
     """
     plain = {name: value for name, value in values.items() if name not in ("hash", "data", "salt")}
     plain["at"] = values["at"].astimezone(UTC).isoformat(timespec="microseconds")
@@ -149,5 +150,5 @@ def data_digest(salt: str, data: Any) -> str:
 
 
 def lease_digest(lease_id: str) -> str:
-    """Returns `sha256:{hex}` of a lease: what readers see, and what replies are compared by (R5)."""
+    """Returns `sha256:{hex}` of a lease. Readers see this digest, and replies are compared by it (R5)."""
     return f"sha256:{digest(lease_id)}"

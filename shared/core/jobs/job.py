@@ -1,4 +1,4 @@
-"""JOB and STEP rows as values, and what follows from them."""
+"""JOB and STEP rows as values, and properties derived from them."""
 
 from __future__ import annotations
 
@@ -16,25 +16,27 @@ Ref = Mapping[str, JsonValue]
 
 @dataclass(frozen=True, kw_only=True)
 class Timings:
-    """A step's frozen timings, in seconds."""
+    """The timings of a step in seconds, fixed when the job is created."""
 
     ack_timeout_s: float
-    #: the lease from the ACK on, restarted by each heartbeat
+    #: duration of the lease, which the ACK starts and each heartbeat restarts
     lease_s: float
-    #: None: the service declared none
+    #: interval of heartbeats; None: the service declared none
     heartbeat_cadence_s: float | None
     max_attempts: int
     dispatch_backoffs: tuple[float, ...]
     ack_backoffs: tuple[float, ...]
     execution_backoffs: tuple[float, ...]
-    #: the longest time of an attempt, from its ACK on; None: none
+    #: maximum duration of an attempt from its ACK on; None: no limit
     attempt_max_s: float | None = None
-    #: None: the step has no cap of its own
+    #: maximum duration of the step with all attempts; None: no limit
     total_timeout_s: float | None = None
 
     @property
     def running_lease_s(self) -> float:
-        """Seconds of a lease: two missed heartbeats end it where a cadence is declared."""
+        """Returns the duration of a lease in seconds. With a declared cadence, the lease ends after two missed
+        heartbeats.
+        """
         return self.lease_s if self.heartbeat_cadence_s is None else 2 * self.heartbeat_cadence_s
 
 
@@ -49,59 +51,61 @@ class Step:
     status: StepStatus
     timings: Timings
     payload: JsonValue
-    #: number of its parallel group; None: it runs alone
+    #: number of its parallel group; None: it is in no group
     group: int | None = None
 
-    #: routing, pinned at POST and never recomputed
+    #: number of the lane, fixed at POST
     lane: int
     routing_key_used: str
     resolved_mode: str
     decision_source: str
     decision_reason: str
 
-    #: 0: never dispatched
+    #: number of the current attempt; 0: none yet
     attempt_no: int = 0
-    #: the right to the current attempt: a secret of the directive's; every other reader sees its digest
+    #: secret of the directive that authorizes replies to the current attempt; other readers see its digest
     lease_id: str | None = None
     lease_digest: str | None = None
     lease_expires_at: datetime | None = None
-    #: when the current attempt was recorded
+    #: time when the current attempt was recorded
     initiated_at: datetime | None = None
-    #: since when our own backlog explains the attempt's silence
+    #: start of a backlog of the bus that explains why the attempt is silent
     backlog_since: datetime | None = None
-    #: until when it does, at the next look; moved without an EVENT row, or a deep queue would fill histories
+    #: end of the wait for that backlog, when it is checked again; moves without an EVENT row, so that a long backlog
+    #: does not fill the history
     backlog_until: datetime | None = None
-    #: since when a guard of its service or lane keeps the next attempt back; any other move of the step clears these
+    #: start of the wait for a dispatch limit of its service or lane; any other transition of the step clears these
+    #: columns
     gated_since: datetime | None = None
-    #: when that is looked at again, and which guard it was at the last look; both move without an EVENT row
+    #: time of the next check of the dispatch limit, and its name at the last check; both change without an EVENT row
     gated_until: datetime | None = None
     gated_by: str | None = None
-    #: when the current attempt is over whatever its service says; None: no service has taken it up
+    #: maximum end of the current attempt, which its service cannot extend; None: no service has acknowledged it
     attempt_deadline_at: datetime | None = None
-    #: the step's total time cap, from its first attempt on; moved on by what the job is PAUSED
+    #: end of the step's total time, which starts with its first attempt; a resume adds the PAUSED time
     deadline_at: datetime | None = None
-    #: FAILED_RETRY only: when the next attempt may be recorded
+    #: earliest time of the next attempt, for FAILED_RETRY only
     due_at: datetime | None = None
-    #: FAILED_RETRY only: what ended the attempt
+    #: cause of the attempt's end, for FAILED_RETRY only
     retry_cause: FailureCause | None = None
-    #: how often each cause has failed this step; picks the backoff
+    #: number of failures of this step by cause; each number selects the next backoff
     ack_failures: int = 0
     execution_failures: int = 0
-    #: publish faults of the current attempt; they use up no attempt
+    #: number of publish faults of the current attempt; they use no attempt
     publish_failures: int = 0
 
     input_ref: Ref | None = None
     workspace_ref: Ref | None = None
     output_ref: Ref | None = None
     result_ref: Ref | None = None
-    #: what the RESULT of the current attempt carried beside that: its `shared.contracts.messages.RESULT_CONTENT`
+    #: other content of the current attempt's RESULT: `shared.contracts.messages.RESULT_CONTENT`
     result: Mapping[str, JsonValue] | None = None
-    #: SUCCEEDED in the job that this one took up again (`redrive_of`), and not run here
+    #: `True` if the step SUCCEEDED in the job that this one redrives (`redrive_of`), and did not run here
     carried: bool = False
     last_error_code: str | None = None
     last_error_message: str | None = None
     progress: JsonValue = None
-    #: HEARTBEAT rows of the step, of all its attempts
+    #: number of HEARTBEAT rows of all attempts of the step
     heartbeats: int = 0
 
     created_at: datetime
@@ -110,7 +114,7 @@ class Step:
 
     @property
     def silent_until(self) -> datetime | None:
-        """Returns when an attempt in flight counts as silent: the end of its lease, or later while LUCIUS's own backlog
+        """Returns when an attempt in flight counts as silent: the end of its lease, or later while a backlog of the bus
         explains the silence.
         """
         ends = [end for end in (self.lease_expires_at, self.backlog_until) if end is not None]
@@ -118,8 +122,8 @@ class Step:
 
     @property
     def sent_at(self) -> datetime:
-        """Returns about when the current attempt was last sent, or will be sent. The lease of an INITIATED attempt
-        began then.
+        """Returns about when the current attempt was last sent or will be sent. For an INITIATED attempt the lease
+        begins then.
         """
         began = self.initiated_at or self.created_at
         if self.lease_expires_at is None:
@@ -128,18 +132,18 @@ class Step:
 
     @property
     def made(self) -> Ref | None:
-        """Returns the input of the next step: the result, or the whole workspace if the RESULT named none."""
+        """Returns the input of the next step: the result, or the whole workspace if the RESULT names none."""
         return self.result_ref or self.workspace_ref
 
     @property
     def owes_publish(self) -> bool:
-        """Returns whether the step is in a publish backoff: the bus did not accept the directive, and LUCIUS sends it
-        again.
+        """Returns whether the step is in a publish backoff: the bus did not accept the directive, so LUCIUS will send
+        it again.
         """
         return self.status is StepStatus.INITIATED and self.due_at is not None
 
     def attempt_is_over(self, at: datetime) -> bool:
-        """Returns whether the current attempt's maximum time is over at `at`."""
+        """Returns whether the maximum duration of the current attempt is over at `at`."""
         return self.attempt_deadline_at is not None and self.attempt_deadline_at <= at
 
 
@@ -148,9 +152,9 @@ class Job:
     """The JOB row."""
 
     job_id: str
-    #: as the caller wrote it
+    #: tenant id as the caller wrote it
     tenant_id: str
-    #: trimmed and lower-cased: for keys, routing, claims and comparison
+    #: tenant id, trimmed and in lower case, for keys, routing, idempotency records and comparison
     tenant: str
     protocol_id: str
     protocol_version: int
@@ -160,19 +164,19 @@ class Job:
     schema_version: str
     mode: str
     status: JobStatus
-    #: the orchestration that may move this job; any other is fenced off
+    #: id of the orchestration that may move this job; every other one is fenced off
     instance_id: str
-    #: how many of its orchestrations ended before it did
+    #: number of its orchestrations that ended before the job did
     orchestration_failures: int = 0
 
     idempotency_key: str | None = None
-    #: RowKey of the claim, without its prefix
+    #: RowKey of the idempotency record, without its prefix
     idempotency_hash: str
     body_hash: str
     payload_digest: str
     input_ref: Ref
     output_ref: Ref
-    #: URI under which each attempt gets a folder of its own
+    #: URI of the folder with one subfolder for each attempt
     workspace_base: str
 
     doc_id: str | None = None
@@ -180,36 +184,36 @@ class Job:
     traceparent: str | None = None
     priority: str = "normal"
     labels: Mapping[str, str]
-    #: by name, the scheme and host of each: what follows may be a credential
+    #: scheme and host of each callback URL, by name; the rest of a URL may be a credential
     callback_urls: Mapping[str, str]
-    #: `sha256:` of the canonical JSON (RFC 8785) of `callback_targets`; None: there are none
+    #: `sha256:` of the canonical JSON (RFC 8785) of `callback_targets`; None: no callback URLs
     callback_digest: str | None = None
-    #: by name, the whole addresses, for their deliveries only
+    #: complete callback URLs by name, used for deliveries only
     callback_targets: Mapping[str, str] | None = None
     requested_by: str | None = None
     requested_at: datetime
     source: str | None = None
 
-    #: since when it waits, or waited, for its gates; None: they let it in at once, or there were none
+    #: time when it started to wait for its quotas; None: it never waited
     staged_at: datetime | None = None
-    #: when they let it in
+    #: time of its admission
     admitted_at: datetime | None = None
-    #: of a staged job: the seconds that its total time has from its admission on
+    #: total time in seconds from the admission on, for a staged job
     total_time_s: float | None = None
 
-    #: ids of the jobs that must have ended before it begins; None: of no job
+    #: ids of the jobs that must end before it begins; None: no dependencies
     dependencies: list[str] | None = None
-    #: what becomes of it where one of them does not succeed: `fail` or `run`
+    #: action if a dependency does not succeed: `fail` or `run`
     on_dependency_failure: str = "fail"
-    #: when they had all ended
+    #: time when all dependencies had ended
     dependencies_settled_at: datetime | None = None
-    #: another job waits for its end
+    #: `True` if another job waits for its end
     awaited: bool = False
-    #: when it is of no use any more if it has not begun; None: always of use
+    #: time until which the job must have begun; None: no limit
     expires_at: datetime | None = None
-    #: the priority that an operator set while the job waited; None: as it was created
+    #: priority that an operator set while the job waited; None: unchanged
     changed_priority: str | None = None
-    #: codes that make its failure an incident; None: the usual ones (`shared.core.incidents.ESCALATED`)
+    #: codes of failures that open an incident; None: the defaults (`shared.core.incidents.ESCALATED`)
     escalate: list[str] | None = None
 
     current_step_id: str
@@ -219,30 +223,30 @@ class Job:
     error_message: str | None = None
     final_output: Ref | None = None
 
-    #: the job's total time cap; moved on by what the job is PAUSED
+    #: end of the job's total time; a resume adds the PAUSED time
     deadline_at: datetime | None = None
     first_ack_at: datetime | None = None
-    #: counts the times the job was parked; names the event that wakes its orchestration
+    #: number of pauses of the job; part of the name of the event that wakes its orchestration
     park_no: int = 0
     paused_at: datetime | None = None
-    #: PAUSED only: since when nothing has been in flight
+    #: time since which nothing is in flight, for PAUSED only
     drained_at: datetime | None = None
 
-    #: the job that this one took up again
+    #: id of the job that this one redrives
     redrive_of: str | None = None
-    #: the first job of the chain of redrives; None: the job is not a redrive
+    #: id of the first job in the chain of redrives; None: the job is not a redrive
     first_job_id: str | None = None
-    #: the job that took this one up again
+    #: id of the job that redrives this one
     redriven_by: str | None = None
 
-    #: the job whose steps this one runs again, and why (`shared.core.jobs.replay.ReplayMode`)
+    #: id of the job that this one replays, and the purpose (`shared.core.jobs.replay.ReplayMode`)
     replay_of: str | None = None
     replay_mode: str | None = None
 
-    #: the head of the EVENT rows
+    #: number and hash of the last EVENT row
     event_seq: int = 0
     event_hash: str = ""
-    #: ignored replies; past the limit they are counted here only
+    #: number of ignored replies without an EVENT row, past the limit
     suppressed: int = 0
 
     created_at: datetime
@@ -256,14 +260,14 @@ class Job:
 
     @property
     def current_priority(self) -> str:
-        """Returns the priority with which it waits (R67). `priority` keeps the value of the creation, so that the
-        history can be verified.
+        """Returns the priority with which the job waits (R67). `priority` stays as created, so that the history can be
+        verified.
         """
         return self.changed_priority or self.priority
 
     @property
     def is_dependent(self) -> bool:
-        """Jobs that it depends on may not have ended, or one of them did not succeed."""
+        """Returns whether dependencies of the job may not have ended, or one did not succeed."""
         return self.dependencies is not None and self.dependencies_settled_at is None
 
 
@@ -284,7 +288,7 @@ class Record:
 
     job: Job
     steps: tuple[Step, ...]
-    #: rows of the transition tables that led here since the record was read, as `step:ocr INITIATED ACK`
+    #: names of the transitions since the record was read, such as `step:ocr INITIATED ACK`
     applied: tuple[str, ...] = field(default=(), compare=False)
 
     def step(self, step_id: str) -> Step | None:
@@ -301,7 +305,7 @@ class Record:
         return with_columns(self, applied=(*self.applied, row))
 
     def cap_of(self, step: Step) -> datetime | None:
-        """Returns the earlier of the step's and the job's total time limits. None: no limit."""
+        """Returns the earlier end of the step's and the job's total time. None: no limit."""
         caps = [cap for cap in (step.deadline_at, self.job.deadline_at) if cap is not None]
         return min(caps, default=None)
 
@@ -312,25 +316,23 @@ class Record:
         return tuple(other for other in self.steps if other.group == step.group)
 
     def before(self, step: Step) -> tuple[Step, ...]:
-        """Returns the step, or the steps of the group, that ran just before `step` and its group. Empty for the
-        first.
-        """
+        """Returns the step or group that ran just before the step and its group. Empty for the first one."""
         first = self.group_of(step)[0]
         return self.group_of(self.steps[first.step_index - 1]) if first.step_index else ()
 
     def after(self, step: Step) -> Step | None:
-        """Returns the step after `step` and its group if that one runs alone. None: a group follows, or nothing."""
+        """Returns the step after `step` and its group if it is in no group. None: a group follows, or nothing."""
         following = self.steps[self.group_of(step)[-1].step_index + 1 :][:1]
         return next((other for other in following if other.group is None), None)
 
     @property
     def last(self) -> tuple[Step, ...]:
-        """Returns the steps whose results are the job's: the last one, or those of the last group."""
+        """Returns the steps whose results are the job's results: the last one, or those of the last group."""
         return self.group_of(self.steps[-1])
 
     def instance_of(self, step: Step) -> str:
-        """Returns the id of the orchestration that waits for the step's replies: the job's, or in a group the step's
-        own.
+        """Returns the id of the orchestration that waits for the step's replies: the step's own in a group, else the
+        job's.
         """
         return self.job.instance_id if step.group is None else group_instance_id(self.job.instance_id, step.step_index)
 
@@ -347,18 +349,19 @@ class Record:
         return any(step.status.in_flight for step in self.steps)
 
 
-#: the column that only the service which runs the attempt may know
+#: column that only the service of the attempt may know
 SECRET = "lease_id"
-#: columns that no history or bundle has: that one, addresses that may hold credentials (their digest is in
-#: `callback_digest`), and a bare count
+#: columns that no history or bundle has: the secret, URLs that may have credentials (`callback_digest` has their
+#: digest), and a count without history
 HIDDEN = frozenset({SECRET, "callback_targets", "heartbeats"})
-#: columns that no EVENT's `changes` name: the EVENT has them itself, they move without one, or they are a secret
+#: columns that no EVENT's `changes` name: columns of the EVENT itself, columns that change without an EVENT, and
+#: secrets
 UNTOLD = HIDDEN | {"updated_at", "event_seq", "event_hash", "backlog_until", "gated_until", "gated_by"}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Event:
-    """One EVENT row: what happened, gapless and hash-chained."""
+    """An EVENT row: one occurrence, numbered without gaps and hash-chained."""
 
     job_id: str
     seq: int
@@ -370,18 +373,18 @@ class Event:
     to_status: str | None
     job_from: str | None
     job_to: str
-    #: `system`, `service:<step type>` or the caller
+    #: `system`, `service:<step type>`, or the caller
     actor: str
-    #: http, bus, dispatch, settle, sweeper
+    #: `http`, `bus`, `dispatch`, `settle` or `sweeper`
     source: str
     reason: str | None
     at: datetime
     data: JsonValue
-    #: 128 random bits in hex, so that no reader can guess `data` by its digest where it is withheld
+    #: 128 random bits in hex, so that a reader cannot guess withheld `data` from its digest
     salt: str
-    #: what made it happen: a message id and sequence number, an activity key, a request id
+    #: id of the cause: a message id and sequence number, an activity key, or a request id
     cause_id: str
-    #: which rules decided it (`shared.core.jobs.history.RULES`)
+    #: version of the rules that decided it (`shared.core.jobs.history.RULES`)
     rules: int
     prev_hash: str
     hash: str

@@ -1,4 +1,4 @@
-"""What can happen to a job after its creation: the inputs of `shared.core.jobs.decide.apply`."""
+"""Occurrences: the inputs of `shared.core.jobs.decide.apply` after the creation of a job."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from shared.contracts.messages import Reply
 
 @dataclass(frozen=True)
 class RecordAttempt:
-    """`dispatch` is about to send a directive: the next attempt of a step, under a lease of its own."""
+    """`dispatch` is about to send a directive: the next attempt of a step, under its own lease."""
 
     step_id: str
     #: 128 random bits in hex
@@ -20,7 +20,7 @@ class RecordAttempt:
 
 @dataclass(frozen=True)
 class RenewLease:
-    """`dispatch` sends an attempt whose lease began a while ago (`shared.core.jobs.next_attempt.is_late`)."""
+    """`dispatch` sends an attempt whose lease is too old (`shared.core.jobs.next_attempt.is_late`)."""
 
     step_id: str
     attempt_no: int
@@ -28,7 +28,7 @@ class RenewLease:
 
 @dataclass(frozen=True)
 class PublishFailed:
-    """The bus did not take the directive, after the SDK's own retries."""
+    """The bus did not accept the directive, after the retries of the SDK."""
 
     step_id: str
     attempt_no: int
@@ -37,24 +37,24 @@ class PublishFailed:
 
 @dataclass(frozen=True)
 class NextAttempt:
-    """A RESULT may record the first attempt of the step after its own; `dispatch` then only sends it."""
+    """The first attempt of the next step, which a RESULT may record; `dispatch` then only sends it."""
 
     step_id: str
     #: 128 random bits in hex
     lease_id: str = field(repr=False)
-    #: of its EVENT row, as `Provenance.salt`
+    #: salt of its EVENT row, as `Provenance.salt`
     salt: str = field(repr=False)
 
 
 @dataclass(frozen=True)
 class ReplyArrived:
-    """A platform service spoke."""
+    """A platform service sent a reply."""
 
     reply: Reply
-    #: seconds after the step's last write from which on a heartbeat with new `progress` is written; None: with the
-    #: lease alone
+    #: minimum seconds between the step's last write and a heartbeat that is written for its `progress`; None:
+    #: heartbeats are written for the lease only
     progress_s: float | None = None
-    #: None: `dispatch` records what comes next
+    #: attempt to record for the next step; None: `dispatch` records it
     next_attempt: NextAttempt | None = None
 
 
@@ -75,7 +75,7 @@ class TimePassed:
 
 @dataclass(frozen=True)
 class LaneBacklog:
-    """A lease is over, and what would have renewed it may still lie on the lane."""
+    """A lease is over, and the message that would have renewed it may still be on the lane."""
 
     step_id: str
     attempt_no: int
@@ -84,36 +84,37 @@ class LaneBacklog:
 
 @dataclass(frozen=True)
 class Gated:
-    """`dispatch` may not send the next attempt of a step now: a guard of its service or lane is shut."""
+    """`dispatch` cannot send the next attempt of a step now: a dispatch limit of its service or lane is reached."""
 
     step_id: str
-    #: for people: `service ocr`
+    #: name of the dispatch limit for people, such as `service ocr`
     guard: str
-    #: why it is shut, in words
+    #: reason in words
     why: str
 
 
 @dataclass(frozen=True)
 class OrchestrationEnded:
-    """The sweeper found the job alive and its orchestration ended, or silent: a new one takes over."""
+    """The sweeper found a job whose orchestration ended or is silent: a new orchestration continues."""
 
     instance_id: str
-    #: it had not ended, and heard no look; that is the engine's fault and never the job's end
+    #: `True` if the orchestration had not ended but ignored its wake-up: a fault of the engine, which never ends the
+    #: job
     silent: bool = False
 
 
 @dataclass(frozen=True)
 class Repaired:
-    """The sweeper repaired something; the job's state does not change by it."""
+    """The sweeper repaired something without changing the job's state."""
 
     what: str
-    #: how things stood outside the job's rows, in words, and how they stand now
+    #: state outside the job's rows before and after the repair, in words
     before: str | None = None
     after: str | None = None
 
 
 class ControlKind(StrEnum):
-    """What an operator can ask for."""
+    """The controls that an operator can request."""
 
     CANCEL = "CANCEL"
     PAUSE = "PAUSE"
@@ -122,16 +123,16 @@ class ControlKind(StrEnum):
 
 @dataclass(frozen=True)
 class Control:
-    """An operator asked."""
+    """An operator requested a control."""
 
     kind: ControlKind
 
 
 @dataclass(frozen=True)
 class Admitted:
-    """The gates of a job let it in."""
+    """The quotas of a job admitted it."""
 
-    #: what each of them said: `{"gate", "name", "active", "max_active"}`
+    #: the job's quotas at its admission: `{"gate", "name", "active", "max_active"}` each
     gates: tuple[dict[str, Any], ...] = ()
 
 
@@ -154,26 +155,26 @@ class DependencyFailed:
 
 @dataclass(frozen=True)
 class Expired:
-    """The job has not begun, and is of no use any more."""
+    """The job has not begun by its `expires_at`."""
 
 
 @dataclass(frozen=True)
 class PriorityChanged:
-    """An operator moves the job in its line."""
+    """An operator changed the priority of a waiting job."""
 
     priority: str
 
 
 @dataclass(frozen=True)
 class Redriven:
-    """Another job takes this one up again from the failed step on."""
+    """Another job redrives this one from its failed step on."""
 
     job_id: str
 
 
 @dataclass(frozen=True)
 class Replayed:
-    """Another job runs the steps of this one again."""
+    """Another job replays this one."""
 
     job_id: str
     #: a `shared.core.jobs.replay.ReplayMode`

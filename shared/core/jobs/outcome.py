@@ -1,4 +1,4 @@
-"""What an occurrence leads to: a transition, a mere record, or a refusal."""
+"""The outcome of an occurrence: a transition, a record without effect, or a refusal."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from shared.core.jobs.job import UNTOLD, Event, Job, JsonValue, Record, Step, wi
 
 
 class OutcomeKind(StrEnum):
-    """The three ends of a decision."""
+    """The kind of an outcome."""
 
     MOVED = "MOVED"
-    #: late, stale or repeated: at most an EVENT row
+    #: a late, stale or repeated reply: at most an EVENT row
     IGNORED = "IGNORED"
-    #: asked of us and not possible: nothing is written
+    #: a request that is not possible: nothing is written
     REFUSED = "REFUSED"
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """`record` is the job afterwards; where it `is` the job before, there is nothing to write."""
+    """The outcome of an occurrence. If `record` is the same object as before, there is nothing to write."""
 
     kind: OutcomeKind
     record: Record
     events: tuple[Event, ...] = ()
-    #: IGNORED and REFUSED: an `IgnoreReason`, or `{trigger}_IN_{state}` where a table has no row
+    #: for IGNORED and REFUSED: an `IgnoreReason`, or `{trigger}_IN_{state}` if the table has no such row
     reason_code: str | None = None
 
     @property
@@ -56,8 +56,8 @@ def transitioned(
 ) -> Outcome:
     """Makes the outcome of a transition: `after` with its EVENT row.
 
-    The row's `data` has `changes` (the columns that changed, by row) and `transitions` (the rows of the tables that
-    were used), besides the given `data`. `step` is the step of the EVENT row.
+    In addition to the given `data`, the row has `changes` (changed columns by row) and `transitions` (the used rows
+    of the tables). `step`: the step of the EVENT row.
     """
     rows = {"transitions": list(after.applied)} if after.applied else {}
     earlier = before.step(step.step_id) if step else None
@@ -75,19 +75,20 @@ def transitioned(
 
 
 def final_output(record: Record) -> Any:
-    """Returns the `output_ref` of the last step's RESULT, or its `result_ref`, or the job's `output_ref`.
+    """Returns the `output_ref` of the last step's RESULT, else its `result_ref`, else the job's `output_ref`.
 
-    For a last group it is that of its first step: if the job's `output_ref` names a blob, that step writes it.
+    For a last group, the first step of the group counts: if the job's `output_ref` names a blob, that step writes
+    it.
     """
     last = record.last[0]
     return (last.result or {}).get("output_ref") or last.result_ref or record.job.output_ref
 
 
 def _changes(before: Record, after: Record) -> JsonValue:
-    """What a transition changed: `{"job": {column: value}, "steps": {step_id: {column: value}}}`, empty parts
-    left out.
+    """Returns the changes of a transition: `{"job": {column: value}, "steps": {step_id: {column: value}}}`, without
+    empty parts.
 
-    Folding these over a job as it was created gives its rows at any event.
+    Applied in order to the created rows, the changes of all events give the rows after any event.
     """
     found: dict[str, JsonValue] = {}
     if job := _changed(before.job, after.job):

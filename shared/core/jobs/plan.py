@@ -1,7 +1,7 @@
-"""A job's rows as they are created: the frozen plan (R29), with the longest times of the job and its attempts (R10).
+"""The created rows of a job: its fixed plan (R29), with the maximum times of the job and its attempts (R10).
 
-They derive from the request, the protocol, the settings and the claim's `created_at` only, so two creators of the same
-job write the same rows, but for the salt of the first EVENT.
+They depend only on the request, the protocol, the settings and `created_at` of the idempotency record. So two
+creators of the same job write the same rows, except for the salt of the first EVENT.
 """
 
 from __future__ import annotations
@@ -24,42 +24,42 @@ from shared.core.jobs.states import JobStatus, StepStatus
 from shared.core.jobs.transitions import JOB_CREATION
 from shared.core.registry import Protocol
 
-#: the first folder of every workspace path
+#: first folder of every workspace path
 SYSTEM = "lucius"
 
 
 @dataclass(frozen=True)
 class Workspace:
-    """The folder of a tenant in the workspace: `{base}/lucius/{tenant}`, its name as a key (R35)."""
+    """The folder of a tenant in the workspace: `{base}/lucius/{tenant}`, with the name encoded as a key (R35)."""
 
-    #: a URI
+    #: URI of the workspace
     base: str
-    #: normalised
+    #: normalised tenant id
     tenant: str
 
     @property
     def folder(self) -> str:
-        """Returns the tenant's folder. No other tenant has it, it is no path, and a second decoding changes nothing in
-        it.
+        """Returns the name of the tenant's folder. It is unique to the tenant, contains no path, and stays the same if
+        it is decoded twice.
         """
         return encode_key(self.tenant)
 
     @property
     def uri(self) -> str:
-        """Returns the URI without a slash at its end."""
+        """Returns the URI without a trailing slash."""
         return f"{self.base.rstrip('/')}/{SYSTEM}/{quote(self.folder, safe='=')}"
 
 
 @dataclass(frozen=True, kw_only=True)
 class TimingDefaults:
-    """Timings of a job and its steps where the protocol names none; seconds."""
+    """Default timings of jobs and steps in seconds, for protocols that name none."""
 
     ack_timeout_s: float
     lease_s: float
     max_attempts: int
-    #: of an attempt, from its ACK on
+    #: maximum duration of an attempt, from its ACK on
     attempt_max_s: float
-    #: of a job, from its creation on
+    #: maximum duration of a job, from its creation on
     total_timeout_s: float
     dispatch_backoffs: tuple[float, ...]
     ack_backoffs: tuple[float, ...]
@@ -68,21 +68,21 @@ class TimingDefaults:
 
 @dataclass(frozen=True)
 class Digests:
-    """The identity of a request."""
+    """The digests that identify a request."""
 
-    #: RowKey of the claim, without its prefix
+    #: RowKey of the idempotency record, without its prefix
     claim: str
-    #: what the claim's key stands for: the same key with another body is a conflict
+    #: digest of the request's content: the same idempotency key with other content is a conflict
     body: str
     payload: str
 
 
 def digests(envelope: Envelope) -> Digests:
-    """Hashes over the canonical JSON of what makes two requests the same."""
+    """Returns digests of the canonical JSON of all content that distinguishes requests."""
     body = canonical_json(
         {
             **_of_dependencies(envelope),
-            # null is left out
+            # nulls are left out of the digest
             "protocol_version": envelope.protocol_version,
             "tenant_id": normalise(envelope.tenant_id),
             "request_type": envelope.request_type,
@@ -98,7 +98,7 @@ def digests(envelope: Envelope) -> Digests:
 
 
 def _of_dependencies(envelope: Envelope) -> dict[str, object]:
-    """Where it has any: the same work after other jobs is another request."""
+    """Returns the dependencies, if any: the same work after other jobs is another request."""
     if not envelope.dependencies:
         return {}
     return {
@@ -121,10 +121,10 @@ def plan_job(
     initial_status: JobStatus = JobStatus.QUEUED,
     dependencies: Sequence[str] = (),
 ) -> Record:
-    """Returns JOB and its STEPs (PENDING), without the first EVENT; `identity`: `digests(envelope)`.
+    """Returns JOB and its STEPs (PENDING), without the first EVENT. `identity`: `digests(envelope)`.
 
-    `initial_status` is the decision of its gates: QUEUED or THROTTLED; WAITING_FOR_JOBS with `dependencies`, ids of
-    jobs.
+    `initial_status`: QUEUED or THROTTLED by the decision of its quotas; WAITING_FOR_JOBS with `dependencies`, the
+    ids of jobs.
     """
     tenant = normalise(envelope.tenant_id)
     parts = protocol.split(envelope.payload)
@@ -201,7 +201,7 @@ def with_first_event(record: Record, salt: str) -> tuple[Record, Event]:
 
 
 def _callbacks(envelope: Envelope) -> dict[str, Any]:
-    """The columns of a new job that hold its callback URLs."""
+    """Returns the columns of a new job with its callback URLs."""
     targets = envelope.callback_urls.model_dump() if envelope.callback_urls else {}
     if not targets:
         return {"callback_urls": {}}
@@ -213,14 +213,14 @@ def _callbacks(envelope: Envelope) -> dict[str, Any]:
 
 
 def total_time(initial_status: JobStatus, created_at: datetime, allowed: timedelta | None) -> dict[str, Any]:
-    """Makes the columns of a new job that hold its total time, which counts from the admission."""
+    """Returns the columns of a new job with its total time, which starts with the admission."""
     if initial_status is JobStatus.QUEUED:
         return {"deadline_at": created_at + allowed if allowed is not None else None}
     return {"staged_at": created_at, "total_time_s": allowed.total_seconds() if allowed is not None else None}
 
 
 def _timings(step: StepDefinition, defaults: TimingDefaults, payload: Mapping[str, Any]) -> Timings:
-    # of a pack the request chooses the cadence, within the bounds of the schema
+    # a request for a pack chooses the cadence, within the bounds of the schema
     cadence = payload.get("heartbeatCadence") if step.step_type == PACK else None
     return Timings(
         ack_timeout_s=step.ack_timeout_s or defaults.ack_timeout_s,
@@ -238,7 +238,7 @@ def _timings(step: StepDefinition, defaults: TimingDefaults, payload: Mapping[st
 def tombstone(
     job_id: str, *, tenant: str, claim: str, created_at: datetime, now: datetime, salt: str
 ) -> tuple[Record, Event]:
-    """Makes the rows that replace a job that was never created, so that a late creator finds them."""
+    """Makes the rows that block the id of a job that was never created, so that a late creator finds them."""
     nowhere = {"uri": "urn:lucius:withdrawn"}
     job = Job(
         job_id=job_id,
@@ -275,6 +275,6 @@ def tombstone(
 
 
 def origin(url: str) -> str:
-    """Returns what readers see of an address, its scheme and host: the rest may be a credential."""
+    """Returns the scheme and host of a URL for readers: the rest may be a credential."""
     parts = urlsplit(url)
     return f"{parts.scheme}://{parts.netloc}"

@@ -1,7 +1,7 @@
-"""The codes that LUCIUS gives: the reason of a failed job, and of a reply or request that changed nothing (R23).
+"""Codes that LUCIUS gives: reasons of failed jobs, and of replies and requests without effect (R23).
 
-`JOB.error_code` holds a `Reason` or the code that a service gave. A member of `Reason` is one row, from which
-docs/guides/operations.md and the OpenAPI document are generated.
+`JOB.error_code` has a `Reason` or a code of a service. docs/guides/operations.md and the OpenAPI document are
+generated from the members of `Reason`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Self
 
 
 class Reason(StrEnum):
-    """The reason of LUCIUS for a job that ended without success: its code, its cause, and the operator's action."""
+    """The reason why a job ended without success: code, cause, and the operator's action."""
 
     cause: str
     what_to_do: str
@@ -69,7 +69,7 @@ class Reason(StrEnum):
 
 
 class StepError(StrEnum):
-    """`last_error_code` of a step whose attempt ended without a RESULT; services give codes of their own."""
+    """`last_error_code` of a step whose attempt ended without a RESULT. Services use codes of their own."""
 
     PUBLISH_FAILED = "PUBLISH_FAILED"
     ACK_TIMEOUT = "ACK_TIMEOUT"
@@ -101,7 +101,7 @@ class IgnoreReason(StrEnum):
     LEASE_STILL_RUNS = "LEASE_STILL_RUNS"
     #: a lane's backlog no longer delays the timeout: the total time is over, or a cancel was requested
     BACKLOG_TOO_LONG = "BACKLOG_TOO_LONG"
-    #: the control or redrive was requested before
+    #: the same control or redrive was requested before
     ALREADY = "ALREADY"
     NOT_PAUSED = "NOT_PAUSED"
     RESTARTED_ALREADY = "RESTARTED_ALREADY"

@@ -1,4 +1,4 @@
-"""A job whose orchestration ended before it did (R18), and the record of a repair (R20)."""
+"""Restarts of a job whose orchestration ended before the job (R18), and records of repairs (R20)."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from shared.core.jobs.reasons import IgnoreReason, Reason
 from shared.core.jobs.states import JobStatus
 from shared.core.jobs.transitions import JobTrigger, NoSuchTransition, cancel_in_flight, move_job
 
-#: a job whose orchestrations keep failing is given up
+#: maximum number of restarts; after more, the job fails
 MAX_RESTARTS = 5
 
 
 def instances(record: Record) -> list[str]:
-    """Lists every orchestration that the job ever had: the first, each restart, and those of its parallel groups."""
+    """Lists the ids of all orchestrations of the job: the first, each restart, and those of its parallel groups."""
     count = restarts(record.job.instance_id)
     own = [durable_names.instance_id(record.job.job_id, number) for number in range(count + 1)]
     grouped = [step.step_index for step in record.steps if step.group is not None]
@@ -25,23 +25,23 @@ def instances(record: Record) -> list[str]:
 
 
 def repaired(record: Record, repair: Repaired, provenance: Provenance) -> Outcome:
-    """Records a repair: an EVENT row with what was done, where the steps stood, and what is different now (R20)."""
+    """Records a repair: an EVENT row with the action, the state of the steps, and the difference (R20)."""
     stands = {step.step_id: step.status.value for step in record.steps}
     data = {"steps": stands, "before": repair.before, "after": repair.after}
     return transitioned(record, record, EventType.REPAIRED, provenance, reason=repair.what, data=data)
 
 
 def orchestration_ended(record: Record, instance_id: str, provenance: Provenance, *, silent: bool) -> Outcome:
-    """Gives the job a new `instance_id`, which fences the old one off (R13).
+    """Gives the job a new `instance_id`, which fences off the old orchestration (R13).
 
-    Where orchestrations end before their job more often than `MAX_RESTARTS`, the job fails for good. A silent one does
-    not count: an engine that is late, however late, costs no job.
+    After more than `MAX_RESTARTS` orchestrations that ended before the job, the job fails permanently. Silent
+    orchestrations do not count, so a late engine never fails a job.
     """
     job = record.job
     if job.instance_id != instance_id:
         return ignored(record, IgnoreReason.RESTARTED_ALREADY)
     if job.is_staged:
-        # it has none
+        # a staged job has no orchestration
         return refused(record, f"{JobTrigger.RESTART}_IN_{job.status}")
     count = job.orchestration_failures + (not silent)
     try:

@@ -1,7 +1,8 @@
-"""A job that failed or was cancelled, taken up again as a new job (R39).
+"""A redrive: a new job that continues a failed or cancelled one (R39).
 
-The old job never changes again, except that it names the new one. The new job derives from the old rows, the claim's
-`created_at` and the new id only, so two creators of the same redrive write the same rows but for a salt.
+The old job never changes again, except that it names the new one. The new job depends only on the old rows,
+`created_at` of the idempotency record and the new id. So two creators of the same redrive write the same rows, except
+for a salt.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from shared.core.jobs.plan import total_time
 from shared.core.jobs.reasons import IgnoreReason
 from shared.core.jobs.states import JobStatus, StepStatus
 
-#: what the request and the protocol fixed, and a redrive keeps
+#: columns that a redrive copies: those that the request and the protocol fixed
 JOB_KEPT = frozenset(
     {
         *("tenant_id", "tenant", "request_type", "schema_version", "mode", "priority", "labels"),
@@ -36,17 +37,19 @@ STEP_KEPT = frozenset(
         *("lane", "routing_key_used", "resolved_mode", "decision_source", "decision_reason"),
     }
 )
-#: what a step that is not run again keeps of its success
+#: columns that a step with a reused result copies
 STEP_CARRIED = frozenset({"input_ref", "workspace_ref", "output_ref", "result_ref", "result", "completed_at"})
 
 
 def claim_key_of(job_id: str) -> str:
-    """Returns the claim (RowKey without its prefix) that makes one job's redrives one new job."""
+    """Returns the idempotency key (RowKey without its prefix) of all redrives of one job, so that they are one
+    new job.
+    """
     return digest(f"redrive:{job_id}")
 
 
 def not_redrivable(record: Record) -> IgnoreReason | None:
-    """Returns why the job cannot be redriven. None: it can."""
+    """Returns why the job cannot be redriven; None: it can."""
     if not record.job.status.terminal:
         return IgnoreReason.JOB_LIVE
     return IgnoreReason.JOB_SUCCEEDED if record.job.status is JobStatus.SUCCEEDED else None
@@ -63,10 +66,10 @@ def plan_redrive(
     origin: Origin,
     salt: str,
 ) -> tuple[Record, Event]:
-    """Makes the new job's rows and its first EVENT. `allowed` is the protocol's total time for a job.
+    """Makes the new job's rows and its first EVENT. `allowed`: the protocol's total time for a job.
 
-    `dependencies`: ids of jobs that it waits for again. Every step that SUCCEEDED is carried. A job whose steps all
-    SUCCEEDED (it was cancelled at its end) runs its last one again.
+    `dependencies`: ids of jobs for which it waits again. Every SUCCEEDED step is carried. If all steps SUCCEEDED
+    (the job was cancelled at its end), the last one runs again.
     """
     steps = tuple(_step(step, created_at) for step in old.steps)
     if all(step.carried for step in steps):
@@ -97,7 +100,7 @@ def plan_redrive(
 
 
 def redriven(record: Record, job_id: str, provenance: Provenance) -> Outcome:
-    """Adds the old job's EVENT and `redriven_by`. Nothing else of an ended job changes."""
+    """Adds the EVENT of the redrive and `redriven_by` to the old job. Nothing else of an ended job changes."""
     if (why := not_redrivable(record)) is not None:
         return refused(record, why)
     if record.job.redriven_by is not None:
@@ -120,7 +123,7 @@ def _step(old: Step, created_at: datetime) -> Step:
 
 
 def fresh_step(old: Step, created_at: datetime) -> Step:
-    """The step of a new job that runs it again."""
+    """Returns a PENDING step for the new job, which runs it again."""
     return Step(
         **{name: getattr(old, name) for name in STEP_KEPT},
         status=StepStatus.PENDING,

@@ -1,8 +1,8 @@
-"""A job that ended, run again from its first step as a new job (H1).
+"""A replay: a new job that runs an ended job again from its first step (H1).
 
-The original is not changed, but for an event that names the new job. The new job derives from the rows of the original,
-the claim's `created_at`, the new id and the deployment's workspace only, so two creators of the same replay write the
-same rows but for a salt.
+The original does not change, except for an event that names the new job. The new job depends only on the rows of the
+original, `created_at` of the idempotency record, the new id and the deployment's workspace. So two creators of the same
+replay write the same rows, except for a salt.
 """
 
 from __future__ import annotations
@@ -23,15 +23,16 @@ from shared.core.jobs.states import JobStatus
 
 
 class ReplayMode(StrEnum):
-    """The purpose of a replay; its steps are the same."""
+    """The purpose of a replay. Both run the same steps."""
 
-    #: the work is needed again
+    #: the results are needed again
     RERUN = "rerun"
-    #: the results are compared with those of the original
+    #: the results are compared with the original's
     COMPARE = "compare"
 
 
-#: what a redrive keeps and a replay does not: it calls no callback URL, and writes into the workspace only
+#: columns that a redrive copies and a replay does not: a replay calls no callback URL and writes only into the
+#: workspace
 _NOT_REPLAYED = frozenset(
     {
         *("callback_urls", "callback_digest", "callback_targets"),
@@ -47,19 +48,19 @@ class ReplayRequest:
     job_id: str
     mode: ReplayMode
     reason: str
-    #: None: that of the original
+    #: priority; None: the original's
     priority: str | None = None
-    #: idempotency key; None: the request itself
+    #: idempotency key; None: a digest of the request
     key: str | None = None
 
     @property
     def body_hash(self) -> str:
-        """What the key stands for."""
+        """Returns the digest of the request's content, for comparison with an earlier request with the same key."""
         return digest(canonical_json([self.job_id, self.mode.value, self.reason, self.priority]))
 
     @property
     def claim(self) -> str:
-        """The claim (RowKey without its prefix) that makes repeated requests one new job."""
+        """Returns the RowKey of the idempotency record, without its prefix. Repeated requests have the same one."""
         which = f"key:{self.key}" if self.key is not None else f"body:{self.body_hash}"
         return digest(f"replay:{self.job_id}:{which}")
 
@@ -76,7 +77,7 @@ def plan_replay(
     origin: Origin,
     salt: str,
 ) -> tuple[Record, Event]:
-    """The new job's rows and its first EVENT; `allowed` is the protocol's total time for a job."""
+    """Makes the new job's rows and its first EVENT. `allowed`: the protocol's total time for a job."""
     steps = tuple(fresh_step(step, created_at) for step in old.steps)
     base = Workspace(workspace_uri, old.job.tenant).uri
     job = Job(
@@ -105,7 +106,7 @@ def plan_replay(
 
 
 def _output_ref(old: Record, base: str, job_id: str) -> Ref:
-    """`{workspace base}/{job id}/output/{step type}/...`, with the type of each step whose result is the job's.
+    """Returns `{workspace base}/{job id}/output/{step type}/...`, with the type of each step whose result is the job's.
 
     In Azure a service may write below its own step type only (`infra/bicep/modules/platform-service-roles.bicep`).
     """
@@ -114,7 +115,7 @@ def _output_ref(old: Record, base: str, job_id: str) -> Ref:
 
 
 def replayed(record: Record, job_id: str, mode: str, provenance: Provenance) -> Outcome:
-    """The original's EVENT, which changes no column of it."""
+    """Returns the original with the replay's EVENT, which changes no column of it."""
     if not record.job.status.terminal:
         return refused(record, IgnoreReason.JOB_LIVE)
     data = {"replayed_by": job_id, "mode": mode}

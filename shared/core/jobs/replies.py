@@ -1,4 +1,4 @@
-"""What a reply does to a job, and what is kept of it (R3, R5 to R8, R46)."""
+"""The effect of a reply on a job, and the parts of it that are stored (R3, R5 to R8, R46)."""
 
 from __future__ import annotations
 
@@ -17,24 +17,26 @@ from shared.core.jobs.routing import normalise
 from shared.core.jobs.states import FailureCause, JobStatus, StepStatus
 from shared.core.jobs.transitions import JobTrigger, NoSuchTransition, StepTrigger, move_job, move_step
 
-#: maximum EVENT rows of ignored replies of a job; further ones are only counted (R3), since any sender can send them
+#: maximum number of EVENT rows for ignored replies of a job. Further ones are only counted (R3), since any sender can
+#: send them
 MAX_IGNORED_EVENTS = 20
 
-#: a heartbeat is written once this share of the lease has gone by
+#: share of the lease after which a heartbeat is written
 HEARTBEAT_SHARE_OF_LEASE = 0.25
-#: the same where the service declares a cadence, of which the lease is two
+#: share of the declared cadence after which a heartbeat is written; the lease is two cadences
 HEARTBEAT_SHARE_OF_CADENCE = 0.5
-#: of a step; past them a heartbeat is written with its lease alone, so that progress does not fill histories
+#: maximum number of heartbeats of a step with progress; later ones are written for the lease only, so that progress
+#: does not fill histories
 MAX_HEARTBEATS = 2_000
 
-#: Race revived: such an attempt may still be taken, until the next one is recorded
+#: Race revived: a reply of such an attempt is still accepted until the next attempt is recorded
 _TIMED_OUT = (FailureCause.ACK_TIMEOUT, FailureCause.LEASE_EXPIRED)
 
 
 def decide_reply(record: Record, reply: Reply, provenance: Provenance, *, progress_s: float | None = None) -> Outcome:
     """Decides an ACK, HEARTBEAT or RESULT of any attempt, in any order.
 
-    REFUSED if it names another tenant or a step that the job does not have: the job then keeps no trace of it.
+    REFUSED if it names another tenant or an unknown step: then the job has no trace of it.
     """
     step = record.step(reply.stepId)
     reason_code = _rejection(record, step, reply, provenance)
@@ -56,12 +58,12 @@ def decide_reply(record: Record, reply: Reply, provenance: Provenance, *, progre
 
 
 def holds_lease(step: Step, reply: Reply) -> bool:
-    """Returns whether the reply belongs to the step's current attempt, by the lease, which only its directive has."""
+    """Returns whether the reply has the lease of the step's current attempt, which only its directive has."""
     return (reply.attempt_no, lease_digest(reply.lease_id)) == (step.attempt_no, step.lease_digest)
 
 
 def _rejection(record: Record, step: Step | None, reply: Reply, provenance: Provenance) -> IgnoreReason | None:
-    """Why a reply changes nothing, whatever the tables say; None where they decide."""
+    """Returns why a reply changes nothing, in any state; None if the tables decide."""
     job = record.job
     if normalise(reply.tenant_id) != job.tenant:
         return IgnoreReason.TENANT_MISMATCH
@@ -73,16 +75,16 @@ def _rejection(record: Record, step: Step | None, reply: Reply, provenance: Prov
         return IgnoreReason.JOB_TERMINAL
     if step.status is StepStatus.FAILED_RETRY:
         if step.retry_cause not in _TIMED_OUT:
-            return IgnoreReason.LATE  # the first RESULT of an attempt stands (R6)
+            return IgnoreReason.LATE  # an attempt has only one RESULT, the first (R6)
         if job.status is JobStatus.PAUSED and reply.type != "RESULT":
-            return IgnoreReason.LATE  # nothing is in flight while PAUSED: only finished work is still taken (R7)
+            return IgnoreReason.LATE  # nothing is in flight while PAUSED: only a RESULT is accepted (R7)
         if step.attempt_is_over(provenance.at) and reply.type != "RESULT":
-            return IgnoreReason.LATE  # its longest time is over: only finished work is still taken (R10)
+            return IgnoreReason.LATE  # its maximum duration is over: only a RESULT is accepted (R10)
     return None
 
 
 def _revive(step: Step) -> Step:
-    """A revived attempt had not failed after all: its time-out no longer counts towards the backoff (R7)."""
+    """Removes the timeout of a revived attempt from the failures that select the backoff (R7)."""
     if step.retry_cause is FailureCause.ACK_TIMEOUT:
         return replace(step, ack_failures=step.ack_failures - 1)
     if step.retry_cause is FailureCause.LEASE_EXPIRED:
@@ -97,7 +99,7 @@ def _late_or_repeated(step: Step, reply: Reply) -> IgnoreReason:
 
 
 def _accept(record: Record, step: Step, reply: Reply, trigger: StepTrigger, provenance: Provenance) -> Outcome:
-    """A service took the attempt up: the step is PROCESSING, with the lease of running work."""
+    """Makes the step PROCESSING with a running lease, since a service acknowledged the attempt."""
     columns: dict[str, Any] = {
         "due_at": None,
         "retry_cause": None,
@@ -131,7 +133,7 @@ def _heartbeat(record: Record, step: Step, reply: Reply, provenance: Provenance,
 
 
 def _heartbeat_due(step: Step, provenance: Provenance) -> bool:
-    """Whether the heartbeat moves the lease by a share that is worth a write, so that chatty services cost little."""
+    """Returns whether the heartbeat extends the lease enough to be written, so that frequent heartbeats cost little."""
     timings = step.timings
     if timings.heartbeat_cadence_s is not None:
         share_s = HEARTBEAT_SHARE_OF_CADENCE * timings.heartbeat_cadence_s
@@ -144,7 +146,7 @@ def _heartbeat_due(step: Step, provenance: Provenance) -> bool:
 
 
 def _progress_due(step: Step, reply: Reply, provenance: Provenance, progress_s: float | None) -> bool:
-    """Whether the heartbeat says something new, long enough after what was written of the step last (R6)."""
+    """Returns whether the heartbeat has new progress, long enough after the step's last write (R6)."""
     if progress_s is None or reply.progress in (None, step.progress) or step.heartbeats >= MAX_HEARTBEATS:
         return False
     return (provenance.at - step.updated_at).total_seconds() >= progress_s
@@ -210,7 +212,7 @@ def _succeeded(
         result_ref=reply.result_ref.model_dump() if reply.result_ref else None,
         result=reply.content,
     )
-    # Race siblings: all rows of the group are decided on under JOB's ETag, so one of two that end at once is last
+    # Race siblings: all rows of the group are decided under JOB's ETag, so one of two steps that end together is last
     if all(other.status is StepStatus.SUCCEEDED for other in after.steps):
         trigger = JobTrigger.LAST_STEP_SUCCEEDED
     else:
@@ -222,12 +224,12 @@ def _succeeded(
 
 
 def _acked(record: Record, provenance: Provenance) -> Record:
-    """A service has taken the job up: by an ACK, or by something that overtook it (R6)."""
+    """Records that a service acknowledged the job, by an ACK or by a reply that overtook it (R6)."""
     return move_job(record, JobTrigger.ACKED, provenance, first_ack_at=record.job.first_ack_at or provenance.at)
 
 
 def _event_data(reply: Reply) -> dict[str, Any]:
-    """What the EVENT row keeps of the reply besides the columns that it changed."""
+    """Returns the reply's content for the EVENT row, besides the changed columns."""
     fields = {
         "result": reply.status,
         "error": reply.error.model_dump() if reply.error else None,
@@ -240,7 +242,7 @@ def _event_data(reply: Reply) -> dict[str, Any]:
 
 
 def _ignore(record: Record, reply: Reply, reason_code: IgnoreReason, provenance: Provenance) -> Outcome:
-    """An EVENT row and nothing else; past the limit, only a count (R3)."""
+    """Adds an EVENT row and changes nothing else; past the limit it only counts (R3)."""
     count = record.job.suppressed + 1
     after = record.with_job(suppressed=count, updated_at=provenance.at)
     if count > MAX_IGNORED_EVENTS:
@@ -254,7 +256,7 @@ def _ignore(record: Record, reply: Reply, reason_code: IgnoreReason, provenance:
         attempt_no=reply.attempt_no,
         lease_digest=lease_digest(reply.lease_id),
         reason=reason_code.value,
-        # no column has what it carried
+        # the job's columns do not have this content
         data={"reply": reply.type, **_event_data(reply), **(reply.content or {})},
     )
     return Outcome(OutcomeKind.IGNORED, after, (event,), reason_code)

@@ -1,20 +1,21 @@
-"""How long to wait before the next attempt (R9)."""
+"""The wait before the next attempt (R9)."""
 
 from __future__ import annotations
 
 import zlib
 from collections.abc import Sequence
 
-#: up to a tenth longer, never shorter, so that a fleet of failed jobs does not return in one second
+#: maximum extension of a wait, as a share, so that many failed jobs do not return in the same second
 JITTER = 0.1
 
 
 def backoff_s(backoffs: Sequence[float], failures: int, *, job_id: str, step_id: str, attempt_no: int) -> float:
     """Returns entry number `failures` (from 1) of the cause's list, plus a fixed jitter. The last entry repeats.
 
-    After the last entry of the dispatch list there is no other try (`shared.core.jobs.attempts.publish_failed`).
+    Dispatch failures are different: after the last entry there is no further try
+    (`shared.core.jobs.attempts.publish_failed`).
 
-    The jitter is a hash of (job, step, attempt), so computing it again gives the same instant.
+    The jitter is a hash of (job, step, attempt), so repeated computation gives the same time.
     """
     if failures < 1:
         raise ValueError("the first failure is number 1")

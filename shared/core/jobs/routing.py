@@ -1,4 +1,4 @@
-"""The lane of a step's directives: chosen once, when the job is created (R22)."""
+"""The lane of a step's directives, chosen once when the job is created (R22)."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from dataclasses import dataclass, field
 
 from shared.contracts.envelope import Envelope
 
-#: directive topics are this and the lane's number
+#: prefix of the names of directive topics, followed by the lane's number
 DIRECTIVE_TOPIC_PREFIX = "global-bus-p"
-#: calls to look at a tenant's admission state
+#: queue of requests to check a tenant's admission state
 ADMISSION_QUEUE = "lucius-admission"
-#: hints that a job's public events are to be written into its tenant's feed
+#: queue of hints about public events to write into a tenant's feed
 HINTS_QUEUE = "lucius-hints"
-#: tries of webhooks' deliveries
+#: queue of the tries of webhook deliveries
 WEBHOOKS_QUEUE = "lucius-webhooks"
-#: in the place of a tenant: what belongs to none; no tenant is named so
+#: stands for a tenant in rows and events that belong to none; no tenant can have this name
 PLATFORM = "=platform"
-#: public events of all tenants, for subscribers
+#: topic with the public events of all tenants, for subscribers
 EVENTS_TOPIC = "lucius-events"
 
 
 @dataclass(frozen=True)
 class LaneDecision:
-    """The pinned decision; `lane` numbers the directive topic and the reply topic alike."""
+    """The lane of a job; `lane` is the number of the directive topic and of the reply topic."""
 
     lane: int
     routing_key_used: str
@@ -35,16 +35,16 @@ class LaneDecision:
 
 @dataclass(frozen=True)
 class Modes:
-    """Modes that a configuration store names."""
+    """Modes from the configuration store."""
 
-    #: by normalised tenant
+    #: mode by normalised tenant
     tenants: Mapping[str, str] = field(default_factory=dict)
-    #: instead of the setting's; None: the setting rules
+    #: default mode; None: the setting's
     default: str | None = None
 
 
 def normalise(text: str) -> str:
-    """Trims the text and converts it to lower case: tenants and documents are compared so (R22)."""
+    """Trims the text and converts it to lower case, the form in which tenants and documents are compared (R22)."""
     return text.strip().lower()
 
 
@@ -63,8 +63,8 @@ def decide_lane(envelope: Envelope, *, default_mode: str, lanes: int, modes: Mod
 def decide_lane_of(
     tenant_id: str, doc_id: str | None, mode: str | None, *, default_mode: str, lanes: int, modes: Modes | None
 ) -> LaneDecision:
-    """Decides the lane for the fields of a job request. `mode` None: the request names none. Raises ValueError as
-    `decide_lane`.
+    """Decides the lane from the fields of a job request. `mode`: None if the request names none. Raises ValueError as
+    `decide_lane` does.
     """
     tenant = normalise(tenant_id)
     if mode is not None:

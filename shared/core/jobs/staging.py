@@ -1,4 +1,4 @@
-"""A job before it begins: it waits for other jobs (R53) and for its gates (R48), or for too long."""
+"""Jobs before their start: waiting for other jobs (R53) or for quotas (R48), until they expire."""
 
 from __future__ import annotations
 

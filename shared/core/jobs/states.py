@@ -6,11 +6,11 @@ from enum import StrEnum
 
 
 class JobStatus(StrEnum):
-    """A job's state; the terminal ones are past participles and never change."""
+    """A job's state. Terminal states never change."""
 
-    #: accepted, and jobs that it depends on have not ended (R53)
+    #: accepted; dependencies have not ended (R53)
     WAITING_FOR_JOBS = "WAITING_FOR_JOBS"
-    #: accepted, and its gates let it in later (R48)
+    #: accepted; waiting for its quotas (R48)
     THROTTLED = "THROTTLED"
     QUEUED = "QUEUED"
     IN_PROGRESS = "IN_PROGRESS"
@@ -43,12 +43,12 @@ class StepStatus(StrEnum):
 
     @property
     def in_flight(self) -> bool:
-        """Returns whether a service may be working on it: a reply will arrive, or its lease expires."""
+        """Returns whether a service may be working on the step, so that a reply arrives or its lease expires."""
         return self in (StepStatus.INITIATED, StepStatus.PROCESSING)
 
 
 class FailureCause(StrEnum):
-    """Why an attempt came to nothing; each cause has a backoff list of its own."""
+    """The cause of a failed attempt; each cause has its own list of backoffs."""
 
     ACK_TIMEOUT = "ACK_TIMEOUT"
     LEASE_EXPIRED = "LEASE_EXPIRED"

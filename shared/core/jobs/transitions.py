@@ -37,14 +37,14 @@ from shared.core.jobs.states import JobStatus, StepStatus
 
 
 class Row(NamedTuple):
-    """Where a trigger leads, and the rule behind it: an id of docs/contributing/rules.md, then words."""
+    """The target state of a transition, and its rule: an id of docs/contributing/rules.md, then words."""
 
     to: str
     source: str
 
 
 class StepTrigger(StrEnum):
-    """What makes a step move."""
+    """The triggers of a step's transitions."""
 
     RECORD = "RECORD"
     RENEW = "RENEW"
@@ -59,7 +59,7 @@ class StepTrigger(StrEnum):
 
 
 class JobTrigger(StrEnum):
-    """What makes a job move; `*_IDLE` means that no step is in flight."""
+    """The triggers of a job's transitions. `*_IDLE`: no step is in flight."""
 
     DEPENDENCIES_SETTLED = "DEPENDENCIES_SETTLED"
     DEPENDENCY_FAILED = "DEPENDENCY_FAILED"
@@ -71,7 +71,7 @@ class JobTrigger(StrEnum):
     LAST_STEP_SUCCEEDED = "LAST_STEP_SUCCEEDED"
     STEP_FAILED_RETRY = "STEP_FAILED_RETRY"
     STEP_FAILED_FINAL = "STEP_FAILED_FINAL"
-    #: a step of a parallel group ended and others of it are in flight
+    #: a step of a parallel group ended while others of the group are in flight
     SIBLINGS_IN_FLIGHT = "SIBLINGS_IN_FLIGHT"
     CANCEL = "CANCEL"
     CANCEL_IDLE = "CANCEL_IDLE"
@@ -79,7 +79,7 @@ class JobTrigger(StrEnum):
     PAUSE_IDLE = "PAUSE_IDLE"
     RESUME_UNACKED = "RESUME_UNACKED"
     RESUME_ACKED = "RESUME_ACKED"
-    #: of a job that its gates had not let in, and of one that other jobs kept waiting
+    #: resume of a job that had not been admitted, or of one that was waiting for other jobs
     RESUME_STAGED = "RESUME_STAGED"
     RESUME_WAITING = "RESUME_WAITING"
     RESTART = "RESTART"
@@ -130,7 +130,7 @@ STEP_TABLE: Mapping[StepStatus, Mapping[StepTrigger, Row]] = {
 
 _J, _E = JobStatus, JobTrigger
 
-#: how a job comes to be, by the type of its first EVENT row
+#: the creation of a job, by the type of its first EVENT row
 JOB_CREATION: Mapping[str, Row] = {
     "JOB_CREATED": Row(_J.QUEUED, "R15: the claim came first, then the rows"),
     "JOB_STAGED": Row(_J.THROTTLED, "R48: a gate is shut, or others wait before it"),
@@ -238,7 +238,7 @@ class NoSuchTransition(Exception):
 
 
 def move_step(record: Record, step: Step, trigger: StepTrigger, provenance: Provenance, **columns: Any) -> Record:
-    """Returns the record with `step` after `trigger` and the given columns. Raises NoSuchTransition.
+    """Returns the record with `step` after `trigger` and with the given columns. Raises NoSuchTransition.
 
     `step` may be newer than the one in `record`.
     """
@@ -275,7 +275,7 @@ def move_job(record: Record, trigger: JobTrigger, provenance: Provenance, **colu
 
 
 def cancel_in_flight(record: Record, provenance: Provenance) -> Record:
-    """Cancels the steps that are under way, as their job ends; those that never began stay PENDING."""
+    """Cancels the started steps of a job that ends; other steps stay PENDING."""
     for step in record.steps:
         if step.status.in_flight or step.status is StepStatus.FAILED_RETRY:
             record = move_step(record, step, StepTrigger.CANCEL, provenance)

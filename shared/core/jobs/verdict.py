@@ -1,6 +1,6 @@
-"""What an orchestration does next, by the ledger alone (R30).
+"""Verdicts: the next action of an orchestration, decided from the ledger alone (R30).
 
-A verdict is a small JSON object: the result of the activities `dispatch` and `settle`.
+A verdict is a small JSON object, returned by the activities `dispatch` and `settle`.
 """
 
 from __future__ import annotations
@@ -15,35 +15,35 @@ from shared.core.jobs.backlog import LONGEST_WAIT
 from shared.core.jobs.job import Record, Step
 from shared.core.jobs.states import JobStatus, StepStatus
 
-#: the first wait of a step that may not start while the job waits for a sibling of it to end
+#: first wait of a step that cannot start until another step of its group ends
 SIBLING_WAIT = timedelta(seconds=30)
 
 
 class VerdictKind(StrEnum):
-    """Every answer an orchestration can get."""
+    """The kinds of verdicts."""
 
-    #: the directive of `attempt_no` is on the bus; wait for its ACK until `until`
+    #: the bus has the directive of `attempt_no`; wait for its ACK until `until`
     SENT = "SENT"
     AWAIT_ACK = "AWAIT_ACK"
     AWAIT_RESULT = "AWAIT_RESULT"
     #: wait until `until`, then dispatch
     BACKOFF = "BACKOFF"
-    #: the same: a guard of the step's service or lane is shut; to an orchestration it is a BACKOFF
+    #: a dispatch limit of the step's service or lane is reached; the orchestration treats it as BACKOFF
     GATED = "GATED"
     PUBLISH_FAILED = "PUBLISH_FAILED"
-    #: the step is settled: go to the next
+    #: the step is settled: go to the next one
     SKIP = "SKIP"
     #: wait for `resume:{park_no}`, then dispatch
     PARK = "PARK"
-    #: nothing more for this orchestration
+    #: the orchestration is finished
     END = "END"
-    #: never leaves the activity: record the next attempt, then publish it
+    #: internal to the activity: record the next attempt, then publish it
     RECORD = "RECORD"
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """A kind and what goes with it."""
+    """A kind of verdict with its values."""
 
     kind: VerdictKind
     attempt_no: int = 0
@@ -62,25 +62,23 @@ class Verdict:
 
 
 def custom_status(step_id: str, attempt_no: int, verdict: str, look_no: int) -> dict[str, Any]:
-    """Makes an orchestration's custom status: its step and attempt, and the wake-up of the sweeper that it
-    waits for.
-    """
+    """Makes an orchestration's custom status: its step and attempt, and the sweeper's wake-up that it waits for."""
     return {"step": step_id, "attempt": attempt_no, "verdict": verdict, "look": look_no}
 
 
 @dataclass(frozen=True)
 class Shown:
-    """A custom status as the sweeper reads it; an orchestration that never ran shows nothing."""
+    """A custom status as the sweeper reads it. For an orchestration that never ran, it is empty."""
 
     step_id: str | None = None
     attempt_no: int = 0
-    #: the last verdict that it obeyed
+    #: the last verdict that it followed
     verdict: str | None = None
     look_no: int = 1
 
     @classmethod
     def of(cls, status: Any) -> Shown:
-        """Decodes any JSON value. A value that is not a custom status of the app counts as empty."""
+        """Decodes any JSON value. Returns an empty status for a value that is not a custom status of the app."""
         if not isinstance(status, dict):
             return cls()
         step_id, attempt_no, verdict, look_no = (status.get(name) for name in ("step", "attempt", "verdict", "look"))
@@ -92,7 +90,7 @@ class Shown:
         )
 
     def awaits(self, step: Step) -> bool:
-        """Returns whether it waits for the step's current attempt, and so knows that its directive was sent."""
+        """Returns whether it waits for the step's current attempt, and so knows that the directive was sent."""
         sent = self.verdict in (VerdictKind.SENT, VerdictKind.AWAIT_ACK, VerdictKind.AWAIT_RESULT)
         return sent and (self.step_id, self.attempt_no) == (step.step_id, step.attempt_no)
 
@@ -101,7 +99,7 @@ NOTHING_SHOWN = Shown()
 
 
 def verdict_for(record: Record | None, step_id: str, instance_id: str, now: datetime) -> Verdict:
-    """Decides from the ledger what the orchestration `instance_id` does next with one step."""
+    """Decides from the ledger the next action of orchestration `instance_id` for one step."""
     job = record.job if record is not None else None
     if record is None or job is None or job.status.terminal or job.is_staged or job.instance_id != instance_id:
         return Verdict(VerdictKind.END)
@@ -122,8 +120,8 @@ def verdict_for(record: Record | None, step_id: str, instance_id: str, now: date
         case _ if record.job.status is JobStatus.PAUSED:
             return Verdict(VerdictKind.PARK, park_no=record.job.park_no)
         case _ if record.job.status is JobStatus.PAUSING:
-            # only in a parallel group: a sibling is in flight; whether the job is PAUSED then or goes on is open yet.
-            # Each wait is as long as all before it, so that a long sibling fills no history
+            # only in a parallel group: another step is in flight, and it is open whether the job is then PAUSED or
+            # continues. Each wait is as long as all before it, so that a long step does not fill the history
             wait = min(max(now - step.updated_at, SIBLING_WAIT), LONGEST_WAIT)
             return Verdict(VerdictKind.BACKOFF, step.attempt_no, now + wait)
         case StepStatus.FAILED_RETRY if step.due_at is not None and step.due_at > now:
@@ -133,10 +131,10 @@ def verdict_for(record: Record | None, step_id: str, instance_id: str, now: date
 
 
 def end_event(step: Step) -> str:
-    """Returns the external event that ends the wait of the step's orchestration when the job ends otherwise (R12).
+    """Returns the external event that ends the wait of the step's orchestration when the job ends in another way (R12).
 
-    For an attempt in flight it is the event of its RESULT. Between attempts it is that of the next attempt: the RESULT
-    of the last one may have been received, and an event is waited for once (R31).
+    For an attempt in flight it is the event of its RESULT. Between attempts it is that of the next attempt: the
+    RESULT of the last one may have been received, and each event is awaited once (R31).
     """
     between = step.attempt_no == 0 or step.retry_cause is not None
     return durable_names.result(step.step_id, step.attempt_no + between)

@@ -1,4 +1,4 @@
-"""Which events a hook gets, and what an answer, or none, makes of a delivery and of its hook (R84, R85)."""
+"""The events that a webhook gets, and the effect of a response on a delivery and its webhook (R84, R85)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from shared.core.events.public_events import PublicEvent
 from shared.core.webhooks.hook_log import PREFIX
 from shared.core.webhooks.webhooks import DEFAULT_HOOK, Answer, Delivery, DeliveryState, Hook, HookAct, HookState
 
-#: after a try that failed, and after a probe that did; the last one repeats
+#: waits after a failed try, and after a failed probe; the last one repeats
 WAITS = (
     timedelta(seconds=5),
     timedelta(seconds=30),
@@ -20,48 +20,48 @@ WAITS = (
     timedelta(hours=3),
     timedelta(hours=8),
 )
-#: failures in a row after which a hook waits as a whole
+#: consecutive failures after which all deliveries of a webhook wait
 FAILURES_TO_WAIT = 5
-#: without a success: a hook is suspended
+#: time without a success after which a webhook is suspended
 SUSPENDED_AFTER = timedelta(days=1)
-#: of what `Retry-After` asks for
+#: maximum wait that a `Retry-After` header can request
 _MAX_WAIT = timedelta(days=1)
-#: a hook that has anything to try is tried that often: after a longer time it had nothing, and did not fail on
+#: maximum time between two tries of a failing webhook; a longer gap means that it had no deliveries, not that it failed
 _TRIED_WITHIN = _MAX_WAIT + timedelta(hours=1)
-#: deliveries that were given up are logged, and stand in the feed, together: a receiver that refuses everything shall
-#: not keep HEAD from the writers of the feed
+#: minimum time between two log entries and events about deliveries that were given up, so that an endpoint that refuses
+#: everything does not block the writers of the feed
 LOGGED_EVERY = timedelta(minutes=1)
-#: of one job's callback URLs, to one host: a file of jobs shall not be a flood of posts to it
+#: maximum number of a job's callback URLs with the same host, so that jobs cannot flood a host with requests
 MAX_CALLBACKS_OF_HOST = 2
-#: answers to one delivery that another try does not mend
+#: number of permanent refusals after which a delivery is given up
 MAX_REFUSALS = 3
 #: minimum time between two writes of `succeeded_at` on a healthy webhook
 _NOTED_EVERY = timedelta(minutes=1)
-#: a client error by its number, and yet one that may pass: a time-out, too early, too many
+#: client errors that may be temporary: timeout, too early, too many requests
 _PASSING = frozenset({408, 425, 429})
 _GONE = 410
 
-#: why a delivery was given up, where its receiver did not say
+#: reasons to give a delivery up without a response
 EXPIRED, JOB_GONE = "EXPIRED", "JOB_GONE"
 
 
 @dataclass(frozen=True, kw_only=True)
 class RecordedAnswer:
-    """What a try leads to."""
+    """The result of a try."""
 
-    #: as it was, where nothing of it changes
+    #: the webhook, as the same object if it did not change
     hook: Hook
     delivery: Delivery
-    #: what the hook's log has to say of it, and why
+    #: the entry for the webhook's log, and its reason
     act: HookAct | None = None
     reason: str = ""
-    #: those that waited for their hook may go
+    #: `True` if deliveries that wait for their webhook can continue
     flows: bool = False
 
 
 def is_for(hook: Hook, event: PublicEvent) -> bool:
-    """Returns whether the webhook gets an event. An event leaves out labels over 2 KiB, so no filter of labels matches
-    it.
+    """Returns whether the webhook gets an event. An event has no labels over 2 KiB, so no filter of labels
+    matches it.
     """
     if hook.state is HookState.DISABLED or hook.url is None or event["type"].startswith(PREFIX):
         return False
@@ -75,7 +75,7 @@ def is_for(hook: Hook, event: PublicEvent) -> bool:
 
 
 def targets(hooks: Sequence[Hook], event: PublicEvent, callbacks: Sequence[str] = ()) -> list[tuple[str, str]]:
-    """Returns the targets of an event: ids of webhooks, each with "", and `default` with each of `callbacks`."""
+    """Returns the targets of an event: each webhook id with "", and `default` with each of `callbacks`."""
     found = [(hook.id, "") for hook in hooks if is_for(hook, event)]
     return found + [(DEFAULT_HOOK, name) for name in callbacks]
 
@@ -85,7 +85,7 @@ def record_answer(
 ) -> RecordedAnswer:
     """Applies the result of a try to its delivery and webhook.
 
-    A delivery of `default` has a schedule of its own, since its addresses have nothing in common.
+    A delivery of `default` has its own schedule, since its URLs belong to different endpoints.
     """
     tried = replace(
         delivery,
@@ -103,7 +103,7 @@ def record_answer(
         return _of_default(hook, tried, answer, now)
     if answer.status == _GONE:
         if hook.state is not HookState.ENABLED:
-            # what was under way when another one heard the same: no refusal of this event
+            # another try got this response first and disabled the webhook: this event was not refused
             return RecordedAnswer(hook=hook, delivery=tried)
         off = replace(hook, state=HookState.DISABLED, state_reason="GONE", waits_until=None, probe=hook.probe + 1)
         return RecordedAnswer(hook=off, delivery=tried, act=HookAct.DISABLED, reason="GONE")
@@ -130,7 +130,7 @@ def _of_default(hook: Hook, tried: Delivery, answer: Answer, now: datetime) -> R
 
 
 def _refused(hook: Hook, tried: Delivery, answer: Answer, now: datetime, *, is_probe: bool) -> RecordedAnswer:
-    """Not the hook's fault: the endpoint responds, and other deliveries continue."""
+    """Returns the result of a refusal by a working endpoint: other deliveries of the webhook continue."""
     tried = replace(tried, refusals=tried.refusals + 1)
     flows = is_probe and hook.waits_until is not None
     if flows:
@@ -163,12 +163,12 @@ def _failed(hook: Hook, tried: Delivery, answer: Answer, now: datetime, *, is_pr
 
 
 def given_up(hook: Hook, delivery: Delivery, error: str, now: datetime) -> RecordedAnswer:
-    """Gives a delivery up without a try: its content no longer exists."""
+    """Gives a delivery up without a try, since its content no longer exists."""
     return _dead(hook, replace(delivery, error=error, status=None), Answer(status=None, error=error), now)
 
 
 def with_dead(hook: Hook, number: int, reason: str) -> Hook:
-    """Counts one more delivery, by its event's number, that was given up and is not in the log yet."""
+    """Counts a given-up delivery, by its event's number, that is not in the log yet."""
     first, last = hook.unlogged_first or number, hook.unlogged_last or number
     return replace(
         hook,
@@ -180,12 +180,12 @@ def with_dead(hook: Hook, number: int, reason: str) -> Hook:
 
 
 def is_log_due(hook: Hook, now: datetime) -> bool:
-    """Returns whether the log needs an entry of the deliveries that were given up."""
+    """Returns whether the log needs an entry about given-up deliveries."""
     return hook.unlogged > 0 and (hook.dead_logged_at is None or now - hook.dead_logged_at >= LOGGED_EVERY)
 
 
 def with_dead_logged(hook: Hook, now: datetime) -> tuple[Hook, dict[str, int | None], str]:
-    """Returns the webhook without them, the data of the log's entry, and its reason."""
+    """Returns the webhook without unlogged deliveries, the data of the log entry, and its reason."""
     data = {"deliveries": hook.unlogged, "first": hook.unlogged_first, "last": hook.unlogged_last}
     after = replace(hook, unlogged=0, unlogged_first=None, unlogged_last=None, unlogged_reason=None, dead_logged_at=now)
     return after, data, hook.unlogged_reason or ""
@@ -207,7 +207,7 @@ def _due_again(tried: Delivery, answer: Answer, now: datetime) -> Delivery:
 
 
 def _wait(before: int, answer: Answer) -> timedelta:
-    """Returns the wait after this number of waits: longer if the endpoint asked for it."""
+    """Returns the next wait after this number of waits, or a longer one if the endpoint requested it."""
     asked = min(answer.retry_after or timedelta(), _MAX_WAIT)
     return max(WAITS[min(before, len(WAITS) - 1)], asked)
 
@@ -218,7 +218,7 @@ def _is_refusal(answer: Answer) -> bool:
 
 
 def resumed(hook: Hook) -> Hook:
-    """Goes on, whatever it waited for: as if nothing had failed."""
+    """Returns the webhook without failures and waits."""
     return replace(
         hook,
         state=HookState.ENABLED,

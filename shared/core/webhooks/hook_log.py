@@ -1,4 +1,4 @@
-"""What a hook's log keeps, and which public events it means (R84)."""
+"""The log of a webhook, and the public events that its entries mean (R84)."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from shared.core.events.public_events import PublicEvent, cloud_event, without_n
 from shared.core.jobs.job import JsonValue
 from shared.core.webhooks.webhooks import DEFAULT_HOOK, Hook, HookAct, HookEntry
 
-#: actor of a webhook's change without a caller
+#: actor of a webhook change that LUCIUS makes itself
 SYSTEM = "system"
 
-#: the public event that an entry means; None: it means nothing to the world
+#: public type that an entry means; None: no public event
 EVENTS: Mapping[HookAct, PublicType | None] = {
     HookAct.CREATED: None,
     HookAct.CHANGED: None,
@@ -28,26 +28,26 @@ EVENTS: Mapping[HookAct, PublicType | None] = {
     HookAct.RESUMED: PublicType.WEBHOOK_RESUMED,
     HookAct.DEAD: PublicType.WEBHOOK_DEAD,
 }
-#: what their types begin with; these events go to no hook
+#: prefix of types of events about webhooks, which no webhook receives
 PREFIX = "webhook."
-#: of DEAD, in `payload`: how many, and the first and the last of their events
+#: members of `payload` for DEAD: the number of deliveries, and the numbers of their first and last event
 _NUMBERS = ("deliveries", "first", "last")
 
 
 def logged(
     hook: Hook, act: HookAct, *, actor: str, reason: str, at: datetime, data: Mapping[str, Any] | None = None
 ) -> tuple[Hook, HookEntry]:
-    """Returns the changed webhook with its new head, and the next entry of its log."""
+    """Returns the changed webhook with its new log head, and the log entry."""
     values = {"type": act.value, "actor": actor, "reason": reason, "at": at, "data": dict(data or {})}
     entry = HookEntry(**chained({**values, "hook_id": hook.id}, seq=hook.log_seq, prev_hash=hook.log_hash))
     return replace(hook, log_seq=entry.seq, log_hash=entry.hash), entry
 
 
 def hook_event(hook: Hook, entry: HookEntry) -> PublicEvent | None:
-    """Returns the public event of the entry, with id `{hook}:{seq}:0`. None: it has none.
+    """Returns the public event of the entry, with id `{hook}:{seq}:0`. None: the entry has none.
 
-    For `default`, which every tenant has, a digest of the tenant is part of the name: the topic drops an event whose id
-    it has seen, of any tenant.
+    Every tenant has a `default` webhook, so its name includes a digest of the tenant. Otherwise the topic would drop
+    its event as a duplicate of another tenant's.
     """
     type_ = EVENTS[HookAct(entry.type)]
     if type_ is None:

@@ -1,8 +1,8 @@
-"""What the body of a webhook is: the event itself, or a short message of it for a chat (R87).
+"""The body of a webhook delivery: the event itself, or a short chat message about it (R87).
 
-A message has a title and lines of names and values, all of them bounded. What services and callers wrote stands in it
-as plain text: nothing of it becomes a mention, markup or a link with another text than its address. An app of Slack or
-Teams may still turn an address in plain text into a link; a message cannot switch that off.
+A message has a title and bounded lines of names and values. Text of services and callers is plain text: it cannot
+become a mention, markup, or a link whose text differs from its URL. An app of Slack or Teams may still turn a URL in
+plain text into a link; a message cannot prevent that.
 """
 
 from __future__ import annotations
@@ -15,15 +15,16 @@ from shared.core.webhooks.webhooks import HookFormat
 
 _CLOUDEVENTS = "application/cloudevents+json"
 _JSON = "application/json"
-#: characters of a value in a message; so a message is far below what Slack (40,000 characters) and Teams (28 KB) take
+#: maximum length of a value in a message; the message then is far below the limits of Slack (40,000 characters) and
+#: Teams (28 KB)
 _MAX_VALUE = 300
 
-#: the three characters that begin something in Slack (https://docs.slack.dev/messaging/formatting-message-text)
+#: the three characters with a meaning in Slack (https://docs.slack.dev/messaging/formatting-message-text)
 _SLACK_ESCAPES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
 
 
 def body_of(format: HookFormat, event_text: str) -> tuple[str, bytes]:
-    """Returns content type and body of a delivery. `event_text`: the CloudEvent as the feed has it."""
+    """Returns content type and body of a delivery. `event_text`: the CloudEvent as stored in the feed."""
     match format:
         case HookFormat.CLOUDEVENTS:
             return _CLOUDEVENTS, event_text.encode()
@@ -34,7 +35,7 @@ def body_of(format: HookFormat, event_text: str) -> tuple[str, bytes]:
 
 
 def _message(event: Mapping[str, Any]) -> tuple[str, list[tuple[str, str]]]:
-    """The title, and what a person asks first: which job, what of it, why."""
+    """Returns the title, and the facts to show: the job, the change and its reason."""
     data = _mapping(event.get("data"))
     payload = _mapping(data.get("payload"))
     error = _mapping(payload.get("error"))
@@ -55,15 +56,17 @@ def _message(event: Mapping[str, Any]) -> tuple[str, list[tuple[str, str]]]:
 
 
 def _slack(title: str, lines: list[tuple[str, str]]) -> dict[str, Any]:
-    """Of an incoming webhook (https://docs.slack.dev/messaging/sending-messages-using-incoming-webhooks)."""
+    """Returns the body for an incoming webhook of Slack
+    (https://docs.slack.dev/messaging/sending-messages-using-incoming-webhooks).
+    """
     text = "\n".join([title, *(f"{name}: {value}" for name, value in lines)])
     return {"text": text.translate(_SLACK_ESCAPES), "mrkdwn": False, "unfurl_links": False, "unfurl_media": False}
 
 
 def _teams(title: str, lines: list[tuple[str, str]]) -> dict[str, Any]:
-    """A message with one adaptive card, as the trigger "When a Teams webhook request is received" takes it.
+    """Returns a message with one adaptive card for the Teams trigger "When a Teams webhook request is received".
 
-    Its texts are runs of a rich text block, in which nothing is Markdown (https://adaptivecards.io/explorer/TextRun.html).
+    Its texts are runs of a rich text block, which have no Markdown (https://adaptivecards.io/explorer/TextRun.html).
     """
     rows = [[_run(title, weight="Bolder", size="Medium")]]
     rows += [[_run(f"{name}: ", weight="Bolder"), _run(value)] for name, value in lines]
@@ -94,6 +97,6 @@ def _is_text(value: object) -> bool:
 
 
 def _short(value: object) -> str:
-    """On one line."""
+    """Returns the value, shortened to one line."""
     text = " ".join(str(value).split())
     return text if len(text) <= _MAX_VALUE else f"{text[: _MAX_VALUE - 3]}..."

@@ -9,14 +9,14 @@ from enum import StrEnum
 
 from shared.core.chained_log import Entry
 
-#: the hook that stands for the `callback_urls` of a tenant's jobs: it has a secret and deliveries, and no address
+#: id of the webhook for the `callback_urls` of a tenant's jobs: it has a secret and deliveries, and no URL of its own
 DEFAULT_HOOK = "default"
-#: entries of a log that are shown, and kept
+#: maximum number of entries that a log stores and shows
 MAX_LOG = 1_000
 
 
 class HookFormat(StrEnum):
-    """What the body of a delivery is."""
+    """The format of a delivery's body."""
 
     CLOUDEVENTS = "cloudevents"
     """The event as it stands in the feed."""
@@ -27,7 +27,7 @@ class HookFormat(StrEnum):
 
 
 class HookState(StrEnum):
-    """Whether a hook gets events."""
+    """The state of a webhook, which decides whether it gets events."""
 
     ENABLED = "ENABLED"
     DISABLED = "DISABLED"
@@ -38,22 +38,22 @@ class HookState(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class HookFilter:
-    """Which events a hook gets; an empty member lets all in."""
+    """The events that a webhook gets. An empty member matches every event."""
 
     types: frozenset[str] = frozenset()
     job_types: frozenset[str] = frozenset()
-    #: each of them has to be the job's
+    #: labels that the job must all have
     labels: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
 class SecretVersion:
-    """Which secret it is; the secret itself is derived from the key and stands nowhere."""
+    """The version of a secret. The secret itself is derived from the key and never stored."""
 
     version: int
-    #: of `LUCIUS_WEBHOOK_KEYS`, so that another key may come first
+    #: id of the key in `LUCIUS_WEBHOOK_KEYS`, which stays valid when another key comes first
     key_id: str
-    #: 128 random bits in hex: ids may come back, a secret never does
+    #: 128 random bits in hex: a webhook id can be used again, its secret cannot
     salt: str
 
 
@@ -64,7 +64,7 @@ class Hook:
     #: `hook_` and 32 hex digits, or `default`
     id: str
     tenant: str
-    #: None: of `default`
+    #: URL; None for `default`
     url: str | None
     format: HookFormat = HookFormat.CLOUDEVENTS
     filter: HookFilter = field(default_factory=HookFilter)
@@ -74,39 +74,40 @@ class Hook:
     created_at: datetime
     created_by: str
     updated_at: datetime
-    #: it gets events from this number of the feed on
+    #: number of the first event that it gets
     first: int
-    #: of the events before, up to which one it has got those that match; None: it gets no more of them
+    #: for missed events, the number up to which it got the matching ones; None: it gets no more of them
     caught_up: int | None = None
     secret: SecretVersion
-    #: signs beside it until then
+    #: secret that also signs until `previous_until`
     previous: SecretVersion | None = None
     previous_until: datetime | None = None
-    #: tries that failed since the last that succeeded
+    #: number of failed tries since the last success
     failures: int = 0
     failing_since: datetime | None = None
-    #: the last of them
+    #: time of the last failed try
     failed_at: datetime | None = None
     succeeded_at: datetime | None = None
-    #: one delivery probes then, and the others wait
+    #: time of the next probe, a single delivery for which the others wait
     waits_until: datetime | None = None
-    #: how often it began to wait since the last success
+    #: number of waits since the last success
     waits: int = 0
-    #: of the next probe: a message of an older one is void
+    #: number of the next probe; messages with an older number are ignored
     probe: int = 0
-    #: deliveries that were given up since its log last had some, the numbers of their first and last event, and why
+    #: given-up deliveries that are not in the log yet: their number, the numbers of their first and last event, and the
+    #: reason
     unlogged: int = 0
     unlogged_first: int | None = None
     unlogged_last: int | None = None
     unlogged_reason: str | None = None
     dead_logged_at: datetime | None = None
-    #: the head of its log
+    #: number and hash of the last log entry
     log_seq: int = 0
     log_hash: str = ""
 
 
 class DeliveryState(StrEnum):
-    """What became of one event for one hook."""
+    """The state of the delivery of one event to one webhook."""
 
     PENDING = "PENDING"
     DELIVERED = "DELIVERED"
@@ -117,28 +118,28 @@ class DeliveryState(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Delivery:
-    """A PENDING row while it waits, a DELIVERY row afterwards."""
+    """A delivery: a PENDING row while it waits, then a DELIVERY row."""
 
     tenant: str
     hook_id: str
-    #: of the event in the feed
+    #: number of the event in the feed
     number: int
-    #: of `callback_urls`; "": of a hook
+    #: name in `callback_urls`; "" for a webhook
     name: str = ""
     event_id: str
     event_type: str
-    #: None: the event is of no job
+    #: job id; None: the event is about no job
     job_id: str | None
     created_at: datetime
     state: DeliveryState = DeliveryState.PENDING
-    #: that were made; a message of another number is void
+    #: number of tries; messages with another number are ignored
     tries: int = 0
-    #: of them, those that were answered with what another try does not mend
+    #: number of tries with a permanent refusal
     refusals: int = 0
-    #: of the next try; None: it waits for its hook, or has ended
+    #: time of the next try; None: it waits for its webhook, or has ended
     due_at: datetime | None = None
     ended_at: datetime | None = None
-    #: of the last try
+    #: time of the last try
     tried_at: datetime | None = None
     status: int | None = None
     error: str | None = None
@@ -146,7 +147,7 @@ class Delivery:
 
 
 class HookAct(StrEnum):
-    """The type of an entry of a hook's log."""
+    """The type of an entry of a webhook's log."""
 
     CREATED = "CREATED"
     CHANGED = "CHANGED"
@@ -161,21 +162,21 @@ class HookAct(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class HookEntry(Entry):
-    """A HOOKLOG row; its `data` is what was changed, without addresses and secrets."""
+    """A HOOKLOG row; its `data` has the changes, without URLs and secrets."""
 
     hook_id: str
 
 
 @dataclass(frozen=True, kw_only=True)
 class Answer:
-    """What a receiver answered, or why there is no answer."""
+    """The response of an endpoint, or the reason why there is none."""
 
-    #: None: there is none
+    #: HTTP status; None: no response
     status: int | None
-    #: a class and nothing of the receiver's: `TIMEOUT`, `CONNECT`, `TLS`, `RESET`, `NOT_HTTP`,
-    #: `ADDRESS_REFUSED`, `NO_ADDRESS`
+    #: error class, without text of the endpoint: `TIMEOUT`, `CONNECT`, `TLS`, `RESET`, `NOT_HTTP`, `ADDRESS_REFUSED`,
+    #: `NO_ADDRESS`
     error: str | None = None
-    #: `Retry-After`
+    #: wait that the `Retry-After` header requests
     retry_after: timedelta | None = None
     took_ms: int = 0
 
