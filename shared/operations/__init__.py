@@ -1,1 +1,1 @@
-"""What LUCIUS does: one async function over the ports for each trigger or activity."""
+"""The actions of LUCIUS: one async function over the ports for each trigger or activity."""

@@ -1,4 +1,4 @@
-"""Everything that an operation may use."""
+"""The context: everything that operations use."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from shared.ports.usage import Usage
 from shared.refusals import EventsOff, WebhooksOff
 from shared.settings import Settings
 
-#: tries of a write that others may overtake; after the last one the caller's own retry takes over
+#: maximum tries of a write that can conflict with others; then the caller's own retry continues
 MAX_TRIES = 8
 #: maximum wait after the first conflict, in seconds
 _FIRST_WAIT_S = 0.02
@@ -38,13 +38,13 @@ _FIRST_WAIT_S = 0.02
 _T = TypeVar("_T")
 #: sleep function; injected so that tests do not wait
 Sleep = Callable[[float], Awaitable[None]]
-#: `shared.operations.jobs.ending.follow_end`, with the EVENT rows that were committed now
+#: type of `shared.operations.jobs.ending.follow_end`, which gets the newly committed EVENT rows
 FollowEnd = Callable[["Context", Orchestrations, Stored, Sequence[Event]], Awaitable[None]]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Stores:
-    """What keeps the app's rows."""
+    """The stores of the app's rows."""
 
     ledger: Ledger
     index: Index
@@ -62,68 +62,68 @@ class Stores:
 
 @dataclass(frozen=True, kw_only=True)
 class Context(Stores):
-    """Built once in `shared.wiring`; tests build their own."""
+    """The dependencies of operations. Built once in `shared.wiring`; tests build their own."""
 
     settings: Settings
     registry: Registry
     modes: Modes = field(default_factory=Modes)
-    #: by normalised tenant, within the setting's (`shared.operations.protocols.overrides`); None: the store that has
-    #: them was never read
+    #: allowed hosts of references by normalised tenant, within the setting (`shared.operations.protocols.overrides`);
+    #: None: the configuration store was never read
     ref_hosts: Mapping[str, frozenset[str]] | None = field(default_factory=dict)
     bus: Bus
-    #: None: `LUCIUS_EVENTS=off`
+    #: feeds; None: `LUCIUS_EVENTS=off`
     events: Events | None = None
-    #: None: tables in memory
+    #: exports of tables; None: the tables are in memory
     exports: LedgerExports | None = None
-    #: None: there are no events, or no keys to sign with
+    #: webhooks; None: there are no feeds, or no keys to sign with
     webhooks: Webhooks | None = None
-    #: None: there are no events, or no key that signs heads
+    #: heads and anchors; None: there are no feeds, or no key to sign with
     audit: Audit | None = None
     process: Process = field(default_factory=Process)
-    #: None: there is no blob storage, and so no run
+    #: files of runs; None: there is no blob storage, so there are no runs
     runs: RunFiles | None = None
-    #: context of all tenants, if this one is of a caller that sees some tenants only; None: this one is of all tenants
+    #: context of all tenants, if this one is of a caller with limited access; None: this one covers all tenants
     unscoped: Context | None = None
-    #: does what follows the end of a job; a value of the context, because it admits jobs, which are transitions too
+    #: follows up on the end of a job; a value of the context, because it admits jobs, which are transitions too
     follow_end: FollowEnd
     clock: Clock
     sleep: Sleep
-    #: a number from 0 to 1, for the jitter of conflict retries
+    #: returns a number from 0 to 1, for the jitter of conflict retries
     random: Callable[[], float]
-    #: a new job's id
+    #: returns an id for a new job
     new_job_id: Callable[[], str]
-    #: a new attempt's lease and a new EVENT row's salt: each 128 random bits in hex
+    #: returns 128 random bits in hex, for the lease of an attempt or the salt of an EVENT row
     new_lease: Callable[[], str]
     new_salt: Callable[[], str]
 
     def require_events(self) -> Events:
-        """Returns the feeds. Raises EventsOff."""
+        """Returns the feeds. Raises EventsOff if there are none."""
         if self.events is None:
             raise EventsOff
         return self.events
 
     def require_webhooks(self) -> Webhooks:
-        """Returns what posts to webhooks. Raises WebhooksOff."""
+        """Returns the client that posts to webhooks. Raises WebhooksOff if there is none."""
         if self.webhooks is None:
             raise WebhooksOff
         return self.webhooks
 
     def require_audit(self) -> Audit:
-        """Returns the heads and what signs them. Raises AuditOff."""
+        """Returns the heads and their signing key. Raises AuditOff if there are none."""
         if self.audit is None:
             raise AuditOff
         return self.audit
 
     @property
     def of_all_tenants(self) -> Context:
-        """Returns the context for work that LUCIUS does itself, also for tenants that the caller does not see."""
+        """Returns the context for LUCIUS's own work, which also covers tenants that the caller cannot see."""
         return self.unscoped or self
 
     async def retry_on_conflict(self, act: Callable[[], Awaitable[_T]], subject: str) -> _T:
-        """Returns the result of `act`, which reads rows and writes them; calls it again after a conflict.
+        """Calls `act`, which reads and writes rows, again after each conflict, and returns its result.
 
-        `act` is called 8 times at most, with the waits of `wait_after_conflict` between. `subject` names the rows in
-        the error. Raises Contended after the last conflict, and every other error of `act` at once.
+        `act` is called at most 8 times, with `wait_after_conflict` between the calls. `subject` names the rows in the
+        error. Raises Contended after the last conflict, and every other error of `act` at once.
         """
         for conflicts in range(MAX_TRIES):
             if conflicts:
@@ -133,5 +133,7 @@ class Context(Stores):
         raise Contended(f"{subject} changed at every attempt")
 
     async def wait_after_conflict(self, conflicts: int) -> None:
-        """Waits a random time after conflict number `conflicts`, from 0 on: at most 20 ms, doubled for each number."""
+        """Waits a random time after conflict number `conflicts` (from 0): at most 20 ms, doubled for each further
+        conflict.
+        """
         await self.sleep(_FIRST_WAIT_S * 2**conflicts * self.random())

@@ -1,4 +1,6 @@
-"""Reads the overview of one tenant or of all, from rows that are counted already: no number of jobs matters."""
+"""Reads the overview of one tenant or of all tenants, from existing counts: its cost is the same for any number of
+jobs.
+"""
 
 from __future__ import annotations
 
@@ -23,8 +25,8 @@ from shared.operations.readiness import Dependency, sweeper_late
 from shared.ports.rejected import Rejection
 from shared.ports.sweeps import Backlog, Heard, SweepMark, WorkCounts
 
-#: open incidents and rejected messages that are read, and living jobs of one tenant that are counted; past it the
-#: number is "at least"
+#: maximum open incidents and rejected messages that are read, and maximum living jobs of one tenant that are counted;
+#: higher numbers show as "at least"
 _MAX_READ, _MAX_COUNTED = 50, 1_000
 _REJECTED_WITHIN = timedelta(hours=1)
 
@@ -32,7 +34,7 @@ _REJECTED_WITHIN = timedelta(hours=1)
 async def read_overview(
     context: Context, tenant: str | None, dependencies: Sequence[Dependency], mark: SweepMark | None
 ) -> Overview:
-    """Reads the facts of `tenant`, normalised. None: of all tenants.
+    """Reads the facts about `tenant` (normalised), or about all tenants for None.
 
     While a dependency is down and the tables do not respond, the overview has nothing else. Raises LedgerUnavailable if
     no dependency is known to be down.
@@ -81,17 +83,17 @@ async def _read(context: Context, tenant: str | None, mark: SweepMark | None) ->
 
 
 async def _open_incidents(context: Context, tenant: str | None) -> list[Incident]:
-    """One more than are shown, where there are more."""
+    """Returns open incidents, at most one more than are shown."""
     limit = _MAX_READ + 1
     if tenant is None:
-        # one that was settled just now may be among them
+        # the list may have an incident that was settled just now
         return [row.incident for row in await context.incidents.list_open(after=None, limit=limit)]
     only_open = IncidentFilter(tenant_id=tenant, states=frozenset({IncidentState.OPEN}))
     return (await list_incidents(context, only_open, after=None, limit=limit)).lines
 
 
 async def _rejected_since(context: Context, tenant: str | None, since: datetime) -> list[Rejection]:
-    """Newest first; one more than are counted, where there are more."""
+    """Returns rejected messages, newest first, at most one more than are counted."""
     today = context.clock.now().date()
     found = await context.rejected.list_days(since.date(), today, tenant=tenant, after=None, limit=_MAX_READ + 1)
     return [each for each in found if each.received_at >= since]
@@ -106,13 +108,13 @@ async def _quotas_of(context: Context, tenant: str) -> list[TightQuota]:
     known, stored = await read_directory(context), await context.admissions.read(tenant)
     if stored is None or not known.concerns(tenant):
         return []
-    # as it is stored: an overview counts no jobs
+    # as stored: an overview counts no jobs
     admission = sync_breakers(stored.admission, known)
     return await add_ages(context, {tenant: admission}, tight_quotas([admission], known, context.clock.now()))
 
 
 def _services(heard: dict[str, Heard], counts: WorkCounts, tenant: str | None) -> list[Service]:
-    """For one tenant only whether a service is silent: its other numbers are of all tenants' jobs."""
+    """Returns the services. For one tenant only whether each is silent, since the other numbers cover all tenants."""
     names = sorted({*heard, *(service for service, _ in counts.backlogs), *counts.processing})
     found: list[Service] = []
     for name in names:

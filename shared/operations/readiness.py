@@ -1,4 +1,4 @@
-"""Whether each dependency of the app responds, and since when."""
+"""Checks whether each dependency of the app responds, and since when."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from shared.ports.sweeps import SweepMark, SweepMarks, merged
 
 Check = Callable[[], Awaitable[object]]
 
-#: of one check; a probe of the platform waits longer, and a lane's first link takes half a second
+#: maximum seconds of one check; a probe of the platform waits longer, and a lane's first link takes half a second
 CHECK_TIMEOUT_S = 3.0
-#: between two checks; a request in between gets the last result
+#: minimum time between two checks; a request in between gets the last result
 RECHECK_AFTER = timedelta(seconds=2)
-#: the sweeper comes every minute
+#: time without a sweep after which the sweeper is late; it runs every minute
 SWEEPER_LATE_AFTER = timedelta(minutes=5)
 
-#: no instance has this id; asking for it shows that the engine responds
+#: an id that no instance has; the engine's answer about it shows that the engine responds
 _NOBODY = "health"
 
 
 @dataclass(frozen=True)
 class Dependency:
-    """What one check found; `since` is when this process first found it so."""
+    """The result of one check. `since`: first time at which this process got this result."""
 
     name: str
     fault: str | None
@@ -37,20 +37,22 @@ class Dependency:
 
 
 class Readiness:
-    """One process's view of its dependencies, all asked at the same time, each for a bounded time."""
+    """The state of the app's dependencies as one process sees it. All are checked at the same time, each with a time
+    limit.
+    """
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._known: dict[str, Dependency] = {}
         self._looked_at: datetime | None = None
         self._looking = asyncio.Lock()
-        #: what the last look that reached the tables read there
+        #: the sweeper's mark in the last check that reached the tables
         self.mark: SweepMark | None = None
 
     async def look(
         self, context: Context, orchestrations: Orchestrations, *, marks: SweepMarks, blob: Check | None
     ) -> list[Dependency]:
-        """Asks each dependency by a call that changes nothing; `blob` None: no blobs are used. Never raises."""
+        """Checks each dependency by a call that changes nothing. `blob` None: no blobs are used. Never raises."""
 
         async def tables() -> None:
             self.mark = merged((await marks.read(context.settings.sweepers)).values())
@@ -63,7 +65,7 @@ class Readiness:
         return await self._check_all(checks if blob is None else checks | {"blob": blob})
 
     async def _check_all(self, checks: Mapping[str, Check]) -> list[Dependency]:
-        """In the order of `checks`; what a check raises becomes its fault."""
+        """Returns the results in the order of `checks`; an error of a check becomes its fault."""
         async with self._looking:
             now = self._clock.now()
             if self._looked_at is None or now - self._looked_at >= RECHECK_AFTER:
@@ -86,7 +88,7 @@ class Readiness:
 
 
 def sweeper_late(mark: SweepMark | None, now: datetime) -> bool:
-    """Returns whether the last sweep is too old. Without any sweep the app is new."""
+    """Returns whether the last sweep is too old. An app without any sweep counts as new."""
     return mark is not None and now - mark.ended_at > SWEEPER_LATE_AFTER
 
 
@@ -98,6 +100,6 @@ async def _fault(check: Check) -> str | None:
     except LuciusError as error:
         return str(error)
     except Exception as error:
-        # the text of an unknown error is not repeated
+        # an unknown error may contain secrets, so only its type is shown
         return type(error).__name__
     return None

@@ -11,14 +11,14 @@ from shared.core.jobs.job import Record, Step
 from shared.operations.context import Context
 from shared.ports.runs import LogPart, RunArtifact, RunFiles
 
-#: what the runner calls artifacts: no part of a path
+#: names that the runner gives to artifacts, without path separators
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,127}")
 _POSITION = re.compile(r"([1-9][0-9]{0,9})\.(0|[1-9][0-9]{0,14})")
 
 
 @dataclass(frozen=True)
 class Position:
-    """A place in the log of a run: bytes of an attempt's log that a reader has."""
+    """A position in the log of a run: an attempt, and the number of bytes of its log that a reader has."""
 
     attempt: int = 1
     offset: int = 0
@@ -28,7 +28,7 @@ class Position:
 
     @classmethod
     def parse(cls, text: str) -> Position:
-        """Raises ValueError."""
+        """Parses a position. Raises ValueError."""
         if (found := _POSITION.fullmatch(text)) is None:
             raise ValueError(text)
         return cls(int(found[1]), int(found[2]))
@@ -36,14 +36,14 @@ class Position:
 
 @dataclass(frozen=True)
 class Piece:
-    """Bytes of a run's log, of one attempt."""
+    """A part of one attempt's log."""
 
     at: Position
     part: LogPart
 
     @property
     def data(self) -> bytes:
-        """Empty: nothing follows yet."""
+        """bytes of the log; empty: there are no more yet"""
         return self.part.data
 
     @property
@@ -61,7 +61,7 @@ class Run:
 
     @property
     def last_attempt(self) -> int:
-        """At least 1, also before the first one."""
+        """number of the last attempt; 1 before the first one"""
         return max(self.step.attempt_no, 1)
 
     async def read_log(self, attempt: int, offset: int, limit: int) -> LogPart | None:
@@ -73,13 +73,13 @@ class Run:
 
 
 def run_of(context: Context, record: Record) -> Run | None:
-    """None: the job is not a run."""
+    """Returns the run of a job. None: the job is not a run."""
     step = next((each for each in record.steps if each.step_type == PACK), None)
     return Run(record, step, context.runs) if step is not None and context.runs is not None else None
 
 
 async def read_log(run: Run, at: Position, *, limit: int) -> Piece:
-    """The bytes that follow on a position, at most `limit`: of its attempt, and then of the next one that has a log.
+    """Returns at most `limit` bytes after a position: of its attempt, and then of the next attempt with a log.
 
     The log of an attempt is complete once a later attempt has one: the runner closes it first. Raises RunsUnavailable,
     and ValueError for a position in an attempt that does not exist.
@@ -87,7 +87,7 @@ async def read_log(run: Run, at: Position, *, limit: int) -> Piece:
     if at.attempt > run.last_attempt:
         raise ValueError(str(at))
     while True:
-        # looked for first, so that what is read then is the rest
+        # looked up first, so that the bytes read afterwards are complete
         newer = None
         for attempt in range(at.attempt + 1, run.last_attempt + 1):
             if await run.read_log(attempt, 0, 1) is not None:
@@ -100,7 +100,7 @@ async def read_log(run: Run, at: Position, *, limit: int) -> Piece:
 
 
 async def link_artifact(run: Run, attempt: int, name: str, until: datetime) -> str | None:
-    """A URL of an artifact that is valid until then; None: there is no such artifact. Raises RunsUnavailable."""
+    """Returns a URL of an artifact, valid until that time; None: there is no such artifact. Raises RunsUnavailable."""
     if not _NAME.fullmatch(name) or name not in {each.name for each in await run.artifacts(attempt)}:
         return None
     job = run.record.job

@@ -1,8 +1,8 @@
-"""Finds out until when a tenant's heads are complete: each event before that has its head (R91).
+"""Finds the time until which a tenant's heads are complete: each earlier event has its head (R91).
 
-The feed and its heads are written together, so a job of which the feed has every row has every head. A job that the
-check has to read still lives, or ended within the hours in which the sweeper compares it with the feed. So the check
-reads these jobs, and no others; it hints at those that are behind, and goes on from there when it is called again.
+The feed and its heads are written together, so a job has every head if the feed has every row of it. Only two kinds of
+jobs need a check: living ones, and those that ended within the hours in which the sweeper compares them with the feed.
+The check reads these jobs and sends hints of those that are behind. The next call continues where this one stopped.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from shared.operations.jobs.dead_letters import incident_of_job
 from shared.operations.process.concurrency import at_once
 from shared.ports.heads import Completed
 
-#: no function takes longer from the time of an event to its commit, and no two clocks are farther apart
+#: maximum time from an event to its commit, with the differences of clocks
 SETTLED = timedelta(minutes=5)
-#: an ended job that was not compared with the feed is cleared within this time, or put off by it
+#: time within which the sweeper clears or postpones an ended job that was not compared with the feed
 _UNCOMPARED = timedelta(hours=1, minutes=5)
-#: rows of one query
+#: maximum rows of a query
 _PAGE = 1000
 
 
@@ -43,12 +43,13 @@ async def complete_until(
     *,
     incidents: Iterable[Incident] | None = None,
 ) -> datetime | None:
-    """Returns until when the tenant's heads are complete; checks them if that is before `until`. None: never checked.
+    """Returns the time until which the tenant's heads are complete, after a check if that is before `until`. None:
+    never checked.
 
-    `context` is of all tenants. Raises LedgerUnavailable.
+    `context` must cover all tenants. Raises LedgerUnavailable.
     """
     known = await context.require_audit().heads.completed(tenant)
-    # a check that an earlier call began has an earlier goal
+    # a check that an earlier call started has an earlier goal
     for _ in range(2):
         if (known.until is not None and known.until >= until) or is_over():
             break
@@ -68,8 +69,8 @@ async def check_heads(
 ) -> Completed:
     """Continues the check of the tenant until the time is over. Returns the state of the check.
 
-    `known`: as it was read; None: it is read. `incidents`: every open incident; None: they are read. `context` is of
-    all tenants. Race heads: of two checks at the same time one writes its result. Raises LedgerUnavailable.
+    `known`: the stored state; None: it is read. `incidents`: all open incidents; None: they are read. `context` must
+    cover all tenants. Race heads: of two concurrent checks, one writes its result. Raises LedgerUnavailable.
     """
     if known is None:
         known = await context.require_audit().heads.completed(tenant)
@@ -89,7 +90,7 @@ async def check_heads(
             break
         if is_over():
             return await _written(context, tenant, known)
-    # after the living ones: a job that ended meanwhile is here
+    # read after the living jobs, since a job that ended in the meantime is here
     until, last = context.clock.now() + _UNCOMPARED, None
     while True:
         ended = await context.index.due_for_clearing(tenant, now=until, limit=_PAGE, after=last)
@@ -113,7 +114,7 @@ async def _written(context: Context, tenant: str, known: Completed) -> Completed
 
 
 async def open_incidents(context: Context) -> list[Incident]:
-    """Returns every open incident, of all tenants. Raises LedgerUnavailable."""
+    """Returns the open incidents of all tenants. Raises LedgerUnavailable."""
     found: list[Incident] = []
     after = None
     while True:
@@ -125,7 +126,7 @@ async def open_incidents(context: Context) -> list[Incident]:
 
 
 class _Check:
-    """Counts what has events before the goal that have no head yet, and hints at it."""
+    """Counts subjects with events before the goal that have no head yet, and sends hints of them."""
 
     def __init__(self, context: Context, goal: datetime) -> None:
         self._context = context
@@ -136,10 +137,10 @@ class _Check:
         self.unread: list[str] = []
 
     async def job(self, job_id: str) -> None:
-        """A job, the job that it redrives, whose last row names this one, and its incident."""
+        """Checks a job, its incident, and the job that it redrives, whose last row names this one."""
         try:
             stored = await self._context.ledger.read(job_id)
-            # without rows it is about to be created, or gone
+            # a job without rows is about to be created, or is deleted
             if stored is None or (job := stored.record.job).error_code == Reason.WITHDRAWN:
                 return
             await self._history(job)
@@ -161,7 +162,7 @@ class _Check:
             await self._events.hinting.send(job)
 
     async def logs(self, tenant: str, incidents: Iterable[Incident]) -> None:
-        """The logs of the tenant's quotas and open incidents. Raises LedgerUnavailable."""
+        """Checks the logs of the tenant's quotas and open incidents. Raises LedgerUnavailable."""
         stored = await self._context.admissions.read(EVERY if tenant == PLATFORM else tenant)
         if stored is not None:
             for state in stored.admission.gates.values():

@@ -1,4 +1,4 @@
-"""Reads the anchors of days, each with the lines of one tenant (R91)."""
+"""Reads daily anchors, each with the lines of one tenant (R91)."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from shared.errors import LedgerUnavailable
 from shared.operations.audit.write_anchors import anchor_name, newest_anchor, part_name
 from shared.operations.context import Context
 
-#: bytes of tenants' files, and days, that one page has
+#: maximum bytes of tenants' files, and maximum days, in one page
 MAX_BYTES, MAX_DAYS = 1024 * 1024, 100
 _DAY = timedelta(days=1)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Anchor:
-    """A day's anchor, and lines of the tenant's file of that day."""
+    """A day's anchor, with lines of the tenant's file of that day."""
 
     day: date
-    #: DSSE
+    #: the signed anchor as a DSSE envelope
     envelope: dict[str, Any]
     lines: Sequence[dict[str, Any]]
 
@@ -30,9 +30,9 @@ class Anchor:
 async def read_anchors(
     context: Context, tenant: str, *, first: date, last: date, position: str | None
 ) -> tuple[list[Anchor], str | None]:
-    """Returns the anchors of a page, and the position of the next one. A day whose file is long goes on there.
+    """Returns the anchors of a page, and the position of the next page. A day with a long file continues there.
 
-    `position`: `DAY:OFFSET`, of the page before. Raises LedgerUnavailable; ValueError for any other position.
+    `position`: `DAY:OFFSET` from the page before. Raises LedgerUnavailable; ValueError for any other position.
     """
     kept = context.require_audit().kept
     day, offset = first, 0
@@ -50,7 +50,7 @@ async def read_anchors(
         if envelope is None:
             if found:
                 raise LedgerUnavailable(f"the anchor of {day} is gone")
-            # before the first one
+            # the first anchor is of a later day
             day += _DAY
             continue
         content = await kept.read(part_name(tenant, day), offset=offset, length=MAX_BYTES) or b""

@@ -1,4 +1,4 @@
-"""Signs statements, and keeps each public key that ever signed one (R91)."""
+"""Signs statements, and stores every public key that ever signed one (R91)."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ _KEYS = "keys/"
 
 @dataclass(frozen=True, kw_only=True)
 class KnownKey:
-    """A public key that signs, or signed once."""
+    """A public key that signs, or signed in the past."""
 
     key: PublicKey
     is_active: bool
-    #: when it first signed
+    #: time of its first signature
     since: datetime
 
 
@@ -38,7 +38,7 @@ async def sign_statement(context: Context, payload: bytes) -> dict[str, Any]:
 async def sign(context: Context, payload_type: str, payload: bytes) -> tuple[PublicKey, bytes]:
     """Returns the key and its DER signature. Raises LedgerUnavailable, SigningUnavailable.
 
-    The public key is kept before its first signature, so that each signature can be verified for ever.
+    The public key is stored before its first signature, so that each signature can always be verified.
     """
     audit = context.require_audit()
     try:
@@ -60,13 +60,13 @@ def key_name(key_id: str) -> str:
 
 async def _keep_key(context: Context, audit: Audit, key: PublicKey) -> None:
     text = json.dumps({"keyid": key.key_id, "pem": key.pem, "from": instant_text(context.clock.now())})
-    # one that is there stays: it has the time of the first signature
+    # an existing file stays: it has the time of the first signature
     await audit.kept.create(key_name(key.key_id), chunks(text.encode()))
     audit.kept_keys.add(key.key_id)
 
 
 async def list_keys(context: Context) -> list[KnownKey]:
-    """Returns each key that ever signed, the oldest first. Without its private key none is active.
+    """Returns every key that ever signed, the oldest first. Without a private key, none is active.
 
     Raises LedgerUnavailable.
     """

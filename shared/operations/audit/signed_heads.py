@@ -17,40 +17,40 @@ from shared.operations.audit.complete_heads import SETTLED, complete_until
 from shared.operations.audit.sign_statement import sign, sign_statement
 from shared.operations.context import Context
 
-#: heads of one page
+#: maximum heads of a page
 MAX_HEADS = 5000
-#: a request waits so long for the check of a tenant's living jobs
+#: maximum time for which a request waits for the check of a tenant's living jobs
 _CHECK_FOR = timedelta(seconds=20)
-#: minimum time between the ends of two checks that requests begin
+#: minimum time between the ends of two checks that requests start
 _CHECKED_EVERY = timedelta(minutes=1)
 _MICROSECOND = timedelta(microseconds=1)
-#: signed with the same key, so that it can be taken for no statement
+#: type of the signed cursor, so that a cursor cannot pass as a statement
 _CURSOR_TYPE = "application/vnd.lucius.cursor+json"
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Place:
-    """The next page of a window."""
+    """The position of the next page in a window."""
 
     tenant: str
     since: datetime
     until: datetime
     page: int = 1
-    #: SHA-256 of the payload of the page before
+    #: SHA-256 of the payload of the page before; "" for the first page
     previous: str = ""
-    #: position of its last head
+    #: position of the last head of the page before
     after: str = ""
 
 
 async def sign_heads(
     context: Context, tenant: str, *, since: datetime | None, until: datetime | None, cursor: str | None
 ) -> tuple[dict[str, Any], str | None]:
-    """Returns the DSSE envelope of a page, and the cursor of the next one.
+    """Returns the DSSE envelope of a page, and the cursor of the next page.
 
-    Without `since` the window begins with the first head, without `until` it ends five minutes ago. Its days are whole:
-    heads of the first and the last day can be outside of it. The cursor is signed: it cannot leave out a head.
+    Defaults: the window starts at the first head and ends five minutes ago. Its days are whole, so heads of the first
+    and last day can be outside of it. The cursor is signed, so a caller cannot skip a head.
 
-    Raises HeadsIncomplete, HeadsMissing, LedgerUnavailable, SigningUnavailable; ValueError for a cursor of no response.
+    Raises HeadsIncomplete, HeadsMissing, LedgerUnavailable, SigningUnavailable; ValueError for an unknown cursor.
     """
     heads = context.require_audit().heads
     if cursor is not None:
@@ -59,7 +59,7 @@ async def sign_heads(
             raise ValueError("of another tenant")
     else:
         place = await _begun(context, tenant, since, until)
-    # one more says whether it is the last page
+    # one more head shows whether this is the last page
     found = await heads.list_days(
         tenant, day_of(place.since), day_of(place.until - _MICROSECOND), after=place.after, limit=MAX_HEADS + 1
     )
@@ -81,15 +81,15 @@ async def sign_heads(
 
 
 async def _begun(context: Context, tenant: str, since: datetime | None, until: datetime | None) -> _Place:
-    """The first page, where the heads of the whole window are recorded."""
+    """Returns the position of the first page, if the heads of the whole window are recorded."""
     now = context.clock.now()
     newest = now - SETTLED
-    # a request without `until` also ends at a check of the last minute
+    # without `until`, the result of a check within the last minute is enough
     needed = until if until is not None else newest - _CHECKED_EVERY
     begins = (await context.require_events().feed.head(tenant)).heads_since
     if begins is None:
         raise HeadsMissing(None)
-    # those of a day go together
+    # the heads of one day are deleted together
     retained = day_of(now - timedelta(days=context.settings.change_log_days)) + timedelta(days=1)
     begins = max(begins, datetime.combine(retained, time(), UTC))
     if since is not None and since < begins:
@@ -106,7 +106,7 @@ async def _begun(context: Context, tenant: str, since: datetime | None, until: d
 
 
 async def _complete_until(context: Context, tenant: str, until: datetime) -> datetime:
-    """Raises HeadsIncomplete, LedgerUnavailable."""
+    """Returns the time until which heads are complete. Raises HeadsIncomplete, LedgerUnavailable."""
     whole, now = context.of_all_tenants, context.clock.now
     known, is_late = (await whole.require_audit().heads.completed(tenant)).until, now() + _CHECK_FOR
     is_fresh = known is not None and known > now() - SETTLED - _CHECKED_EVERY
@@ -125,7 +125,7 @@ async def _write_cursor(context: Context, place: _Place) -> str:
 
 
 async def _read_cursor(context: Context, cursor: str) -> _Place:
-    """Raises ValueError, also after the key was rotated; and SigningUnavailable."""
+    """Decodes a cursor. Raises ValueError, also after a key rotation; and SigningUnavailable."""
     try:
         text, signature = (base64.b64decode(each, altchars=b"-_", validate=True) for each in cursor.split("."))
     except binascii.Error as wrong:

@@ -1,9 +1,8 @@
-"""Once a day: one signed anchor of the heads of every tenant that grew on that day (R91).
+"""Writes one signed anchor a day, over the heads of every tenant with new rows on that day (R91).
 
-A tenant's part is a file of its heads. The anchor has the digests of all parts and of the anchor of the day before.
-Files are created once and never changed: of two processes at the same time one creates each file, and the other reads
-it. So a call that dies leaves parts, which the next call takes as they are. Days are anchored in their order, and a day
-that was missed is anchored later.
+A tenant's part is a file of its heads. The anchor has the digests of all parts, and of the anchor of the day before.
+Files are created once and never changed. Of two concurrent processes, one creates each file and the other reads it. A
+call that dies leaves parts, which the next call uses. Days are anchored in order, and a missed day is anchored later.
 """
 
 from __future__ import annotations
@@ -23,13 +22,13 @@ from shared.operations.audit.sign_statement import chunks, sign_statement
 from shared.operations.context import Context
 from shared.operations.process.concurrency import at_once
 
-#: of one call; its function also removes old rows
+#: maximum time of one call; its function also removes old rows
 BUDGET = timedelta(minutes=2)
-#: an anchor waits so long after its day for heads that are not complete; then its parts say that they are not
+#: maximum wait of an anchor for incomplete heads, after the end of its day; then its parts say that they are incomplete
 INCOMPLETE_AFTER = timedelta(hours=6)
-#: rows of one query, and bytes of one read
+#: maximum rows of a query, and maximum bytes of a read
 _PAGE, _READ = 1000, 4 * 1024 * 1024
-#: tenants at the same time
+#: maximum tenants at the same time
 _AT_ONCE = 8
 _DAYS = "days/"
 _DAY = timedelta(days=1)
@@ -46,8 +45,9 @@ def part_name(tenant: str, day: date) -> str:
 
 
 async def write_anchors(context: Context) -> int:
-    """Anchors each day that is over and not anchored; returns the number. What fails is logged, and the next call goes
-    on. Raises nothing of LUCIUS's.
+    """Anchors each past day without an anchor. Returns the number of anchors.
+
+    Logs faults of LUCIUS instead of raising them; the next call continues.
     """
     if context.audit is None or context.events is None:
         return 0
@@ -64,7 +64,7 @@ async def write_anchors(context: Context) -> int:
                 break
             written += 1
             newest, day = day, day + _DAY
-        # without any the last day counts as missing since its end
+        # without any anchor, the last day counts as missing since its end
         since = _end(newest) if newest is not None else _end(day)
         telemetry.set_gauge("anchor_age_seconds", max(0.0, (context.clock.now() - since).total_seconds()))
     except (LuciusError, KeyError, ValueError) as fault:
@@ -83,7 +83,9 @@ def _end(day: date) -> datetime:
 
 
 async def _anchor(context: Context, day: date, is_over: Callable[[], bool]) -> bool:
-    """Whether the day has its anchor now. Raises LedgerUnavailable, SigningUnavailable."""
+    """Writes the day's anchor if its heads are complete. Returns whether the day has its anchor. Raises
+    LedgerUnavailable, SigningUnavailable.
+    """
     kept = context.require_audit().kept
     tenants = sorted(await context.require_events().feed.tenants())
     incomplete = await _find_incomplete(context, tenants, _end(day), is_over)
@@ -108,7 +110,7 @@ async def _anchor(context: Context, day: date, is_over: Callable[[], bool]) -> b
 async def _find_incomplete(
     context: Context, tenants: list[str], end: datetime, is_over: Callable[[], bool]
 ) -> set[str]:
-    """Tenants whose heads up to the end of the day are not known to be complete."""
+    """Returns the tenants whose heads may be incomplete at the end of the day."""
     incidents = await open_incidents(context)
 
     async def is_complete(tenant: str) -> bool:
@@ -122,7 +124,9 @@ async def _find_incomplete(
 
 
 async def _write_part(context: Context, tenant: str, day: date, *, is_complete: bool) -> str | None:
-    """Returns the digest of the tenant's file; None: the tenant has no event of that day. Raises LedgerUnavailable."""
+    """Writes the tenant's file of the day. Returns its digest; None: the tenant has no event of that day. Raises
+    LedgerUnavailable.
+    """
     audit, name = context.require_audit(), part_name(tenant, day)
     if (stored := await _digest(context, name)) is not None:
         return stored
@@ -151,7 +155,7 @@ async def _write_part(context: Context, tenant: str, day: date, *, is_complete: 
 
 
 async def _digest(context: Context, name: str) -> str | None:
-    """Returns the SHA-256 of a file in hex; None: there is none. Raises LedgerUnavailable."""
+    """Returns the SHA-256 of a file in hex; None: the file does not exist. Raises LedgerUnavailable."""
     kept, digest, offset = context.require_audit().kept, hashlib.sha256(), 0
     while (content := await kept.read(name, offset=offset, length=_READ)) is not None:
         digest.update(content)

@@ -1,4 +1,4 @@
-"""Bulks: made, looked at and stopped (R65). `shared.operations.bulks.work_bulk` does what they ask for."""
+"""Creates, reads and stops bulk operations (R65). `shared.operations.bulks.work_bulk` runs them."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from shared.operations.jobs.read_archived import not_in_ledger
 from shared.ports.bulks import BulkKey, BulkSlot, BulkWrite, DueBulk, StoredBulk
 from shared.refusals import BulkEnded, BulkKeyConflict, BulkLimit, BulkNotFound, NotRedrivable
 
-#: jobs that a dry run counts; and the ids that it shows
+#: maximum jobs that a dry run counts, and maximum ids that it shows
 MAX_COUNTED, MAX_SHOWN = 1000, 20
-#: each reads at most 200 rows more than it counts
+#: maximum pages of a dry run; each reads at most 200 rows more than it counts
 _MAX_PAGES = 20
-#: items that a page of one outcome reads beyond those that it shows
+#: maximum items that a page of one outcome reads in addition to those that it shows
 _MAX_READ_MORE = 200
 _FAR_FUTURE_MS = 9_999_999_999_999
-#: of jobs each of which took up the one before
+#: maximum length of a chain of redrives
 _MAX_CHAIN = 50
 
 
 def filter_of(words: Mapping[str, Any], tenant: str, created_at: datetime) -> JobFilter:
-    """Makes the filter of the tenant's jobs that `words` describe and that were created before the bulk operation.
+    """Makes the filter for the parameters in `words`, limited to the tenant and to jobs older than the bulk operation.
     Raises FilterInvalid.
     """
     asked = parse_filter(JobFilter, words)
@@ -50,8 +50,8 @@ async def start_bulk(
     actor: str,
     key: str | None = None,
 ) -> tuple[Bulk, bool]:
-    """Returns the new bulk operation, or the earlier one of the same idempotency key, and whether it is the earlier
-    one.
+    """Creates a bulk operation, or returns the earlier one with the same idempotency key. The flag is `True` for the
+    earlier one.
 
     Raises FilterInvalid, BulkLimit, BulkKeyConflict, Contended, LedgerUnavailable.
     """
@@ -74,7 +74,8 @@ async def redrive_tree(
     if (why := not_redrivable(stored.record)) is not None:
         raise NotRedrivable(why, f"job {job_id} is {job.status}: only a job that did not succeed can be redriven")
     bulk = new_bulk(context, tenant=job.tenant, action=BulkAction.REDRIVE, root=job_id, reason=reason, actor=actor)
-    # what failed because of a job that this one redrove, and that no caller redrove, is below this one too
+    # jobs that failed because of an earlier job in the chain of redrives, and were not redriven, also depend on this
+    # one
     named, earlier = [job_id], job.redrive_of
     while earlier is not None and len(named) <= _MAX_CHAIN:
         named.append(earlier)
@@ -103,7 +104,7 @@ async def preview_bulk(context: Context, *, tenant: str, words: Mapping[str, Any
 
 
 async def read_bulk(context: Context, tenant: str, bulk_id: str) -> Bulk:
-    """Raises BulkNotFound, LedgerUnavailable."""
+    """Returns the bulk operation. Raises BulkNotFound, LedgerUnavailable."""
     return (await _read(context, tenant, bulk_id)).bulk
 
 
@@ -126,7 +127,7 @@ async def cancel_bulk(context: Context, tenant: str, bulk_id: str) -> Bulk:
 async def bulk_items(
     context: Context, bulk: Bulk, outcome: ItemState | None, *, after: str | None, limit: int
 ) -> Page[BulkItem]:
-    """Returns one page of its items, in the order of their ids. `outcome`: only items with it. Raises
+    """Returns a page of items in the order of their ids. `outcome`: only items with this state. Raises
     LedgerUnavailable.
     """
     batch = limit if outcome is None else limit + _MAX_READ_MORE
@@ -141,7 +142,7 @@ async def bulk_items(
 
 
 async def call(context: Context, bulk: Bulk, at: datetime | None = None) -> None:
-    """Asks for work on the bulk; without the bus the sweeper does it, a minute later."""
+    """Requests work on the bulk operation. Without the bus, the sweeper does the work a minute later."""
     with telemetry.tolerate(BusUnavailable):
         await context.bus.admission_calls.call(bulk.tenant, bulk_id=bulk.bulk_id, at=at)
 
@@ -152,9 +153,9 @@ def due_while_running(bulk: Bulk) -> DueBulk:
 
 
 def new_bulk(context: Context, **members: Any) -> Bulk:
-    """Returns a bulk of now, which is not stored yet."""
+    """Returns a new bulk operation, which is not stored yet."""
     now = context.clock.now()
-    # ids sort newest first
+    # ids sort the newest first
     inverted = _FAR_FUTURE_MS - int(now.timestamp() * 1000)
     bulk_id = f"bulk_{inverted:013d}{digest(context.new_job_id())[:16]}"
     return Bulk(bulk_id=bulk_id, created_at=now, look_at=now, **members)
@@ -163,7 +164,7 @@ def new_bulk(context: Context, **members: Any) -> Bulk:
 async def create_bulk(
     context: Context, bulk: Bulk, key: str | None, *, work: Sequence[Work] = (), items: Sequence[BulkItem] = ()
 ) -> tuple[Bulk, bool]:
-    """Stores the bulk, or returns the earlier one of the key, and whether it is that one.
+    """Stores the bulk operation, or returns the earlier one with the same key. The flag is `True` for the earlier one.
 
     Raises BulkLimit, BulkKeyConflict, Contended, LedgerUnavailable.
     """
@@ -172,11 +173,11 @@ async def create_bulk(
     bulk = replace(bulk, key=known.key if known is not None else None)
 
     async def create() -> Bulk | None:
-        """Returns the earlier bulk of the key; None: there was none, and the new one is written."""
+        """Writes the new bulk operation and returns None; or returns the earlier one with the same key."""
         if known is not None and (earlier := await _of_key(context, bulk.tenant, known)) is not None:
             return earlier
         slot = await _free_slot(context, bulk.tenant)
-        # first, so that no bulk is without it: the sweeper drops a row whose bulk never came
+        # written first, so that no bulk operation lacks it; the sweeper deletes a row without a bulk operation
         await context.bulks.put_due(due_while_running(bulk))
         await context.bulks.create(bulk, slot=slot, key=known, work=work, items=items)
         return None
@@ -189,10 +190,10 @@ async def create_bulk(
 
 
 async def _free_slot(context: Context, tenant: str) -> BulkSlot:
-    """A slot that no running bulk has. Raises BulkLimit, LedgerUnavailable."""
+    """Returns a slot that no running bulk operation has. Raises BulkLimit, LedgerUnavailable."""
     slots = await context.bulks.slots(tenant)
     if unused := sorted(set(range(MAX_RUNNING)) - {slot.number for slot in slots}):
-        # not always the first, which other callers that create one now would take too
+        # a random one, since concurrent callers would all take the first
         return BulkSlot(number=unused[int(context.random() * len(unused)) % len(unused)], bulk_id="")
     for slot in slots:
         stored = await context.bulks.read(tenant, slot.bulk_id)
@@ -202,7 +203,7 @@ async def _free_slot(context: Context, tenant: str) -> BulkSlot:
 
 
 async def _of_key(context: Context, tenant: str, asked: BulkKey) -> Bulk | None:
-    """The bulk that the key made. Raises BulkKeyConflict."""
+    """Returns the bulk operation with this idempotency key. Raises BulkKeyConflict."""
     known = await context.bulks.find_key(tenant, asked.key)
     if known is None:
         return None

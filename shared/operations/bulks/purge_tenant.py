@@ -1,11 +1,11 @@
-"""Purge: everything of a tenant is deleted, a bounded piece at a time, as the work of a bulk (H5).
+"""Purges a tenant: deletes all its data in bounded steps, as a bulk operation (H5).
 
-First its jobs that were created before the purge, each with its histories, rows and blobs, then the rows of the tenant
-itself. Each deletion is idempotent, and the remaining rows are the remaining work: an interrupted purge continues with
-them.
+First it deletes jobs older than the purge, each with its history, rows and blobs. Then it deletes the rows of the
+tenant itself. Each deletion is idempotent, and the remaining rows are the remaining work, so an interrupted purge
+continues with them.
 
-Race purge: a job that is submitted meanwhile stays, and with it the tenant's own rows; the bulk counts it as refused.
-Another purge deletes them.
+Race purge: a job that is submitted in the meantime stays, and so do the tenant's own rows. The bulk operation counts it
+as refused. Another purge deletes them.
 """
 
 from __future__ import annotations
@@ -32,37 +32,37 @@ from shared.ports.durable import Orchestrations
 from shared.ports.purging import ListedJob
 from shared.refusals import Refused
 
-#: living jobs that a refusal counts
+#: maximum living jobs that a refusal counts
 MAX_COUNTED = 1000
-#: rows that lead to jobs, of one step; and jobs at the same time
+#: maximum rows with job ids in one step, and maximum jobs at the same time
 _STEP, _AT_ONCE = 20, 8
-#: rows of the tenant, of one step
+#: maximum rows of the tenant in one step
 _ROWS = 100
-#: until an orchestration that has not heard of its job's end, or a process that woke the tenant, is looked at again
+#: seconds before the next try, for an orchestration that missed its job's end or a process that woke the tenant
 _WAIT_S = 300
-#: an orchestration that does not end after its job keeps its history then
+#: time after which an orchestration that did not end with its job is ignored and keeps its history
 _GIVE_UP_AFTER = timedelta(days=2)
 
 
 @dataclass(frozen=True)
 class PurgePreview:
-    """What a purge would find now; each number is at most `MAX_COUNTED`."""
+    """The amounts that a purge would find now; each number is at most `MAX_COUNTED`."""
 
     living: int
-    #: ended jobs, with archived ones
+    #: ended jobs, including archived ones
     jobs: int
 
 
 class _Job(Enum):
     GONE = "gone"
-    #: it lives, or is younger than the purge
+    #: not deleted: it is living, or younger than the purge
     STAYS = "stays"
-    #: not now
+    #: cannot be deleted now
     HELD = "held"
 
 
 async def preview_purge(context: Context, tenant: str) -> PurgePreview:
-    """Raises LedgerUnavailable."""
+    """Returns the amounts that a purge would find now. Raises LedgerUnavailable."""
     active = await context.index.list_active(tenant, after=None, limit=MAX_COUNTED)
     listed = await context.index.listed_jobs(tenant, after="", limit=MAX_COUNTED)
     living = {each.job_id for each in active}
@@ -70,9 +70,10 @@ async def preview_purge(context: Context, tenant: str) -> PurgePreview:
 
 
 async def start_purge(context: Context, tenant: str, *, reason: str, actor: str) -> tuple[Bulk, bool]:
-    """The new purge, or the one that runs, and whether it is that one.
+    """Creates a purge, or returns the running one. The flag is `True` for the running one.
 
-    Raises TenantLive, BulkLimit, BulkKeyConflict (one runs for another reason), Contended, LedgerUnavailable.
+    Raises TenantLive, BulkLimit, BulkKeyConflict (a purge with another reason is running), Contended,
+    LedgerUnavailable.
     """
     if living := await context.index.list_active(tenant, after=None, limit=MAX_COUNTED):
         raise TenantLive(tenant, len(living), is_all=len(living) < MAX_COUNTED)
@@ -81,9 +82,9 @@ async def start_purge(context: Context, tenant: str, *, reason: str, actor: str)
 
 
 async def purge_step(context: Context, orchestrations: Orchestrations, stored: StoredBulk) -> tuple[StoredBulk, int]:
-    """Deletes one bounded piece; returns the bulk, and the seconds to wait before the next one.
+    """Deletes a bounded part of the data. Returns the bulk operation, and the seconds to wait before the next step.
 
-    Raises Conflict where another process has the turn, LedgerUnavailable.
+    Raises Conflict if another process has the turn, LedgerUnavailable.
     """
     bulk = stored.bulk
     if bulk.listed:
@@ -92,7 +93,7 @@ async def purge_step(context: Context, orchestrations: Orchestrations, stored: S
     if not listed:
         if bulk.open == 0:
             return await _write(context, stored, replace(bulk, listed=True, cursor=None)), 0
-        # what was held is found again from the first row on
+        # the next round finds postponed jobs again, from the first row on
         again = replace(bulk, matched=bulk.done, cursor=None, wait_s=_WAIT_S)
         return await _write(context, stored, again), _WAIT_S
 
@@ -102,7 +103,7 @@ async def purge_step(context: Context, orchestrations: Orchestrations, stored: S
             await context.index.drop_listed(bulk.tenant, each)
         return found
 
-    # rows of the same job in turn: one of them alone deletes it
+    # only one of several rows of the same job deletes the job
     by_job = {each.job_id: each for each in listed}
     outcomes = await at_once(list(by_job.values()), one, limit=_AT_ONCE)
     gone = {job_id for job_id, found in zip(by_job, outcomes, strict=True) if found is _Job.GONE}
@@ -126,7 +127,7 @@ async def _purge_job(context: Context, orchestrations: Orchestrations, bulk: Bul
     try:
         stored = await context.ledger.read(job_id)
     except (DataLost, Undecodable) as broken:
-        # its rows go all the same
+        # delete its rows anyway
         telemetry.record_fault(broken)
         stored = None
     if stored is not None:
@@ -164,7 +165,7 @@ async def _purge_index(context: Context, job: Job) -> None:
 
 
 async def _purge_rows(context: Context, stored: StoredBulk) -> tuple[StoredBulk, int]:
-    """Rows of the tenant itself, where it has no job any more."""
+    """Deletes rows of the tenant itself, once it has no jobs."""
     bulk, now = stored.bulk, context.clock.now()
     own = f"BULK:{bulk.bulk_id}"
     removed = await context.index.purge(bulk.tenant, before=bulk.created_at, spared=own, limit=_ROWS)
@@ -180,7 +181,7 @@ async def _purge_rows(context: Context, stored: StoredBulk) -> tuple[StoredBulk,
 
 
 async def _purge_elsewhere(context: Context, bulk: Bulk) -> bool:
-    """One page of the tenant's rows in tables that are not its own; whether there may be more."""
+    """Deletes a page of the tenant's rows in tables of all tenants. Returns whether there may be more."""
     tenant = bulk.tenant
     if await context.rejected.purge(tenant, limit=_ROWS):
         return True
@@ -194,7 +195,7 @@ async def _purge_elsewhere(context: Context, bulk: Bulk) -> bool:
             await context.incidents.leave_open(incident)
             await context.incidents.remove(incident)
         return True
-    # also bundles that a sweeper wrote and did not come to name
+    # includes bundles of a sweeper that died before it wrote their rows
     if await context.archive.remove(f"{encode_key(tenant)}/", limit=_ROWS):
         return True
     await _leave_open(context, tenant)
@@ -203,14 +204,14 @@ async def _purge_elsewhere(context: Context, bulk: Bulk) -> bool:
     if context.events is None:
         return False
     for hook in await context.events.hooks.all_of(tenant):
-        # not only its row: processes that know the webhook hear that it is gone
+        # delete it as a caller would, so that processes that know the webhook learn of it
         with telemetry.tolerate(Refused):
             await remove_hook(context, tenant, hook.hook.id, bulk.actor)
     return await context.events.feed.purge(tenant, limit=_ROWS) > 0
 
 
 async def _leave_open(context: Context, tenant: str) -> None:
-    """Also of an incident whose job is archived."""
+    """Removes it from the list of open incidents, also if its job is archived."""
     after = None
     while found := await context.incidents.list_open(after=after, limit=_ROWS):
         for each in found:
@@ -220,7 +221,7 @@ async def _leave_open(context: Context, tenant: str) -> None:
 
 
 async def _ended(context: Context, stored: StoredBulk, after: Bulk, now: datetime) -> StoredBulk:
-    # the next request is another purge
+    # a later request starts another purge
     await context.bulks.release_key(after)
     return await _write(context, stored, replace(after, state=BulkState.DONE, ended_at=now))
 

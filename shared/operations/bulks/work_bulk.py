@@ -1,7 +1,8 @@
-"""The work of a bulk operation, in rounds (R65): find the next jobs, act on each, write its outcome.
+"""Runs a bulk operation in rounds (R65): find the next jobs, act on each, write the results.
 
-The row of an item is written before its action, and its outcome with the counts. A process that dies in between leaves
-an open item. The action is idempotent: the cause identifies a control, the claim a redrive or a replay.
+The row of an item is written before its action, and its result together with the counts. A process that dies in between
+leaves an open item. The action is idempotent: the cause identifies a control, and the idempotency record a redrive or a
+replay.
 """
 
 from __future__ import annotations
@@ -32,37 +33,37 @@ from shared.ports.bulks import BulkWrite, StoredBulk
 from shared.ports.durable import Orchestrations
 from shared.refusals import LimitReached, Overloaded, Refused
 
-#: items of a step, each up to four rows of the transaction that has its outcome; and acts at the same time
+#: maximum items of a step, whose results take up to four rows each in one transaction; and maximum actions at the same
+#: time
 _STEP, _AT_ONCE = 20, 8
-#: jobs that a step adds, each two rows of a transaction
+#: maximum jobs that a step adds, with two rows each in a transaction
 _LISTED = 40
-#: steps that one call takes
+#: maximum steps of a call
 _STEPS = 5
 #: time for which no other process works on the same bulk operation
 _TURN = timedelta(seconds=60)
-#: a call that finds half of the process's calls at work on bulks comes again after once to twice this time
+#: a call waits once to twice this time if half of the process's calls already work on bulk operations
 _LATER = timedelta(seconds=5)
-#: after a step in which every item was refused for now
+#: wait after a step in which every item was refused temporarily
 _FIRST_WAIT_S, _LONGEST_WAIT_S = 15, 300
-#: the pieces of work that one tried are among the first
+#: maximum units of work that a step reads; the tried ones are among the first
 _LOOKED_AT = 100
 
 
 @dataclass(frozen=True)
 class _Tried:
-    """A piece of work, and its item after the act."""
+    """A unit of work, and its item after the action."""
 
     work: Work
     item: BulkItem
-    #: refused for now: by a limit or a fault
+    #: `True` if it was refused temporarily, by a limit or a fault
     held: bool = False
-    #: refused until a job that it depends on is redriven
+    #: `True` if it was refused until a job that it depends on is redriven
     early: bool = False
 
 
 async def work_bulk(context: Context, orchestrations: Orchestrations, tenant: str, bulk_id: str) -> None:
-    """Runs a few rounds of a bulk operation, then calls for the next ones if items are left. Two concurrent calls are
-    safe.
+    """Runs a few rounds of a bulk operation, then requests the next ones if items are left. Concurrent calls are safe.
 
     Raises LedgerUnavailable; the sweeper then continues.
     """
@@ -79,7 +80,9 @@ async def work_bulk(context: Context, orchestrations: Orchestrations, tenant: st
 
 
 async def _take_turn(context: Context, orchestrations: Orchestrations, stored: StoredBulk) -> None:
-    """Raises Conflict where another worker has the turn, or the bulk was cancelled meanwhile; LedgerUnavailable."""
+    """Reserves the bulk operation for this process. Raises Conflict if another process has it or it was cancelled;
+    LedgerUnavailable.
+    """
     stored = await _write(context, stored, replace(stored.bulk, look_at=context.clock.now() + _TURN))
     wait_s = 0
     for _ in range(_STEPS):
@@ -96,7 +99,7 @@ async def _take_turn(context: Context, orchestrations: Orchestrations, stored: S
 
 
 async def _step(context: Context, orchestrations: Orchestrations, stored: StoredBulk) -> tuple[StoredBulk, int]:
-    """One bounded piece of it, and the seconds to wait before the next one. Raises LedgerUnavailable, Contended."""
+    """Does one bounded step. Returns the seconds to wait before the next one. Raises LedgerUnavailable, Contended."""
     bulk = stored.bulk
     if bulk.action is BulkAction.PURGE:
         return await purge_step(context, orchestrations, stored)
@@ -121,7 +124,7 @@ async def _step(context: Context, orchestrations: Orchestrations, stored: Stored
 
 
 async def _list_more(context: Context, stored: StoredBulk) -> StoredBulk:
-    """The next jobs of the list become items, before anything is done to them."""
+    """Makes items of the next jobs in the list, before any action on them."""
     bulk = stored.bulk
     job_filter = filter_of(bulk.filter, bulk.tenant, bulk.created_at)
     page = await list_jobs(context, job_filter, after=bulk.cursor, limit=_LISTED)
@@ -131,7 +134,7 @@ async def _list_more(context: Context, stored: StoredBulk) -> StoredBulk:
 
 
 async def _add_dependants(context: Context, stored: StoredBulk, work: Work) -> StoredBulk:
-    """Jobs that failed because of one that is redriven now become items; each once, whichever way leads to it."""
+    """Makes items of the jobs that failed because of the redriven one, each once."""
     bulk, position = stored.bulk, work.dependants_after or ""
     found = await context.index.failed_dependants(bulk.tenant, work.job_id, limit=_LISTED, after=position)
     new = [each for each in await asyncio.gather(*(_failed_with(context, bulk, job_id) for job_id in found)) if each]
@@ -145,7 +148,7 @@ async def _add_dependants(context: Context, stored: StoredBulk, work: Work) -> S
 
 
 async def _failed_with(context: Context, bulk: Bulk, job_id: str) -> str | None:
-    """The job where it failed for another one, and is no item yet."""
+    """Returns the job if it failed because of another one and is not an item yet."""
     if await context.bulks.read_item(bulk.tenant, bulk.bulk_id, job_id) is not None:
         return None
     stored = await context.ledger.read(job_id)
@@ -161,7 +164,7 @@ def _adding(stored: StoredBulk, after: Bulk, job_ids: Sequence[str]) -> BulkWrit
 
 
 async def _act(context: Context, orchestrations: Orchestrations, bulk: Bulk, work: Work) -> _Tried:
-    """What became of one job. Raises nothing: a fault keeps its item open."""
+    """Acts on one job and returns the result. Raises nothing: a fault keeps the item open."""
     job_id = work.job_id
     origin = Origin(cause_id=f"bulk:{bulk.bulk_id}:{job_id}", actor=bulk.actor, source="bulk", reason=bulk.reason)
     tried = BulkItem(job_id=job_id, tried_at=context.clock.now())
@@ -187,7 +190,7 @@ async def _act(context: Context, orchestrations: Orchestrations, bulk: Bulk, wor
         telemetry.record_fault(broken)
         code = "DATA_LOST" if isinstance(broken, DataLost) else "LEDGER_REFUSED"
         return _Tried(work, replace(tried, state=ItemState.REFUSED, code=code))
-    except Exception as bug:  # one job's bug keeps no other from its turn
+    except Exception as bug:  # a defect at one job must not stop the other jobs
         telemetry.warn("BULK_ITEM_BROKEN", jobId=job_id, bulk_id=bulk.bulk_id, reason=f"{type(bug).__name__}: {bug}")
         return _Tried(work, replace(tried, state=ItemState.REFUSED, code="INTERNAL"))
     return _Tried(work, replace(tried, state=ItemState.DONE))
@@ -199,9 +202,9 @@ def _replay_of(bulk: Bulk, job_id: str) -> ReplayRequest:
 
 
 async def _settle(context: Context, stored: StoredBulk, tried: Sequence[_Tried]) -> StoredBulk:
-    """The outcomes and the counts, in one transaction; those that another one has written meanwhile are left out.
+    """Writes results and counts in one transaction, without results that another process has already written.
 
-    It is done also for a bulk that was cancelled in between: the acts have been done. Raises Contended.
+    It does so also for a bulk operation that was cancelled in between, since the actions were done. Raises Contended.
     """
     for conflicts in range(MAX_TRIES):
         is_late = context.clock.now() >= stored.bulk.created_at + LASTS
@@ -218,13 +221,13 @@ async def _settle(context: Context, stored: StoredBulk, tried: Sequence[_Tried])
 
 
 def _outcomes(stored: StoredBulk, tried: Sequence[_Tried], *, is_late: bool) -> BulkWrite:
-    """`is_late`: what is refused for now is refused for good, with the same code."""
+    """Applies the results to the items. `is_late`: a temporary refusal becomes permanent, with the same code."""
     bulk = stored.bulk
     if is_late:
         tried = [_given_up(each) if each.held or each.early else each for each in tried]
     settled = [each for each in tried if not (each.held or each.early)]
     is_held = any(each.held for each in tried)
-    # a whole round in which no job was redriven: nothing redrives the dependencies of the early ones
+    # a whole round redrove no job, so nothing will redrive the dependencies of the waiting items
     fruitless = 0 if settled or is_held else bulk.fruitless + len(tried)
     if fruitless > bulk.open:
         tried = [_given_up(each) for each in tried]

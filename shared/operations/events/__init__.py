@@ -1,1 +1,1 @@
-"""The feed: written, read, compared and pruned."""
+"""Feeds: writing, reading, comparing and pruning them."""

@@ -1,4 +1,4 @@
-"""A job that is ahead of its feed: a hint was lost, and is sent again by passes that read the job anyway (R73)."""
+"""Finds jobs and logs with events that their feed lacks, since a hint was lost, and sends the hint again (R73)."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from shared.operations.jobs.dead_letters import incident_of_job
 
 
 async def hint_behind(context: Context, job: Job) -> bool:
-    """Sends a hint of a living job whose list row is behind its rows. Returns False if the queue refused it."""
+    """Sends a hint of a living job whose LIST row is behind its history. Returns False if the queue refused it."""
     return context.events is None or await context.events.hinting.send(job)
 
 
 async def is_behind(context: Context, job: Job) -> bool:
-    """Returns whether the feed lacks rows of an ended job, of its incident, or of the job that it redrives, and sends
-    hints of them. No other task reads the last row of the redriven job, which names this one.
+    """Returns whether the feed lacks rows of an ended job, its incident, or the job that it redrives, and sends their
+    hints.
 
-    Raises LedgerUnavailable.
+    Only this check reads the last row of the redriven job, which names this one. Raises LedgerUnavailable.
     """
     if context.events is None or job.error_code == Reason.WITHDRAWN:
         return False
@@ -37,7 +37,7 @@ async def is_behind(context: Context, job: Job) -> bool:
 async def is_log_behind(context: Context, hint: Hint) -> bool:
     """Returns whether the feed lacks entries of the log up to `hint.last`, and sends a hint of them.
 
-    It reads nothing if this process knows that the feed has them. Raises LedgerUnavailable.
+    Reads nothing if this process knows that the feed has them. Raises LedgerUnavailable.
     """
     if context.events is None or not hint.last:
         return False

@@ -1,8 +1,8 @@
 """Writes the tenant's event feed from hints: exactly once, ordered per job, without gaps (R72).
 
-HEAD's ETag orders all writers of a tenant's feed. It also proves what this process remembers of HEAD and of the last
-event of each job, since no other process can have written since. So a batch of hints costs one transaction, and rows
-are read only for a job whose hint does not continue where the feed ends.
+HEAD's ETag orders all writers of a tenant's feed. It also proves that the process's memory of HEAD and of the last
+event of each job is current, since no other process can have written since. So a batch of hints costs one transaction.
+Rows are read only for a job whose hint does not continue where the feed ends.
 """
 
 from __future__ import annotations
@@ -31,38 +31,38 @@ from shared.operations.webhooks.match_hooks import Targets, callbacks_of, note_c
 from shared.operations.webhooks.send_deliveries import send_tries
 from shared.ports.feed import FeedEvent, FeedWrite, Head
 
-#: of one transaction of a hundred, HEAD and SEEN rows too; and its events in bytes
+#: maximum rows of one transaction, including HEAD and SEEN rows (Azure allows 100), and maximum bytes of its events
 MAX_ROWS, MAX_BYTES = 90, 1_000_000
-#: a job that cannot be read is looked at again after these; then the sweeper sees to it
+#: waits before a job that cannot be read is tried again; then the sweeper takes over
 AGAIN_AFTER = (timedelta(minutes=1), timedelta(minutes=5), timedelta(minutes=30))
-#: EVENT rows of one read
+#: maximum EVENT rows of one read
 _MAX_READ = 500
-#: an entry of an incident that is no job's goes into no feed later than this: its SEEN row goes a day after it (R88)
+#: maximum age of a log entry of an incident without a job for the feed; its SEEN row is deleted a day later (R88)
 FORGETTABLE_AFTER = timedelta(days=30)
-#: no job is archived, and with its SEEN row forgotten, so soon after its creation
+#: minimum age at which a job can be archived, which deletes its SEEN row
 _YOUNG = timedelta(minutes=10)
-#: tenants at the same time
+#: maximum tenants at the same time
 _AT_ONCE = 8
 
 
 @dataclass
 class _Transaction:
-    """What one transaction will hold, as far as it is filled."""
+    """The rows collected for one transaction."""
 
     seen: dict[str, int] = field(default_factory=dict)
     new: set[str] = field(default_factory=set)
     events: list[tuple[str, PublicEvent]] = field(default_factory=list)
-    #: of each of them, the hooks that get it
+    #: for each event, the webhooks that get it
     targets: list[Targets] = field(default_factory=list)
     size: int = 0
-    #: by name and day
+    #: heads by name and day
     heads: dict[tuple[str, date], DayHead] = field(default_factory=dict)
 
     def takes(
         self, job_id: str, events: Sequence[PublicEvent], targets: Sequence[Targets], heads: Sequence[DayHead]
     ) -> bool:
-        """Returns whether the events of one EVENT row fit. They are written together or not at all, and alone in any
-        case.
+        """Returns whether the events of one EVENT row fit. They are written together or not at all. An empty
+        transaction takes any row.
         """
         rows = 1 + len(self.seen | {job_id: 0}) + len(self.events) + len(events)
         rows += len(self.heads.keys() | {(head.name, head.day) for head in heads})
@@ -86,7 +86,9 @@ class _Transaction:
 
 
 async def write_feed(context: Context, hints: Sequence[Hint]) -> None:
-    """Writes what the hints lead to; what cannot be read now is hinted again later. Raises nothing of LUCIUS's."""
+    """Writes the events that the hints name. Sends hints again later for rows that cannot be read now. Raises no error
+    of LUCIUS.
+    """
     events = context.events
     if events is None:
         return
@@ -103,7 +105,7 @@ async def write_feed(context: Context, hints: Sequence[Hint]) -> None:
 
 
 class _FeedWriter:
-    """The hints of one tenant."""
+    """Writes the events of one tenant's hints."""
 
     def __init__(self, context: Context, events: Events, tenant: str, hints: Sequence[Hint]) -> None:
         self._context = context
@@ -114,7 +116,8 @@ class _FeedWriter:
         for hint in hints:
             self._todo.setdefault(hint.key, []).append(hint)
         self._failed: list[Hint] = []
-        #: a first transaction takes a job's first hint for the feed's first of it, and is proved wrong by a conflict
+        #: the first transaction assumes that the first hint of a new job is the first in the feed; a conflict disproves
+        #: that
         self._trusts_first = True
 
     async def run(self) -> None:
@@ -122,14 +125,14 @@ class _FeedWriter:
             await self._write_all()
         except LuciusError as fault:
             telemetry.record_fault(fault, "FEED_UNWRITTEN", tenant_id=self._tenant)
-            # it is unknown whether it was written
+            # the outcome of the write is unknown
             self._events.known_feeds.forget(self._tenant)
             self._failed += [hint for hints in self._todo.values() for hint in hints]
         await self._hint_again()
 
     async def _write_all(self) -> None:
-        """Raises Contended, LedgerRefused, LedgerUnavailable."""
-        # its own loop: the conflicts of all its transactions count together
+        """Writes the events of all hints. Raises Contended, LedgerRefused, LedgerUnavailable."""
+        # a loop of its own, since conflicts of all its transactions count together
         conflicts = 0
         while self._todo:
             known = await self._events.known_feeds.of(self._feed, self._tenant, self._events.hooks)
@@ -146,7 +149,7 @@ class _FeedWriter:
                 await self._context.wait_after_conflict(conflicts)
 
     async def _write_some(self, known: KnownFeed) -> Sequence[Delivery]:
-        """Writes one transaction; returns its deliveries. Raises Conflict, LedgerRefused, LedgerUnavailable."""
+        """Writes one transaction. Returns its deliveries. Raises Conflict, LedgerRefused, LedgerUnavailable."""
         transaction, finished = _Transaction(), []
         pending: Sequence[Delivery] = ()
         for job_id in list(self._todo):
@@ -170,14 +173,16 @@ class _FeedWriter:
         for job_id in finished:
             del self._todo[job_id]
         for _, event in transaction.events:
-            # the hint of its row JOB_REDRIVEN or JOB_REPLAYED may be lost, and no process looks at a job that has ended
+            # the hint of its JOB_REDRIVEN or JOB_REPLAYED row may be lost, and no process checks an ended job
             for named in ("redriveOf", "replayOf"):
                 if (old := event["data"]["payload"].get(named)) is not None:
                     self._todo.setdefault(old, [Hint(tenant=self._tenant, job_id=old)])
         return pending
 
     async def _fill(self, transaction: _Transaction, known: KnownFeed, job_id: str) -> bool:
-        """Puts in what the hints of the job lead to; False: not all of it found room. Raises what the ledger raises."""
+        """Adds the events of the job's hints to the transaction. Returns False if some did not fit. Raises errors of
+        the ledger.
+        """
         hints = sorted(self._todo[job_id], key=lambda hint: hint.first)
         seen, is_first = known.seen.get(job_id), self._is_first(hints[0])
         if seen is None and self._trusts_first and is_first:
@@ -185,7 +190,7 @@ class _FeedWriter:
         elif seen is None:
             seen = await self._feed.seen(self._tenant, job_id)
             known.remember({job_id: seen})
-        # where the feed has nothing of a job that is not young, it may be gone with all its rows
+        # if the feed has nothing of an older job, the job may be deleted with all its rows
         callbacks = callbacks_of(hints)
         rows = _following(hints, seen) if (seen or is_first) and callbacks is not None else None
         heads = _heads_of(hints) if self._context.audit is not None else ()
@@ -204,7 +209,7 @@ class _FeedWriter:
         return is_all
 
     def _is_first(self, hint: Hint) -> bool:
-        """Whether it is of a creation of these minutes."""
+        """Returns whether the job was created within the last minutes."""
         if hint.first != 1 or not hint.events:
             return False
         return self._context.clock.now() - datetime.fromisoformat(hint.events[0]["time"]) < _YOUNG
@@ -212,8 +217,8 @@ class _FeedWriter:
     async def _read(
         self, hint: Hint, seen: int
     ) -> tuple[list[tuple[int, Sequence[PublicEvent]]], tuple[str, ...], bool, tuple[DayHead, ...]]:
-        """Returns the events after row `seen`, the callbacks to call for them, whether these are all, and the heads of
-        the rows. Deleted rows have none.
+        """Returns the events after row `seen`, the callbacks to call for them, whether these are all events, and the
+        heads of the rows. Deleted rows have none.
         """
         if not (job_id := hint.job_id):
             entries, heads = await _entries_after(self._context, hint, seen, _MAX_READ)
@@ -253,7 +258,7 @@ class _FeedWriter:
             new=new,
             pending=pending,
             heads=[*transaction.heads.values()],
-            # a process that writes without heads takes it away: from then on there is a gap
+            # a process without heads removes this value: from then on heads have a gap
             heads_since=(head.heads_since or now) if self._context.audit is not None else None,
             at=now,
         )
@@ -278,7 +283,7 @@ def _following(hints: Sequence[Hint], seen: int) -> list[tuple[int, Sequence[Pub
         rows: defaultdict[int, list[PublicEvent]] = defaultdict(list)
         for event in hint.events:
             rows[event["jobseq"]].append(event)
-        # the last row is the hint's end, whether it means anything or not
+        # the last row counts even without a public event
         found += [(seq, events) for seq, events in sorted(rows.items()) if hint.first <= seq < hint.last]
         found.append((hint.last, rows[hint.last]))
         seen = hint.last
@@ -286,7 +291,7 @@ def _following(hints: Sequence[Hint], seen: int) -> list[tuple[int, Sequence[Pub
 
 
 def _heads_of(hints: Iterable[Hint]) -> tuple[DayHead, ...] | None:
-    """None: a process without heads sent one of the hints."""
+    """Returns the heads of the hints; None: a process without heads sent one of them."""
     found: list[DayHead] = []
     for hint in hints:
         if hint.heads is None:
@@ -298,11 +303,11 @@ def _heads_of(hints: Iterable[Hint]) -> tuple[DayHead, ...] | None:
 async def _entries_after(
     context: Context, hint: Hint, seen: int, limit: int
 ) -> tuple[list[tuple[int, Sequence[PublicEvent]]], tuple[DayHead, ...]]:
-    """The entries after number `seen` of the log that the hint names, at most `limit`, each with its public events;
-    and the heads of these entries.
+    """Returns the log entries after number `seen`, at most `limit`, each with its public events; and the heads of the
+    entries.
 
-    Those from before there was a feed mean nothing; nor do those of an incident's log whose SEEN row may be gone.
-    Raises LedgerUnavailable.
+    Entries from before the feed existed mean no public events. Neither do those of an incident whose SEEN row may be
+    deleted. Raises LedgerUnavailable.
     """
     rows = await log_rows(context, hint, seen, limit)
     if not rows:
@@ -315,7 +320,7 @@ async def _entries_after(
 
 
 async def log_rows(context: Context, hint: Hint, seen: int, limit: int) -> list[tuple[Entry, tuple[PublicEvent, ...]]]:
-    """The entries after number `seen` of the log that the hint names, each with its public events.
+    """Returns the log entries after number `seen`, each with its public events.
 
     Raises LedgerUnavailable.
     """

@@ -1,5 +1,8 @@
-"""Once an hour every tenant's feed is looked at: old events leave it, after `LUCIUS_FEED_DAYS` and the first ones first
-(R74), and what no process passes on to the topic is passed on (R81). Once a day it deletes unneeded rows (R88)."""
+"""Prunes every tenant's feed once an hour.
+
+It deletes events older than `LUCIUS_FEED_DAYS`, the first ones first (R74). It relays events to the topic that no
+process relays (R81). Once a day it deletes rows that are no longer needed (R88).
+"""
 
 from __future__ import annotations
 
@@ -13,15 +16,15 @@ from shared.operations.events.feed_writer import FORGETTABLE_AFTER
 from shared.operations.process.concurrency import at_once
 from shared.operations.webhooks.prune_deliveries import prune_deliveries, prune_hook_logs
 
-#: UTC: what grows by a few rows a day is not looked for in each hour
+#: UTC hour of the daily part, for rows that grow slowly
 DAILY_HOUR = 3
-#: events that one call removes
+#: maximum events that one call removes
 MAX_REMOVED = 100
-#: tenants at the same time
+#: maximum tenants at the same time
 _AT_ONCE = 8
-#: for events that no process relayed
+#: maximum time for relaying events
 _CATCH_UP = timedelta(minutes=2)
-#: no two clocks are so far apart
+#: maximum difference between two clocks
 _SKEW = timedelta(days=1)
 
 
@@ -34,12 +37,10 @@ async def _prune_heads(context: Context, tenant: str) -> None:
 
 
 async def prune_feeds(context: Context) -> int:
-    """Deletes old events of all feeds and returns their number. Events of a tenant whose rows cannot be read stay until
-    the next time.
+    """Deletes old events of all feeds and returns their number.
 
-    An event that is too old is deleted whether or not the topic has it.
-
-    Raises LedgerUnavailable if the feeds cannot be listed.
+    A tenant whose rows cannot be read keeps its events until the next call. Too old events are deleted whether or not
+    the topic has them. Raises LedgerUnavailable if the feeds cannot be listed.
     """
     if context.events is None:
         return 0
@@ -64,7 +65,7 @@ async def prune_feeds(context: Context) -> int:
                 await _prune_heads(context, tenant)
         return count
 
-    # not those that ever posted: a tenant with a changed quota or webhook may never have had a job
+    # all tenants with a feed, since one with a changed quota or webhook may never have had a job
     total = sum(await at_once(sorted(await feed.tenants()), one, limit=_AT_ONCE))
     if relay is not None:
         await relay.catch_up(context.clock.now() + _CATCH_UP)

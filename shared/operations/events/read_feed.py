@@ -1,4 +1,4 @@
-"""A part of a tenant's feed, from a cursor on (R74)."""
+"""Reads pages of a tenant's feed from a cursor (R74)."""
 
 from __future__ import annotations
 
@@ -17,28 +17,28 @@ from shared.operations.process.waiters import End
 from shared.ports.feed import Feed, FeedEvent
 from shared.refusals import CursorExpired
 
-#: rows that one page looks at, however few of them fit its filter
+#: maximum rows that a page reads, even if few of them match its filter
 MAX_LOOKED_AT = 1_000
-#: characters of events that one page looks at, 4 MiB or a little more: a page of large events ends early
+#: maximum characters of events that a page reads, about 4 MiB: a page of large events ends early
 MAX_CHARACTERS = 4 * 1024 * 1024
-#: rows of one query
+#: maximum rows of a query
 _ROWS_AT_ONCE = 250
-#: rows after which other requests of the process have their turn
+#: rows after which other requests of the process can continue
 _ROWS_A_TURN = 25
-#: words in the place of a cursor
+#: values that stand for a cursor
 EARLIEST, LATEST = "earliest", "latest"
 
 
 @dataclass(frozen=True, kw_only=True)
 class EventFilter:
-    """What is None does not matter."""
+    """A filter of events. None matches everything."""
 
     types: frozenset[PublicType] | None = None
     job_type: str | None = None
     job_id: str | None = None
-    #: a label and its value
+    #: label key and value
     label: tuple[str, str] | None = None
-    #: only what ends a job
+    #: `True` for only the events of terminal states
     terminal: bool = False
 
     def matches(self, event: FeedEvent) -> dict[str, Any] | None:
@@ -56,13 +56,13 @@ class EventFilter:
 
 @dataclass(frozen=True)
 class FeedPage:
-    """Events in their order, and the cursor to go on from: also at the feed's end, where more will come."""
+    """Events in order, and the cursor to continue from, also at the end of the feed."""
 
     events: list[Mapping[str, Any]]
     next: str
-    #: of the last row that was looked at
+    #: number of the last row that was read
     number: int
-    #: by event, the cursor that goes on behind it
+    #: for each event, the cursor that continues after it
     cursors: list[str]
 
 
@@ -77,7 +77,7 @@ async def read_feed(
 ) -> FeedPage:
     """Returns at most `limit` events of the tenant (normalised) after the cursor `after`, `earliest` or `latest`.
 
-    Raises EventsOff, CursorExpired, the error that `invalid` makes of an invalid cursor, LedgerUnavailable.
+    Raises EventsOff, CursorExpired, LedgerUnavailable, and `invalid` for an invalid cursor.
     """
     feed = context.require_events().feed
     feed_id = (await feed.identity()).feed_id
@@ -95,12 +95,12 @@ async def read_feed(
         if number > last:
             raise CursorExpired(_cursor(feed_id, await _earliest(feed, tenant)))
         if number < last:
-            # they were written between the two reads, or are gone
+            # rows were written or deleted between the two reads
             rows = await feed.events(tenant, after=number, limit=first)
         if not rows and after != EARLIEST and number < last:
             raise CursorExpired(_cursor(feed_id, last))
         number = number if rows else last
-    # numbers have no gap: so a page that begins right behind the cursor proves that nothing is missing
+    # numbers have no gaps, so a page that starts right after the cursor misses nothing
     if rows and after != EARLIEST and rows[0].number != number + 1:
         raise CursorExpired(_cursor(feed_id, rows[0].number - 1))
     found: list[Mapping[str, Any]] = []
@@ -116,7 +116,7 @@ async def read_feed(
 
 
 async def _looked_at(feed: Feed, tenant: str, rows: Sequence[FeedEvent], most: int) -> AsyncIterator[FeedEvent]:
-    """Yields at most `most` rows, from the first ones on, and at most `MAX_CHARACTERS` of them; lets others run."""
+    """Yields at most `most` rows and `MAX_CHARACTERS` characters, and lets other requests continue in between."""
     count = characters = 0
     asked = min(most, _ROWS_AT_ONCE)
     while rows:
@@ -138,7 +138,7 @@ async def _looked_at(feed: Feed, tenant: str, rows: Sequence[FeedEvent], most: i
 
 
 async def _earliest(feed: Feed, tenant: str) -> int:
-    """The number before the first event that is kept."""
+    """Returns the number before the first remaining event."""
     first = await feed.events(tenant, after=0, limit=1)
     return first[0].number - 1 if first else (await feed.head(tenant)).number
 
@@ -153,7 +153,7 @@ async def follow_feed(
     invalid: Callable[[], Exception],
     wait_s: float,
 ) -> FeedPage:
-    """Reads the feed, and holds an empty page back for this number of seconds until an event matches (R75)."""
+    """Reads the feed, and delays an empty page for up to this number of seconds until an event matches (R75)."""
     end, events = time.monotonic() + wait_s, context.require_events()
 
     async def read(after: str) -> FeedPage:
@@ -175,7 +175,7 @@ def _cursor(feed_id: str, number: int) -> str:
 
 
 def _number(cursor: str, feed_id: str, invalid: Callable[[], Exception]) -> int | None:
-    """None: it is of another table."""
+    """Returns the number of a cursor; None if it belongs to another table."""
     try:
         of, _, number = base64.b64decode(cursor, altchars=b"-_", validate=True).decode().partition(":")
         if not (number.isascii() and number.isdecimal() and len(number) <= 19):

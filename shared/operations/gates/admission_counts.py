@@ -1,8 +1,8 @@
-"""Counts a tenant's jobs by their rows, while other jobs of the tenant come and end (R48).
+"""Counts a tenant's jobs from their rows, while other jobs of the tenant start and end (R48).
 
-Only admissions wait for a count. A job that comes meanwhile is staged, and its ACTIVE row says that no count has it. A
-job that ends meanwhile leaves a FREED row, as always. The count has each job with a FREED row too, with or without its
-ACTIVE row, since a later turn counts it out.
+Only admissions wait for a count. A job that arrives in the meantime is staged, and its ACTIVE row says that no count
+includes it. A job that ends leaves a FREED row, as always. The count includes each job with a FREED row, since a later
+turn subtracts it.
 """
 
 from __future__ import annotations
@@ -19,21 +19,23 @@ from shared.operations.context import Context
 from shared.ports.admissions import AdmissionWrite, StoredAdmission
 from shared.ports.index import ActiveRow
 
-#: a count that writes nothing for this time has died; another process begins again
+#: time after which a count without a write counts as dead, so that another process starts again
 _COUNTING = timedelta(seconds=5)
 _PAGE = 1000
 
 
 class TooManyJobs(Exception):
-    """The tenant has more living jobs than a caller may wait for."""
+    """The tenant has more living jobs than a caller can wait for."""
 
 
 async def recount(
     context: Context, tenant: str, stored: StoredAdmission | None, *, at_most_one_page: bool = False
 ) -> StoredAdmission:
-    """Counts active, waiting and other staged jobs by the tenant's ACTIVE and FREED rows; admits none meanwhile.
+    """Counts active, waiting and other staged jobs from the tenant's ACTIVE and FREED rows. Admits none in the
+    meantime.
 
-    Raises TooManyJobs with `at_most_one_page` if 1,000 jobs or more live; Conflict, AlreadyExists, LedgerUnavailable.
+    Raises TooManyJobs with `at_most_one_page` if there are 1,000 living jobs or more; Conflict, AlreadyExists,
+    LedgerUnavailable.
     """
     first: list[ActiveRow] | None = None
     if at_most_one_page:
@@ -46,13 +48,13 @@ async def recount(
     places: dict[str, Place] = {}
     async for page in _read_pages(context, tenant):
         if places and (now := context.clock.now()) > (counting.admission.counting_until or now) - _COUNTING / 2:
-            # else another process begins a count too, and neither ends
+            # otherwise another process would also start a count, and neither would finish
             counting = await _write(context, counting, replace(counting.admission, counting_until=now + _COUNTING))
-        # the second count has the jobs of a process that did not know of the quota
+        # the second count includes jobs of a process that did not know of the quota
         places |= {row.job_id: row.counted_place for row in page if row.place is not None or row.created_at <= began}
     for freed in await _list_freed(context, tenant):
         if freed.is_counted(began):
-            # the turn that takes this row counts the job out; its ACTIVE row may be there and hold no slot
+            # the turn that takes this row subtracts the job; its ACTIVE row may exist without a slot
             places[freed.job_id] = freed.place
         else:
             places.pop(freed.job_id, None)
@@ -69,7 +71,7 @@ async def _write(context: Context, before: StoredAdmission | None, after: Admiss
 
 
 async def list_places(context: Context, tenant: str, *, until: datetime | None = None) -> list[Place]:
-    """Returns the places of all the tenant's living jobs. Raises LedgerUnavailable; TooManyJobs at `until`."""
+    """Returns the places of all living jobs of the tenant. Raises LedgerUnavailable; TooManyJobs at `until`."""
     found: list[Place] = []
     async for page in _read_pages(context, tenant):
         if until is not None and context.clock.now() >= until:
@@ -79,9 +81,9 @@ async def list_places(context: Context, tenant: str, *, until: datetime | None =
 
 
 async def _read_pages(context: Context, tenant: str) -> AsyncIterator[list[ActiveRow]]:
-    """Reads the tenant's ACTIVE rows, one query a page; no page is empty.
+    """Yields the tenant's ACTIVE rows in pages, one query each; no page is empty.
 
-    Raises Undecodable: a count without a job would admit another in its slot.
+    Raises Undecodable, since a count without that job would admit another one in its slot.
     """
     rows = await context.index.list_active(tenant, after=None, limit=_PAGE)
     while rows:

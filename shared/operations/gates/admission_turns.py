@@ -1,8 +1,8 @@
-"""Changes a tenant's admission state: reads it with valid counts, writes it under its ETag, and sends the calls that
-follow (R48).
+"""Changes a tenant's admission state: reads it with valid counts, writes it under its ETag, and sends the required
+messages (R48).
 
-Within a process the writers of an admission state take turns. Between processes the writer that lost reads again (Race
-admission).
+Within a process, the writers of an admission state take turns. Between processes, the writer that lost reads again
+(Race admission).
 """
 
 from __future__ import annotations
@@ -31,25 +31,25 @@ from shared.ports.admissions import AdmissionWrite, StoredAdmission
 from shared.ports.index import FIRST_CHECK
 from shared.time_limits import time_limit
 
-#: a process with an older directory may begin and end jobs for this time after the first rule of a tenant
+#: time after a tenant's first rule in which a process with an older directory may still start and end jobs
 _SECOND_COUNT = timedelta(minutes=1)
 _MAX_RACES = 40
 #: maximum wait of a caller
 _PATIENCE = timedelta(seconds=20)
-#: a request, a reply or a sweep waits this long for a count of the tenant's jobs
+#: maximum wait of a request, a reply or a sweep for a count of the tenant's jobs
 COUNTS_PATIENCE = timedelta(seconds=1)
 #: maximum number of new or joining jobs in one transaction
 MAX_JOBS = 18
-#: operations of a transaction without the admission state's row and the log entries that time adds
+#: maximum operations of a transaction, without the admission state's row and log entries by time
 FREE_OPERATIONS = 100 - 1 - MAX_ADVANCED
-#: operations of each job that a transaction admits
+#: operations for each job that a transaction admits
 OPERATIONS_OF_ADMISSION = 4
-#: waits between two tries; one writer wins each race, so the wait doubles only after some races
+#: waits between two tries; one writer wins each race, so the wait doubles only after some of them
 _FIRST_WAIT_S, _LONGEST_WAIT_S = 0.01, 1.0
 _RACES_OF_A_WAIT = 6
-#: minimum time between two calls of a process for a tenant's turn
+#: minimum time between two requests of a process for a tenant's turn
 _BETWEEN_CALLS = timedelta(seconds=1)
-#: maximum difference of a process's clock from the bus's; those of two processes differ by twice as much
+#: maximum difference between the clocks of a process and the bus; two processes differ by at most twice as much
 CLOCK_SKEW = timedelta(seconds=5)
 
 _T = TypeVar("_T")
@@ -57,26 +57,26 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True)
 class AdmittedJobs:
-    """Jobs that a transaction admitted; the caller notifies each."""
+    """The jobs that a transaction admitted. The caller starts each."""
 
     job_ids: tuple[str, ...] = ()
-    #: for each job the quotas that it passed; see `shared.core.jobs.occurrences.Admitted`
+    #: for each job its quotas; see `shared.core.jobs.occurrences.Admitted`
     passed: tuple[tuple[dict[str, Any], ...], ...] = ()
-    #: more jobs could be admitted if the transaction had room
+    #: `True` if the transaction had no room for all jobs that could start
     more: bool = False
     #: quotas whose breaker the transaction opened
     breakers_opened: tuple[GateState, ...] = ()
 
 
 async def read_directory(context: Context) -> Directory:
-    """Returns the quotas that this process knows, at most ten seconds old. Raises LedgerUnavailable."""
+    """Returns the quotas as this process knows them, at most ten seconds old. Raises LedgerUnavailable."""
     return await context.process.gate_directory.read(
         context.admissions, context.settings, context.clock.now(), context.random
     )
 
 
 class Uncounted(Exception):
-    """The admission state has no valid counts; a count begins with `stored`."""
+    """The admission state has no valid counts; a count starts with `stored`."""
 
     def __init__(self, stored: StoredAdmission | None) -> None:
         super().__init__()
@@ -84,7 +84,7 @@ class Uncounted(Exception):
 
 
 class QuotasUnknown(Contended):
-    """The quotas or the counts of the tenant are not known now: a job is staged, and continues later."""
+    """The tenant's quotas or counts are not known now: the job is staged and continues later."""
 
 
 class BeingCounted(QuotasUnknown):
@@ -92,7 +92,7 @@ class BeingCounted(QuotasUnknown):
 
 
 def count_admission_room(operations: int) -> int:
-    """Returns the maximum number of waiting jobs that a transaction admits beside `operations` of other rows."""
+    """Returns the maximum number of waiting jobs that a transaction can admit next to `operations` on other rows."""
     return max(0, min((FREE_OPERATIONS - operations) // OPERATIONS_OF_ADMISSION, MAX_ADMITTED))
 
 
@@ -105,12 +105,12 @@ async def act_on_admission(
     counts_patience: timedelta = _PATIENCE,
     alongside: Callable[[], Awaitable[None]] | None = None,
 ) -> _T:
-    """Calls `act` with the admission state, again if its write lost (Conflict, AlreadyExists); counts the tenant's jobs
+    """Calls `act` with the admission state, again if its write lost (Conflict, AlreadyExists). Counts the tenant's jobs
     first if necessary.
 
-    `patience`: maximum wait for other writers, those of this process included. `counts_patience`: maximum wait for a
-    count; a shorter one than usual reads at most one page of rows. `alongside`: a read that each try makes together
-    with that of the admission state. Raises QuotasUnknown, BeingCounted, Contended, LedgerUnavailable.
+    `patience`: maximum wait for other writers, including those of this process. `counts_patience`: maximum wait for a
+    count; if it is below the default, the count reads at most one page of rows. `alongside`: a read that each try makes
+    in parallel. Raises QuotasUnknown, BeingCounted, Contended, LedgerUnavailable.
     """
     try:
         directory = await read_directory(context)
@@ -130,7 +130,7 @@ async def act_on_admission(
                 await request_turn(context, tenant)
                 raise BeingCounted("the tenant's jobs are being counted") from None
             except (Conflict, AlreadyExists):
-                # another process counts the jobs
+                # another process is counting the jobs
                 await _wait_for_count(context, race, began + counts_patience)
         except _Counting:
             await _wait_for_count(context, race, began + counts_patience)
@@ -139,7 +139,9 @@ async def act_on_admission(
 
 @asynccontextmanager
 async def _hold_turn(context: Context, tenant: str, patience: timedelta) -> AsyncIterator[None]:
-    """Raises Contended if the other writers of this process take longer than `patience`."""
+    """Holds this process's turn at the tenant. Raises Contended if other writers of this process take longer than
+    `patience`.
+    """
     turn = context.process.gate_directory.turn(tenant)
     try:
         async with time_limit(patience.total_seconds()):
@@ -153,7 +155,7 @@ async def _hold_turn(context: Context, tenant: str, patience: timedelta) -> Asyn
 
 
 class _Counting(Exception):
-    """Another writer counts the tenant's jobs."""
+    """Another process is counting the tenant's jobs."""
 
 
 async def _wait_for_count(context: Context, race: int, until: datetime) -> None:
@@ -167,7 +169,7 @@ async def _wait(context: Context, doublings: int) -> None:
 
 
 async def request_turn(context: Context, tenant: str) -> None:
-    """Calls for a turn of the tenant, at most once a second from this process; the sweeper repeats a lost call."""
+    """Requests a turn of the tenant, at most once a second from this process. The sweeper repeats a lost request."""
     turn, now = context.process.gate_directory.turn(tenant), context.clock.now()
     if turn.called_at is not None and now - turn.called_at < _BETWEEN_CALLS:
         return
@@ -184,7 +186,7 @@ async def _in_turn(
     until: datetime,
     alongside: Callable[[], Awaitable[None]] | None,
 ) -> _T:
-    """Raises Uncounted, _Counting, Contended, LedgerUnavailable."""
+    """Calls `act` once within this process's turn. Raises Uncounted, _Counting, Contended, LedgerUnavailable."""
     turn = context.process.gate_directory.turn(tenant)
     for race in itertools.count():
         try:
@@ -203,7 +205,7 @@ async def _in_turn(
 async def read_counted(
     context: Context, tenant: str, *, patience: timedelta = _PATIENCE
 ) -> tuple[AdmissionState, Directory]:
-    """Returns the admission state with valid counts; one without counts is counted first.
+    """Returns the admission state with valid counts, and counts the jobs first if necessary.
 
     `patience`: maximum wait for other writers, and for a count. Raises QuotasUnknown, BeingCounted, Contended,
     LedgerUnavailable.
@@ -236,7 +238,7 @@ async def _read_counted(
 
 
 def _is_counted(admission: AdmissionState, directory: Directory, now: datetime) -> bool:
-    """Returns whether the counts are valid: made since a quota concerns the tenant, and again a minute later."""
+    """Returns whether the counts are valid: made since a quota concerns the tenant, and once more a minute later."""
     opened = directory.counts_needed_since(admission.tenant)
     if opened is not None and now >= opened + _SECOND_COUNT:
         opened += _SECOND_COUNT
@@ -246,9 +248,9 @@ def _is_counted(admission: AdmissionState, directory: Directory, now: datetime) 
 async def select_admissions(
     context: Context, admission: AdmissionState, directory: Directory, room: int, *, leaving: str | None = None
 ) -> AdmissionResult:
-    """Returns the waiting jobs that may start now, at most `room`.
+    """Selects the waiting jobs that can start now, at most `room`.
 
-    `leaving`: a job whose WAIT row goes with the same transaction. Raises LedgerUnavailable.
+    `leaving`: a job whose WAIT row the same transaction deletes. Raises LedgerUnavailable.
     """
     admission, log = advance_breakers(admission, directory, now := context.clock.now())
     turn = AdmissionRound(admission, directory, now, room=room)
@@ -291,7 +293,7 @@ async def send_calls(
 ) -> None:
     """Sends the wake-up, the requests for allocations and the hints that a written admission state needs.
 
-    The sweeper repeats what is lost. `to_allocate`: quotas whose next allocation must read this admission state.
+    The sweeper repeats lost ones. `to_allocate`: quotas whose next allocation must read this admission state.
     """
     note_admission_log(context.events, write)
     tenant, after = write.after.tenant, write.after
@@ -318,9 +320,9 @@ async def request_due_allocations(
 
 
 async def repeat_call(context: Context, tenant: str, wake_at: datetime | None) -> None:
-    """Repeats the wake-up at `wake_at` if this process's clock is behind the bus's and may have taken it early (R51).
+    """Repeats the wake-up for `wake_at` if this process's clock is behind the bus's, so that it came early (R51).
 
-    The second call comes later by as much as this clock is behind, so that a slow clock costs one call and no loop.
+    The delay of the second wake-up includes the clock difference, so a slow clock costs one message and no loop.
     """
     now = context.clock.now()
     if wake_at is None or not now < wake_at <= now + CLOCK_SKEW:
@@ -339,7 +341,9 @@ async def request_blocked_allocations(context: Context, admission: AdmissionStat
 
 
 async def request_allocation(context: Context, gate: Gate, tenant: str | None = None) -> None:
-    """Requests an allocation of the quota; `tenant`: it requests more. Raises BusUnavailable, LedgerUnavailable."""
+    """Requests an allocation of the quota. `tenant`: a tenant that requests more. Raises BusUnavailable,
+    LedgerUnavailable.
+    """
     if tenant is not None:
         await context.allocations.ask(gate.id, tenant)
     now = context.clock.now()

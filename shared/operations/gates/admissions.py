@@ -1,6 +1,6 @@
-"""Moves waiting jobs at their tenant's admission state: within the waiting queue, and out of it (R48, R49).
+"""Moves waiting jobs in their tenant's admission state: within a waiting queue, and out of it (R48, R49).
 
-Every change is one transaction of the tenant's partition, under the admission state's ETag.
+Every change is one transaction in the tenant's partition, under the admission state's ETag.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from shared.ports.index import FIRST_CHECK
 
 
 async def count_active(context: Context, tenant: str) -> tuple[int | None, int | None]:
-    """Returns the tenant's active jobs and its `max_active`; None if they are not counted, or without a limit.
+    """Returns the tenant's active jobs and its `max_active`; None if there is no limit or no count.
 
     Raises Contended, LedgerUnavailable.
     """
@@ -54,7 +54,7 @@ async def move_job(
     *,
     candidate: Candidate | None = None,
 ) -> AdmittedJobs:
-    """Does REORDER or STEP_OUT if it is still due; the sweeper checks a waiting job at `due_at`.
+    """Does REORDER or STEP_OUT if it is still due. `due_at`: next check of a waiting job by the sweeper.
 
     `candidate`: the job as its quotas see it now. Raises BeingCounted, Contended, LedgerUnavailable.
     """
@@ -96,7 +96,7 @@ async def move_job(
 
 
 async def holds_slot(context: Context, tenant: str, job_id: str) -> bool:
-    """Returns whether a job that was paused is active now; writes the admission state unchanged.
+    """Returns whether a job that was paused is active now. Writes the admission state unchanged.
 
     Race place: a process that read the job while it was paused, and takes its place away, meets this write. Raises
     Contended, LedgerUnavailable.

@@ -1,8 +1,9 @@
 """Allocates a quota over all tenants among the tenants (R54).
 
-A tenant that only such a quota stops makes an allocation or calls for one; the queue and the sweeper make sure that one
-follows. An allocation that dies has granted too little, never too much. Two at once are safe (Race division): the
-allocation record is written under its ETag, and no grant of an earlier one follows a later one's reclaim.
+A tenant that is stopped only by such a quota makes an allocation or requests one; the queue and the sweeper ensure that
+one follows. An allocation that dies has granted too little, never too much. Two concurrent ones are safe (Race
+division): the allocation record is written under its ETag, and no grant of an earlier one follows a reclaim of a later
+one.
 """
 
 from __future__ import annotations
@@ -31,13 +32,13 @@ from shared.operations.process.gate_directory import DIRECTORY_LIVES
 from shared.ports.admissions import StoredAdmission
 from shared.ports.allocations import StoredAllocationRecord
 
-#: an allocation record numbers its allocations in 32 bits
+#: start of the numbering of first allocations; a record has 32 bits for the number
 _FIRST_EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 #: minimum interval between two allocations of a quota
 INTERVAL = timedelta(seconds=1)
-#: interval while a tenant requests more: others admit without a report, and their slot time grows
+#: interval while a tenant requests more, since other tenants admit jobs without a report and their slot time grows
 _RETRY_INTERVAL = timedelta(seconds=10)
-#: maximum wait for the other writers of one tenant's admission state; the next allocation repeats what was not written
+#: maximum wait for the other writers of one tenant's admission state; the next allocation repeats skipped writes
 _PATIENCE = timedelta(seconds=5)
 #: maximum time between two allocations of a record with a breaker
 _MAX_AGE = timedelta(hours=1)
@@ -48,11 +49,10 @@ Admissions = dict[str, AdmittedJobs]
 
 
 async def allocate_on_call(context: Context, gate: Gate, since: datetime) -> Admissions:
-    """Allocates for an event at `since`, unless an allocation has read it. Raises LuciusError.
+    """Allocates for a request of time `since`, unless an allocation has already read it. Raises LuciusError.
 
-    The clock of another process gave `since`. So a call counts while a request row is there, which an allocation
-    removes once it has read the tenant's admission state. Without a row, the allocation must be later by more than
-    clocks differ.
+    The clock of another process gave `since`. So a request counts while its row exists, which an allocation removes
+    after reading the tenant's admission state. Without a row, the allocation must be later by more than clocks differ.
     """
     stored, now = await context.allocations.read(gate.id), context.clock.now()
     if stored is not None and stored.record.allocated_at is not None:
@@ -62,13 +62,13 @@ async def allocate_on_call(context: Context, gate: Gate, since: datetime) -> Adm
             if allocated_at > since + 2 * admission_turns.CLOCK_SKEW or not _is_due(context, directory, record, gate):
                 return {}
             if allocated_at > since:
-                # that allocation may have begun before: one more, unless one follows within ten seconds anyway
+                # that allocation may have started earlier: do one more, unless one follows within ten seconds anyway
                 if not record.unmet:
                     await context.bus.admission_calls.call_allocation(
                         gate.id, at=allocated_at + INTERVAL, since=allocated_at
                     )
                 return {}
-        # a clock that is ahead delays no call by more than a second of its own
+        # a clock that is ahead delays a request by at most one second
         if now < (soonest := min(allocated_at, since) + INTERVAL):
             await context.bus.admission_calls.call_allocation(gate.id, at=soonest, since=since)
             return {}
@@ -76,7 +76,7 @@ async def allocate_on_call(context: Context, gate: Gate, since: datetime) -> Adm
 
 
 async def allocate_if_due(context: Context, directory: Directory, gate: Gate) -> Admissions:
-    """Allocates a quota whose call may have been lost, for the sweeper. Raises LuciusError."""
+    """Allocates a quota whose request may be lost, for the sweeper. Raises LuciusError."""
     if gate.kind not in ALLOCATED:
         return {}
     stored = await context.allocations.read(gate.id)
@@ -85,9 +85,9 @@ async def allocate_if_due(context: Context, directory: Directory, gate: Gate) ->
 
 
 async def allocate_after_change(context: Context, gate: Gate) -> Admissions:
-    """Allocates a quota after a change that is in effect; a fault is logged, and the sweeper allocates the quota."""
+    """Allocates a quota after a change that is in effect. Logs a fault; the sweeper then allocates the quota."""
     with telemetry.tolerate(BusUnavailable):
-        # processes with an older directory may allocate by the earlier rule until then
+        # until then, processes with an older directory may allocate by the earlier rule
         await context.bus.admission_calls.call_allocation(gate.id, at=context.clock.now() + DIRECTORY_LIVES + INTERVAL)
     try:
         return await allocate(context, gate)
@@ -111,10 +111,10 @@ def _is_due(context: Context, directory: Directory, record: AllocationRecord, ga
 async def allocate_for_job(
     context: Context, gate: Gate, new_job: Candidate, tenant: str, *, rejects: bool
 ) -> Admissions:
-    """Allocates for a new job whose request waits; not too soon if the job may wait in its queue.
+    """Allocates for a new job whose request waits, but not too soon if the job can wait in its queue.
 
-    If the quota `rejects`, it waits for the minimum interval, unless an allocation since the job's arrival has granted
-    all slots, and raises what an allocation raises. Otherwise a fault only leaves the job staged.
+    If the quota `rejects`, the request waits for the minimum interval, unless an allocation since the job's arrival has
+    granted all slots; and allocation errors are raised. Otherwise a fault only leaves the job staged.
     """
     try:
         return await _allocate_for_job(context, gate, new_job, tenant, rejects=rejects)
@@ -128,16 +128,16 @@ async def allocate_for_job(
 async def _allocate_for_job(
     context: Context, gate: Gate, new_job: Candidate, tenant: str, *, rejects: bool
 ) -> Admissions:
-    """Raises LuciusError."""
+    """Allocates at the earliest useful time. Raises LuciusError."""
     arrived = context.clock.now()
-    # the blank keeps this key apart from tenant names
+    # the blank distinguishes this key from tenant names
     async with context.process.gate_directory.turn(f" {gate.id}"):
         stored = await context.allocations.read(gate.id)
         record = stored.record if stored is not None else None
-        # too early an allocation grants slots to tenants that do not need them
+        # a too early allocation grants slots to tenants that do not need them
         if record is not None and record.allocated_at is not None and record.unmet:
             now = context.clock.now()
-            # a time after this clock is another process's; it may be of before or after the job's arrival
+            # a time after this clock comes from another process, from before or after the job's arrival
             if arrived < record.allocated_at <= now:
                 return {}
             wait = record.allocated_at + INTERVAL - now
@@ -154,7 +154,7 @@ class _Inputs:
 
     gate: Gate
     state: GateState
-    #: None: the quota has no number
+    #: number of the quota's rule; None: it has none
     max_active: int | None
     stored: StoredAllocationRecord | None
     record: AllocationRecord
@@ -187,17 +187,17 @@ async def allocate(
             read = replace(read, stored=counted, record=counted.record)
         return await _allocate(context, directory, read, requesting, new_job, opened)
     except (Conflict, AlreadyExists):
-        # another allocation has written
+        # another allocation has written the record
         return {}
     finally:
         await request_incidents(context, opened)
 
 
 def _make_first_record(gate: Gate, now: datetime) -> AllocationRecord:
-    """Returns the allocation record of a quota that has none, or whose row is lost.
+    """Returns the first allocation record of a quota, or a new one if its row is lost.
 
-    Its epoch is the seconds since 2026. Each allocation adds one, on average less than once a second, so this is later
-    than the epochs of a lost record. Slots that a lost record granted to a tenant without jobs stay with it until it
+    Its epoch is the seconds since 2026. Each allocation adds one, on average less than once a second, so this epoch is
+    later than those of a lost record. Slots that a lost record granted to a tenant without jobs stay with it until it
     requests more.
     """
     return AllocationRecord(gate_id=gate.id, epoch=int((now - _FIRST_EPOCH).total_seconds()))
@@ -211,7 +211,9 @@ async def _allocate(
     new_job: Candidate | None,
     opened: list[GateState],
 ) -> Admissions:
-    """`opened` gets the quota if its breaker opens. Raises Conflict, AlreadyExists, and other LuciusErrors."""
+    """Runs one allocation. Adds the quota to `opened` if its breaker opens. Raises Conflict, AlreadyExists, and other
+    LuciusErrors.
+    """
     gate, record, epoch = read.gate, read.record, read.record.epoch + 1
     asks = await context.allocations.asks(gate.id)
     requesting_tenants = [ask.tenant for ask in asks] + ([requesting] if requesting is not None else [])
@@ -222,7 +224,7 @@ async def _allocate(
         try:
             admission, directory = await admission_turns.read_counted(context, tenant, patience=DEMAND_PATIENCE)
         except Exception as fault:
-            # it delays no other tenant, and keeps its grant
+            # this tenant keeps its grant, and does not delay the others
             telemetry.record_fault(fault)
             return None
         return measure_demand(admission, directory, gate, read.now, new_job if tenant == requesting else None)
@@ -281,7 +283,7 @@ async def _allocate(
         later = read.now + _RETRY_INTERVAL
         soonest = at if at is not None and not (lacks_slots or is_cut) else min(at or later, later)
         if breaker is not None and (change := find_next_change(breaker, read.now)) is not None:
-            # an open breaker grants nothing before
+            # before that time, an open breaker grants nothing
             soonest = change if breaker.state is BreakerState.OPEN else min(soonest, change)
         await _schedule(context, gate, max(soonest, read.now + INTERVAL), read.now)
     return admissions
@@ -299,7 +301,7 @@ async def _reclaim(
     """Reclaims slots above the targets, and gives each admission state the state of the breaker. Returns the demands
     after it.
 
-    None: a later allocation has reclaimed from one of them, or knows more of the breaker.
+    None: a later allocation has reclaimed from a tenant, or knows a later state of the breaker.
     """
 
     async def one(demand: Demand) -> Demand | None:
@@ -313,13 +315,13 @@ async def _reclaim(
                 return None
             admission = admission.with_share(share)
             write = await admission_turns.prepare_write(context, stored, directory, AdmissionResult(admission))
-            # the next allocation opens what this reclaim shuts: no wake-up is needed
+            # no wake-up is needed, since the next allocation opens what this reclaim closes
             write = replace(write, after=replace(write.after, wake_at=stored.admission.wake_at))
             await context.index.write_admission(write)
             counted = admission.count_used(gate)
             return replace(demand, share=share, active=counted, earlier=admission.count_active(gate) - counted)
 
-        # with or without the write, no more than that is granted
+        # whether or not the write succeeds, the tenant has no more slots than that
         with telemetry.tolerate(Exception):
             return await admission_turns.act_on_admission(
                 context, demand.tenant, act, patience=_PATIENCE, counts_patience=DEMAND_PATIENCE
@@ -333,7 +335,7 @@ async def _reclaim(
 async def _grant(
     context: Context, gate: Gate, record: AllocationRecord, targets: Mapping[str, int], demands: Iterable[Demand]
 ) -> Admissions:
-    """Writes the grant of each tenant, which then admits jobs; the next allocation repairs one that fails."""
+    """Writes the grant of each tenant, which then admits jobs. The next allocation repairs a failed write."""
 
     found: Admissions = {}
 
@@ -360,7 +362,7 @@ def _make_grant(
     async def act(stored: StoredAdmission, directory: Directory) -> AdmittedJobs:
         before = stored.admission.share(gate)
         share = _apply_grant(before, record, account, slots)
-        # an equal share: the admission state may have read in the directory that the breaker is closed
+        # an equal share needs a write too if the admission state took the breaker's state from the directory
         admission = stored.admission.with_share(share) if share != before else stored.admission
         selected = await admission_turns.select_admissions(context, admission, directory, MAX_ADMITTED)
         if selected.admission is stored.admission:
@@ -369,7 +371,7 @@ def _make_grant(
         await context.index.write_admission(write)
         await admission_turns.send_calls(context, write, directory)
         if not record.unmet and is_blocked(write.after, directory, gate, context.clock.now()):
-            # its requests began after the demand was read, and no allocation has them
+            # it started to request after the demand was read, so no allocation counts it
             await admission_turns.request_allocation(context, gate, stored.admission.tenant)
         return admission_turns.get_admitted(selected)
 
@@ -386,6 +388,6 @@ def _apply_grant(share: Share, record: AllocationRecord, account: Account, slots
 
 
 async def _schedule(context: Context, gate: Gate, at: datetime, since: datetime) -> None:
-    """Calls for the next allocation, unless another comes before it; the sweeper repeats a lost call."""
+    """Requests the next allocation, unless an earlier one is already due. The sweeper repeats a lost request."""
     with telemetry.tolerate(BusUnavailable):
         await context.bus.admission_calls.call_allocation(gate.id, at=at, since=since)

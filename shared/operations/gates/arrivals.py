@@ -1,6 +1,6 @@
 """Decides on new jobs by their tenant's quotas: active, queued, or refused (R48).
 
-Creations of one tenant that wait in one process are decided one after the other, and written in one transaction.
+New jobs of one tenant that wait in one process are decided in order and written in one transaction.
 """
 
 from __future__ import annotations
@@ -48,43 +48,43 @@ from shared.ports.admissions import StoredAdmission
 from shared.ports.index import ActiveRow, Claim, Reservation
 from shared.refusals import LimitReached
 
-#: for a quota without a known time of opening: jobs end all the time
+#: `Retry-After` for a quota without a known time of opening, since jobs end all the time
 RETRY_AFTER_S = 30
 #: operations of a new job, without its dependencies
 _OPERATIONS_OF_CREATION = 5
-#: if a count takes too long, jobs of the next seconds are staged without one
+#: time for which new jobs are staged without a count after a count took too long
 _STAGING_TIME = timedelta(seconds=2)
-#: then the job joins the waiting queue, unless a sweep did that before
+#: delay until the job joins the waiting queue, unless a sweep did that before
 _COUNT_TIME = timedelta(seconds=10)
 
 
 @dataclass(frozen=True)
 class NeedsAllocation:
-    """Only a quota over all tenants stops the job: an allocation may have a slot for it."""
+    """Only a quota over all tenants stops the job, and an allocation may have a slot for it."""
 
     gate: Gate
-    #: the quota refuses the request without a slot
+    #: `True` if the quota refuses the request without a slot
     rejects: bool
 
 
 @dataclass(frozen=True)
 class NeedsTurn:
-    """A quota refuses the job, and the tenant has FREED rows that are not in its counts yet."""
+    """A quota refuses the job, but the tenant has FREED rows that its counts do not include yet."""
 
 
-#: `None`: another job has the claim
+#: `None`: another job has the idempotency record
 Reserving = tuple[Decision, AdmittedJobs] | NeedsAllocation | NeedsTurn | None
 
 
 @dataclass(eq=False, kw_only=True)
 class Arrival:
-    """A creation that waits in this process for its tenant's turn."""
+    """A new job that waits in this process for its tenant's turn."""
 
     job: Job
     replacing: Claim | None
-    #: quotas that are allocated for it already
+    #: quotas that were already allocated for it
     allocated: Collection[Gate] = ()
-    #: its request takes another turn while FREED rows are left, and is not refused before
+    #: `True` if its request can take another turn while FREED rows are left, before it is refused
     may_need_turn: bool = False
     is_done: bool = False
     must_stage: bool = False
@@ -103,12 +103,11 @@ async def reserve_slot(
     allocated: Collection[Gate] = (),
     may_need_turn: bool = False,
 ) -> Reserving:
-    """Reserves the job's claim and its slot, after waiting jobs whose quotas time has opened (R49). None: another job
-    has the claim, read it again.
+    """Reserves the job's idempotency record and its slot, after waiting jobs whose quotas time has opened (R49).
 
-    A new job that went first could take every slot that time opens. `allocated`: quotas that are allocated for it
-    already; `may_need_turn`: the caller takes a turn of the tenant and comes again. Raises LimitReached, Contended,
-    LedgerUnavailable.
+    A new job that went first could take every slot that time opens. None: another job has the idempotency record, so
+    read it again. `allocated`: quotas that were already allocated for it. `may_need_turn`: the caller can take a turn
+    of the tenant and call again. Raises LimitReached, Contended, LedgerUnavailable.
     """
     turn = context.process.gate_directory.turn(job.tenant)
     arrivals = turn.arrivals
@@ -143,11 +142,11 @@ async def reserve_slot(
 
 @dataclass
 class _Decisions:
-    """The decisions of an admission state on several creations."""
+    """The decisions of an admission state on several new jobs."""
 
     admission: AdmissionState
     made: list[tuple[Arrival, Decision]] = field(default_factory=list)
-    #: creations for which nothing is written
+    #: new jobs for which nothing is written
     ended: list[tuple[Arrival, NeedsAllocation | LimitReached]] = field(default_factory=list)
 
     @property
@@ -158,14 +157,14 @@ class _Decisions:
 
 @dataclass(frozen=True)
 class _Together:
-    """One turn of a tenant's creations."""
+    """One turn of a tenant's new jobs."""
 
     context: Context
     stored: StoredAdmission
     directory: Directory
 
     async def reserve(self, arrivals: Sequence[Arrival]) -> None:
-        """Ends each creation that fits into one transaction, the first one in any case.
+        """Decides on the new jobs that fit into one transaction, at least on the first.
 
         Raises Conflict and AlreadyExists if the admission state changed, LedgerRefused, LedgerUnavailable.
         """
@@ -175,7 +174,7 @@ class _Together:
         except LedgerRefused:
             if len(together) == 1:
                 raise
-            # the ledger may have refused a row of another creation
+            # the ledger may have refused a row of another new job
             await self._reserve(together[:1])
 
     async def _reserve(self, arrivals: Sequence[Arrival]) -> None:
@@ -186,7 +185,7 @@ class _Together:
         decisions = self._decide(arrivals, selected.admission)
         taken = None
         if not decisions.is_free:
-            # slots may be free that the counts do not have
+            # slots may be free that the counts do not include
             limit = max(0, min(MAX_FREED, FREE_OPERATIONS - MAX_LOG - operations))
             rows = await read_freed(context, selected.admission.tenant, limit) if limit else []
             taken = take_freed(context, selected.admission, directory, rows, limit=limit)
@@ -194,7 +193,7 @@ class _Together:
                 decisions = self._decide(arrivals, taken.admission)
         if decisions.made:
             await self._write(selected, decisions, taken)
-        # only after the write: a slot that another creation was to get may be free
+        # only after the write, since a slot that another new job was to get may be free
         for arrival, found in decisions.ended:
             if isinstance(found, LimitReached) and arrival.may_need_turn and taken is not None and taken.more:
                 arrival.end(NeedsTurn())
@@ -223,7 +222,7 @@ class _Together:
             entered = replace(entered, more=more, breakers_opened=taken.opened)
         for arrival, decision in decisions.made:
             arrival.end((decision, entered))
-            # the first creation notifies the admitted jobs
+            # the first new job starts the admitted jobs
             entered = AdmittedJobs()
         await send_calls(context, write, directory, to_allocate=taken.to_allocate if taken is not None else ())
         if taken is not None:
@@ -251,7 +250,9 @@ class _Together:
         return found
 
     async def _end_taken(self, decisions: Sequence[tuple[Arrival, Decision]], *, is_claimed: bool) -> None:
-        """Ends creations whose claim another job has, and those that an earlier try of this write reserved."""
+        """Ends new jobs whose idempotency record another job has, and those that an earlier try of this write
+        reserved.
+        """
 
         async def one(item: tuple[Arrival, Decision]) -> None:
             arrival, decision = item
@@ -269,7 +270,7 @@ class _Together:
 
 
 def _select_fitting(arrivals: Sequence[Arrival]) -> Iterable[Arrival]:
-    """Selects the creations that fit into one transaction; two requests with one claim do not share it."""
+    """Selects new jobs that fit into one transaction, with at most one of each idempotency key."""
     left = FREE_OPERATIONS
     claims: set[str] = set()
     for arrival in itertools.islice((each for each in arrivals if not each.is_done), MAX_JOBS):
@@ -294,7 +295,7 @@ def _make_reservation(job: Job, replacing: Claim | None, decision: Decision) -> 
 async def stage_uncounted(
     context: Context, job: Job, *, replacing: Claim | None
 ) -> tuple[Decision, AdmittedJobs] | None:
-    """Stages the job while its tenant's quotas or counts are not known; it is counted when it joins the waiting queue.
+    """Stages the job while its tenant's quotas or counts are not known. It is counted when it joins the waiting queue.
 
     Raises LedgerUnavailable.
     """
@@ -328,14 +329,14 @@ def _find_needed_allocation(
     found = evaluate_candidate(admission, directory, candidate, context.clock.now())
     gate = demand.find_blocking_gate(found)
     if gate is None or demand.is_blocked(admission, directory, gate, context.clock.now()):
-        # the waiting jobs have requested an allocation
+        # the waiting jobs have already requested an allocation
         return None
     rejects = any(verdict.blocks and verdict.rule is not None and verdict.rule.rejects for verdict in found)
     return NeedsAllocation(gate, rejects)
 
 
 def _restore_decision(decision: Decision, active: ActiveRow) -> Decision:
-    """Returns the decision of the earlier try, as far as its row has it."""
+    """Returns the decision of the earlier try, as far as its row shows it."""
     place = active.place or decision.place
     return (
         replace(decision, place=place)
@@ -345,7 +346,7 @@ def _restore_decision(decision: Decision, active: ActiveRow) -> Decision:
 
 
 def decide(context: Context, admission: AdmissionState, directory: Directory, job: Job) -> Decision:
-    """Raises LimitReached."""
+    """Decides on one new job. Raises LimitReached."""
     now, candidate = context.clock.now(), Candidate.of(job)
     try:
         if job.dependencies:

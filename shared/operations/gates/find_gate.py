@@ -1,4 +1,4 @@
-"""Finds the quota of a request: by its names, or by its id within a tenant (R48)."""
+"""Finds the quota that a request names, by names or by an id within a tenant (R48)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from shared.core.jobs.routing import PLATFORM, normalise
 from shared.operations.context import Context
 from shared.refusals import GateNotFound, GateUnclear, QuotaInvalid
 
-#: the names that quotas can have, by `GateKind.key`; a key that is not here takes every text
+#: possible names of quotas by `GateKind.key`; a missing key accepts every text
 _NAMES: dict[str, Callable[[Context], Iterable[str]]] = {
     "": lambda context: ("",),
     "mode": lambda context: ("DEFAULT", "BURST"),
@@ -23,14 +23,14 @@ _NAMES: dict[str, Callable[[Context], Iterable[str]]] = {
 
 
 def find_platform_gate(context: Context, name: str) -> Gate:
-    """Returns a quota over all tenants by its name, as `platform` or `mode:BURST`. Raises GateNotFound."""
+    """Returns the quota over all tenants with this name, such as `platform` or `mode:BURST`. Raises GateNotFound."""
     if (found := next((gate for gate in _list_platform_gates(context) if gate.display_name == name), None)) is None:
         raise GateNotFound(f"{name}; quotas over all tenants have names like {', '.join(OVER_ALL_EXAMPLES)}")
     return found
 
 
 def find_platform_gate_by_id(context: Context, gate_id: str) -> Gate | None:
-    """Returns a quota over all tenants by its id; None: it is a tenant's, or there is none."""
+    """Returns the quota over all tenants with this id; None: there is none, or it belongs to a tenant."""
     return next((gate for gate in _list_platform_gates(context) if gate.id == gate_id), None)
 
 
@@ -39,10 +39,10 @@ def _list_platform_gates(context: Context) -> list[Gate]:
 
 
 async def find_gate(context: Context, tenant: str, *, gate_id: str | None = None, **names: str | None) -> Gate:
-    """Returns the quota of the tenant, or of the one name in `names`, by `GateKind.key`: `job_type="OCR"`.
+    """Returns the tenant's quota, or that of the one name in `names`, by `GateKind.key`: `job_type="OCR"`.
 
-    A source without jobs has a quota as well. With `gate_id` alone: the tenant's own quota, one of its job types, or
-    one that is set. Raises GateUnclear, GateNotFound, QuotaInvalid, LedgerUnavailable.
+    A source without jobs has a quota as well. `gate_id` alone finds the tenant's own quota, one of its job types, or
+    one with a setting. Raises GateUnclear, GateNotFound, QuotaInvalid, LedgerUnavailable.
     """
     given = {kind: name for kind in PARTS if (name := names.get(kind.key)) is not None}
     if len(given) > 1:
@@ -68,7 +68,7 @@ async def find_gate(context: Context, tenant: str, *, gate_id: str | None = None
 
 
 def _make_gate(tenant: str, kind: GateKind, name: str) -> Gate:
-    """Raises QuotaInvalid."""
+    """Makes the quota. Raises QuotaInvalid."""
     if kind.key in _NAMES:
         return Gate(kind, tenant, name)
     if tenant == EVERY:
@@ -77,7 +77,7 @@ def _make_gate(tenant: str, kind: GateKind, name: str) -> Gate:
 
 
 async def _is_known(context: Context, gate: Gate) -> bool:
-    """Returns whether the name can have a quota; a type without a protocol has one only if it is set already."""
+    """Returns whether the name can have a quota. A type without a protocol has one only if it is already set."""
     if (names := _NAMES.get(gate.kind.key)) is None or gate.name in names(context):
         return True
     if gate.tenant == EVERY and gate.name == EVERY:

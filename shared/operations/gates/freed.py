@@ -1,7 +1,7 @@
 """Turns the FREED rows of jobs that left into free slots, and admits the next jobs (R48, R49).
 
-An end touches no row of its tenant's quotas. It leaves a FREED row, in the transaction that removes ACTIVE. A turn
-takes all of the tenant's FREED rows at once: it lowers the counts, evaluates breakers, writes logs, and admits jobs. So
+The end of a job touches no row of its tenant's quotas. It leaves a FREED row, in the transaction that removes ACTIVE. A
+turn takes the tenant's FREED rows together: it lowers the counts, evaluates breakers, writes logs, and admits jobs. So
 a count is never too low. Many ends cost one turn; if the process dies before it, the sweeper takes the turn.
 """
 
@@ -38,18 +38,18 @@ from shared.ports.admissions import StoredAdmission
 from shared.ports.index import FIRST_CHECK
 from shared.time_limits import time_limit
 
-#: maximum number of FREED rows that one transaction takes
+#: maximum FREED rows that one transaction takes
 MAX_FREED = 40
-#: maximum number of log entries that they add
+#: maximum log entries that they add
 MAX_LOG = 12
-#: an end waits this long for other writers; then another process, or the sweeper, takes the turn
+#: maximum wait of an end for other writers; then another process, or the sweeper, takes the turn
 _PATIENCE = timedelta(seconds=5)
 
 
 async def may_be_counted(context: Context, job: Job) -> bool:
-    """Returns whether the job's end may concern its tenant's quotas; raises no LuciusError.
+    """Returns whether the job's end may concern its tenant's quotas. Raises no LuciusError.
 
-    True without a readable directory: a needless FREED row does no harm.
+    True if the directory cannot be read, since an unnecessary FREED row does no harm.
     """
     if job.staged_at is not None or job.dependencies is not None:
         return True
@@ -61,31 +61,31 @@ async def may_be_counted(context: Context, job: Job) -> bool:
 
 @dataclass(frozen=True)
 class CountedOut:
-    """An admission state whose counts have these FREED rows."""
+    """An admission state after subtracting the jobs of these FREED rows."""
 
     admission: AdmissionState
     freed: tuple[Freed, ...] = ()
     log: tuple[LogEntry, ...] = ()
-    #: quotas whose breaker an end opened
+    #: quotas whose breaker one of the ends opened
     opened: tuple[GateState, ...] = ()
-    #: quotas over all tenants whose next allocation must read an end
+    #: quotas over all tenants whose next allocation must read one of the ends
     to_allocate: frozenset[Gate] = frozenset()
-    #: there are more rows
+    #: `True` if there are more rows
     more: bool = False
 
 
 async def read_freed(context: Context, tenant: str, limit: int) -> list[Freed]:
-    """Reads the tenant's first FREED rows; one that cannot be decoded keeps its slot. Raises LedgerUnavailable."""
+    """Reads the tenant's first FREED rows. A row that cannot be decoded keeps its slot. Raises LedgerUnavailable."""
     return await context.admissions.freed(tenant, limit=limit, unread=[])
 
 
 def take_freed(
     context: Context, admission: AdmissionState, directory: Directory, rows: Sequence[Freed], *, limit: int = MAX_FREED
 ) -> CountedOut:
-    """Counts these FREED rows, the tenant's first `limit`, out."""
+    """Subtracts the jobs of the first `limit` FREED rows of the tenant."""
     counted = CountedOut(admission)
     for each in sorted(rows, key=lambda row: row.freed_at):
-        # one end adds at most two
+        # one end adds at most two entries
         if len(counted.log) > MAX_LOG - 2:
             return replace(counted, more=True)
         after = _count_out(context, counted.admission, directory, each)
@@ -103,16 +103,16 @@ def _count_out(context: Context, admission: AdmissionState, directory: Directory
     if not freed.is_counted(admission.counted_at):
         return RecordedOutcome(admission)
     admission = release(admission, freed.place)
-    # a breaker must not keep a slot
+    # a fault of the breaker must not keep a slot
     with telemetry.tolerate(Exception):
         return record_outcome(admission, directory, freed.place, context.clock.now(), good=freed.good)
     return RecordedOutcome(admission)
 
 
 def log_opened_breakers(opened: Iterable[GateState]) -> None:
-    """Logs each breaker that a transaction opened, also one of an allocation.
+    """Logs each breaker that a transaction or an allocation opened.
 
-    A process that dies before, or loses the transaction's answer, does not log it; the quota's log and row have it.
+    If the process dies before, or loses the response of the transaction, only the quota's log and row have it.
     """
     for state in opened:
         reason = f"{state.gate.display_name}: {'{} of {}'.format(*state.breaker.opened_by)}" if state.breaker else None
@@ -120,7 +120,7 @@ def log_opened_breakers(opened: Iterable[GateState]) -> None:
 
 
 async def request_incidents(context: Context, opened: Iterable[GateState]) -> None:
-    """Calls for the incident of each breaker; the sweeper makes it if the call fails."""
+    """Requests the incident of each breaker. The sweeper creates it if the request fails."""
     for state in opened:
         # a fault must not stop the job whose end opened the breaker
         with telemetry.tolerate(Exception, "INCIDENT_LATE", gate=state.gate.id):
@@ -130,11 +130,10 @@ async def request_incidents(context: Context, opened: Iterable[GateState]) -> No
 async def take_turn(
     context: Context, tenant: str, *, counts: bool = True, due_at: datetime | None = None
 ) -> AdmittedJobs:
-    """Takes one turn of the tenant: counts its FREED rows out and admits waiting jobs, at most 20 (R49).
+    """Takes one turn of the tenant: subtracts the jobs of its FREED rows and admits waiting jobs, at most 20 (R49).
 
-    It also repeats a request for an allocation that may have been lost. `counts`: the caller may count all the tenant's
-    jobs first; else 1,000 at most. `due_at`: when the call was due that started the turn. Raises Contended,
-    LedgerUnavailable.
+    It also repeats a possibly lost request for an allocation. `counts`: whether all jobs of the tenant can be counted
+    first; else at most 1,000. `due_at`: time for which the turn was requested. Raises Contended, LedgerUnavailable.
     """
 
     async def act(stored: StoredAdmission, directory: Directory) -> AdmittedJobs:
@@ -144,7 +143,7 @@ async def take_turn(
         if due_at is not None and after.wake_at == stored.admission.wake_at == due_at:
             await repeat_call(context, tenant, due_at)
         if not entered.more:
-            # no allocation has jobs that stay after a hold that ended, or a lost request
+            # no allocation counts jobs that still wait after a hold ended, or whose request was lost
             await request_blocked_allocations(context, after, directory)
         return entered
 
@@ -154,12 +153,12 @@ async def take_turn(
 
 
 async def take_turn_after_end(context: Context, tenant: str, job_id: str) -> AdmittedJobs:
-    """Takes the turn after the end or withdrawal of `job_id`. Its FREED row is written. Logs a fault, which the sweeper
+    """Takes the turn after the end or withdrawal of `job_id`, whose FREED row exists. Logs a fault, which the sweeper
     repairs.
 
-    Callers of one process share a turn that begins after each of them asked. If another process has taken their rows,
-    nothing is left to do: an end waits for the next turn of any process. Each caller waits 5 s at most, so that a slow
-    tenant does not hold the calls of its lane; then a call to the tenant takes the turn.
+    Callers of one process share a turn that starts after their calls. If another process has taken their rows, nothing
+    is left to do. Each caller waits at most 5 s, so that a slow tenant does not block its lane; then a message requests
+    the turn.
     """
     turn = context.process.gate_directory.turn(tenant)
     turn.ended.add(job_id)
@@ -174,12 +173,12 @@ async def take_turn_after_end(context: Context, tenant: str, job_id: str) -> Adm
         counted = take_freed(context, stored.admission, directory, rows)
         found = {each.job_id for each in counted.freed}
         if job_id not in found and not counted.more:
-            # ends that came meanwhile have a turn of their own
+            # later ends get another turn
             asked.difference_update(found)
             return AdmittedJobs()
         entered, _ = await _write_turn(context, stored, directory, counted)
         if counted.more:
-            # the other ends have turns of their own, with the next rows
+            # the other ends get another turn with the next rows
             asked.intersection_update({*found, job_id})
         return replace(entered, more=entered.more or (counted.more and job_id not in found))
 
@@ -193,8 +192,8 @@ async def take_turn_after_end(context: Context, tenant: str, job_id: str) -> Adm
                     not (await read_directory(context)).concerns(tenant)
                     and await context.admissions.read(tenant) is None
                 ):
-                    # the end did not know that no quota concerns the tenant; a count that begins from now on finds
-                    # neither its ACTIVE row nor this one
+                    # the end did not know that no quota concerns the tenant; a count that starts now finds neither its
+                    # ACTIVE row nor this one
                     for each in asked:
                         await context.admissions.drop_freed(tenant, each)
                     return AdmittedJobs()
@@ -202,7 +201,7 @@ async def take_turn_after_end(context: Context, tenant: str, job_id: str) -> Adm
                     context, tenant, act, alongside=read, patience=_PATIENCE, counts_patience=COUNTS_PATIENCE
                 )
             finally:
-                # also after a failed turn: the others would wait as long, one after the other
+                # also after a failed turn, or the others would wait as long, one after the other
                 turn.ended -= asked
 
     try:
@@ -220,7 +219,9 @@ async def take_turn_after_end(context: Context, tenant: str, job_id: str) -> Adm
 async def _write_turn(
     context: Context, stored: StoredAdmission, directory: Directory, counted: CountedOut
 ) -> tuple[AdmittedJobs, AdmissionState]:
-    """Returns the admitted jobs and the state that it wrote. Raises Conflict, AlreadyExists, LedgerUnavailable."""
+    """Writes the turn. Returns the admitted jobs and the written state. Raises Conflict, AlreadyExists,
+    LedgerUnavailable.
+    """
     selected = await select_admissions(
         context, counted.admission, directory, count_admission_room(len(counted.log) + len(counted.freed))
     )
@@ -233,7 +234,8 @@ async def _write_turn(
 
 
 async def release_slot(context: Context, job: Job) -> bool:
-    """Frees the slot of an ended job; returns whether it had one. Its ACTIVE row stays until dependants are notified.
+    """Frees the slot of an ended job. Returns whether it had one. Its ACTIVE row stays until its dependants are
+    notified.
 
     Raises Contended, LedgerUnavailable.
     """

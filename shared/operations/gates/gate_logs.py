@@ -1,4 +1,4 @@
-"""Continues the logs of quotas: an admission state drops an idle quota, and its log stays (R52, R79)."""
+"""Continues the logs of quotas: an admission state forgets an idle quota, and its log stays (R52, R79)."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ _PAGE = 1000
 
 
 async def read_state(context: Context, admission: AdmissionState, gate: Gate) -> GateState:
-    """Returns the quota's state; one that was dropped gets the head of its log. Raises LedgerUnavailable."""
+    """Returns the quota's state. A forgotten quota gets the head of its log. Raises LedgerUnavailable."""
     state = admission.state(gate)
-    # a dropped quota that a job counts at has a state without a log
+    # a forgotten quota that counts a job again has a state without a log
     if state.log_seq or gate.kind is GateKind.TENANT:
         return state
     last = await _read_last(context, gate, after=0)
-    # a change adds at most one entry, so that no older ETag fits
+    # a change adds at most one entry, so no older ETag can match
     return state if last is None else replace(state, rule_seq=last.seq, log_seq=last.seq, log_hash=last.hash)
 
 
@@ -36,7 +36,7 @@ async def _read_last(context: Context, gate: Gate, *, after: int) -> LogEntry | 
     last, step = page[-1], _PAGE
     while found := await past(last.seq + step - 1, 1):
         last, step = found[0], step * 2
-    # numbers have no gaps: the last one is less than `step` away
+    # numbers have no gaps, so the last one is less than `step` away
     while step > _PAGE:
         step //= 2
         if found := await past(last.seq + step - 1, 1):
@@ -48,10 +48,10 @@ async def _read_last(context: Context, gate: Gate, *, after: int) -> LogEntry | 
 async def continue_log(
     context: Context, before: AdmissionState, after: AdmissionState, log: Sequence[LogEntry], *, is_behind: bool = False
 ) -> tuple[AdmissionState, tuple[LogEntry, ...]]:
-    """Returns `after` and its new entries; those of a quota that `before` dropped continue its log.
+    """Returns `after` and its new entries. Entries of a quota that `before` had forgotten continue its log.
 
-    It reads only for the first entry of a quota, or if `is_behind`: an entry was there already, so the admission state
-    may not know the head of the log. Raises LedgerUnavailable.
+    Reads only for the first entry of a quota, or if `is_behind`: an entry already existed, so the admission state may
+    not know the head of the log. Raises LedgerUnavailable.
     """
     found: list[LogEntry] = []
     for gate_id, entries in group_entries(log):

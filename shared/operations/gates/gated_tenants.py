@@ -10,7 +10,7 @@ from shared.operations.context import Context
 
 
 async def enter_tenant(context: Context, tenant: str) -> None:
-    """Enters a tenant that has quotas of its own from now on; idempotent. Raises LedgerUnavailable."""
+    """Adds a tenant that has quotas of its own from now on. Idempotent. Raises LedgerUnavailable."""
     if tenant != EVERY:
         await context.admissions.enter_tenant(tenant, context.clock.now())
         context.process.gate_directory.forget()
@@ -20,8 +20,9 @@ async def remove_unused_tenant(context: Context, admission: AdmissionState) -> N
     """Removes the tenant from the directory if it needs no entry (Race last-rule).
 
     It needs one while a quota is set, a job waits, or its feed lacks a log.
-    A process that sets a quota enters the tenant before its write and again after it. A process that removes the entry
-    reads the state again: the later one of the two sees the other's write. Raises LedgerUnavailable.
+
+    A process that sets a quota adds the tenant before its write and again after it. A process that removes the entry
+    reads the state again. The later of the two sees the other's write. Raises LedgerUnavailable.
     """
     tenant = admission.tenant
     if tenant == EVERY:
@@ -36,7 +37,9 @@ async def remove_unused_tenant(context: Context, admission: AdmissionState) -> N
 
 
 def is_in_use(context: Context, admission: AdmissionState) -> bool:
-    """Returns whether the tenant must stay: also until its feed is known to have the logs of its quotas (R79)."""
+    """Returns whether the tenant must stay in the directory, also until its feed is known to have the logs of its
+    quotas (R79).
+    """
     if changes.is_in_use(admission, context.clock.now()):
         return True
     if context.events is None:

@@ -1,7 +1,7 @@
 """Checks the dispatch limits of services and lanes before an attempt is recorded (R56).
 
-A hold stops an attempt, and so does the number: the bus itself counts the directives that wait or are at work. So
-nothing is counted here that could leak, and there is no queue: a stopped attempt checks again.
+A hold stops an attempt, and so does a reached number. The bus itself counts directives that wait or are in progress, so
+no count of LUCIUS can be wrong. There is no queue: a stopped attempt checks again.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ class ShutGuard:
     """A dispatch limit that stops an attempt."""
 
     gate: Gate
-    #: text for the history of a tenant's job, without numbers or reasons that are about all tenants
+    #: text for the history of a tenant's job, without numbers or reasons of other tenants
     why: str
 
 
 async def find_shut_guard(context: Context, step: Step) -> ShutGuard | None:
-    """Returns the dispatch limit that stops the step's next attempt; None: it may go, and is counted as gone.
+    """Returns the dispatch limit that stops the step's next attempt. None: the attempt can go, and is counted.
 
-    Without a number, the bus is not read. A bus that cannot be read stops nothing: the directive waits on it anyway,
-    and a standstill would be worse than a few too many. If the directory cannot be read, its last copy applies.
+    Without a number, the bus is not read. An unreadable bus stops no attempt: the directive waits on it anyway, and a
+    standstill would be worse than a few too many. If the directory cannot be read, its last copy applies.
     """
     try:
         known, now = (await admission_turns.read_directory(context)).over_all, context.clock.now()
@@ -49,7 +49,7 @@ async def find_shut_guard(context: Context, step: Step) -> ShutGuard | None:
         if state.max_active is not None:
             limits.append((gate, state.max_active))
     counts = [await _count(context, gate, step.lane) for gate, _ in limits]
-    # no await from here on: no other attempt of this process comes in between
+    # no await from here on, so that no other attempt of this process comes in between
     for (gate, limit), count in zip(limits, counts, strict=True):
         if count.known is not None and count.known >= limit:
             return ShutGuard(gate, f"{gate.display_name} is full")
@@ -59,7 +59,7 @@ async def find_shut_guard(context: Context, step: Step) -> ShutGuard | None:
 
 
 async def has_guard(context: Context, step: Step) -> bool:
-    """Returns whether a dispatch limit of the step has a hold or a number, or may have one. Does not read the bus.
+    """Returns whether a dispatch limit of the step has, or may have, a hold or a number. Does not read the bus.
 
     `find_shut_guard` then decides. Raises nothing.
     """

@@ -21,9 +21,9 @@ from shared.operations.process.concurrency import at_once
 
 
 async def read_platform_state(context: Context, gate: Gate, *, by_operator: bool) -> GateState:
-    """Returns the state of the quota: for an operator as changes compare it, for others as it is published.
+    """Returns the state of the quota: for an operator as changes compare it, for other callers as published.
 
-    `by_operator`: the caller may read or change the quotas over all tenants. Raises LedgerUnavailable.
+    `by_operator`: the caller can read or change quotas over all tenants. Raises LedgerUnavailable.
     """
     state = (await admission_turns.read_directory(context)).over_all.get(gate.id, GateState(gate=gate))
     if by_operator and (stored := await context.of_all_tenants.admissions.read(EVERY)) is not None:
@@ -32,7 +32,9 @@ async def read_platform_state(context: Context, gate: Gate, *, by_operator: bool
 
 
 async def read_parts(context: Context, gate: Gate, sees: Callable[[str], bool]) -> list[TenantPart]:
-    """Reads the part of each tenant with jobs at the quota that the caller may see. Raises LedgerUnavailable."""
+    """Returns the part of each tenant that has jobs at the quota and that the caller can see. Raises
+    LedgerUnavailable.
+    """
     if gate.kind not in ALLOCATED:
         return []
 
@@ -51,7 +53,7 @@ async def read_parts(context: Context, gate: Gate, sees: Callable[[str], bool]) 
 
 
 async def list_waiting_of_all(context: Context, gate: Gate, tenants: Iterable[str]) -> list[QueuePosition]:
-    """Returns the first thousand jobs that wait for the quota, by rank; an allocation decides between tenants.
+    """Returns the first thousand jobs that wait for the quota, by rank. An allocation decides between tenants.
 
     Raises LedgerUnavailable.
     """
@@ -73,10 +75,10 @@ async def _list_tenants(context: Context, gate: Gate) -> set[str]:
 
 
 async def preview_decision(context: Context, job: Job) -> Decision | None:
-    """Returns what the quotas would decide for the job now; None if no quota concerns it.
+    """Returns the decision of the quotas on the job now; None if no quota concerns it.
 
-    For a quota over all tenants it reads one row, whatever the number of tenants, so the decision is an estimate. It
-    writes only a first count of the tenant. Raises LimitReached, Contended, LedgerUnavailable.
+    For a quota over all tenants it reads one row, for any number of tenants, so the decision is an estimate. It writes
+    only a first count of the tenant. Raises LimitReached, Contended, LedgerUnavailable.
     """
     if not (await admission_turns.read_directory(context)).concerns(job.tenant):
         return None

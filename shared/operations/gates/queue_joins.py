@@ -1,6 +1,6 @@
-"""Adds accepted jobs to their tenant's waiting queue, now that their rows exist (R48, R49).
+"""Adds accepted jobs to their tenant's waiting queue, once their rows exist (R48, R49).
 
-Those of one tenant that wait in one process are decided one after the other, and written in one transaction.
+Jobs of one tenant that wait in one process are decided in order and written in one transaction.
 """
 
 from __future__ import annotations
@@ -32,22 +32,22 @@ from shared.operations.process.concurrency import at_once
 from shared.ports.admissions import StoredAdmission
 from shared.ports.index import FIRST_CHECK, ActiveRow, PlaceMove
 
-#: operations of each joining job
+#: operations for each joining job
 _OPERATIONS_OF_JOIN = 4
 
 
 @dataclass(eq=False, kw_only=True)
 class Join:
-    """A job that waits in this process for its tenant's turn."""
+    """A job that waits in this process to join its tenant's waiting queue."""
 
     job_id: str
-    #: the job as its quotas see it now; None: as before
+    #: the job as its quotas see it now; None: unchanged
     candidate: Candidate | None
-    #: time of the sweeper's check of the waiting job
+    #: time of the sweeper's next check of the waiting job
     due_at: datetime
     is_done: bool = False
     entered: AdmittedJobs = field(default_factory=AdmittedJobs)
-    #: the tenant has too many queues; or its quotas or counts are not known now
+    #: set if the tenant has too many queues, or its quotas or counts are not known now
     refused: Contended | None = None
 
     def end(self, entered: AdmittedJobs | None = None, refused: Contended | None = None) -> None:
@@ -57,10 +57,9 @@ class Join:
 async def join_queue(
     context: Context, tenant: str, job_id: str, due_at: datetime, *, candidate: Candidate | None
 ) -> AdmittedJobs:
-    """Adds the job to its waiting queue, or admits it, if that is still due (JOIN_QUEUE). Returns the jobs that its
-    transaction admitted.
+    """Adds the job to its waiting queue, or admits it, if that is still due (JOIN_QUEUE).
 
-    Raises BeingCounted, Contended, LedgerUnavailable.
+    Returns the jobs that its transaction admitted. Raises BeingCounted, Contended, LedgerUnavailable.
     """
     turn = context.process.gate_directory.turn(tenant)
     own = Join(job_id=job_id, candidate=candidate, due_at=due_at)
@@ -86,7 +85,7 @@ async def join_queue(
 
 
 def _select_together(joins: Sequence[Join]) -> list[Join]:
-    """Selects the jobs of one transaction, each once."""
+    """Selects the jobs of one transaction, each job once."""
     found = {each.job_id: each for each in reversed(joins) if not each.is_done}
     first = joins[0]
     others = (each for each in found.values() if each.job_id != first.job_id)
@@ -95,14 +94,14 @@ def _select_together(joins: Sequence[Join]) -> list[Join]:
 
 @dataclass(frozen=True)
 class _Together:
-    """One turn of a tenant's jobs that join its waiting queue."""
+    """One turn of a tenant's joining jobs."""
 
     context: Context
     stored: StoredAdmission
     directory: Directory
 
     async def join(self, joins: Sequence[Join]) -> None:
-        """Ends each in one transaction, the first one in any case.
+        """Joins the jobs that fit into one transaction, at least the first.
 
         Raises Conflict and AlreadyExists if the admission state or a row changed, LedgerRefused, LedgerUnavailable.
         """
@@ -146,7 +145,7 @@ class _Together:
         entered = get_admitted(selected)
         for each, _ in changed:
             each.end(entered)
-            # the first one notifies the admitted jobs
+            # the first one starts the admitted jobs
             entered = AdmittedJobs()
         for each, refused in ended:
             each.end(refused=refused)

@@ -20,14 +20,14 @@ from shared.ports.allocations import StoredAllocationRecord
 _PIECE = 100
 #: maximum time of a count within one allocation; the next allocation continues it
 _MAX_TIME = timedelta(seconds=15)
-#: time of the second count after the limit was set: until then a process may not have known of the limit
+#: time between the new limit and the second count, in which a process may not have known of the limit
 _SECOND_COUNT = timedelta(minutes=1)
 #: maximum wait of an allocation for one tenant's writers, or for a count of its jobs
 DEMAND_PATIENCE = timedelta(seconds=1)
 
 
 def is_counted(directory: Directory, record: AllocationRecord, gate: Gate, now: datetime) -> bool:
-    """Returns whether the jobs of all tenants are in the allocation record; True if the quota has no number."""
+    """Returns whether the allocation record includes the jobs of all tenants. True if the quota has no number."""
     state = directory.over_all.get(gate.id)
     if state is None or state.max_active is None:
         return True
@@ -49,8 +49,8 @@ async def count_all(
     follow.
 
     A tenant that cannot be counted keeps its last count. Without one it gets the rest of the limit as a reserve
-    (`AllocationRecord.uncounted`), so the other tenants keep their slots, and no sum grows past the limit. Each
-    allocation reads it again. Raises Conflict, AlreadyExists, and LedgerUnavailable for the allocation record.
+    (`AllocationRecord.uncounted`), so the other tenants keep their slots and no sum exceeds the limit. Each allocation
+    reads it again. Raises Conflict, AlreadyExists, and LedgerUnavailable for the allocation record.
     """
     awake = await context.index.awake_tenants(now=now)
     tenants = sorted(tenant for each in awake if (tenant := each.tenant) > (record.opening or ""))
@@ -65,7 +65,7 @@ async def count_all(
         accounts, uncounted = dict(record.accounts), set(record.uncounted)
         for tenant, count in zip(piece, await at_once(piece, active), strict=True):
             if count is None:
-                # in the allocation record, so that the next allocation reads it
+                # added to the allocation record, so that the next allocation reads it
                 accounts.setdefault(tenant, Account())
                 uncounted |= {tenant} if not has_counts else set()
                 continue
@@ -83,7 +83,9 @@ async def count_all(
 
 
 async def _count_active(context: Context, gate: Gate, tenant: str, until: datetime) -> int | None:
-    """Returns the tenant's active jobs by its admission state or its ACTIVE rows; None if neither is readable."""
+    """Returns the number of the tenant's active jobs, from its admission state or ACTIVE rows; None if neither can be
+    read.
+    """
     with telemetry.tolerate(Exception, "TENANT_UNCOUNTED", tenant_id=tenant, gate=gate.id):
         try:
             admission, _ = await admission_turns.read_counted(context, tenant, patience=DEMAND_PATIENCE)
@@ -91,7 +93,7 @@ async def _count_active(context: Context, gate: Gate, tenant: str, until: dateti
             raise
         except Exception as fault:
             telemetry.record_fault(fault)
-            # it admits no job here before an allocation grants it slots: the number can only fall
+            # it admits no job here before an allocation grants it slots, so the number can only fall
             places = await admission_counts.list_places(context, tenant, until=until)
             active = Counter((each.candidate.job_type, each.candidate.mode) for each in places if each.is_active)
             admission = AdmissionState(tenant=tenant, active_by_kind=active, counted_at=until)
@@ -102,7 +104,7 @@ async def _count_active(context: Context, gate: Gate, tenant: str, until: dateti
 async def _write(
     context: Context, record: AllocationRecord, before: StoredAllocationRecord | None
 ) -> StoredAllocationRecord:
-    """Returns the allocation record as stored. Raises Conflict, AlreadyExists, LedgerUnavailable."""
+    """Writes the allocation record and returns it as stored. Raises Conflict, AlreadyExists, LedgerUnavailable."""
     await context.allocations.write(record, before=before)
     stored = await context.allocations.read(record.gate_id)
     if stored is None or stored.record != record:

@@ -1,8 +1,8 @@
-"""Moves the breaker of a job type over all tenants (R61, R62): at the admission state of `*`, in the allocation record,
+"""Moves the breaker of a job type over all tenants (R61, R62): in the admission state of `*`, in the allocation record,
 and in the directory.
 
-An allocation writes a change to the admission state of `*` first, under its ETag and with the entries of the quota's
-log: so an opening and a reset are ordered. The allocation record has the ends; the later state of the two applies.
+An allocation first writes a change to the admission state of `*`, under its ETag and with the quota's log entries. So
+openings and resets have one order. The allocation record has the ends; the later state of the two applies.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ async def record_ends(
 
 
 def pick_latest(record: AllocationRecord | None, state: GateState) -> Breaker:
-    """Returns the later state of the allocation record's breaker and that at the admission state of `*`."""
+    """Returns the later breaker state: the allocation record's, or that in the admission state of `*`."""
     return pick_later((record.breaker if record is not None else None) or Breaker(), state.breaker or Breaker())
 
 
@@ -97,7 +97,7 @@ async def publish(context: Context, state: GateState) -> None:
     known = (await context.admissions.directory()).over_all.get(state.gate.id)
     in_effect = _strip_ends(state) if changes.is_set(state, context.clock.now()) else None
     if (known[0] if known is not None else None) != in_effect:
-        # without a number its jobs were not counted
+        # jobs were not counted while there was no number
         is_older = known is not None and (known[0].max_active is not None or state.max_active is None)
         since = known[1] if known is not None and is_older else context.clock.now()
         await context.admissions.put_over_all(state.gate, in_effect, since)
@@ -105,7 +105,7 @@ async def publish(context: Context, state: GateState) -> None:
 
 
 def _strip_ends(state: GateState) -> GateState:
-    """Returns the state without the ends, which the allocation record has."""
+    """Returns the state without its ends, which the allocation record has."""
     return state if state.breaker is None else replace(state, breaker=replace(state.breaker, ring=()))
 
 

@@ -1,4 +1,6 @@
-"""Reads an admission state's waiting jobs, in order (R49). Writes nothing: a missing count is made for the reader."""
+"""Reads an admission state's waiting jobs, in order (R49). Writes nothing: a missing count is made for the
+reader only.
+"""
 
 from __future__ import annotations
 
@@ -21,10 +23,9 @@ from shared.operations.process.concurrency import at_once
 async def read_admission(
     context: Context, tenant: str, *, also: Gate | None = None
 ) -> tuple[AdmissionState, Directory]:
-    """Returns the admission state as stored, or as a count makes it; `also`: a quota whose jobs are counted in any
-    case.
+    """Returns the admission state as stored, or with counts made for the reader.
 
-    Raises LedgerUnavailable.
+    `also`: a quota whose jobs are counted in any case. Raises LedgerUnavailable.
     """
     directory, stored, now = (
         await admission_turns.read_directory(context),
@@ -65,7 +66,7 @@ async def read_oldest(context: Context, admission: AdmissionState, gate: Gate) -
 async def add_ages(
     context: Context, admissions: Mapping[str, AdmissionState], quotas: Sequence[TightQuota]
 ) -> list[TightQuota]:
-    """Returns the quotas with the age of their waiting queues: one read for each at which a tenant's jobs wait.
+    """Adds to each quota the age of its waiting queue. Costs one read for each quota at which a tenant's jobs wait.
 
     Raises LedgerUnavailable.
     """
@@ -79,7 +80,7 @@ async def add_ages(
 
 
 async def read_position(context: Context, job: Job) -> QueuePosition | None:
-    """Returns a staged job's position in its queue; None: it is in none. Raises LedgerUnavailable."""
+    """Returns the position of a staged job in its queue; None: it is in no queue. Raises LedgerUnavailable."""
     active = await context.index.read_active(job.tenant, job.job_id)
     place = active.place if active is not None else None
     if active is None or place is None or place.state is not PlaceState.WAITING or place.queue is None:
@@ -93,7 +94,9 @@ async def read_position(context: Context, job: Job) -> QueuePosition | None:
 
 
 async def count_admissible(context: Context, admission: AdmissionState, directory: Directory) -> int:
-    """Returns how many waiting jobs the admission state would admit now, up to a thousand. Raises LedgerUnavailable."""
+    """Returns the number of waiting jobs that the admission state would admit now, up to a thousand. Raises
+    LedgerUnavailable.
+    """
     admissions = AdmissionRound(admission, directory, context.clock.now(), room=MAX_POSITION)
     while (queue := admissions.next_queue()) is not None:
         admissions.add_rows(queue, await context.admissions.first_waiting(admission.tenant, queue, admissions.room + 1))

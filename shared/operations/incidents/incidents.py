@@ -1,8 +1,9 @@
-"""Incidents: opened by a job's end, a breaker or a silent service, settled by operators or automatically (R63, R64).
+"""Opens and settles incidents (R63, R64).
 
-One list over all tenants has every open incident, so operators need one query. A job's incident is entered there before
-the job's own transaction opens it, and leaves after the transaction that settles it (Race incident). So none is ever
-missing. A reader of the list leaves out settled ones, and the sweeper deletes them.
+The end of a job, a breaker or a silent service opens an incident. Operators or LUCIUS settle it. One list over all
+tenants has every open incident, so operators need one query. A job's incident enters the list before the job's own
+transaction opens it, and leaves after the transaction that settles it (Race incident). So none is ever missing. Readers
+of the list skip settled ones, and the sweeper deletes them.
 """
 
 from __future__ import annotations
@@ -42,14 +43,14 @@ from shared.ports.incidents import IncidentRow
 from shared.refusals import IncidentNoJob, IncidentNotFound, IncidentSettled
 
 _ONLY_OPEN = frozenset({IncidentState.OPEN})
-#: a list of the store, whose keywords are `PageRange`
+#: function that lists rows of the store, with the keywords of `PageRange`
 _List = Callable[..., Awaitable[list[IncidentRow]]]
 
 
 async def list_incidents(
     context: Context, incident_filter: IncidentFilter, *, after: str | None, limit: int
 ) -> Page[Incident]:
-    """Returns one page, the most recently opened first. Raises LedgerUnavailable."""
+    """Returns a page, the most recently opened incident first. Raises LedgerUnavailable."""
     every_row = has_only(incident_filter, "tenant_id", "since", "until")
     times: dict[str, Any] = {"since": incident_filter.since, "until": incident_filter.until}
 
@@ -81,7 +82,7 @@ async def list_incidents(
 
 
 async def read_incident(context: Context, incident_id: str) -> Incident:
-    """Raises IncidentNotFound, LedgerUnavailable."""
+    """Returns the incident. Raises IncidentNotFound, LedgerUnavailable."""
     incident, _ = await find_incident(context, incident_id)
     if incident is None:
         raise IncidentNotFound(incident_id)
@@ -99,11 +100,11 @@ async def raise_incident(
     request_type: str | None = None,
     at: datetime | None = None,
 ) -> Incident:
-    """Opens an incident that is no job's; where one of that kind and subject is open, that one stands.
+    """Opens an incident without a job. An open one of the same kind and subject stays instead.
 
-    `tenant`: normalised; None: of no tenant. `at`: when it began, by which it has its id; one that was
-    opened with this time before stands, settled or not. None: now. Raises ValueError for a job's, which comes with the
-    job's end; Contended, LedgerUnavailable.
+    `tenant`: normalised tenant id; None: no tenant. `at`: start of the incident, from which its id is made; an earlier
+    incident with the same time stays, settled or not. None: now. Raises ValueError for the kind of a job's incident,
+    which the job's end opens; Contended, LedgerUnavailable.
     """
     if kind is IncidentKind.JOB:
         raise ValueError("the end of a job opens its incident")
@@ -126,7 +127,7 @@ async def raise_incident(
         if known is None and at is not None:
             known = await find_incident_of(context, kind, subject, at)
         if known is None:
-            # Race incident: one of the same subject is settled just now
+            # Race incident: another process is settling one of the same subject
             raise Conflict("the open incident was settled meanwhile")
         return known
 
@@ -168,7 +169,7 @@ async def dismiss_incident(context: Context, incident_id: str, origin: Origin) -
     incident, job = await _open_or_done(context, incident_id, IncidentState.DISMISSED)
     settlement = _settlement(context, IncidentState.DISMISSED, origin)
     if job is not None and incident.is_open:
-        # the letter and the incident, at once
+        # ends the dead letter and the incident together
         await end_dead_letter(context, job, LetterState.DISMISSED, settlement)
         incident = await read_incident(context, incident_id)
     return await _settled(context, incident, settlement)
@@ -177,10 +178,10 @@ async def dismiss_incident(context: Context, incident_id: str, origin: Origin) -
 async def retry_incident(
     context: Context, orchestrations: Orchestrations, incident_id: str, origin: Origin
 ) -> tuple[Incident, Created]:
-    """Takes the job up again as a new one, the same however often it is asked for, and so settles the incident.
+    """Redrives the incident's job, which settles the incident. Idempotent: a repeated call returns the same new job.
 
-    Raises IncidentNotFound, IncidentNoJob, IncidentSettled, and what `redrive_job` raises: JOB_LIVE of a job that has
-    not ended.
+    Raises IncidentNotFound, IncidentNoJob, IncidentSettled, and the errors of `redrive_job`: JOB_LIVE for a job that
+    has not ended.
     """
     incident, job = await find_incident(context, incident_id)
     if job is None and incident is None:
@@ -196,7 +197,7 @@ async def retry_incident(
 
 
 async def find_incident(context: Context, incident_id: str) -> tuple[Incident | None, Job | None]:
-    """Returns the incident and the job that it is, or would be, about. Raises LedgerUnavailable."""
+    """Returns the incident, and the job that an incident with this id is about. Raises LedgerUnavailable."""
     opened_at = opened_of(incident_id)
     if opened_at is not None:
         return await context.incidents.read(None, incident_id, opened_at), None
@@ -208,12 +209,12 @@ async def find_incident(context: Context, incident_id: str) -> tuple[Incident | 
 
 
 async def _open_or_done(context: Context, incident_id: str, state: IncidentState) -> tuple[Incident, Job | None]:
-    """An incident that is open, or in `state`. Raises IncidentNotFound, IncidentSettled, Transient."""
+    """Returns an incident that is open or in `state`. Raises IncidentNotFound, IncidentSettled, Transient."""
     incident, job = await find_incident(context, incident_id)
     if incident is None:
         raise IncidentNotFound(incident_id)
     if job is not None and incident.is_open and job.redriven_by is not None:
-        # its redrive died before it settled it
+        # the process that redrove the job died before it settled the incident
         await end_dead_letter(context, job, LetterState.REDRIVEN, retried_unseen(job))
         incident = await read_incident(context, incident_id)
     if incident.state not in (IncidentState.OPEN, state):
@@ -222,7 +223,9 @@ async def _open_or_done(context: Context, incident_id: str, state: IncidentState
 
 
 async def _settled(context: Context, incident: Incident, settlement: Settlement) -> Incident:
-    """Raises IncidentSettled if another operator settled it differently meanwhile, Contended, LedgerUnavailable."""
+    """Settles the incident. Raises IncidentSettled if another operator settled it differently in the meantime,
+    Contended, LedgerUnavailable.
+    """
     after = await context.incidents.settle(incident, settlement, stays=context.events is not None)
     note_settled(context.events, incident, after, settlement)
     if after.state is not settlement.state:

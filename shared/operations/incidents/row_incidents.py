@@ -1,7 +1,7 @@
-"""The incident of a row that LUCIUS cannot read or act on: opened by the work that fails, settled by the sweeper.
+"""Incidents of rows that LUCIUS cannot read or process. Failing work opens one, and the sweeper settles it.
 
-A fault of such a row comes again at each try, so its work is postponed and an operator has to see it. A process writes
-the incident of a row at most every half hour, and of at most 50 rows an hour.
+The fault returns at each try, so the work is postponed and an operator must act. A process writes the incident of a row
+at most every half hour, for at most 50 rows an hour.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from shared.operations.incidents.incidents import raise_incident, settle_inciden
 from shared.operations.process.concurrency import at_once
 from shared.ports.incidents import IncidentRow
 
-#: work at a row that fails is postponed for this long
+#: time by which work at a failing row is postponed
 POSTPONED_FOR = timedelta(hours=1)
-#: an incident that no failure has renewed for this long is settled: twice the time for which work is postponed
+#: time without another failure after which an incident is settled: twice `POSTPONED_FOR`
 SETTLED_AFTER = timedelta(hours=2)
 
 
 async def report_row(context: Context, row: str, fault: Exception) -> bool:
-    """Returns whether the fault lasts, and then sees to it that an incident of the row is open. Raises nothing.
+    """Returns whether the fault will last. If so, ensures that the row has an open incident. Raises nothing.
 
-    `row`: the key of the row that the work is about, its partition before it. A row that cannot be decoded names
-    itself. The incident belongs to no tenant, since only an operator can act on a row.
+    `row`: partition and row key of the row that the work is about. A row that cannot be decoded names itself. The
+    incident belongs to no tenant, since only an operator can act on a row.
     """
     context, now = context.of_all_tenants, context.clock.now()
     if not context.process.row_faults.lasts(row, fault, now):
@@ -39,14 +39,14 @@ async def report_row(context: Context, row: str, fault: Exception) -> bool:
 
 
 async def open_row(context: Context, subject: str, code: str, detail: str) -> None:
-    """Opens the incident of a row, or notes on the open one that the fault goes on. Raises nothing."""
+    """Opens the incident of a row, or notes in the open one that the fault continues. Raises nothing."""
     context, now = context.of_all_tenants, context.clock.now()
     if not context.process.row_faults.may_report(subject, now):
         return
     try:
         incident = await raise_incident(context, IncidentKind.ROW, subject, tenant=None, code=code, detail=detail)
         if incident.opened_at < now:
-            # it goes on: the sweeper settles what nothing has renewed
+            # the fault continues; the sweeper settles incidents that no failure renews
             await context.incidents.enter_open(incident, now)
     except Exception as failed:
         context.process.row_faults.forget_report(subject)
@@ -56,9 +56,9 @@ async def open_row(context: Context, subject: str, code: str, detail: str) -> No
 async def settle_rows(
     context: Context, listed: Collection[IncidentRow], fine: Collection[str], *, quiet_too: bool = True
 ) -> None:
-    """Settles the incidents of rows in a list of open ones: of those in `fine`; `quiet_too`: of those not renewed.
+    """Settles the open incidents of the rows in `fine`, and with `quiet_too` those that no failure has renewed.
 
-    `fine`: keys of rows at which work was done since. One that cannot be settled is left for the next pass.
+    `fine`: keys of rows at which work succeeded since. An incident that cannot be settled is left for the next sweep.
     """
     now = context.clock.now()
 

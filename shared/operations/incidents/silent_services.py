@@ -1,7 +1,7 @@
-"""Services that do not answer while directives wait for them (R57): noted by replies, found by the sweeper.
+"""Finds services that do not respond while directives wait for them (R57).
 
-No count of the bus is needed: an attempt that no service took for minutes, whose directive still lies on its lane, and
-no reply of its service since.
+Replies note that a service responds, and the sweeper checks. No count of the bus is needed. A service is silent if an
+attempt is unacknowledged for minutes, its directive is still on its lane, and the service has not replied since.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from shared.operations.jobs.backlog import LOOK_SHARED
 from shared.operations.jobs.replies.apply import NOTED_EVERY
 from shared.ports.sweeps import Heard
 
-#: time without an answer, while a directive waits
+#: time without a reply while a directive waits
 SILENT_AFTER = timedelta(minutes=5)
-#: the bus has had a directive for at least this long: its clock may be a minute ahead
+#: minimum time for which the bus has had the directive, since its clock may be a minute ahead
 _ON_LANE_FOR = timedelta(minutes=4)
 
 
 @dataclass(frozen=True)
 class Untaken:
-    """An attempt that is out and that no service has taken up."""
+    """An attempt that was sent and that no service has acknowledged."""
 
     service: str
     lane: int
@@ -39,7 +39,7 @@ class Untaken:
 
 
 def untaken(record: Record) -> Iterable[Untaken]:
-    """Returns the attempts of a job whose directives the bus accepted and no service has ACKed."""
+    """Returns the attempts of a job that the bus accepted and no service has acknowledged."""
     for step in record.open_steps:
         if step.status is StepStatus.INITIATED and not step.owes_publish:
             own_id = message_id(record.job.job_id, step.step_id, step.attempt_no)
@@ -47,16 +47,16 @@ def untaken(record: Record) -> Iterable[Untaken]:
 
 
 def longer_out(known: dict[str, Untaken], others: Iterable[Untaken]) -> None:
-    """Keeps in `known`, by service, the one that has been out for the longest time."""
+    """Keeps in `known`, for each service, the attempt that was sent first."""
     for other in others:
         if (found := known.get(other.service)) is None or other.sent_at < found.sent_at:
             known[other.service] = other
 
 
 async def look_for_silence(context: Context, out: dict[str, Untaken]) -> None:
-    """Opens and ends the silence of services; `out` has the longest untaken attempt of each. Raises LedgerUnavailable.
+    """Opens and settles incidents of silent services. `out`: the longest unacknowledged attempt of each service.
 
-    A bus that cannot be read makes no service silent: the next sweep reads it again.
+    If the bus cannot be read, no service counts as silent, and the next sweep reads it again. Raises LedgerUnavailable.
     """
     now, heard = context.clock.now(), await context.answers.read()
     for service in sorted(service for service, known in heard.items() if known.has_answered_since):
@@ -83,5 +83,5 @@ async def _lies_there(context: Context, attempt: Untaken, now: datetime) -> bool
     except BusUnavailable as fault:
         telemetry.record_fault(fault)
         return False
-    # an attempt that a RESULT recorded may have been sent only now
+    # a RESULT may have recorded the attempt some time before it was sent
     return look.ahead_of(attempt.message_id, attempt.sent_at) is not None and look.has_older(now - _ON_LANE_FOR)

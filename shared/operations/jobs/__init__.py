@@ -1,1 +1,1 @@
-"""A job from its creation to its end, its replies, lists and dead letters."""
+"""Jobs from creation to end: replies, lists and dead letters."""

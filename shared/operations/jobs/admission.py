@@ -1,4 +1,4 @@
-"""Admitted jobs: they become QUEUED and start (R49)."""
+"""Starts admitted jobs, which become QUEUED (R49)."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from shared.operations.jobs.transition import transition
 from shared.ports.durable import Orchestrations
 from shared.ports.ledger import Stored
 
-#: admitted jobs that start at the same time; and how often the next twenty follow
+#: maximum admitted jobs that start at the same time, and maximum further turns of up to twenty jobs
 _NOTIFIED_AT_ONCE, _MAX_ROUNDS = 8, 5
 
 
 async def notify(context: Context, orchestrations: Orchestrations, tenant: str, entered: AdmittedJobs) -> None:
-    """Starts the jobs that a turn of the tenant admitted; a fault is logged, and the sweeper starts them later.
+    """Starts the jobs that a turn of the tenant admitted. Logs a fault; the sweeper then starts them.
 
-    If the turn had no room for all, `_MAX_ROUNDS` more turns follow; a call to the tenant admits the rest. Then it
-    calls for the incidents of breakers that opened. Raises nothing of LUCIUS's.
+    If the turn had no room for all, up to `_MAX_ROUNDS` more turns follow, and then a message requests the rest.
+    Requests the incidents of breakers that opened. Raises no error of LUCIUS.
     """
-    # a request of one tenant may cause an allocation, which admits jobs of other tenants
+    # a request of one tenant can cause an allocation, which admits jobs of other tenants
     context = context.of_all_tenants
     turns = asyncio.Semaphore(_NOTIFIED_AT_ONCE)
 
@@ -63,7 +63,7 @@ async def admit(
 ) -> Stored | None:
     """Makes an admitted job QUEUED and starts it, after the job that it redrives names it. None: it no longer waits.
 
-    `gates`: the quotas that admitted it; empty if the process that admitted it died. `actor` and `reason`: of the
+    `gates`: the quotas that admitted it; empty if the process that admitted it died. `actor` and `reason`: those of an
     operator that admitted it past its quotas. Raises CreationWithdrawn, LedgerUnavailable, OrchestrationUnavailable.
     """
     stored = await context.ledger.read(job_id)

@@ -1,4 +1,4 @@
-"""Messages that wait on a job's lane: read before a silence counts, and for callers that ask why a job waits (R8)."""
+"""Reads messages that wait on a job's lane, before a silence counts and for callers that ask why a job waits (R8)."""
 
 from __future__ import annotations
 
@@ -11,16 +11,17 @@ from shared.core.jobs.states import StepStatus
 from shared.errors import BusUnavailable
 from shared.operations.context import Context
 
-#: time for which a check of a lane serves every job of the process: 10,000 waiting jobs cost a few checks a second
+#: time for which one read of a lane serves every job of the process: 10,000 waiting jobs cost a few reads a second
 LOOK_SHARED = timedelta(seconds=10)
 
 
 async def what_waits(context: Context, job_id: str, step: Step, deadline: datetime) -> str | None:
-    """Returns what may explain the silence of an attempt until `deadline`, in words. None: nothing does.
+    """Returns the message that may explain the silence of an attempt until `deadline`, in words; None: nothing explains
+    it.
 
-    A bus that does not respond explains it too. A check of some seconds ago can show that the directive waits, so all
-    jobs of a deep queue share one. Only a check after the deadline can show that the directive does not wait, or that a
-    reply from before the lease's end waits: earlier checks have seen replies that were received since.
+    An unreachable bus explains it too. A read of some seconds ago can show that the directive waits, so all jobs of a
+    long queue share one. To show that neither the directive nor a reply from before the lease's end waits, the read
+    must be later than the deadline.
     """
     initiated, ended_at = step.status is StepStatus.INITIATED, step.lease_expires_at or deadline
     recent = context.clock.now() - LOOK_SHARED
@@ -37,9 +38,9 @@ async def what_waits(context: Context, job_id: str, step: Step, deadline: dateti
 
 
 async def directives_ahead(context: Context, record: Record) -> int | None:
-    """Returns the number of directives before that of the job's open step, as `LaneLook.ahead_of`.
+    """Returns the number of directives ahead of the job's open step, as `LaneLook.ahead_of`.
 
-    None: it was received, none was sent, or the bus does not respond.
+    None: the directive was received or not sent, or the bus does not respond.
     """
     step = next(iter(record.open_steps), None)
     if step is None or step.status is not StepStatus.INITIATED or step.owes_publish or record.job.status.terminal:

@@ -1,4 +1,4 @@
-"""Cancel, pause and resume a job (R11), and move one that waits to another place in line (R67)."""
+"""Cancels, pauses and resumes jobs (R11), and changes the priority of waiting ones (R67)."""
 
 from __future__ import annotations
 

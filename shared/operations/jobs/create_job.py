@@ -1,4 +1,4 @@
-"""A job from its request to its running orchestration (R15, R29)."""
+"""Creates a job, from the request to the running orchestration (R15, R29)."""
 
 from __future__ import annotations
 
@@ -50,10 +50,10 @@ async def create_job(
     correlation_id: str | None,
     own_trace: bool = False,
 ) -> Created:
-    """Creates a job: its claim first, then its rows, then the orchestration. Raises Refused, and Transient if a retry
-    may succeed.
+    """Creates a job: first its idempotency record, then its rows, then the orchestration.
 
-    `own_trace`: the job's trace is not the request's, since that makes many jobs.
+    Raises Refused, and Transient if a retry may succeed. `own_trace`: the job gets a trace of its own, since one
+    request creates many jobs.
     """
     with submit_span(envelope, own_trace=own_trace) as (traced, report):
         created = await _create(context, orchestrations, traced, correlation_id)
@@ -73,8 +73,9 @@ async def _create_valid(context: Context, orchestrations: Orchestrations, reques
     identity = request.identity
     tenant = normalise(request.envelope.tenant_id)
     for tries in range(MAX_CLAIM_RACES):
-        # most requests are new: the claim is written first, and read where that fails
-        looks = tries or request.envelope.dependencies  # those are looked for, and a duplicate's may be gone
+        # most requests are new, so the idempotency record is written first, and read if that fails
+        # dependencies are looked up, and those of a duplicate may be deleted
+        looks = tries or request.envelope.dependencies
         claim = await context.index.read_claim(tenant, identity.claim) if looks else None
         live = claim is not None and not is_expired(context, claim)
         if claim is not None and live:
@@ -99,7 +100,7 @@ async def _create_valid(context: Context, orchestrations: Orchestrations, reques
 
 
 def validate_request(context: Context, envelope: Envelope, correlation_id: str | None = None) -> ValidRequest:
-    """Makes every check of a request, before anything is written.
+    """Makes every check of a request before anything is written.
 
     Raises Refused, ConfigurationUnavailable.
     """
@@ -132,7 +133,9 @@ def validate_request(context: Context, envelope: Envelope, correlation_id: str |
 
 
 def _protocol(context: Context, envelope: Envelope, identity: Digests) -> Protocol:
-    """The version that the request names, or the one that the ramp selects. Raises ProtocolUnknown, RequestInvalid."""
+    """Returns the version that the request names, or the one that the ramp selects. Raises ProtocolUnknown,
+    RequestInvalid.
+    """
     name, version = envelope.request_type, envelope.protocol_version
     selected = context.registry.select(name, identity.claim)
     if selected is None:
@@ -147,7 +150,7 @@ def _protocol(context: Context, envelope: Envelope, identity: Digests) -> Protoc
 
 
 def _check_callbacks(context: Context, envelope: Envelope) -> None:
-    """As at each post (R86). Raises HookUrlRefused."""
+    """Checks the callback URLs, as each post does (R86). Raises HookUrlRefused."""
     policy = AddressPolicy(context.settings.webhook_hosts).of(normalise(envelope.tenant_id))
     hosts = Counter[str]()
     for name, url in (envelope.callback_urls.model_dump() if envelope.callback_urls else {}).items():
@@ -161,7 +164,7 @@ def _check_callbacks(context: Context, envelope: Envelope) -> None:
 
 
 async def _finish(context: Context, orchestrations: Orchestrations, request: ValidRequest, claim: Claim) -> Stored:
-    """The job of a live claim; a creation that another began and left, or is still at, is finished here."""
+    """Returns the job of a valid idempotency record, and finishes its creation if another request began it."""
     stored = await context.ledger.read(claim.job_id)
     if stored is None:
         tenant = normalise(request.envelope.tenant_id)

@@ -1,6 +1,6 @@
-"""The steps of every creation, of a new job and of a redrive: claim, rows, orchestration.
+"""The steps of every creation, for new jobs and redrives: idempotency record, rows, orchestration.
 
-In this order, so that the same request, or the sweeper, finishes or withdraws a creation that died in between.
+In this order, a repeated request or the sweeper can finish or withdraw a creation that died in between.
 """
 
 from __future__ import annotations
@@ -26,28 +26,29 @@ from shared.ports.index import Claim
 from shared.ports.ledger import Stored
 from shared.refusals import LimitReached
 
-#: Race claim: number of checks of a claim that was taken before our write
+#: Race claim: maximum reads of an idempotency record that another request wrote first
 MAX_CLAIM_RACES = 20
 _CLAIM_RACE_WAIT_S = 0.2
-#: turns of its tenant that a request takes before it is refused; with those that follow each, about 500 FREED rows
+#: maximum turns of its tenant that a request takes before it is refused; they and those that follow take about 500
+#: FREED rows
 _MAX_TURNS = 2
-#: the creator of a younger claim may still be writing its job's rows, and better does so alone
+#: time for which only the creator of an idempotency record writes the job's rows
 _JUST_TAKEN = timedelta(seconds=2)
 
 
 @dataclass(frozen=True)
 class Created:
-    """The job that the request is; `replayed` if it was one already."""
+    """The job of a request. `replayed`: an earlier request had created it."""
 
     stored: Stored
     replayed: bool
-    #: what its gates said when it was created; None: no gate concerned it, or it is not new
+    #: decision of the quotas at the creation; None: no quota concerned the job, or it is not new
     decision: Decision | None = None
 
 
 @dataclass(frozen=True)
 class Reserved:
-    """A claim that is the job's, and what its gates said; None: no gate concerns it."""
+    """The idempotency record that a job has reserved, and the decision of its quotas; None: no quota concerns it."""
 
     decision: Decision | None = None
     #: jobs that the same transaction admitted before it
@@ -66,7 +67,9 @@ def is_expired(context: Context, claim: Claim) -> bool:
 async def reserve(
     context: Context, orchestrations: Orchestrations, record: Record, *, replacing: Claim | None
 ) -> Reserved | None:
-    """Writes the job's claim and its slot; None: look again (Race claim). Raises LimitReached, Transient."""
+    """Writes the job's idempotency record and its slot; None: read again (Race claim). Raises LimitReached,
+    Transient.
+    """
     job = record.job
     claim = (job.tenant, job.idempotency_hash)
     reserved: Reserved | None = None
@@ -74,7 +77,7 @@ async def reserve(
         try:
             is_concerned = job.dependencies is not None or (await read_directory(context)).concerns(job.tenant)
         except LedgerUnavailable as fault:
-            # a quota may concern it: the job is staged, and decided on later
+            # a quota may concern it, so the job is staged and decided later
             telemetry.record_fault(fault)
             found = await stage_uncounted(context, job, replacing=replacing)
             return Reserved(*found) if found is not None else None
@@ -87,7 +90,7 @@ async def reserve(
         await _refused(context, job, replacing, full)
         return None
     except (AlreadyExists, Conflict):
-        # Race own-claim: taken, and where it holds our own job id, an earlier try of this very write went through
+        # Race own-claim: if the existing record has our own job id, an earlier try of this write succeeded
         taken = await context.index.read_claim(*claim)
         reserved = Reserved() if taken is not None and taken.job_id == job.job_id else None
         if reserved is None and (taken is None or context.clock.now() - taken.created_at < _JUST_TAKEN):
@@ -98,8 +101,10 @@ async def reserve(
 async def _at_admission(
     context: Context, orchestrations: Orchestrations, job: Job, replacing: Claim | None
 ) -> Reserved | None:
-    """As `reserve_at_admission`, after an allocation of each gate over all tenants that alone stops the job, and after
-    turns of the tenant if the job would be refused while FREED rows wait.
+    """Reserves as `reserve_at_admission` does.
+
+    If only quotas over all tenants stop the job, an allocation of each comes first. If the job would be refused while
+    FREED rows wait, turns of the tenant come first.
     """
     allocated: set[Gate] = set()
     turns = 0
@@ -130,8 +135,9 @@ async def initial_status_of(context: Context, tenant: str, job_id: str) -> JobSt
 
 
 async def _refused(context: Context, job: Job, replacing: Claim | None, full: LimitReached) -> None:
-    """Returns where the request is a duplicate by now: look again. Race duplicate: the same request took the last
-    place, and a duplicate is never refused. Raises `full` otherwise, and Transient.
+    """Returns if the request is a duplicate by now, so that the caller reads again. Else raises `full`; and Transient.
+
+    Race duplicate: the same request took the last slot, and a duplicate is never refused.
     """
     found = await context.index.read_claim(job.tenant, job.idempotency_hash)
     if found is not None and (replacing is None or found.etag != replacing.etag):
@@ -143,7 +149,7 @@ async def _refused(context: Context, job: Job, replacing: Claim | None, full: Li
 
 
 async def write_rows(context: Context, record: Record, event: Event) -> Stored:
-    """Writes the job's rows, or reads them where another creator wrote them. Raises Contended, LedgerUnavailable."""
+    """Writes the job's rows, or returns the rows that another creator wrote. Raises Contended, LedgerUnavailable."""
     try:
         written = await context.ledger.create(record, event)
     except AlreadyExists:

@@ -1,6 +1,6 @@
 """Dead letters: failed jobs that are neither redriven nor dismissed, most recent first.
 
-The rows in the index (R60) say which; what a line tells of a job is read from the ledger.
+The rows in the index (R60) name the jobs; the other fields of a list item are read from the ledger.
 """
 
 from __future__ import annotations
@@ -66,15 +66,15 @@ async def _if_dead(context: Context, listed: ListRow) -> DeadLetter | None:
 
 async def _dead_letter(context: Context, job_id: str) -> DeadLetter | None:
     stored = await read_for_list(context.ledger, job_id)
-    # Race letter: its row goes right after its redrive, or at the sweeper's next look
+    # Race letter: the row is deleted right after the redrive, or by the next sweep
     return dead_letter(stored.record) if stored is not None and stored.record.job.redriven_by is None else None
 
 
 async def dismiss_dead_letter(context: Context, job_id: str, origin: Origin) -> Job:
-    """Takes a job off the dead letters for good. The job itself does not change: it can still be redriven.
+    """Dismisses a dead letter for good. The job itself does not change and can still be redriven.
 
-    An open incident of the job is dismissed with it and has the actor and the reason in its log. Idempotent. Raises
-    JobNotFound, ControlNotPossible (no dead letter, or redriven), Transient.
+    An open incident of the job is dismissed too, with the actor and the reason in its log. Idempotent. Raises
+    JobNotFound, ControlNotPossible (not a dead letter, or redriven), Transient.
     """
     stored = await context.ledger.read(job_id)
     if stored is None:
@@ -107,7 +107,7 @@ async def end_dead_letter(context: Context, job: Job, state: LetterState, settle
 
 
 async def leave_open(context: Context, job: Job) -> None:
-    """Deletes a job's settled incident from the list of open ones. The sweeper repairs a fault."""
+    """Deletes a job's settled incident from the list of open ones. Logs a fault; the sweeper repeats it."""
     if (incident := await incident_of_job(context, job)) is None or incident.is_open:
         return
     note_incident(context.events, incident)
@@ -116,8 +116,10 @@ async def leave_open(context: Context, job: Job) -> None:
 
 
 async def leave_list(context: Context, incident: Incident) -> None:
-    """Deletes a job's settled incident from the list of open ones. If feeds are on, the sweeper does so after the feed
-    has it (R79). Raises LedgerUnavailable.
+    """Deletes a job's settled incident from the list of open ones. With feeds, the sweeper does so after the feed has
+    it (R79).
+
+    Raises LedgerUnavailable.
     """
     if context.events is None:
         await context.incidents.leave_open(incident)
@@ -126,15 +128,17 @@ async def leave_list(context: Context, incident: Incident) -> None:
 
 
 async def incident_of_job(context: Context, job: Job) -> Incident | None:
-    """Raises LedgerUnavailable."""
+    """Returns the job's incident, if any. Raises LedgerUnavailable."""
     if not escalates(job):
         return None
     return await context.incidents.read(job.tenant, job_incident_id(job.job_id), ended_at(job))
 
 
 async def list_open(context: Context, job: Job) -> bool:
-    """Enters the incident that the job's end opened in the list of open ones and sends its hint. Returns whether the
-    list has it. A fault is logged, and the sweeper enters it when it clears the job.
+    """Adds the incident that the job's end opened to the list of open ones, and sends its hint. Returns whether the
+    list has it.
+
+    Logs a fault; the sweeper then adds it when it clears the job.
     """
     if (found := incident_of(job)) is None:
         return True
@@ -148,7 +152,8 @@ async def list_open(context: Context, job: Job) -> bool:
 
 
 async def settle_dead_letter(context: Context, job: Job) -> None:
-    """Ends the dead letter of a job whose redrive stopped before that; lists the job's open incident again.
+    """Ends the dead letter of a job whose redrive was interrupted before that. Adds the job's open incident to the list
+    again.
 
     Raises Contended, LedgerUnavailable.
     """

@@ -1,7 +1,7 @@
-"""Notifies the jobs that depend on a job of its end (R53).
+"""Notifies the dependants of a job that it ended (R53).
 
 A dependant counts its dependencies down in its ACTIVE row, in the transaction that deletes the DEP row. So each end
-counts once, however often and by whichever process it is reported.
+counts once, even if several processes report it repeatedly.
 """
 
 from __future__ import annotations
@@ -14,12 +14,13 @@ from shared.errors import AlreadyExists, BusUnavailable, Conflict
 from shared.operations.context import Context
 from shared.ports.index import FIRST_CHECK
 
-#: told by one call; a call that follows tells the next ones
+#: maximum jobs that one call notifies; the next call notifies the others
 AT_ONCE = 20
 
 
 async def notify_dependants(context: Context, job: Job) -> bool:
-    """Counts the end of `job` at those that wait for it, and calls each that may go on; whether none is left.
+    """Counts the end of `job` at its dependants, and requests the next action of each that can continue. Returns
+    whether all are notified.
 
     Raises Contended, LedgerUnavailable.
     """
@@ -30,17 +31,17 @@ async def notify_dependants(context: Context, job: Job) -> bool:
 
 
 async def count_end(context: Context, tenant: str, job_id: str, dependant: str, *, succeeded: bool) -> None:
-    """Counts down one dependency of `dependant`, once. Raises Contended, LedgerUnavailable."""
+    """Counts the end of one dependency of `dependant`, once. Raises Contended, LedgerUnavailable."""
 
     async def count() -> None:
         active = await context.index.read_active(tenant, dependant)
         if active is None or active.place is None or active.place.initial_status is not JobStatus.WAITING_FOR_JOBS:
-            # it has ended, or never came to be
+            # the dependant has ended, or was never created
             await context.index.drop_dependant(tenant, job_id, dependant, succeeded=succeeded)
             return
         place = count_dependency(active.place, job_id, succeeded=succeeded)
         may_go_on = not place.dependencies_left or place.failed_dependency is not None
-        # the called process may die: the sweeper checks then
+        # if the called process dies, the sweeper checks then
         check_at = context.clock.now() + FIRST_CHECK if may_go_on else active.check_at
         try:
             await context.index.move_place(active, place, check_at, settled=job_id, succeeded=succeeded)
@@ -55,6 +56,6 @@ async def count_end(context: Context, tenant: str, job_id: str, dependant: str, 
 
 
 async def call(context: Context, tenant: str, job_id: str) -> None:
-    """Asks for what is owed to the job; without the bus the sweeper does it, a minute later."""
+    """Requests the job's next action. Without the bus, the sweeper does it a minute later."""
     with telemetry.tolerate(BusUnavailable):
         await context.bus.admission_calls.call(tenant, job_id)

@@ -1,4 +1,4 @@
-"""The jobs that a job depends on: found when it is created, and asked to tell their end (R53)."""
+"""Finds the dependencies of a new job, and marks them so that their ends notify it (R53)."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ from shared.ports.ledger import Stored
 from shared.refusals import DependencyUnknown, NotRedrivable
 
 _KEY = "key:"
-#: a job that waits for others
+#: interval of the sweeper's checks of a job that waits for others
 _CHECKED_EVERY = timedelta(hours=1)
 _AT_ONCE = 8
 
 
 async def find_dependencies(context: Context, tenant: str, named: Sequence[str]) -> list[str]:
-    """Returns the ids of the named jobs, each once, in their order.
+    """Returns the ids of the named jobs in order, each once.
 
     Raises DependencyUnknown for an id that is no job of the tenant, ArchiveGone or ArchiveInvalid if the end of one is
     not known any more, LedgerUnavailable.
@@ -58,7 +58,8 @@ async def find_dependencies(context: Context, tenant: str, named: Sequence[str])
 
 
 async def again_awaited(context: Context, job: Job) -> list[str]:
-    """Returns the dependencies of a job's redrive: each job that this one still waited for, or its latest redrive.
+    """Returns the dependencies of a job's redrive: each job that this one still waited for, or the latest redrive of
+    it.
 
     Raises NotRedrivable if one of them did not succeed and was not redriven, ArchiveGone or ArchiveInvalid if the end
     of one is not known any more, LedgerUnavailable.
@@ -80,10 +81,10 @@ async def again_awaited(context: Context, job: Job) -> list[str]:
 
 
 async def mark(context: Context, orchestrations: Orchestrations, stored: Stored) -> None:
-    """Marks each job that this one depends on, or counts it now if it has ended.
+    """Marks each dependency of this job, or counts it now if it has ended.
 
-    Either the mark is written before the end, and the end notifies this job, or the end is seen here. Raises Contended,
-    LedgerUnavailable.
+    Either the mark is written before the end, so the end notifies this job; or the mark finds the end. Raises
+    Contended, LedgerUnavailable.
     """
     job = stored.record.job
     await at_once(
@@ -103,12 +104,14 @@ async def mark(context: Context, orchestrations: Orchestrations, stored: Stored)
 
 
 def next_check(context: Context, job: Job) -> datetime:
-    """Returns when the sweeper next looks at a job that waits for others: once an hour, since a DEP row may be lost."""
+    """Returns the time of the sweeper's next check of a job that waits for others: hourly, since a DEP row may
+    be lost.
+    """
     return min(job.expires_at or ASLEEP, context.clock.now() + _CHECKED_EVERY)
 
 
 async def recount(context: Context, job: Job, active: ActiveRow, place: Place) -> bool:
-    """Returns whether the job waits for fewer jobs than its position says: a DEP row was lost, so its end was never
+    """Returns whether fewer dependencies are open than the job's place says: a DEP row was lost, so an end was never
     counted.
 
     A dependency counts until its job has ended and its DEP row is deleted. Raises LedgerUnavailable.
@@ -130,7 +133,7 @@ async def recount(context: Context, job: Job, active: ActiveRow, place: Place) -
     try:
         await context.index.move_place(active, counted, context.clock.now() + FIRST_CHECK)
     except Conflict:
-        # an end is counted at the same time: the next look counts again
+        # an end is being counted at the same time; the next check counts again
         return False
     telemetry.warn("DEPENDENCIES_COUNTED_ANEW", **telemetry.line_ids(job), left=left)
     return True

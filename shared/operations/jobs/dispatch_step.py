@@ -1,4 +1,6 @@
-"""The activity `dispatch`: records an attempt, or finds that of a RESULT, and publishes its directive (R4)."""
+"""The activity `dispatch`: records an attempt, or finds one that a RESULT recorded, and publishes its directive
+(R4).
+"""
 
 from __future__ import annotations
 
@@ -24,15 +26,15 @@ from shared.ports.ledger import Stored
 from shared.telemetry import SpanName, tracing
 from shared.telemetry.spans import activity_span, publish_span
 
-#: Race dispatch: a verdict can change between our look and our write; each turn of the loop is one such
+#: Race dispatch: a verdict can change between our read and our write; maximum number of such turns
 _MAX_RACES = 4
 
 
 async def dispatch_step(
     context: Context, orchestrations: Orchestrations, *, job_id: str, instance_id: str, step_id: str
 ) -> Verdict:
-    """Records and publishes the step's attempt. Safe to run again at any point: the message id stays, so duplicate
-    detection drops a second publish.
+    """Records and publishes the step's attempt. Safe to repeat: the message id stays, so duplicate detection drops a
+    second publish.
 
     Raises Contended, LedgerUnavailable, and OrchestrationUnavailable if the job ended. A publish fault is a verdict.
     """
@@ -57,7 +59,7 @@ async def _dispatch(
     *,
     is_recent: bool,
 ) -> Verdict:
-    # its own loop: `transition` waits after a conflict, and here the step is only decided again
+    # a loop of its own: `transition` waits after a conflict, and here the step is only decided again
     for _ in range(_MAX_RACES):
         now = context.clock.now()
         verdict = verdict_for(stored.record if stored else None, step_id, instance_id, now)
@@ -67,7 +69,7 @@ async def _dispatch(
         if verdict.kind is VerdictKind.RECORD:
             shut = await find_shut_guard(context, step)
             if shut is not None and step.gated_until is not None and step.gated_until > now:
-                # asked again before its time, which stays
+                # requested again before the end of its wait, which stays
                 if not is_recent:
                     return Verdict(VerdictKind.GATED, step.attempt_no, step.gated_until)
                 stored, is_recent = await context.ledger.read(job_id), False
@@ -79,10 +81,10 @@ async def _dispatch(
                 occurrence = RecordAttempt(step_id, context.new_lease())
                 key = cause_of_record(instance_id, step_id, verdict.attempt_no)
         elif step.backlog_until is not None and step.backlog_until > now:
-            # adopted: its directive was seen on the lane, or the bus could not be asked
+            # the attempt is taken over: its directive was seen on the lane, or the bus does not respond
             return verdict
         elif stored.record.job.status is JobStatus.CANCELLING:
-            # it is not sent any more, and over with its lease
+            # it is not sent any more, and ends with its lease
             return verdict
         elif is_late(step, now) or step.publish_failures:
             occurrence = RenewLease(step_id, step.attempt_no)
@@ -105,9 +107,10 @@ async def _dispatch(
 
 
 def _is_next(recent: Stored, step_id: str, instance_id: str, now: datetime) -> bool:
-    """Whether what this process committed last leads to an attempt, or has one to send: then no read comes first.
+    """Returns whether the last commit of this process leads to an attempt or has one to send, so that no read is
+    needed.
 
-    Until an attempt is late, only a control of another process can have moved the job, and the directive might as well
+    Until an attempt is late, only a control of another process can have moved the job, and the directive could as well
     have been sent before it.
     """
     verdict, step = verdict_for(recent.record, step_id, instance_id, now), recent.record.step(step_id)
@@ -125,7 +128,9 @@ async def _decide(
     *,
     is_recent: bool,
 ) -> Transitioned | None:
-    """None: `stored` is behind, or moves nothing, and a fresh one gives the verdict; `instance_id` fences there too."""
+    """Decides on `stored`. None: it is outdated or moves nothing, and a fresh read gives the verdict. `instance_id`
+    fences there too.
+    """
     if not is_recent:
         return await transition(context, stored, occurrence, _origin(key), orchestrations=orchestrations)
     with contextlib.suppress(Conflict):
@@ -137,7 +142,7 @@ async def _publish(
     context: Context, orchestrations: Orchestrations, stored: Stored, step: Step, instance_id: str
 ) -> Verdict:
     directive = directive_of(stored.record, step, callback_urls(context.settings, stored.record, step))
-    # as long as its job may live: it may wait behind any number of others, and a late one is harmless (R5)
+    # as long as its job can live: it may wait behind any number of others, and a late one is harmless (R5)
     cap = stored.record.cap_of(step)
     time_to_live_s = None if cap is None else max(1.0, (cap - context.clock.now()).total_seconds())
     topic = f"{DIRECTIVE_TOPIC_PREFIX}{step.lane}"

@@ -1,4 +1,4 @@
-"""What a request would become, without writing anything."""
+"""Previews a request without writing anything."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from shared.refusals import LimitReached
 
 
 async def dry_run(context: Context, envelope: Envelope, *, correlation_id: str | None) -> DryRun:
-    """Makes the checks of a real POST, then returns its decisions, in the tenant's turn as a real one.
+    """Makes the checks of a real POST and returns its decisions, in a turn of the tenant.
 
-    Raises Refused as the real one would, and LedgerUnavailable.
+    Raises the same Refused errors, and LedgerUnavailable.
     """
     request = validate_request(context, envelope, correlation_id)
     async with context.process.submissions.turn(normalise(envelope.tenant_id)):
@@ -28,7 +28,7 @@ async def dry_run(context: Context, envelope: Envelope, *, correlation_id: str |
 
 
 async def _verdicts(context: Context, request: ValidRequest) -> DryRun:
-    """Raises LimitReached, LedgerUnavailable."""
+    """Returns the verdicts of the quotas. Raises LimitReached, LedgerUnavailable."""
     record, identity = plan_record(context, request, "job_dry_run", context.clock.now()), request.identity
     claim = await context.index.read_claim(record.job.tenant, identity.claim)
     if claim is None or is_expired(context, claim):
@@ -55,7 +55,7 @@ async def _verdicts(context: Context, request: ValidRequest) -> DryRun:
 
 
 async def _quota(context: Context, job: Job, *, new: bool) -> DryQuota:
-    """Whether a limit would refuse the job now, or a gate keep it in line; a duplicate is never refused (R17)."""
+    """Returns the verdict of the quotas now: refused, waiting, or started. A duplicate is never refused (R17)."""
     active, tenant_limit = await admissions.count_active(context, job.tenant)
     if not new:
         return DryQuota(verdict="ADMITTED", limit=None, tenant_limit=tenant_limit, tenant_active=active)

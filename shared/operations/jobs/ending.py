@@ -1,4 +1,4 @@
-"""The end of a job: the steps that follow its commit (`transition` calls them by `Context.follow_end`)."""
+"""Follows up on the end of a job after its commit; `transition` calls this by `Context.follow_end`."""
 
 from __future__ import annotations
 
@@ -22,49 +22,50 @@ from shared.ports.durable import Orchestrations
 from shared.ports.index import first_clearing
 from shared.ports.ledger import Stored
 
-#: after its end, of a job whose last hint the queue did not take
+#: delay of the clearing after its end, for a job whose last hint the queue did not accept
 _SOON = timedelta(minutes=1)
 
 
 async def follow_end(
     context: Context, orchestrations: Orchestrations, stored: Stored, rows: Sequence[Event] = ()
 ) -> None:
-    """Does all that follows the end of a job; `rows`: its EVENT rows, if they were committed now.
+    """Does all steps after the end of a job. `rows`: its EVENT rows, if they were committed now.
 
-    The ACTIVE row goes in step 4. A process that dies before leaves it, and the sweeper repeats every step: each one is
-    idempotent. What fails after step 4 is logged, and the sweeper does it when it clears the job. Raises
+    The ACTIVE row is deleted in step 4. If a process dies before, the row stays and the sweeper repeats every step;
+    each is idempotent. A fault after step 4 is logged, and the sweeper repeats the step when it clears the job. Raises
     LedgerUnavailable, OrchestrationUnavailable.
     """
     job = stored.record.job
-    # 1. Its orchestrations hear of the end. First, because without ACTIVE no sweep would tell them (R12).
+    # 1. Notify its orchestrations. First, because without ACTIVE no sweep would notify them (R12).
     if not job.is_staged:
         await resume_parked(orchestrations, stored.record)
         await raise_end(orchestrations, stored.record)
-    # 2. Its last hint is on its way. Before ACTIVE goes: from then on no sweep compares the job with the feed until it
-    #    is cleared (R71).
+    # 2. Send its last hint. Before ACTIVE is deleted: from then on no sweep compares the job with the feed until it is
+    # cleared (R71).
     hinted = context.events.hinting.begin(job, rows) if context.events is not None else None
-    # 3. The jobs that wait for it count its end (R53). Before ACTIVE goes, which is what the sweeper finds the others
-    #    by: until each has counted it, only the job's slot is free, and a call or the sweeper repeats the steps.
+    # 3. Count its end at its dependants (R53). Before ACTIVE is deleted, by which the sweeper finds the others: until
+    # each has counted it, only the job's slot is free, and a call or the sweeper repeats the steps.
     if job.awaited and not (informed := await _notify_dependants(context, job)):
         if await freed.release_slot(context, job):
             await _admit_next(context, orchestrations, job)
         if informed is not None:
-            # after a fault a call would meet the same fault at once
+            # after a fault, a call would meet the same fault at once
             await call(context, job.tenant, job.job_id)
         return
-    # 4. Its rows in the index say how it ended. 5. The next jobs start: before the rest, which they need not wait for.
+    # 4. Write its end to its rows in the index. 5. Start the next jobs: before the other steps, for which they need not
+    # wait.
     if await _close(context, stored):
         await _admit_next(context, orchestrations, job)
-    # 6. Its incident, which step 4 has written, joins the list of open ones.
+    # 6. Add its incident, which step 4 has written, to the list of open ones.
     is_listed = await list_open(context, job)
-    # 7. The durable histories of earlier ends are purged, and later its own. If the sweeper has to list its incident
-    #    or to compare it with the feed, it clears the job in a minute instead. Last, since the hint may take seconds.
+    # 7. Purge the durable histories of earlier ends, and later its own. If the sweeper must list its incident or
+    # compare it with the feed, it clears the job in a minute instead. Last, since the hint may take seconds.
     if not is_listed or (hinted is not None and not await is_sent(hinted)):
         with contextlib.suppress(LuciusError):
             ended_at = job.completed_at or job.updated_at
             await context.index.reschedule_clearing(first_clearing(job), ended_at + _SOON)
     else:
-        # a caller may move the job without seeing its tenant's feed
+        # a caller may be able to move the job without access to its tenant's feed
         events = context.of_all_tenants.events
         await context.process.recent_ends.clear_and_note(
             orchestrations,
@@ -76,10 +77,10 @@ async def follow_end(
 
 
 async def resume_parked(orchestrations: Orchestrations, record: Record) -> None:
-    """Raises the resume of the newest parking, also for a job that ended; early and repeated ones are harmless.
+    """Raises the resume event of the latest pause, also for a job that ended. Early and repeated events are harmless.
 
-    Race resume: an orchestration that still waits at an older one, whose resume was lost, hears the sweeper's look.
-    Raises OrchestrationUnavailable.
+    Race resume: an orchestration that still waits at an earlier pause, whose event was lost, gets the sweeper's
+    wake-up. Raises OrchestrationUnavailable.
     """
     job = record.job
     if not job.park_no or job.status is JobStatus.PAUSED or job.is_staged:
@@ -94,30 +95,29 @@ async def resume_parked(orchestrations: Orchestrations, record: Record) -> None:
 async def raise_end(orchestrations: Orchestrations, record: Record) -> None:
     """Raises the end of a failed or cancelled job in the orchestration of each step that did not succeed (R12).
 
-    Else they would wait for the leases and backoffs of steps that are over. Of a job that SUCCEEDED each has had its
-    RESULT. Repeated ones are harmless. Raises OrchestrationUnavailable.
+    Otherwise they would wait for leases and backoffs of steps that have ended. In a job that SUCCEEDED, each has had
+    its RESULT. Repeated events are harmless. Raises OrchestrationUnavailable.
     """
     for step in record.open_steps:
-        with contextlib.suppress(InstanceEnded, InstanceNotFound):  # Race heard; one that starts later asks the ledger
+        # Race heard: an orchestration that starts later reads the ledger
+        with contextlib.suppress(InstanceEnded, InstanceNotFound):
             await orchestrations.raise_event(record.instance_of(step), end_event(step), {"next": "END"})
 
 
 async def _notify_dependants(context: Context, job: Job) -> bool | None:
-    """Whether each job that waits for this one has counted its end; None: not now, because of a fault."""
+    """Returns whether every dependant has counted the job's end; None: a fault prevents it now."""
     with telemetry.tolerate(LuciusError, "DEPENDANTS_UNTOLD", **telemetry.line_ids(job)):
         return await notify_dependants(context, job)
     return None
 
 
 async def _admit_next(context: Context, orchestrations: Orchestrations, job: Job) -> None:
-    """Takes the turn of the tenant that the freed slot allows, and starts the admitted jobs. Raises nothing of
-    LUCIUS's.
-    """
+    """Takes the turn of the tenant for the freed slot, and starts the admitted jobs. Raises no error of LUCIUS."""
     await notify(context, orchestrations, job.tenant, await freed.take_turn_after_end(context, job.tenant, job.job_id))
 
 
 async def _close(context: Context, stored: Stored) -> bool:
-    """Writes the index transaction of the end; whether it leaves a slot for a turn of its tenant.
+    """Writes the index transaction of the end. Returns whether it leaves a slot for a turn of its tenant.
 
     Raises LedgerUnavailable.
     """

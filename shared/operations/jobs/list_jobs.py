@@ -1,8 +1,8 @@
-"""Lists of jobs by filter, newest first.
+"""Lists jobs by filter, newest first.
 
-A list is read from the index: one query a page, however many jobs there are. Each line names the event that it is as
-of (`seq`). The sweeper brings the lines of living jobs up to date, so none is behind for longer than a sweep. A list of
-living jobs by status is read from the ledger.
+A list is read from the index with one query per page, for any number of jobs. Each item has the number of its last
+event (`seq`). The sweeper updates the items of living jobs, so none is older than a sweep. A list of living jobs by
+status is read from the ledger.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from shared.ports.index import ListRow
 
 _READS_AT_ONCE = 16
 
-#: rows of a query at most; the store gives no more in one response
+#: maximum rows of a query; the store returns no more in one response
 _MAX_ROWS = 1000
-#: rows that one request reads beyond those that it shows; the next page goes on after the last
+#: maximum rows that a request reads in addition to those that it shows; the next page continues after the last
 MAX_READ_MORE = 200
-#: what a filtered list reads first, at the least: most pages are filled by it
+#: minimum rows that a filtered list reads first, enough for most pages
 _FIRST_LOOK = 100
-#: fewer rows than this are not worth another query
+#: minimum rows that are worth another query
 _LEAST_LOOK = 10
 
 
 class Row(Protocol):
-    """Of an index: an opaque position, by which rows of several tenants are merged."""
+    """A row of an index, with an opaque position by which rows of several tenants are merged."""
 
     @property
     def cursor(self) -> str: ...
@@ -47,17 +47,17 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Page(Generic[T]):
-    """A part of a list."""
+    """A page of a list."""
 
     lines: list[T]
-    #: the position to go on from; None: the list is at its end
+    #: position to continue from; None: the list has ended
     after: str | None
-    #: the request read what it may read before the page was full
+    #: `True` if the request reached its limit of rows before the page was full
     partial: bool = False
 
 
 async def list_jobs(context: Context, job_filter: JobFilter, *, after: str | None, limit: int) -> Page[JobLine]:
-    """Returns one page. Raises LedgerUnavailable."""
+    """Returns a page of jobs. Raises LedgerUnavailable."""
 
     async def render(listed: ListRow) -> JobLine | None:
         status, step_id, seq = status_of(listed), listed.current_step_id, listed.seq
@@ -82,7 +82,7 @@ async def walk_list(
     after: str | None,
     limit: int,
 ) -> Page[T]:
-    """Returns one page of what `render` makes of the LIST rows that match the filter. None is left out.
+    """Returns a page of the results of `render` for the LIST rows that match the filter. None is left out.
 
     Raises LedgerUnavailable.
     """
@@ -116,7 +116,7 @@ async def walk_list(
 async def _of_key(
     context: Context, tenant: str, job_filter: JobFilter, *, after: str | None, limit: int
 ) -> list[ListRow]:
-    """Rows of the jobs to which the filter's keys lead. Raises LedgerUnavailable."""
+    """Returns rows of the jobs that have the filter's keys. Raises LedgerUnavailable."""
     index, key, correlation_id = context.index, job_filter.idempotency_key, job_filter.correlation_id
     if key is None:
         return await index.list_correlated(tenant, correlation_id or "", after=after, limit=limit)
@@ -142,7 +142,7 @@ async def fill(
     limit: int,
     every_row: bool,
 ) -> Page[T]:
-    """Returns one page of the rows of all the filter's tenants, merged (`fill_from`). Raises what the ports raise."""
+    """Returns a page of the rows of all tenants of the filter, merged (`fill_from`). Raises errors of the ports."""
     tenants = [normalise(job_filter.tenant_id)] if job_filter.tenant_id else await context.index.tenants()
     return await fill_from(tenants, of_tenant, may_match, render, after=after, limit=limit, every_row=every_row)
 
@@ -157,10 +157,10 @@ async def fill_from(
     limit: int,
     every_row: bool,
 ) -> Page[T]:
-    """Reads rows past `after`, those of all sources merged, until a page is full or the list at its end, or
-    MAX_READ_MORE more are read than are shown.
+    """Reads the rows of all sources after `after`, merged, until a page is full, the list ends, or MAX_READ_MORE rows
+    were read without being shown.
 
-    `every_row`: nearly each row is shown, so that no more than `limit` are read first. Raises what the ports raise.
+    `every_row`: nearly every row is shown, so at most `limit` are read first. Raises errors of the ports.
     """
     semaphore = asyncio.Semaphore(_READS_AT_ONCE)
     kept: list[T] = []
@@ -176,14 +176,14 @@ async def fill_from(
             return await render(row)
 
     while True:
-        # one more shows whether there is more
+        # one more row shows whether the list continues
         ask = min(batch + 1, _MAX_ROWS)
         found = [row for rows in await asyncio.gather(*(rows_of(each, ask) for each in sources)) for row in rows]
         found.sort(key=lambda row: row.cursor)
         rows, more, place = found[:batch], len(found) >= ask, 0
         read += min(len(found), ask)
         while place < len(rows):
-            # no more are rendered than the page has room for
+            # at most as many are rendered as the page has room for
             turn: list[R] = []
             while place < len(rows) and len(turn) < limit - len(kept):
                 row = rows[place]

@@ -1,4 +1,4 @@
-"""A job and its place at the admission state, brought together again after every move of either (R49)."""
+"""Brings a job and its place in the admission state into agreement, after a change of either (R49)."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from shared.operations.jobs.transition import transition
 from shared.ports.durable import Orchestrations
 from shared.ports.ledger import Stored
 
-#: each turn does one thing that is owed; a job that is paused and resumed meanwhile owes more than one
+#: maximum turns; each does one due action, and a job that is paused and resumed in the meantime needs several
 _MAX_TURNS = 8
 
 
 async def reconcile_place(context: Context, orchestrations: Orchestrations, stored: Stored) -> Stored:
-    """Brings the job and its position into agreement, and returns the job as it is then.
+    """Brings the job and its place into agreement, and returns the job afterwards.
 
     The processes that create, change or sweep the job call it. Idempotent. It starts an admitted job that may never
     have been started. Raises CreationWithdrawn, LedgerUnavailable, OrchestrationUnavailable.
@@ -67,7 +67,7 @@ async def reconcile_place(context: Context, orchestrations: Orchestrations, stor
                             context, job.tenant, job.job_id, step, due_at, candidate=candidate
                         )
                 except QuotasUnknown:
-                    # a call, or the sweeper, goes on when they are
+                    # a call, or the sweeper, continues once its dependencies have ended
                     return stored
                 await notify(context, orchestrations, job.tenant, entered)
         again = await context.ledger.read(job.job_id)

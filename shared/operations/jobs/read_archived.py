@@ -1,4 +1,4 @@
-"""An archived job, from its audit bundle in the archive."""
+"""Reads an archived job from its audit bundle."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from shared.refusals import JobNotFound
 
 @dataclass(frozen=True)
 class ArchivedJob:
-    """A job as it was archived."""
+    """An archived job."""
 
     record: Record
     events: list[Event]
     archived_at: datetime
-    #: the audit bundle as it was written
+    #: the audit bundle as written
     bundle: dict[str, Any]
 
 
@@ -37,7 +37,7 @@ async def read_archived(context: Context, job_id: str) -> ArchivedJob | None:
     if row is None:
         return None
     try:
-        # one byte more shows a blob that is too long, whatever its length is
+        # one more byte reveals a blob that is too long
         written = await context.archive.read(row.blob, row.size + 1)
     except DataLost:
         raise ArchiveGone(job_id) from None
@@ -52,6 +52,6 @@ async def read_archived(context: Context, job_id: str) -> ArchivedJob | None:
 
 
 async def not_in_ledger(context: Context, job_id: str) -> JobArchived | JobNotFound:
-    """Returns the error of a change of a job that the ledger does not have. Raises LedgerUnavailable."""
+    """Returns the error for a change of a job that is not in the ledger. Raises LedgerUnavailable."""
     is_archived = await context.ledger.find_archived(job_id) is not None
     return JobArchived(job_id) if is_archived else JobNotFound(job_id)

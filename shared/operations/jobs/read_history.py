@@ -1,4 +1,4 @@
-"""A job with its events, at one instant."""
+"""Reads a job with its events, as of one time."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from shared.ports.ledger import Ledger, Stored
 from shared.refusals import JobNotFound
 
 _PAGE = 1000
-#: events read at a time, from the newest back: of a job at most 20 are mere records of late replies
+#: events of one read, from the newest back; at most 20 events of a job record late replies only
 _MOVE_PAGE = 50
 
 
 async def read_history(context: Context, job_id: str) -> tuple[Record, list[Event]]:
-    """Returns the rows, and the events up to the head that they name, also of an archived job.
+    """Returns the rows, and the events up to the head in the rows, also for an archived job.
 
-    Race history: later ones are left out. Raises JobNotFound, ArchiveGone, ArchiveInvalid, LedgerUnavailable.
+    Race history: later events are left out. Raises JobNotFound, ArchiveGone, ArchiveInvalid, LedgerUnavailable.
     """
     stored = await context.ledger.read(job_id)
     if stored is None:
@@ -40,7 +40,7 @@ async def read_history(context: Context, job_id: str) -> tuple[Record, list[Even
 
 
 async def read_job(context: Context, job_id: str) -> tuple[Record, ArchivedJob | None]:
-    """Returns the job with its steps, and for an archived job what else was archived.
+    """Returns the job with its steps, and for an archived job the rest of its bundle.
 
     Raises JobNotFound, ArchiveGone, ArchiveInvalid, LedgerUnavailable.
     """
@@ -82,10 +82,9 @@ async def last_transition(context: Context, record: Record, events: Sequence[Eve
 
 
 async def read_for_list(ledger: Ledger, job_id: str) -> Stored | None:
-    """Returns the job. None: it does not exist, it is of a later release, or a part of it is lost. It must not hide the
-    others.
+    """Returns the job for a list. None: it does not exist, is of a later release, or a part of it is lost.
 
-    Raises LedgerUnavailable.
+    So one such job does not hide the others. Raises LedgerUnavailable.
     """
     try:
         return await ledger.read(job_id)

@@ -1,4 +1,4 @@
-"""Redrive: a job that failed or was cancelled, taken up again as a new job (R39)."""
+"""Redrives a failed or cancelled job: a new job continues it (R39)."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ from shared.refusals import NotRedrivable, RequestInvalid
 async def redrive_job(
     context: Context, orchestrations: Orchestrations, job_id: str, origin: Origin, *, ignore_dependencies: bool = False
 ) -> Created:
-    """Returns the new job. Idempotent: a repeated call returns the same job and finishes what an earlier call left.
+    """Returns the new job. Idempotent: a repeated call returns the same job and finishes an interrupted call.
 
-    Claim, rows, the old job's mark, start: in the order of every creation, so that the sweeper finishes or withdraws an
-    abandoned redrive. Race redrives: two concurrent calls make one new job.
+    The order is that of every creation: idempotency record, rows, mark of the old job, start. So the sweeper finishes
+    or withdraws an abandoned redrive. Race redrives: two concurrent calls make one new job.
 
     A job that never began because of its dependencies waits for them again, or for their redrives; with
     `ignore_dependencies` for none. Raises JobNotFound, JobArchived, NotRedrivable, LimitReached, Overloaded, Transient,
@@ -58,7 +58,7 @@ async def _redrive(
     context: Context, orchestrations: Orchestrations, old: Stored, origin: Origin, ignore_dependencies: bool
 ) -> Created:
     if old.record.job.redriven_by is not None:
-        # also when the claim's time is over
+        # also after the retention of the idempotency record
         known = await context.ledger.read(old.record.job.redriven_by)
         if known is not None:
             await end_letter(context, old.record.job, old.record.job.redriven_by, origin)
@@ -94,7 +94,7 @@ async def _redrive(
 
 
 def _references(record: Record) -> dict[str, Ref]:
-    """What the new job would be given: the old one's references, and the results that it carries."""
+    """Returns the references that the new job would get: those of the old job, and carried results."""
     refs = {"input_ref": record.job.input_ref, "output_ref": record.job.output_ref}
     return refs | {f"{step.step_id}.result_ref": step.result_ref for step in record.steps if step.result_ref}
 
@@ -111,7 +111,7 @@ def _refuse(record: Record) -> None:
 
 
 def _refuse_expired(context: Context, new: Record) -> None:
-    """Refuses a result in the workspace whose retention is over: its reader would fail (R47)."""
+    """Refuses a result in the workspace whose retention is over, since its reader would fail (R47)."""
     retention, now = context.settings.retention, context.clock.now()
     for step in new.steps:
         if not step.carried or step.made is None or step.completed_at is None:
@@ -150,7 +150,7 @@ async def _planned(
 async def _linked(
     context: Context, orchestrations: Orchestrations, old: Stored, stored: Stored, origin: Origin
 ) -> Stored:
-    """The old job names the new one and is no dead letter any more, then the new one starts."""
+    """Writes the new job's id into the old job, ends its dead letter, then starts the new job."""
     check_not_withdrawn(stored)
     await mark_redriven(context, orchestrations, old, stored.record.job.job_id, origin)
     return await reconcile_place(context, orchestrations, stored)

@@ -1,4 +1,4 @@
-"""The marks of redrives and replays on the old job: it names the new job; a redriven one is no dead letter (R39)."""
+"""Marks the old job of a redrive or replay with the new job's id, and ends the dead letter of a redriven job (R39)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from shared.ports.ledger import Stored
 
 
 async def mark_unnamed(context: Context, orchestrations: Orchestrations, record: Record) -> None:
-    """Marks the old job of a redrive, or of a replay, that died before it did.
+    """Marks the old job of a redrive or replay that was interrupted before the mark.
 
     Raises LedgerUnavailable, OrchestrationUnavailable.
     """
@@ -34,7 +34,9 @@ async def mark_unnamed(context: Context, orchestrations: Orchestrations, record:
 async def mark_replayed(
     context: Context, orchestrations: Orchestrations, original: Stored, replay: Job, origin: Origin
 ) -> None:
-    """Gives the original the event that names its replay, once. Raises LedgerUnavailable, OrchestrationUnavailable."""
+    """Adds the event that names its replay to the original, once. Raises LedgerUnavailable,
+    OrchestrationUnavailable.
+    """
     cause_id = f"replay:{replay.job_id}"
     mark = Origin(cause_id=cause_id, actor=origin.actor, source=origin.source, reason=origin.reason)
     named = Replayed(replay.job_id, replay.replay_mode or "")
@@ -51,7 +53,7 @@ async def mark_redriven(
 
 
 async def end_letter(context: Context, job: Job, new_id: str, origin: Origin) -> None:
-    """Ends the dead letter of a redriven job and settles its incident; a cancelled job has neither.
+    """Ends the dead letter of a redriven job and settles its incident. A cancelled job has neither.
 
     Raises LedgerUnavailable.
     """

@@ -1,4 +1,4 @@
-"""A job's references under today's policy, for a request, a redrive or a RESULT (R34, R46)."""
+"""Checks a job's references against today's policy, for a request, a redrive or a RESULT (R34, R46)."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from shared.core.jobs.reasons import Reason
 from shared.errors import ConfigurationUnavailable
 from shared.operations.context import Context
 
-#: no URI leads there, so that a policy with this list allows the tenant's own workspace alone
+#: a host that no URI has, so that a policy with this list allows only the tenant's own workspace
 _NOWHERE = frozenset({"nowhere.invalid"})
-#: characters of a member's name in an error
+#: maximum length of a member's name in an error
 _SHOWN = 40
 _CREDENTIAL = "must not carry a credential: give the service a right of its own to read the reference"
 
 
 def wrong_references(context: Context, tenant: str, refs: Mapping[str, Mapping[str, Any]]) -> list[tuple[str, str]]:
-    """Returns `(path, reason)` for each URI of `refs` that no job of the tenant may name today, and for each further
-    member that holds a credential: every reader of the job would see it.
+    """Returns `(path, reason)` for each URI of `refs` that no job of the tenant may name today.
 
-    Raises ConfigurationUnavailable if a store may restrict the tenant further and was never read.
+    Also for each other member with a credential, since every reader of the job would see it. Raises
+    ConfigurationUnavailable if a store may restrict the tenant further and was never read.
     """
     settings = context.settings
     workspace = Workspace(settings.workspace_uri, tenant)
@@ -44,7 +44,7 @@ def wrong_references(context: Context, tenant: str, refs: Mapping[str, Mapping[s
 
 
 def with_allowed_result(context: Context, tenant: str, reply: Reply) -> Reply:
-    """Returns the reply. A RESULT with references that the tenant may not have keeps only the allowed ones.
+    """Returns the reply. A RESULT with forbidden references keeps only the allowed ones.
 
     If it SUCCEEDED, it becomes FAILED_FINAL: its `result_ref` would be the next service's `input_ref`, its `output_ref`
     the caller's `final_output`. Raises ConfigurationUnavailable.

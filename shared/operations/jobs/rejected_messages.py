@@ -1,4 +1,4 @@
-"""Messages that no job could take: list, read with what a redrive would do, redrive."""
+"""Lists, reads and redrives messages that no job accepted."""
 
 from __future__ import annotations
 
@@ -17,29 +17,31 @@ from shared.ports.durable import Orchestrations
 from shared.ports.rejected import RejectedMessage, Rejection, day_partition
 from shared.refusals import RejectedNotFound, StillNotApplicable
 
-#: how long they are kept, and how far back a list without a date goes
+#: retention in days, and the period of a list without a date
 RETENTION_DAYS = 90
-#: most that one sweep removes; the next one goes on
+#: maximum messages that one sweep deletes; the next one continues
 MAX_REMOVED = 1000
 
 
 async def list_rejected(
     context: Context, *, day: date | None, tenant: str | None = None, after: str | None, limit: int
 ) -> tuple[list[Rejection], str | None]:
-    """Returns a page, newest first, and the id to continue after. `day`: only that day. Default: back from today.
-    `tenant`: default all tenants.
+    """Returns a page, newest first, and the id to continue after.
 
-    `after` must be an id of an earlier page. Raises LedgerUnavailable.
+    `day`: only that day; default: all retained days. `tenant`: default: all tenants. `after` must be an id of an
+    earlier page. Raises LedgerUnavailable.
     """
     today = context.clock.now().date()
-    # until tomorrow: the bus has a clock of its own
+    # up to tomorrow, since the clock of the bus can differ
     first, last = (day, day) if day is not None else (_oldest(today), today + timedelta(days=1))
     found = await context.rejected.list_days(first, last, tenant=tenant, after=after, limit=limit)
     return found, found[-1].id if len(found) == limit else None
 
 
 async def remove_old(context: Context) -> bool:
-    """Deletes messages older than the retention, for the sweeper. True: there may be more. Raises LedgerUnavailable."""
+    """Deletes messages older than the retention, for the sweeper. Returns `True` if there may be more. Raises
+    LedgerUnavailable.
+    """
     removed = await context.rejected.delete_before(_oldest(context.clock.now().date()), limit=MAX_REMOVED)
     if removed:
         telemetry.info("REJECTED_REMOVED", count=removed)
@@ -51,7 +53,7 @@ def _oldest(today: date) -> date:
 
 
 async def read_rejected(context: Context, id_: str) -> RejectedMessage:
-    """Raises RejectedNotFound, LedgerUnavailable."""
+    """Returns the rejected message. Raises RejectedNotFound, LedgerUnavailable."""
     try:
         day_partition(id_)
     except ValueError:
@@ -64,7 +66,7 @@ async def read_rejected(context: Context, id_: str) -> RejectedMessage:
 
 
 async def what_if(context: Context, message: RejectedMessage) -> tuple[str, str | None]:
-    """Returns what a redrive would do now, by a dry `apply`: the outcome's kind and its reason. Raises
+    """Returns the result of a redrive now, without a write: the outcome's kind and its reason. Raises
     LedgerUnavailable.
     """
     try:
@@ -84,7 +86,7 @@ async def what_if(context: Context, message: RejectedMessage) -> tuple[str, str 
 
 
 async def redrive_rejected(context: Context, orchestrations: Orchestrations, id_: str) -> RejectedMessage:
-    """Applies the message and returns it, marked, after a job accepted it. Idempotent.
+    """Applies the message to its job, and returns it marked as redriven. Idempotent.
 
     Raises RejectedNotFound, StillNotApplicable, Transient.
 
@@ -112,5 +114,7 @@ async def redrive_rejected(context: Context, orchestrations: Orchestrations, id_
 
 
 def _body(message: RejectedMessage) -> bytes:
-    """What stands for a byte that was no UTF-8 is no JSON either, so such a message stays unfit."""
+    """Returns the message's body. The replacement of a byte that is not UTF-8 is not JSON either, so such a message
+    stays invalid.
+    """
     return message.body.encode("utf-8")

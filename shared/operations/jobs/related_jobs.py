@@ -1,4 +1,4 @@
-"""The jobs that a job depends on, and those that depend on it, with where each stands (R53)."""
+"""Lists the dependencies and dependants of a job, with their states (R53)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from shared.operations.jobs.read_history import find_job
 from shared.operations.process.concurrency import at_once
 
 _AT_ONCE = 8
-#: a page goes through those that wait first, then through those that waited for a job that did not succeed
+#: positions: a page first has the jobs that wait, then those that waited for a job that did not succeed
 _WAITING, _FAILED = "w:", "f:"
 Related = tuple[str, Job | None]
 

@@ -1,4 +1,4 @@
-"""Replay: a job that ended, run again as a new job that names it (H1)."""
+"""Replays an ended job: a new job runs it again and names it (H1)."""
 
 from __future__ import annotations
 
@@ -37,19 +37,19 @@ from shared.refusals import IdempotencyConflict, JobNotFound, RequestInvalid
 class _Original:
     record: Record
     first_event: Event
-    #: None: it is archived, and gets no event
+    #: rows of the original; None: it is archived, and gets no event
     stored: Stored | None
 
 
 async def replay_job(
     context: Context, orchestrations: Orchestrations, request: ReplayRequest, origin: Origin
 ) -> Created:
-    """The new job, the same one however often it is requested; what a call left half done, the next one finishes.
+    """Returns the new job. Idempotent: a repeated call returns the same job and finishes an interrupted call.
 
-    Claim, rows, the original's event, start: in the order of every creation, so that the sweeper finishes or withdraws
-    what is not requested again. Race replays: two at once are one new job. Raises JobNotFound, NotReplayable,
-    IdempotencyConflict, LimitReached, Overloaded, ArchiveGone, ArchiveInvalid, Transient, and RequestInvalid if today's
-    policy does not allow the references any more.
+    The order is that of every creation: idempotency record, rows, event of the original, start. So the sweeper finishes
+    or withdraws an abandoned replay. Race replays: two concurrent calls make one new job. Raises JobNotFound,
+    NotReplayable, IdempotencyConflict, LimitReached, Overloaded, ArchiveGone, ArchiveInvalid, Transient, and
+    RequestInvalid if today's policy no longer allows the references.
     """
     original = await _original(context, request.job_id)
     async with context.process.submissions.turn(original.record.job.tenant):
@@ -100,7 +100,7 @@ async def _replay(
 
 
 async def _original(context: Context, job_id: str) -> _Original:
-    """The job, if it can be replayed at all. Raises JobNotFound, NotReplayable, and what the archive raises."""
+    """Returns the job to replay. Raises JobNotFound, NotReplayable, and errors of the archive."""
     stored = await context.ledger.read(job_id)
     if stored is not None:
         record, [first, *_] = stored.record, await context.ledger.events(job_id, limit=1)
@@ -121,7 +121,7 @@ async def _original(context: Context, job_id: str) -> _Original:
 
 
 def _check_can_run(context: Context, record: Record) -> None:
-    """Raises NotReplayable if the protocol of the job, or the service of a step, is gone."""
+    """Raises NotReplayable if the protocol of the job, or the service of a step, no longer exists."""
     job, registry = record.job, context.registry
     if registry.find(job.request_type) is None:
         raise NotReplayable(
@@ -138,7 +138,7 @@ def _check_can_run(context: Context, record: Record) -> None:
 async def _started(
     context: Context, orchestrations: Orchestrations, original: _Original, stored: Stored, origin: Origin
 ) -> Stored:
-    """The original has its event, then the new job starts."""
+    """Adds the event to the original, then starts the new job."""
     check_not_withdrawn(stored)
     if original.stored is not None:
         await mark_replayed(context, orchestrations, original.stored, stored.record.job, origin)

@@ -1,4 +1,4 @@
-"""The activity `settle`: a timer of the orchestration fired, and the ledger decides what that means (R30)."""
+"""The activity `settle`: decides from the ledger after a timer of the orchestration fired (R30)."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ async def settle_step(
     step_id: str,
     attempt_no: int,
 ) -> Verdict:
-    """Ends the attempt if its lease is over; answers the ledger's verdict either way.
+    """Ends the attempt if its lease is over. Returns the ledger's verdict in any case.
 
-    Race settle: a reply that comes while we look at the lanes wins. Raises LedgerUnavailable, and
-    OrchestrationUnavailable where the job ended.
+    Race settle: a reply that arrives while the lanes are read wins. Raises LedgerUnavailable, and
+    OrchestrationUnavailable if the job ended.
     """
     began_ns = tracing.now_ns()
     stored = await context.ledger.read(job_id)
@@ -57,7 +57,7 @@ async def _settle(
     now = context.clock.now()
     verdict = verdict_for(stored.record, step_id, instance_id, now)
     if verdict.kind is VerdictKind.RECORD or (verdict.kind is VerdictKind.AWAIT_ACK and owes_publish):
-        # attempts are recorded, and directives sent, by dispatch alone
+        # only dispatch records attempts and sends directives
         return Verdict(VerdictKind.BACKOFF, attempt_no, now)
     return verdict
 
@@ -65,7 +65,7 @@ async def _settle(
 async def _end(
     context: Context, orchestrations: Orchestrations, stored: Stored, step: Step, instance_id: str
 ) -> Stored:
-    """The job after its lease, if that is over; LUCIUS's own backlog is not a failure (R8)."""
+    """Returns the job after its lease, if that is over. A backlog of the bus is not a failure (R8)."""
     deadline = step.silent_until
     if not step.status.in_flight or deadline is None or deadline > context.clock.now():
         return stored

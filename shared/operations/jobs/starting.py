@@ -1,4 +1,4 @@
-"""The start of a job's orchestration."""
+"""Starts a job's orchestration."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def check_not_withdrawn(stored: Stored) -> None:
 
 
 async def start_once(orchestrations: Orchestrations, stored: Stored) -> Stored:
-    """Starts the orchestration of a job that may never have been started; an instance that runs is left alone.
+    """Starts the orchestration of a job if it may never have been started. A running instance is not changed.
 
     Raises CreationWithdrawn and OrchestrationUnavailable.
     """
@@ -29,7 +29,7 @@ async def start_once(orchestrations: Orchestrations, stored: Stored) -> Stored:
 
 
 def orchestration_input(record: Record) -> dict[str, object]:
-    """Returns the input of a job's orchestration: `{"job_id", "steps"}`, a parallel group as a list in the list."""
+    """Returns the input of a job's orchestration: `{"job_id", "steps"}`, with a parallel group as a nested list."""
     stages: list[str | list[str]] = []
     for step in record.steps:
         group = record.group_of(step)

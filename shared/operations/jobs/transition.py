@@ -1,4 +1,4 @@
-"""Decides a transition and commits it; decides again where another commit came first (Race conflict)."""
+"""Decides a transition and commits it; decides again if another commit came first (Race conflict)."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from shared.ports.ledger import Stored
 
 @dataclass(frozen=True)
 class Transitioned:
-    """The job as it stands after the occurrence, and what came of it."""
+    """The job after the occurrence, and the outcome."""
 
     stored: Stored
     outcome: Outcome
-    #: what was written, now or (see `repeated`) before
+    #: the EVENT row, written now or earlier (see `repeated`)
     event: Event | None = None
-    #: the occurrence had been committed before: this is its repetition, and only what follows is left to do
+    #: `True` if the occurrence had been committed before, so that only the follow-up remains
     repeated: bool = False
 
 
@@ -38,7 +38,7 @@ async def transition(
     orchestrations: Orchestrations,
     maybe_repeated: bool = False,
 ) -> Transitioned:
-    """Applies `occurrence` to the job and commits; of a job that ended, does what follows the end.
+    """Applies `occurrence` to the job and commits it. Follows up on the end of a job.
 
     `maybe_repeated`: the occurrence may have been committed before. Then its EVENT is read first, since a second
     delivery can look new (a late heartbeat restarts a lease): Race redelivery, also between two processes. Raises
@@ -47,7 +47,7 @@ async def transition(
     job_id = stored.record.job.job_id
     if maybe_repeated and (known := await context.ledger.find_event(job_id, origin.cause_id)):
         return await _repeated(context, stored, ignored(stored.record, IgnoreReason.REPEATED), known, orchestrations)
-    # its own loop: after a conflict it looks for the EVENT of this very occurrence
+    # a loop of its own, since after a conflict it looks for the EVENT of this occurrence
     for conflicts in range(MAX_TRIES):
         outcome = apply(stored.record, occurrence, origin.at(context.clock.now(), context.new_salt()))
         if outcome.record is stored.record:
@@ -74,10 +74,11 @@ async def transition_recent(
     *,
     orchestrations: Orchestrations,
 ) -> Transitioned | None:
-    """Does the same on `recent`, the last commit of this process (`RecentJobs.recall`); None: it moves nothing there.
+    """Applies the occurrence to `recent`, the last commit of this process (`RecentJobs.recall`); None: it moves nothing
+    there.
 
-    After None or Conflict the caller reads the job and calls `transition`. Raises Conflict if `recent` is behind (Race
-    recent): as after any lost race, the occurrence may have been committed before. Raises LedgerUnavailable and
+    After None or Conflict the caller reads the job and calls `transition`. Raises Conflict if `recent` is outdated
+    (Race recent): as after any lost race, the occurrence may have been committed before. Raises LedgerUnavailable and
     OrchestrationUnavailable.
     """
     outcome = apply(recent.record, occurrence, origin.at(context.clock.now(), context.new_salt()))
@@ -85,8 +86,8 @@ async def transition_recent(
 
 
 async def _commit(context: Context, before: Stored, outcome: Outcome, orchestrations: Orchestrations) -> Transitioned:
-    """Raises Conflict, LedgerUnavailable, OrchestrationUnavailable."""
-    # until the response is here, the process does not know what the ledger has
+    """Commits the outcome. Raises Conflict, LedgerUnavailable, OrchestrationUnavailable."""
+    # until the response arrives, the process does not know the state of the ledger
     context.process.recent_jobs.forget(before.record.job.job_id)
     stored = await context.ledger.commit(before, outcome.record, outcome.events)
     context.process.recent_jobs.note(stored, context.clock.now())
@@ -102,7 +103,7 @@ async def _commit(context: Context, before: Stored, outcome: Outcome, orchestrat
 async def _repeated(
     context: Context, stored: Stored, outcome: Outcome, known: Event, orchestrations: Orchestrations
 ) -> Transitioned:
-    """Does again what follows the end: the first delivery may have died after its commit."""
+    """Repeats the follow-up, since the first delivery may have died after its commit."""
     if stored.record.job.status.terminal:
         await context.follow_end(context, orchestrations, stored, ())
     return Transitioned(stored, outcome, known, repeated=True)

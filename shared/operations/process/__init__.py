@@ -1,1 +1,1 @@
-"""What one process remembers between calls."""
+"""The memory of one process between calls."""

@@ -1,4 +1,4 @@
-"""Work on many things at the same time, on a bounded number of them."""
+"""Runs work on many things at the same time, up to a limit."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from typing import TypeVar
 
-#: where nothing else is said
+#: default number of concurrent calls
 AT_ONCE = 16
 
 _Piece = TypeVar("_Piece")
@@ -16,8 +16,8 @@ _Found = TypeVar("_Found")
 async def at_once(
     pieces: Iterable[_Piece], serve: Callable[[_Piece], Awaitable[_Found]], *, limit: int = AT_ONCE
 ) -> list[_Found]:
-    """Returns what `serve` returns for each, in their order, with at most `limit` concurrent calls. Raises what it
-    raises first.
+    """Returns the results of `serve` in order, with at most `limit` concurrent calls. Raises the first error of
+    `serve`.
     """
     turns = asyncio.Semaphore(limit)
 

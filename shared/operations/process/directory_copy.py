@@ -1,4 +1,4 @@
-"""The directory of quotas as one process has it: a group of rows is read again if its version has changed."""
+"""One process's copy of the directory of quotas. A group of rows is read again if its version has changed."""
 
 from __future__ import annotations
 
@@ -9,26 +9,26 @@ from datetime import datetime, timedelta
 from shared.operations.process.concurrency import at_once
 from shared.ports.admissions import DirectoryRows, QuotaDirectory, joined
 
-#: a process reads all groups again after 15 to 30 minutes, since rows that were restored from a backup may have old
-#: versions
+#: maximum time until a process reads all groups again (15 to 30 minutes), since rows restored from a backup may have
+#: old versions
 _ALL_AGAIN = timedelta(minutes=30)
 
 
 class DirectoryCopy:
-    """The groups as they were read last, with their versions."""
+    """The groups as last read, with their versions."""
 
     def __init__(self) -> None:
         self._groups: dict[str, DirectoryRows] = {}
         self._versions: dict[str, int] = {}
-        #: None: never read
+        #: time of the next read of all groups; None: never read
         self._all_again_at: datetime | None = None
-        #: of all groups
+        #: rows of all groups
         self.rows = DirectoryRows()
 
     async def refresh(self, admissions: QuotaDirectory, now: datetime, random: Callable[[], float]) -> Exception | None:
-        """Reads the versions and then the groups that changed: the next refresh sees a change between the two.
+        """Reads the versions and then the changed groups, so that the next refresh finds a change in between.
 
-        `random` returns a number from 0 to 1. A group that cannot be read keeps its last rows, and the next refresh
+        `random`: returns a number from 0 to 1. A group that cannot be read keeps its last rows, and the next refresh
         reads it again; returns the fault of the first such group. Raises LedgerUnavailable.
         """
         versions = await admissions.versions()
@@ -46,7 +46,7 @@ class DirectoryCopy:
             try:
                 self._groups[name] = self._or_last(name, await admissions.group(name))
             except Exception as fault:
-                # also a fault of a decoder: the other groups count
+                # also a defect of a decoder, so that the other groups count
                 return fault
             self._versions.pop(name, None)
             if name in versions:
@@ -62,6 +62,6 @@ class DirectoryCopy:
         return faults[0] if faults else None
 
     def _or_last(self, name: str, rows: DirectoryRows) -> DirectoryRows:
-        """A group whose only row cannot be decoded keeps what it had."""
+        """Returns the group's rows, or its last rows if its only row cannot be decoded."""
         last = self._groups.get(name)
         return replace(last, unread=rows.unread) if last is not None and name in rows.unread else rows

@@ -1,4 +1,4 @@
-"""Which tenants have gates, as one process knows it: nothing is read for a job of a tenant without any (R48)."""
+"""The tenants with quotas, as one process knows them: a job of a tenant without quotas costs no read (R48)."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from shared.ports.admissions import AdmissionStates, DirectoryRows
 from shared.settings import Settings
 from shared.time_limits import time_limit
 
-#: longest time for which a process relies on the directory that it read
+#: maximum age of the copy of the directory
 DIRECTORY_LIVES = timedelta(seconds=10)
-#: it reads the directory so much earlier at most, by chance: many processes that started together drift apart
+#: maximum random reduction of that age, so that processes that started together do not read together
 _JITTER = timedelta(seconds=2)
-#: a process uses its last copy for this long while it cannot read the directory; minimum time between two tries
+#: maximum age of the copy while the directory cannot be read, and minimum time between two tries
 _OUTAGE, _TRY_AGAIN = timedelta(minutes=5), timedelta(seconds=2)
-#: seconds for one try: requests wait for it, less long if there is a copy
+#: maximum seconds of one try, for which requests wait: less if there is a copy
 _TRY_S, _FIRST_TRY_S = 3.0, 20.0
 #: minimum time between two requests of a process to allocate one quota
 _BETWEEN_CALLS = timedelta(seconds=1)
@@ -33,45 +33,45 @@ BURST_SETTING = "LUCIUS_MAX_INFLIGHT_BURST"
 
 
 class Turn(asyncio.Lock):
-    """One writer of an admission state at a time in a process, and what waits for it."""
+    """The turn of one process at an admission state, which one writer has at a time, and the work that waits for it."""
 
     def __init__(self) -> None:
         super().__init__()
-        #: jobs whose ends wait for a turn that begins after they asked
+        #: jobs whose ends wait for a turn that starts after their call
         self.ended: set[str] = set()
-        #: an entry of a log was there already at the last write
+        #: `True` if a log entry already existed at the last write
         self.is_behind = False
-        #: held by the end, the creation or the waiting job that works for the others that wait for these
+        #: held by the end, the creation or the joining job that writes for the others in these lists
         self.ends, self.creations, self.joining = asyncio.Lock(), asyncio.Lock(), asyncio.Lock()
-        #: when this process last had a turn called for
+        #: time of this process's last request for a turn
         self.called_at: datetime | None = None
-        #: until then creations are staged at once: the quotas or the counts were not known
+        #: end of the time in which new jobs are staged at once, since the quotas or the counts were not known
         self.stages_until: datetime | None = None
-        #: creations, and accepted jobs that have yet to join the waiting queue
+        #: new jobs, and accepted jobs that have not joined the waiting queue yet
         self.arrivals: list[Any] = []
         self.joins: list[Any] = []
 
 
 class GateDirectory:
-    """The directory as it was read last, and the turns of this process's writers at each admission state."""
+    """The directory as last read, and the turns of this process's writers at each admission state."""
 
     def __init__(self) -> None:
         self._known = Directory()
         self._copy = DirectoryCopy()
-        #: until then nothing is read
+        #: time before which nothing is read
         self._quiet_until: datetime | None = None
-        #: the last time that the store gave all of it
+        #: time of the last complete read
         self._read_last: datetime | None = None
-        #: of the last try; None: it succeeded
+        #: fault of the last try; None: it succeeded
         self._fault: Exception | None = None
-        #: keys of rows that could not be decoded then
+        #: keys of rows that could not be decoded
         self._unread: set[str] = set()
-        #: how often this process has changed it
+        #: number of this process's changes of the directory
         self._changes = 0
         self._reading = asyncio.Lock()
-        #: by gate id: time of the allocation that was called for last
+        #: time of the last requested allocation by quota id
         self._allocation_calls: dict[str, datetime] = {}
-        #: by tenant, while a caller waits
+        #: turns by tenant, while a caller waits
         self._turns: WeakValueDictionary[str, Turn] = WeakValueDictionary()
 
     def turn(self, tenant: str) -> Turn:
@@ -81,10 +81,10 @@ class GateDirectory:
     async def read(
         self, admissions: AdmissionStates, settings: Settings, now: datetime, random: Callable[[], float]
     ) -> Directory:
-        """Returns the directory, at most ten seconds old. While the store gives none, it is as it was read last, up to
-        five minutes ago; one caller tries again every few seconds, and no other caller waits for that.
+        """Returns the directory, at most ten seconds old.
 
-        `random` returns a number from 0 to 1. Raises LedgerUnavailable.
+        If it cannot be read, returns the last copy, up to five minutes old. One caller tries again every few seconds,
+        and no other caller waits for that. `random`: returns a number from 0 to 1. Raises LedgerUnavailable.
         """
         if not self._is_quiet(now) and not (self._fault is not None and self._reading.locked()):
             async with self._reading:
@@ -107,7 +107,7 @@ class GateDirectory:
             if unread_group is not None:
                 raise unread_group
         except Exception as fault:
-            # also a fault of a decoder: no tenant without quotas shall meet it
+            # also a defect of a decoder: it must not concern tenants without quotas
             self._fault, wait = fault, _TRY_AGAIN * (1 + random())
             telemetry.record_fault(fault, "DIRECTORY_UNREAD")
         else:
@@ -115,17 +115,17 @@ class GateDirectory:
         for row in set(self._copy.rows.unread) - self._unread:
             telemetry.warn("ROW_UNDECODABLE", row=row)
         self._unread = set(self._copy.rows.unread)
-        # what was changed meanwhile may not be in it
+        # the read may have missed changes of this process
         self._quiet_until = now + wait if changes == self._changes else None
 
     @property
     def last_known(self) -> Directory:
-        """Returns the value that was last read, of any age. Empty if it was never read."""
+        """Returns the last copy, of any age. Empty if it was never read."""
         return self._known
 
     @property
     def unread(self) -> frozenset[str]:
-        """Keys of the rows that could not be decoded when it was read last."""
+        """Returns keys of the rows that could not be decoded in the last read."""
         return frozenset(self._unread)
 
     def is_outdated(self, now: datetime) -> bool:
@@ -133,8 +133,8 @@ class GateDirectory:
         return self._read_last is None or now - self._read_last > DIRECTORY_LIVES
 
     def due_allocation(self, gate_id: str, now: datetime) -> datetime | None:
-        """Returns when this process requests the next allocation of the quota, at most one a second. None: one that
-        begins later is already requested.
+        """Returns the time for this process's next requested allocation of the quota, at most one a second. None: a
+        later one is already requested.
         """
         until = self._allocation_calls.get(gate_id)
         if until is not None and until > now:
@@ -144,7 +144,7 @@ class GateDirectory:
         return at
 
     def forget(self) -> None:
-        """Discards the value, since this process has just changed it: the next call reads it."""
+        """Discards the copy, since this process has just changed the directory: the next call reads it."""
         self._quiet_until = None
         self._changes += 1
 
@@ -155,7 +155,9 @@ class GateDirectory:
 async def _with_settings(
     rows: DirectoryRows, admissions: AdmissionStates, settings: Settings, now: datetime
 ) -> Directory:
-    """With the limits of the settings; that one was set, or the last taken back, is noted for all."""
+    """Adds the limits of the settings. Records for all processes when the first limit was set, or the last one
+    removed.
+    """
     since, limits = rows.settings_since, _of_settings(settings)
     if bool(limits) != (since is not None):
         since = now if limits else None
@@ -168,10 +170,10 @@ async def _with_settings(
             defaults.setdefault((gate.kind, gate.name), rule)
         elif (known := over_all.get(gate.id, GateState(gate=gate))).rule is None:
             over_all[gate.id] = replace(known, rule=rule)
-            # whatever else is set for it says nothing of the number
+            # other settings of the quota do not limit its number
             began[gate.id] = since or now
     opened = [began for _, began in rows.defaults.values()] + ([since] if since is not None else [])
-    # guards concern no admission state
+    # dispatch limits concern no admission state
     opened += [began for state, began in rows.over_all.values() if state.gate.kind in ALLOCATED]
     return Directory(
         tenants=rows.tenants,
@@ -183,7 +185,7 @@ async def _with_settings(
 
 
 def _of_settings(settings: Settings) -> dict[Gate, Rule]:
-    """Limits of the settings are gates like others (R16)."""
+    """Returns the limits of the settings as quotas (R16)."""
     limits = {
         LIMIT_SETTING: (Gate(GateKind.TENANT, EVERY), settings.max_inflight_per_tenant),
         PLATFORM_SETTING: (Gate.over_all(GateKind.PLATFORM), settings.max_inflight),

@@ -1,7 +1,7 @@
-"""Sends hints to the queue: the public events that this process committed and no hint names yet (R71).
+"""Sends hints of this process's committed public events to the queue (R71).
 
 A commit notes its public events and continues. One task of the process sends them together. Only the end of a job waits
-for it, and nothing fails because of it: `shared.operations.sweeper` replaces lost hints.
+for it, and a failed send fails nothing: `shared.operations.sweeper` replaces lost hints.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from shared.core.jobs.job import Event, Job
 from shared.ports.environment import Clock
 from shared.ports.feed import HintQueue
 
-#: of one send: the queue takes 256 KB
+#: maximum hints and bytes of one send; the queue accepts 256 KB
 _MAX_HINTS, _MAX_BYTES = 100, 200_000
-#: that wait in a process; what is past it is left to the sweeper
+#: maximum hints that wait in a process; further ones are left to the sweeper
 _MAX_WAITING = 5_000
-#: jobs, gates and incidents whose last rows, without public events, a process remembers
+#: maximum jobs, quotas and incidents for which a process remembers their last rows without public events
 _MAX_INTERNAL = 2_000
-#: after a send that failed none is tried: a bus that is away costs each commit nothing
+#: time without sends after a failed one, so that commits do not wait for an unreachable bus
 _QUIET = timedelta(seconds=5)
 #: maximum time that an end waits for its hint; the port's own limit for a first send is 6 s
 _SEND_S = 8.0
@@ -35,27 +35,27 @@ Spawn = Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]]
 
 
 class Hinting:
-    """One a process, over its queue."""
+    """Sends the hints of one process to its queue."""
 
     def __init__(
         self, queue: HintQueue, clock: Clock, spawn: Spawn = asyncio.create_task, *, has_heads: bool = False
     ) -> None:
-        """`has_heads`: hints bring the heads of their rows, too."""
+        """`has_heads`: hints include the heads of their rows."""
         self._queue = queue
         self._clock = clock
         self._spawn = spawn
         self._waiting: deque[tuple[Hint, int, asyncio.Future[bool] | None]] = deque()
         self._has_heads = has_heads
-        #: of those whose last rows mean nothing: the first and the last of these, and their heads
+        #: for each subject whose last rows mean no public event: first and last row, and their heads
         self._internal: OrderedDict[str, tuple[int, int, tuple[DayHead, ...]]] = OrderedDict()
-        #: referred to here, since asyncio refers to tasks weakly
+        #: kept here, since asyncio refers to tasks weakly
         self._sender: asyncio.Task[None] | None = None
         self._quiet_until: datetime | None = None
 
     def note(self, job: Job, rows: Sequence[Event]) -> None:
         """Notes committed EVENT rows. They are sent soon if they mean public events."""
         if rows and self._has_heads and job.status.terminal:
-            # no sweep compares the job: it is hinted at, whatever the rows mean
+            # no sweep compares the job, so it gets a hint even without public events
             self._enter(self._extended(hint_of(job, rows)), None)
         elif rows:
             self.note_hint(hint_of(job, rows))
@@ -72,6 +72,7 @@ class Hinting:
 
     async def send(self, job: Job, rows: Sequence[Event] = ()) -> bool:
         """Sends the hints of these rows; without rows, of all events of the job. Returns whether the queue has it.
+
         Raises nothing.
         """
         return await self.send_hint(hint_of(job, rows))
@@ -90,18 +91,18 @@ class Hinting:
         return sent
 
     async def again(self, hints: Sequence[Hint], at: datetime) -> None:
-        """Sends a hint at an instant, for rows that could not be read. Raises nothing."""
+        """Sends a hint at a later time, for rows that could not be read. Raises nothing."""
         for first in range(0, len(hints), _MAX_HINTS):
-            # their events are read then
+            # the receiver then reads their events
             await self._try(hints[first : first + _MAX_HINTS], at)
 
     async def settle(self) -> None:
-        """Waits until everything that was noted before is sent."""
+        """Waits until all earlier notes are sent."""
         if (sender := self._sender) is not None:
             await asyncio.wait([sender])
 
     def _extended(self, hint: Hint) -> Hint:
-        """Adds the rows before it that mean no public event, so that no process has to read them."""
+        """Adds the earlier rows without public events, so that no process has to read them."""
         first, last, heads = self._internal.pop(hint.key, (0, 0, ()))
         if not self._has_heads:
             hint = replace(hint, heads=None)
@@ -135,10 +136,10 @@ class Hinting:
         try:
             await self._queue.send(hints, at=at)
         except Exception as fault:
-            # the sender's own faults too: jobs end here
+            # also defects of the sender, since ends of jobs wait here
             telemetry.record_fault(fault, "HINTS_LOST", count=len(hints))
             self._quiet_until = self._clock.now() + _QUIET
-            # those that wait would meet the same
+            # waiting hints would meet the same fault
             while self._waiting:
                 _resolve(self._waiting.popleft()[2], is_sent=False)
             return False
@@ -149,7 +150,7 @@ class Hinting:
 
 
 async def is_sent(sent: asyncio.Future[bool]) -> bool:
-    """Returns whether the queue has the hint. One that takes longer than `_SEND_S` may still arrive."""
+    """Returns whether the queue has the hint. A hint that takes longer than `_SEND_S` may still arrive."""
     done, _ = await asyncio.wait([sent], timeout=_SEND_S)
     return bool(done) and sent.result()
 

@@ -1,4 +1,4 @@
-"""The webhook calls of a process: a slow endpoint uses a few of its connections, never all (R85)."""
+"""Limits the webhook calls of a process: a slow endpoint uses a few of its slots, never all (R85)."""
 
 from __future__ import annotations
 
@@ -7,38 +7,39 @@ from collections import Counter
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 
-#: to one hook at the same time; of a tenant's `callback_urls`, to one host
+#: maximum concurrent calls to one webhook, or to one host in a tenant's `callback_urls`
 AT_ONCE = 4
-#: messages of webhooks that a process takes at once: `maxConcurrentCalls` of host.json
+#: maximum webhook messages that a process handles at once: `maxConcurrentCalls` of host.json
 PLACES = 16
-#: what is above comes back no sooner, and one after the other as fast as the receiver took those before
+#: minimum time before a call without a slot returns; several return at the rate of the endpoint
 _BACK_AFTER = timedelta(seconds=2)
 _BACK_WITHIN = timedelta(minutes=10)
-#: between two portions of what waited for a receiver
+#: minimum and maximum time between two parts of a flow to one endpoint
 _LEAST_SPAN, _MOST_SPAN = timedelta(seconds=0.2), timedelta(seconds=30)
-#: after a send that failed none is tried
+#: time without sends after a failed one
 _QUIET = timedelta(seconds=5)
-#: receivers whose pace, and whose next call, is remembered
+#: maximum endpoints whose pace and next call are remembered
 _MAX_PACES = 1_000
-#: of a pace, the last call's part
+#: weight of the last call in the pace
 _LAST = 0.3
 
 
 class HookCalls:
-    """By receiver: the calls that run, how long one takes, and when the next one that is put back may come. And whether
-    the queue of their messages takes any."""
+    """The running calls of each endpoint, their pace, and the time of the next returned call; and whether the message
+    queue accepts messages.
+    """
 
     def __init__(self) -> None:
         self._running: Counter[str] = Counter()
         self._of_tenants: Counter[str] = Counter()
-        #: Race delivery: two messages of one delivery in a process post it once
+        #: Race delivery: two messages for one delivery in a process post it once
         self._in_hand: set[tuple[str, str, int, str]] = set()
         self._pace: dict[str, timedelta] = {}
         self._next: dict[str, datetime] = {}
         self._quiet_until: datetime | None = None
 
     def is_quiet(self, now: datetime) -> bool:
-        """Returns whether the queue refused a message a moment ago: callers do not try it again so soon."""
+        """Returns whether the queue refused a message a moment ago, so that callers do not try again yet."""
         return self._quiet_until is not None and now < self._quiet_until
 
     def be_quiet(self, now: datetime) -> None:
@@ -46,10 +47,10 @@ class HookCalls:
 
     @contextlib.contextmanager
     def hold(self, key: str, delivery: tuple[str, str, int, str]) -> Iterator[bool]:
-        """Reserves a slot for one call. False: there is none for this tenant.
+        """Reserves a slot for one call. False: the tenant has no further slot.
 
-        A tenant gets another slot only while it uses fewer than are free. So, however slow its endpoints are, one
-        tenant has at most half of the slots, the next one half of the rest, and so on: 8, 4, 2, 1 and 1.
+        A tenant gets another slot only while it uses fewer than are free. So with slow endpoints one tenant has at most
+        half of the slots, the next one half of the rest, and so on: 8, 4, 2, 1 and 1.
         """
         tenant = delivery[0]
         free = PLACES - self._of_tenants.total()
@@ -73,7 +74,7 @@ class HookCalls:
         return delivery in self._in_hand
 
     def took(self, key: str, seconds: float) -> None:
-        """Records a call to the endpoint."""
+        """Records the duration of a call to the endpoint."""
         last = timedelta(seconds=seconds)
         self._pace[key] = self._pace.get(key, last) * (1 - _LAST) + last * _LAST
         if len(self._pace) > _MAX_PACES:
@@ -85,13 +86,13 @@ class HookCalls:
         return min(max(pace * calls / AT_ONCE, _LEAST_SPAN), _MOST_SPAN) if pace is not None else _BACK_AFTER
 
     def put_back(self, key: str, now: datetime) -> datetime | None:
-        """Returns when a call without a slot is repeated. None: many wait, so the sweeper sends it again, beginning
-        with the oldest.
+        """Returns the time at which a call without a slot is repeated. None: many wait, so the sweeper sends it again,
+        the oldest first.
         """
         if len(self._next) >= _MAX_PACES:
             self._next = {each: at for each, at in self._next.items() if at > now}
         if len(self._next) >= _MAX_PACES:
-            # what comes of it is a message too soon
+            # at worst, a message returns too soon
             self._next.pop(next(iter(self._next)))
         spacing = self._pace.get(key, timedelta()) / AT_ONCE
         at = max(self._next.get(key, now) + spacing, now + _BACK_AFTER)

@@ -1,4 +1,6 @@
-"""What is in flight on the bus, as one process knows it: read for guards that have a number alone (R56)."""
+"""Counts of directives in flight on the bus, as one process knows them. Read only for dispatch limits with a number
+(R56).
+"""
 
 from __future__ import annotations
 
@@ -10,18 +12,18 @@ from shared import telemetry
 from shared.errors import BusUnavailable
 from shared.ports.bus import Counts
 
-#: how long a process relies on a count that it read, or on the fault that it met
+#: maximum age of a count, or of a fault in place of one
 COUNT_LIVES = timedelta(seconds=10)
 
 
 @dataclass
 class Count:
-    """Directives of a service on one lane, or of all services on it."""
+    """The number of directives on a lane, of one service or of all."""
 
     read_at: datetime
-    #: as the bus counted them; None: it could not be asked
+    #: number from the bus; None: it did not respond
     counted: int | None
-    #: what this process let through since: the bus may not have counted it
+    #: directives that this process sent since, which the bus may not have counted
     passed: int = 0
 
     @property
@@ -33,13 +35,13 @@ class Count:
 class InFlight:
     """The last count of each lane and service."""
 
-    #: by (lane, service); None: every service
+    #: counts by (lane, service); None: every service
     _counts: dict[tuple[int, str | None], Count] = field(default_factory=dict)
     _reading: dict[tuple[int, str | None], asyncio.Lock] = field(default_factory=dict)
 
     async def of(self, counts: Counts, lane: int, service: str | None, now: datetime) -> Count:
-        """Returns the counts, at most ten seconds old. One read serves all callers meanwhile. A fault of the bus is
-        counted.
+        """Returns the counts, at most ten seconds old. One read serves all callers in the meantime. Logs a fault of the
+        bus as part of the count.
         """
         key = (lane, service)
         async with self._reading.setdefault(key, asyncio.Lock()):

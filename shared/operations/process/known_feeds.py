@@ -1,4 +1,6 @@
-"""What a process remembers of the feeds that it writes into; HEAD's ETag proves it at each write (R72)."""
+"""The state of feeds that a process writes to, as it remembers them; HEAD's ETag checks the memory at each
+write (R72).
+"""
 
 from __future__ import annotations
 
@@ -12,24 +14,25 @@ from shared.core.webhooks.webhooks import DEFAULT_HOOK, Hook
 from shared.ports.feed import Feed, Head
 from shared.ports.hooks import Hooks
 
-#: tenants that a process remembers, and jobs of each
+#: maximum tenants that a process remembers, and maximum jobs of each
 _MAX_TENANTS, _MAX_JOBS = 1_000, 1_000
-#: logs of gates and incidents
+#: maximum logs of quotas and incidents
 _MAX_LOGS = 20_000
 
 
 @dataclass
 class KnownFeed:
-    """What this process knows of a tenant's feed, as of HEAD's ETag."""
+    """The state of a tenant's feed as this process knows it, as of HEAD's ETag."""
 
     head: Head
-    #: Race feed: held from the first look at `seen` to the end of the write: what is read in between is as of `head`
+    #: Race feed: held from the first use of `seen` to the end of the write, so that all reads in between are as of
+    #: `head`
     turn: asyncio.Lock = field(default_factory=asyncio.Lock)
-    #: by job id, the last EVENT row that the feed has
+    #: last EVENT row in the feed by job id
     seen: OrderedDict[str, int] = field(default_factory=OrderedDict)
-    #: the tenant's, without `default`: a change of their filters writes HEAD (R84); None: not read yet
+    #: webhooks of the tenant without `default`; a change of their filters writes HEAD (R84); None: not read yet
     hooks: Sequence[Hook] | None = None
-    #: when this process last noted the tenant for the sweeper
+    #: time when this process last noted the tenant for the sweeper
     noted_at: datetime | None = None
 
     def remember(self, seen: Mapping[str, int]) -> None:
@@ -41,20 +44,20 @@ class KnownFeed:
 
 
 class KnownFeeds:
-    """What this process knows of each tenant's feed; the least used are forgotten."""
+    """The state of each tenant's feed as this process knows it; the least used are dropped."""
 
     def __init__(self) -> None:
         self._known: OrderedDict[str, KnownFeed] = OrderedDict()
 
     async def of(self, feed: Feed, tenant: str, hooks: Hooks | None = None) -> KnownFeed:
-        """Raises LedgerUnavailable."""
+        """Returns the state of the tenant's feed. Raises LedgerUnavailable."""
         if (known := self._known.get(tenant)) is None:
             known = self._known[tenant] = KnownFeed(await feed.head(tenant))
         self._known.move_to_end(tenant)
         while len(self._known) > _MAX_TENANTS:
             self._known.popitem(last=False)
         if known.hooks is None and hooks is not None:
-            # after HEAD: what was changed since then makes the next write a conflict
+            # read after HEAD, so that a later change makes the next write a conflict
             stored = await hooks.all_of(tenant) if known.head.hooks else []
             if known.hooks is None:
                 known.hooks = [each.hook for each in stored if each.hook.id != DEFAULT_HOOK]
@@ -65,7 +68,7 @@ class KnownFeeds:
 
 
 class ComparedLogs:
-    """How far the feeds surely have the logs of gates and incidents; they never have less later (R79)."""
+    """The log entries of quotas and incidents that the feeds are known to have; a feed never has fewer later (R79)."""
 
     def __init__(self) -> None:
         self._seen: OrderedDict[tuple[str, str], int] = OrderedDict()

@@ -1,4 +1,4 @@
-"""Hints at the logs of gates and incidents, after a commit (R78, R79)."""
+"""Sends hints of log entries of quotas and incidents after a commit (R78, R79)."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ def note_admission_log(events: Events | None, write: AdmissionWrite) -> None:
 
 
 def note_gate_log(events: Events | None, gate: Gate, entries: Sequence[LogEntry]) -> None:
-    """Entries of one gate's log that were committed."""
+    """Notes committed entries of one quota's log."""
     if events is not None and entries:
         events.hinting.note_hint(gate_hint(gate, sorted(entries, key=lambda entry: entry.seq)))
 
 
 def note_incident(events: Events | None, incident: Incident, *entries: IncidentEntry) -> None:
-    """Entries of an incident's log that were committed; without any, the log is read."""
+    """Notes committed entries of an incident's log. Without entries, the receiver reads the log."""
     if events is not None:
         events.hinting.note_hint(incident_hint(incident, entries))
 
 
 def note_settled(events: Events | None, before: Incident, after: Incident, settlement: Settlement) -> None:
-    """Sends the hint of an incident that was settled, by `settlement` or by another one meanwhile."""
+    """Sends the hint of an incident that was settled, by `settlement` or by a concurrent one."""
     found = settled(before, settlement)
     note_incident(events, after, *([found[1]] if found is not None and found[0] == after else []))

@@ -1,7 +1,7 @@
-"""What this process committed in the last minute, until it is written for the overview (`shared.core.minutes`).
+"""Counts this process's commits until they are written for the overview each minute (`shared.core.minutes`).
 
-A commit only counts, in memory; one task of the process writes once a minute, and a sweep writes what its own process
-has. What a process that dies had not written is lost: the counts of the overview are approximate.
+A commit only counts in memory. One task of the process writes once a minute, and a sweep writes the counts of its own
+process. A process that dies loses unwritten counts, so the numbers of the overview are approximate.
 """
 
 from __future__ import annotations
@@ -18,24 +18,24 @@ from shared.core.minutes import MINUTE, MinuteCounts, minute_of
 from shared.ports.minutes import Minutes
 from shared.time_limits import time_limit
 
-#: of one write
+#: maximum seconds of one write
 _WRITE_S = 5.0
-#: minutes that are kept while writes fail; the oldest goes first
+#: minutes that are kept while writes fail; the oldest is dropped first
 _MAX_KEPT = 5
 
 
 class MinuteBuffer:
-    """One process's counts; no method raises."""
+    """The counts of one process. No method raises."""
 
     def __init__(self, sleep: Callable[[float], Awaitable[object]] | None = None) -> None:
-        """`sleep` waits for the task that writes; None: sweeps alone write."""
+        """`sleep`: waits for the task that writes; None: only sweeps write."""
         self._sleep = sleep
         self._counts: dict[datetime, MinuteCounts] = {}
-        #: referred to here, since asyncio refers to tasks weakly
+        #: kept here, since asyncio refers to tasks weakly
         self._writer: asyncio.Task[None] | None = None
 
     def note(self, before: Record, outcome: Outcome, minutes: Minutes) -> None:
-        """Counts a committed transition; it waits for nothing."""
+        """Counts a committed transition without waiting."""
         if not outcome.transitioned or not outcome.events:
             return
         with telemetry.tolerate(Exception, "MINUTES_UNWRITTEN"):
@@ -48,7 +48,9 @@ class MinuteBuffer:
                 self._writer = asyncio.create_task(self._write_later(minutes, self._sleep))
 
     async def write(self, minutes: Minutes) -> None:
-        """Writes what is counted. After a fault it is lost if the store has it in spite of it: it counts once."""
+        """Writes the counts. After a fault they are dropped even if the store did not get them, so that none counts
+        twice.
+        """
         counts = {minute: each for minute, each in self._counts.items() if each.ends or each.latencies}
         self._counts = {}
         if not counts:

@@ -1,4 +1,4 @@
-"""Parts of the context of operations: what serves one subject, or one process."""
+"""Parts of the context of operations, each for one subject or for the process."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from shared.ports.webhooks import DeliveryQueue, WebhookSender
 
 @dataclass(frozen=True, kw_only=True)
 class Bus:
-    """What the app sends over Service Bus and reads from it, but for hints and webhooks."""
+    """The messages that the app sends and reads over Service Bus, except hints and webhooks."""
 
     publisher: DirectivePublisher
     lanes: Lanes
@@ -47,37 +47,37 @@ class Events:
     hinting: Hinting
     known_feeds: KnownFeeds = field(default_factory=KnownFeeds)
     compared_logs: ComparedLogs = field(default_factory=ComparedLogs)
-    #: None: no topic gets the events
+    #: relay to the topic; None: no topic gets the events
     relay: TopicRelay | None = None
-    #: requests of this process that wait for a tenant's next event
+    #: requests of this process that wait for the next event of a tenant
     tails: Tails = field(default_factory=Tails)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Audit:
-    """Heads of histories, and what signs and keeps statements about them."""
+    """Heads of histories, with the signer and the store of statements about them."""
 
     heads: Heads
     signer: Signer
     kept: Kept
-    #: ids of public keys that are surely kept
+    #: ids of public keys that are known to be stored
     kept_keys: set[str] = field(default_factory=set)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Webhooks:
-    """Posts of events to webhooks."""
+    """The client that posts events to webhooks."""
 
     sender: WebhookSender
     deliveries: DeliveryQueue
-    #: posts that this process makes now, and apart from them tests of webhooks
+    #: running posts of this process, with a separate limit for tests of webhooks
     calls: HookCalls = field(default_factory=HookCalls)
     tests: HookCalls = field(default_factory=HookCalls)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Process:
-    """What one process remembers; a process that starts again knows nothing of it."""
+    """The memory of one process, which is empty after a restart."""
 
     gate_directory: GateDirectory = field(default_factory=GateDirectory)
     in_flight: InFlight = field(default_factory=InFlight)
@@ -86,9 +86,10 @@ class Process:
     row_faults: RowFaults = field(default_factory=RowFaults)
     usage_buffer: UsageBuffer = field(default_factory=UsageBuffer)
     minute_buffer: MinuteBuffer = field(default_factory=MinuteBuffer)
-    #: by service, when this process last noted an answer
+    #: time of the last noted reply by service
     answered: dict[str, datetime] = field(default_factory=dict)
     waiters: Waiters = field(default_factory=Waiters)
     submissions: Submissions = field(default_factory=Submissions)
-    #: calls of the queue `lucius-admission` that work on bulks, of 16 at the same time: the others are for admissions
+    #: slots for calls of the queue `lucius-admission` that work on bulk operations; the others of its 16 are for
+    #: admissions
     bulk_turns: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(8))

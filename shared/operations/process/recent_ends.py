@@ -1,10 +1,9 @@
-"""A job's end clears the durable histories of the ends before it (R21).
+"""Clears the durable histories of earlier ended jobs when a job ends (R21).
 
-The function that ends a job cannot purge its orchestrations: they have yet to hear of the end, and an engine that is
-asked too early refuses, or deletes what still runs. So each process keeps the ends that it made, and the next end of
-the same tenant clears those that are ten seconds old. The end after that moves their ENDED rows, in the transaction
-that it makes anyway. What a process takes with it when it dies, and the last ends of a tenant, are left to the sweeper,
-an hour after the end.
+The function that ends a job cannot purge its orchestrations: they have not received the end yet, and an engine that is
+asked too early refuses, or deletes a running instance. So each process remembers its ends. The next end of the same
+tenant clears those that are ten seconds old. The end after that moves their ENDED rows, in its own transaction. The
+sweeper clears the ends of a process that died, and the last ends of a tenant, an hour after the end.
 """
 
 from __future__ import annotations
@@ -22,38 +21,38 @@ from shared.ports.feed import Feed
 from shared.ports.index import Clearing, EndedRow, first_clearing
 from shared.time_limits import time_limit
 
-#: an orchestration has heard of its job's end by then, and has ended
+#: age at which the orchestration of an ended job has received the end and has ended
 RIPE_AFTER = timedelta(seconds=10)
-#: histories that one end clears: more than it leaves, so that few are ever kept
+#: histories that one end clears; more than one, so that few are kept
 MAX_CLEARED = 2
-#: rows that one transaction moves beside its own, of a hundred operations
+#: rows that one transaction moves in addition to its own, out of 100 operations
 MAX_RESCHEDULED = 10
-#: of one tenant in one process
+#: maximum ends of one tenant in one process
 _MAX_KEPT = 100
-#: tenants of one process; the ends of the others are left to the sweeper
+#: maximum tenants of one process; the sweeper clears the ends of the others
 MAX_TENANTS = 1_000
-#: of one job's clearing: the process that ends a job waits for it
+#: maximum seconds for clearing one job, since the process that ends a job waits for it
 _CLEARING_S = 3.0
 
 
 @dataclass(frozen=True)
 class Ended:
-    """A job whose orchestrations are to be purged, and where its ENDED row goes then."""
+    """An ended job whose orchestrations must be purged, and the next time in its ENDED row."""
 
     row: EndedRow
     ended_at: datetime
     instances: tuple[str, ...]
     claim_ends: datetime
-    #: its last EVENT row
+    #: number of its last EVENT row
     seq: int
 
 
 class RecentEnds:
-    """The ends that this process made and that no later one has cleared, by tenant."""
+    """The ends of this process that no later end has cleared, by tenant."""
 
     def __init__(self) -> None:
         self._kept: dict[str, deque[Ended]] = {}
-        #: whose histories are gone, and whose rows do not say so yet
+        #: ends whose histories are purged and whose rows do not say so yet
         self._purged: defaultdict[str, list[Clearing]] = defaultdict(list)
 
     def take_purged(self, tenant: str) -> list[Clearing]:
@@ -72,11 +71,10 @@ class RecentEnds:
         now: datetime,
         feed: Feed | None = None,
     ) -> None:
-        """Clears earlier ends of the tenant, and keeps that of `record`'s job, which is closed; `claim_ends`: when its
-        claim does. Raises nothing that a port raises.
+        """Clears earlier ends of the tenant, and adds the closed job of `record`. `claim_ends`: end of its idempotency
+        record. Raises no error of a port.
 
-        One whose end is not in the `feed`, or that took another job up again, is left to the sweeper, which sees to
-        that (R73).
+        A job whose end is not in the `feed`, and a redrive, are left to the sweeper, which checks the feed (R73).
         """
         job = record.job
         for ended in self._take(job.tenant, now):
@@ -95,7 +93,7 @@ class RecentEnds:
 
     def _note(self, ended: Ended) -> None:
         tenant = ended.row.tenant
-        # last in the order of tenants, of which the first one goes
+        # makes it the last tenant; the first one is dropped
         kept = self._kept.pop(tenant, None) or deque(maxlen=_MAX_KEPT)
         self._kept[tenant] = kept
         if ended not in kept:
@@ -106,7 +104,7 @@ class RecentEnds:
             self._purged.pop(oldest, None)
 
     def _take(self, tenant: str, now: datetime) -> list[Ended]:
-        """At most `MAX_CLEARED` that are old enough, the oldest first; they are not given again."""
+        """Takes at most `MAX_CLEARED` ends that are old enough, the oldest first. Each is returned once."""
         kept = self._kept.get(tenant)
         taken: list[Ended] = []
         while kept and len(taken) < MAX_CLEARED and kept[0].ended_at + RIPE_AFTER <= now:

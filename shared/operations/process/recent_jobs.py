@@ -1,7 +1,7 @@
-"""What this process committed last of each job: decided on again without a read, under its ETag (R1).
+"""The last commit of this process for each job: the next decision uses it without a read, under its ETag (R1).
 
-It may be behind, for other processes commit too. So nothing is answered from it: a transition is tried on it, and the
-ledger refuses its ETag where it is behind (Race recent); whatever else comes of it is decided on a fresh read.
+It may be outdated, since other processes commit too. So no response uses it. A transition is tried on it, and the
+ledger refuses an outdated ETag (Race recent); every other outcome is decided on a fresh read.
 """
 
 from __future__ import annotations
@@ -14,11 +14,12 @@ from shared.core.jobs.job import Record
 from shared.operations.process.waiters import Tails
 from shared.ports.ledger import Stored
 
-#: a reply follows the ACK of its attempt within it, as a rule; later a refused write is likelier than a saved read
+#: maximum age; usually a reply follows the ACK of its attempt within it, and later a refused write is more likely than
+#: a saved read
 KEPT_FOR = timedelta(seconds=60)
-#: of all that is kept, in characters: a job's payloads may have a mebibyte
+#: maximum characters of all remembered jobs; the payloads of one can have a mebibyte
 MAX_CHARACTERS = 32_000_000
-#: of a row without payload, result and progress, about
+#: approximate characters of a row without payload, result and progress
 ROW_CHARACTERS = 2_000
 
 
@@ -26,23 +27,21 @@ class RecentJobs:
     """The jobs that one process committed within the last minute, and the callers that wait for them."""
 
     def __init__(self) -> None:
-        #: by job id, the oldest first: what was committed, when, and its size
+        #: commit, time and size by job id, the oldest first
         self._kept: dict[str, tuple[Stored, datetime, int]] = {}
         self._characters = 0
-        #: while a caller holds them
+        #: locks of jobs, while a caller holds them
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
-        #: by job id, the ends of their histories (R82)
+        #: ends of histories by job id (R82)
         self.tails = Tails()
 
     def recall(self, job_id: str, now: datetime) -> Stored | None:
-        """Returns what this process last committed of the job. None: nothing within a minute."""
+        """Returns the last commit of this process for the job. None: nothing within a minute."""
         kept = self._kept.get(job_id)
         return kept[0] if kept is not None and now - kept[1] < KEPT_FOR else None
 
     def note(self, stored: Stored, now: datetime) -> None:
-        """Keeps `stored`, which was committed, unless the job has ended, and wakes the callers that wait for
-        the job.
-        """
+        """Remembers the committed `stored`, unless the job has ended, and wakes callers that wait for the job."""
         job = stored.record.job
         self.forget(job.job_id)
         self.tails.grew(job.job_id, job.event_seq, ended=job.status.terminal)
@@ -58,16 +57,18 @@ class RecentJobs:
             self.forget(oldest)
 
     def forget(self, job_id: str) -> None:
-        """Discards the job, since the kept one may be outdated."""
+        """Forgets the job, since its remembered state may be outdated."""
         if (kept := self._kept.pop(job_id, None)) is not None:
             self._characters -= kept[2]
 
     def alone(self, job_id: str) -> asyncio.Lock:
-        """Holds the job for one decision, so that concurrent replies make no conflict within a process."""
+        """Holds the job for one decision, so that concurrent replies in a process do not conflict."""
         return self._locks.setdefault(job_id, asyncio.Lock())
 
 
 def _size(record: Record) -> int:
-    """Estimates the record's characters, by the columns that may be large: a `repr` of every column takes longer."""
+    """Returns the approximate characters of the record, from the columns that may be large: `repr` of every column is
+    slower.
+    """
     large = [(step.payload, step.result, step.progress) for step in record.steps]
     return ROW_CHARACTERS * (1 + len(large)) + len(repr(large))

@@ -1,4 +1,4 @@
-"""Rows at which work of this process fails: which faults last, and which of them an incident has already."""
+"""Rows at which work of this process fails: which faults last, and which rows already have an incident."""
 
 from __future__ import annotations
 
@@ -14,33 +14,33 @@ from shared.errors import (
 )
 from shared.refusals import Refused
 
-#: work that fails at the same row for this long fails at it again
+#: time of repeated failures after which the next try is expected to fail too
 LASTS_AFTER = timedelta(hours=1)
-#: failures with a longer time between them are apart
+#: maximum time between two failures in a row
 _IN_A_ROW = timedelta(minutes=10)
 #: minimum time between two writes of one row's incident
 _NOTED_EVERY = timedelta(minutes=30)
-#: rows that this process reports in `LASTS_AFTER`: a defect at which every row fails opens no more incidents
+#: maximum rows that this process reports within `LASTS_AFTER`, so that a defect at every row opens no more incidents
 MAX_REPORTED = 50
-#: rows of which the first failure is remembered
+#: maximum rows whose first failure is remembered
 _MAX_FAILING = 10_000
-#: of races (another sweep archived the job) and of connections: the next try may go through
+#: faults of races (another sweep archived the job) and of connections, after which the next try may succeed
 _MAY_PASS = (Contended, Conflict, AlreadyExists, InstanceEnded, InstanceNotFound, Refused, OSError)
 
 
 class RowFaults:
-    """The rows of one process, by key."""
+    """The failing rows of one process, by key."""
 
     def __init__(self) -> None:
-        #: of faults that may pass: since when the work at a row has failed, and when it failed last
+        #: first and last failure of work at a row, for faults that may pass
         self._failing: dict[str, tuple[datetime, datetime]] = {}
-        #: when an incident was written last
+        #: time of the last write of a row's incident
         self._reported: dict[str, datetime] = {}
 
     def lasts(self, row: str, fault: Exception, now: datetime) -> bool:
         """Returns whether the next try at the row fails too: by the kind of fault, or after an hour of failures.
 
-        A dependency that does not answer says nothing about a row, however long it does not answer.
+        A dependency that does not respond shows nothing about a row, however long the outage is.
         """
         if not isinstance(fault, (Transient, *_MAY_PASS)):
             return True
@@ -49,7 +49,7 @@ class RowFaults:
         return self.note_failure(row, now) >= LASTS_AFTER
 
     def note_failure(self, row: str, now: datetime) -> timedelta:
-        """Returns for how long the work at the row has failed, with this failure and without a success between."""
+        """Returns the time for which the work at the row has failed without a success."""
         if len(self._failing) >= _MAX_FAILING:
             self._failing.clear()
         since, last = self._failing.get(row, (now, now))
@@ -64,7 +64,7 @@ class RowFaults:
         self._reported.pop(row, None)
 
     def may_report(self, row: str, now: datetime) -> bool:
-        """Returns whether the row's incident is to be written now; the caller then writes it."""
+        """Returns whether the row's incident must be written now; the caller then writes it."""
         self._reported = {each: at for each, at in self._reported.items() if now - at < LASTS_AFTER}
         last = self._reported.get(row)
         if last is None and len(self._reported) >= MAX_REPORTED:
@@ -75,5 +75,5 @@ class RowFaults:
         return True
 
     def forget_report(self, row: str) -> None:
-        """Discards the record that the incident was written, since it was not."""
+        """Forgets that the incident was written, since the write failed."""
         self._reported.pop(row, None)

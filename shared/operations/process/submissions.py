@@ -1,4 +1,4 @@
-"""Limits the concurrent creations of a process, with tenants in turns. Past the limit a request is refused at once
+"""Limits the concurrent creations of a process, with tenants in turns, and refuses a request past the limit at once
 (R17).
 
 More creations would only wait for the tables, each longer than the one before, until callers give up and repeat them.
@@ -13,25 +13,25 @@ from contextlib import asynccontextmanager
 
 from shared.refusals import Overloaded
 
-#: creations in hand
+#: maximum concurrent creations
 AT_ONCE = 16
-#: that wait for one of them to end; a tenant may have as many as are free, so alone half of them
+#: maximum waiting creations; a tenant can have as many as are free, so alone half of them
 MAX_WAITING = 128
-#: a caller that waits longer had better ask again
+#: maximum seconds that a caller waits before it should ask again
 LONGEST_WAIT_S = 10.0
 
 
 class Submissions:
-    """One process's creations, in hand and waiting."""
+    """The running and waiting creations of one process."""
 
     def __init__(self) -> None:
         self._in_hand = 0
-        #: by tenant, the one whose turn comes next first; no tenant without one that waits
+        #: waiting creations by tenant, in the order of turns; each tenant has at least one
         self._waiting: dict[str, deque[asyncio.Future[None]]] = {}
 
     @asynccontextmanager
     async def turn(self, tenant: str) -> AsyncIterator[None]:
-        """Waits for the tenant's turn, for a bounded time. Raises Overloaded."""
+        """Waits for the tenant's turn, for a limited time. Raises Overloaded."""
         if self._in_hand < AT_ONCE:
             self._in_hand += 1
         else:
@@ -52,7 +52,7 @@ class Submissions:
                 await turn
         except BaseException as error:
             if turn.done() and not turn.cancelled():
-                # its turn came as it gave up
+                # its turn came while it gave up
                 self._give_on()
             else:
                 self._leave(tenant, turn)
@@ -62,14 +62,14 @@ class Submissions:
 
     def _leave(self, tenant: str, turn: asyncio.Future[None]) -> None:
         waiting = self._waiting.get(tenant)
-        # the process that freed a slot has skipped it if it gave up and had not run since
+        # the process that freed a slot skipped it if it gave up without having run since
         if waiting is not None and turn in waiting:
             waiting.remove(turn)
             if not waiting:
                 del self._waiting[tenant]
 
     def _give_on(self) -> None:
-        """To the first that waits of the next tenant; its others come after one of each other tenant."""
+        """Gives the slot to the first waiting creation of the next tenant; other tenants come before its next one."""
         while self._waiting:
             tenant = next(iter(self._waiting))
             waiting = self._waiting.pop(tenant)

@@ -1,9 +1,8 @@
-"""The feeds are passed on to the topic `lucius-events`: each event at least once, in its tenant's order (R80).
+"""Relays the feeds to the topic `lucius-events`: each event at least once, in its tenant's order (R80).
 
-HEAD's `sent` says up to which event a tenant's feed was passed on. It is stored after the send, with the tenant's next
-transaction or half a minute later by itself: so a death in between repeats events, and leaves none out. A topic that
-refuses holds up nothing but itself: a task of the process tries again, and `prune` finds what no process knows of
-(R81).
+HEAD's `sent` is the number of the last relayed event of a tenant's feed. It is stored after the send, with the tenant's
+next transaction or half a minute later. So a crash in between repeats events and skips none. An unreachable topic
+delays nothing else: a task of the process tries again, and `prune` finds events that no process knows of (R81).
 """
 
 from __future__ import annotations
@@ -21,21 +20,21 @@ from shared.operations.process.known_feeds import KnownFeeds
 from shared.ports.environment import Clock
 from shared.ports.feed import EventTopic, Feed, FeedEvent, FeedWrite
 
-#: of one send; the bus takes 256 KB with what each message has beside its event
+#: maximum events and bytes of one send, and bytes of a message in addition to its event; the bus accepts 256 KB
 _MAX_EVENTS, _MAX_BYTES, _ENVELOPE_BYTES = 100, 200_000, 600
-#: of one call of `tell`, which the next batch of hints waits for; the process's task does the rest
+#: maximum time of one call of `tell`, for which the next batch of hints waits; the process's task sends the rest
 _CALL = timedelta(seconds=5)
 #: maximum number of tenants that the task sends at once
 _MAX_TURN = 50
-#: tenants that a process remembers; the others' events are found by `prune`
+#: maximum tenants that a process remembers; `prune` finds the events of the others
 _MAX_TENANTS = 10_000
-#: after a failed send, doubled by each one that follows: until then no task tries
+#: time without tries after a failed send: doubled for each further one, up to the second value
 _QUIET, _LONGEST_QUIET = timedelta(seconds=5), timedelta(minutes=1)
-#: between two looks of the process's task
+#: seconds between two checks of the process's task
 _LOOK_S = 5.0
-#: after a tenant's last send, until HEAD says so without a transaction of the tenant's
+#: time after a tenant's last send until HEAD is written without a transaction of the tenant
 _IDLE = timedelta(seconds=30)
-#: an event of these minutes is its writer's business, not that of `prune`
+#: age below which an event is left to its writer, not to `prune`
 _OWN = timedelta(minutes=2)
 
 Spawn = Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]]
@@ -43,18 +42,18 @@ Spawn = Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]]
 
 @dataclass
 class _Tenant:
-    """What a process knows of a tenant's feed, as far as it concerns the topic."""
+    """The state of a tenant's feed with respect to the topic, as a process knows it."""
 
-    #: when it was written or sent last
+    #: time of the last write or send
     changed_at: datetime
-    #: the last event that was written, and up to which one this process knows that all were sent
+    #: number of the last written event, and number up to which all are known to be sent
     number: int = 0
     sent: int = 0
-    #: HEAD is to be read before the next send: others may have gone on
+    #: `True` if HEAD must be read before the next send, since other processes may have sent events
     is_unread: bool = False
-    #: events after `sent` that need not be read, in order
+    #: events after `sent` in memory, in order
     at_hand: list[FeedEvent] = field(default_factory=list)
-    #: when the oldest event was written that could not be sent; None: the call that wrote sends
+    #: time of the oldest event that could not be sent; None: the call that wrote it sends it
     behind_since: datetime | None = None
 
     @property
@@ -62,8 +61,8 @@ class _Tenant:
         return not self.is_unread and self.sent >= self.number
 
     def fall_behind(self, now: datetime) -> None:
-        """Discards the waiting events, which would fill the memory. They are read from the feed after the topic
-        responds again.
+        """Drops the waiting events, which would fill the memory. They are read from the feed once the topic responds
+        again.
         """
         self.behind_since = self.behind_since or (self.at_hand[0].at if self.at_hand else now)
         self.is_unread = True
@@ -71,7 +70,7 @@ class _Tenant:
 
 
 class TopicRelay:
-    """One a process, over its topic and its feed."""
+    """Relays the feeds of one process to the topic."""
 
     def __init__(
         self,
@@ -89,16 +88,16 @@ class TopicRelay:
         self._sleep = sleep
         self._spawn = spawn
         self._tenants: OrderedDict[str, _Tenant] = OrderedDict()
-        #: Race passing: one sends at a time, so that events of a tenant leave in their order
+        #: Race passing: one caller sends at a time, so that events of a tenant leave in order
         self._turn = asyncio.Lock()
-        #: failed sends in a row, and until when none is tried
+        #: number of consecutive failed sends, and time before which none is tried
         self._failures = 0
         self._quiet_until: datetime | None = None
-        #: referred to here, since asyncio refers to tasks weakly
+        #: kept here, since asyncio refers to tasks weakly
         self._worker: asyncio.Task[None] | None = None
 
     def sent(self, write: FeedWrite) -> int:
-        """Returns the value for HEAD: up to which event the tenant's feed is known to have been sent."""
+        """Returns the number for HEAD up to which the tenant's feed is known to be sent."""
         one = self._tenants.get(write.tenant)
         return max(write.head.sent, one.sent if one is not None else 0)
 
@@ -112,9 +111,9 @@ class TopicRelay:
             one.at_hand += write.events
 
     async def pass_on(self, tenants: Collection[str]) -> None:
-        """Sends what the feeds have and the topic lacks, with one try. A task of the process sends the rest.
+        """Sends events that the feeds have and the topic lacks, with one try. A task of the process sends the rest.
 
-        A tenant without a new event may have a writer that died: its HEAD is read. Raises nothing of LUCIUS's.
+        A tenant without a new event may have a writer that died, so its HEAD is read. Raises no error of LUCIUS.
         """
         mine = [tenant for tenant in tenants if self._entry(tenant).behind_since is None]
         for tenant in mine:
@@ -122,7 +121,7 @@ class TopicRelay:
             one.is_unread = one.is_unread or one.is_sent
         until = self._clock.now() + _CALL
         try:
-            # the next batch of hints does not wait for a topic that is away
+            # the next batch of hints must not wait for an unreachable topic
             while not self._failures and self._clock.now() < until and await self._send_some(mine):
                 pass
         finally:
@@ -133,7 +132,7 @@ class TopicRelay:
             self._see_to_the_rest()
 
     async def find_unsent(self, tenant: str) -> None:
-        """Returns whether the tenant's feed has unsent events whose process died. Raises LedgerUnavailable."""
+        """Notes the tenant's feed if it has unsent events whose process died. Raises LedgerUnavailable."""
         head = await self._feed.head(tenant)
         if head.sent >= head.number or tenant in self._tenants:
             return
@@ -145,9 +144,9 @@ class TopicRelay:
         one.is_unread, one.behind_since = True, first[0].at if first else now
 
     async def catch_up(self, until: datetime) -> None:
-        """Sends what is behind and stores how far that is, until an instant; what is left then goes on beside it.
+        """Sends unsent events and stores the progress, until the given time; a task sends the rest.
 
-        Raises nothing of LUCIUS's.
+        Raises no error of LUCIUS.
         """
         while self._clock.now() < until and not self._is_quiet() and await self._send_some(self._behind()):
             pass
@@ -158,7 +157,7 @@ class TopicRelay:
         self._see_to_the_rest()
 
     def _entry(self, tenant: str) -> _Tenant:
-        """It goes to the end: the next one's turn is another's."""
+        """Returns the tenant's entry and moves it to the end, so that other tenants have the next turns."""
         one = self._tenants.setdefault(tenant, _Tenant(self._clock.now()))
         self._tenants.move_to_end(tenant)
         while len(self._tenants) > _MAX_TENANTS:
@@ -166,14 +165,14 @@ class TopicRelay:
         return one
 
     def _behind(self) -> list[str]:
-        """Those first that had no turn for longest."""
+        """Returns tenants with unsent events, the longest without a turn first."""
         return [tenant for tenant, one in self._tenants.items() if not one.is_sent][:_MAX_TURN]
 
     def _is_quiet(self) -> bool:
         return self._quiet_until is not None and self._clock.now() < self._quiet_until
 
     async def _send_some(self, tenants: Sequence[str]) -> bool:
-        """One send with what finds room in it, of these tenants; False: nothing came of it."""
+        """Makes one send of events of these tenants. Returns `False` without progress."""
         async with self._turn:
             batch: list[tuple[_Tenant, FeedEvent]] = []
             is_known, size = False, 0
@@ -217,7 +216,9 @@ class TopicRelay:
             one.fall_behind(now)
 
     async def _next(self, tenant: str, one: _Tenant) -> list[FeedEvent]:
-        """The events that follow on what was sent, as many as are at hand or on one page; none: it cannot be read."""
+        """Returns the events after the last sent one, as many as are in memory or on one page. Empty if they cannot be
+        read.
+        """
         try:
             if one.is_unread:
                 head = await self._feed.head(tenant)
@@ -232,18 +233,18 @@ class TopicRelay:
             return []
         if one.is_sent:
             one.behind_since = None
-        # another process may have written between two of this one's
+        # another process may have written between two events of this one
         return [event for place, event in enumerate(one.at_hand) if event.number == one.at_hand[0].number + place]
 
     def _skip_removed(self, tenant: str, one: _Tenant) -> None:
-        """What `prune` removed before the topic took it is gone for the topic too."""
+        """Skips events that `prune` deleted before the topic accepted them."""
         first = one.at_hand[0].number if one.at_hand else one.number + 1
         if first > one.sent + 1:
             telemetry.warn("EVENTS_NEVER_SENT", tenant_id=tenant, count=first - one.sent - 1)
             one.sent = first - 1
 
     async def _store(self, tenant: str) -> None:
-        """HEAD says how far the tenant's feed was sent, and the process forgets it. Raises nothing of LUCIUS's."""
+        """Writes the last sent number to HEAD and forgets the tenant. Raises no error of LUCIUS."""
         one = self._tenants.get(tenant)
         if one is None or not one.is_sent:
             return
@@ -254,7 +255,7 @@ class TopicRelay:
                     head = replace(known.head, sent=one.sent)
                     known.head = await self._feed.write(FeedWrite(tenant=tenant, head=head, events=[], seen={}))
         except Conflict:
-            # others write into it; the next look reads what they stored
+            # other processes write to the feed; the next check reads HEAD again
             self._known_feeds.forget(tenant)
         except LuciusError as fault:
             telemetry.record_fault(fault)
@@ -268,7 +269,7 @@ class TopicRelay:
             self._worker = self._spawn(self._work())
 
     async def _work(self) -> None:
-        """Until everything that this process knows of was sent, and HEADs say so."""
+        """Sends until every known event is sent and every HEAD says so."""
         while self._tenants:
             if not self._is_quiet() and await self._send_some(self._behind()):
                 continue
@@ -282,7 +283,7 @@ class TopicRelay:
 
     def _set_gauges(self) -> None:
         behind = [one for one in self._tenants.values() if one.behind_since is not None]
-        # of one whose HEAD is not known there is an event at least
+        # a tenant whose HEAD is not known has at least one unsent event
         telemetry.set_gauge("events_unsent", sum(max(one.number - one.sent, 1) for one in behind))
         oldest = min((one.behind_since for one in behind if one.behind_since is not None), default=None)
         age_s = (self._clock.now() - oldest).total_seconds() if oldest is not None else 0.0
@@ -290,8 +291,9 @@ class TopicRelay:
 
 
 def with_sent(passing: TopicRelay | None, write: FeedWrite) -> FeedWrite:
-    """Returns HEAD with the number of the last sent event. Without a topic, all events count as sent: a later topic
-    does not get them.
+    """Returns HEAD with the number of the last sent event.
+
+    Without a topic, all events count as sent, so a later topic does not get them.
     """
     sent = passing.sent(write) if passing is not None else write.number
     return replace(write, head=replace(write.head, sent=sent))

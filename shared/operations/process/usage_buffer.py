@@ -1,7 +1,7 @@
-"""What this process has seen of its tenants' use and need not write for every job (R68).
+"""Counts the use of tenants that need not be written for every job (R68).
 
-Refused requests are written once a minute, a source once an hour, a peak when it is higher. What a process that dies
-had not written is lost: the counts of refused requests are approximate.
+Refused requests are written once a minute, a source once an hour, a peak when it rises. A process that dies loses
+unwritten counts, so the numbers of refused requests are approximate.
 """
 
 from __future__ import annotations
@@ -17,22 +17,21 @@ from shared.core.usage import Group, group_in, highest, hour_of
 from shared.errors import LuciusError
 from shared.ports.usage import SeenSource, Usage
 
-#: between two writes of what was refused
+#: minimum time between two writes of refused requests
 _WRITTEN_EVERY = timedelta(minutes=1)
-#: of what is kept here: tenants with sources, and sources, seen within the hour; peaks of tenants; past it all is
-#: forgotten
+#: maximum tenants with sources, sources within the hour, and tenants with peaks in memory; past it, all are dropped
 _MAX_KEPT = 10_000
 
 
 class UsageBuffer:
-    """One process's counts; each method that writes logs a fault and raises none of LUCIUS's."""
+    """The counts of one process. A method that writes logs a fault and raises no error of LUCIUS."""
 
     def __init__(self) -> None:
         self._refused: dict[tuple[str, datetime], Counter[Group]] = {}
         self._written_at: datetime | None = None
-        #: (tenant, source) to the hour in which it was written; source None: the tenant has no room for others
+        #: hour of the write by (tenant, source); source None: the tenant has no room for other sources
         self._seen: dict[tuple[str, str | None], datetime] = {}
-        #: by tenant, what was written last
+        #: last written peaks by tenant
         self._peaks: dict[str, tuple[datetime, dict[tuple[str, str], int]]] = {}
 
     def refuse(self, job: Job, now: datetime) -> None:
@@ -51,17 +50,18 @@ class UsageBuffer:
                 await usage.add_refused(tenant, hour, counts)
             except LuciusError as fault:
                 _log(fault, tenant)
-                # an answer that was lost would be counted twice: an approximate count had better be too low
+                # after a lost response the counts are dropped, since an approximate count should be too low rather than
+                # too high
 
     async def see(self, usage: Usage, job: Job, now: datetime) -> None:
-        """Notes the source that a new job names."""
+        """Notes the source of a new job."""
         source, hour = normalise(job.source or ""), hour_of(now)
         known = (self._seen.get((job.tenant, source)), self._seen.get((job.tenant, None)))
         if not source or hour in known:
             return
         if len(self._seen) >= _MAX_KEPT:
             self._seen.clear()
-        # first: those that come meanwhile need not
+        # set first, so that concurrent jobs do not repeat the write
         self._seen[job.tenant, source] = hour
         seen = SeenSource(name=source, first_job=job.job_id, first_at=job.created_at, last_job=job.job_id, last_at=hour)
         try:
@@ -83,13 +83,13 @@ class UsageBuffer:
             return
         try:
             if not known:
-                # another process may have begun the hour
+                # another process may have started the hour
                 known = dict(next((each.peaks for each in await usage.hours(tenant, hour, now + _HOUR)), {}))
             peaks = highest(known, inside)
             if peaks != known:
                 await usage.put_peaks(tenant, hour, peaks)
             if len(self._peaks) >= _MAX_KEPT:
-                # those of this hour are read again
+                # the peaks of this hour are read again
                 self._peaks.clear()
             self._peaks[tenant] = (hour, peaks)
         except LuciusError as fault:

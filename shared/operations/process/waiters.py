@@ -1,4 +1,4 @@
-"""Requests that this process holds back, with one read for all that wait for the same (R75, R82)."""
+"""Delays responses of this process until a change, with one read for all that wait for the same subject (R75, R82)."""
 
 from __future__ import annotations
 
@@ -10,38 +10,39 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator
 from typing import NamedTuple
 
-#: of one process: half of what host.json lets it serve at once, so that waiters never keep others out
+#: maximum waiting responses of a process: half of the concurrent requests in host.json, so that they never block others
 MAX_WAITERS = 50
-#: of them, requests that wait for one tenant's events
+#: maximum waiting responses for events of one tenant
 MAX_FOLLOWERS = 10
-#: between two reads of the rows of other processes, while a caller waits
+#: seconds between two reads of rows of other processes, while a caller waits
 _LOOK_S = 0.25
 
 
 class End(NamedTuple):
     """The end of a tenant's feed or of a job's history."""
 
-    #: of what was written last
+    #: number of the last event
     number: int
-    #: the job is in a terminal state; a feed never ends
+    #: `True` if the job is in a terminal state; a feed never ends
     ended: bool = False
 
 
-#: reads the end from the store
+#: function that reads the end from the store
 Look = Callable[[], Awaitable[End]]
 
 
 class Waiters:
-    """How many responses this process holds back, and for which tenants."""
+    """Counts the waiting responses of this process by tenant."""
 
     def __init__(self) -> None:
         self._held: Counter[str | None] = Counter()
         self._following: Counter[str | None] = Counter()
 
     def has_room(self, tenant: str | None, *, follower: bool = False) -> bool:
-        """Returns whether the tenant may hold one more request. It may hold as many as are free: alone half of them,
-        and a tenant that holds none finds room. None: the caller sees every tenant's jobs. `follower`: it waits for
-        events.
+        """Returns whether the tenant can have one more waiting response.
+
+        It can have as many as are free: alone half of them, and a tenant without any finds room. None: a caller for all
+        tenants. `follower`: the response waits for events.
         """
         free = MAX_WAITERS - self._held.total()
         if follower and self._following[tenant] >= MAX_FOLLOWERS:
@@ -63,7 +64,7 @@ class Waiters:
 
 
 class Tail:
-    """The end of a tenant's feed or of a job's history, as its waiting callers see it: its last number."""
+    """The end of a tenant's feed or of a job's history, as its waiting callers know it: its last number."""
 
     def __init__(self, look: Look) -> None:
         self._look = look
@@ -71,25 +72,25 @@ class Tail:
         self._looked_at = -math.inf
         self._turn = asyncio.Lock()
         self._waiting: set[asyncio.Event] = set()
-        #: of its holders
+        #: number of holders
         self.users = 0
 
     def grew(self, number: int, *, ended: bool = False) -> None:
-        """Notes that this process wrote, or read, up to `number`, and whether the job has ended."""
-        # a lower one was read before what is known already was written
+        """Notes that this process wrote or read up to `number`, and whether the job has ended."""
+        # a lower number was read before the last known write
         if number >= self._end.number:
             self._take(End(number, ended))
 
     async def goes_past(self, number: int, seconds: float, *, to_end: bool = False) -> bool:
-        """Waits up to `seconds` until there is more than `number`; with `to_end` until the job has ended.
+        """Waits up to `seconds` until the last number is above `number`, or with `to_end` until the job has ended.
 
-        Returns whether that happened in time. Raises what the look raises.
+        Returns whether that happened in time. Raises errors of the read.
         """
         end, woken = time.monotonic() + seconds, asyncio.Event()
         self._waiting.add(woken)
         try:
             while True:
-                # before the look, or what is written during it would be missed
+                # cleared before the read, so that a write during the read is not missed
                 woken.clear()
                 known = await self._last()
                 if known.ended if to_end else known.number > number:
@@ -103,12 +104,12 @@ class Tail:
             self._waiting.discard(woken)
 
     async def _last(self) -> End:
-        """Returns the end, as of a quarter of a second ago or later."""
+        """Returns the end, read at most a quarter of a second ago."""
         async with self._turn:
             if time.monotonic() - self._looked_at >= _LOOK_S:
                 began_at = self._looked_at
                 found = await self._look()
-                # what this process wrote meanwhile is newer
+                # a write of this process in the meantime is newer
                 if self._looked_at == began_at:
                     self._take(found)
             return self._end
@@ -121,7 +122,7 @@ class Tail:
 
 
 class Tails:
-    """The tails that callers wait at, by tenant or by job id."""
+    """The tails at which callers wait, by tenant or job id."""
 
     def __init__(self) -> None:
         self._tails: dict[str, Tail] = {}
@@ -133,7 +134,7 @@ class Tails:
 
     @contextlib.contextmanager
     def of(self, key: str, look: Look) -> Iterator[Tail]:
-        """Returns the one tail of the tenant or job. It is discarded with its last holder."""
+        """Returns the one tail of the tenant or job. It is dropped with its last holder."""
         tail = self._tails.setdefault(key, Tail(look))
         tail.users += 1
         try:

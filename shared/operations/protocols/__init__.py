@@ -1,1 +1,1 @@
-"""The protocols in force: packaged ones, a store's overrides, and the catalog of both."""
+"""The protocols in effect: packaged ones, overrides of a store, and their catalog."""

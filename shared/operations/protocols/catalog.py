@@ -1,4 +1,4 @@
-"""Protocols and modes as this process knows them: packaged, or read from a store and kept (R41)."""
+"""The protocols and modes of this process: packaged, or read from a store (R41)."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from shared.ports.environment import Clock, ConfigurationStore
 from shared.ports.protocol_versions import ProtocolVersions
 from shared.time_limits import time_limit
 
-#: of the reads of one refresh together (R43): the first request of a process, or reply, waits for them
+#: maximum seconds for all reads of one refresh (R43), for which a request or reply waits
 _CHECK_S = 10.0
 
 
 class Catalog:
-    """The last known good; `refresh` looks whether the store has something newer, at most once an interval."""
+    """The last good protocols and modes; `refresh` reads newer ones from the store, at most once an interval."""
 
     def __init__(
         self,
@@ -35,9 +35,9 @@ class Catalog:
         versions: ProtocolVersions | None = None,
     ) -> None:
         self.current = packaged
-        #: why the store could not be read the last time; None: it could
+        #: fault of the last read of the store; None: it succeeded
         self.fault: str | None = None
-        #: when the store was last read; None: what is known is what is packaged
+        #: time of the last read of the store; None: only packaged values are known
         self.read_at: datetime | None = None
         self._store = store
         self._schemas = schemas
@@ -47,14 +47,16 @@ class Catalog:
         self._checked_at: datetime | None = None
         self._version: str | None = None
         self._first_loaded = FirstLoaded(versions, services, clock)
-        #: as files or store have them, before refusals
+        #: values of files or store, before refusals
         self._loaded = packaged
-        #: every loaded version was compared with its row
+        #: `True` if every loaded version was compared with its row
         self._compared = False
         self._checking = asyncio.Lock()
 
     async def refresh(self) -> CatalogState:
-        """Refreshes the protocols. Never raises: if the store is unreachable or invalid, the last good values stay."""
+        """Refreshes the protocols. Never raises: if the store is unreachable or invalid, the last good values stay in
+        effect.
+        """
         if not self._due():
             return self.current
         if self._checking.locked() and self._checked_at is not None:
@@ -90,7 +92,7 @@ class Catalog:
             async with time_limit(_CHECK_S):
                 if self._store is not None:
                     await self._read(self._store)
-                # False until the check ends: a table that is silent until the time limit is asked again
+                # False until the check ends, so that a table without a response in time is read again
                 self._compared = self._compared and self._loaded is before
                 if not self._compared:
                     self._compared = await self._first_loaded.check(self._loaded.registry)
@@ -104,12 +106,12 @@ class Catalog:
         self._checked_at = self._clock.now()
 
     async def _read(self, store: ConfigurationStore) -> None:
-        """Raises ConfigurationUnavailable."""
+        """Reads the store. Raises ConfigurationUnavailable."""
         version = await store.version()
         if self.read_at is not None and version is not None and version == self._version:
             return
         before, values = self._loaded, await store.read()
-        # what was good before is what is in effect, without lines about refused versions
+        # the earlier values are in effect, without the refused versions of the last read
         known = replace(before, registry=self.current.registry)
         self._loaded = apply_overrides(values, known, self._schemas, self._services)
         self._version, self.read_at = version, self._clock.now()

@@ -1,8 +1,8 @@
-"""A version of a protocol is what it was when it was first loaded: other steps under the same version are refused.
+"""Fixes the steps of a protocol version at its first load: other steps under the same version are refused.
 
-Jobs of one version then follow the same steps, and `protocol_version` of a job says which. The first process that loads
-a version writes its row; every process compares what it loads with the rows, which it reads when it meets a version
-that it does not know yet.
+So all jobs of a version follow the same steps, and a job's `protocol_version` identifies them. The first process that
+loads a version writes its row. Every process compares its loaded versions with the rows, which it reads when it finds a
+version that it does not know yet.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class FirstLoaded:
         self._rows = rows
         self._services = services
         self._clock = clock
-        #: None: the row's steps need a service that the bus topology does not have any more
+        #: None: the row's steps need a service that the bus topology no longer has
         self._known: dict[VersionKey, Protocol | None] = {}
         self._refused: frozenset[VersionKey] = frozenset()
 
@@ -43,7 +43,7 @@ class FirstLoaded:
                 # another process was first
                 stored = {(each.protocol_id, each.version): each for each in await self._rows.read()}
         except LuciusError as fault:
-            # also a row that the table refuses: the protocol is used all the same
+            # also if the table refuses the row: the protocol is used anyway
             telemetry.warn("PROTOCOL_VERSIONS_UNREAD", reason=fault)
             return False
         for each in new:
@@ -52,9 +52,9 @@ class FirstLoaded:
         return True
 
     def in_effect(self, loaded: Registry, before: Registry) -> tuple[Registry, tuple[str, ...]]:
-        """`loaded` with the known steps of each version, and a line for each version that is refused.
+        """Returns `loaded` with the known steps of each version, and a line for each refused version.
 
-        `before` stays in effect if the known steps do not make a registry with the others.
+        `before` stays in effect if the known steps and the others do not make a registry.
         """
         found: list[Protocol] = []
         refused: dict[VersionKey, str] = {}

@@ -1,4 +1,4 @@
-"""Values of a configuration store as protocols and modes; what is wrong there leaves what was good before.
+"""Applies values of a configuration store to protocols and modes. An invalid value leaves the last good one in effect.
 
 Keys: `lucius:protocols:{protocol_id}` and `lucius:protocols:{protocol_id}:{version}` (a definition as JSON),
 `lucius:schemas:{path}` (a payload schema as JSON), `lucius:tenants:{tenant}:mode` and `lucius:defaults:mode`
@@ -27,20 +27,21 @@ _MODES = ("DEFAULT", "BURST")
 
 @dataclass(frozen=True)
 class CatalogState:
-    """What requests are checked against, until the next refresh."""
+    """The protocols and limits for requests, until the next refresh."""
 
     registry: Registry
     modes: Modes = field(default_factory=Modes)
-    #: one line for each value of the store that cannot be used
+    #: one line for each unusable value of the store
     problems: tuple[str, ...] = ()
-    #: by normalised tenant: within the setting's, where its references may lead; none named: wherever that allows
+    #: allowed hosts of references by normalised tenant, within the setting; a missing tenant has all hosts of the
+    #: setting
     ref_hosts: Mapping[str, frozenset[str]] = field(default_factory=dict)
 
 
 def apply_overrides(
     values: Mapping[str, str], before: CatalogState, schemas: Mapping[str, Any], services: Mapping[str, str]
 ) -> CatalogState:
-    """Applies `values` to `before`. `schemas` are the packaged ones, which a store may use and replace."""
+    """Applies `values` to `before`. `schemas`: the packaged ones, which a store can use and replace."""
     problems: list[str] = []
     known = dict(schemas)
     for path, text in _part(values, _SCHEMAS).items():
@@ -77,7 +78,7 @@ def _registry(
             kept.append(name)
     for each in before.every_version:
         protocol_id, version = each.key
-        # the key of an only version does not name it
+        # the key of an only version need not name the version
         unnamed = protocol_id in kept and not any(key[0] == protocol_id for key in found)
         if unnamed or f"{protocol_id}:{version}" in kept:
             found.setdefault(each.key, each)
@@ -122,7 +123,7 @@ def _modes(values: Mapping[str, str], before: Modes, problems: list[str]) -> Mod
 
 
 def _ref_hosts(values: Mapping[str, str]) -> dict[str, frozenset[str]]:
-    """A list that is there and empty allows nothing: the one entry of it is no host."""
+    """Returns the allowed hosts by tenant. An empty list allows nothing, since its one entry is not a host."""
     return {
         normalise(name.removesuffix(_REF_HOSTS)): frozenset(part.strip().lower() for part in text.split(","))
         for name, text in _part(values, _TENANTS).items()

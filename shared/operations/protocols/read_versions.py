@@ -1,4 +1,4 @@
-"""The versions of a protocol, with the jobs in flight on each."""
+"""Reads the versions of a protocol, with the jobs in flight on each."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from shared.ports.sweeps import SweepMarks, merged, version_name
 
 @dataclass(frozen=True, kw_only=True)
 class Version:
-    """One version."""
+    """One version of a protocol."""
 
     protocol: Protocol
     is_loaded: bool
-    #: of new jobs whose requests name no version
+    #: percent of new jobs that the version gets, among requests that name no version
     new_jobs_percent: float
-    #: None: no process has written its row yet
+    #: time of the first load; None: no process has written its row yet
     first_loaded_at: datetime | None
-    #: not ended; None: not counted
+    #: number of living jobs; None: not counted
     jobs: int | None
 
 
@@ -30,18 +30,19 @@ class Version:
 class Versions:
     """All versions of a protocol."""
 
-    #: the highest first
+    #: versions, the highest first
     versions: Sequence[Version]
-    #: end of the sweep that counted; None: not counted
+    #: end of the sweep that counted the jobs; None: not counted
     counted_at: datetime | None
 
 
 async def read_versions(
     registry: Registry, rows: ProtocolVersions, request_type: str, marks: SweepMarks | None, sweepers: int
 ) -> Versions:
-    """Two queries of tables: the rows of all versions, and the marks of the sweepers, which have counted living jobs.
+    """Reads the versions with two table queries: the rows of all versions, and the sweepers' marks, which have the
+    counts of living jobs.
 
-    `marks`: None for callers who do not see the jobs of all tenants. Raises LedgerUnavailable.
+    `marks`: None for callers who cannot see the jobs of all tenants. Raises LedgerUnavailable.
     """
     loaded = {each.key: each for each in registry.versions(request_type)}
     ids = {protocol_id for protocol_id, _ in loaded}
@@ -74,7 +75,9 @@ def _percent(registry: Registry, protocol: Protocol | None) -> float:
 
 
 def _rebuilt(row: StoredVersion) -> Protocol | None:
-    """Also where the bus topology has its services no more. None: only a later release can read it."""
+    """Makes the protocol of a row, even if the bus topology no longer has its services. None: only a later release can
+    read it.
+    """
     try:
         services = {step["service"]: step["step_type"] for step in row.definition["steps"]}
         return build_protocol("the stored version", row.definition, row.schemas, services)

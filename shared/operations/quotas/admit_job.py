@@ -23,10 +23,10 @@ from shared.refusals import ControlNotPossible, JobTerminal
 
 
 async def admit_job(context: Context, orchestrations: Orchestrations, job_id: str, by: By) -> Stored:
-    """Admits the job and returns it; a job that has begun is left as it is.
+    """Admits the job and returns it. A job that has begun does not change.
 
-    It counts as an active job, and uses its tokens. The log of its tenant's quota has an entry, and the job's event
-    ADMITTED has the operator and the reason; if this process dies between the two, the event's actor is the system.
+    It counts as an active job, and uses its tokens. The log of its tenant's quota gets an entry, and the job's event
+    ADMITTED has the operator and the reason. If this process dies between the two, the event's actor is the system.
     Raises JobNotFound, JobArchived, JobTerminal, ControlNotPossible (it is paused, or waits for other jobs), Transient.
     """
     stored = await context.ledger.read(job_id)
@@ -54,7 +54,7 @@ async def _enter(context: Context, job: Job, by: By) -> bool:
         active, now = await context.index.read_active(job.tenant, job.job_id), context.clock.now()
         place = active.counted_place if active is not None else None
         if active is None or place is None or place.state is not PlaceState.WAITING or place.queue is None:
-            # it is active, or it was paused or ended
+            # it is active, or was paused, or ended
             return False
         admission = admit_from_queue(stored.admission, directory, place.queue, place.candidate, now)
         state, entry = append_entry(

@@ -1,7 +1,7 @@
-"""The incident of a breaker that opened: made by a call right after the opening, else by the sweeper (R63).
+"""Creates the incident of a breaker that opened: by a call right after the opening, else by the sweeper (R63).
 
-No job and no allocation waits for it. The log of the quota has each opening, so a breaker that has closed has its
-incident too. The id of an incident is that of the opening: the call and the sweeper make one incident.
+No job and no allocation waits for it. The quota's log has each opening, so a breaker that has already closed gets its
+incident too. The incident's id is made from the opening, so the call and the sweeper make one incident.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from shared.core.incidents import IncidentKind
 from shared.operations.context import Context
 from shared.operations.incidents.incidents import find_incident_of, raise_incident, settle_incident
 
-#: sweeps may fail for this time after a breaker closed, and its incident is still made and settled
+#: time after a breaker closed in which sweeps still create and settle its incident, since sweeps may fail
 _JUST_CLOSED = timedelta(hours=1)
-#: number of last entries of a quota's log that are read; number of their openings that are compared with incidents
+#: number of last entries of a quota's log that are read, and of their openings that are compared with incidents
 _ENTRIES, _OPENINGS = 50, 8
 
 
@@ -29,14 +29,14 @@ class _Opening(NamedTuple):
 
 
 async def answer_call(context: Context, tenant: str, gate_id: str) -> None:
-    """Makes the incident of a call. Raises Contended, LedgerUnavailable."""
+    """Creates the incident of a call. Raises Contended, LedgerUnavailable."""
     stored = await context.admissions.read(tenant)
     if stored is not None and (state := stored.admission.gates.get(gate_id)) is not None:
         await keep_incident(context, state)
 
 
 async def keep_incident(context: Context, state: GateState) -> None:
-    """Opens or settles the incident of the quota's breaker: open, or closed within the last hour.
+    """Opens or settles the incident of the quota's breaker, which is open or closed within the last hour.
 
     A breaker that opens again before it closed has one incident, unless an operator settled it in between. Raises
     Contended, LedgerUnavailable.
@@ -56,7 +56,7 @@ async def keep_incident(context: Context, state: GateState) -> None:
 
 
 async def _make(context: Context, state: GateState) -> None:
-    """Makes the incident of the last opening, unless an incident was open then or since."""
+    """Creates the incident of the last opening, unless an incident was open then or since."""
     openings = await _read_openings(context, state)
     if not openings:
         return
@@ -86,7 +86,7 @@ async def _read_openings(context: Context, state: GateState) -> list[_Opening]:
             was_closed = entry.data["before"]["breaker"]["state"] == BreakerState.CLOSED
             found = [*([] if was_closed else found), _Opening(entry.at, entry.reason)]
     if not found and state.breaker is not None and state.breaker.opened_at is not None:
-        # the log is gone
+        # the log is deleted
         bad, calls = state.breaker.opened_by
         return [_Opening(state.breaker.opened_at, f"{bad} of {calls} jobs ended badly")]
     return found

@@ -1,8 +1,8 @@
-"""Changes a quota: its rule, a hold, a throttle, their end, a reset of its breaker (R48, R52, R62).
+"""Changes a quota: its rule, a hold, a throttle, a resume, a reset of its breaker (R48, R52, R62).
 
-Each change is one write of the tenant's admission state, with its log entry, under the state's ETag; the jobs that it
-lets start are admitted right after. The rules for every tenant are in the admission state of the tenant `*`, which has
-no jobs, and in the directory, from which all processes read them.
+Each change is one write of the tenant's admission state, with its log entry, under the state's ETag. Jobs that it lets
+start are admitted right after. The rules for every tenant are in the admission state of tenant `*`, which has no jobs,
+and in the directory, from which all processes read them.
 """
 
 from __future__ import annotations
@@ -59,13 +59,13 @@ class By:
 
     actor: str
     reason: str
-    #: a tenant's own caller, which never loosens a limit
+    #: `True` for a tenant's own caller, which cannot loosen a limit
     own: bool = False
 
 
 @dataclass(frozen=True)
 class Changed:
-    """A quota before and after a change, with the admission state and the directory now."""
+    """A quota before and after a change, with the present admission state and directory."""
 
     before: GateState
     after: GateState
@@ -75,7 +75,9 @@ class Changed:
 
 @dataclass(frozen=True)
 class Preview:
-    """The effect of a change of a rule, counted to a thousand. None: not counted for a rule for every tenant."""
+    """The effect of a change of a rule, counted up to a thousand jobs. None: not counted for a rule for every
+    tenant.
+    """
 
     changed: Changed
     #: waiting jobs that would start at once
@@ -96,7 +98,7 @@ async def set_rule(
     *,
     rule_seq: int | None,
 ) -> Changed:
-    """Merges `patch` into the quota's own rule; `rule_seq`: of the state that was read, None: any state.
+    """Merges `patch` into the quota's own rule. `rule_seq`: number in the state that the caller read; None: any state.
 
     Raises QuotaInvalid, RuleChanged, TooManyRules, Contended, LedgerUnavailable, and BusUnavailable for a dispatch
     limit.
@@ -106,7 +108,7 @@ async def set_rule(
     def alter(state: GateState, now: datetime) -> GateState:
         after = changes.apply_patch(state, patch)
         if after is not state:
-            # a repeated change, whose response was lost, is not stale
+            # a repeated change whose response was lost is not outdated
             _check_seq(state, rule_seq)
         return after
 
@@ -114,7 +116,7 @@ async def set_rule(
 
 
 async def preview_rule(context: Context, gate: Gate, patch: Patch | None, *, rule_seq: int | None) -> Preview:
-    """Returns the effect of `set_rule`, or with None of `delete_rule`; writes nothing.
+    """Returns the effect of `set_rule`, or for None that of `delete_rule`. Writes nothing.
 
     Raises QuotaInvalid, RuleChanged, GateNotFound, TooManyRules, LedgerUnavailable.
     """
@@ -198,7 +200,9 @@ async def resume(context: Context, orchestrations: Orchestrations, gate: Gate, b
 
 
 async def reset_breaker(context: Context, orchestrations: Orchestrations, gate: Gate, by: By) -> Changed:
-    """Closes the quota's breaker and forgets its ends; a closed one stays (R62). Raises NoBreaker, Transient."""
+    """Closes the quota's breaker and drops its ends. A closed breaker stays as it is (R62). Raises NoBreaker,
+    Transient.
+    """
     directory, over_all = await admission_turns.read_directory(context), gate.kind is GateKind.PLATFORM_TYPE
     stored = await context.of_all_tenants.allocations.read(gate.id) if over_all else None
 
@@ -221,15 +225,15 @@ async def _change(
     context: Context, orchestrations: Orchestrations, gate: Gate, alter: _Alter, type_: ChangeType, by: By
 ) -> Changed:
     await admission_turns.read_directory(context)
-    # without its counts, which may take a minute: the write has them
+    # without its counts, which may take a minute: only the write needs them
     stored = await context.admissions.read(gate.tenant)
     admission = (
         stored.admission if stored is not None else AdmissionState(tenant=gate.tenant, counted_at=context.clock.now())
     )
     before = await read_state(context, admission, gate)
-    after = alter(before, context.clock.now())  # what is refused, or changes nothing, leaves no trace
+    after = alter(before, context.clock.now())  # a refused change, or one without effect, leaves no trace
     if after is before:
-        # a rule for every tenant whose writer died before the directory is published by the repeated request
+        # a repeated request publishes a rule for every tenant whose writer died before
         await _publish_default(context, after)
         return Changed(before, after, *await read_admission(context, gate.tenant))
     _check_room(admission, after, context.clock.now())
@@ -255,13 +259,13 @@ async def _change(
 
 
 async def _admit(context: Context, orchestrations: Orchestrations, tenant: str) -> None:
-    """Admits the jobs that a change lets start; the change is in effect, so a fault is for the sweeper."""
+    """Admits the jobs that a change lets start. The change is in effect, so the sweeper repairs a fault."""
     with telemetry.tolerate(Exception, "DESK_UNSEEN", tenant_id=tenant):
         await notify(context, orchestrations, tenant, await take_turn(context, tenant))
 
 
 async def _write(context: Context, gate: Gate, alter: _Alter, type_: ChangeType, by: By) -> Changed:
-    """Raises Contended, LedgerUnavailable, and what `alter` raises."""
+    """Writes the change. Raises Contended, LedgerUnavailable, and errors of `alter`."""
     tried: list[tuple[Changed, LogEntry, AdmissionState]] = []
 
     async def act(stored: StoredAdmission, directory: Directory) -> Changed:
@@ -312,7 +316,7 @@ async def _publish_default(context: Context, state: GateState) -> None:
 
 
 async def _call_admissions(context: Context) -> None:
-    """Calls for a turn of each tenant with waiting jobs, a thousand at most; the sweeper takes the other turns."""
+    """Requests a turn of each tenant with waiting jobs, at most a thousand; the sweeper takes the other turns."""
 
     async def one(tenant: str) -> None:
         try:
@@ -358,7 +362,7 @@ def _check_ahead(until: datetime | None, now: datetime) -> None:
 
 
 def _check_room(admission: AdmissionState, after: GateState, now: datetime) -> None:
-    """Raises TooManyRules if the tenant's row has no room for what the change adds."""
+    """Raises TooManyRules if the tenant's row has no room for the additional settings."""
     others = sum(changes.is_set(state, now) for id_, state in admission.gates.items() if id_ != after.gate.id)
     if changes.is_set(after, now) and others >= MAX_RULES:
         raise TooManyRules(MAX_RULES)

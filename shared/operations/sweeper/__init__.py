@@ -1,1 +1,1 @@
-"""The sweeper: finishes what was left half done, clears ended jobs, counts work in progress."""
+"""The sweeper: finishes interrupted work, clears ended jobs, counts work in progress."""

@@ -1,6 +1,6 @@
-"""The sweeper's admissions: waiting jobs whose quota opened by time, and allocations whose call was lost (R49, R54).
+"""Admits waiting jobs whose quota opened by time, and repeats lost requests for allocations, in each sweep (R49, R54).
 
-No number of living jobs matters here: a tenant's admission state has its waiting queues and its counts.
+The cost does not depend on the number of living jobs: a tenant's admission state has its waiting queues and counts.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from shared.ports.sweeps import TenantCounts
 
 #: minimum time between two counts of a tenant whose counts differ from its rows
 _COUNTED_AGAIN = timedelta(minutes=10)
-#: tenants with more living jobs are counted by the function of the queue `lucius-admission`
+#: maximum living jobs of a tenant that a sweep counts; the function of the queue `lucius-admission` counts larger ones
 MAX_COUNTED = 1000
-#: rows of such a tenant change while they are read, so differences below one tenth are no fault
+#: divisor of the tolerated difference: rows of such a tenant change during the read, so up to a tenth is no fault
 _DIFFERENCE = 10
 
 
 async def admit_waiting(one: Pass, is_over: IsOver) -> None:
-    """Takes a turn of each tenant in whose admission state jobs wait or leave, until none is left to admit."""
+    """Takes a turn of each tenant with waiting or leaving jobs, until no more jobs can start."""
     known = await read_directory(one.context)
     tenants = [tenant for tenant in from_on([*one.awake], one.position.admit) if known.concerns(tenant)]
     stopped_at = await take_turns(one, tenants, is_over, _is_owed)
@@ -45,9 +45,9 @@ async def admit_waiting(one: Pass, is_over: IsOver) -> None:
 async def take_turns(
     one: Pass, tenants: Iterable[str], is_over: IsOver, is_owed: Callable[[Pass, str], Awaitable[bool]] | None = None
 ) -> str | None:
-    """Takes turns of tenants, each as long as it admits jobs; those to which none `is_owed` are left out.
+    """Takes turns of tenants, each as long as it admits jobs; skips tenants for which `is_owed` is false.
 
-    Returns the next one where the time was over first.
+    Returns the next tenant if the time is over first.
     """
     waiting, seen = deque(tenants), set[str]()
 
@@ -71,7 +71,7 @@ async def take_turns(
 
 
 async def _is_owed(one: Pass, tenant: str) -> bool:
-    """Whether the tenant is owed a turn. Raises LedgerUnavailable."""
+    """Returns whether the tenant needs a turn. Raises LedgerUnavailable."""
     stored = await one.context.admissions.read(tenant)
     if stored is None:
         return False
@@ -79,14 +79,14 @@ async def _is_owed(one: Pass, tenant: str) -> bool:
     one.gates += admission.gates.values()
     if admission.queues or admission.counting_until is not None:
         return True
-    # a job without a row in a waiting queue may have ended, in a process that died before its turn
+    # a job without a row in a waiting queue may have ended in a process that died before its turn
     return bool(admission.active or admission.staged) and bool(
         await one.context.admissions.freed(tenant, limit=1, unread=[])
     )
 
 
 async def allocate(one: Pass, is_over: IsOver) -> None:
-    """Allocates each quota over all tenants to which an allocation is owed, and starts the jobs that it admits."""
+    """Allocates each quota over all tenants with a due allocation, and starts the jobs that it admits."""
     known = await read_directory(one.context)
     one.gates += known.over_all.values()
     quotas = [state.gate for state in known.over_all.values()]
@@ -103,20 +103,20 @@ async def allocate(one: Pass, is_over: IsOver) -> None:
 
 
 async def check_counts(one: Pass, tenant: str, found: TenantCounts, *, at_one_time: bool) -> bool:
-    """Compares a tenant's counts with its rows; counts its jobs again where they differ, at most every ten minutes.
+    """Compares a tenant's counts with its rows, and counts its jobs again if they differ, at most every ten minutes.
 
-    What differs for long was ended by a process that did not know the tenant's quotas. `at_one_time`: this pass read
-    all of the rows. Returns whether the tenant is owed a turn. Raises Contended, LedgerUnavailable.
+    A lasting difference comes from a process that did not know the tenant's quotas. `at_one_time`: this sweep read all
+    of the rows. Returns whether the tenant needs a turn. Raises Contended, LedgerUnavailable.
     """
     context, now = one.context, one.context.clock.now()
     if not (await read_directory(context)).concerns(tenant):
-        # no quota concerns jobs that wait any more
+        # no quota concerns the waiting jobs any more
         return bool(found.waiting)
     rows, before = (found.inside, found.staged, found.waiting), one.admissions.get(tenant)
     if not at_one_time or (before is not None and not _may_differ(before, rows, now)):
         return False
     if (seen := await context.admissions.read(tenant)) is None:
-        # the admission state is gone: the turn counts
+        # the admission state was deleted: the turn counts
         return bool(found.waiting)
     counted, is_small = _counts_of(seen.admission), found.rows < MAX_COUNTED
     differ = is_small or any(_are_far(*each) for each in zip(counted, rows, strict=True))
@@ -142,7 +142,9 @@ async def check_counts(one: Pass, tenant: str, found: TenantCounts, *, at_one_ti
 
 
 async def settle_before_sleep(context: Context, tenant: str) -> bool:
-    """Returns whether a tenant without living jobs may sleep: no ended job is counted. Raises LedgerUnavailable."""
+    """Returns whether a tenant without living jobs can sleep: its counts have no ended job. Raises
+    LedgerUnavailable.
+    """
     if not (await read_directory(context)).concerns(tenant) or not await context.admissions.freed(
         tenant, limit=1, unread=[]
     ):

@@ -1,6 +1,6 @@
-"""The sweeper's check of bulk operations: running ones whose call may be lost, and ended ones whose retention is over.
+"""Checks bulk operations in each sweep: running ones whose message may be lost, and ended ones whose retention is over.
 
-Tenants take turns, so that many bulks of one tenant do not keep those of others from their check (R65).
+Tenants take turns, so that many bulk operations of one tenant do not delay those of others (R65).
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from shared.operations.sweeper.turns import AT_ONCE, from_anywhere, in_turns
 from shared.ports.bulks import DueBulk
 from shared.ports.durable import Orchestrations
 
-#: a call has this time to arrive before the sweeper does its work
+#: time for a message to arrive before the sweeper does its work
 _CALL_COMES = timedelta(seconds=30)
-#: a directory's row whose bulk is not there by then never gets one
+#: age at which a row of the directory without a bulk operation is deleted
 _CREATED_BY = timedelta(minutes=5)
-#: rows of one query, and rows of an ended bulk that one check removes
+#: maximum rows of a query, and maximum rows of an ended bulk operation that one check deletes
 _PAGE, _MAX_REMOVED = 1000, 2000
 
 
 async def look_at_bulks(one: Pass, is_over: IsOver) -> None:
-    """Checks the bulks that are due, of each tenant in turn, until the time is over.
+    """Checks the due bulk operations, of each tenant in turn, until the time is over.
 
-    Raises LedgerUnavailable where they cannot be listed.
+    Raises LedgerUnavailable if they cannot be listed.
     """
     context = one.context
     due = await _due(context, one.share.has, is_over)
@@ -55,7 +55,7 @@ async def look_at_bulks(one: Pass, is_over: IsOver) -> None:
 
 
 async def _due(context: Context, has: Callable[[str], bool], is_over: Callable[[], bool]) -> dict[str, list[DueBulk]]:
-    """All that are due by tenant, the first due first."""
+    """Returns all due bulk operations by tenant, the earliest due first."""
     now, found, last = context.clock.now(), dict[str, list[DueBulk]](), None
     while True:
         rows = await context.bulks.due(now=now, limit=_PAGE, after=last)
@@ -88,7 +88,7 @@ async def _check(context: Context, orchestrations: Orchestrations, due: DueBulk)
 
 
 def _kept_until(context: Context, bulk: Bulk) -> datetime:
-    """As long as an ended job; where these are kept for ever, as long as the logs of quotas."""
+    """Returns the end of the retention: that of ended jobs; if these are kept for ever, that of quota logs."""
     settings = context.settings
     kept_for = timedelta(days=settings.retention_days or settings.change_log_days)
     return (bulk.ended_at or bulk.look_at) + kept_for

@@ -1,4 +1,4 @@
-"""Replies that the bus dead-lettered while the app could not take them: applied by the sweeper (R37)."""
+"""Applies replies that the bus dead-lettered while the app could not accept them (R37)."""
 
 from __future__ import annotations
 
@@ -14,27 +14,25 @@ from shared.ports.bus import DeadReply
 from shared.ports.durable import Orchestrations
 from shared.time_limits import TAKE_S, time_limit
 
-#: each lane is a connection of its own, opened for the look and closed again
+#: maximum lanes at the same time; each needs a connection of its own
 LANES_AT_ONCE = 8
 
 
 @dataclass
 class Drained:
-    """What was found on the lanes; with `dry_run`, what lies there."""
+    """The dead-lettered replies that were applied; with `dry_run`, those that were found."""
 
     replies: int = 0
-    #: lanes on which dead letters may lie that were not read: the bus did not answer, or a bound was reached
+    #: lanes that may still have dead letters: the bus did not respond, or a limit was reached
     unfinished: set[int] = field(default_factory=set)
-    #: jobs whose replies could not be taken now and still lie there
+    #: jobs whose replies could not be accepted now and are still there
     unheard: set[str] = field(default_factory=set)
 
 
 async def drain_replies(context: Context, orchestrations: Orchestrations, *, dry_run: bool = False) -> Drained:
-    """Applies the dead replies of each lane and of the shared queue, by the path of the bus trigger.
+    """Applies the dead replies of each lane and of the shared queue, as the bus trigger does.
 
-    Raises no transient error.
-
-    A reply that cannot be applied now stays, and the next ones are applied.
+    Raises no transient error. A reply that cannot be applied now stays, and the next ones are applied.
     """
     drained, lanes = Drained(), range(context.settings.lanes)
     semaphore = asyncio.Semaphore(LANES_AT_ONCE)
@@ -58,7 +56,7 @@ async def drain_replies(context: Context, orchestrations: Orchestrations, *, dry
             try:
                 if dry_run:
                     lying = await context.bus.dead_replies.waiting(lane)
-                    drained.replies += lying  # Race dead-count: after the wait, for other lanes count too
+                    drained.replies += lying  # Race dead-count: added after the wait, since other lanes count too
                 else:
                     if not await context.bus.dead_replies.drain(lane, take):
                         drained.unfinished |= lanes_of(lane)
@@ -95,12 +93,12 @@ async def _take(context: Context, orchestrations: Orchestrations, reply: DeadRep
     except Transient:
         raise
     except Exception as bug:
-        # a message that makes the app fail did so ten times on its lane already; it must not stop every sweep
+        # the app has failed at this message ten times already; it must not stop every sweep
         await quarantine(context, message, "FAILED", f"{type(bug).__name__}: {bug}")
 
 
 def _jobs_named_in(reply: DeadReply) -> set[str]:
-    """The one job; none where the message is no reply."""
+    """Returns the id of the job in the message; empty if the message is not a reply."""
     try:
         return {parse_reply(reply.body).jobId}
     except ReplyUnfit:

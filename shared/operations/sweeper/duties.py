@@ -1,6 +1,6 @@
-"""The table of the sweeper's duties: one pass does them in this order.
+"""The table of the sweeper's duties, in the order of a sweep.
 
-Each has a budget of its own and what those before it left of theirs, and a fault boundary: none stops another.
+Each has a time budget of its own, plus the rest of the earlier budgets. A failing duty does not stop the others.
 """
 
 from __future__ import annotations
@@ -25,31 +25,31 @@ from shared.operations.sweeper.state import IsOver, Pass
 from shared.operations.sweeper.usage import fold_usage
 from shared.time_limits import time_limit
 
-#: of one duty, whose calls have limits of their own: what hangs all the same ends here, and the next duty begins
+#: maximum seconds of one duty, so that a hanging call does not stop the next duties
 DUTY_S = 120.0
 
 
 @dataclass(frozen=True, kw_only=True)
 class Duty:
-    """One row of the table."""
+    """A duty of the sweeper."""
 
     name: str
-    #: seconds
+    #: time budget in seconds
     budget_s: float
     run: Callable[[Pass, IsOver], Awaitable[None]]
     #: log event of a failure
     failure: str
-    #: a sweep that changes nothing does it too
+    #: `True` if a dry run does it too
     dry_run: bool = False
-    #: the first of several sweepers does it for all
+    #: `True` if only the first of several sweepers does it
     first_share: bool = False
-    #: the first pass of each hour does it
+    #: `True` if only the first sweep of each hour does it
     hourly: bool = False
-    #: a failure makes the pass a failed one
+    #: `True` if its failure fails the sweep
     required: bool = False
 
     def applies(self, one: Pass) -> bool:
-        """Returns whether this pass does it."""
+        """Returns whether this sweep does the duty."""
         return (
             (self.dry_run or not one.dry_run)
             and (not self.first_share or one.share.number == 0)
@@ -58,12 +58,12 @@ class Duty:
 
 
 async def _take_dead_replies(one: Pass, is_over: IsOver) -> None:
-    # until they are taken no lease of theirs is touched
+    # until replies are applied, their leases must not end
     one.report.undrained = set(range(one.context.settings.lanes))
     try:
         drained = await drain_replies(one.context, one.orchestrations, dry_run=one.dry_run)
     finally:
-        # what has become due meanwhile is due in this pass
+        # work that has become due in the meantime is due in this sweep
         one.began = one.context.clock.now()
     one.report.dead_replies, one.report.undrained = drained.replies, drained.unfinished
     one.report.unheard = drained.unheard
@@ -121,14 +121,14 @@ DUTIES: tuple[Duty, ...] = (
     Duty(name="rejected messages", budget_s=0, run=_remove_old, failure="REJECTED_KEPT", first_share=True),
 )
 
-#: seconds after which a pass is over whose every duty uses up its budget
+#: maximum seconds of a sweep whose every duty uses up its budget
 PASS_S = sum(duty.budget_s for duty in DUTIES)
 
 
 async def do_duties(one: Pass) -> None:
-    """Does the duties of a pass; what fails is logged, and is in `one.faults` where the pass must not miss it.
+    """Does the duties of a sweep. Logs failures; those of required duties are also in `one.faults`.
 
-    After each the position is written if it has moved: that of the looks before all others. Raises nothing.
+    After each duty the position is written if it has moved: that of the job checks before all others. Raises nothing.
     """
     now, written = one.context.clock.now, one.stored
     planned = now()
@@ -136,7 +136,7 @@ async def do_duties(one: Pass) -> None:
         if not duty.applies(one):
             continue
         budget = timedelta(seconds=duty.budget_s)
-        # a duty that took longer than it had takes nothing from the budgets of those behind it
+        # a duty that took too long does not shorten the budgets of the later ones
         until = max(planned + budget, now() + budget)
         planned += budget
         try:

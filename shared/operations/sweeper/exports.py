@@ -1,4 +1,4 @@
-"""Once a day the tables are exported, in runs of some minutes, so that lost tables can be restored."""
+"""Exports the tables once a day, in runs of some minutes, so that lost tables can be restored."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from shared import telemetry
 from shared.operations.context import Context
 from shared.time_limits import time_limit
 
-#: for the part that is being written when the time is over; then the run is cut off, since the feeds wait for it
+#: extra time for the part that is being written; then the run stops, since the feeds wait for it
 _GRACE = timedelta(minutes=1)
 
 
 async def export_tables(context: Context, until: datetime) -> None:
-    """Works on the day's export until an instant; the next run continues. Raises nothing: no job waits for it."""
+    """Works on the day's export until the given time; the next run continues. Raises nothing: no job waits for it."""
     days = context.settings.export_days
     if context.exports is None or days is None:
         return

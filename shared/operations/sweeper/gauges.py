@@ -1,4 +1,4 @@
-"""Work in progress as gauges: the counts of the sweeper's passes, never a counter that could drift."""
+"""Gauges of work in progress, from the counts of the sweeps, since a counter could drift."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from shared.ports.sweeps import Share, WorkCounts
 
 
 def set_queue_gauges(tenant: str, queued: Counter[str]) -> None:
-    """Sets a tenant's queues, by job type; one that is empty now is 0, not what it was."""
+    """Sets a tenant's queue lengths by job type. A queue that is empty now is set to 0."""
     shown = _shown_queues.get(tenant, frozenset())
     for job_type in shown | set(queued):
         telemetry.set_gauge("job_queue_depth", queued[job_type], jobType=job_type, tenant=tenant)
@@ -28,7 +28,7 @@ _STATES = {BreakerState.CLOSED: 0, BreakerState.HALF_OPEN: 1, BreakerState.OPEN:
 
 
 def breaker_state(state: GateState, now: datetime) -> int:
-    """Returns the state of one quota's breaker: 0 closed or none, 1 half open, 2 open."""
+    """Returns the state of a quota's breaker as a number: 0 closed or none, 1 half open, 2 open."""
     return _STATES[breaker_at(state.breaker, now).state] if state.breaker is not None else 0
 
 
@@ -45,7 +45,7 @@ def set_breaker_gauges(share: Share, gates: Iterable[GateState], now: datetime) 
 
 
 def set_work_gauges(counts: WorkCounts, now: datetime) -> None:
-    """Sets the counts over all shares. A state without jobs is 0."""
+    """Sets the counts over all shares. A state without jobs is set to 0."""
     for status in JobStatus:
         if not status.terminal:
             telemetry.set_gauge("job_active", counts.active[status.value], status=status.value)
@@ -56,11 +56,11 @@ def set_work_gauges(counts: WorkCounts, now: datetime) -> None:
 
 
 def age_s(since: datetime | None, now: datetime) -> float:
-    """Returns the age in seconds. 0 if nothing waits."""
+    """Returns the age in seconds; 0 if nothing waits."""
     return max((now - since).total_seconds(), 0.0) if since is not None else 0.0
 
 
-#: job types of the queues that this process showed last of each tenant that has any
+#: job types of the queues that this process last showed, by tenant
 _shown_queues: dict[str, frozenset[str]] = {}
-#: job types whose breakers it showed
+#: job types whose breakers this process last showed, by share
 _shown_breakers: dict[Share, set[str]] = {}

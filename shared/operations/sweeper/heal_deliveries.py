@@ -1,4 +1,4 @@
-"""Messages of webhooks that were lost: the sweeper sends them again (R85)."""
+"""Sends lost messages of webhook deliveries again (R85)."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from shared.operations.webhooks.match_hooks import NOTED_EVERY
 from shared.operations.webhooks.send_deliveries import catch_up_of, flow_of, probe_of, send_calls, send_tries
 from shared.ports.hooks import Hooks, HookTenant, HookWrite, StoredHook
 
-#: maximum of one webhook and sweep, the oldest; with this many, deliveries are under way
+#: maximum deliveries of one webhook in a sweep, the oldest; if it is reached, a flow is under way
 MAX_OVERDUE = 100
-#: after the instant at which it should have come
+#: delay after the due time at which a message counts as lost
 _LATE = timedelta(minutes=1)
-#: since it was last noted: several times the interval of a process
+#: age at which the note of a tenant is dropped: several times the interval of notes
 _FORGOTTEN_AFTER = 6 * NOTED_EVERY
-#: tenants at the same time
+#: maximum tenants at the same time
 _AT_ONCE = 8
 
 
@@ -94,29 +94,30 @@ async def _heal(context: Context, hooks: Hooks, noted: HookTenant, found: FoundH
     for row in rows:
         waiting[row.delivery.hook_id].append(row.delivery)
     if len(rows) == MAX_OVERDUE:
-        # there may be more, of others
+        # other webhooks may have more
         for hook_id in known:
             of_hook = await hooks.pending(tenant, hook_id, limit=MAX_OVERDUE)
             waiting[hook_id] = [row.delivery for row in of_hook]
-    # what waits for a hook that was removed is not sent
+    # deliveries of a deleted webhook are not sent
     of_known = {hook_id: deliveries for hook_id, deliveries in waiting.items() if hook_id in known}
     _note(found, [stored.hook for stored in known.values() if stored is not None], of_known)
     for hook_id, stored in known.items():
         if stored is None:
-            # not made yet, and nothing was tried
+            # the webhook does not exist yet, and nothing was tried
             await send_tries(context, [each for each in waiting[hook_id] if now - _due(each) > _LATE])
         else:
             await _look(context, hooks, stored, waiting[hook_id], now)
 
 
 async def _late_of(hooks: Hooks, hook: Hook, waiting: Sequence[Delivery], now: datetime) -> list[Delivery]:
-    """Those that should have come, behind those too that have their turn later: of callbacks that fail there may be
-    any number, each for half a day."""
+    """Returns the late deliveries, including those behind deliveries with a later due time. Failing callbacks can leave
+    any number of these, each for half a day.
+    """
     late = [each for each in waiting if now - _due(each) > _LATE]
     if len(late) == len(waiting) or len(waiting) < MAX_OVERDUE:
         return late
     behind = await hooks.pending(hook.tenant, hook.id, due_before=now - _LATE, limit=MAX_OVERDUE)
-    # of what waits for no instant the rows that were read have to do
+    # deliveries without a due time come only from the rows already read
     return [*(each for each in late if each.due_at is None), *(row.delivery for row in behind)][:MAX_OVERDUE]
 
 
@@ -135,7 +136,7 @@ async def _look(context: Context, hooks: Hooks, stored: StoredHook, waiting: Seq
         return
     late = await _late_of(hooks, hook, waiting, now)
     if len(late) == MAX_OVERDUE:
-        # the rest is sent at the endpoint's rate; what the sweep before began is void
+        # the rest is sent at the endpoint's rate; the flow of the last sweep becomes void
         hook = replace(hook, probe=hook.probe + 1)
         with contextlib.suppress(Conflict):
             await hooks.write(HookWrite(tenant=hook.tenant, before=stored, after=hook))
@@ -147,7 +148,7 @@ async def _look(context: Context, hooks: Hooks, stored: StoredHook, waiting: Seq
 
 
 def _due(delivery: Delivery) -> datetime:
-    """Of one that waited for its hook, when it was last tried."""
+    """Returns the due time; for a delivery that waited for its webhook, the time of its last try."""
     return delivery.due_at or delivery.tried_at or delivery.created_at
 
 

@@ -1,4 +1,4 @@
-"""The sweeper's part in incidents: it makes up for those that were not opened, and settles those that are over."""
+"""Repairs incidents in each sweep: opens missing ones, and settles those whose cause has ended."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from shared.ports.incidents import IncidentRow
 
 #: subject of the incident of the directory as a whole
 DIRECTORY = "the directory of quotas"
-#: a process relies on its copy for this long
+#: maximum age of a process's copy while the directory cannot be read
 _OUTAGE = timedelta(minutes=5)
 _PAGE = 1000
 
 
 async def keep_breakers(one: Pass, is_over: IsOver) -> None:
-    """Opens and settles the incidents of the breakers that this pass read (R63)."""
+    """Opens and settles the incidents of the breakers that this sweep read (R63)."""
 
     async def keep(state: GateState) -> None:
         if is_over():
@@ -53,9 +53,9 @@ async def look_at_directory(one: Pass, is_over: IsOver) -> None:
 
 
 async def settle_row_incidents(one: Pass, is_over: IsOver) -> None:
-    """Settles incidents of rows at which work was done since; the first share those too that nothing renewed.
+    """Settles incidents of rows at which work has succeeded; the first share also those that no failure renewed.
 
-    Each pass sees the 1,000 incidents that were opened last, the pass of each hour all. Raises Contended,
+    Each sweep checks the 1,000 incidents that were opened last, the first sweep of each hour all. Raises Contended,
     LedgerUnavailable.
     """
     if one.share.number and not one.fine:

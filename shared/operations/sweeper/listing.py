@@ -1,8 +1,8 @@
-"""The sweeper's survey: it brings the rows of living jobs up to date, and counts them, page by page.
+"""The survey: updates the rows of living jobs and counts them, page by page.
 
-A transition is one transaction in the ledger. What LIST and ACTIVE say of a job is in another partition and is written
-when the job is created and when it ends. The survey compares the two. It ends with its time and goes on there in the
-next pass, also within a tenant; so lists are behind, and gauges old, by as many passes as one survey takes.
+A transition is one transaction in the ledger. LIST and ACTIVE rows of a job are in another partition, and are written
+when the job is created and when it ends. The survey compares the two. When its time is over, the next sweep continues
+it, also within a tenant. So lists and gauges are as old as the sweeps that one survey takes.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from shared.operations.sweeper.turns import AT_ONCE, at_once
 from shared.ports.index import ActiveRow
 from shared.ports.sweeps import Backlog, Survey, TenantCounts, WorkCounts, earlier, version_name
 
-#: rows of one query, and jobs between two looks at the time
+#: maximum rows of a query, and jobs between two checks of the time
 _PAGE, _ROUND = 1000, 256
-#: calls of one pass that a store did not answer: one more ends this part of the survey
+#: maximum calls of one sweep without a response of the store; one more ends this part of the survey
 _MAX_UNANSWERED = 16
-#: no service has taken the job up
+#: states before a service has acknowledged the job
 _UNBEGUN = (JobStatus.QUEUED, JobStatus.THROTTLED, JobStatus.WAITING_FOR_JOBS)
 
 
@@ -42,37 +42,37 @@ class Surveyed:
 
     tenant: str
     counts: TenantCounts
-    #: this pass read all of the rows
+    #: `True` if this sweep read all of the rows
     at_one_time: bool
-    #: active jobs by type and source (`shared.core.usage.inside_by`), of the rows that this pass read
+    #: active jobs by type and source (`shared.core.usage.inside_by`), of the rows that this sweep read
     inside_by: Counter[tuple[str, str]]
 
 
 @dataclass
 class Found:
-    """What one pass found in its part of the survey."""
+    """The results of one sweep in its part of the survey."""
 
-    #: where it stands; `after` is None where it came to its end, and `counts` are of all then
+    #: position of the survey: `after` is None at its end, when `counts` cover all jobs
     survey: Survey
-    #: LIST rows that were behind their job
+    #: number of LIST rows that were behind their job
     behind: int = 0
-    #: tenants of jobs that have ended, and whose end is not in the index, or was not when its row was listed
+    #: tenants of ended jobs whose end was not in the index when the row was listed
     ended: set[str] = field(default_factory=set)
-    #: jobs that wait or were set aside, and whose place does not follow them: the process that moved them died
+    #: jobs that wait or were set aside and do not match their place, since the process that moved them died
     astray: list[ActiveRow] = field(default_factory=list)
-    #: tenants of jobs whose row in the waiting queue was lost, and was written again
+    #: tenants of jobs whose lost row in the waiting queue was written again
     restored: set[str] = field(default_factory=set)
-    #: by service, of the jobs that were read: the attempt that has waited longest for its ACK
+    #: of the jobs that were read, the attempt without an ACK that waits longest, by service
     untaken: dict[str, Untaken] = field(default_factory=dict)
     tenants: list[Surveyed] = field(default_factory=list)
-    #: tenants (None) and rows, by key, that were left out, each with its fault
+    #: tenants (None) and rows, by key, that were skipped, each with its fault
     unread: list[tuple[str, str | None, Exception]] = field(default_factory=list)
-    #: the store did not answer: this part of the survey ended before its time
+    #: set if the store did not respond, which ended this part of the survey early
     fault: Transient | None = None
 
 
 def begun(survey: Survey, now: datetime) -> Survey:
-    """Returns the survey that goes on, or the next one where it came to its end. The first of each hour is whole."""
+    """Returns the survey to continue, or the next one if the last one has ended. The first of each hour is complete."""
     if survey.after is not None:
         of_tenant = replace(survey.of_tenant, queued=Counter(survey.of_tenant.queued))
         return replace(survey, counts=survey.counts + WorkCounts(), of_tenant=of_tenant)
@@ -85,8 +85,8 @@ async def survey(
 ) -> Found:
     """Continues the survey of the tenants until the time is over, with at least 256 jobs.
 
-    A job that has ended, and not in the index, is due at `due_at`. A tenant or a job that cannot be read is left out:
-    none stops the survey. Race relist: safe during normal work and another pass. Raises nothing.
+    A job that has ended, and not in the index, is due at `due_at`. A tenant or a job that cannot be read is skipped and
+    does not stop the survey. Race relist: safe during normal work and another sweep. Raises nothing.
     """
     found = Found(begun(before, context.clock.now()))
     await _Part(context, found, is_over, due_at).read(tenants)
@@ -94,7 +94,7 @@ async def survey(
 
 
 class _Part:
-    """One pass's part of a survey."""
+    """The part of a survey in one sweep."""
 
     def __init__(self, context: Context, found: Found, is_over: Callable[[], bool], due_at: datetime) -> None:
         self._context = context
@@ -114,7 +114,7 @@ class _Part:
             self._move_to(waiting[:1])
             job_id = ""
         while waiting:
-            # where the time is over already, of one tenant
+            # if the time is already over, one tenant
             size = 1 if self._is_over() else AT_ONCE
             turn, waiting = waiting[:size], waiting[size:]
             starts = [job_id, *[""] * (len(turn) - 1)]
@@ -133,7 +133,7 @@ class _Part:
         self._found.survey = replace(self._found.survey, after=after, of_tenant=TenantCounts())
 
     async def _page(self, tenant: str, after: str) -> list[ActiveRow] | None:
-        """None: it cannot be read."""
+        """Returns a page of the tenant's rows; None: they cannot be read."""
         unread: list[str] = []
         try:
             page = await self._context.index.list_active(tenant, after=after or None, limit=_PAGE, unread=unread)
@@ -145,7 +145,7 @@ class _Part:
         return page
 
     async def _read_tenant(self, tenant: str, start: str, page: list[ActiveRow] | None) -> bool:
-        """Whether it was read to its end, or left out."""
+        """Reads the tenant. Returns whether it was read to its end, or skipped."""
         found, inside = self._found, Counter[tuple[str, str]]()
         while page is not None:
             for first in range(0, len(page), _ROUND):
@@ -168,7 +168,7 @@ class _Part:
         return True
 
     async def _compare(self, rows: Sequence[ActiveRow]) -> list[ActiveRow]:
-        """The rows that count, as they stand after it."""
+        """Compares rows with their jobs. Returns the rows to count, as changed."""
         counted: list[ActiveRow] = []
 
         async def one(row: ActiveRow) -> None:
@@ -184,11 +184,13 @@ class _Part:
         return counted
 
     async def _compare_row(self, row: ActiveRow) -> ActiveRow | None:
-        """The row as it stands then; None: its job has ended. Raises LedgerUnavailable."""
+        """Compares one row with its job. Returns the row as changed; None: its job has ended. Raises
+        LedgerUnavailable.
+        """
         context, found = self._context, self._found
         state = row.place.state if row.place is not None else PlaceState.ADMITTED
         if state is PlaceState.WAITING and not found.survey.is_whole:
-            # nothing moves it but its admission state
+            # only its admission state moves it
             return row
         stored = await read_for_list(context.ledger, row.job_id)
         if (record := stored.record if stored is not None else None) is None:
@@ -197,7 +199,7 @@ class _Part:
             out = list(untaken(record))
             longer_out(found.untaken, out)
             _count_steps(found.survey.counts, record, out)
-        # of one that waits or was set aside no look is due
+        # a job that waits or was set aside has no due check
         asleep = state in (PlaceState.WAITING, PlaceState.OFF)
         if asleep and row.place and find_owed(record.job, row.place) is not Owed.NOTHING:
             found.astray.append(row)
@@ -210,7 +212,7 @@ class _Part:
             return row
         found.behind += 1
         if record.job.status.terminal:
-            # due at once: nothing happens where its end came between the two reads
+            # due at once; if its end came between the two reads, nothing happens
             await context.index.reschedule_check(row, self._due_at)
             found.ended.add(row.tenant)
             return None
@@ -229,7 +231,7 @@ class _Part:
 
 
 def _count_row(survey: Survey, row: ActiveRow) -> None:
-    """By its job, as it stands after the comparison."""
+    """Counts a row by its job, as changed by the comparison."""
     counts = survey.counts
     if row.status in _UNBEGUN:
         survey.of_tenant.queued[row.request_type] += 1
@@ -245,7 +247,7 @@ def _count_row(survey: Survey, row: ActiveRow) -> None:
 
 
 def _count_steps(counts: WorkCounts, record: Record, out: Sequence[Untaken]) -> None:
-    """By service: what no service has acknowledged, and what one works on."""
+    """Counts unacknowledged attempts and attempts in progress, by service."""
     for each in out:
         key = (each.service, each.lane)
         counts.backlogs[key] = counts.backlogs.get(key, Backlog()) + Backlog(1, each.sent_at)
@@ -253,7 +255,7 @@ def _count_steps(counts: WorkCounts, record: Record, out: Sequence[Untaken]) -> 
 
 
 def _count_place(counts: TenantCounts, row: ActiveRow) -> None:
-    """As the tenant's admission state counts it."""
+    """Counts a row as the tenant's admission state counts it."""
     place = row.place
     counts.rows += 1
     counts.inside += _is_inside(row)
@@ -266,6 +268,6 @@ def _is_inside(row: ActiveRow) -> bool:
 
 
 def _unacked(record: Record) -> tuple[int, datetime | None]:
-    """Attempts INITIATED and not ACKed, and since when the oldest of them is."""
+    """Returns the number of INITIATED attempts without an ACK, and the start of the oldest."""
     since = [step.initiated_at for step in record.steps if step.status is StepStatus.INITIATED and step.initiated_at]
     return len(since), min(since, default=None)

@@ -1,4 +1,4 @@
-"""What a pass does with its part of the survey of living jobs: it closes ended jobs, and checks counts of tenants."""
+"""Uses the survey of living jobs: closes ended jobs, and checks counts of tenants."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from shared.operations.sweeper.turns import at_once
 from shared.ports.index import AWAKE_AFTER_POST, WAKE_LASTS
 from shared.ports.sweeps import Survey
 
-#: jobs and tenants that could not be read, and that one pass names
+#: maximum unreadable jobs and tenants that one sweep names in the log
 _MAX_NAMED = 50
 
 
@@ -27,19 +27,19 @@ async def survey_living(one: Pass, is_over: IsOver) -> None:
     one.position, one.untaken = replace(one.position, survey=found.survey), found.untaken
     if found.survey.after is None:
         left_out = sum(row is None for _, row, _ in found.unread)
-        # of a store that does not answer the last counts say more
+        # if the store does not respond, the last counts are better
         one.counts = found.survey.counts if 2 * left_out <= len(found.tenants) else None
         one.position = replace(one.position, survey=Survey(whole_at=found.survey.whole_at))
-    # a row that was lost may have been the one that an admission waited for
+    # the lost row may have been the one that an admission waited for
     owed = [*found.restored]
-    # a tenant of which a row was left out may have a living job
+    # a tenant with a skipped row may have a living job
     unread = {tenant for tenant, _, _ in found.unread}
     one.idle = [each.tenant for each in found.tenants if not each.counts.rows and each.tenant not in unread]
     await at_once(found.tenants, lambda surveyed: _take(one, surveyed, owed))
     for tenant, row, fault in found.unread[:_MAX_NAMED]:
         await one.report_fault("RELIST_FAILED", fault, row=row or f"{encode_key(tenant)} ACTIVE", tenant_id=tenant)
     await take_turns(one, sorted({*owed}), is_over)
-    # this very pass shall close what has ended
+    # closes ended jobs in this sweep
     await look_at(one, sorted(found.ended), is_over)
     await at_once(found.astray, lambda active: look_at_job(one, active))
     if found.fault is not None:
@@ -47,7 +47,7 @@ async def survey_living(one: Pass, is_over: IsOver) -> None:
 
 
 async def _take(one: Pass, surveyed: Surveyed, owed: list[str]) -> None:
-    """A tenant whose living jobs are counted; `owed` gets it if it is owed a turn."""
+    """Checks the counts of a surveyed tenant; adds it to `owed` if it needs a turn."""
     context, tenant, counts = one.context, surveyed.tenant, surveyed.counts
     set_queue_gauges(tenant, counts.queued)
     try:
@@ -62,13 +62,13 @@ async def _take(one: Pass, surveyed: Surveyed, owed: list[str]) -> None:
 
 
 async def put_to_sleep(one: Pass, is_over: IsOver) -> None:
-    """Puts tenants to sleep that have no living job and nothing left to count, an hour after their last POST."""
+    """Puts tenants to sleep that have no living job and no counts, an hour after their last POST."""
 
     async def sleep(tenant: str) -> None:
         awake = one.awake[tenant]
         if is_over() or one.began - awake.posted_at <= AWAKE_AFTER_POST:
             return
-        # no pass rolls up the hour of a tenant that sleeps
+        # no sweep rolls up the hours of a sleeping tenant
         if one.rolled_up_to is None or awake.posted_at + WAKE_LASTS >= one.rolled_up_to:
             return
         try:

@@ -1,11 +1,11 @@
-"""The sweeper's comparison of the logs of gates and incidents with the feeds: a hint that was lost is sent again (R79).
+"""Compares the logs of quotas and incidents with the feeds, and sends lost hints again (R79).
 
-Each pass compares the gates at the admission states that it read, the admission state of the rules for every tenant,
-and the incidents that were opened last. The pass that begins an hour compares all: the admission states of tenants that
-sleep, and each incident in the list of open ones, from which it takes what is settled (R64). Of a log that a feed is
-known to have nothing is read.
+Each sweep compares the quotas in the admission states that it read, the rules for every tenant, and the incidents that
+were opened last. The first sweep of an hour compares all: the admission states of sleeping tenants, and each incident
+in the list of open ones, from which it deletes settled ones (R64). A log that a feed is known to have is not read.
 
-That pass also takes tenants out of the directory for which nothing is set any more, as after a hold that ended by time.
+That sweep also removes tenants from the directory that have no settings any more, such as after a hold that ended by
+time.
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ from shared.ports.admissions import AdmissionWrite, StoredAdmission
 from shared.ports.incidents import IncidentRow
 from shared.ports.sweeps import Share
 
-#: rows of one query
+#: maximum rows of a query
 _PAGE = 1000
 #: maximum time between an incident's entry and the end of the transaction that opens it
 _OPENING = timedelta(minutes=10)
-#: the hint at what was entered since then is on its way
+#: age below which the hint of an entry is still on its way
 _YOUNG = timedelta(minutes=1)
 
 
 async def compare_logs(
     context: Context, share: Share, gates: Iterable[GateState], is_over: Callable[[], bool], *, whole: bool
 ) -> None:
-    """Compares the logs with the feeds. `gates`: as this sweep read them. `whole`: the first sweep of an hour, the only
-    one that acts without feeds.
+    """Compares the logs with the feeds.
 
+    `gates`: quotas as this sweep read them. `whole`: the first sweep of an hour, the only one that acts without feeds.
     Raises LedgerUnavailable.
     """
     if context.events is not None or whole:
@@ -79,7 +79,9 @@ async def _compare_gates(
 async def _compare_admission(
     context: Context, tenant: str, states: Iterable[GateState] | None, known: Directory
 ) -> None:
-    """`states`: None: the admission state is read, and the tenant leaves the directory where nothing keeps it there."""
+    """Compares the logs of a tenant's quotas. `states` None: the admission state is read, and an unused tenant leaves
+    the directory.
+    """
     admission: AdmissionState | None = None
     if states is None:
         stored = await context.admissions.read(tenant)
@@ -95,14 +97,14 @@ async def _compare_admission(
     if idle:
         admission = await _forget(context, tenant, idle)
     since = known.tenants.get(tenant)
-    # one that has just come in is about to be given a rule
+    # a tenant that was just added is about to get a rule
     is_settled = since is not None and since + _YOUNG <= context.clock.now()
     if admission is not None and is_settled and not is_in_use(context, admission):
         await remove_unused_tenant(context, admission)
 
 
 async def _forget(context: Context, tenant: str, idle: dict[str, int]) -> AdmissionState:
-    """Returns the admission state without idle quotas whose logs are as far as they were. Raises Contended."""
+    """Returns the admission state without idle quotas whose logs have not grown. Raises Contended."""
 
     async def act(stored: StoredAdmission, known: Directory) -> AdmissionState:
         gates, now = stored.admission.gates, context.clock.now()
@@ -116,11 +118,9 @@ async def _forget(context: Context, tenant: str, idle: dict[str, int]) -> Admiss
 
 
 async def compare_incidents(context: Context, is_over: Callable[[], bool], *, whole: bool) -> int:
-    """Takes what is settled off the list of open incidents, once the feed has it; how many went.
+    """Deletes settled incidents from the list of open ones, once the feed has them. Returns their number.
 
-    `whole`: all of the list, and each incident is read; else what the rows of its first page say.
-
-    Raises LedgerUnavailable.
+    `whole`: reads the whole list and each incident; else only the rows of the first page. Raises LedgerUnavailable.
     """
     gone, after, began = 0, None, context.clock.now()
 
@@ -145,7 +145,7 @@ async def compare_incidents(context: Context, is_over: Callable[[], bool], *, wh
                 return
             found = now
         if not await is_log_behind(context, incident_hint(found)) and not found.is_open:
-            # unless it was entered again meanwhile
+            # unless it was added again in the meantime
             await context.incidents.leave_open(listed, etag=row.etag)
             gone += 1
 

@@ -1,4 +1,4 @@
-"""The sweeper's looks at jobs that are due and its clearings of ended ones: tenants in turns (R19, R21)."""
+"""Checks due jobs and clears ended ones, with tenants in turns (R19, R21)."""
 
 from __future__ import annotations
 
@@ -20,31 +20,31 @@ _Piece = TypeVar("_Piece")
 
 
 async def look_at_due(one: Pass, is_over: IsOver) -> None:
-    """Looks at the jobs that are due, of each tenant the longest due first."""
+    """Checks the due jobs, of each tenant the longest due first."""
     stopped_at = await _in_turns(one, from_on([*one.awake], one.position.look), _due(one), _look(one), is_over)
     one.position = replace(one.position, look=stopped_at)
 
 
 async def look_again(one: Pass, is_over: IsOver) -> None:
-    """Continues the looks in the time that the clearings left."""
+    """Continues the checks in the time that the clearings left."""
     if one.position.look is not None and not is_over():
         await look_at_due(one, is_over)
 
 
 async def look_at(one: Pass, tenants: Sequence[str], is_over: IsOver) -> None:
-    """Looks at jobs that have just become due, of these tenants."""
+    """Checks jobs of these tenants that have just become due."""
     for tenant in tenants:
         one.last_due.pop(tenant, None)
     await _in_turns(one, sorted(tenants), _due(one), _look(one), is_over)
 
 
 async def look_at_job(one: Pass, active: ActiveRow) -> None:
-    """Looks at one job, due or not."""
+    """Checks one job, due or not."""
     await _look(one)(active)
 
 
 async def clear_ended(one: Pass, is_over: IsOver) -> None:
-    """Clears ended jobs away, of each tenant the earliest due first."""
+    """Clears ended jobs, of each tenant the earliest due first."""
     index, last = one.context.index, dict[str, EndedRow]()
 
     async def page(tenant: str, limit: int) -> list[EndedRow]:
@@ -65,7 +65,9 @@ async def _in_turns(
     serve: Callable[[_Piece], Awaitable[None]],
     is_over: IsOver,
 ) -> str | None:
-    """A tenant whose rows cannot be listed holds up no other; the pass fails for it at its end."""
+    """Serves the tenants in turns. A tenant whose rows cannot be listed delays no other; the sweep fails for it at its
+    end.
+    """
 
     async def listed(tenant: str, limit: int) -> Sequence[_Piece]:
         try:
@@ -101,7 +103,7 @@ def _look(one: Pass) -> Callable[[ActiveRow], Awaitable[None]]:
             one.report.add_action(active.job_id, SweepAction.FAILED)
             if not one.dry_run and active.check_at <= now():
                 with contextlib.suppress(Exception):
-                    # behind those that wait already: else jobs that fail keep the tenant's others from their look
+                    # moved behind waiting jobs, so that failing jobs do not block the tenant's others
                     await postpone(one.context, active, now() + POSTPONED_FOR if lasts else now())
         else:
             one.note_success(row)
@@ -110,7 +112,7 @@ def _look(one: Pass) -> Callable[[ActiveRow], Awaitable[None]]:
 
 
 async def _clear(one: Pass, ended: EndedRow) -> None:
-    """Clears, or with a dry run names, one job; one that cannot be cleared is left for a later pass."""
+    """Clears one job, or names it in a dry run. A job that cannot be cleared is left for a later sweep."""
     if one.dry_run:
         one.report.add_action(ended.job_id, SweepAction.CLEAR)
         return
@@ -122,7 +124,7 @@ async def _clear(one: Pass, ended: EndedRow) -> None:
         lasts = await one.report_fault("CLEAR_FAILED", fault, row=row, **ids)
         action = SweepAction.FAILED
         with contextlib.suppress(Exception):
-            # behind those that wait already
+            # moved behind waiting jobs
             until = now() + POSTPONED_FOR if lasts else now()
             await one.context.index.reschedule_clearing(ended, until, purged=ended.purged)
     else:

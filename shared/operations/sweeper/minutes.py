@@ -1,4 +1,4 @@
-"""What the sweeper leaves for the overview: a row a minute (`shared.core.minutes`), and quotas at which jobs wait."""
+"""Writes the sweeper's part of the overview: a row a minute (`shared.core.minutes`), and quotas at which jobs wait."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from shared.operations.gates.waiting import add_ages
 from shared.operations.sweeper.state import IsOver, Pass
 from shared.time_limits import time_limit
 
-#: of the whole duty: nothing else of a pass waits longer for it
+#: maximum seconds of the whole duty
 _MINUTE_S = 5.0
 
 
@@ -26,7 +26,7 @@ async def write_minute(one: Pass, is_over: IsOver) -> None:
 
 
 async def _active(one: Pass) -> Counter[str] | None:
-    """Jobs of all shares by state; None: this pass did not count them."""
+    """Returns the jobs of all shares by state; None: this sweep did not count them."""
     if one.counts is None or one.share.of == 1:
         return one.counts.active if one.counts is not None else None
     others = await one.context.sweep_marks.read(one.share.of)
@@ -35,9 +35,7 @@ async def _active(one: Pass) -> Counter[str] | None:
 
 
 async def find_tight_quotas(one: Pass) -> list[TightQuota]:
-    """Returns the tight quotas of the share's tenants and over all tenants. A waiting queue that cannot be read has no
-    age.
-    """
+    """Returns the tight quotas of the share's tenants and over all tenants. An unreadable waiting queue has no age."""
     context = one.context
     with telemetry.tolerate(Exception, "MINUTES_UNWRITTEN"):
         async with time_limit(_MINUTE_S):

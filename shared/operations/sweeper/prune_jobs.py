@@ -1,6 +1,6 @@
-"""Once a day: ended jobs that no ENDED row leads to, since no retention was set when their idempotency key expired.
+"""Finds ended jobs without an ENDED row once a day: no retention was set when their idempotency record expired.
 
-They get an ENDED row again, and the sweeper archives them as it does all others (R21).
+They get an ENDED row again, and the sweeper archives them like all others (R21).
 """
 
 from __future__ import annotations
@@ -12,14 +12,16 @@ from shared.core.jobs.states import JobStatus
 from shared.operations.context import Context
 from shared.ports.index import ListRow
 
-#: after a job's retention: until then its own ENDED row may be there, two days longer than its retention (R73)
+#: time after a job's retention in which its own ENDED row may exist, up to two days longer than its retention (R73)
 _GRACE = timedelta(days=4)
-#: rows of one query, and jobs of one transaction
+#: maximum rows of a query, and maximum jobs of a transaction
 _PAGE, _WRITTEN = 1000, 50
 
 
 async def clear_late(context: Context, tenant: str, is_over: Callable[[], bool]) -> int:
-    """Clears each of the tenant's jobs whose retention is over for days; returns how many. Raises LedgerUnavailable."""
+    """Schedules the clearing of each of the tenant's jobs whose retention ended days ago. Returns their number. Raises
+    LedgerUnavailable.
+    """
     if context.settings.retention_days is None:
         return 0
     retention, found, after = timedelta(days=context.settings.retention_days), 0, None
@@ -30,7 +32,7 @@ async def clear_late(context: Context, tenant: str, is_over: Callable[[], bool])
         late = [
             (row, row.ended_at + retention)
             for row in rows
-            # once: that of a job that cannot be read is put off again and again
+            # checked first, since a job that cannot be read is postponed again and again
             if row.ended_at is not None and row.ended_at < before and _has_ended(row) and not row.cleared_again
         ]
         for start in range(0, len(late), _WRITTEN):

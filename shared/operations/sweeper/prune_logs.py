@@ -1,11 +1,11 @@
-"""Once a day: old entries of quotas' logs, old settled incidents and old usage leave the tables (R88).
+"""Deletes old entries of quota logs, old settled incidents and old usage once a day (R88).
 
-A log loses its oldest entries. Of those that are older than `LUCIUS_CHANGE_LOG_DAYS` the last one stays: it says what
-was in effect when the first younger one was written, and has the hash that the younger one follows on. So a log is
-never empty, and its numbers and hashes go on. An entry that the feed has not got yet stays, with all that follow (R79).
+A log loses its oldest entries. Of those older than `LUCIUS_CHANGE_LOG_DAYS` the last one stays: it has the state in
+which the first younger entry was written, and the hash that the younger one continues. So a log is never empty, and its
+numbers and hashes continue. An entry that the feed does not have yet stays, with all later ones (R79).
 
-Each call removes rows from the oldest on, and begins at another tenant. So a call that is stopped, or meets another
-one, leaves the rest to the next day, and none is always the last.
+Each call deletes rows from the oldest on, and starts at another tenant. So an interrupted call, or one that meets
+another call, leaves the rest to the next day, and no tenant is always the last.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ from shared.operations.sweeper.turns import from_anywhere
 from shared.operations.sweeper.usage import KEPT_FOR
 from shared.ports.admissions import LogPlace
 
-#: of one call, of the 570 s of its function; `prune_feeds` has the rest
+#: maximum time of a call, out of 570 s of its function; `prune_feeds` has the rest
 BUDGET = timedelta(minutes=4)
-#: rows of one query, and of one transaction
+#: maximum rows of a query and of a transaction
 PAGE, _REMOVED = 1000, 100
-#: tenants at the same time
+#: maximum tenants at the same time
 _AT_ONCE = 8
-#: after every entry of a log
+#: a number after every entry of a log
 _PAST = 10**10 - 1
 
 
 async def prune_logs(context: Context) -> int:
-    """Removes what is older than its retention, of all tenants; returns the number of rows.
+    """Deletes rows of all tenants past their retention. Returns the number of rows.
 
     A tenant or an incident that fails is logged, and stays until the next day.
     """
@@ -54,7 +54,7 @@ async def prune_logs(context: Context) -> int:
         try:
             removed = 0 if is_over() else await prune_gate_logs(context, tenant, before, is_over)
             if not is_over():
-                # the sweeper does it for tenants that have jobs
+                # for tenants with jobs, the sweeper does it
                 await context.usage.remove_before(tenant, hour_of(now - KEPT_FOR), limit=PAGE)
             if not is_over():
                 await clear_late(context, tenant, is_over)
@@ -64,7 +64,7 @@ async def prune_logs(context: Context) -> int:
         return removed
 
     try:
-        # tenants, however many, have the other half of the time
+        # tenants have the other half of the time, for any number of incidents
         removed = await prune_incidents(context, before, lambda: is_over(BUDGET / 2))
         tenants = from_anywhere(sorted(await _tenants(context)), context.random())
         removed += sum(await at_once(tenants, one, limit=_AT_ONCE))
@@ -76,14 +76,14 @@ async def prune_logs(context: Context) -> int:
 
 
 async def _tenants(context: Context) -> set[str]:
-    """Tenants that may have logs; one may have changed a quota and never had a job."""
+    """Returns tenants that may have logs; one may have changed a quota without ever having had a job."""
     known = await context.admissions.directory()
     fed = await context.events.feed.tenants() if context.events is not None else ()
     return {EVERY, *known.tenants, *fed, *await context.index.tenants()}
 
 
 async def prune_gate_logs(context: Context, tenant: str, before: datetime, is_over: Callable[[], bool]) -> int:
-    """Removes the oldest entries of the tenant's logs; returns the number. Raises LedgerUnavailable."""
+    """Deletes the oldest entries of the tenant's logs. Returns their number. Raises LedgerUnavailable."""
     removed, first = 0, LogPlace("", 0)
     while True:
         page = await context.admissions.log_places(tenant, first=first, limit=PAGE)
@@ -93,20 +93,22 @@ async def prune_gate_logs(context: Context, tenant: str, before: datetime, is_ov
             try:
                 await context.admissions.drop_log(tenant, chunk)
             except Conflict:
-                # another call removes them, and would leave a gap if this one went on
+                # another call is deleting them; continuing here would leave a gap
                 return removed
             removed += len(chunk)
         if len(page) < PAGE or is_over():
             return removed
         last = page[-1]
-        # the last one again: whether it goes depends on the one after it
+        # read the last one again, since the entry after it decides whether it is deleted
         first = LogPlace(last.gate_id, _PAST) if last.gate_id in kept else last
 
 
 async def _old(
     context: Context, tenant: str, page: Sequence[LogPlace], before: datetime
 ) -> tuple[list[LogPlace], set[str]]:
-    """The entries of the page that may go, and the quotas of which an entry stays that is followed by another."""
+    """Returns the entries of the page that can be deleted, and the quotas of which an entry stays that another one
+    follows.
+    """
     gone: list[LogPlace] = []
     kept: set[str] = set()
     fed: dict[str, int] = {}
@@ -127,7 +129,9 @@ async def _old(
 
 
 async def prune_incidents(context: Context, before: datetime, is_over: Callable[[], bool]) -> int:
-    """Removes incidents of no job that were settled before an instant; returns the number. Raises LedgerUnavailable."""
+    """Deletes incidents without a job that were settled before that time. Returns their number. Raises
+    LedgerUnavailable.
+    """
     removed, after = 0, None
     while rows := await context.incidents.settled_before(before, after=after, limit=PAGE):
         for row in rows:

@@ -1,6 +1,6 @@
-"""One job of a sweep: finishes what was left half done, and decides whether a reply is lost or late.
+"""Checks one job in a sweep: finishes interrupted work, and decides whether a reply is lost or late.
 
-Every repair is a transition that a function could make at the same moment, so a sweep is safe during normal work and
+Every repair is a transition that a function could make at the same time, so a sweep is safe during normal work and
 during another sweep (Race sweeps).
 """
 
@@ -46,19 +46,19 @@ from shared.ports.durable import Instance, InstanceState, Orchestrations
 from shared.ports.index import NO_LOOKS, ActiveRow, Looks
 from shared.ports.ledger import Stored
 
-#: a creation without rows is withdrawn after this
+#: age at which a creation without rows is withdrawn
 WITHDRAW_AFTER = timedelta(minutes=5)
-#: beyond a deadline, before the orchestration's own timer counts as lost
+#: time after a deadline before the orchestration's own timer counts as lost
 GRACE = timedelta(seconds=60)
-#: before a job that has not begun is behind: an engine with a long queue needs no more events in it
+#: time before a job that has not begun counts as behind; further events would only lengthen a busy engine's queue
 START_GRACE = timedelta(minutes=4)
-#: between two looks at a job that is in order, at the least
+#: minimum time between two checks of a job without problems
 RECHECK_AFTER = timedelta(minutes=1)
-#: between two repairs of the same job
+#: minimum time between two repairs of the same job
 REPAIR_INTERVAL = timedelta(minutes=5)
-#: looks that a living orchestration may leave unheard, before it counts as stuck
+#: number of wake-ups that a living orchestration may ignore before it counts as stuck
 MAX_SILENT_LOOKS = 3
-#: between two looks at a job of which a part is lost or cannot be decoded, in case that it is restored
+#: time between two checks of a job of which a part is lost or cannot be decoded, in case it is restored
 UNREADABLE_INTERVAL = timedelta(hours=1)
 
 
@@ -68,13 +68,13 @@ async def repair(context: Context, orchestrations: Orchestrations, active: Activ
     try:
         stored = await context.ledger.read(active.job_id)
     except UnknownStatus:
-        # a later release runs beside this one, or was taken back: its jobs must not take the room of the others
+        # a later release runs at the same time, or was rolled back: its jobs must not delay the others
         report.add_action(active.job_id, SweepAction.SKIP)
         if not report.dry_run:
             await postpone(context, active, now + REPAIR_INTERVAL)
         return
     except (DataLost, Undecodable):
-        # else it would be the longest due of its tenant in every sweep
+        # otherwise it would be the longest due job of its tenant in every sweep
         if not report.dry_run:
             await postpone(context, active, now + UNREADABLE_INTERVAL)
         raise
@@ -83,14 +83,14 @@ async def repair(context: Context, orchestrations: Orchestrations, active: Activ
         return
     job = stored.record.job
     if job.error_code == Reason.WITHDRAWN:
-        # the sweep that wrote the tombstone died before it freed the claim
+        # the sweep that wrote the tombstone died before it deleted the idempotency record
         await _withdraw(context, orchestrations, active, report, now)
         return
     if job.status.terminal:
         report.add_action(job.job_id, SweepAction.CLOSE)
         if not report.dry_run:
             repaired = Repaired("close", before="its ACTIVE row was there", after="its index rows say how it ended")
-            # one EVENT, however often this dies before the index follows
+            # one EVENT, even if this process dies repeatedly before it updates the index
             await transition(
                 context, stored, repaired, _origin("close"), orchestrations=orchestrations, maybe_repeated=True
             )
@@ -117,7 +117,7 @@ async def repair(context: Context, orchestrations: Orchestrations, active: Activ
         if overdue := [step for step, deadline in deadlines if deadline + GRACE <= now]:
             looks = await _catch_up(context, orchestrations, stored, instance, overdue, active, report)
         else:
-            # a look that is not heard has a number, which tells at the next one that is due
+            # an ignored wake-up has a number, which the next due check compares
             looks = active.looks
             ends = [each for _, each in deadlines]
             ends += [cap for step in stored.record.open_steps if (cap := stored.record.cap_of(step)) is not None]
@@ -127,7 +127,7 @@ async def repair(context: Context, orchestrations: Orchestrations, active: Activ
 
 
 async def postpone(context: Context, active: ActiveRow, until: datetime) -> None:
-    """Postpones the check of a job whose check failed. It may be in a queue, which its DUE row does not say.
+    """Postpones the check of a job whose check failed. It may be in a queue, which its DUE row does not show.
 
     Raises LedgerUnavailable.
     """
@@ -139,9 +139,7 @@ async def postpone(context: Context, active: ActiveRow, until: datetime) -> None
 async def _repair_staged(
     context: Context, orchestrations: Orchestrations, stored: Stored, active: ActiveRow, report: SweepReport
 ) -> None:
-    """Repairs a waiting job: the process that created, admitted or called it died before the end, or it waited for too
-    long.
-    """
+    """Repairs a waiting job: the process that created, admitted or called it died, or it waited for too long."""
     job, now = stored.record.job, context.clock.now()
     expired = job.expires_at is not None and job.expires_at <= now
     report.add_action(job.job_id, SweepAction.END if expired else SweepAction.ADMIT)
@@ -153,13 +151,13 @@ async def _repair_staged(
     else:
         stored = await reconcile_place(context, orchestrations, stored)
     if active.check_at <= now:
-        # else it waits, or is set aside: its DUE row is asleep, and has to stay there
+        # otherwise it waits or is set aside: its DUE row must stay asleep
         await _recheck(context, stored.record.job, active)
 
 
 async def _recheck(context: Context, job: Job, active: ActiveRow) -> None:
-    """The next look at a job whose look is done. One that is set aside and to which nothing is owed sleeps: the listing
-    of each pass reads it, and finds what is owed once the job has moved.
+    """Schedules the next check after a check. A job that was set aside without a due action sleeps: the survey of each
+    sweep reads it, and finds an action once the job has moved.
     """
     row, now = await context.index.read_active(active.tenant, active.job_id), context.clock.now()
     if row is None or row.check_at != active.check_at:
@@ -175,7 +173,9 @@ async def _recheck(context: Context, job: Job, active: ActiveRow) -> None:
 async def _withdraw(
     context: Context, orchestrations: Orchestrations, active: ActiveRow, report: SweepReport, now: datetime
 ) -> None:
-    """A creation that died after its claim. Race tombstone: it comes first, so that a late creator cannot go on."""
+    """Withdraws a creation that died after its idempotency record. Race tombstone: it is written first, so that a late
+    creator cannot continue.
+    """
     if active.created_at + WITHDRAW_AFTER > now:
         if not report.dry_run:
             await context.index.reschedule_check(active, active.created_at + WITHDRAW_AFTER)
@@ -196,7 +196,7 @@ async def _withdraw(
     except AlreadyExists:
         stored = await context.ledger.read(active.job_id)
         if stored is not None and stored.record.job.error_code != Reason.WITHDRAWN:
-            return  # the creator came first after all
+            return  # the creator was first
     row = await context.index.read_active(active.tenant, active.job_id)
     counted = (row is not None and row.place is not None) or (await admission_turns.read_directory(context)).concerns(
         active.tenant
@@ -208,7 +208,7 @@ async def _withdraw(
 
 
 async def _restart(context: Context, orchestrations: Orchestrations, stored: Stored, *, silent: bool = False) -> None:
-    """Race restart: of two sweeps one gives the new instance its name, and both start that one."""
+    """Race restart: one of two sweeps names the new instance, and both start that one."""
     record = stored.record
     old = record.job.instance_id
     ended = OrchestrationEnded(old, silent)
@@ -217,14 +217,14 @@ async def _restart(context: Context, orchestrations: Orchestrations, stored: Sto
     if not after.job.status.terminal:
         await orchestrations.start(after.job.instance_id, orchestration_input(after))
     if silent:
-        # fenced off already: it does no harm, and what is not terminated now is when the ended job is cleared
+        # the old one is fenced off and harmless; if it is not terminated now, the clearing of the ended job does it
         with contextlib.suppress(OrchestrationUnavailable):
             for instance_id in sorted({old, *(record.instance_of(step) for step in record.steps)}):
                 await orchestrations.terminate(instance_id, f"replaced by {after.job.instance_id}")
 
 
 async def _end_by_time(context: Context, orchestrations: Orchestrations, stored: Stored, report: SweepReport) -> bool:
-    """Returns whether the total time of a step or of the job was over, and ends it (R10)."""
+    """Ends the step or job whose total time is over (R10). Returns whether there was one."""
     for step in stored.record.open_steps:
         cap = stored.record.cap_of(step)
         if cap is None or cap + GRACE > context.clock.now() or _may_have_died(step, stored.record.job, report):
@@ -240,7 +240,9 @@ async def _end_by_time(context: Context, orchestrations: Orchestrations, stored:
 
 
 def _may_have_died(step: Step, job: Job, report: SweepReport) -> bool:
-    """Whether a RESULT of the attempt in flight may lie among the dead letters of its lane, which were not drained."""
+    """Returns whether a RESULT of the attempt in flight may be among the dead letters of its lane, which were
+    not read.
+    """
     return step.status.in_flight and (step.lane in report.undrained or job.job_id in report.unheard)
 
 
@@ -253,9 +255,9 @@ async def _catch_up(
     active: ActiveRow,
     report: SweepReport,
 ) -> Looks:
-    """The orchestration lives and is behind: settle what is over, then ask it to look at the ledger.
+    """Settles overdue steps of a living orchestration that is behind, then wakes it to check the ledger.
 
-    One that heard none of several looks is replaced, whatever the engine says of it (R18).
+    An orchestration that ignored several wake-ups is replaced, whatever state the engine reports (R18).
     """
     record = stored.record
     if any(_may_have_died(step, record.job, report) for step in overdue):
@@ -280,8 +282,8 @@ async def _catch_up(
 async def _look(
     context: Context, orchestrations: Orchestrations, job: Job, step: Step, instance_id: str, shown: Shown
 ) -> None:
-    # an attempt that its orchestration does not wait for was perhaps never sent: that orchestration, or the one that
-    # replaces it, sends it under the same name
+    # an attempt that its orchestration does not wait for may never have been sent; that orchestration, or its
+    # replacement, sends it with the same message id
     cancelling = job.status is JobStatus.CANCELLING
     if step.status is StepStatus.PROCESSING or (step.status.in_flight and (shown.awaits(step) or cancelling)):
         await settle_step(
@@ -296,18 +298,20 @@ async def _look(
     if again is None or again.record.job.status.terminal:
         return
     event = durable_names.look(shown.look_no)
-    # one EVENT for each number, however often it is raised
+    # one EVENT for each number, even if the event is raised repeatedly
     repaired = Repaired(event, before="its orchestration is behind", after=f"told to look: {event}")
     origin = _origin(f"{instance_id}:{event}")
     await transition(context, again, repaired, origin, orchestrations=orchestrations, maybe_repeated=True)
-    with contextlib.suppress(InstanceEnded, InstanceNotFound):  # the next look sees to that
+    with contextlib.suppress(InstanceEnded, InstanceNotFound):  # the next check repeats it
         await orchestrations.raise_event(instance_id, event, {})
 
 
 async def _waiting_for(
     orchestrations: Orchestrations, record: Record, step: Step, instance: Instance
 ) -> tuple[str, Shown]:
-    """The orchestration that waits for the step, and what it shows; before its group begins it is the job's own."""
+    """Returns the orchestration that waits for the step, with its custom status; before a group starts, the
+    job's own.
+    """
     own_id = record.instance_of(step)
     if own_id != record.job.instance_id:
         own = await orchestrations.look_up(own_id)
@@ -317,7 +321,7 @@ async def _waiting_for(
 
 
 def silent_looks(record: Record) -> int:
-    """Returns how many wake-ups in a row may go unheard: three, and twice as many after each restart, up to 96.
+    """Returns how many wake-ups in a row an orchestration may ignore: three, doubled for each restart, up to 96.
 
     So an engine that is down for a day costs a few restarts for each job, not hundreds.
     """
@@ -329,20 +333,22 @@ def _origin(key: str) -> Origin:
 
 
 def _owes(step: Step, job: Job) -> bool:
-    """Whether a move of the step is owed at some time: where a job only waits for what is in flight, of that alone."""
+    """Returns whether the step needs a transition at some time. While the job only waits for attempts in flight, only
+    these do.
+    """
     return step.status.in_flight or job.status not in (JobStatus.PAUSING, JobStatus.CANCELLING)
 
 
 def _deadline(step: Step, job: Job) -> datetime:
-    """Until when the step may be silent; in the past where it owes a move already."""
+    """Returns the time until which the step can be silent; a past time if a transition is already due."""
     if step.gated_until is not None:
-        # a guard keeps its next attempt back, and is asked again then (R56)
+        # a dispatch limit delays its next attempt and is checked again then (R56)
         return step.gated_until
     match step.status:
         case StepStatus.PENDING:
             return job.updated_at if job.attempts_total else job.updated_at + START_GRACE
         case StepStatus.INITIATED | StepStatus.PROCESSING:
-            # in a publish backoff it is the next try that is owed
+            # in a publish backoff, the next try is due
             return step.due_at or step.silent_until or step.updated_at
         case _:
             return step.due_at or step.updated_at

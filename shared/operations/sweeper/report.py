@@ -1,4 +1,4 @@
-"""The actions of one sweep, by job."""
+"""The report of the actions of one sweep, by job."""
 
 from __future__ import annotations
 
@@ -7,50 +7,50 @@ from enum import StrEnum
 
 
 class SweepAction(StrEnum):
-    """A kind of repair, in the words that an operator reads."""
+    """A kind of repair, with a text for operators."""
 
     #: the job had no orchestration
     START = "start"
-    #: its orchestration had ended before the job did
-    #: its gates let it in, or it was on its way into the line
+    #: its quotas admitted it, or it was about to join a waiting queue
     ADMIT = "admit"
+    #: its orchestration had ended before the job did
     RESTART = "restart"
-    #: its orchestration is behind, and is asked to look at the ledger
+    #: its orchestration is behind and is woken to check the ledger
     RAISE = "raise"
-    #: its orchestration lives and hears nothing: another takes over
+    #: its orchestration is alive and ignores its wake-ups: another one continues
     REPLACE = "replace"
     END = "end, its time is over"
-    #: its creation died between claim and rows
+    #: its creation died between the idempotency record and the rows
     WITHDRAW = "withdraw"
-    #: it had ended, and the index did not know
+    #: it had ended, and the index did not show it
     CLOSE = "close"
-    #: with a dry run: something of an ended job is due to be cleared away
+    #: in a dry run: a part of an ended job is due to be cleared
     CLEAR = "clear"
-    #: the histories of its orchestrations
+    #: the histories of its orchestrations are deleted
     PURGE = "purge"
     PURGE_LATER = "purge later: an orchestration has not ended"
     DROP_CLAIM = "drop claim"
-    #: a hint was lost: it is sent again before the job's rows go
+    #: a hint was lost: it is sent again before the job's rows are deleted
     HINT = "hint: its last events are not in the feed"
     ARCHIVE = "archive"
-    #: what was left of a job that is archived
+    #: the remaining rows of an archived job are deleted
     REMOVE = "remove"
     SKIP = "skip: its status is of a later release"
     FAILED = "failed, the next sweep tries again"
 
     @property
     def code(self) -> str:
-        """Returns the first word: the attribute `action` of `sweeper_actions_total`."""
+        """Returns the first word, the attribute `action` of `sweeper_actions_total`."""
         return self.value.split(" ")[0].rstrip(",:")
 
 
 @dataclass(frozen=True)
 class Action:
-    """One repair of one job."""
+    """A repair of one job."""
 
     job_id: str
     kind: SweepAction
-    #: RAISE: the name of the event
+    #: name of the event, for RAISE
     event: str = ""
 
     @property
@@ -60,18 +60,18 @@ class Action:
 
 @dataclass
 class SweepReport:
-    """What a sweep did; with `dry_run`, what it would do."""
+    """The actions of a sweep; with `dry_run`, those that it would do."""
 
     dry_run: bool
     looked_at: int = 0
-    #: replies taken from the dead-letter queues; with `dry_run`, those that lie there
+    #: number of applied dead replies; with `dry_run`, of found ones
     dead_replies: int = 0
-    #: lanes on which dead replies may still lie, so that no lease of theirs is touched
+    #: lanes that may still have dead replies, so that no lease there may end
     undrained: set[int] = field(default_factory=set)
-    #: jobs whose replies still lie there, although their lane was drained: no lease of theirs is touched either
+    #: jobs whose replies are still in a drained lane, so that their leases may not end either
     unheard: set[str] = field(default_factory=set)
     actions: list[Action] = field(default_factory=list)
-    #: a bound was reached: there may be more to do
+    #: `True` if a limit was reached, so that there may be more to do
     more: bool = False
 
     def add_action(self, job_id: str, kind: SweepAction, event: str = "") -> None:

@@ -1,9 +1,9 @@
-"""Clears an ended job away, part by part, when each part is due (R21).
+"""Clears an ended job part by part, when each part is due (R21).
 
-First the durable histories, by instance id, where no later end has cleared them. Then its claim, when that has expired.
-Last, where a retention is set, the job itself: its audit bundle goes into the archive, an ARCHIVED row replaces its
-LIST row, and another one replaces the rows of its partition. The job's ENDED row holds when the next part is due and is
-deleted last, so the next sweep continues what was interrupted.
+First the durable histories, by instance id, unless a later end has cleared them. Then the idempotency record after its
+retention. Last, with a retention for jobs, the job itself: its audit bundle goes into the archive, an ARCHIVED row
+replaces its LIST row, and another one replaces the rows of its partition. The job's ENDED row has the due time of the
+next part and is deleted last, so the next sweep continues an interrupted clearing.
 """
 
 from __future__ import annotations
@@ -30,19 +30,20 @@ from shared.ports.durable import Orchestrations
 from shared.ports.index import EndedRow
 from shared.ports.ledger import ArchivedRow
 
-#: an orchestration that has not heard of its job's end is looked at again after this; its own timers will end it
+#: time until the next check of an orchestration that missed its job's end; its own timers may end it
 RETRY_PURGE_AFTER = timedelta(hours=1)
-#: an orchestration that has not heard of its job's end by then is stuck
+#: age at which an orchestration that missed its job's end counts as stuck
 TERMINATE_AFTER = timedelta(days=1)
-#: one that does not end then either keeps its history: claim, archive and rows do not wait for it
+#: age at which the clearing continues without an orchestration that does not end; it keeps its history
 GIVE_UP_PURGE_AFTER = timedelta(days=2)
-#: maximum time for which a feed that cannot be written keeps rows past their retention
+#: maximum time for which an unwritable feed delays the deletion of rows past their retention
 GIVE_UP_FEED_AFTER = timedelta(days=2)
 
 
 async def clear(context: Context, orchestrations: Orchestrations, ended: EndedRow) -> SweepAction:
-    """Checks one ended job and returns the action. Raises Conflict if the job was written meanwhile, and Transient.
-    Completed work is not repeated.
+    """Checks one ended job and returns the action.
+
+    Raises Conflict if the job was written in the meantime, and Transient. Completed work is not repeated.
     """
     try:
         stored = await context.ledger.read(ended.job_id)
@@ -65,7 +66,7 @@ async def clear(context: Context, orchestrations: Orchestrations, ended: EndedRo
     if job.status is JobStatus.FAILED_FINAL:
         await settle_dead_letter(context, job)
     now, ended_at = context.clock.now(), job.completed_at or job.updated_at
-    # what is in no feed when its rows go is lost
+    # events that no feed has when the rows are deleted are lost
     is_unfed, look_again = await is_behind(context, job), now + RETRY_PURGE_AFTER
     if not ended.purged:
         left = [each for each in instances(record) if not await orchestrations.purge(each)]
@@ -99,9 +100,9 @@ async def clear(context: Context, orchestrations: Orchestrations, ended: EndedRo
         await context.index.reschedule_clearing(ended, now + UNREADABLE_INTERVAL, purged=True)
         raise
     if whole.job.event_seq != job.event_seq:
-        # Race archived: a late reply came; what it wrote belongs into the bundle
+        # Race archived: a late reply arrived, and its rows belong in the bundle
         raise Conflict
-    # the same rows make the same blob, whenever and however often they are archived
+    # the same rows always make the same blob
     text = json.dumps(bundle(whole, events, kept_until), ensure_ascii=False)
     row = _archived_row(job, text.encode(), now)
     await context.archive.put(row.blob, text)
@@ -114,7 +115,7 @@ async def clear(context: Context, orchestrations: Orchestrations, ended: EndedRo
 
 
 async def _forget(context: Context, ended: EndedRow) -> None:
-    """After its rows: a hint that finds them and no SEEN row would bring its whole life again."""
+    """Deletes the SEEN row after the job's rows: a hint that finds rows without SEEN would write all events again."""
     if context.events is not None:
         await context.events.feed.forget(ended.tenant, ended.job_id)
         await context.events.feed.forget(ended.tenant, job_incident_id(ended.job_id))
@@ -142,7 +143,7 @@ def archive_name(job: Job, sha256: str) -> str:
 
 
 async def _claim_ends(context: Context, job: Job, now: datetime) -> datetime | None:
-    """When the job's claim ends; None: it is gone, or never was there, or stands for a later job by now."""
+    """Returns the end of the job's idempotency record; None: it does not exist, or is of a later job."""
     claim = await context.index.read_claim(job.tenant, job.idempotency_hash)
     if claim is None or claim.job_id != job.job_id:
         return None

@@ -1,4 +1,4 @@
-"""What one pass of the sweeper knows, and what its duties leave for each other."""
+"""The state of one sweep, which its duties share."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from shared.ports.durable import Orchestrations
 from shared.ports.index import ActiveRow, AwakeTenant
 from shared.ports.sweeps import Share, SweepPosition, WorkCounts
 
-#: whether the time of a duty is over
+#: function that returns whether the time of a duty is over
 IsOver = Callable[[], bool]
 
 
 @dataclass
 class Pass:
-    """One pass over the tenants of a share."""
+    """A sweep over the tenants of a share."""
 
     context: Context
     orchestrations: Orchestrations
@@ -32,43 +32,44 @@ class Pass:
     dry_run: bool
     report: SweepReport
     began: datetime
-    #: of the share
+    #: awake tenants of the share
     awake: dict[str, AwakeTenant]
-    #: as the duties leave it
+    #: position, as the duties leave it
     position: SweepPosition
     #: the stored position; None: its row cannot be read
     stored: SweepPosition | None
-    #: not by hand: a sweep by hand is over all tenants, and leaves alone what several sweepers share
+    #: `True` for a sweep of the timer; a sweep by hand is over all tenants and skips the duties that several sweepers
+    #: share
     is_of_timer: bool
-    #: it does what is done once an hour
+    #: `True` for the first sweep of an hour
     is_hourly: bool
-    #: what failed, of what a pass must not miss
+    #: faults that must fail the sweep
     faults: list[Exception] = field(default_factory=list)
-    #: of each tenant the last due job that was listed
+    #: last listed due job by tenant
     last_due: dict[str, ActiveRow] = field(default_factory=dict)
-    #: admission states of tenants as the admission read them
+    #: admission states of tenants, as the admission duty read them
     admissions: dict[str, AdmissionState] = field(default_factory=dict)
-    #: of the tenants whose admission state was read, and over all tenants
+    #: quotas of the tenants whose admission state was read, and over all tenants
     gates: list[GateState] = field(default_factory=list)
-    #: every admission state of the share was read
+    #: `True` if every admission state of the share was read
     has_all_gates: bool = False
-    #: of a survey that came to its end in this pass
+    #: counts of a survey that ended in this sweep
     counts: WorkCounts | None = None
     #: at tenants with webhooks
     hooks: FoundHooks = field(default_factory=FoundHooks)
     #: tenants without a living job
     idle: list[str] = field(default_factory=list)
-    #: by service: the attempt that has waited longest for its ACK
+    #: the attempt without an ACK that waits longest, by service
     untaken: dict[str, Untaken] = field(default_factory=dict)
-    #: the usage of all hours before it is rolled up; None: not known
+    #: time before which the usage of all hours is rolled up; None: not known
     rolled_up_to: datetime | None = None
-    #: keys of rows at which work was done in this pass
+    #: keys of rows at which work succeeded in this sweep
     fine: set[str] = field(default_factory=set)
 
     async def report_fault(self, event: str, fault: Exception, *, row: str | None = None, **ids: object) -> bool:
-        """Logs a fault that one job, tenant or row had; it stops no other. Returns whether the next try fails too.
+        """Logs a fault of one job, tenant or row, which stops no other. Returns whether the next try fails too.
 
-        `row`: the key of what the work was about; None: no row in particular.
+        `row`: the key of the row that the work is about; None: no specific row.
         """
         telemetry.record_fault(fault, event, **ids, row=row)
         if row is None or self.dry_run:

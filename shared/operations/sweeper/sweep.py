@@ -1,6 +1,6 @@
-"""One pass of the sweeper: the duties of `shared.operations.sweeper.duties`, with span, metrics and mark.
+"""Runs one sweep: the duties of `shared.operations.sweeper.duties`, with span, metrics and mark.
 
-A pass is over all tenants or over a share of them, and lasts for less than a minute. The next one goes on where it
+A sweep is over all tenants or over a share of them, and takes less than a minute. The next one continues where it
 stopped (docs/decisions/0022-the-sweeper-works-by-the-clock.md).
 """
 
@@ -28,9 +28,9 @@ _EVERYTHING = Share()
 async def sweep(
     context: Context, orchestrations: Orchestrations, share: Share = _EVERYTHING, *, dry_run: bool = False
 ) -> SweepReport:
-    """Makes one pass over the tenants of `share`. A job whose repair fails is left for a later one.
+    """Runs one sweep over the tenants of `share`. A job whose repair fails is left for a later one.
 
-    Raises the fault because of which what is due could not be listed, of one tenant or of all; all else is done.
+    Raises the fault that prevented the listing of due jobs, for one tenant or for all, after doing everything else.
     """
     if dry_run:
         return (await _run(context, orchestrations, share, dry_run=True)).report
@@ -48,7 +48,7 @@ async def sweep(
         for action in report.actions:
             telemetry.increment("sweeper_actions_total", action=action.kind.code)
         span.set_attributes({"lucius.looked_at": report.looked_at, "lucius.actions": len(report.actions)})
-        # the pass itself is done
+        # the sweep itself is complete
         with telemetry.tolerate(Exception, "STOCK_UNKNOWN"):
             if one.is_of_timer:
                 await _leave_mark(one)
@@ -56,19 +56,19 @@ async def sweep(
 
 
 async def _run(context: Context, orchestrations: Orchestrations, share: Share, *, dry_run: bool) -> Pass:
-    """Raises what a pass must not miss, once all of it is done."""
+    """Runs the duties, then raises the faults that must fail the sweep."""
     now, faults = context.clock.now(), list[Exception]()
     awake = {each.tenant: each for each in await context.index.awake_tenants(now=now) if share.has(each.tenant)}
     position: SweepPosition | None
     try:
         position = await context.index.read_position(share.number)
     except Exception as fault:
-        # a pass can begin anywhere, and replaces the row
+        # a sweep can start anywhere, and replaces the row
         telemetry.record_fault(fault, "SWEEP_FAILED")
         faults.append(fault)
         position = None
     last = position.hourly_at if position is not None else None
-    # without the position, an outage of its row would make each pass an hourly one
+    # otherwise, during an outage of the position's row, each sweep would be an hourly one
     is_away = any(isinstance(fault, Transient) for fault in faults)
     is_hourly = not is_away and (last is None or hour_of(now) >= hour_of(last) + HOUR)
     begins_at = replace(position or SweepPosition(), hourly_at=now if is_hourly else last)
@@ -102,7 +102,7 @@ async def _run(context: Context, orchestrations: Orchestrations, share: Share, *
 
 
 async def _leave_mark(one: Pass) -> None:
-    """The gauges, and the mark that health reads: both have the counts of the last survey that came to its end.
+    """Sets the gauges and writes the mark for health, both with the counts of the last complete survey.
 
     Raises LedgerUnavailable.
     """

@@ -1,4 +1,6 @@
-"""Work of many tenants in turns: sixteen pieces at once, no tenant starved by another, until the time is over (R19)."""
+"""Serves the work of many tenants in turns until the time is over: sixteen units at once, and no tenant blocks another
+(R19).
+"""
 
 from __future__ import annotations
 
@@ -9,9 +11,9 @@ from typing import TypeVar
 
 from shared.operations.process import concurrency as bounded
 
-#: pieces of work, and tenants that are asked for work, at the same time
+#: maximum units of work, and tenants whose work is listed, at the same time
 AT_ONCE = 16
-#: pieces between two reads of the clock; of one tenant this many if no other waits
+#: units between two checks of the clock, and the maximum of one tenant per turn if no other waits
 _ROUND = 256
 
 _Piece = TypeVar("_Piece")
@@ -25,11 +27,11 @@ async def in_turns(
     *,
     pieces: int | None = None,
 ) -> str | None:
-    """Serves what `page(tenant, limit)` gives, until no tenant has more: then None. When the time is over first, the
-    tenant whose turn comes next. The first turn is taken in any case.
+    """Serves the results of `page(tenant, limit)` until no tenant has more, and returns None.
 
-    `pieces`: maximum number between two looks at the time; default 256. A page shorter than its limit is a tenant's
-    last; a page never gives a piece again. Raises what they raise.
+    If the time is over first, returns the next tenant. The first turn is always taken. `pieces`: maximum number of
+    units between two checks of the time; default 256. A page shorter than its limit is the last one of a tenant; a page
+    never repeats a unit. Raises errors of its functions.
     """
     waiting = deque(tenants)
     while waiting:
@@ -44,7 +46,7 @@ async def in_turns(
 
 
 async def at_once(pieces: Sequence[_Piece], serve: Callable[[_Piece], Awaitable[None]]) -> None:
-    """Serves each, `AT_ONCE` at the same time."""
+    """Serves each item, at most `AT_ONCE` at the same time."""
     await bounded.at_once(pieces, serve, limit=AT_ONCE)
 
 

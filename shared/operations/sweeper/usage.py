@@ -1,7 +1,7 @@
-"""The sweeper's folds: the LIST rows of each past hour become one row a tenant, and a day later once more (R68).
+"""Rolls up usage: the LIST rows of each past hour become one row per tenant, and again a day later (R68).
 
-The second fold is for those that were let in or ended meanwhile. Both read a range of keys, page by page, and keep
-their sums alone; one that is stopped goes on from where it was.
+The second rollup includes jobs that were admitted or ended in the meantime. Both read a range of keys, page by page,
+and keep only the sums; an interrupted one continues at its position.
 """
 
 from __future__ import annotations
@@ -19,24 +19,24 @@ from shared.operations.usage.read_usage import count
 from shared.ports.index import WAKE_LASTS
 from shared.ports.usage import Folding, FoldPosition, Usage
 
-#: after the end of an hour: creations that are under way may still write a row of it
+#: time after the end of an hour in which running creations may still write rows of it
 _SETTLED = timedelta(minutes=5)
-#: after an hour's end, until its second fold
+#: time after an hour's end until its second rollup
 AGAIN_AFTER = timedelta(days=1)
-#: how long usage is kept
+#: retention of usage
 KEPT_FOR = timedelta(days=400)
-#: how far back a sweeper goes that was away
+#: maximum past that a sweeper rolls up after an outage
 _FARTHEST = timedelta(days=31)
-#: an hour that cannot be folded for a tenant keeps the others from the next one for this long
+#: time for which an hour that fails for one tenant delays the next hour of the others
 _GIVEN_UP_AFTER = timedelta(hours=6)
 _PAGE, _REMOVED_AT_ONCE = 1000, 100
 
 
 async def fold_usage(one: Pass, usage: Usage, is_over: IsOver) -> datetime:
-    """Folds what is owed until the time is over; the hour before which every tenant of the share is folded.
+    """Rolls up due hours until the time is over. Returns the time before which every tenant of the share is rolled up.
 
-    Again, and two sweeps at once, are harmless: a fold is what its rows are. A tenant whose rows cannot be folded is
-    left out. Raises LedgerUnavailable.
+    Repeated and concurrent calls are harmless, since a rollup depends on its rows only. A tenant whose rows fail is
+    skipped. Raises LedgerUnavailable.
     """
     position = await _first_folds(one, usage, is_over)
     await _second_folds(one, usage, is_over)
@@ -52,7 +52,7 @@ async def _first_folds(one: Pass, usage: Usage, is_over: IsOver) -> FoldPosition
         position = FoldPosition(ready - HOUR)
     while position.next is not None and position.next < ready:
         hour = position.next
-        # none sleeps before its hours are folded (`AwakeTenant.posted_at` may be some minutes old)
+        # no tenant sleeps before its hours are rolled up (`AwakeTenant.posted_at` may be some minutes old)
         posted = (name for name, each in awake.items() if each.posted_at + WAKE_LASTS >= hour)
         position = await _fold_all(one, usage, position, sorted(posted), is_over)
         if position.next == hour:
@@ -76,7 +76,7 @@ async def _fold_all(
         except Exception as fault:
             lasts = await one.report_fault("USAGE_UNFOLDED", fault, row=f"{encode_key(tenant)} LIST", tenant_id=tenant)
             if lasts or one.began - hour >= _GIVEN_UP_AFTER:
-                # the others go on to the next hour; the second fold of this one is a day later
+                # the others continue with the next hour; the second rollup of this one is a day later
                 await usage.fold_again(tenant, hour)
             else:
                 failed.append(tenant)
@@ -102,7 +102,7 @@ async def _second_folds(one: Pass, usage: Usage, is_over: IsOver) -> None:
                     return
                 await usage.folded_again(tenant, hour)
             except Exception as fault:
-                # the next pass tries this one again
+                # the next sweep tries this hour again
                 row_key = f"{encode_key(tenant)} LIST"
                 await one.report_fault("USAGE_UNFOLDED", fault, row=row_key, tenant_id=tenant)
         if len(rows) < _PAGE:
@@ -112,7 +112,7 @@ async def _second_folds(one: Pass, usage: Usage, is_over: IsOver) -> None:
 async def fold(
     context: Context, usage: Usage, tenant: str, hour: datetime, is_over: Callable[[], bool], *, again: bool
 ) -> bool:
-    """Sums up one hour of one tenant, at least one page. False: its time was over, and the next call continues.
+    """Sums up one hour of one tenant, at least one page. Returns `False` if its time is over; the next call continues.
 
     Raises LedgerUnavailable.
     """
@@ -129,7 +129,7 @@ async def fold(
             await usage.write_folding(tenant, hour, Folding(jobs, after))
             return False
     if jobs and not again:
-        # before the rollup: after a crash in between it is checked once more than needed
+        # before the rollup: after a crash in between it is rolled up once more than needed
         await usage.fold_again(tenant, hour)
     if jobs and not await _has_more(usage, tenant, hour, jobs):
         await usage.put_jobs(tenant, hour, jobs)
@@ -141,7 +141,7 @@ async def fold(
 
 
 async def _has_more(usage: Usage, tenant: str, hour: datetime, jobs: Mapping[Group, Counted]) -> bool:
-    """Whether the hour was folded with more jobs: some have been cleared away since."""
+    """Returns whether the stored rollup has more jobs, since some have been deleted in the meantime."""
     known = await usage.hours(tenant, hour, hour + HOUR)
     return any(_created(each.jobs) > _created(jobs) for each in known)
 

@@ -1,1 +1,1 @@
-"""Usage and receipts."""
+"""Usage, and breakdowns of time and operations."""

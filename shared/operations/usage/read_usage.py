@@ -1,4 +1,4 @@
-"""What a tenant's jobs used (R68): from the rows of past hours, and of those that are not folded from the list."""
+"""Reads the usage of a tenant's jobs (R68): from rows of past hours, and from the list for hours without a rollup."""
 
 from __future__ import annotations
 
@@ -9,32 +9,33 @@ from shared.core.usage import HOUR, Axis, Counted, Group, HourUsage, Sum, group_
 from shared.operations.context import Context
 from shared.ports.index import ListRow
 
-#: how far back one call looks
+#: maximum period of one call
 FARTHEST = timedelta(days=31)
-#: without a time
+#: default period
 DEFAULT_SINCE = timedelta(days=1)
-#: LIST rows of hours that are not folded: past it the answer is partial
+#: maximum LIST rows of hours without a rollup; past it the response is partial
 MAX_ROWS = 5_000
-#: an hour without a rollup after this time had no jobs
+#: time after which an hour without a rollup had no jobs
 _UNFOLDED = timedelta(hours=2)
 _PAGE = 1000
 
 
 @dataclass(frozen=True)
 class Used:
-    """Sums from `since` to `until`."""
+    """Sums of usage from `since` to `until`."""
 
     since: datetime
     until: datetime
     total: Sum
     groups: dict[str, Sum]
-    #: of the last hours not every job was counted
+    #: `True` if not every job of the last hours was counted
     partial: bool
 
 
 async def read_usage(context: Context, tenant: str, since: datetime, axis: Axis | None) -> Used:
-    """Reads whole hours from that of `since` on. A call costs one query of the hours and at most five queries of lists.
-    Raises LedgerUnavailable.
+    """Reads whole hours, starting with the hour of `since`.
+
+    A call costs one query of the hours and at most five queries of lists. Raises LedgerUnavailable.
     """
     now, first = context.clock.now(), hour_of(since)
     kept = await context.usage.hours(tenant, first, now + HOUR)
@@ -51,7 +52,7 @@ async def read_usage(context: Context, tenant: str, since: datetime, axis: Axis 
 
 
 async def _listed(context: Context, tenant: str, hour: datetime, room: int) -> tuple[dict[Group, Counted], int]:
-    """An hour as its list says, and how many rows more may be read."""
+    """Returns an hour's usage from its list, and the number of rows that may still be read."""
     jobs: dict[Group, Counted] = {}
     after = None
     while room:

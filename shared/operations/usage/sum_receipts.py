@@ -1,4 +1,4 @@
-"""What jobs spent and cost, by filter."""
+"""Sums up the time and operations of jobs, by filter."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from shared.operations.jobs.read_history import read_history
 from shared.ports.index import ListRow
 from shared.refusals import JobNotFound
 
-#: jobs of one page: each is read whole, with its events
+#: maximum jobs of a page, since each is read with all its events
 MAX_JOBS = 100
 
 
 class Grouping(StrEnum):
-    """What the jobs of one sum have in common."""
+    """The property by which jobs are summed."""
 
     TYPE = "type"
     SOURCE = "source"
@@ -31,12 +31,11 @@ class Grouping(StrEnum):
 async def sum_receipts(
     context: Context, job_filter: JobFilter, *, after: str | None, limit: int, by: Grouping | None = None
 ) -> tuple[dict[str, Any], Page[tuple[Job, Receipt]]]:
-    """Sums up the receipts of at most `limit` (MAX_JOBS) jobs of the filter's one tenant, newest first. Returns the
-    sums and their page.
+    """Sums up the time and operations of at most `limit` (MAX_JOBS) jobs of the filter's one tenant, newest first.
 
-    `by`: also sums of the jobs of each type, source (as it is compared) or priority. A page costs the queries of a list
-    and, for each of its jobs, one query of its rows and one for each 1,000 of its events. A caller adds the pages.
-    Raises LedgerUnavailable.
+    Returns the sums and their page. `by`: also sums for each type, normalised source or priority. A page costs the
+    queries of a list and, for each of its jobs, one query of its rows and one for each 1,000 of its events. A caller
+    adds the pages. Raises LedgerUnavailable.
     """
     now = context.clock.now()
 
@@ -44,7 +43,7 @@ async def sum_receipts(
         try:
             record, events = await read_history(context, listed.job_id)
         except (JobNotFound, DataLost, Undecodable, UnknownStatus):
-            return None  # a creation that is not finished, or was withdrawn; a job that cannot be read
+            return None  # the creation is incomplete or was withdrawn, or the job cannot be read
         return (record.job, receipt(record, events, now)) if job_filter.has_status(record.job.status) else None
 
     page = await walk_list(context, job_filter, one, after=after, limit=min(limit, MAX_JOBS))

@@ -1,4 +1,4 @@
-"""What a hook gets, and whether it does, changes under HEAD's ETag, with its log and its public event (R84)."""
+"""Changes the events that a webhook gets, or its state, under HEAD's ETag, with its log and its public event (R84)."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from shared.ports.feed import FeedEvent, FeedWrite
 from shared.ports.hooks import Hooks, HookWrite, StoredDelivery, StoredHook
 from shared.refusals import HookLimit, WebhooksOff
 
-#: of one tenant, without `default`
+#: maximum webhooks of a tenant, without `default`
 MAX_HOOKS = 20
 
 
 @dataclass(frozen=True, kw_only=True)
 class HookChange:
-    """A change that HEAD orders."""
+    """A change of a webhook that HEAD orders."""
 
     act: HookAct
-    #: None: it is made
+    #: the webhook before; None: it is created
     before: StoredHook | None
-    #: of one that is removed the last that there was
+    #: the webhook after; for a deletion, its last state
     after: Hook
     actor: str = SYSTEM
     reason: str = ""
@@ -39,7 +39,7 @@ class HookChange:
 
 
 def hooks_of(context: Context) -> Hooks:
-    """Raises WebhooksOff."""
+    """Returns the store of webhooks. Raises WebhooksOff."""
     context.require_webhooks()
     return context.require_events().hooks
 
@@ -49,11 +49,11 @@ async def write_change(context: Context, tenant: str, found: HookChange) -> Hook
 
     Raises Conflict if HEAD, the webhook or a delivery has changed; HookLimit, LedgerRefused, LedgerUnavailable.
     """
-    # `events.hooks` refuses other tenants than the caller's; a caller that may not read the feed may change a webhook
+    # `events.hooks` refuses other tenants than the caller's; a caller without access to the feed can change a webhook
     feed, events = context.of_all_tenants.require_events().feed, context.require_events()
     known, relay = await events.known_feeds.of(feed, tenant, events.hooks), events.relay
     try:
-        # as a batch of hints has its turn
+        # a batch of hints takes the same turn
         async with known.turn:
             write, hook = _write_of(context, tenant, found, known)
             of_feed = with_sent(relay, FeedWrite(tenant=tenant, head=known.head, events=write.events, seen={}))
@@ -90,7 +90,7 @@ def _write_of(context: Context, tenant: str, found: HookChange, known: KnownFeed
     if found.before is None:
         if len(known.hooks or ()) >= MAX_HOOKS:
             raise HookLimit(MAX_HOOKS)
-        # what is asked for of the past ends where the feed does
+        # requested past events end at the present end of the feed
         past = min(after.caught_up, known.head.number) if after.caught_up is not None else None
         after = replace(after, first=known.head.number + 1, caught_up=past)
     hook, entry = logged(
@@ -120,7 +120,7 @@ def _numbered(context: Context, event: PublicEvent, number: int) -> FeedEvent:
         number=number,
         event_id=event["id"],
         event_type=event["type"],
-        # it is of no job
+        # the event is about no job
         job_id="",
         at=context.clock.now(),
         text=encoded(numbered(event, number, issuer)).decode(),
@@ -140,17 +140,22 @@ def dead_logged(context: Context, found: HookChange) -> HookChange:
 
 
 async def log_dead(context: Context, stored: StoredHook) -> None:
-    """Deliveries that were given up go into the hook's log and the feed. Raises as `write_change` does, but Conflict:
-    then another one has written the hook, and the next pass looks again."""
+    """Writes given-up deliveries to the webhook's log and the feed.
+
+    Raises as `write_change` does, except Conflict: then another process has written the webhook, and the next sweep
+    tries again.
+    """
     change = HookChange(act=HookAct.DEAD, before=stored, after=stored.hook)
     with contextlib.suppress(Conflict):
         await write_change(context, stored.hook.tenant, dead_logged(context, change))
 
 
 async def default_hook(context: Context, tenant: str) -> StoredHook:
-    """Returns the hook of `callback_urls`; creates a missing one. Raises WebhooksOff, Contended, LedgerUnavailable."""
+    """Returns the webhook of `callback_urls`, and creates it if it is missing. Raises WebhooksOff, Contended,
+    LedgerUnavailable.
+    """
     hooks = hooks_of(context)
-    # no wait: each try ends with a write, by itself or by another, so the next one finds the hook
+    # no wait: each try ends with a write of this or another process, so the next one finds the webhook
     for _ in range(MAX_TRIES):
         if (found := await hooks.read(tenant, DEFAULT_HOOK)) is not None:
             return found
@@ -167,14 +172,14 @@ async def default_hook(context: Context, tenant: str) -> StoredHook:
         )
         hook, entry = logged(new, HookAct.CREATED, actor=SYSTEM, reason="", at=now)
         with contextlib.suppress(Conflict):
-            # HEAD does not order it: the jobs name what it gets. A caller that may only read the tenant finds it
-            # too
+            # HEAD need not order it, since the jobs name their callbacks. A caller with read access to the tenant finds
+            # it too
             await hooks_of(context.of_all_tenants).write(HookWrite(tenant=tenant, after=hook, entry=entry))
     raise Contended("concurrent writers changed the default webhook at every try")
 
 
 def newest_secret(context: Context, version: int) -> SecretVersion:
-    """Raises WebhooksOff."""
+    """Returns a new version of a secret. Raises WebhooksOff."""
     if not context.settings.webhook_keys:
         raise WebhooksOff
     return SecretVersion(version=version, key_id=context.settings.webhook_keys[0][0], salt=context.new_salt())

@@ -1,4 +1,5 @@
-"""A message of the queue `lucius-webhooks`: a try of one delivery, a probe of a webhook, or a call to continue (R85).
+"""Handles messages of the queue `lucius-webhooks`: a try of one delivery, a probe of a webhook, or a call to continue
+(R85).
 
 The row decides: a message with another `tries` than its row, or of a webhook that waits, does nothing. The request is
 sent first and the result written afterwards. So after a crash it is sent again under the same `webhook-id`: at least
@@ -32,11 +33,12 @@ from shared.ports.feed import FeedEvent
 from shared.ports.hooks import HookWrite, StoredDelivery, StoredHook
 from shared.ports.webhooks import FLOW, PROBE, TRY, DeliveryCall
 
-#: past events that one message makes deliveries of
+#: maximum past events that one message turns into deliveries
 _CAUGHT_UP = 50
-#: deliveries that a flow lets go at once
+#: maximum deliveries that one step of a flow starts
 FLOW_ROWS = 20
-#: of this many waiting deliveries the one with the fewest tries is the probe: one that always fails blocks no webhook
+#: number of oldest waiting deliveries, of which the one with the fewest tries is the probe, so that one that always
+#: fails does not block the webhook
 _PROBE_AMONG = 20
 _LINES = {
     HookAct.DISABLED: "HOOK_DISABLED",
@@ -45,7 +47,9 @@ _LINES = {
 
 
 async def deliver(context: Context, call: DeliveryCall) -> None:
-    """Does what the message asks for, if its rows still do. Raises nothing of LUCIUS's: the sweeper sends it again."""
+    """Does the requested action, if it is still due by its rows. Raises no error of LUCIUS: the sweeper sends
+    it again.
+    """
     if context.events is None or context.webhooks is None:
         return
     with telemetry.tolerate(LuciusError, "DELIVERY_PUT_OFF", tenant_id=call.tenant, hook_id=call.hook_id):
@@ -71,12 +75,12 @@ async def _try(context: Context, call: DeliveryCall) -> None:
 
 
 def _is_due(row: StoredDelivery | None, tries: int) -> TypeGuard[StoredDelivery]:
-    """Whether the delivery is pending and still has this number of tries."""
+    """Returns whether the delivery is pending and still has this number of tries."""
     return row is not None and row.delivery.state is DeliveryState.PENDING and row.delivery.tries == tries
 
 
 async def _probe(context: Context, call: DeliveryCall) -> None:
-    """Of a hook that waits: one delivery, for all that wait."""
+    """Posts one delivery of a waiting webhook as a probe, for all that wait."""
     hooks = hooks_of(context)
     stored = await hooks.read(call.tenant, call.hook_id)
     if stored is None or not _is_probed(stored.hook, call):
@@ -86,7 +90,7 @@ async def _probe(context: Context, call: DeliveryCall) -> None:
         row = min(rows, key=lambda row: row.delivery.tries)
         await _deliver(context, stored, row, call)
         return
-    # what it waited for went with its events
+    # the delivery that it waited for was deleted with its event
     well = resumed(stored.hook)
     await hooks.write(HookWrite(tenant=call.tenant, before=stored, after=well))
 
@@ -97,7 +101,7 @@ def _is_probed(hook: Hook, call: DeliveryCall) -> bool:
 
 
 async def _flow(context: Context, call: DeliveryCall) -> None:
-    """Those that waited go, some at a time."""
+    """Starts waiting deliveries, a few at a time."""
     hooks = hooks_of(context)
     stored = await hooks.read(call.tenant, call.hook_id)
     if stored is None or stored.hook.state is not HookState.ENABLED or stored.hook.waits_until is not None:
@@ -106,12 +110,12 @@ async def _flow(context: Context, call: DeliveryCall) -> None:
         return
     after = (call.number, call.name) if call.number else None
     now = context.clock.now()
-    # callbacks never wait for their hook: very many may have their turn later
+    # callbacks never wait for their webhook, so very many may have a later due time
     is_default = call.hook_id == DEFAULT_HOOK
     rows = await hooks.pending(
         call.tenant, call.hook_id, after=after, due_before=now if is_default else None, limit=FLOW_ROWS
     )
-    # the others' messages come when they are due
+    # the messages of the others arrive when they are due
     due = [row.delivery for row in rows if row.delivery.due_at is None or row.delivery.due_at <= now]
     await send_tries(context, due)
     if len(rows) == FLOW_ROWS:
@@ -124,13 +128,13 @@ async def _flow(context: Context, call: DeliveryCall) -> None:
 async def _catch_up(context: Context, tenant: str, hook_id: str) -> None:
     """Adds the next past events, and calls for those after them. Raises LedgerRefused, LedgerUnavailable."""
     hooks, place = hooks_of(context), -1
-    # no wait, and no error at the end: another message of the kind goes on, or the sweeper
+    # no wait, and no error at the end: another message of the kind, or the sweeper, continues
     for _ in range(MAX_TRIES):
         stored = await hooks.read(tenant, hook_id)
         if stored is None or stored.hook.state is not HookState.ENABLED or stored.hook.caught_up is None:
             return
         if place not in (-1, stored.hook.caught_up):
-            # another message of the kind is at it
+            # another message of the kind is working on it
             return
         place = stored.hook.caught_up
         write = await _past_events(context, stored, place)
@@ -156,7 +160,7 @@ async def _past_events(context: Context, stored: StoredHook, place: int) -> Hook
 
 
 async def _deliver(context: Context, stored: StoredHook, row: StoredDelivery, call: DeliveryCall) -> None:
-    """Posts it, unless its receiver has as many in hand as it may."""
+    """Posts the delivery, unless its endpoint has the maximum number of concurrent calls."""
     delivery, hook = row.delivery, stored.hook
     event, url = await _event(context, delivery), await _url(context, hook, delivery)
     if event is None or url is None:
@@ -183,13 +187,13 @@ def _receiver(hook: Hook, url: str = "") -> str:
 
 
 async def _event(context: Context, delivery: Delivery) -> FeedEvent | None:
-    """None: it is kept no more."""
+    """Returns the event; None: it was deleted."""
     found = await context.require_events().feed.events(delivery.tenant, after=delivery.number - 1, limit=1)
     return found[0] if found and found[0].number == delivery.number else None
 
 
 async def _url(context: Context, hook: Hook, delivery: Delivery) -> str | None:
-    """None: of a callback whose job is gone."""
+    """Returns the URL; None: a callback whose job was deleted."""
     if hook.id != DEFAULT_HOOK or delivery.job_id is None:
         return hook.url
     stored = await context.ledger.read(delivery.job_id)
@@ -206,9 +210,9 @@ def message_id(delivery: Delivery) -> str:
 async def _write(
     context: Context, stored: StoredHook, row: StoredDelivery, call: DeliveryCall, found: Answer | str
 ) -> None:
-    """What came of a try, or why there can be none; nothing where another one wrote the row meanwhile."""
+    """Writes the result of a try, or the reason why there was none. Writes nothing if another process wrote the row."""
     hooks, now = hooks_of(context), context.clock.now()
-    # its own loop: what was read again can end it, and another address changes what is sent
+    # a loop of its own, since a fresh read can end it, and a new URL changes the next call
     for conflicts in range(MAX_TRIES):
         if isinstance(found, str):
             result = given_up(stored.hook, row.delivery, found, now)
@@ -229,14 +233,14 @@ async def _write(
                 await hooks.write(write)
         except Conflict:
             await context.wait_after_conflict(conflicts)
-            # the hook's counts are those of all its deliveries; the row is this one's, or another process's by now
+            # the webhook counts all its deliveries, and another process may have written this row
             again = await hooks.read(call.tenant, call.hook_id)
             row_again = await hooks.delivery(call.tenant, call.hook_id, row.delivery.number, row.delivery.name)
             # an operator may have redelivered it in the meantime
             if again is None or not _is_due(row_again, row.delivery.tries):
                 return
             if again.hook.url != stored.hook.url and not (isinstance(found, Answer) and found.is_success):
-                # what the address before said is nothing against the new one
+                # the response of the earlier URL does not count against the new one
                 await send_tries(context, [row_again.delivery])
                 return
             stored, row = again, row_again
@@ -259,7 +263,7 @@ def _change(context: Context, stored: StoredHook, row: StoredDelivery, result: R
 
 
 async def _go_on(context: Context, before: Hook, result: RecordedAnswer) -> None:
-    """The messages that follow; the sweeper makes up for those that are lost."""
+    """Sends the next messages. The sweeper replaces lost ones."""
     hook, delivery = result.hook, result.delivery
     if delivery.state is DeliveryState.DEAD:
         telemetry.warn("DELIVERY_DEAD", tenant_id=hook.tenant, hook_id=hook.id, reason=result.reason)

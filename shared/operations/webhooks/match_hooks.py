@@ -1,4 +1,4 @@
-"""The hooks of the events in a feed transaction, which `shared.operations.events.feed_writer` writes (R84)."""
+"""Finds the webhooks of the events in a feed transaction, which `shared.operations.events.feed_writer` writes (R84)."""
 
 from __future__ import annotations
 
@@ -14,11 +14,10 @@ from shared.operations.context import Context
 from shared.operations.process.known_feeds import KnownFeed
 from shared.ports.feed import FeedEvent
 
-#: ids of hooks, each with the name of a callback, or "", of one event
+#: targets of one event: webhook ids, each with the name of a callback, or ""
 Targets = Sequence[tuple[str, str]]
 
-#: minimum time between two notes of a tenant with callbacks for the sweeper; what it has not noted for an hour it
-#: forgets
+#: minimum time between two notes of a tenant with callbacks for the sweeper, which drops a note after an hour
 NOTED_EVERY = timedelta(minutes=10)
 
 
@@ -37,13 +36,14 @@ def targets_of(
     context: Context, known: KnownFeed, events: Sequence[PublicEvent], callbacks: tuple[str, ...]
 ) -> list[Targets]:
     """Returns the targets of each event."""
-    # without keys no call can be signed
+    # without keys, no call can be signed
     called = callbacks if context.webhooks is not None else ()
     return [targets(known.hooks or (), event, called if event["type"] in TERMINAL else ()) for event in events]
 
 
 async def note_callbacks(context: Context, tenant: str, known: KnownFeed, pending: Sequence[Delivery]) -> None:
-    """Enters the tenant for the sweeper before the deliveries are written: else a lost message would not be replaced.
+    """Notes the tenant for the sweeper before its deliveries are written, so that lost messages are replaced.
+
     Raises LedgerUnavailable.
     """
     if not any(each.hook_id == DEFAULT_HOOK for each in pending):
@@ -55,7 +55,7 @@ async def note_callbacks(context: Context, tenant: str, known: KnownFeed, pendin
 
 
 def pending_of(tenant: str, events: Sequence[FeedEvent], found: Sequence[Targets]) -> list[Delivery]:
-    """Makes the rows of deliveries, which are due at once."""
+    """Makes the rows of deliveries, all due at once."""
     return [
         pending(tenant, event, hook_id, name)
         for event, of_event in zip(events, found, strict=True)

@@ -1,4 +1,4 @@
-"""One signed post to a receiver of webhooks (R85)."""
+"""Sends one signed post to a webhook's endpoint (R85)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from shared.core.webhooks.webhooks import Answer, Hook
 from shared.operations.context import Context
 from shared.refusals import HookKeyGone
 
-#: the key that the hook's secret was made of is not among the settings
+#: error class if the key of the webhook's secret is not in the settings
 _KEY_GONE = "KEY_GONE"
 
 

@@ -1,4 +1,4 @@
-"""Old deliveries leave the tables with the events that they are of (R84), and what no log shows any more (R88)."""
+"""Deletes old deliveries together with their events (R84), and old log entries (R88)."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ from shared.operations.context import MAX_TRIES, Context
 from shared.operations.webhooks.change_hooks import default_hook, log_dead
 from shared.ports.hooks import Hooks, HookWrite, Place
 
-#: rows of one transaction: two of each that is given up
+#: maximum rows of a transaction, and maximum given-up deliveries of one, with two rows each
 _REMOVED, _GIVEN_UP = 100, 40
 
 
 async def prune_deliveries(context: Context, tenant: str, before: datetime) -> None:
-    """Deletes deliveries that ended before an instant, and waiting ones of deleted webhooks. A waiting delivery whose
-    event is deleted is given up first. Raises Contended, LedgerUnavailable.
+    """Deletes deliveries that ended before that time, and waiting ones of deleted webhooks.
+
+    A waiting delivery whose event is deleted is given up first. Raises Contended, LedgerUnavailable.
     """
     if context.events is None:
         return
@@ -36,9 +37,9 @@ async def prune_deliveries(context: Context, tenant: str, before: datetime) -> N
 
 
 async def prune_hook_logs(context: Context, tenant: str) -> None:
-    """Keeps the last entries of each webhook's log, those that are shown. Old entries of a removed webhook's log go.
+    """Keeps the newest entries of each webhook's log, as many as are shown, and deletes old logs of deleted webhooks.
 
-    A receiver that refuses everything is an entry a minute. Raises LedgerUnavailable.
+    An endpoint that refuses everything adds an entry a minute. Raises LedgerUnavailable.
     """
     if context.events is None:
         return
@@ -48,7 +49,7 @@ async def prune_hook_logs(context: Context, tenant: str) -> None:
         while hook.log_seq > MAX_LOG:
             if await hooks.drop_log(tenant, hook.id, to=hook.log_seq - MAX_LOG, limit=_REMOVED) < _REMOVED:
                 break
-    # of the new entries of one that is made meanwhile under the same id none is so old
+    # a webhook that is created in the meantime with the same id has no entry this old
     before = context.clock.now() - timedelta(days=max(settings.change_log_days, settings.feed_days))
     for hook_id in await hooks.hooks_with_log(tenant):
         while hook_id not in kept:
@@ -57,14 +58,14 @@ async def prune_hook_logs(context: Context, tenant: str) -> None:
 
 
 async def _first_kept(context: Context, tenant: str) -> int:
-    """The number of the first event that the feed has."""
+    """Returns the number of the first event in the feed."""
     feed = context.require_events().feed
     kept = await feed.events(tenant, after=0, limit=1)
     return kept[0].number if kept else (await feed.head(tenant)).number + 1
 
 
 async def _give_up_all(context: Context, hooks: Hooks, tenant: str, hook_id: str, before: datetime) -> None:
-    """They are one entry of the hook's log and one event of the feed, however many they are."""
+    """Gives up deliveries. Any number of them is one log entry of the webhook and one event in the feed."""
     if not await _has_old(hooks, tenant, hook_id, before):
         return
     # after a crash before the log is written, the sweeper writes it
@@ -82,8 +83,8 @@ async def _has_old(hooks: Hooks, tenant: str, hook_id: str, before: datetime) ->
 
 
 async def _give_up(context: Context, hooks: Hooks, tenant: str, hook_id: str, before: datetime) -> int:
-    """The oldest; gives how many."""
-    # its own loop: without an error at the end, since the next sweep goes on
+    """Gives up the oldest deliveries. Returns their number."""
+    # a loop of its own, without an error at the end, since the next sweep continues
     for conflicts in range(MAX_TRIES):
         stored = await (default_hook(context, tenant) if hook_id == DEFAULT_HOOK else hooks.read(tenant, hook_id))
         rows = await hooks.pending(tenant, hook_id, limit=_GIVEN_UP)
@@ -95,7 +96,7 @@ async def _give_up(context: Context, hooks: Hooks, tenant: str, hook_id: str, be
             after = with_dead(after, row.delivery.number, EXPIRED)
         dead = [(row, given_up(after, row.delivery, EXPIRED, now).delivery) for row in old]
         try:
-            # not under HEAD, which the writers of the feed need: only the log's entry is
+            # without HEAD, which the writers of the feed need: only the log entry is ordered by it
             await hooks.write(HookWrite(tenant=tenant, before=stored, after=after, deliveries=dead))
         except Conflict:
             await context.wait_after_conflict(conflicts)

@@ -1,4 +1,4 @@
-"""Messages that say which delivery may be tried; what they lead to stands in its row (R85)."""
+"""Sends messages about deliveries that can be tried; the row of a delivery decides their effect (R85)."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from shared.ports.webhooks import CATCH_UP, FLOW, PROBE, DeliveryCall
 
 
 async def send_tries(context: Context, deliveries: Sequence[Delivery]) -> None:
-    """Sends a message for each delivery, which may be tried now. Raises nothing: the sweeper replaces lost messages."""
+    """Sends a message for each delivery to try now. Raises nothing: the sweeper replaces lost messages."""
     await send_calls(context, [try_of(each) for each in deliveries])
 
 
 async def send_calls(context: Context, calls: Sequence[DeliveryCall], *, at: datetime | None = None) -> None:
-    """Sends the calls now, or at an instant. Raises nothing."""
+    """Sends the calls now, or at the given time. Raises nothing."""
     webhooks, now = context.webhooks, context.clock.now()
     if webhooks is None or not calls or webhooks.calls.is_quiet(now):
         return

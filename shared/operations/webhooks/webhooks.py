@@ -1,4 +1,4 @@
-"""What callers do with a tenant's webhooks (R84, R85): the tenant is normalised, and the caller's own."""
+"""Operations of callers on webhooks of their tenant, which is normalised (R84, R85)."""
 
 from __future__ import annotations
 
@@ -40,27 +40,28 @@ from shared.operations.webhooks.send_deliveries import catch_up_of, flow_of, sen
 from shared.ports.hooks import Hooks, HookWrite, Place, StoredHook
 from shared.refusals import DefaultHook, DeliveryNotFound, FilterInvalid, HookKeyConflict, HookNotFound, Overloaded
 
-#: after a rotation the secret before signs too
+#: time after a rotation in which the previous secret signs too
 BOTH_SECRETS_FOR = timedelta(days=1)
 
 
 @dataclass(frozen=True, kw_only=True)
 class HookRequest:
-    """A hook as a caller asks for it."""
+    """A webhook as a caller requests it."""
 
     url: str
     format: HookFormat = HookFormat.CLOUDEVENTS
     filter: HookFilter = field(default_factory=HookFilter)
     description: str = ""
-    #: a number of the tenant's feed: it gets the events after it too, those that are kept; None: from now on
+    #: number of an event in the tenant's feed after which the webhook also gets past events, if they are retained;
+    #: None: only new events
     after: int | None = None
 
 
 async def create_hook(
     context: Context, tenant: str, request: HookRequest, actor: str, *, key: str | None = None
 ) -> tuple[Hook, bool]:
-    """Creates a webhook. Returns it, or the one that the tenant's idempotency key created before, and whether it is the
-    earlier one.
+    """Creates a webhook, or returns the one that the same idempotency key created. The flag is `True` for the earlier
+    one.
 
     Raises WebhooksOff, HookUrlRefused, HookLimit, HookKeyConflict, Contended, LedgerUnavailable.
     """
@@ -81,7 +82,7 @@ async def create_hook(
         caught_up=request.after,
         secret=newest_secret(context, 1),
     )
-    # before it gets events: else a lost message is not replaced
+    # before it gets events, so that lost messages are replaced
     await hooks.note(tenant, now)
 
     known: Hook | None = None
@@ -98,14 +99,16 @@ async def create_hook(
 
 
 async def _made_before(hooks: Hooks, hook: Hook) -> Hook | None:
-    """The hook of this id, which follows from an idempotency key. Raises HookKeyConflict, LedgerUnavailable.
+    """Returns the webhook with this id, which is made from an idempotency key. Raises HookKeyConflict,
+    LedgerUnavailable.
 
-    While its log is kept a hook that was removed is not made again: ids of its events and its secret were those of it.
+    While the log of a deleted webhook is retained, it is not created again: ids of its events and its secret would
+    repeat.
     """
     stored = await hooks.read(hook.tenant, hook.id)
     entries = await hooks.log(hook.tenant, hook.id, after=0, limit=1)
     if stored is None and entries:
-        # Race hook-key: another request may have made it between the two reads
+        # Race hook-key: another request may have created it between the two reads
         stored = await hooks.read(hook.tenant, hook.id)
         if stored is None:
             raise HookKeyConflict(hook.id)
@@ -114,7 +117,7 @@ async def _made_before(hooks: Hooks, hook: Hook) -> Hook | None:
     known = stored.hook
     same = ("url", "format", "filter", "description")
     is_same = known.secret.version == 1 and all(getattr(known, name) == getattr(hook, name) for name in same)
-    # of a log that is cut (R88) it is unknown
+    # a shortened log (R88) cannot show it
     if not is_same or any(each.seq == 1 and each.data.get("after") != hook.caught_up for each in entries):
         raise HookKeyConflict(hook.id)
     return known
@@ -123,8 +126,8 @@ async def _made_before(hooks: Hooks, hook: Hook) -> Hook | None:
 async def change_hook(context: Context, tenant: str, hook_id: str, changes: Mapping[str, Any], actor: str) -> Hook:
     """Changes a webhook. `changes`: some of `url`, `format`, `filter`, `description` and `enabled`.
 
-    A disabled webhook gets no events of that time; what waited before continues. A webhook with a new address continues
-    at once. Raises WebhooksOff, HookNotFound, DefaultHook, HookUrlRefused, Contended, LedgerUnavailable.
+    A webhook gets no events of the time in which it was disabled; earlier waiting ones continue. With a new URL it
+    continues at once. Raises WebhooksOff, HookNotFound, DefaultHook, HookUrlRefused, Contended, LedgerUnavailable.
     """
     if "url" in changes:
         _check(context, tenant, changes["url"])
@@ -157,7 +160,7 @@ async def change_hook(context: Context, tenant: str, hook_id: str, changes: Mapp
 
 
 async def resume_hook(context: Context, tenant: str, hook_id: str, actor: str) -> Hook:
-    """Resumes a webhook from the oldest waiting delivery, whatever it waited for.
+    """Resumes a webhook at the oldest waiting delivery, after any kind of wait.
 
     Raises WebhooksOff, HookNotFound, DefaultHook, Contended, LedgerUnavailable.
     """
@@ -185,10 +188,10 @@ async def remove_hook(context: Context, tenant: str, hook_id: str, actor: str) -
 
 
 async def rotate_hook(context: Context, tenant: str, hook_id: str, actor: str) -> Hook:
-    """Creates a new secret. The previous one signs too for a day. Also for `default`. A webhook that waits because its
-    key was removed continues at once.
+    """Creates a new secret, also for `default`. The previous one also signs for a day.
 
-    Raises WebhooksOff, HookNotFound, Contended, LedgerUnavailable.
+    A webhook that waits because its key was removed continues at once. Raises WebhooksOff, HookNotFound, Contended,
+    LedgerUnavailable.
     """
     hooks = hooks_of(context)
 
@@ -204,7 +207,7 @@ async def rotate_hook(context: Context, tenant: str, hook_id: str, actor: str) -
         keys = {key_id for key_id, _ in context.settings.webhook_keys}
         goes_on = hook.waits_until is not None and stored.hook.secret.key_id not in keys
         after, entry = logged(resumed(hook) if goes_on else hook, HookAct.ROTATED, actor=actor, reason="", at=now)
-        # what it gets is the same: HEAD need not order it
+        # it gets the same events as before, so HEAD need not order the change
         await hooks.write(HookWrite(tenant=tenant, before=stored, after=after, entry=entry))
         if goes_on:
             await send_calls(context, [flow_of(after)])
@@ -241,7 +244,7 @@ async def hook_log(context: Context, tenant: str, hook_id: str) -> list[HookEntr
 async def list_deliveries(
     context: Context, tenant: str, hook_id: str, *, state: DeliveryState | None, after: str | None, limit: int
 ) -> tuple[list[Delivery], str | None]:
-    """Returns a page and the cursor of the next one. None: there is none.
+    """Returns a page and the cursor of the next one; None: there is none.
 
     Waiting deliveries come first, the oldest event first, in the order of their tries; then ended ones, the newest
     event first. Raises WebhooksOff, HookNotFound, FilterInvalid for an invalid cursor, LedgerUnavailable.
@@ -289,15 +292,15 @@ async def redeliver(context: Context, tenant: str, hook_id: str, number: int, na
 
 
 async def send_test_event(context: Context, tenant: str, hook_id: str) -> Answer:
-    """Posts an event of type `webhook.test`, which is in no feed, and gives what came of it.
+    """Posts an event of type `webhook.test`, which no feed has, and returns the result.
 
-    A few of a tenant at once: each holds a request for as long as its receiver likes, ten seconds at most.
+    A tenant can have a few at the same time: each holds a request until the endpoint responds, at most ten seconds.
     Raises WebhooksOff, HookNotFound, DefaultHook, Overloaded, LedgerUnavailable.
     """
     hook = (await _own(context, tenant, hook_id)).hook
     id_ = f"{hook.id}:test:{context.new_salt()}"
     event = hook_envelope(hook, id_, f"{PREFIX}test", context.clock.now(), {"status": hook.state.value})
-    # no type of the feed: it has no schema to name
+    # no type of the feed, so it has no schema
     text = encoded(numbered(event, 0, Issuer(context.settings.environment))).decode()
     assert hook.url is not None
     with context.require_webhooks().tests.hold(f"{tenant} tests", (tenant, hook.id, 0, id_)) as has_room:
@@ -311,7 +314,7 @@ def _check(context: Context, tenant: str, url: str) -> None:
 
 
 async def _read(context: Context, tenant: str, hook_id: str) -> StoredHook:
-    """Raises WebhooksOff, HookNotFound, LedgerUnavailable."""
+    """Reads a webhook. Raises WebhooksOff, HookNotFound, LedgerUnavailable."""
     if hook_id == DEFAULT_HOOK:
         return await default_hook(context, tenant)
     stored = await hooks_of(context).read(tenant, hook_id)
@@ -321,14 +324,14 @@ async def _read(context: Context, tenant: str, hook_id: str) -> StoredHook:
 
 
 async def _own(context: Context, tenant: str, hook_id: str) -> StoredHook:
-    """One with an address of its own. Raises as `_read` does, and DefaultHook."""
+    """Reads a webhook with a URL of its own. Raises as `_read` does, and DefaultHook."""
     if hook_id == DEFAULT_HOOK:
         raise DefaultHook
     return await _read(context, tenant, hook_id)
 
 
 def _shown(hook: Hook) -> dict[str, Any]:
-    """For the log: of the address, which may be a secret, the host."""
+    """Returns the changes for the log. Of the URL, which may be a secret, only the host."""
     lets_in = hook.filter
     return {
         "host": urlsplit(hook.url or "").netloc,
@@ -341,7 +344,7 @@ def _shown(hook: Hook) -> dict[str, Any]:
 
 
 def _asked(hook: Hook) -> dict[str, Any]:
-    """For the log, of a new one: also after which event it asks for those of the past."""
+    """Returns the values of a new webhook for the log, with the number after which it requests past events."""
     return _shown(hook) | ({"after": hook.caught_up} if hook.caught_up is not None else {})
 
 
@@ -356,7 +359,7 @@ def _cursor(delivery: Delivery) -> str:
 
 
 def _place(cursor: str) -> tuple[bool, Place]:
-    """Whether it is of those that ended, and where. Raises FilterInvalid."""
+    """Returns whether the cursor is among ended deliveries, and its position. Raises FilterInvalid."""
     try:
         text = base64.b64decode(cursor, altchars=b"-_", validate=True).decode()
         number, _, name = text[1:].partition(":")

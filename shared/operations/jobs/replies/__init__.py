@@ -1,1 +1,1 @@
-"""Replies: received from the bus or by HTTP, applied to a job, quarantined where no job takes them."""
+"""Replies: received from the bus or over HTTP, then applied to a job, or quarantined if no job accepts them."""

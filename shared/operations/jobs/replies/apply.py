@@ -1,6 +1,6 @@
 """Applies a reply: commits it to the ledger, then raises the orchestration's event (R2, R37).
 
-The bus, the HTTP callbacks and the redrive of a rejected message all come here.
+Replies of the bus, HTTP callbacks and redriven messages all use this module.
 """
 
 from __future__ import annotations
@@ -43,28 +43,28 @@ from shared.ports.ledger import Stored
 from shared.telemetry import tracing
 from shared.telemetry.spans import reply_span
 
-#: a process notes the replies of a service at most once in this time
+#: minimum time between two notes of a process that a service replied
 NOTED_EVERY = timedelta(minutes=1)
 
 
 @dataclass(frozen=True)
 class ReplyResult:
-    """What came of a reply that names a job we know."""
+    """The result of a reply to a known job."""
 
     record: Record
-    #: it moved the job, now or at an earlier delivery
+    #: `True` if it moved the job, now or at an earlier delivery
     applied: bool
-    #: a stable code for why it did not
+    #: stable code of the reason if it did not
     reason_code: str | None = None
 
     @property
     def outcome(self) -> str:
-        """Returns the outcome in one word."""
+        """Returns the result in one word."""
         return "APPLIED" if self.applied else f"IGNORED:{self.reason_code}"
 
 
 def parse_reply(body: bytes) -> Reply:
-    """Raises ReplyUnfit."""
+    """Decodes a reply. Raises ReplyUnfit."""
     try:
         value = parse_json(body)
     except ValueError as wrong:
@@ -92,15 +92,16 @@ async def apply_reply(
     maybe_repeated: bool = False,
     topic: str | None = None,
 ) -> ReplyResult:
-    """Applies a reply or records it as late. `cause_id` is the same for each delivery of this reply. `maybe_repeated`:
-    an earlier delivery may have been committed. `topic`: its source, if the bus delivered it.
+    """Applies a reply, or records it as late.
 
-    Raises ReplyUnfit if no job accepts it, DataLost for a callback, and Transient.
+    `cause_id`: the same for each delivery of this reply. `maybe_repeated`: an earlier delivery may have been committed.
+    `topic`: its source, if the bus delivered it. Raises ReplyUnfit if no job accepts it, DataLost for a callback, and
+    Transient.
     """
     began_ns = tracing.now_ns()
     try:
         async with AsyncExitStack() as deciding:
-            # replies of one job that arrive together would meet each other's ETag
+            # concurrent replies of one job would conflict on its ETag
             await deciding.enter_async_context(context.process.recent_jobs.alone(reply.jobId))
             recent = None if maybe_repeated else _recent(context, reply)
             stored = recent or await _read(context, reply)
@@ -124,17 +125,18 @@ async def apply_reply(
                 return result
     except LedgerRefused as refused:
         if isinstance(refused, Undecodable):
-            raise  # an instance of the release that wrote the row may take the reply
+            raise  # an instance of the release that wrote the row may be able to accept the reply
         if isinstance(refused, DataLost) and source == "callback":
-            raise  # the service gets the error, and keeps its result
-        # what the tables refuse is refused again at every delivery
+            raise  # the service gets the error, and still has its result
+        # the tables refuse it again at every delivery
         raise ReplyUnfit("LEDGER_REFUSED", str(refused)) from None
 
 
 def _recent(context: Context, reply: Reply) -> Stored | None:
-    """What this process committed last of the job; None if it is likely behind.
+    """Returns the last commit of this process for the job; None if it is probably outdated.
 
-    A RESULT follows its ACK. If the ACK is not in it, another process committed that: a commit would be refused.
+    A RESULT follows its ACK. If this process does not know the ACK, another process committed it, and a commit from
+    here would be refused.
     """
     recent = context.process.recent_jobs.recall(reply.jobId, context.clock.now())
     step = recent.record.step(reply.stepId) if recent is not None else None
@@ -142,7 +144,7 @@ def _recent(context: Context, reply: Reply) -> Stored | None:
 
 
 async def _note_answer(context: Context, service: str) -> None:
-    """Notes that the service replied, at most once a minute in a process. Raises nothing."""
+    """Records that the service replied, at most once a minute per process. Raises nothing."""
     now, noted = context.clock.now(), context.process.answered.get(service)
     if noted is not None and now - noted < NOTED_EVERY:
         return
@@ -152,7 +154,7 @@ async def _note_answer(context: Context, service: str) -> None:
 
 
 async def _read(context: Context, reply: Reply) -> Stored:
-    """Raises ReplyUnfit, LedgerRefused, LedgerUnavailable."""
+    """Reads the job. Raises ReplyUnfit, LedgerRefused, LedgerUnavailable."""
     stored = await context.ledger.read(reply.jobId)
     if stored is None:
         raise ReplyUnfit("UNKNOWN_JOB", f"job not found: {reply.jobId}")
@@ -170,9 +172,9 @@ async def _decide(
     maybe_repeated: bool,
     is_recent: bool,
 ) -> Transitioned:
-    """`is_recent`: `stored` is what this process committed last, and may be behind."""
+    """Decides the reply. `is_recent`: `stored` is the last commit of this process, and may be outdated."""
     step = stored.record.step(reply.stepId)
-    # a reply proves by the lease whose it is, a callback by its token; any other may come from any sender on the bus
+    # a reply is authenticated by its lease, and a callback by its token; any other can come from any sender on the bus
     proven = step is not None and (source == "callback" or holds_lease(step, reply))
     origin = Origin(cause_id=cause_id, actor=f"service:{step.service}" if step and proven else "service", source=source)
     allowed = with_allowed_result(context, stored.record.job.tenant, reply)
@@ -200,7 +202,8 @@ async def _decide(
 
 
 async def _next_attempt(context: Context, record: Record, reply: Reply) -> NextAttempt | None:
-    """What a RESULT may record beside itself; None: nothing, or a guard may keep it back, which `dispatch` asks first.
+    """Returns the attempt that a RESULT can record with itself. None: none, or `dispatch` must first check a dispatch
+    limit.
 
     Raises nothing.
     """
@@ -212,20 +215,20 @@ async def _next_attempt(context: Context, record: Record, reply: Reply) -> NextA
 
 
 async def _notify(orchestrations: Orchestrations, transitioned: Transitioned, reply: Reply) -> ReplyResult:
-    """Raises ReplyUnfit where the job takes no such reply, OrchestrationUnavailable."""
+    """Notifies the orchestration. Raises ReplyUnfit if the job does not accept the reply, OrchestrationUnavailable."""
     if transitioned.outcome.kind is OutcomeKind.REFUSED:
         raise ReplyUnfit(transitioned.outcome.reason_code or "", f"it does not belong to job {reply.jobId}")
     if transitioned.event is not None and (transitioned.outcome.transitioned or transitioned.repeated):
         await _raise_event(orchestrations, transitioned.stored.record, reply, transitioned.event)
     if transitioned.repeated and transitioned.event is not None:
-        # what came of it the first time
+        # the result of the first delivery
         ignored = transitioned.event.type == EventType.REPLY_IGNORED
         return ReplyResult(transitioned.stored.record, not ignored, transitioned.event.reason if ignored else None)
     return ReplyResult(transitioned.stored.record, transitioned.outcome.transitioned, transitioned.outcome.reason_code)
 
 
 async def _raise_event(orchestrations: Orchestrations, record: Record, reply: Reply, event: Event) -> None:
-    """Wakes the orchestration, unless the ledger shows that it is past this attempt already."""
+    """Wakes the orchestration, unless the ledger shows that it is already past this attempt."""
     step = record.step(reply.stepId)
     if step is None or step.attempt_no != reply.attempt_no or event.type == EventType.REPLY_IGNORED:
         return
@@ -234,7 +237,7 @@ async def _raise_event(orchestrations: Orchestrations, record: Record, reply: Re
         name = durable_names.result(step.step_id, step.attempt_no)
         data = {"next": _next(record, step.status)}
         if data["next"] == "END" and step.status is not StepStatus.SUCCEEDED and name == end_event(step):
-            return  # raised with the end of the job
+            return  # already raised with the end of the job
     elif event.from_status == StepStatus.PROCESSING:
         return  # a heartbeat never wakes the orchestration
     else:
@@ -243,7 +246,7 @@ async def _raise_event(orchestrations: Orchestrations, record: Record, reply: Re
     try:
         await orchestrations.raise_event(record.instance_of(step), name, data)
     except InstanceEnded:
-        return  # Race heard: it had seen the ledger's word before us
+        return  # Race heard: it has already read this state from the ledger
     except InstanceNotFound:
         telemetry.warn("ORCHESTRATION_NOT_FOUND", **telemetry.line_ids(record.job, step))
 

@@ -1,4 +1,4 @@
-"""Replies over HTTP, for services that are not on the bus: the grant in the directive, and the callback."""
+"""Replies over HTTP, for services without access to the bus: the grant in the directive, and the callback."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from shared.settings import Settings
 
 Kind = Literal["ACK", "RESULT", "HEARTBEAT"]
 
-#: as much as the bus would carry
+#: maximum size of a callback, as of a message on the bus
 MAX_CALLBACK_BYTES = 256 * 1024
 
 
 @dataclass(frozen=True)
 class CallbackResult:
-    """What came of a callback; `grant` goes on as long as the attempt does."""
+    """The result of a callback; `grant` is valid as long as the attempt."""
 
     result: ReplyResult
     grant: Grant | None
@@ -35,7 +35,7 @@ class CallbackResult:
 
 
 def callback_urls(settings: Settings, record: Record, step: Step) -> Callbacks | None:
-    """Returns the callback URLs of the step's current attempt. None: callbacks are off."""
+    """Returns the callback URLs of the step's current attempt; None: callbacks are off."""
     if not settings.callback_keys or settings.public_url is None:
         return None
     base = f"{settings.public_url}/v1/callbacks"
@@ -53,11 +53,11 @@ async def receive_callback(
     key: str | None,
     job_id: str | None = None,
 ) -> CallbackResult:
-    """Applies a reply by callback, as one from the bus. `key` is the caller's name for this callback,
-    `job_id` the job of its path.
+    """Applies a reply from a callback, as one from the bus.
 
-    The token provides the parts of the attempt's identity that the body leaves out. Raises CallbackTokenInvalid,
-    BodyTooLarge, NotYourAttempt, ReplyUnfit, Transient.
+    `key`: the caller's idempotency key for this callback. `job_id`: the job in its path. The token provides the parts
+    of the attempt's identity that the body leaves out. Raises CallbackTokenInvalid, BodyTooLarge, NotYourAttempt,
+    ReplyUnfit, Transient.
     """
     keys, deployment = context.settings.callback_keys, context.settings.environment
     try:
@@ -73,7 +73,7 @@ async def receive_callback(
     attempt = f"{grant.job_id}:{grant.step_id}:{grant.attempt_no}"
     named = f"key:{key}" if key is not None else f"body:{digest(body.decode('utf-8', errors='backslashreplace'))}"
     if kind == "HEARTBEAT" and key is None:
-        # each beat is news, whatever it repeats: after a lost race it must not find the one before it
+        # each heartbeat is new even if its content repeats: after a lost race it must not count as the one before
         named += f":at:{context.clock.now().isoformat()}"
     result = await apply_reply(
         context,
@@ -81,7 +81,7 @@ async def receive_callback(
         validate_reply(_reply(kind, grant, body)),
         cause_id=f"callback:{attempt}:{kind}:{digest(named)[:32]}",
         source="callback",
-        # without a key two heartbeats may well have the same body
+        # without a key, two different heartbeats can have the same body
         maybe_repeated=key is not None,
     )
     step = result.record.step(grant.step_id)

@@ -1,4 +1,4 @@
-"""A reply from the bus: applied to its job, or quarantined with the reason (R37)."""
+"""Receives a reply from the bus: applies it to its job, or quarantines it with the reason (R37)."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from shared.operations.jobs.replies.apply import apply_reply, parse_reply
 from shared.ports.durable import Orchestrations
 from shared.ports.rejected import RejectedMessage, rejection_id, tenant_named_in
 
-#: a larger difference between a service's clock and the bus's is logged; replies are sent as soon as they are made
+#: maximum difference between a service's clock and the bus's without a log event; replies are sent as soon as they are
+#: made
 CLOCK_SKEW = timedelta(seconds=60)
-#: characters of a rejection's detail, so that a list reads no blob for it
+#: maximum length of a rejection's detail, so that a list reads no blob for it
 MAX_DETAIL = 4000
 
 
@@ -28,9 +29,9 @@ class ReplyMessage:
     sequence_number: int
     delivery_count: int
     enqueued_at: datetime
-    #: why the bus gave up delivering it; None: it came by the subscription itself
+    #: reason why the bus gave up delivering it; None: the subscription delivered it
     dead_letter: str | None = None
-    #: this delivery was begun before and met a fault
+    #: `True` if an earlier delivery started and met a fault
     tried_before: bool = False
 
     @property
@@ -40,7 +41,7 @@ class ReplyMessage:
 
 
 async def receive_reply(context: Context, orchestrations: Orchestrations, message: ReplyMessage) -> None:
-    """Returns when the message is dealt with: applied, recorded as late, or parked. Raises Transient only."""
+    """Processes the message: applies it, records it as late, or quarantines it. Raises Transient only."""
     cause_id = message_cause(message.lane, message.message_id, message.sequence_number)
     source = "bus" if message.dead_letter is None else "dead-letter"
     try:
