@@ -1,1 +1,1 @@
-"""The ports' implementations over Azure's SDKs, and in memory."""
+"""Implementations of the ports with Azure's SDKs, and in memory."""

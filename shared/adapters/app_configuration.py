@@ -10,7 +10,7 @@ from shared.errors import ConfigurationUnavailable
 from shared.ports.environment import CONFIGURATION_PREFIX, CONFIGURATION_SENTINEL
 from shared.time_limits import CONFIGURATION, StoreLimits
 
-#: App Configuration's filter for "no label"
+#: value of App Configuration's label filter that matches keys without a label
 _NO_LABEL = "\0"
 
 

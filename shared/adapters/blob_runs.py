@@ -1,4 +1,4 @@
-"""The files of runs as blobs: container `runs` of the account that has documents and workspaces (decision 62)."""
+"""The files of runs as blobs: container `runs` in the account of documents and workspaces (decision 62)."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from shared.ports.runs import LogPart, RunArtifact
 
 CONTAINER = "runs"
 MAX_ARTIFACTS = 1000
-#: of the key that signs links; one is fetched for many links
+#: lifetime of the key that signs links; many links use one key
 _KEY_LIFE = timedelta(hours=1)
-#: between this machine's clock and that of storage
+#: maximum difference between the clocks of this machine and of storage
 _SKEW = timedelta(minutes=5)
-#: HTTP: the range begins at the end of the blob or after it
+#: HTTP status if the range starts at or after the end of the blob
 _NOTHING_THERE = 416
 
 
@@ -44,7 +44,7 @@ class BlobRuns:
         credential: AsyncTokenCredential | None,
         now: Callable[[], datetime],
     ) -> BlobRuns:
-        """`endpoint` counts where `connection` is None."""
+        """Connects to the storage. `endpoint` is used if `connection` is None."""
         return cls(blob_service(connection=connection, endpoint=endpoint, credential=credential), now)
 
     async def read_log(self, tenant: str, job_id: str, attempt: int, *, offset: int, limit: int) -> LogPart | None:
@@ -73,7 +73,7 @@ class BlobRuns:
                         found.append(RunArtifact(name, blob.size, media_type, blob.last_modified))
                     break
             except ResourceNotFoundError:
-                pass  # no run has written yet
+                pass  # no run has written a file yet
         return found
 
     async def link(self, tenant: str, job_id: str, attempt: int, name: str, *, until: datetime) -> str:
@@ -89,14 +89,14 @@ class BlobRuns:
             user_delegation_key=key,
             permission=BlobSasPermissions(read=True),
             expiry=until,
-            # a page of a tenant must not run in a browser as one of the storage account
+            # the storage account must not serve a tenant's file as a web page
             content_disposition=f'attachment; filename="{name}"',
             protocol="https" if blob.url.startswith("https:") else None,
         )
         return f"{blob.url}?{signature}"
 
     async def _delegation_key(self, until: datetime) -> UserDelegationKey:
-        """A key that signs links which are valid `until` then."""
+        """Returns a key that signs links valid until that time."""
         if self._key is None or self._key_until is None or self._key_until < until:
             key_until = self._now() + _KEY_LIFE
             self._key = await self._service.get_user_delegation_key(self._now() - _SKEW, key_until)
@@ -108,13 +108,13 @@ class BlobRuns:
 
 
 def _folder(tenant: str, job_id: str) -> str:
-    """As the runner names it: the tenant as in the workspace."""
+    """Returns the run's folder as the runner names it, with the tenant's name as in the workspace."""
     return f"{encode_key(tenant)}/{job_id}"
 
 
 @contextmanager
 def _unavailable() -> Iterator[None]:
-    """The caller handles what is missing."""
+    """Turns errors of storage into RunsUnavailable. The caller handles a missing blob."""
     try:
         yield
     except ResourceNotFoundError:

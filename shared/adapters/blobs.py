@@ -95,7 +95,7 @@ class BlobTexts:
             raise LedgerUnavailable(f"the claim-check blobs do not respond: {type(error).__name__}") from error
 
     async def folders(self) -> list[str]:
-        """The first parts of the names of all blobs, in their order."""
+        """Returns the first parts of the names of all blobs, in order."""
         try:
             await self._created.ensure()
             container = self._service.get_container_client(self._container)
@@ -128,9 +128,9 @@ class BlobTexts:
         return False
 
     async def check(self) -> None:
-        """Looks at the container, which a data role allows, unlike the account's own properties.
+        """Reads the container's properties, which a data role allows, unlike those of the account.
 
-        Raises LedgerUnavailable; a container that was not needed yet is no fault.
+        Raises LedgerUnavailable. A container that does not exist yet is no fault.
         """
         try:
             await self._service.get_container_client(self._container).exists()

@@ -26,20 +26,20 @@ from shared.access.tenants import TenantRules
 from shared.adapters.jwt_keys import ALGORITHM, JwtKeys
 from shared.refusals import TokenInvalid, TokenMissing
 
-#: the largest difference between the issuer's clock and this one
+#: maximum difference between the clocks of the issuer and this machine
 LEEWAY_S = 60
-#: far above any token; what is longer is not looked at
+#: maximum length of a token; real ones are far shorter
 _MAX_TOKEN = 16 * 1024
 _MAX_KID = 256
-#: characters of a key id or an issuer in a log
+#: maximum length of a key id or an issuer in a log
 _MAX_NAMED = 100
-#: no issuer's access tokens live longer: Entra's, with continuous access evaluation, for 28 hours
+#: maximum lifetime of a token; the longest are Entra's with continuous access evaluation, 28 hours
 _MAX_LIFE_S = 36 * 60 * 60
-#: `typ` of an access token: RFC 9068 2.1, and what older issuers write; others are for other uses (RFC 8725 3.11)
+#: accepted values of `typ`: that of RFC 9068 2.1, and that of older issuers; others are for other uses (RFC 8725 3.11)
 _TYPES = frozenset({"jwt", "at+jwt"})
-#: claims of tokens that are not for the bearer alone: bound to a key (RFC 7800), or an ID token's
+#: claims of tokens that are not bearer access tokens: bound to a key (RFC 7800), or an ID token
 _NOT_BEARER = ("cnf", "nonce")
-#: RFC 6750 2.1
+#: header format of RFC 6750 2.1
 _BEARER = re.compile(r"Bearer +([A-Za-z0-9._~+/-]+=*) *", re.IGNORECASE)
 
 _WHY: Sequence[tuple[type[PyJWTError], str]] = (
@@ -47,7 +47,7 @@ _WHY: Sequence[tuple[type[PyJWTError], str]] = (
     (ImmatureSignatureError, "the token is not valid yet"),
     (InvalidAudienceError, "the token is for another audience"),
     (InvalidIssuerError, "the token is of another issuer"),
-    # before DecodeError, which it is one of
+    # before its base class DecodeError
     (InvalidSignatureError, "the signature of the token is invalid"),
     (DecodeError, "the token cannot be read"),
 )
@@ -74,7 +74,7 @@ class JwtCallers:
         self._source_claim = source_claim
 
     async def caller(self, authorization: str | None) -> Caller:
-        """Raises TokenMissing, TokenInvalid, TenantMissing and KeysUnavailable."""
+        """Returns the caller of a token. Raises TokenMissing, TokenInvalid, TenantMissing and KeysUnavailable."""
         if not authorization:
             raise TokenMissing
         if (match := _BEARER.fullmatch(authorization)) is None or len(match[1]) > _MAX_TOKEN:
@@ -122,7 +122,7 @@ class JwtCallers:
 
 
 def _named(token: str) -> dict[str, str]:
-    """Key id and issuer that a refused token names, as logs may have them: anybody can write a token."""
+    """Returns key id and issuer of a refused token for logs, shortened, since anybody can write a token."""
     try:
         parts = {"kid": jwt.get_unverified_header(token), "iss": jwt.decode(token, options={"verify_signature": False})}
     except (PyJWTError, ValueError, RecursionError):

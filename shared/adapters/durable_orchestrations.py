@@ -1,4 +1,4 @@
-"""`Orchestrations` over the durable client that the host binds to an invocation."""
+"""`Orchestrations` over the durable client that the host binds to each invocation."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from shared.errors import InstanceEnded, InstanceNotFound, Interrupted, Orchestr
 from shared.ports.durable import Instance, InstanceState
 from shared.time_limits import ENGINE_CALL_S, time_limit
 
-#: what a call raises while the host does not answer
+#: errors of calls while the host does not respond
 _FAULTS = (aiohttp.ClientError, OSError, TimeoutError, Interrupted)
 _ENDED = frozenset({"Completed", "Failed", "Canceled", "Terminated"})
 
@@ -33,10 +33,10 @@ class DurableOrchestrations:
             except Interrupted as error:
                 raise OrchestrationUnavailable("the durable client does not respond in time") from error
             except Exception as error:
-                # the SDK raises a bare Exception with the server's text, here of a 409
+                # the SDK raises a bare Exception with the server's text, here for status 409
                 if "already exists" in str(error):
                     return
-                # at one lost connection the SDK closes its session, and with it the calls of others (`http_utils`)
+                # after a lost connection the SDK closes its session, which also ends calls of others (`http_utils`)
                 if is_last:
                     what = type(error).__name__ if isinstance(error, _FAULTS) else error
                     raise OrchestrationUnavailable(f"the orchestration could not be started: {what}") from error
@@ -59,14 +59,14 @@ class DurableOrchestrations:
         except _FAULTS as error:
             raise OrchestrationUnavailable(f"the durable client does not respond: {type(error).__name__}") from error
         except Exception as error:
-            # a bare Exception: 404 and 410 differ by their text only
+            # a bare Exception: only the text distinguishes 404 from 410
             if not any(known in str(error) for known in ("No instance with ID", "is gone")):
                 raise OrchestrationUnavailable(f"the orchestration could not be terminated: {error}") from error
 
     async def purge(self, instance_id: str) -> bool:
-        # the extension answers 412 for a live instance since January 2026 (its pull request 3311), of which the SDK
-        # makes a bare Exception; one before that deletes the instance, and a termination still under way to it then
-        # ends the next one with its id (durabletask issue 1398)
+        # for a live instance, the extension answers 412 since January 2026 (its pull request 3311), and the SDK raises
+        # a bare Exception. An older extension deletes the instance, and a termination in progress then ends the next
+        # one with its id (durabletask issue 1398)
         found = (await self.look_up(instance_id)).state
         if found is not InstanceState.ENDED:
             return found is InstanceState.NOT_FOUND
@@ -84,7 +84,7 @@ class DurableOrchestrations:
         except _FAULTS as error:
             raise OrchestrationUnavailable(f"the durable client does not respond: {type(error).__name__}") from error
         except Exception as error:
-            # a bare Exception: 404 and 410 differ by their text only
+            # a bare Exception: only the text distinguishes 404 from 410
             text = str(error)
             if "No instance with ID" in text:
                 raise InstanceNotFound(instance_id) from error

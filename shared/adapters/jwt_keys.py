@@ -15,24 +15,25 @@ from shared import telemetry
 from shared.errors import KeysUnavailable
 from shared.time_limits import KEYS_CALL_S
 
-#: issuers rotate over days; a withdrawn key is accepted for this long
+#: seconds after which the keys are fetched again; issuers rotate keys over days, and a withdrawn key stays valid this
+#: long
 REFRESH_S = 3600.0
-#: while the issuer does not respond, its last keys are accepted for this long
+#: seconds for which the last keys stay valid while the issuer does not respond
 STALE_S = 24 * 3600.0
-#: between two fetches, for any key id: a flood of made-up ids costs the issuer nothing
+#: minimum seconds between two fetches for unknown key ids, so that made-up ids cost the issuer nothing
 COOLDOWN_S = 30.0
-#: the same while there is no key at all
+#: minimum seconds between two fetches while there is no key
 RETRY_S = 5.0
 _MAX_BYTES = 256 * 1024
-#: the one algorithm that is taken: the token does not choose
+#: the only accepted algorithm: the token cannot choose another
 ALGORITHM = "RS256"
 
-#: seconds, from any beginning, that only grow
+#: clock in seconds that never goes back
 Monotonic = Callable[[], float]
 
 
 class JwtKeys:
-    """By key id. Many may ask at once: one fetches, the others wait for it."""
+    """The issuer's keys by key id. One caller fetches them, and concurrent callers wait for it."""
 
     def __init__(self, url: str, monotonic: Monotonic) -> None:
         self._url = url
@@ -55,7 +56,7 @@ class JwtKeys:
             raise KeysUnavailable
         found = self._keys.get(kid)
         if found is None and self._fetched_at != self._tried_at:
-            # it may be a new one: the last fetch failed
+            # the key may be new, and the last fetch failed
             raise KeysUnavailable
         return found
 
@@ -92,7 +93,7 @@ class JwtKeys:
 
 
 def _signing_keys(body: bytes) -> dict[str, PyJWK]:
-    """Those that may sign tokens, by id; others are left out. Raises ValueError where there is none."""
+    """Returns the keys that may sign tokens, by id; others are left out. Raises ValueError if there are none."""
     try:
         document = json.loads(body)
         listed = document["keys"] if isinstance(document, dict) else []

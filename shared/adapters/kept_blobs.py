@@ -1,4 +1,4 @@
-"""`Kept` over blobs: the container `lucius-anchors`, which is immutable in Azure, and the same in memory."""
+"""`Kept` as blobs in the container `lucius-anchors`, which is immutable in Azure, and in memory."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from shared.adapters.blobs import CreatedContainer, blob_service
 from shared.errors import LedgerUnavailable
 
 CONTAINER = "lucius-anchors"
-#: `InvalidRange`: an offset at or past the end
+#: status `InvalidRange`, for an offset at or past the end
 _PAST_END = 416
 
 
@@ -33,7 +33,7 @@ class KeptBlobs:
         client = self._service.get_blob_client(CONTAINER, name)
         try:
             await self._created.ensure()
-            # its blocks are committed together, if there is no blob of this name then
+            # the blob's blocks are committed together, only if there is no blob of this name then
             await client.upload_blob(content, overwrite=False)
         except ResourceExistsError:
             return False

@@ -1,6 +1,6 @@
 """Azure Tables in memory: rows, ETags, transactions of one partition, and the service's refusals.
 
-`LUCIUS_STORAGE_BACKEND=memory` puts the adapters of `shared.adapters.tables` over these tables and texts. They end with
+`LUCIUS_STORAGE_BACKEND=memory` uses these tables and texts for the adapters of `shared.adapters.tables`. They end with
 the process.
 """
 
@@ -21,7 +21,7 @@ from azure.data.tables import UpdateMode
 from shared.adapters.tables.table import INT64, MAX_OPERATIONS, Entity, NotThere, Operation, QueryOptions, naming
 from shared.errors import AlreadyExists, Conflict, DataLost, LedgerRefused
 
-#: characters of a text; the service takes 64 KiB of UTF-16
+#: maximum characters of a text column; the service accepts 64 KiB of UTF-16
 _MAX_TEXT = 32 * 1024
 _MAX_COLUMNS = 252
 
@@ -29,7 +29,7 @@ Values = dict[str, Any]
 
 
 class Row:
-    """A stored row; `longs` are the names of its columns of the type `INT64`."""
+    """A stored row. `longs`: names of its columns of type `INT64`."""
 
     __slots__ = ("etag", "longs", "values")
 
@@ -43,7 +43,7 @@ class Row:
 
 
 class Partition:
-    """Rows by key, and the keys in their order."""
+    """Rows by key, with their keys in order."""
 
     def __init__(self) -> None:
         self.rows: dict[str, Row] = {}
@@ -60,7 +60,7 @@ class Partition:
 
 
 class MemoryAccount:
-    """Gives tables by name, as `shared.adapters.tables.account.TablesAccount` does."""
+    """Returns tables by name, as `shared.adapters.tables.account.TablesAccount` does."""
 
     def __init__(self) -> None:
         self.tables: dict[str, MemoryTable] = {}
@@ -70,7 +70,7 @@ class MemoryAccount:
         return self.of(name)
 
     def of(self, name: str) -> MemoryTable:
-        """Returns the table, and makes it on first use."""
+        """Returns the table, and creates it on first use."""
         if name not in self.tables:
             self.tables[name] = MemoryTable(self, name)
         return self.tables[name]
@@ -80,14 +80,14 @@ class MemoryAccount:
         return f'W/"{next(self._etags)}"'
 
     def rows(self) -> Iterator[tuple[str, str, str, Row]]:
-        """Yields each table's name, partition key, row key and row, in the order of the keys of a partition."""
+        """Yields table name, partition key, row key and row, in key order within a partition."""
         for name, table in self.tables.items():
             for partition, part in table.partitions.items():
                 yield from ((name, partition, key, part.rows[key]) for key in [*part.keys])
 
 
 class MemoryTable:
-    """See `shared.adapters.tables.table.Table`. No method waits, so each one is atomic in its event loop."""
+    """See `shared.adapters.tables.table.Table`. No method waits, so each is atomic in its event loop."""
 
     def __init__(self, account: MemoryAccount, name: str) -> None:
         self.account = account
@@ -103,7 +103,7 @@ class MemoryTable:
     async def query_entities(self, query_filter: str, **options: Unpack[QueryOptions]) -> AsyncIterator[Entity]:
         select = options.get("select")
         for partition, key in self._keys_found(query_filter, options.get("parameters") or {}):
-            # the reader may have waited since the row before
+            # the row may have been deleted while the reader waited
             if (row := self.partitions[partition].rows.get(key)) is None:
                 continue
             if select is None:
@@ -210,7 +210,7 @@ def _clauses(query_filter: str) -> tuple[tuple[str, str, str], ...]:
 
 def _holds(value: Any, op: str, other: Any) -> bool:
     if value is None or type(value) is not type(other):
-        # a column that is missing, or of another type, matches no clause
+        # a missing column, or one of another type, matches no clause
         return False
     match op:
         case "eq":
@@ -237,9 +237,9 @@ def _given(operation: Operation) -> tuple[str, Values, frozenset[str], UpdateMod
 
 
 def columns_of(row: Mapping[str, Any]) -> tuple[Values, frozenset[str]]:
-    """Returns the values of the columns, and the names of those that are given with the type `INT64`.
+    """Returns the values of the columns, and the names of the columns of type `INT64`.
 
-    Raises LedgerRefused for a value that no column holds.
+    Raises LedgerRefused for a value that a column cannot have.
     """
     values: Values = {}
     longs: list[str] = []

@@ -1,4 +1,4 @@
-"""Protocols from files: `*.json` in the folder of protocols, and the payload schemas that they name."""
+"""Loads protocols from `*.json` files in a folder, with their payload schemas."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from shared.errors import ProtocolError
 
 
 def load_registry(protocols: Path, topology: Path) -> Registry:
-    """Raises ProtocolError, naming the file."""
+    """Loads the protocols. Raises ProtocolError with the name of the file."""
     services = load_services(topology)
     files = sorted(protocols.glob("*.json"))
     if not files:

@@ -1,4 +1,4 @@
-"""Signers of statements: a PEM file, or a key of Azure Key Vault, which never leaves it."""
+"""Signers of statements: a PEM file, or a key in Azure Key Vault, which never leaves the vault."""
 
 from __future__ import annotations
 
@@ -28,26 +28,24 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat,
 from shared.errors import KeyUnavailable
 from shared.ports.signing import PublicKey, Signer
 
-#: a new version of a key signs within this time
+#: maximum seconds until a new version of a key signs
 REFRESH_S = 3600.0
 _CALL_S = 10.0
 _API_VERSION = "7.4"
 _SCOPE = "https://vault.azure.net/.default"
-#: of an answer
+#: maximum size of a response
 _MAX_BYTES = 64 * 1024
-#: of each of the two numbers of a signature on P-256 (RFC 7518, section 3.4)
+#: bytes of each of the two numbers in a signature on P-256 (RFC 7518, section 3.4)
 _NUMBER = 32
 
 
 def signer_of(key: str, identity: Callable[[], AsyncTokenCredential]) -> Signer:
-    """Returns the signer of the setting: of a key of Key Vault by its URL, or of a PEM file."""
+    """Returns the signer for the setting: a key in Key Vault by its URL, or a PEM file."""
     return KeyVaultSigner(key, identity()) if key.startswith("https://") else PemSigner(Path(key))
 
 
 class PemSigner:
-    """See `shared.ports.signing.Signer`. The file is read for each signature, so that another key is in effect at
-    once.
-    """
+    """See `shared.ports.signing.Signer`. Reads the file for each signature, so that a new key takes effect at once."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -57,7 +55,7 @@ class PemSigner:
         try:
             private = load_pem_private_key(self._path.read_bytes(), password=None)
         except (OSError, ValueError, TypeError) as error:
-            # the text of the library's error can repeat a part of the file
+            # the library's error text can repeat a part of the file
             raise KeyUnavailable(f"{self._path} cannot be read: {type(error).__name__}") from None
         if not isinstance(private, EllipticCurvePrivateKey) or not isinstance(private.curve, SECP256R1):
             raise KeyUnavailable(f"{self._path} has no private key on P-256")
@@ -73,8 +71,11 @@ class PemSigner:
 
 
 class KeyVaultSigner:
-    """See `shared.ports.signing.Signer`. The newest version of the key signs, by the REST API of Key Vault
-    (https://learn.microsoft.com/rest/api/keyvault/keys/sign/sign)."""
+    """See `shared.ports.signing.Signer`.
+
+    The newest version of the key signs, by the REST API of Key Vault
+    (https://learn.microsoft.com/rest/api/keyvault/keys/sign/sign).
+    """
 
     def __init__(
         self, url: str, credential: AsyncTokenCredential, monotonic: Callable[[], float] = time.monotonic
@@ -86,7 +87,7 @@ class KeyVaultSigner:
         self._lock = asyncio.Lock()
         self._read_at: float | None = None
         self._key: PublicKey | None = None
-        #: URL of each version that was the newest one, by key id
+        #: URL of each version that has been the newest one, by key id
         self._versions: dict[str, str] = {}
 
     async def public_key(self) -> PublicKey:
@@ -117,7 +118,7 @@ class KeyVaultSigner:
             x, y = (int.from_bytes(_decoded(found[name])) for name in ("x", "y"))
             key = _public(EllipticCurvePublicNumbers(x, y, SECP256R1()).public_key())
             version = str(found["kid"])
-            # nothing but a version of this key gets the token
+            # only URLs of versions of this key get the token
             if not version.startswith(f"{self._url}/"):
                 raise ValueError("of another vault")
         except (KeyError, TypeError, ValueError) as error:

@@ -1,7 +1,7 @@
-"""Posts webhooks over HTTP: to what callers named, and nowhere else (R86).
+"""Posts webhooks over HTTP, only to hosts that callers named (R86).
 
-The name is resolved once; what was resolved is checked, and what was checked is connected to. So a second answer of
-the name's DNS never matters. What the receiver says beyond its status and `Retry-After` is read and thrown away.
+The name is resolved once, each address is checked, and the connection uses a checked address. So a second DNS response
+never matters. Of the endpoint's response, only the status and `Retry-After` are used.
 """
 
 from __future__ import annotations
@@ -29,32 +29,34 @@ from shared.access.webhook_addresses import AddressPolicy, Target, spelled
 from shared.core.webhooks.webhooks import Answer
 from shared.refusals import HookUrlRefused
 
-#: of one try, from the name's resolution to the end of the answer
+#: maximum seconds of one try, from the resolution of the name to the end of the response
 TRY_S = 10.0
-#: of an answer's body; the rest is left
+#: maximum bytes of a response's body that are read
 MAX_ANSWER_BYTES = 4096
-#: of all that a receiver sends in one try: interim answers, headers, extensions of chunks, body
+#: maximum bytes of one try: interim responses, headers, chunk extensions, body
 MAX_RECEIVED_BYTES = 32 * 1024
-#: of `Retry-After`
+#: maximum accepted `Retry-After`
 MAX_RETRY_AFTER = timedelta(days=1)
 _HEADERS = {"User-Agent": "lucius", "Accept-Encoding": "identity"}
 _SECONDS = re.compile(r"[0-9]{1,9}")
 
-#: the addresses of a name, as text; raises OSError where it has none
+#: function that returns the addresses of a name as text; raises OSError if it has none
 Lookup = Callable[[str, int], Awaitable[list[str]]]
 
-#: A name whose servers never answer holds a thread for longer than a try; the loop's own threads resolve the stores.
+#: a name whose servers never respond holds a thread for longer than a try, so these threads are separate from the
+#: loop's, which resolve the stores
 _LOOKUPS = ThreadPoolExecutor(64, thread_name_prefix="webhook-lookup")
-#: of them, for the names of one tenant
+#: maximum threads for the names of one tenant
 LOOKUPS_OF_TENANT = 8
 
 
 class SystemLookups:
-    """By the machine's resolver: names of one tenant that never resolve hold a part of the threads, and no other
-    tenant's lookups."""
+    """Resolves names with the machine's resolver. Names of one tenant that never resolve hold only a part of the
+    threads.
+    """
 
     def __init__(self) -> None:
-        #: names with a running or waiting lookup
+        #: limits of names with a running or waiting lookup, by tenant
         self._places: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
 
     async def of(self, tenant: str, host: str, port: int) -> list[str]:
@@ -71,7 +73,7 @@ class SystemLookups:
                 loop.call_soon_threadsafe(places.release)
 
         found = _LOOKUPS.submit(lookup)
-        # not when the try is over: when the thread is free, or the lookup never began
+        # released when the thread is free or the lookup never began, not at the end of the try
         found.add_done_callback(leave)
         try:
             return [str(address[0]) for *_, address in await asyncio.wrap_future(found)]
@@ -80,7 +82,7 @@ class SystemLookups:
 
 
 class CheckedResolver(AbstractResolver):
-    """Resolves the host of one target, and refuses it where any of its addresses is refused."""
+    """Resolves the host of one target, and refuses it if any of its addresses is refused."""
 
     def __init__(self, policy: AddressPolicy, target: Target, lookup: Lookup) -> None:
         self._policy = policy
@@ -90,8 +92,10 @@ class CheckedResolver(AbstractResolver):
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
     ) -> list[ResolveResult]:
-        """Raises OSError where there is no address, or one that must not be reached: the same of both, so that an error
-        of a delivery does not say which names the app's own network has."""
+        """Raises OSError if there is no address, or one that must not be reached.
+
+        Both errors are the same, so that an error of a delivery does not reveal names in the app's own network.
+        """
         if (host, port) != (self._target.host, self._target.port):
             raise HookUrlRefused("is ambiguous: parsers read it differently")
         addresses = await self._lookup(host, port)
@@ -114,7 +118,7 @@ class CheckedResolver(AbstractResolver):
 
 
 class Allowance:
-    """Counts the bytes that the receiver may still send in one try."""
+    """Counts the bytes that the endpoint may still send in one try."""
 
     def __init__(self) -> None:
         self.left = MAX_RECEIVED_BYTES
@@ -125,7 +129,7 @@ class Allowance:
 
 
 class BoundedHandler(ResponseHandler):
-    """Parses a response up to its allowance, and then cuts the connection.
+    """Parses a response up to its allowance, then cuts the connection.
 
     aiohttp reads any number of interim (1xx) responses before the final one, each at the cost of a Python loop.
     """
@@ -149,14 +153,14 @@ class HttpWebhookSender:
     def __init__(
         self, listed: frozenset[str] = frozenset(), *, lookup: Lookup | None = None, try_s: float = TRY_S
     ) -> None:
-        """`listed`: of `LUCIUS_WEBHOOK_HOSTS`; `lookup`: None: by the machine's resolver."""
+        """`listed`: value of `LUCIUS_WEBHOOK_HOSTS`. `lookup` None: the machine's resolver."""
         self._policy = AddressPolicy(listed)
         self._lookup = lookup
         self._lookups = SystemLookups()
         self._timeout = aiohttp.ClientTimeout(total=try_s)
 
     def check(self, url: str, *, tenant: str) -> None:
-        """Checks the address without resolving it. Raises HookUrlRefused."""
+        """Checks the URL without resolving its host. Raises HookUrlRefused."""
         self._policy.of(tenant).target(url)
 
     async def post(self, url: str, headers: Mapping[str, str], body: bytes, *, tenant: str = "") -> Answer:
@@ -169,7 +173,7 @@ class HttpWebhookSender:
         try:
             policy = self._policy.of(tenant)
             target = policy.target(url)
-            # as it stands: a query may be signed; its host in one spelling
+            # the URL stays exactly as given, since a query may be signed; only its host is normalised
             address = URL(url, encoded=True)
             address = address.with_host(spelled(address.raw_host or ""))
             if (address.scheme, address.raw_host, address.port) != (target.scheme, target.host, target.port):
@@ -179,7 +183,7 @@ class HttpWebhookSender:
                 async with posting as response:
                     status = response.status
                     retry_after = _retry_after(response.headers)
-                    # the status decides, however the rest goes
+                    # the status decides, even if the rest of the response fails
                     with contextlib.suppress(aiohttp.ClientError, OSError, EOFError):
                         await response.content.readexactly(MAX_ANSWER_BYTES)
                     response.close()
@@ -197,7 +201,7 @@ class HttpWebhookSender:
     def _session(
         self, policy: AddressPolicy, target: Target, tenant: str, allowance: Allowance
     ) -> aiohttp.ClientSession:
-        """Of one try: nothing is shared between two receivers, no connection, no cookie, no proxy of the machine."""
+        """Makes the session of one try: two endpoints share no connection, no cookie and no proxy of the machine."""
         lookup = self._lookup or partial(self._lookups.of, tenant)
         connector = aiohttp.TCPConnector(
             resolver=CheckedResolver(policy, target, lookup), use_dns_cache=False, force_close=True
@@ -234,7 +238,9 @@ def _class_of(wrong: Exception) -> str:
 
 
 def _retry_after(headers: Mapping[str, str]) -> timedelta | None:
-    """Seconds, or an instant beside the answer's own `Date` (RFC 9110, 10.2.3); None where it says neither."""
+    """Returns the requested wait: seconds, or a time relative to the response's `Date` (RFC 9110, 10.2.3). None:
+    neither.
+    """
     text = headers.get("Retry-After", "").strip()
     if _SECONDS.fullmatch(text):
         return min(timedelta(seconds=int(text)), MAX_RETRY_AFTER)

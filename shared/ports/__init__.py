@@ -1,1 +1,1 @@
-"""What the operations need from outside; `shared.adapters` implements it, `shared.wiring` chooses."""
+"""The interfaces that operations need; `shared.adapters` implements them, `shared.wiring` chooses."""

@@ -20,7 +20,7 @@ class StoredAdmission:
 
     admission: AdmissionState
     etag: str
-    #: as it is stored, for the adapter alone
+    #: stored row, for the adapter alone
     row: Mapping[str, Any] | None = field(default=None, compare=False, repr=False)
 
 
@@ -29,46 +29,47 @@ class LogPlace(NamedTuple):
 
     gate_id: str
     seq: int
-    #: None: the row does not have it
+    #: time of the entry; None: the row does not have it
     at: datetime | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class AdmissionWrite:
-    """One change of an admission state, with the rows that it moves; None of them is written unless all are."""
+    """One change of an admission state, with the rows that it moves, written in one transaction."""
 
-    #: None: the admission state is new
+    #: state as read; None: the admission state is new
     before: StoredAdmission | None
     after: AdmissionState
-    #: WAIT out, ACTIVE inside, its DUE row at `check_at`
+    #: admitted jobs: their WAIT rows are deleted, their ACTIVE rows become active, and their DUE rows move to
+    #: `check_at`
     admitted: tuple[QueuedJob, ...] = ()
-    #: WAIT rows that go to another line, with its number
+    #: jobs that move to another waiting queue, with its number
     requeued: tuple[tuple[QueuedJob, int], ...] = ()
-    #: when the sweeper looks at those that were let in
+    #: time of the sweeper's check of the admitted jobs
     check_at: datetime = ASLEEP
     log: tuple[LogEntry, ...] = ()
-    #: FREED rows that `after` has in its counts: they go
+    #: FREED rows that `after` has subtracted, which are deleted
     freed: tuple[Freed, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
 class DirectoryRows:
-    """Which tenants have quotas, as it is stored: the rows of one group, or of all."""
+    """The stored rows of the directory of quotas, of one group or of all."""
 
-    #: tenants with quotas that an operator set, and since when
+    #: tenants with quotas that an operator set, and the time since which they have them
     tenants: dict[str, datetime] = field(default_factory=dict)
-    #: rules for every tenant, and since when each has been there
+    #: rules for every tenant, and the time since which each exists
     defaults: dict[tuple[GateKind, str], tuple[Rule, datetime]] = field(default_factory=dict)
-    #: gates over all tenants for which something is set, and since when
+    #: quotas over all tenants with a setting, and the time since which they have it
     over_all: dict[str, tuple[GateState, datetime]] = field(default_factory=dict)
-    #: since when a limit of the settings concerns every tenant; None: none does
+    #: time since which a limit of the settings concerns every tenant; None: none does
     settings_since: datetime | None = None
-    #: keys of rows, and of entries in them, that this release cannot decode
+    #: keys of rows, and of entries in rows, that this release cannot decode
     unread: tuple[str, ...] = ()
 
 
 def joined(groups: Iterable[DirectoryRows]) -> DirectoryRows:
-    """Returns the rows of all groups together."""
+    """Returns the rows of all groups."""
     rows, unread = DirectoryRows(), list[str]()
     since: datetime | None = None
     for group in groups:
@@ -81,34 +82,32 @@ def joined(groups: Iterable[DirectoryRows]) -> DirectoryRows:
 
 
 class QuotaDirectory(Protocol):
-    """Which tenants have quotas, the rules for every tenant, and the quotas over all tenants.
+    """The tenants with quotas, the rules for every tenant, and the quotas over all tenants.
 
-    The rows are in groups, and each group has a version. A change of a row moves the version of its group in the same
-    transaction, so that a process reads a group again only if its version has moved.
-
-    Each method raises LedgerUnavailable.
+    The rows are in groups with versions. A change of a row changes the version of its group in the same transaction, so
+    a process reads a group again only if its version differs. Each method raises LedgerUnavailable.
     """
 
     async def versions(self) -> dict[str, int]:
-        """Returns the version of each group by the group's name; only equality means something."""
+        """Returns the version of each group by the group's name. Versions can only be compared for equality."""
 
     async def group(self, name: str) -> DirectoryRows:
-        """Returns the rows of one group; empty if it has none."""
+        """Returns the rows of one group; empty if there are none."""
 
     async def groups(self) -> dict[str, DirectoryRows]:
-        """Returns all rows, by the names of their groups."""
+        """Returns all rows by the names of their groups."""
 
     async def directory(self) -> DirectoryRows:
         """Returns all rows."""
 
     async def enter_tenant(self, tenant: str, since: datetime) -> None:
-        """Enters a tenant that has quotas of its own from now on; one that is there already writes nothing.
+        """Adds a tenant that has quotas of its own from now on. Writes nothing if it is already there.
 
         Raises Contended, Undecodable.
         """
 
     async def remove_tenant(self, tenant: str) -> None:
-        """Removes a tenant; one that is not there writes nothing. Raises Contended, Undecodable."""
+        """Removes a tenant. Writes nothing if it is not there. Raises Contended, Undecodable."""
 
     async def put_default(self, gate: Gate, rule: Rule | None, since: datetime) -> None:
         """Writes the limits of every tenant. None: removes them."""
@@ -117,19 +116,20 @@ class QuotaDirectory(Protocol):
         """Writes the state of a quota over all tenants. None: removes it."""
 
     async def note_settings(self, since: datetime | None) -> None:
-        """Records since when a limit of the settings applies to every tenant. None: no such limit."""
+        """Records the time since which a limit of the settings applies to every tenant. None: no such limit."""
 
 
 class AdmissionStates(QuotaDirectory, Protocol):
-    """The admission state and the lines of a tenant, in the partition of its index; and the directory. Each method
-    raises LedgerUnavailable.
+    """The admission state and the waiting queues of a tenant, in the partition of its index; and the directory.
+
+    Each method raises LedgerUnavailable.
     """
 
     async def read(self, tenant: str) -> StoredAdmission | None:
         """Reads the state. None: the tenant has none yet."""
 
     async def first_waiting(self, tenant: str, line: int, limit: int) -> list[QueuedJob]:
-        """Returns the first jobs of a queue, in its order."""
+        """Returns the first jobs of a queue, in order."""
 
     async def freed(
         self, tenant: str, *, after: Freed | None = None, limit: int, unread: list[str] | None = None
@@ -140,13 +140,15 @@ class AdmissionStates(QuotaDirectory, Protocol):
         """
 
     async def drop_freed(self, tenant: str, job_id: str) -> None:
-        """Removes the FREED row of a tenant without counts; again is harmless."""
+        """Deletes the FREED row of a tenant without counts. Idempotent."""
 
     async def log(self, tenant: str, gate_id: str, *, after: int, limit: int) -> list[LogEntry]:
-        """Entries from number `after`, exclusive, in order."""
+        """Returns log entries in order, after number `after`."""
 
     async def log_places(self, tenant: str, *, first: LogPlace, limit: int) -> list[LogPlace]:
-        """Entries of all quotas of the tenant, by quota and number, from `first` on, inclusive."""
+        """Returns the positions of log entries of all the tenant's quotas, by quota and number, starting with
+        `first`.
+        """
 
     async def drop_log(self, tenant: str, places: Sequence[LogPlace]) -> None:
-        """Removes these entries, at most 100, all or none. Raises Conflict if one is gone."""
+        """Deletes these entries, at most 100, all or none. Raises Conflict if one was already deleted."""

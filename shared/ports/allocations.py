@@ -15,26 +15,26 @@ class StoredAllocationRecord:
 
     record: AllocationRecord
     etag: str
-    #: as it is stored, for the adapter alone
+    #: stored row, for the adapter alone
     row: Mapping[str, Any] | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True)
 class Ask:
-    """A tenant that waits to enter an allocation record, with the token of its row."""
+    """A tenant that waits to join an allocation record, with the token of its row."""
 
     tenant: str
     etag: str
 
 
 class Allocations(Protocol):
-    """Of all tenants, and of no job. Each method raises LedgerUnavailable."""
+    """Allocation records and requests, over all tenants. Each method raises LedgerUnavailable."""
 
     async def read(self, gate_id: str) -> StoredAllocationRecord | None:
         """Reads the record. None: the quota was never allocated."""
 
     async def write(self, record: AllocationRecord, *, before: StoredAllocationRecord | None) -> None:
-        """Raises Conflict, AlreadyExists."""
+        """Writes the record. Raises Conflict, AlreadyExists."""
 
     async def ask(self, gate_id: str, tenant: str) -> None:
         """Requests that the next allocation includes the tenant. Idempotent."""

@@ -1,4 +1,4 @@
-"""The bulks of a tenant, their items and what is left to do, in the partition of its index (R65)."""
+"""A tenant's bulk operations, their items and their remaining work, in the partition of its index (R65)."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from shared.core.bulks import Bulk, BulkItem, Work
 
 @dataclass(frozen=True)
 class StoredBulk:
-    """A bulk as read, with the token that the next write must present."""
+    """A bulk operation as read, with the token that the next write must present."""
 
     bulk: Bulk
     etag: str
-    #: as it is stored, for the adapter alone
+    #: stored row, for the adapter alone
     row: Mapping[str, Any] | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, kw_only=True)
 class BulkKey:
-    """An idempotency key: which bulk it already is, and of which body."""
+    """An idempotency key, with its bulk operation and the digest of the body."""
 
-    #: digest of the key
+    #: digest of the idempotency key
     key: str
     bulk_id: str
     body_hash: str
@@ -32,34 +32,36 @@ class BulkKey:
 
 @dataclass(frozen=True, kw_only=True)
 class BulkSlot:
-    """One of a tenant's slots: each RUNNING bulk has one, and an ended bulk keeps it until another bulk takes it."""
+    """One of a tenant's slots. Each RUNNING bulk operation has one, and keeps it after its end until another one takes
+    it.
+    """
 
-    #: from 0 on
+    #: number of the slot, from 0 on
     number: int
-    #: the bulk that took it last
+    #: id of the last bulk operation in the slot
     bulk_id: str
-    #: "" : the slot was never taken
+    #: ETag; "" if the slot was never used
     etag: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
 class BulkWrite:
-    """A bulk with rows of it; none of them is written unless all are. At most 99 rows besides the bulk's."""
+    """A bulk operation and changed rows, written in one transaction. At most 99 rows besides the operation's own."""
 
     before: StoredBulk
     after: Bulk
-    #: written over what is there
+    #: items to write, replacing existing ones
     items: Sequence[BulkItem] = ()
-    #: of `items`, those that must not be there yet
+    #: those of `items` that must not exist yet
     new_items: Sequence[BulkItem] = ()
-    #: pieces of work that are done, and others that are left instead
+    #: finished units of work, and further ones
     finished: Sequence[Work] = ()
     added: Sequence[Work] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
 class DueBulk:
-    """A row of the directory: a bulk at which the sweeper looks from `due_at` on."""
+    """An entry of the directory: a bulk operation that the sweeper checks from `due_at` on."""
 
     tenant: str
     bulk_id: str
@@ -67,7 +69,7 @@ class DueBulk:
 
 
 class Bulks(Protocol):
-    """Every method raises LedgerUnavailable."""
+    """Bulk operations. Every method raises LedgerUnavailable."""
 
     async def create(
         self, bulk: Bulk, *, slot: BulkSlot, key: BulkKey | None, work: Sequence[Work], items: Sequence[BulkItem]
@@ -78,14 +80,14 @@ class Bulks(Protocol):
         """
 
     async def slots(self, tenant: str) -> list[BulkSlot]:
-        """Lists all slots, in the order of their numbers."""
+        """Lists all slots in the order of their numbers."""
 
     async def read(self, tenant: str, bulk_id: str) -> StoredBulk | None: ...
 
     async def find_key(self, tenant: str, key: str) -> BulkKey | None: ...
 
     async def release_key(self, bulk: Bulk) -> None:
-        """The next bulk of its key is a new one; idempotent."""
+        """Releases the key, so that its next bulk operation is a new one. Idempotent."""
 
     async def write(self, change: BulkWrite) -> StoredBulk:
         """Writes under the bulk operation's ETag. Raises Conflict or AlreadyExists if it, or one of the rows, has
@@ -93,24 +95,24 @@ class Bulks(Protocol):
         """
 
     async def work(self, tenant: str, bulk_id: str, *, limit: int) -> list[Work]:
-        """Returns the remaining items, in their order."""
+        """Returns the remaining work, in order."""
 
     async def read_item(self, tenant: str, bulk_id: str, job_id: str) -> BulkItem | None: ...
 
     async def items(self, tenant: str, bulk_id: str, *, after: str | None, limit: int) -> list[BulkItem]:
-        """Returns the items in the order of the jobs' ids, after the id `after`."""
+        """Returns the items in the order of the job ids, after the id `after`."""
 
     async def list_bulks(self, tenant: str, *, after: str | None, limit: int) -> list[Bulk]:
         """Returns bulk operations, newest first, after the id `after`."""
 
     async def remove(self, bulk: Bulk, *, limit: int) -> bool:
-        """Removes up to `limit` rows of a bulk that has ended, itself last; whether all are gone."""
+        """Deletes up to `limit` rows of an ended bulk operation, its own row last. Returns whether all are deleted."""
 
     async def due(self, *, now: datetime, limit: int, after: DueBulk | None = None) -> list[DueBulk]:
         """Returns the due bulk operations of all tenants, the earliest first, after `after`."""
 
     async def put_due(self, due: DueBulk) -> None:
-        """Enters a bulk operation for the sweeper. Idempotent."""
+        """Adds a bulk operation to the sweeper's directory. Idempotent."""
 
     async def drop_due(self, due: DueBulk) -> None:
-        """Deletes the sweeper's entry. Idempotent."""
+        """Deletes a bulk operation from the sweeper's directory. Idempotent."""

@@ -1,4 +1,4 @@
-"""Service Bus: directives out, peeks at lanes, replies that were dead-lettered."""
+"""Service Bus: publishing directives, reading lanes, draining dead-lettered replies."""
 
 from __future__ import annotations
 
@@ -12,15 +12,17 @@ from shared.core.jobs.backlog import LaneLook
 
 
 class DirectivePublisher(Protocol):
-    """The directive topics."""
+    """Publishes directives to their topics."""
 
     async def publish(self, directive: Directive, *, time_to_live_s: float | None) -> None:
-        """Sends to the topic of the directive's lane. None: the topic's time to live. Raises PublishUnavailable."""
+        """Sends to the topic of the directive's lane. Time to live None: the topic's default. Raises
+        PublishUnavailable.
+        """
 
 
 class AdmissionCalls(Protocol):
-    """Calls to look at a tenant's admission state, at what is owed to one of its jobs (R51), or at the breaker of one
-    of its gates (R63); or to work on a bulk (R65).
+    """Calls to check a tenant's admission state, one of its jobs (R51), or the breaker of one of its quotas (R63); or
+    to work on a bulk operation (R65).
     """
 
     async def call(
@@ -32,21 +34,25 @@ class AdmissionCalls(Protocol):
         breaker_of: str | None = None,
         at: datetime | None = None,
     ) -> None:
-        """Calls for an admission now or at an instant. A repeated call costs one check. `breaker_of`: id of a quota.
+        """Calls for an admission now or at the given time. A repeated call costs one check. `breaker_of`: id of a
+        quota.
+
         Raises BusUnavailable.
         """
 
     async def call_allocation(self, gate_id: str, *, at: datetime, since: datetime | None = None) -> None:
-        """Calls for an allocation of a quota over all tenants at an instant, unless one began after `since` (R54).
-        Default of `since`: that instant. Raises BusUnavailable.
+        """Calls for an allocation of a quota over all tenants at the given time, unless one started after `since`
+        (R54).
+
+        Default of `since`: the given time. Raises BusUnavailable.
         """
 
 
 class Lanes(Protocol):
-    """A look at what waits on a lane, without taking it."""
+    """Reads messages that wait on a lane, without receiving them."""
 
     async def replies(self, lane: int, *, since: datetime) -> LaneLook:
-        """Returns the oldest replies on the lane, by a check that began at `since` or later. Raises BusUnavailable.
+        """Returns the oldest replies on the lane, from a read that started at `since` or later. Raises BusUnavailable.
 
         One read serves all callers of the process that accept its age.
         """
@@ -56,10 +62,10 @@ class Lanes(Protocol):
 
 
 class Counts(Protocol):
-    """The bus's own counts of directives."""
+    """Counts of directives from the bus."""
 
     async def in_flight(self, lane: int, service: str | None) -> int:
-        """Returns how many directives of the service, or of all services, wait on the lane or are in progress.
+        """Returns the number of directives on the lane, waiting or in progress, for one service or for all.
 
         Raises CountsForbidden, BusUnavailable.
         """
@@ -67,7 +73,7 @@ class Counts(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class DeadReply:
-    """A reply that the bus gave up delivering to us."""
+    """A reply that the bus could not deliver."""
 
     body: bytes
     lane: int
@@ -75,19 +81,21 @@ class DeadReply:
     sequence_number: int
     delivery_count: int
     enqueued_at: datetime
-    #: why it was dead-lettered, by the bus, for example `MaxDeliveryCountExceeded`
+    #: the bus's reason for the dead-lettering, for example `MaxDeliveryCountExceeded`
     reason: str
 
 
 class DeadReplies(Protocol):
-    """Replies that no function reads any more, by lane; lane None: those of the queue that the lanes share."""
+    """Replies that no function reads any more, by lane; lane None: those in the queue that the lanes share."""
 
     async def waiting(self, lane: int | None) -> int:
-        """Returns how many messages wait, up to a limit of the adapter. It receives none. Raises BusUnavailable."""
+        """Returns the number of waiting messages, up to a limit of the adapter. Receives none. Raises
+        BusUnavailable.
+        """
 
     async def drain(self, lane: int | None, take: Callable[[DeadReply], Awaitable[bool]]) -> bool:
-        """Hands them to `take` one by one, up to a bound, and removes each for which it gives True; the others stay.
+        """Passes each message to `take`, up to a limit, and removes those for which it returns `True`; the others stay.
 
-        False: the bound was reached, so there may be more. What `take` raises ends the drain and is raised; that
-        message stays. Raises BusUnavailable.
+        Returns `False` if the limit was reached, so that there may be more. An error of `take` ends the drain and is
+        raised; that message stays. Raises BusUnavailable.
         """

@@ -1,4 +1,4 @@
-"""Dead letters: a row in the index for each job that failed and is neither redriven nor dismissed."""
+"""Dead letters: a row in the index for each failed job that is neither redriven nor dismissed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from shared.core.jobs.states import JobStatus
 
 
 class LetterState(StrEnum):
-    """What the LIST row of a FAILED_FINAL job says of its dead letter."""
+    """The state of a failed job's dead letter, in its LIST row."""
 
     LISTED = "LISTED"
     """Its DEAD row is there."""
@@ -24,21 +24,21 @@ class LetterState(StrEnum):
 
 
 def letter_at_end(job: Job) -> LetterState | None:
-    """Returns the dead letter of a job that ended. None: a job that did not fail for good has none."""
+    """Returns the dead letter of a job that ended. None: the job did not fail permanently."""
     if job.status is not JobStatus.FAILED_FINAL:
         return None
-    # its end was written late: by a sweeper, after its redrive
+    # a sweeper wrote its end late, after its redrive
     return LetterState.LISTED if job.redriven_by is None else LetterState.REDRIVEN
 
 
 def ended_at(job: Job) -> datetime:
-    """Returns the end of a job as the keys of its rows have it."""
+    """Returns the end of a job, as the keys of its rows have it."""
     return job.completed_at or job.updated_at
 
 
 @dataclass(frozen=True, kw_only=True)
 class DeadRow:
-    """A DEAD row: what a list needs to choose by; the rest stands in the job."""
+    """A DEAD row: the columns by which lists are filtered. The job has all others."""
 
     job_id: str
     tenant_id: str
@@ -60,16 +60,15 @@ class DeadLetters(Protocol):
         """Returns a tenant's DEAD rows, newest failure first, after the cursor `after`: one query of at most 1,000
         rows.
 
-        `since`: leaves out only jobs that ended before it.
+        `since`: leaves out jobs that ended before that time.
         """
 
     async def end_dead_letter(
         self, job: Job, state: LetterState, settlement: Settlement | None = None
     ) -> LetterState | None:
-        """Deletes the DEAD row and records the reason in LIST: `state`, or the earlier one. Idempotent.
+        """Deletes the DEAD row and records its end in LIST: `state`, or the earlier one. Idempotent.
 
-        With `settlement`, the job's open incident is settled in the same transaction.
-
-        None: LIST does not have the job's failure yet, or no longer has the job, and nothing changes. Raises Contended
-        after a conflict at every try.
+        With `settlement`, the job's open incident is settled in the same transaction. None: LIST does not have the
+        job's failure yet, or no longer has the job, and nothing changes. Raises Contended after a conflict at every
+        try.
         """

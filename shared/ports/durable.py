@@ -1,4 +1,4 @@
-"""The durable engine, as far as triggers may use it."""
+"""The durable engine, limited to the calls of triggers."""
 
 from __future__ import annotations
 
@@ -10,40 +10,42 @@ from shared.core.jobs.verdict import NOTHING_SHOWN, Shown
 
 
 class InstanceState(StrEnum):
-    """The state of an instance, as the durable engine has it."""
+    """The state of an instance, according to the durable engine."""
 
     NOT_FOUND = "NOT_FOUND"
-    #: Pending, Running or suspended by hand
+    #: pending, running, or suspended by hand
     ALIVE = "ALIVE"
     ENDED = "ENDED"
 
 
 @dataclass(frozen=True)
 class Instance:
-    """An instance as the durable engine has it."""
+    """An instance, according to the durable engine."""
 
     state: InstanceState
-    #: by its custom status
+    #: its custom status
     shown: Shown = NOTHING_SHOWN
 
 
 class Orchestrations(Protocol):
-    """The durable engine, as far as triggers may speak to it."""
+    """Calls to the durable engine."""
 
     async def start(self, instance_id: str, plan: dict[str, Any]) -> None:
-        """Starts the job orchestration; one that exists already is left alone. Raises OrchestrationUnavailable."""
+        """Starts the job's orchestration. An existing one is not changed. Raises OrchestrationUnavailable."""
 
     async def look_up(self, instance_id: str) -> Instance:
-        """Raises OrchestrationUnavailable."""
+        """Returns the state of an instance. Raises OrchestrationUnavailable."""
 
     async def terminate(self, instance_id: str, reason: str) -> None:
-        """Asks the engine to end an instance that may be stuck; nothing happens where there is none, or it has ended.
+        """Asks the engine to end an instance that may be stuck. Does nothing if it does not exist or has ended.
 
         Raises OrchestrationUnavailable.
         """
 
     async def purge(self, instance_id: str) -> bool:
-        """Removes the history of an instance that has ended; False: it has not. Raises OrchestrationUnavailable."""
+        """Deletes the history of an ended instance. Returns `False` if it has not ended. Raises
+        OrchestrationUnavailable.
+        """
 
     async def raise_event(self, instance_id: str, name: str, data: dict[str, Any]) -> None:
-        """Raises InstanceNotFound, InstanceEnded, OrchestrationUnavailable."""
+        """Raises an external event. Raises InstanceNotFound, InstanceEnded, OrchestrationUnavailable."""

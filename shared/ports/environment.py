@@ -1,4 +1,4 @@
-"""What a process is given: the time, its callers, configuration that changes while it runs."""
+"""The environment of a process: time, callers, and configuration that changes while it runs."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from shared.access.caller import Caller
 
 
 class Clock(Protocol):
-    """The time of day."""
+    """The current time."""
 
     def now(self) -> datetime:
-        """Returns an aware UTC instant."""
+        """Returns the time as an aware datetime in UTC."""
 
 
 class Callers(Protocol):
-    """The callers of requests."""
+    """Identifies the callers of requests."""
 
     async def caller(self, authorization: str | None) -> Caller:
         """Returns the caller by the `Authorization` header. Raises TokenMissing, TokenInvalid, TenantMissing,
@@ -24,9 +24,9 @@ class Callers(Protocol):
         """
 
 
-#: every key of the app in the configuration store begins with this
+#: prefix of every key of the app in the configuration store
 CONFIGURATION_PREFIX = "lucius:"
-#: changed by an operator, it makes the app read the other keys again; without it they are read at every refresh
+#: key that an operator changes to make the app read the others again; without it they are read at every refresh
 CONFIGURATION_SENTINEL = "lucius:sentinel"
 
 
@@ -34,7 +34,9 @@ class ConfigurationStore(Protocol):
     """Settings that change while the app runs."""
 
     async def version(self) -> str | None:
-        """Changes when the others are to be read again; None: always. Raises ConfigurationUnavailable."""
+        """Returns a value that changes when the keys must be read again; None: always. Raises
+        ConfigurationUnavailable.
+        """
 
     async def read(self) -> dict[str, str]:
         """Reads every key that begins with `lucius:`. Raises ConfigurationUnavailable."""

@@ -1,4 +1,4 @@
-"""The heads of each tenant's histories, by day; and how far they are known to be complete (R91)."""
+"""The heads of each tenant's histories by day, and the time until which they are known to be complete (R91)."""
 
 from __future__ import annotations
 
@@ -11,31 +11,32 @@ from shared.core.audit.heads import DayHead
 
 @dataclass(frozen=True, kw_only=True)
 class Completed:
-    """How far a tenant's heads are complete, and the check that is under way."""
+    """The time until which a tenant's heads are complete, and the state of the running check."""
 
-    #: every event before it has its head; None: never checked
+    #: time before which each event has its head; None: never checked
     until: datetime | None = None
-    #: up to when the check goes; None: none is under way
+    #: end of the checked period; None: no check is running
     goal: datetime | None = None
-    #: the last living job that it has read
+    #: last living job that the check has read
     after: str = ""
-    #: "": there is no row yet
+    #: ETag; "": the row does not exist yet
     etag: str = ""
 
 
 class Heads(Protocol):
-    """Written with the feed by `shared.operations.events.feed_writer`. Each method raises LedgerUnavailable."""
+    """Heads. `shared.operations.events.feed_writer` writes them with the feed. Each method raises LedgerUnavailable."""
 
     async def list_days(
         self, tenant: str, first: date, last: date, *, after: str = "", limit: int
     ) -> list[tuple[str, DayHead]]:
-        """Heads of the days from `first` to `last`, past the position `after`, by day and name; each with its
-        position."""
+        """Returns heads of the days from `first` to `last`, after the position `after`, by day and name; each with its
+        position.
+        """
 
     async def remove_before(self, tenant: str, day: date, *, limit: int) -> int:
-        """Removes heads of earlier days, at most `limit` (up to 100); returns the number."""
+        """Deletes heads of earlier days, at most `limit` (up to 100). Returns their number."""
 
     async def completed(self, tenant: str) -> Completed: ...
 
     async def write_completed(self, tenant: str, completed: Completed) -> Completed:
-        """Under the row's ETag; returns it with its new one. Raises Conflict."""
+        """Writes the state under the row's ETag, and returns it with the new ETag. Raises Conflict."""

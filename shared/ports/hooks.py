@@ -1,4 +1,4 @@
-"""Webhooks' rows: hooks and their logs, deliveries that wait and those that ended (R84, R85)."""
+"""Rows of webhooks: their state and logs, waiting deliveries and ended ones (R84, R85)."""
 
 from __future__ import annotations
 
@@ -10,36 +10,36 @@ from typing import Any, Protocol
 from shared.core.webhooks.webhooks import Delivery, DeliveryState, Hook, HookEntry
 from shared.ports.feed import FeedEvent, Head
 
-#: of a delivery among its hook's: the number of its event, and the name of its callback or ""
+#: position of a delivery: the number of its event, and the name of its callback or ""
 Place = tuple[int, str]
 
 
 @dataclass(frozen=True, kw_only=True)
 class StoredHook:
-    """A HOOK row as it was read."""
+    """A HOOK row as read."""
 
     hook: Hook
     etag: str
-    #: as it is stored, for the adapter alone
+    #: stored row, for the adapter alone
     row: Mapping[str, Any] | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, kw_only=True)
 class StoredDelivery:
-    """A PENDING or DELIVERY row as it was read."""
+    """A PENDING or DELIVERY row as read."""
 
     delivery: Delivery
     etag: str
-    #: as it is stored, for the adapter alone
+    #: stored row, for the adapter alone
     row: Mapping[str, Any] | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, kw_only=True)
 class HookTenant:
-    """The sweeper looks at this tenant's hooks and deliveries."""
+    """A tenant whose webhooks and deliveries the sweeper checks."""
 
     tenant: str
-    #: when a process last noted it
+    #: time when a process last noted it
     noted_at: datetime
     etag: str
 
@@ -49,22 +49,22 @@ class HookWrite:
     """One transaction in a tenant's partition."""
 
     tenant: str
-    #: with `events` and `hooks`: it changes the targets of events, or has a public event
+    #: HEAD, for a change of the targets of events or with a public event, together with `events` and `hooks`
     head: Head | None = None
     events: Sequence[FeedEvent] = ()
-    #: how many the tenant has then
+    #: number of the tenant's webhooks after the write
     hooks: int = 0
-    #: as it was read; None: it is made
+    #: webhook as read; None: it is created
     before: StoredHook | None = None
-    #: None: it is removed, or, without `before`, not written
+    #: webhook after the write; None: it is deleted, or, without `before`, not written
     after: Hook | None = None
     entry: HookEntry | None = None
-    #: each as it was read, None where there is none, and as it is then
+    #: each delivery as read (None: it is new), and after the write
     deliveries: Sequence[tuple[StoredDelivery | None, Delivery]] = ()
 
 
 class Hooks(Protocol):
-    """Beside the feed, in the same table. Each method raises LedgerUnavailable."""
+    """Webhooks, in the same table as the feeds. Each method raises LedgerUnavailable."""
 
     async def read(self, tenant: str, hook_id: str) -> StoredHook | None:
         """Reads a webhook, also `default` if it was created."""
@@ -73,7 +73,7 @@ class Hooks(Protocol):
         """Returns all webhooks by their ids, including `default`."""
 
     async def write(self, write: HookWrite) -> Head | None:
-        """Writes all of it or nothing. Returns the new HEAD if it was written.
+        """Writes all rows or none. Returns the new HEAD if it was written.
 
         Raises Conflict if HEAD, the webhook or a delivery has changed, or a new one exists already; LedgerRefused.
         """
@@ -82,12 +82,12 @@ class Hooks(Protocol):
         """Returns entries in the order of their numbers, after `after`."""
 
     async def hooks_with_log(self, tenant: str) -> list[str]:
-        """Ids of hooks that have a log, also of those that are no more."""
+        """Returns the ids of webhooks with a log, including deleted ones."""
 
     async def drop_log(
         self, tenant: str, hook_id: str, *, to: int | None = None, before: datetime | None = None, limit: int
     ) -> int:
-        """Deletes the first entries up to number `to` and before an instant, at most `limit` (up to 100). Returns their
+        """Deletes the first entries up to number `to` and before that time, at most `limit` (up to 100). Returns their
         number.
         """
 
@@ -106,11 +106,11 @@ class Hooks(Protocol):
         """Returns waiting deliveries, the oldest event first, after `after`. Without a webhook: of every webhook, by
         webhook.
 
-        `due_before`: only those whose next try was due before that instant.
+        `due_before`: only those whose next try was due before that time.
         """
 
     async def hooks_with_pending(self, tenant: str) -> list[str]:
-        """Ids of hooks of which something waits, also of those that are no more."""
+        """Returns the ids of webhooks with waiting deliveries, including deleted ones."""
 
     async def ended(
         self, tenant: str, hook_id: str, *, state: DeliveryState | None = None, after: Place | None = None, limit: int
@@ -118,22 +118,22 @@ class Hooks(Protocol):
         """Returns ended deliveries, the newest event first, after `after`."""
 
     async def hooks_with_ended(self, tenant: str) -> list[str]:
-        """Ids of hooks of which some have ended, also of those that are no more."""
+        """Returns the ids of webhooks with ended deliveries, including deleted ones."""
 
     async def remove(self, tenant: str, hook_id: str, *, before: datetime, after: Place, limit: int) -> Place | None:
-        """Deletes deliveries of `ended` that ended before an instant, after `after`, at most `limit` (up to 100).
+        """Deletes deliveries of `ended` that ended before that time, after `after`, at most `limit` (up to 100).
 
-        Returns the position of the last one. None: there are no more.
+        Returns the position of the last one; None: there are no more.
         """
 
     async def drop_pending(self, tenant: str, hook_id: str, *, limit: int) -> int:
         """Deletes waiting deliveries of a deleted webhook, at most `limit` (up to 100). Returns their number."""
 
     async def note(self, tenant: str, now: datetime) -> None:
-        """Enters the tenant for the sweeper."""
+        """Adds the tenant for the sweeper."""
 
     async def noted(self) -> list[HookTenant]:
-        """Returns the entered tenants."""
+        """Returns the tenants that were added."""
 
     async def forget(self, noted: HookTenant) -> None:
-        """Unless it was noted since."""
+        """Removes the tenant, unless it was noted since."""

@@ -1,4 +1,4 @@
-"""Incidents: those of jobs in their tenant's partition, all others, and which ones are open, in one of all tenants."""
+"""Incidents: those of jobs in their tenant's partition, the others and the list of open ones in one of all tenants."""
 
 from __future__ import annotations
 
@@ -12,25 +12,26 @@ from shared.ports.page_range import PageRange
 
 @dataclass(frozen=True, kw_only=True)
 class IncidentRow:
-    """An incident as a list has it."""
+    """An incident in a list."""
 
     incident: Incident
-    #: opaque position of this row, for the next page; newest first in the order of text, over all lists
+    #: opaque position of this row for the next page; sorted as text over all lists, the newest comes first
     cursor: str
-    #: of the list of open ones: when it was entered there
+    #: time of its entry in the list of open ones
     entered_at: datetime | None = None
     etag: str = ""
 
 
 class Incidents(Protocol):
-    """The rows of a job's incident are written by `shared.ports.index.Index` with its end, and with its dead letter's.
+    """Incidents. `shared.ports.index.Index` writes those of jobs, with the job's end and its dead letter's end.
 
-    Each method raises LedgerUnavailable. The lists go by the time at which an incident was opened.
+    Each method raises LedgerUnavailable. Lists are sorted by the opening time of an incident.
     """
 
     async def read(self, home: str | None, incident_id: str, opened_at: datetime) -> Incident | None:
-        """Reads an incident. `home`: the tenant of a job's incident, None for others. `opened_at` counts to the
-        millisecond.
+        """Reads an incident.
+
+        `home`: the tenant of a job's incident, None for others. `opened_at` is used to the millisecond.
         """
 
     async def list_at(self, home: str | None, **page: Unpack[PageRange]) -> list[IncidentRow]:
@@ -43,35 +44,36 @@ class Incidents(Protocol):
         """Lists every open incident of all tenants, and some that were settled since (Race incident, R79)."""
 
     async def enter_open(self, incident: Incident, now: datetime) -> None:
-        """Enters a job's incident, in any state, in the list of open ones. Idempotent."""
+        """Adds a job's incident, in any state, to the list of open ones. Idempotent."""
 
     async def leave_open(self, incident: Incident, *, etag: str | None = None) -> None:
-        """Deletes it from the list of open ones. With `etag`: unless it was entered again. Idempotent."""
+        """Deletes it from the list of open ones. With `etag`: unless it was added again. Idempotent."""
 
     async def open(self, incident: Incident, entry: IncidentEntry, *, now: datetime | None = None) -> bool:
-        """Opens an incident without a job. False: one of its kind and subject is open already, or it was opened before.
+        """Opens an incident without a job. Returns `False` if one of its kind and subject is open, or it was opened
+        before.
 
-        `now`: when it is entered in the list of open ones. Default: when it is opened.
+        `now`: time of its entry in the list of open ones. Default: its opening time.
         """
 
     async def find_open(self, kind: IncidentKind, subject: str) -> Incident | None:
         """Returns the open incident without a job of that kind and subject."""
 
     async def settle(self, incident: Incident, settlement: Settlement, *, stays: bool = False) -> Incident:
-        """Settles an incident and returns it; one that is no longer open is returned unchanged.
+        """Settles an incident and returns it. One that is no longer open is returned unchanged.
 
-        An incident without a job leaves the list of open ones in the same transaction; with `stays`, the list has it as
-        it is now. Raises Contended.
+        An incident without a job leaves the list of open ones in the same transaction; with `stays`, it stays in the
+        list as settled. Raises Contended.
         """
 
     async def settled_before(self, before: datetime, *, after: str | None, limit: int) -> list[IncidentRow]:
-        """Incidents of no job that were settled before an instant, newest first, past the cursor `after`.
+        """Returns incidents without a job that were settled before that time, newest first, after the cursor `after`.
 
         Rows that cannot be decoded are left out.
         """
 
     async def remove(self, incident: Incident) -> None:
-        """Removes a settled incident that is no job's, with its log; again is harmless."""
+        """Deletes a settled incident without a job, with its log. Idempotent."""
 
     async def log(self, incident: Incident, *, after: int, limit: int) -> list[IncidentEntry]:
-        """Entries from number `after`, exclusive, in order."""
+        """Returns log entries in order, after number `after`."""

@@ -1,4 +1,4 @@
-"""The index: a tenant's claims, active jobs, list, and ended jobs that are to be cleared."""
+"""The index: a tenant's idempotency records, active jobs, lists, and ended jobs to clear."""
 
 from __future__ import annotations
 
@@ -18,72 +18,74 @@ from shared.ports.page_range import PageRange
 from shared.ports.purging import Purging
 from shared.ports.sweeps import SweepPosition
 
-#: an ACTIVE row is first looked at when a job that nothing went wrong with is past its start
+#: time after which a new job's ACTIVE row is first checked: a job without problems has started by then
 FIRST_CHECK = timedelta(minutes=1)
 
-#: after a job's end, before the sweeper clears the histories that no later end has cleared
+#: time after a job's end at which the sweeper clears histories that no later end has cleared
 FIRST_CLEARING = timedelta(hours=1)
-#: the same of a job whose end opens an incident: the sweeper sees to it that the list of open ones has it
+#: the same for a job whose end opens an incident: the sweeper ensures that the list of open ones has it
 FIRST_CLEARING_OF_INCIDENT = timedelta(minutes=1)
 
-#: how long a process relies on having woken a tenant
+#: time for which a process relies on having woken a tenant
 WAKE_LASTS = timedelta(minutes=5)
-#: a tenant that posted within it is not put to sleep: far longer than `WAKE_LASTS` and a creation together
+#: time after a POST in which a tenant is not put to sleep: far longer than `WAKE_LASTS` and a creation together
 AWAKE_AFTER_POST = timedelta(hours=1)
 
-#: step id to (number of a look, looks in a row)
+#: by step id: (number of a wake-up, wake-ups in a row)
 Looks = Mapping[str, tuple[int, int]]
 NO_LOOKS: Looks = {}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Claim:
-    """A CLAIM row: which job an idempotency key or body already is."""
+    """A CLAIM row: the job of an idempotency key or body."""
 
     job_id: str
     body_hash: str
     created_at: datetime
-    #: None while the job lives; then its end plus the time to live
+    #: end of the retention; None while the job is living
     expires_at: datetime | None
     etag: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ActiveRow:
-    """An ACTIVE row: a job that still owes something."""
+    """An ACTIVE row: a living job, or an ended one with due actions."""
 
     job_id: str
     tenant: str
-    #: RowKey of its claim, without the prefix
+    #: RowKey of its idempotency record, without the prefix
     claim: str
     created_at: datetime
-    #: when the sweeper looks at the job next: its DUE row stands there; written by the sweeper alone
+    #: time of the sweeper's next check, also in the key of its DUE row; only the sweeper changes it
     check_at: datetime
-    #: of each step that was behind: the look that its orchestration waited for, and how many in a row it did not hear
+    #: for each step that was behind: the wake-up that its orchestration waited for, and the number of ignored ones in a
+    #: row
     looks: Looks = field(default_factory=dict)
-    #: from here on of `list_active` alone, since a DUE row has none of it; below `mode` as of event `listed_seq`
+    #: set only by `list_active`, as are the next fields, since a DUE row has none of them; those after `mode` are as of
+    #: event `listed_seq`
     request_type: str = ""
     mode: str = ""
     status: str = ""
-    #: attempts INITIATED and not ACKed, and since when the oldest of them is
+    #: number of INITIATED attempts without an ACK, and the start of the oldest one
     unacked: int = 0
     unacked_since: datetime | None = None
-    #: the event that its LIST row is as of
+    #: number of the last event in its LIST row
     listed_seq: int = 0
-    #: of its protocol; 0: an earlier release wrote the row
+    #: version of its protocol; 0: an earlier release wrote the row
     protocol_version: int = 0
-    #: normalised; None: the request named none
+    #: normalised source; None: the request named none
     source: str | None = None
     priority: str = "normal"
-    #: None: no gate concerned the job when it was created
+    #: place in admission; None: no quota concerned the job when it was created
     place: Place | None = None
     etag: str = ""
-    #: as it is stored, for the adapter alone
+    #: stored row, for the adapter alone
     row: Mapping[str, Any] | None = field(default=None, compare=False, repr=False)
 
     @property
     def counted_place(self) -> Place:
-        """Returns its position. A job to which no quota applied at its creation is active."""
+        """Returns its place. A job without quotas at its creation counts as active."""
         if self.place is not None:
             return self.place
         candidate = Candidate(
@@ -97,7 +99,7 @@ class ActiveRow:
         return Place(candidate=candidate)
 
     def freed(self, at: datetime, *, good: bool | None = None) -> Freed | None:
-        """Returns what its removal leaves for the tenant's counts. None: they do not count it."""
+        """Returns the FREED row that its deletion leaves for the tenant's counts. None: they do not include it."""
         place = self.counted_place
         if place.state is PlaceState.ENDED or place.uncounted:
             return None
@@ -106,16 +108,16 @@ class ActiveRow:
 
 @dataclass(frozen=True, kw_only=True)
 class EndedRow:
-    """An ENDED row: a job that ended, and from when on the next part of it is to be cleared away."""
+    """An ENDED row: a job that ended, and the due time of the next part to clear."""
 
     job_id: str
     tenant: str
     clear_at: datetime
-    #: the histories of its orchestrations are gone
+    #: `True` if the histories of its orchestrations are deleted
     purged: bool = False
-    #: the store refused its LIST, CLAIM, DEAD or INCIDENT row when it ended
+    #: `True` if the store refused its LIST, CLAIM, DEAD or INCIDENT row when it ended
     owed: bool = False
-    #: as it is stored, for the adapter alone
+    #: stored row, for the adapter alone
     row: Mapping[str, Any] | None = field(default=None, compare=False, repr=False)
 
 
@@ -127,7 +129,7 @@ def first_clearing(job: Job) -> EndedRow:
 
 @dataclass(frozen=True)
 class Clearing:
-    """The histories of an ended job are purged: where its row goes now."""
+    """An ended job whose histories are purged, with the next time of its ENDED row."""
 
     row: EndedRow
     clear_at: datetime
@@ -138,35 +140,35 @@ class Reservation:
     """The rows of a new job in its tenant's partition."""
 
     job: Job
-    #: an expired claim that gives way
+    #: an expired idempotency record that is replaced
     replacing: Claim | None = None
-    #: where gates concern the job
+    #: place in admission, if quotas concern the job
     place: Place | None = None
 
 
 @dataclass(frozen=True)
 class PlaceMove:
-    """A job that moves at its tenant's quotas."""
+    """A job whose place in admission changes."""
 
     active: ActiveRow
     place: Place
-    #: where its DUE row goes
+    #: new time of its DUE row
     check_at: datetime
 
 
 @dataclass(frozen=True, kw_only=True)
 class AwakeTenant:
-    """A tenant to which the sweeper may owe something."""
+    """A tenant for which the sweeper may have work."""
 
     tenant: str
-    #: its last POST, or up to five minutes before it
+    #: time of its last POST, or up to five minutes before it
     posted_at: datetime
     etag: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ListRow:
-    """A LIST row: one line of a tenant's list, as of event `seq`; of a living job at most a sweep behind JOB."""
+    """A LIST row: an item of a tenant's list, as of event `seq`. For a living job, at most one sweep behind JOB."""
 
     job_id: str
     tenant_id: str
@@ -176,57 +178,60 @@ class ListRow:
     labels: dict[str, str]
     seq: int
     created_at: datetime
-    #: a `LetterState` of a job that failed for good
+    #: `LetterState` of a job that failed permanently
     dead_letter: str | None = None
-    #: normalised; None: the request named none
+    #: normalised source; None: the request named none
     source: str | None = None
-    #: None: its gates let it in at once
+    #: start of the wait for quotas; None: admitted at once
     staged_at: datetime | None = None
     admitted_at: datetime | None = None
     ended_at: datetime | None = None
-    #: None: the ledger has its rows
+    #: time of archiving; None: the ledger has its rows
     archived_at: datetime | None = None
-    #: its ENDED row was written a second time, which happens once
+    #: `True` if its ENDED row was written a second time, which happens once
     cleared_again: bool = False
     #: opaque position of this row, for the next page
     cursor: str = ""
 
 
 class Index(DeadLetters, Purging, Protocol):
-    """A tenant's claims, active jobs, list and dead letters, in one partition. Each method raises LedgerUnavailable."""
+    """A tenant's idempotency records, active jobs, lists and dead letters, in one partition.
+
+    Each method raises LedgerUnavailable.
+    """
 
     async def read_claim(self, tenant: str, claim: str) -> Claim | None: ...
 
     async def reserve(
         self, job: Job, *, replacing: Claim | None, place: Place | None = None, admission: AdmissionWrite | None = None
     ) -> None:
-        """Wakes the tenant; then CLAIM, ACTIVE, DUE and LIST in one transaction; `replacing` is an expired claim that
-        gives way. Where gates concern the job, its `place` and the change of the `admission` are part of it; so is a
-        DEP row for each job that it depends on.
+        """Wakes the tenant, then writes CLAIM, ACTIVE, DUE and LIST in one transaction.
 
-        Raises AlreadyExists or Conflict where the claim is taken, or the admission state moved (look again).
+        `replacing`: an expired idempotency record. If quotas concern the job, the transaction also has its `place` and
+        the change of the `admission`; and a DEP row for each dependency. Raises AlreadyExists or Conflict if the
+        idempotency record exists, or the admission state changed (read again).
         """
 
     async def reserve_together(
         self, reservations: Sequence[Reservation], admission: AdmissionWrite | None = None
     ) -> None:
-        """Reserves several jobs of one tenant in one transaction. Raises as `reserve`."""
+        """Reserves several jobs of one tenant in one transaction. Raises errors as `reserve` does."""
 
     async def close(
         self, job: Job, *, claim_expires_at: datetime, purged: Sequence[Clearing] = (), counted: bool = False
     ) -> bool:
-        """Writes a job's end into the index: deletes ACTIVE, DUE and WAIT, updates LIST, sets the claim's end, inserts
-        ENDED. For a job that failed for good it inserts DEAD, and for an incident INCIDENT with the first entry of its
-        log.
+        """Writes a job's end into the index: deletes ACTIVE, DUE and WAIT, updates LIST, sets the end of the
+        idempotency record, inserts ENDED.
 
-        `counted`: its tenant counts jobs, so a FREED row is inserted; returns whether it was. `purged`, of earlier ends
-        of the tenant, are moved as by `reschedule_clearing`, in the same transaction. If the store refuses a row for
-        good, or one does not exist, the job is closed without it, and its ENDED row says `owed`. Idempotent. Raises
-        Contended after a conflict at every try.
+        For a job that failed permanently it inserts DEAD, and for an incident INCIDENT with the first entry of its log.
+        `counted`: its tenant counts jobs, so a FREED row is inserted; returns whether it was. `purged`: earlier ends of
+        the tenant, moved as by `reschedule_clearing` in the same transaction. If the store permanently refuses a row,
+        or one does not exist, the job is closed without it, and its ENDED row says `owed`. Idempotent. Raises Contended
+        after a conflict at every try.
         """
 
     async def write_owed(self, job: Job, *, claim_expires_at: datetime) -> list[str]:
-        """Writes each row of a job's end that `close` left out; returns the keys of those still refused. Idempotent."""
+        """Writes each row of a job's end that `close` left out. Returns the keys of those still refused. Idempotent."""
 
     async def read_active(self, tenant: str, job_id: str) -> ActiveRow | None: ...
 
@@ -241,26 +246,28 @@ class Index(DeadLetters, Purging, Protocol):
         succeeded: bool = True,
         freed: Freed | None = None,
     ) -> None:
-        """Writes ACTIVE with its new position, DUE at `check_at`, and inserts or deletes WAIT, with the change of the
+        """Writes ACTIVE with its new place, DUE at `check_at`, and inserts or deletes WAIT, with the change of the
         admission state.
 
         `settled`: the job whose DEP row for this one is deleted; unless it `succeeded`, a DEPFAILED row replaces it.
-        Without an admission state the write is under ACTIVE's ETag. `freed`: the FREED row of a job that has ended.
+        Without an admission state, the write is under ACTIVE's ETag. `freed`: the FREED row of a job that has ended.
         Raises Conflict or AlreadyExists if a row has changed or does not exist.
         """
 
     async def move_places(self, moves: Sequence[PlaceMove], admission: AdmissionWrite) -> None:
-        """Writes ACTIVE of each job with its new position, DUE and WAIT, in one transaction with the change of the
-        admission state.
+        """Writes the new places of several jobs of one tenant in one transaction with the change of the admission
+        state.
 
-        All jobs are of one tenant, none of them twice. Raises as `move_place`.
+        It writes ACTIVE, DUE and WAIT of each job. No job may occur twice. Raises errors as `move_place` does.
         """
 
     async def dependants(self, tenant: str, job_id: str, *, limit: int, after: str = "") -> list[str]:
-        """Ids of jobs that wait for the end of this one, in order, past `after`."""
+        """Returns the ids of jobs that wait for the end of this one, in order, after `after`."""
 
     async def failed_dependants(self, tenant: str, job_id: str, *, limit: int, after: str = "") -> list[str]:
-        """Ids of jobs that waited for this one, which did not succeed; in order, past `after`, some may be gone."""
+        """Returns the ids of jobs that waited for this one, which did not succeed; in order, after `after`. Some may be
+        deleted.
+        """
 
     async def is_dependant(self, tenant: str, job_id: str, dependant: str) -> bool:
         """Returns whether `dependant` waits for the end of `job_id`."""
@@ -274,15 +281,15 @@ class Index(DeadLetters, Purging, Protocol):
         """Returns active jobs whose `check_at` has come, the longest due first, after `after`."""
 
     async def reschedule_check(self, active: ActiveRow, check_at: datetime, *, looks: Looks = NO_LOOKS) -> None:
-        """Moves the sweeper's next look, with ACTIVE and DUE in one transaction.
+        """Changes the time of the sweeper's next check, in ACTIVE and DUE in one transaction.
 
-        Nothing happens where the row is gone, or `check_at` is not as in `active`: another sweep moved it.
+        Does nothing if the row does not exist, or `check_at` differs from `active`: another sweep moved it.
         """
 
     async def restore_waiting(self, active: ActiveRow) -> bool:
-        """Writes the lost row of a job in its waiting queue again; returns whether it was lost.
+        """Writes the lost row of a job in its waiting queue again. Returns whether it was lost.
 
-        Nothing happens if the job moved since `active` was read.
+        Does nothing if the job moved since `active` was read.
         """
 
     async def list_active(
@@ -296,13 +303,13 @@ class Index(DeadLetters, Purging, Protocol):
     async def refresh_listing(
         self, active: ActiveRow, job: Job, *, unacked: int = 0, unacked_since: datetime | None = None
     ) -> None:
-        """Brings LIST, and what ACTIVE says of the job, to where a living job stands.
+        """Updates LIST, and ACTIVE's columns about the job, to the state of a living job.
 
-        Nothing happens if the row moved since `active` was read.
+        Does nothing if the row moved since `active` was read.
         """
 
     async def awake_tenants(self, *, now: datetime) -> list[AwakeTenant]:
-        """Returns the tenants that have active jobs or due work."""
+        """Returns the tenants with active jobs or due work."""
 
     async def put_to_sleep(self, awake: AwakeTenant) -> None:
         """Marks a tenant without active jobs as asleep until the next of its ENDED rows is due, or its next POST.
@@ -311,7 +318,7 @@ class Index(DeadLetters, Purging, Protocol):
         """
 
     async def read_position(self, share: int) -> SweepPosition:
-        """Returns where the last sweep of this share of the tenants stopped."""
+        """Returns the position at which the last sweep of this share of the tenants stopped."""
 
     async def write_position(self, share: int, position: SweepPosition) -> None: ...
 
@@ -323,8 +330,8 @@ class Index(DeadLetters, Purging, Protocol):
     async def withdraw(self, active: ActiveRow, *, counted: bool = False) -> bool:
         """Deletes CLAIM, ACTIVE, DUE, WAIT and LIST of a job that was never created, in one transaction. Idempotent.
 
-        ENDED is inserted with it: the tombstone is cleared like every other job. `counted`: FREED too, as by `close`;
-        returns whether it was. Raises Contended.
+        It inserts ENDED, since the tombstone is cleared like any other job. `counted`: inserts FREED too, as `close`
+        does; returns whether it did. Raises Contended.
         """
 
     async def due_for_clearing(
@@ -333,18 +340,19 @@ class Index(DeadLetters, Purging, Protocol):
         """Returns ENDED rows whose `clear_at` has come, the earliest first, after `after`."""
 
     async def reschedule_clearing(self, ended: EndedRow, clear_at: datetime, *, purged: bool = False) -> None:
-        """Moves the row; nothing happens if it is gone."""
+        """Moves the row. Does nothing if it does not exist."""
 
     async def clear_again(self, tenant: str, late: Sequence[tuple[ListRow, datetime]], now: datetime) -> None:
-        """Wakes the tenant, and writes ENDED rows of these ended jobs, at most 50, each due at its instant; their LIST
-        rows say so. Nothing happens if one of these is gone.
+        """Wakes the tenant, and writes ENDED rows of these ended jobs, at most 50, each due at its time.
+
+        Their LIST rows record it. Does nothing if one of the LIST rows does not exist.
         """
 
     async def finish_clearing(self, ended: EndedRow) -> None:
-        """Deletes the ENDED row, since nothing is left to clear. Idempotent."""
+        """Deletes the ENDED row of a job that is completely cleared. Idempotent."""
 
     async def delete_claim(self, tenant: str, claim: str, held: Claim) -> None:
-        """Deletes the claim under its ETag, so that a request that replaces it wins."""
+        """Deletes the idempotency record under its ETag, so that a request that replaces it wins."""
 
     async def delete_listing(self, job: Job, archived_at: datetime | None = None) -> None:
         """Deletes LIST, CORRELATION, DEAD, DEPFAILED and INCIDENT with its log. Idempotent.
@@ -356,16 +364,16 @@ class Index(DeadLetters, Purging, Protocol):
         """Returns a tenant's jobs, newest first, created from `since` on and before `until`: one query of at most 1,000
         rows.
 
-        It has no other filter: the store would read an unlimited number of rows to fill a page.
+        It has no other filter, for which the store could read an unlimited number of rows for a page.
         """
 
     async def list_archived(self, tenant: str, **page: Unpack[PageRange]) -> list[ListRow]:
-        """Returns a tenant's archived jobs, as `list_jobs`."""
+        """Returns a tenant's archived jobs, as `list_jobs` does."""
 
     async def read_listed(
         self, tenant: str, created_at: datetime, job_id: str, *, correlation_id: str | None = None
     ) -> ListRow | None:
-        """Returns the row of one job in the list. None: there is none, or the job has another correlation id.
+        """Returns the row of one job in the list; None: there is none, or the job has another correlation id.
 
         Raises LedgerUnavailable.
         """
@@ -373,8 +381,9 @@ class Index(DeadLetters, Purging, Protocol):
     async def list_correlated(
         self, tenant: str, correlation_id: str, *, after: str | None, limit: int
     ) -> list[ListRow]:
-        """Returns a tenant's jobs with this correlation id, as `list_jobs`: one query, and one read for each job. Jobs
-        of an earlier release have no row that leads to them. Raises LedgerUnavailable.
+        """Returns a tenant's jobs with this correlation id, as `list_jobs` does: one query, and one read for each job.
+
+        Jobs of an earlier release have no row that leads to them. Raises LedgerUnavailable.
         """
 
     async def tenants(self) -> list[str]:

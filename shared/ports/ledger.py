@@ -1,4 +1,4 @@
-"""The ledger: one partition a job; and the archive that takes ended jobs."""
+"""The ledger, with one partition per job; and the archive of ended jobs."""
 
 from __future__ import annotations
 
@@ -16,33 +16,36 @@ class Stored:
 
     record: Record
     etag: str
-    #: by row, the stored rows in which a later release has columns of its own; for the adapter alone
+    #: stored rows with columns of a later release, by row; for the adapter alone
     rows: Mapping[str, Mapping[str, Any]] = field(default_factory=dict, compare=False, repr=False)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ArchivedRow:
-    """The row that replaces the rows of an archived job, and leads to its audit bundle."""
+    """The row that replaces those of an archived job, and leads to its audit bundle."""
 
     job_id: str
-    #: normalised
+    #: normalised tenant id
     tenant: str
-    #: name of the blob
+    #: name of the blob with the bundle
     blob: str
-    #: SHA-256, in hex, and number of the bytes of the blob
+    #: SHA-256 of the blob in hex, and its number of bytes
     sha256: str
     size: int
     archived_at: datetime
 
 
 class Ledger(Protocol):
-    """One partition a job: JOB, STEP and EVENT rows, moved in one transaction. Each method raises LedgerUnavailable."""
+    """The ledger: JOB, STEP and EVENT rows of a job in one partition, changed in one transaction.
+
+    Each method raises LedgerUnavailable.
+    """
 
     async def read(self, job_id: str) -> Stored | None:
-        """Reads JOB and STEPs in one query. None: there is no such job. Raises DataLost if a part of it is lost."""
+        """Reads JOB and STEPs in one query. None: the job does not exist. Raises DataLost if a part of it is lost."""
 
     async def end_of(self, job_id: str) -> tuple[int, bool] | None:
-        """Returns the number of the job's last event, and whether the job has ended; None if there is no such job.
+        """Returns the number of the job's last event, and whether the job has ended; None: the job does not exist.
 
         It reads two columns of one row.
         """
@@ -51,13 +54,13 @@ class Ledger(Protocol):
         """Inserts all rows of a new job. Raises AlreadyExists, LedgerRefused."""
 
     async def commit(self, before: Stored, after: Record, events: Sequence[Event]) -> Stored:
-        """Writes JOB, the steps that changed, and the events, under JOB's ETag.
+        """Writes JOB, the changed steps, and the events, under JOB's ETag.
 
         Raises Conflict if the job moved since `before`, LedgerRefused.
         """
 
     async def remove(self, stored: Stored, archived: ArchivedRow | None = None) -> None:
-        """Deletes JOB and STEPs, under JOB's ETag, then all else of the partition. `archived` replaces them.
+        """Deletes JOB and STEPs under JOB's ETag, then all other rows of the partition. `archived` replaces them.
 
         Raises Conflict.
         """
@@ -66,16 +69,16 @@ class Ledger(Protocol):
         """Returns the row of an archived job; None: the job is not archived."""
 
     async def delete_remainder(self, job_id: str, *, with_archived: bool = False) -> None:
-        """Deletes all rows and long texts of a job whose JOB row is gone, `with_archived` its ARCHIVED row too.
+        """Deletes all rows and long texts of a job whose JOB row is deleted; `with_archived`: also its ARCHIVED row.
 
         Idempotent.
         """
 
     async def find_event(self, job_id: str, cause_id: str) -> Event | None:
-        """Returns the event that `cause_id` made if it committed."""
+        """Returns the event with this `cause_id` if it was committed."""
 
     async def events(self, job_id: str, *, after_seq: int = 0, limit: int = 1000) -> list[Event]:
-        """Events in order, from `after_seq` exclusive."""
+        """Returns events in order, after number `after_seq`."""
 
 
 class Archive(Protocol):
@@ -85,7 +88,7 @@ class Archive(Protocol):
         """Writes a blob, or replaces it."""
 
     async def read(self, name: str, limit: int) -> bytes:
-        """Returns the first `limit` bytes of a blob. Raises DataLost if there is no such blob."""
+        """Returns the first `limit` bytes of a blob. Raises DataLost if it does not exist."""
 
     async def remove(self, prefix: str, *, limit: int) -> bool:
-        """Deletes at most `limit` blobs whose names begin so; returns whether there may be more. Idempotent."""
+        """Deletes at most `limit` blobs with this prefix. Returns whether there may be more. Idempotent."""

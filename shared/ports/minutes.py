@@ -1,4 +1,4 @@
-"""Counts of the last hour, minute by minute: one row a minute, and rows of processes that are not in one yet."""
+"""Counts of the last hour by minute: one row per minute, and rows of processes that are not added to one yet."""
 
 from __future__ import annotations
 
@@ -10,19 +10,21 @@ from shared.core.minutes import MinuteCounts
 
 
 class Minutes(Protocol):
-    """See `shared.core.minutes`."""
+    """Counts of minutes; see `shared.core.minutes`."""
 
     async def add(self, counts: Mapping[datetime, MinuteCounts], writer: str) -> None:
-        """Writes what one process counted, by minute; `writer` is new for each call. Raises LedgerUnavailable."""
+        """Writes the counts of one process by minute. `writer`: new for each call. Raises LedgerUnavailable."""
 
     async def read(self, since: datetime) -> dict[datetime, MinuteCounts]:
-        """Returns the recorded minutes since then, in order. Rows that cannot be read are left out.
+        """Returns the counts of minutes since then, in order. Rows that cannot be read are left out.
 
         Raises LedgerUnavailable.
         """
 
     async def fold(self, now: datetime, active: Mapping[str, int] | None) -> None:
         """Adds the rows of processes to the row of their minute, sets `active` in the row of the current minute, and
-        removes rows older than an hour; as much as one query shows. Each minute is one transaction, so that two
-        sweepers add a row once. Raises LedgerUnavailable.
+        deletes rows older than an hour.
+
+        It handles the rows of one query. Each minute is one transaction, so that two sweepers add a row once. Raises
+        LedgerUnavailable.
         """

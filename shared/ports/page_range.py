@@ -1,4 +1,4 @@
-"""What a list of a store reads: one page of its rows, newest first."""
+"""The range of a list: one page of rows, newest first."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Required, TypedDict
 
 
 class PageRange(TypedDict, total=False):
-    """Keyword arguments of a list: the rows past the cursor `after`, from `since` on and before `until`."""
+    """Keyword arguments of a list: rows after the cursor `after`, from `since` on and before `until`."""
 
     after: Required[str | None]
     limit: Required[int]

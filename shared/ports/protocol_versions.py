@@ -1,4 +1,4 @@
-"""Versions of protocols as the first process that loaded them wrote them."""
+"""Versions of protocols, as first loaded by any process."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import Any, Protocol
 
 @dataclass(frozen=True, kw_only=True)
 class StoredVersion:
-    """A row of a protocol version. It is never changed."""
+    """A row of a protocol version, which never changes."""
 
     protocol_id: str
     version: int
-    #: `shared.core.registry.Protocol.work_digest`
+    #: digest `shared.core.registry.Protocol.work_digest`
     work_digest: str
-    #: the protocol file
+    #: the protocol file as JSON
     definition: Mapping[str, Any]
     #: payload schemas by the paths that the definition names
     schemas: Mapping[str, Any]
@@ -24,10 +24,10 @@ class StoredVersion:
 
 
 class ProtocolVersions(Protocol):
-    """One row a version, in one partition. Each method raises LedgerUnavailable."""
+    """Protocol versions, one row each in one partition. Each method raises LedgerUnavailable."""
 
     async def read(self) -> list[StoredVersion]:
-        """Every version, by protocol and number. A row that cannot be decoded is left out."""
+        """Returns all versions by protocol and number. A row that cannot be decoded is left out."""
 
     async def add(self, version: StoredVersion) -> bool:
         """Writes the row of a new version; returns False if another process was first."""

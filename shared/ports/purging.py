@@ -1,4 +1,4 @@
-"""Purging: the removal of all rows of a tenant."""
+"""The deletion of all rows of a tenant."""
 
 from __future__ import annotations
 
@@ -9,28 +9,30 @@ from typing import Protocol
 
 @dataclass(frozen=True, kw_only=True)
 class ListedJob:
-    """A row of a tenant that leads to a job of it."""
+    """A row of a tenant that leads to one of its jobs."""
 
-    #: its RowKey, opaque
+    #: RowKey, opaque
     row: str
     job_id: str
 
 
 class Purging(Protocol):
-    """The part of the index that removes a tenant. Each method raises LedgerUnavailable."""
+    """The part of the index that deletes a tenant. Each method raises LedgerUnavailable."""
 
     async def listed_jobs(self, tenant: str, *, after: str, limit: int) -> list[ListedJob]:
-        """The rows that lead to jobs, past the row `after`; some lead to the same job."""
+        """Returns the rows that lead to jobs, after the row `after`. Several can lead to the same job."""
 
     async def drop_listed(self, tenant: str, listed: ListedJob) -> None:
-        """Idempotent."""
+        """Deletes rows that lead to jobs. Idempotent."""
 
     async def purge(self, tenant: str, *, before: datetime, spared: str, limit: int) -> int | None:
-        """Deletes at most `limit` rows of a tenant that has no jobs, but the row `spared`; returns their number.
+        """Deletes at most `limit` rows of a tenant without jobs, except the row `spared`. Returns their number.
 
-        0: there are no more. None: a job is there that lives, or was created at `before` or later, and nothing was
-        deleted.
+        0: there are no more. None: the tenant has a job that is living, or was created at `before` or later, and
+        nothing was deleted.
         """
 
     async def forget_tenant(self, tenant: str, now: datetime) -> bool:
-        """Removes the tenant from `tenants`; whether it is gone. False: it posted within the last hour."""
+        """Deletes the tenant from `tenants`. Returns whether it is deleted; `False` if it posted within the
+        last hour.
+        """

@@ -1,6 +1,6 @@
-"""Messages that no job could take: their ids, and where they are stored.
+"""Messages that no job accepted: their ids and their store.
 
-An id is a function of the message, so every delivery of a message is one row. It holds the instant, so the row is found
+An id is made from the message, so every delivery of a message is one row. It includes the time, so the row is found
 without a search: newest first within the partition of its day.
 """
 
@@ -20,15 +20,15 @@ _ID = re.compile(r"rej_(\d{13})_([0-9a-f]{24})")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _FAR_FUTURE_MS = 9_999_999_999_999
 _DAY_MS = 86_400_000
-#: of a job's tenant (`shared.contracts.envelope`)
+#: maximum length of a job's tenant id (`shared.contracts.envelope`)
 _MAX_TENANT = 128
 
 
 @dataclass(frozen=True, kw_only=True)
 class Rejection:
-    """A message that no job could take (luciusrejected), without its body."""
+    """A message that no job accepted (luciusrejected), without its body."""
 
-    #: the same for every delivery of the same message (`shared.ports.rejected`)
+    #: id, the same for every delivery of the message (`shared.ports.rejected`)
     id: str
     received_at: datetime
     reason: str
@@ -37,23 +37,23 @@ class Rejection:
     message_id: str
     sequence_number: int
     delivery_count: int
-    #: whose it is by its own words, normalised; None: it names no tenant
+    #: normalised tenant that the message itself names; None: none
     tenant: str | None = None
-    #: when a job took it after all
+    #: time when a redrive applied it to its job
     redriven_at: datetime | None = None
-    #: what came of that
+    #: result of that redrive
     redriven_outcome: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class RejectedMessage(Rejection):
-    """The same with its body."""
+    """A rejected message with its body."""
 
     body: str
 
 
 class RejectedMessages(Protocol):
-    """Where messages are parked that would otherwise block their lane. Each method raises LedgerUnavailable."""
+    """The store of messages that would otherwise block their lane. Each method raises LedgerUnavailable."""
 
     async def quarantine(self, message: RejectedMessage) -> None:
         """Stores a rejected message. Idempotent: the mark of a redrive stays."""
@@ -66,21 +66,21 @@ class RejectedMessages(Protocol):
     ) -> list[Rejection]:
         """Lists messages received from the first to the last day (UTC), newest first, after the id `after`.
 
-        `tenant`: reads no message of another tenant. Default: all.
+        `tenant`: only messages of this tenant. Default: all.
         """
 
     async def mark(self, message: Rejection, *, redriven_at: datetime, outcome: str) -> None:
-        """Says that a job took the message."""
+        """Records that a redrive applied the message."""
 
     async def purge(self, tenant: str, *, limit: int) -> int:
-        """Deletes at most `limit` messages of a tenant; returns their number. Raises LedgerUnavailable."""
+        """Deletes at most `limit` messages of a tenant. Returns their number. Raises LedgerUnavailable."""
 
     async def delete_before(self, day: date, *, limit: int) -> int:
-        """Removes messages of before that day, with their bodies; returns how many, at most `limit`. Idempotent."""
+        """Deletes messages of earlier days with their bodies. Returns their number, at most `limit`. Idempotent."""
 
 
 def rejection_id(received_at: datetime, *, lane: int, message_id: str, sequence_number: int) -> str:
-    """`rej_{milliseconds since 1970}_{hash of the message's identity on the bus}`."""
+    """Returns `rej_{milliseconds since 1970}_{hash of the message's identity on the bus}`."""
     millis = (received_at - _EPOCH) // timedelta(milliseconds=1)
     return f"rej_{millis:013d}_{digest(f'{lane}:{message_id}:{sequence_number}')[:24]}"
 

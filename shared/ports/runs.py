@@ -1,4 +1,4 @@
-"""The files of runs: logs and artifacts, which the runner of packs writes and the app reads."""
+"""Files of runs: logs and artifacts, which the runner of packs writes and the app reads."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Protocol
 
 @dataclass(frozen=True)
 class LogPart:
-    """Bytes of a log."""
+    """A part of a log."""
 
-    #: empty: nothing follows yet
+    #: bytes; empty: there are no more yet
     data: bytes
-    #: when the log was last written; None: nothing follows
+    #: time of the last write to the log; None: there are no more bytes
     written_at: datetime | None
 
 
@@ -22,7 +22,7 @@ class RunArtifact:
     """An artifact of one attempt."""
 
     name: str
-    #: in bytes
+    #: size in bytes
     size: int
     media_type: str
     written_at: datetime
@@ -32,10 +32,10 @@ class RunFiles(Protocol):
     """Logs and artifacts by tenant (normalised), job and attempt. Each method raises RunsUnavailable."""
 
     async def read_log(self, tenant: str, job_id: str, attempt: int, *, offset: int, limit: int) -> LogPart | None:
-        """At most `limit` bytes from `offset` on; None: the attempt has no log."""
+        """Returns at most `limit` bytes from `offset` on; None: the attempt has no log."""
 
     async def artifacts(self, tenant: str, job_id: str, attempt: int) -> list[RunArtifact]:
         """Returns the attempt's artifacts by name, at most 1,000."""
 
     async def link(self, tenant: str, job_id: str, attempt: int, name: str, *, until: datetime) -> str:
-        """Returns a URL from which anybody can download the artifact until then."""
+        """Returns a URL from which anybody can download the artifact until that time."""

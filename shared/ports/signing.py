@@ -1,4 +1,4 @@
-"""What signs statements, and where anchors and public keys are kept."""
+"""The signer of statements, and the store of anchors and public keys."""
 
 from __future__ import annotations
 
@@ -11,30 +11,30 @@ from typing import Protocol
 class PublicKey:
     """An ECDSA key on P-256."""
 
-    #: SHA-256 of its SubjectPublicKeyInfo (DER), in hex
+    #: SHA-256 of the SubjectPublicKeyInfo (DER), in hex
     key_id: str
-    #: SubjectPublicKeyInfo
+    #: SubjectPublicKeyInfo in PEM
     pem: str
 
 
 class Signer(Protocol):
-    """The key of the setting. Each method raises KeyUnavailable."""
+    """The signing key of the setting. Each method raises KeyUnavailable."""
 
     async def public_key(self) -> PublicKey:
-        """The key that signs now."""
+        """Returns the public key of the present signing key."""
 
     async def sign(self, key: PublicKey, message: bytes) -> bytes:
-        """Returns the DER signature, ECDSA with SHA-256, by this key."""
+        """Returns the DER signature with this key, ECDSA with SHA-256."""
 
 
 class Kept(Protocol):
-    """Files that are created once and never changed. Each method raises LedgerUnavailable."""
+    """Files that are created once and never change. Each method raises LedgerUnavailable."""
 
     async def create(self, name: str, content: AsyncIterable[bytes]) -> bool:
-        """Creates the file as a whole; False: there is one of that name already, which stays as it is."""
+        """Creates the file completely. Returns `False` if it already exists; that one stays."""
 
     async def read(self, name: str, *, offset: int = 0, length: int | None = None) -> bytes | None:
-        """Returns a part of the file; empty past its end. None: there is no such file."""
+        """Returns a part of the file; empty past its end. None: the file does not exist."""
 
     async def names(self, prefix: str) -> list[str]:
-        """Returns the names of the files with the prefix, in their order."""
+        """Returns the names of the files with this prefix, in order."""

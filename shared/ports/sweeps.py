@@ -1,4 +1,4 @@
-"""What the sweeps leave for other parts: the share and time of each sweep, and the work that it counted."""
+"""Results of sweeps for other parts of the app: share and time of each sweep, and the counted work."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from shared.core.gates.tight_quotas import TightQuota, tightest
 
 @dataclass(frozen=True)
 class Share:
-    """The tenants that fall to one of `of` sweepers, by the hash of their name."""
+    """The tenants of one of `of` sweepers, by the hash of their name."""
 
     number: int = 0
     of: int = 1
@@ -25,10 +25,10 @@ class Share:
 
 @dataclass(frozen=True)
 class Backlog:
-    """Directives of one service on one lane that the service has not acknowledged yet."""
+    """Directives of one service on one lane that the service has not acknowledged."""
 
     count: int = 0
-    #: when the oldest of them was sent
+    #: time when the oldest of them was sent
     since: datetime | None = None
 
     def __add__(self, other: Backlog) -> Backlog:
@@ -37,24 +37,24 @@ class Backlog:
 
 @dataclass
 class WorkCounts:
-    """Work in progress, counted from ACTIVE rows: exact as of the pass that compared them with their jobs."""
+    """Work in progress, counted from ACTIVE rows. Exact as of the sweep that compared them with their jobs."""
 
-    #: by status
+    #: number of jobs by status
     active: Counter[str] = field(default_factory=Counter)
-    #: by mode
+    #: number of jobs by mode
     modes: Counter[str] = field(default_factory=Counter)
-    #: POST of the oldest QUEUED job
+    #: creation time of the oldest QUEUED job
     queued_since: datetime | None = None
-    #: POST of the oldest job that waits for its gates
+    #: creation time of the oldest job that waits for quotas
     waiting_since: datetime | None = None
-    #: attempts INITIATED and not ACKed, and since when the oldest of them is
+    #: number of INITIATED attempts without an ACK, and the start of the oldest one
     unacked: int = 0
     unacked_since: datetime | None = None
-    #: the same by (service, lane)
+    #: unacknowledged directives by (service, lane)
     backlogs: dict[tuple[str, int], Backlog] = field(default_factory=dict)
-    #: attempts that a service has acknowledged and not ended, by service
+    #: acknowledged attempts that have not ended, by service
     processing: Counter[str] = field(default_factory=Counter)
-    #: by `version_name` of their protocol
+    #: number of jobs by `version_name` of their protocol
     versions: Counter[str] = field(default_factory=Counter)
 
     def __add__(self, other: WorkCounts) -> WorkCounts:
@@ -75,7 +75,9 @@ class WorkCounts:
 
 
 def version_name(request_type: str, version: int) -> str:
-    """The key of a version in `WorkCounts.versions`; version 0: a job of an earlier release, whose row has none."""
+    """Returns the key of a version in `WorkCounts.versions`. Version 0: a job of an earlier release, whose row has
+    none.
+    """
     return f"{request_type}:{version}"
 
 
@@ -84,43 +86,43 @@ class TenantCounts:
     """Living jobs of one tenant, as far as a survey has read its ACTIVE rows."""
 
     rows: int = 0
-    #: active
+    #: number of active jobs
     inside: int = 0
-    #: accepted, not active, and in the tenant's counts
+    #: number of jobs that are accepted, not active, and in the tenant's counts
     staged: int = 0
-    #: in a waiting queue
+    #: number of jobs in a waiting queue
     waiting: int = 0
-    #: not begun, by job type
+    #: number of jobs that have not begun, by job type
     queued: Counter[str] = field(default_factory=Counter)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Survey:
-    """A read of every living job's row, which may take several passes: where it is, and what it has counted so far."""
+    """A read of every living job's row, which may take several sweeps: its position, and its counts so far."""
 
-    #: tenant and id of the last job that was read, or a tenant and "" where that tenant is the next; None: at the start
+    #: tenant and id of the last job that was read, or the next tenant and ""; None: at the start
     after: tuple[str, str] | None = None
-    #: it compares jobs that wait in a queue with their rows too
+    #: `True` if it also compares jobs in a waiting queue with their rows
     is_whole: bool = False
-    #: when the last whole one began
+    #: start of the last complete survey
     whole_at: datetime | None = None
     counts: WorkCounts = field(default_factory=WorkCounts)
-    #: of the tenant in `after`
+    #: counts of the tenant in `after`
     of_tenant: TenantCounts = field(default_factory=TenantCounts)
 
 
 @dataclass(frozen=True)
 class SweepPosition:
-    """Where a pass stopped when its time was over; None: it came to the end."""
+    """The position at which a sweep stopped when its time was over; None: it was complete."""
 
-    #: the tenant whose due jobs come first in the next pass
+    #: tenant whose due jobs come first in the next sweep
     look: str | None = None
-    #: the tenant whose ended jobs come first
+    #: tenant whose ended jobs come first
     clear: str | None = None
-    #: the tenant whose waiting jobs come first
+    #: tenant whose waiting jobs come first
     admit: str | None = None
     survey: Survey = field(default_factory=Survey)
-    #: when the last pass began that did what is done once an hour
+    #: start of the last sweep that did the hourly work
     hourly_at: datetime | None = None
 
 
@@ -131,28 +133,28 @@ def earlier(one: datetime | None, other: datetime | None) -> datetime | None:
 
 @dataclass(frozen=True, kw_only=True)
 class SweepMark:
-    """The last pass over a share of the tenants, wherever it ran."""
+    """The last sweep of a share of the tenants, in any process."""
 
     ended_at: datetime
     looked_at: int
     actions: int
-    #: its time was over: there is more to do
+    #: `True` if its time was over before the end of the work
     more: bool
-    #: of the last pass that could count
+    #: counts of the last sweep that could count
     counts: WorkCounts = field(default_factory=WorkCounts)
-    #: of the last pass that read every admission state
+    #: tight quotas of the last sweep that read every admission state
     quotas: Sequence[TightQuota] = ()
-    #: suspended webhooks by tenant, of the last pass that looked at the tenant
+    #: suspended webhooks by tenant, of the last sweep that checked the tenant
     suspended_hooks: Counter[str] = field(default_factory=Counter)
 
 
 @dataclass(frozen=True)
 class Heard:
-    """What is known of a platform service."""
+    """The known times of a platform service."""
 
-    #: its last reply, to about a minute; None: none was ever noted
+    #: time of its last reply, to about a minute; None: never
     answered_at: datetime | None = None
-    #: when the sweeper found it silent; None: it never did, or told that it answers again
+    #: time when the sweeper found it silent; None: never, or it has replied since
     silent_since: datetime | None = None
 
     @property
@@ -163,20 +165,20 @@ class Heard:
 
 
 class Answers(Protocol):
-    """One row a platform service: when it last answered (R57). Each method raises LedgerUnavailable."""
+    """Times of the last replies, one row per platform service (R57). Each method raises LedgerUnavailable."""
 
     async def note(self, service: str, at: datetime) -> None:
         """Records a reply of the service."""
 
     async def mark(self, service: str, silent_since: datetime | None) -> None:
-        """Records since when it is silent. None: it no longer is."""
+        """Records the time since which the service is silent; None: it no longer is."""
 
     async def read(self) -> dict[str, Heard]:
         """Returns the marks by service."""
 
 
 def merged(marks: Iterable[SweepMark]) -> SweepMark | None:
-    """Merges the marks of all shares into one, as old as the oldest. None: there is none."""
+    """Merges the marks of all shares into one, which is as old as the oldest. None: there are none."""
     each = list(marks)
     if not each:
         return None
@@ -192,9 +194,9 @@ def merged(marks: Iterable[SweepMark]) -> SweepMark | None:
 
 
 class SweepMarks(Protocol):
-    """Where the sweepers leave their marks, for health on any instance. Each method raises LedgerUnavailable."""
+    """Marks of the sweepers, which every process reads for health. Each method raises LedgerUnavailable."""
 
     async def write(self, share: int, mark: SweepMark) -> None: ...
 
     async def read(self, shares: int) -> dict[int, SweepMark]:
-        """Reads the marks of the first `shares` shares, without those that were never swept."""
+        """Reads the marks of the first `shares` shares, except shares that were never swept."""

@@ -1,4 +1,4 @@
-"""What a tenant's jobs used, hour by hour, and the sources that they named (R68): rows of the tenant's partition."""
+"""Usage of a tenant's jobs by hour, and the sources that they named (R68): rows in the tenant's partition."""
 
 from __future__ import annotations
 
@@ -9,26 +9,26 @@ from typing import Protocol
 
 from shared.core.usage import Counted, Group, HourUsage
 
-#: sources that are kept of one tenant
+#: maximum sources that are kept of one tenant
 MAX_SOURCES = 1_000
 
 
 @dataclass(frozen=True)
 class Folding:
-    """How far the fold of an hour with many rows is."""
+    """The position of the rollup of an hour with many rows."""
 
     jobs: Mapping[Group, Counted] = field(default_factory=dict)
-    #: of the last LIST row that is in it; None: none is
+    #: cursor of the last included LIST row; None: none yet
     cursor: str | None = None
 
 
 @dataclass(frozen=True)
 class FoldPosition:
-    """How far the folds of a share of the tenants are."""
+    """The position of the rollups for a share of the tenants."""
 
-    #: the first hour that is not folded; None: none ever was
+    #: first hour without a rollup; None: there was never one
     next: datetime | None = None
-    #: the tenant of that hour whose turn it is
+    #: next tenant of that hour
     tenant: str = ""
 
 
@@ -36,28 +36,28 @@ class FoldPosition:
 class SeenSource:
     """A SOURCE row: a source that jobs of the tenant named."""
 
-    #: normalised
+    #: normalised source
     name: str
     first_job: str
     first_at: datetime
     last_job: str
-    #: to the hour
+    #: time of its last job, to the hour
     last_at: datetime
     #: opaque position of this row, for the next page
     cursor: str = ""
 
 
 class Usage(Protocol):
-    """USAGE and SOURCE rows, and how far the sweeper's folds are. Each method raises LedgerUnavailable."""
+    """USAGE and SOURCE rows, and positions of the sweeper's rollups. Each method raises LedgerUnavailable."""
 
     async def hours(self, tenant: str, first: datetime, end: datetime) -> list[HourUsage]:
-        """Returns the kept rows of the hours from `first` on and before `end`, in order."""
+        """Returns the stored rows of the hours from `first` on and before `end`, in order."""
 
     async def put_jobs(self, tenant: str, hour: datetime, jobs: Mapping[Group, Counted]) -> None:
-        """Writes the rollup of a whole hour, in place of an earlier one."""
+        """Writes the rollup of a whole hour, replacing an earlier one."""
 
     async def put_peaks(self, tenant: str, hour: datetime, peaks: Mapping[tuple[str, str], int]) -> None:
-        """Writes the peaks, in place of earlier ones."""
+        """Writes the peaks, replacing earlier ones."""
 
     async def add_refused(self, tenant: str, hour: datetime, refused: Mapping[Group, int]) -> None:
         """Adds to the counts of refused requests. Raises Contended after a conflict at every try."""
@@ -68,13 +68,13 @@ class Usage(Protocol):
         """Records that the rollup is in progress. None: it is complete. Idempotent."""
 
     async def remove_before(self, tenant: str, hour: datetime, *, limit: int) -> None:
-        """Rows of older hours, the oldest first."""
+        """Deletes rows of earlier hours, the oldest first."""
 
     async def fold_again(self, tenant: str, hour: datetime) -> None:
-        """Enters the hour for a second rollup a day later. Idempotent."""
+        """Adds the hour for a second rollup a day later. Idempotent."""
 
     async def to_fold_again(self, before: datetime, *, after: str, limit: int) -> list[tuple[datetime, str, str]]:
-        """Hours before that instant which are, in order: hour, tenant, and the position of the row."""
+        """Returns due hours in order: hour, tenant, and the position of the row."""
 
     async def folded_again(self, tenant: str, hour: datetime) -> None:
         """Deletes the hour's entry for a second rollup. Idempotent."""
@@ -84,8 +84,10 @@ class Usage(Protocol):
     async def write_position(self, share: int, position: FoldPosition) -> None: ...
 
     async def see_source(self, tenant: str, source: SeenSource) -> bool:
-        """Notes that a job named it: first and last job, or the last of one that is known. Where `MAX_SOURCES` are
-        kept, the one that was not seen for longest gives way, if that is hours ago; else nothing is kept: False.
+        """Records that a job named the source: as first and last job, or as last job of a known source.
+
+        If there are `MAX_SOURCES`, the least recently used one is dropped if its last use is hours ago; else nothing is
+        written and `False` returned.
         """
 
     async def sources(self, tenant: str, *, after: str, limit: int) -> list[SeenSource]:

@@ -11,34 +11,35 @@ from typing import Protocol
 from shared.core.strict_json import parse_json
 from shared.core.webhooks.webhooks import Answer
 
-#: kinds of messages: of one delivery; of a hook that waits; of what waited for it; of events before a hook was made
+#: kinds of messages: a try of one delivery, a probe of a waiting webhook, a flow of its waiting deliveries, and past
+#: events of a new webhook
 TRY, PROBE, FLOW, CATCH_UP = KINDS = "try", "probe", "flow", "catch_up"
 
 
 class WebhookSender(Protocol):
-    """Posts to addresses that callers named, and to no other network (R86)."""
+    """Posts to URLs that callers named, and to no other network (R86)."""
 
     def check(self, url: str, *, tenant: str) -> None:
-        """Checks the address without resolving it. `tenant`: its owner. Raises HookUrlRefused."""
+        """Checks the URL without resolving its host. `tenant`: its owner. Raises HookUrlRefused."""
 
     async def post(self, url: str, headers: Mapping[str, str], body: bytes, *, tenant: str = "") -> Answer:
         """Sends one request of at most 10 s, without redirects. A failure is in the result; nothing is raised.
 
-        `tenant`: the owner of the address, which may use the addresses listed for it. A name that never resolves delays
-        no other tenant.
+        `tenant`: owner of the URL, which can use the hosts listed for it. A name that never resolves delays no other
+        tenant.
         """
 
 
 @dataclass(frozen=True, kw_only=True)
 class DeliveryCall:
-    """A message of the queue: a try of one delivery, a probe of a hook, or its flow after one that succeeded."""
+    """A message of the queue: a try of one delivery, a probe of a webhook, or the flow after a success."""
 
     tenant: str
     hook_id: str
-    #: of the delivery; with `flow`: those after it
+    #: number of the delivery's event; with `flow`: of the event to continue after
     number: int = 0
     name: str = ""
-    #: the delivery's `tries`, or the hook's `probe`, when it was sent
+    #: `tries` of the delivery or `probe` of the webhook at the time of sending
     tries: int = 0
     kind: str = TRY
 
@@ -69,4 +70,4 @@ class DeliveryQueue(Protocol):
     """The queue `lucius-webhooks`."""
 
     async def send(self, calls: Sequence[DeliveryCall], *, at: datetime | None = None) -> None:
-        """Sends a call now or at an instant. Raises BusUnavailable."""
+        """Sends a call now or at the given time. Raises BusUnavailable."""

@@ -1,1 +1,1 @@
-"""The stores as a caller of one tenant may use them."""
+"""The stores, limited to the tenants that a caller can use."""

@@ -1,4 +1,4 @@
-"""Which tenants one request reaches: what it may see, and what it may move (R24)."""
+"""The tenants that a request can read and change (R24)."""
 
 from __future__ import annotations
 
@@ -10,39 +10,43 @@ from shared.refusals import TenantForbidden
 
 
 class Reach:
-    """The tenants that one request reaches."""
+    """The tenants that one request can read and change."""
 
     def __init__(self, caller: Caller, moving: bool) -> None:
         self._caller = caller
         self._moving = moving
 
     def sees(self, tenant: str | None) -> bool:
-        """Returns whether the request sees that tenant's rows. None: a row that names no tenant."""
+        """Returns whether the request can read that tenant's rows. None: a row without a tenant."""
         return self._caller.may_see(tenant) or (self._moving and self._caller.may_move(tenant))
 
     def takes(self, tenant: str | None) -> bool:
-        """Returns whether the tenant's job may be read. Raises TenantForbidden if the request changes jobs and the
-        caller may only read this one.
+        """Returns whether the tenant's job can be read. Raises TenantForbidden if the request changes jobs and the
+        caller can only read this one.
         """
         if self._moving and self._caller.may_see(tenant):
             self.check_move(tenant)
         return self.sees(tenant)
 
     def check_see(self, tenant: str | None) -> None:
-        """Raises PermissionError."""
+        """Raises PermissionError for a tenant that the request cannot read."""
         check_seen(self.sees(tenant))
 
     def check_move(self, tenant: str | None) -> None:
-        """Raises TenantForbidden, and PermissionError for what the request cannot have seen."""
+        """Raises TenantForbidden for a tenant that the request can only read, and PermissionError for any other."""
         _check_move(may_move=self._caller.may_move(tenant), may_see=self._caller.may_see(tenant))
 
     def check_see_partition(self, partition: str) -> None:
-        """Raises PermissionError. The key is compared as it is: another case or a longer name is another tenant."""
+        """Raises PermissionError for the partition of another tenant. Keys are compared exactly: another case or a
+        longer name is another tenant.
+        """
         caller = self._caller
         check_seen(caller.sees_all or (self._moving and caller.moves_all) or partition == self._own_partition)
 
     def check_move_partition(self, partition: str) -> None:
-        """Raises TenantForbidden, and PermissionError for what the request cannot have seen."""
+        """Raises TenantForbidden for the partition of a tenant that the request can only read, and PermissionError for
+        any other.
+        """
         caller, is_own = self._caller, partition == self._own_partition
         _check_move(may_move=caller.moves_all or is_own, may_see=caller.sees_all or is_own)
 
@@ -56,13 +60,13 @@ class Reach:
 
     @cached_property
     def _own_partition(self) -> str | None:
-        """The key of the caller's own tenant; None: it has none."""
+        """Returns the partition key of the caller's own tenant; None: it has none."""
         return encode_key(self._caller.tenant) if self._caller.tenant else None
 
 
 def check_seen(allowed: bool) -> None:
     if not allowed:
-        # a bug: no request gets this far with a job that it has not read
+        # a bug: no request gets here with a job that it has not read
         raise PermissionError("a job of another tenant")
 
 

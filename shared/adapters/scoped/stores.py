@@ -1,10 +1,10 @@
-"""Limits the stores to one caller (R24): jobs and messages that it cannot see do not exist in them.
+"""Limits the stores to one caller (R24): jobs and messages that it cannot see do not exist for it.
 
 A caller that sees every tenant may lack the right to move their jobs. So each write checks the tenant again, and a
 request that moves a job (`Route.moves`) is refused at its first read of a job that it can only see.
 
-`ScopedTables` checks rows in a tenant's partition, which most tables have. This module checks rows in other
-partitions: the ledger's, the rejected messages', the directory of quotas and the incidents of no job.
+`ScopedTables` checks rows in a tenant's partition, which most tables have. This module checks rows in other partitions:
+the ledger's, the rejected messages', the directory of quotas and the incidents without a job.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ T = TypeVar("T")
 
 
 class TenantLedger:
-    """See `shared.ports.ledger.Ledger`. One a request: events are given only of jobs that this one has read."""
+    """See `shared.ports.ledger.Ledger`. One per request: it returns events only of jobs that this request has read."""
 
     def __init__(self, ledger: Ledger, caller: Caller, *, moving: bool = False) -> None:
         self._ledger = ledger
         self._reach = Reach(caller, moving)
-        #: job id to tenant, of the jobs that were read
+        #: tenant of each job that was read, by job id
         self._seen: dict[str, str] = {}
 
     async def read(self, job_id: str) -> Stored | None:
@@ -104,12 +104,14 @@ class TenantLedger:
 
 
 class TenantRejected:
-    """See `shared.ports.rejected.RejectedMessages`. One a request: only messages that it has read can be marked."""
+    """See `shared.ports.rejected.RejectedMessages`. One per request: it marks only messages that this request
+    has read.
+    """
 
     def __init__(self, rejected: RejectedMessages, caller: Caller, *, moving: bool = False) -> None:
         self._rejected = rejected
         self._reach = Reach(caller, moving)
-        #: message id to tenant, of the messages that were read
+        #: tenant of each message that was read, by message id
         self._seen: dict[str, str | None] = {}
 
     async def quarantine(self, message: RejectedMessage) -> None:
@@ -145,7 +147,7 @@ class TenantRejected:
 
 
 class TenantRuns:
-    """See `shared.ports.runs.RunFiles`. A run's folder begins with its tenant, so that is checked."""
+    """See `shared.ports.runs.RunFiles`. Checks the tenant, with which a run's folder begins."""
 
     def __init__(self, runs: RunFiles, caller: Caller) -> None:
         self._runs = runs
@@ -165,7 +167,9 @@ class TenantRuns:
 
 
 def sweeper_only(*names: str) -> Callable[[type[T]], type[T]]:
-    """Refuses the methods of these names, also for rows of the caller's own tenant: a sweep is of every tenant."""
+    """Refuses the methods with these names, even for rows of the caller's own tenant, since a sweep covers every
+    tenant.
+    """
 
     async def refused(*_given: Any, **_named: Any) -> NoReturn:
         raise _sweeper_only()
@@ -184,9 +188,9 @@ def _sweeper_only() -> PermissionError:
 
 
 class _OverScopedTables:
-    """A store of the process over the tables of one caller. Both share what the process remembers.
+    """A store of the process over the tables of one caller. Both share the process's memory.
 
-    A class with this base has the class of the store as its second base.
+    The class of the store is the second base of each subclass.
     """
 
     def __init__(self, store: object, caller: Caller, *, moving: bool = False) -> None:
@@ -215,7 +219,7 @@ class TenantIndex(_OverScopedTables, TablesIndex):
 
 @sweeper_only("log_places", "drop_log")
 class TenantAdmissions(_OverScopedTables, TablesAdmissions):
-    """See `shared.ports.admissions.AdmissionStates`. A caller that may move a tenant's jobs may change its quotas."""
+    """See `shared.ports.admissions.AdmissionStates`. A caller that can move a tenant's jobs can change its quotas."""
 
     async def enter_tenant(self, tenant: str, since: datetime) -> None:
         self._reach.check_move(tenant)
@@ -236,8 +240,10 @@ class TenantAdmissions(_OverScopedTables, TablesAdmissions):
 
 @sweeper_only("settled_before", "remove")
 class TenantIncidents(_OverScopedTables, TablesIncidents):
-    """See `shared.ports.incidents.Incidents`. `open`, `find_open` and a settlement by LUCIUS are for each caller: the
-    end of a job does them. Incidents of no tenant are for callers of all tenants.
+    """See `shared.ports.incidents.Incidents`.
+
+    The end of a job uses `open`, `find_open` and a settlement by LUCIUS, so every caller can. Incidents without a
+    tenant are for callers of all tenants.
     """
 
     async def read(self, home: str | None, incident_id: str, opened_at: datetime) -> Incident | None:
@@ -283,14 +289,14 @@ class TenantBulks(_OverScopedTables, TablesBulks):
 
 @sweeper_only("tenants", "remove", "write", "forget", "forget_incidents", "purge")
 class TenantFeed(_OverScopedTables, TablesFeed):
-    """See `shared.ports.feed.Feed`. A request reads it, and nothing else."""
+    """See `shared.ports.feed.Feed`. A request can only read it."""
 
     def __init__(self, feed: Feed, caller: Caller, *, moving: bool = False) -> None:
         super().__init__(feed, caller, moving=moving)
         self._feed = feed
 
     async def identity(self) -> FeedIdentity:
-        # of the table, and of no tenant; the store of the process reads it once
+        # the table's identity belongs to no tenant; the store of the process reads it once
         return await self._feed.identity()
 
 

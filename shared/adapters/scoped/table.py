@@ -1,7 +1,7 @@
-"""Tables as one caller reaches them (R24): each read and each write names a partition that the caller may use.
+"""Tables for one caller (R24): each read and write names a partition that the caller can use.
 
-In the tables of the index and of the feed a partition is a tenant's, and its key is the encoded name of the tenant.
-`SHARED` lists the other partitions that a request may use. What is not listed is for the sweeper.
+In the tables of the index and of the feed, a tenant has its own partition, whose key is the encoded tenant name.
+`SHARED` lists the other partitions that a request can use. All others are for the sweeper.
 """
 
 from __future__ import annotations
@@ -24,37 +24,37 @@ from shared.adapters.tables.table import Entity, NotThere, Operation, Table, Tab
 
 
 class Sharing(Enum):
-    """How a request may use a partition that is not a tenant's."""
+    """The use that a request can make of a partition without a tenant."""
 
-    #: each row names its tenant in the column `tenant`: reads leave out the rows that the caller may not see
+    #: each row has its tenant in column `tenant`; reads leave out rows that the caller cannot see
     BY_COLUMN = "by column"
-    #: the stores of `shared.adapters.scoped.stores` check it
+    #: checked by the stores of `shared.adapters.scoped.stores`
     OPEN = "open"
 
 
 SHARED: Mapping[str, Sharing] = {
-    # a request wakes its own tenant, and lists the tenants that it may see
+    # a request wakes its own tenant, and lists the tenants that it can see
     TENANTS_PARTITION: Sharing.BY_COLUMN,
-    # the first row of a feed enters its tenant for the sweeper
+    # the first row of a feed adds its tenant for the sweeper
     FEED_TENANTS_PARTITION: Sharing.BY_COLUMN,
-    # a change of a webhook enters its tenant for the sweeper
+    # a change of a webhook adds its tenant for the sweeper
     HOOK_TENANTS_PARTITION: Sharing.BY_COLUMN,
-    # a new bulk operation is entered for the sweeper
+    # a new bulk operation adds an entry for the sweeper
     BULKS_PARTITION: Sharing.BY_COLUMN,
-    # each process reads which tenants have quotas, since one row has many tenants; `TenantAdmissions` checks the writes
+    # each process reads the tenants with quotas, many in one row; `TenantAdmissions` checks the writes
     DIRECTORY_PARTITION: Sharing.OPEN,
-    # incidents of breakers and services, which the end of any job opens; `TenantIncidents` checks the others' use
+    # the end of any job can open incidents of breakers and services; `TenantIncidents` checks the other uses
     INCIDENTS_PARTITION: Sharing.OPEN,
 }
 
 #: a key with a lone `=` is not an encoded name
 _NO_TENANT = re.compile(r"=(?![0-9A-F]{2})")
-#: clauses of which all must hold; only the first one names the partition
+#: clauses that must all match; only the first names the partition
 _FILTER = re.compile(r"PartitionKey eq @(\w+)(?: and (?!PartitionKey )\w+ (?:eq|ne|gt|ge|lt|le) @\w+)*")
 
 
 class ScopedTables:
-    """See `shared.adapters.tables.table.Tables`. `shared_tables`: names of the tables without tenants' partitions."""
+    """See `shared.adapters.tables.table.Tables`. `shared_tables`: names of tables without partitions of tenants."""
 
     def __init__(self, tables: Tables, reach: Reach, shared_tables: Collection[str | None] = ()) -> None:
         self._tables = tables
@@ -66,8 +66,10 @@ class ScopedTables:
 
 
 class ScopedTable:
-    """See `shared.adapters.tables.table.Table`. Each method raises PermissionError for a partition of another tenant,
-    and TenantForbidden for a write to one that the caller may only see.
+    """See `shared.adapters.tables.table.Table`.
+
+    Each method raises PermissionError for the partition of a tenant that the caller cannot see, and TenantForbidden for
+    a write to one that it can only read.
     """
 
     def __init__(self, table: Table, reach: Reach, *, is_shared: bool = False) -> None:
@@ -115,7 +117,7 @@ class ScopedTable:
             self._reach.check_move(row.get("tenant"))
 
     def _sharing(self, partition: str) -> Sharing | None:
-        """Returns None for the partition of a tenant."""
+        """Returns the allowed use of a partition; None for the partition of a tenant."""
         if not self._is_shared and _NO_TENANT.search(partition) is None:
             return None
         if partition not in SHARED:

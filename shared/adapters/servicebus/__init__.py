@@ -1,1 +1,1 @@
-"""Azure Service Bus."""
+"""Adapters for Azure Service Bus."""

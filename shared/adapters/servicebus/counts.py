@@ -1,4 +1,4 @@
-"""The bus's own counts, by its management API: a right of its own, Service Bus Data Owner (R56)."""
+"""Message counts of the bus, from its management API. This needs the right Service Bus Data Owner (R56)."""
 
 from __future__ import annotations
 
@@ -17,15 +17,16 @@ if TYPE_CHECKING:
     from azure.core.pipeline.transport import AsyncHttpTransport
     from azure.servicebus.aio.management import ServiceBusAdministrationClient
 
-#: of one count (R43): a dispatch waits for it, and goes on without it
+#: maximum seconds of one count (R43); a dispatch waits for it, and continues without it
 _COUNT_S = 8.0
 _FORBIDDEN = (401, 403)
 
 
 class ServiceBusCounts:
-    """See `shared.ports.bus.Counts`. Its client is made at the first count, since few apps have a guard with a number.
+    """See `shared.ports.bus.Counts`.
 
-    `url` is that of the management API where it is not at the bus's own host name by https: that of an emulator.
+    The client is created at the first count, since few apps have a dispatch limit with a number. `url`: management API,
+    if it is not at the bus's own host name over https, as for an emulator.
     """
 
     def __init__(
@@ -43,7 +44,7 @@ class ServiceBusCounts:
             async with time_limit(_COUNT_S):
                 return await self._count(f"{DIRECTIVE_TOPIC_PREFIX}{lane}", service)
         except ResourceNotFoundError:
-            # what is not there holds no message
+            # a missing subscription has no messages
             return 0
         except HttpResponseError as error:
             if error.status_code in _FORBIDDEN:
@@ -64,13 +65,13 @@ class ServiceBusCounts:
             found = [each async for each in client.list_subscriptions_runtime_properties(topic)]
         else:
             found = [await client.get_subscription_runtime_properties(topic, service)]
-        # negative ones have been seen (paolosalvatori/ServiceBusExplorer, issue 124)
+        # negative counts have been observed (paolosalvatori/ServiceBusExplorer, issue 124)
         return sum(max(0, each.active_message_count or 0) for each in found)
 
     def _connected(self) -> ServiceBusAdministrationClient:
         from azure.servicebus.aio.management import ServiceBusAdministrationClient
 
-        # without the SDK's own retries: the caller continues without a count, and asks again in ten seconds
+        # without retries of the SDK: the caller continues without a count, and reads again in ten seconds
         options: dict[str, Any] = {"retry_total": 0}
         if self._connection is None:
             if self._namespace is None or self._credential is None:
@@ -82,7 +83,7 @@ class ServiceBusCounts:
 
 
 def _transport_to(url: str) -> AsyncHttpTransport[Any, Any]:
-    """Sends every request to `url`, since the SDK knows nothing but https at the host and port of the bus."""
+    """Sends every request to `url`, since the SDK only supports https at the host and port of the bus."""
     from azure.core.pipeline.transport import AioHttpTransport
 
     class Transport(AioHttpTransport):  # type: ignore[misc]  # loaded late, it is no type

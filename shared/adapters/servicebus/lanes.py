@@ -1,5 +1,5 @@
-"""Checks the lanes of Service Bus: one link for each subscription, which stays open, and one check for all callers that
-wait for it.
+"""Reads the lanes of Service Bus: one open link for each subscription, and one read for all callers that wait
+for it.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from shared.core.jobs.routing import DIRECTIVE_TOPIC_PREFIX
 from shared.errors import BusUnavailable
 from shared.ports.environment import Clock
 
-#: time without use after which a link is closed at the next read: each is a connection of its own
+#: time without use after which a link is closed at the next read, since each is a connection of its own
 _IDLE = timedelta(minutes=5)
-#: where the oldest messages begin, whatever the link has shown before
+#: start of the oldest messages, even if the link has already shown later ones
 _FIRST_SEQUENCE_NUMBER = 1
 
 
@@ -36,7 +36,7 @@ class ServiceBusLanes:
 
     async def replies(self, lane: int, *, since: datetime) -> LaneLook:
         looks = []
-        # the queue also if the topics do not forward: a change of `LUCIUS_REPLIES` leaves replies there
+        # also if the topics do not forward: a change of `LUCIUS_REPLIES` leaves replies in the queue
         if self._replies.queue:
             queue = self._replies.queue
             looks.append(await self._look(queue, lambda: self._replies.queue_receiver(self._client), since))
@@ -62,7 +62,7 @@ class ServiceBusLanes:
 
 
 class _Entity:
-    """A subscription or a queue, and the link to it."""
+    """A subscription or a queue, with its link."""
 
     def __init__(self, name: str, open_receiver: Callable[[], ServiceBusReceiver], clock: Clock) -> None:
         self._name = name
@@ -70,13 +70,13 @@ class _Entity:
         self._clock = clock
         self._receiver: ServiceBusReceiver | None = None
         self._last: LaneLook | None = None
-        #: the last look failed: when it began, and how
+        #: start and error of the last read, if it failed
         self._failed: tuple[datetime, BusUnavailable] | None = None
-        #: a link serves one call at a time; waiting callers share the check that is under way if it is new enough
+        #: a link serves one call at a time; waiting callers share the running read if it is recent enough
         self._lock = asyncio.Lock()
 
     async def look(self, since: datetime) -> LaneLook:
-        """Returns a check that began at `since` or later. Raises BusUnavailable, also if such a check has failed."""
+        """Returns a read that started at `since` or later. Raises BusUnavailable, also if such a read has failed."""
         async with self._lock:
             if self._failed is not None and self._failed[0] >= since:
                 raise BusUnavailable(str(self._failed[1]))
@@ -92,16 +92,18 @@ class _Entity:
             look = await answer(self._shown(self._receiver, began), f"{self._name} cannot be looked at")
         except BaseException as fault:
             if isinstance(fault, BusUnavailable):
-                # callers that wait for the lock need not fail again one after the other
+                # callers that wait for the lock need not fail one after the other
                 self._failed = (began, fault)
-            # a link that failed, or was cut off in the middle of a frame, may be broken for good
+            # a link that failed, or was cut off in the middle of a frame, may be unusable
             await self._close()
             raise
         self._failed = None
         return look
 
     async def _shown(self, receiver: ServiceBusReceiver, began: datetime) -> LaneLook:
-        """The bus promises a most and no least for one answer: only an empty one says that there is no more."""
+        """Returns all messages that the bus shows. A response may be shorter than requested, so only an empty one means
+        the end.
+        """
         shown: list[tuple[str, datetime]] = []
         following = _FIRST_SEQUENCE_NUMBER
         while len(shown) < MAX_SHOWN:
@@ -110,7 +112,7 @@ class _Entity:
                     max_message_count=MAX_SHOWN - len(shown), sequence_number=following
                 )
             except MessagingEntityNotFoundError:
-                # what is not there holds no message: its topic dropped the directive
+                # a missing subscription has no messages: its topic dropped the directive
                 messages = []
             if not messages:
                 return LaneLook(began, shown)

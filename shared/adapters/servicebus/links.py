@@ -1,4 +1,4 @@
-"""What the senders and receivers of Service Bus have in common: their client, their faults and their end."""
+"""Shared parts of the senders and receivers of Service Bus: their client, faults and closing."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from azure.servicebus.exceptions import ServiceBusError
 from shared.errors import BusUnavailable, Interrupted
 from shared.time_limits import time_limit
 
-#: what a call raises while the bus is away. TimeoutError is an OSError; the SDK raises AttributeError on a link that
-#: the bus closed while it was idle (https://github.com/Azure/azure-sdk-for-python/issues/48921)
+#: errors of a call while the bus is unreachable. TimeoutError is an OSError. The SDK raises AttributeError on a link
+#: that the bus closed while idle (https://github.com/Azure/azure-sdk-for-python/issues/48921)
 BUS_FAULTS = (ServiceBusError, OSError, ValueError, AttributeError, Interrupted)
 _CLOSE_S = 5.0
-#: the SDK's own short retries; the caller handles what lasts longer
+#: short retries of the SDK; the caller handles longer faults
 _SDK_RETRIES = 2
 _SDK_BACKOFF_FACTOR_S = 0.3
-#: of one try of the SDK, which else has no limit for opening a connection
+#: maximum seconds of one try of the SDK, which otherwise has no limit for opening a connection
 _TRY_TIMEOUT_S = 10.0
-#: of one call to a receiver, with the opening of its link (R43)
+#: maximum seconds of one call to a receiver, including the opening of its link (R43)
 _CALL_S = 15.0
 
 Answer = TypeVar("Answer")
@@ -40,7 +40,7 @@ def bus_client(
     }
     if connection is not None:
         if "usedevelopmentemulator=true" in connection.lower():
-            # a bus on this machine has no TLS: else the SDK reads all certificates of the world for each link
+            # a local bus has no TLS; without this, the SDK reads all root certificates for each link
             options["ssl_context"] = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         return ServiceBusClient.from_connection_string(connection, **options)
     if namespace is None or credential is None:
@@ -49,7 +49,7 @@ def bus_client(
 
 
 async def answer(call: Awaitable[Answer], what: str) -> Answer:
-    """Awaits a receiver's call on the bus. `what` names the call in the error. Raises BusUnavailable."""
+    """Awaits a receiver's call. `what`: name of the call in errors. Raises BusUnavailable."""
     try:
         async with time_limit(_CALL_S):
             return await call

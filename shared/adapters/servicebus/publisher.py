@@ -1,4 +1,4 @@
-"""`DirectivePublisher` over Service Bus: one client, and one sender a lane, opened on first use."""
+"""`DirectivePublisher` over Service Bus: one client, and one sender per lane, opened on first use."""
 
 from __future__ import annotations
 
@@ -17,16 +17,17 @@ from shared.core.jobs.routing import DIRECTIVE_TOPIC_PREFIX
 from shared.errors import BusUnavailable, Interrupted, PublishUnavailable
 from shared.time_limits import time_limit
 
-#: of one send, and of a publish with its wait for the lane's sender and the opening of its link (R43)
+#: maximum seconds of a send, and of a publish with its wait for the lane's sender and the opening of its link (R43)
 _SEND_S, _PUBLISH_S = 20.0, 45.0
 
-#: Service Bus takes partition keys of up to 128 characters
+#: maximum length of a partition key in Service Bus
 _MAX_PARTITION_KEY = 128
 
 
 def _trace_properties(traceparent: str | None) -> dict[str | bytes, Any]:
-    """Where Service Bus clients look for a trace: the W3C name, and the older one with the same content
-    (https://learn.microsoft.com/azure/service-bus-messaging/service-bus-end-to-end-tracing)."""
+    """Returns the trace context in the properties that Service Bus clients read: the W3C name, and the older one with
+    the same value (https://learn.microsoft.com/azure/service-bus-messaging/service-bus-end-to-end-tracing).
+    """
     return {"traceparent": traceparent, "Diagnostic-Id": traceparent} if traceparent is not None else {}
 
 

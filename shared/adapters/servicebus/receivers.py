@@ -1,4 +1,4 @@
-"""Replies in dead-letter queues, and those that a change of `LUCIUS_REPLIES` left in the shared queue."""
+"""Drains dead-lettered replies, and replies that a change of `LUCIUS_REPLIES` left in the shared queue."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from shared.core.jobs.backlog import MAX_SHOWN
 from shared.errors import BusUnavailable
 from shared.ports.bus import DeadReply
 
-#: of one lane in one drain; the next sweep goes on
+#: maximum messages of one lane in one drain; the next sweep continues
 MAX_A_DRAIN = 200
 _BATCH = 10
-#: of one drain: what it has received it must give back within the lock of a minute
+#: maximum seconds of one drain, which must release its messages before their lock of a minute ends
 _DRAIN_S = 40.0
-#: for the messages that the peek has shown; another sweep may be draining them
+#: maximum seconds to wait for messages that the peek has shown, since another sweep may be draining them
 _RECEIVE_WAIT_S = 2.0
 
 Answer = TypeVar("Answer")
@@ -46,16 +46,16 @@ class ServiceBusDeadReplies:
         return count
 
     async def drain(self, lane: int | None, take: Take) -> bool:
-        # each place, also where one before it has more than a drain takes
+        # each one, even if an earlier one has more messages than a drain takes
         return all([await self._drain(lane, place, take) for place in self._replies.dead(self._client, lane)])
 
     async def _drain(self, lane: int | None, place: ServiceBusReceiver, take: Take) -> bool:
         seen, until = 0, time.monotonic() + _DRAIN_S
         async with _closing(place) as receiver:
-            # a peek answers at once, where a receive would wait
+            # a peek returns at once, while a receive would wait
             if not await self._peek(lane, receiver, 1):
                 return True
-            # held to the end: a message that is given back is the first to come again
+            # released at the end: a released message would be received again next
             held: list[ServiceBusReceivedMessage] = []
             try:
                 while seen < MAX_A_DRAIN and time.monotonic() < until:
@@ -73,7 +73,7 @@ class ServiceBusDeadReplies:
                             await self._call(lane, receiver.complete_message(message))
                             held.remove(message)
             finally:
-                # where the bus is away, they are back by themselves when their locks end
+                # if the bus is unreachable, they are released when their locks end
                 with suppress(BusUnavailable):
                     for message in held:
                         await self._call(lane, receiver.abandon_message(message))
@@ -103,7 +103,7 @@ class ServiceBusDeadReplies:
 
 @asynccontextmanager
 async def _closing(receiver: ServiceBusReceiver) -> AsyncIterator[ServiceBusReceiver]:
-    """The first call opens the link."""
+    """Closes the receiver at the end. The first call opens its link."""
     try:
         yield receiver
     finally:
@@ -111,14 +111,14 @@ async def _closing(receiver: ServiceBusReceiver) -> AsyncIterator[ServiceBusRece
 
 
 async def _peeked(receiver: ServiceBusReceiver, count: int) -> list[ServiceBusReceivedMessage]:
-    """The oldest messages; none of a queue that this bus does not have."""
+    """Returns the oldest messages; none for a queue that this bus does not have."""
     with suppress(MessagingEntityNotFoundError):
         return await receiver.peek_messages(max_message_count=count)
     return []
 
 
 def _body(message: ServiceBusReceivedMessage) -> bytes:
-    """The body; of an AMQP value, which no reply has, the text of it, so that it can be quarantined."""
+    """Returns the body. An AMQP value, which no reply has, is returned as text, so that it can be quarantined."""
     if message.body_type is AmqpMessageBodyType.DATA:
         return b"".join(message.body)
     return str(message).encode()

@@ -1,4 +1,4 @@
-"""What the app sends beside directives: calls to admission states, hints, deliveries, and events to their topic."""
+"""Sends all messages except directives: admission calls, hints, deliveries, and events to their topic."""
 
 from __future__ import annotations
 
@@ -20,22 +20,24 @@ from shared.ports.feed import FeedEvent
 from shared.ports.webhooks import DeliveryCall, encode_call
 from shared.time_limits import time_limit
 
-#: of a call to an admission state, with the opening of its link; no caller waits longer, since the sweeper replaces a
-#: lost one
+#: maximum seconds of an admission call, including the opening of its link; no caller waits longer, since the sweeper
+#: replaces a lost one
 _CALL_S = 15.0
-#: of any other send, and of the first one, which opens the link: the end of a job and the next batch of hints wait
+#: maximum seconds of any other send, and of the first one, which opens the link: the end of a job and the next batch of
+#: hints wait for it
 _SEND_S, _OPEN_S = 2.0, 6.0
-#: structured mode (https://github.com/cloudevents/spec/blob/v1.0.2/cloudevents/bindings/amqp-protocol-binding.md#32)
+#: content type of structured mode
+#: (https://github.com/cloudevents/spec/blob/v1.0.2/cloudevents/bindings/amqp-protocol-binding.md#32)
 _CLOUDEVENT = "application/cloudevents+json"
 
 
 class BusSender:
-    """Sends to one queue or topic; its link is opened on first use, and one that failed again at the next send."""
+    """Sends to one queue or topic. Its link is opened on first use, and again after a failed send."""
 
     def __init__(
         self, name: str, opened: Callable[[str], ServiceBusSender], *, send_s: float, open_s: float | None = None
     ) -> None:
-        """`send_s`: of one send, in seconds; `open_s`: of one that opens the link, where it may take longer."""
+        """`send_s`: maximum seconds of a send. `open_s`: maximum seconds of a send that opens the link."""
         self._name = name
         self._opened = opened
         self._send_s, self._open_s = send_s, open_s or send_s

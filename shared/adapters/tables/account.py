@@ -1,4 +1,4 @@
-"""The ledger's storage account: its tables, the version of what they hold, and the SDK's client of them."""
+"""The ledger's storage account: its tables, the version of the store, and the client of the SDK."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ from shared.adapters.tables.table import (
 from shared.errors import AlreadyExists, Conflict, LedgerRefused, LedgerUnavailable, LuciusError, OtherStoreVersion
 from shared.time_limits import STORE, StoreLimits
 
-#: of the rows that this release writes and reads; raised where a release cannot read those before
+#: version of the rows that this release reads and writes; raise it if a release cannot read earlier rows
 STORE_VERSION = 2
-#: of a store with rows and no version
+#: version of a store that has rows but no version
 _BEFORE_VERSIONS = 1
-#: the row of the tenants' table that says it: its only row in this partition
+#: row of the tenants' table with the version, the only one in its partition
 _SCHEMA = {"PartitionKey": "schema", "RowKey": "schema"}
 
 
 class TablesAccount:
-    """Tables that are created on first use, once the store's version is known (R44)."""
+    """Tables that are created on first use, after a check of the store's version (R44)."""
 
     def __init__(
         self,
@@ -49,7 +49,7 @@ class TablesAccount:
         *,
         other_tables: Sequence[str] = (),
     ) -> None:
-        """`direct` takes the rows' calls from the SDK, which creates the tables in any case."""
+        """`direct`: transport for calls on rows; the SDK creates the tables in any case."""
         self._service = service
         self._direct = direct
         self._version_table = version_table
@@ -70,11 +70,11 @@ class TablesAccount:
         limits: StoreLimits = STORE,
         transport: str = "direct",
     ) -> TablesAccount:
-        """Connects to the tables. `version_table` is the tenants' table, which has the row of the store's version.
-        `other_tables` have rows of that version: a store is new only if these are empty too.
+        """Connects to the tables.
 
-        `transport` is `direct` or `sdk`. Raises ValueError: `direct` takes an account's key or a credential, no signed
-        URL.
+        `version_table`: the tenants' table, which has the row of the store's version. `other_tables`: tables with rows
+        of that version; a store is new only if these are empty too. `transport`: `direct` or `sdk`. Raises ValueError:
+        `direct` accepts an account key or a credential, no signed URL.
         """
         if connection is not None:
             service = TableServiceClient.from_connection_string(connection, **limits.options)
@@ -87,11 +87,11 @@ class TablesAccount:
 
     @property
     def url(self) -> str:
-        """Returns the address of the account's tables."""
+        """Returns the URL of the account's tables."""
         return str(self._service.url)
 
     async def table(self, name: str) -> Table:
-        """Raises LedgerUnavailable, OtherStoreVersion."""
+        """Returns the table after the check of the version. Raises LedgerUnavailable, OtherStoreVersion."""
         if (client := self._ready.get(name)) is not None:
             return client
         async with self._creating:
@@ -102,16 +102,16 @@ class TablesAccount:
                 if name not in self._ready:
                     self._ready[name] = await self._created(name)
             except (AlreadyExists, Conflict) as moving:
-                # a table that Azure still deletes can be neither made nor read
+                # a table that Azure is still deleting can be neither created nor read
                 raise LedgerUnavailable("a table of the ledger is being deleted") from moving
         return self._ready[name]
 
     async def unchecked(self, name: str) -> Table:
-        """Returns the table without a look at the store's version, for a restore. Raises LedgerUnavailable."""
+        """Returns the table without a check of the store's version, for a restore. Raises LedgerUnavailable."""
         return await self._created(name)
 
     async def _check_version(self) -> None:
-        """Writes this release's version into a store that is new. Raises OtherStoreVersion, LedgerUnavailable."""
+        """Writes this release's version into a new store. Raises OtherStoreVersion, LedgerUnavailable."""
         table = await self._created(self._version_table)
         row = await _version_row(table)
         if row is None:
@@ -119,7 +119,7 @@ class TablesAccount:
             if all([await _is_empty(each) for each in (table, *others)]):
                 with contextlib.suppress(AlreadyExists):
                     await transact(table, [("create", {**_SCHEMA, "version": STORE_VERSION})])
-            # another process may have begun the store meanwhile: it writes its version first
+            # a process that starts using the store first writes its version
             row = await _version_row(table)
         found = row["version"] if row is not None else _BEFORE_VERSIONS
         if found != STORE_VERSION:
@@ -155,11 +155,11 @@ async def read_row(table: Table, partition: str, row: str) -> Entity | None:
 
 
 async def transact(table: Table, operations: Sequence[Operation]) -> list[dict[str, Any]]:
-    """Commits one entity-group transaction. Returns each row's metadata, in order. Raises as `Table.submit_transaction`
-    does.
+    """Commits one entity-group transaction. Returns each row's metadata, in order. Raises errors as
+    `Table.submit_transaction` does.
     """
     if len(operations) > MAX_OPERATIONS:
-        # Azurite's refusal is no HTTP that the SDK can read
+        # Azurite refuses a larger one with text that the SDK cannot parse
         raise LedgerRefused(f"a transaction takes {MAX_OPERATIONS} rows")
     metadata = await table.submit_transaction(operations)
     gone = [operation[0] == "delete" for operation in operations]
@@ -220,13 +220,13 @@ def _plain_value(value: Any) -> Any:
     if isinstance(value, EntityProperty):
         return value.value
     if isinstance(value, datetime):
-        # the SDK's own subclass also keeps a tenth of a microsecond; a plain instant compares as one
+        # the SDK's subclass also has tenths of a microsecond; a plain datetime compares correctly
         return datetime.combine(value.date(), value.timetz())
     return value
 
 
 class Sent:
-    """A hook of the SDK's pipeline that knows whether a request has left."""
+    """A policy of the SDK's pipeline that records whether the request was sent."""
 
     def __init__(self) -> None:
         self.is_sent = False
@@ -237,15 +237,15 @@ class Sent:
 
 @asynccontextmanager
 async def translate_errors(sent: Sent | None = None) -> AsyncIterator[Sent]:
-    """Maps the SDK's errors. Timeouts, 5xx and lost connections are transient, refused values permanent.
+    """Maps the SDK's errors: timeouts, 5xx and lost connections are transient, refused values permanent.
 
-    An answer that is garbage makes the SDK raise anything; what it raises before it sends is about a value.
+    A malformed response can make the SDK raise anything; an error before the request is sent is about a value.
     """
     sent = sent or Sent()
     try:
         yield sent
     except RequestTooLargeError as error:
-        # its own status may be that of the transaction's answer
+        # the error's own status may be that of the whole transaction
         raise meaning(413, None, str(error.message)) from error
     except HttpResponseError as error:
         code = getattr(error, "error_code", None)

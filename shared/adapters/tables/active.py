@@ -1,7 +1,8 @@
-"""A job's ACTIVE row and its DUE row, which stands at ACTIVE's `check_at`: what the sweeper does is found by key alone.
+"""A job's ACTIVE row, and its DUE row, whose key has ACTIVE's `check_at`, so that the sweeper finds due jobs by key
+alone.
 
-DUE has the columns of ACTIVE that a look needs and that do not change between two looks. DUE and WAIT rows are copies:
-a change that reads ACTIVE writes them again from it, and drops a column that only they have.
+DUE has the columns of ACTIVE that a check needs and that do not change between two checks. DUE and WAIT rows are
+copies: a change that reads ACTIVE writes them again from it, and drops a column that only they have.
 """
 
 from __future__ import annotations
@@ -31,12 +32,12 @@ _DUE_COLUMNS = dict.fromkeys(("job_id", "claim", "created_at", "check_at", "look
 
 
 def first_check(job: Job) -> datetime:
-    """Returns when the sweeper first checks a new job: the key of its DUE row."""
+    """Returns the time of the sweeper's first check of a new job, for the key of its DUE row."""
     return job.created_at + FIRST_CHECK
 
 
 def inserts(partition: str, job: Job, place: Place | None) -> list[Operation]:
-    """Makes both rows of a new job, with a position in the waiting queue if quotas apply to it."""
+    """Makes both rows of a new job, and its WAIT row if it waits for quotas."""
     looked_at = {
         "job_id": job.job_id,
         "claim": job.idempotency_hash,
@@ -65,18 +66,22 @@ def due_of(active: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _for_gates(candidate: Candidate) -> dict[str, str]:
-    """What a gate that is made later has to know of a job; the rest stands there anyway."""
+    """Returns the columns about the job that a later quota needs, in addition to the others."""
     columns = {"priority": candidate.priority} if candidate.priority != "normal" else {}
     return columns if candidate.source is None else {**columns, "source": candidate.source}
 
 
 def deletes(partition: str, job_id: str, check_at: datetime, *, etag: str | None = None) -> list[Operation]:
-    """Deletes both rows. The transaction fails if DUE was moved, or with `etag` if ACTIVE was changed."""
+    """Makes the deletions of both rows. The transaction fails if DUE was moved, or with `etag` if ACTIVE was
+    changed.
+    """
     return [delete_row(partition, active_row(job_id), etag), delete_row(partition, due_row(check_at, job_id))]
 
 
 def moves(partition: str, active: ActiveRow, check_at: datetime, looks: Looks) -> list[Operation]:
-    """ACTIVE's `check_at` changed and DUE where it is then; the transaction fails where DUE stands elsewhere by now."""
+    """Makes the change of ACTIVE's `check_at` and the move of DUE. The transaction fails if DUE has another time by
+    now.
+    """
     changed = {"check_at": check_at, "looks": json.dumps(looks)}
     old, new = due_row(active.check_at, active.job_id), due_row(check_at, active.job_id)
     due = {
@@ -91,20 +96,21 @@ def moves(partition: str, active: ActiveRow, check_at: datetime, looks: Looks) -
     merged = {**row_at(partition, active_row(active.job_id)), **changed}
     merge = merge_row(merged)
     if new == old:
-        # a transaction may name a row once
+        # a transaction can name a row only once
         return [merge, replace_row(due)]
     return [merge, delete_row(partition, old), ("create", due)]
 
 
 def moves_place(active: ActiveRow, place: Place, check_at: datetime, *, under_etag: bool) -> list[Operation]:
-    """Changes the position in ACTIVE, moves the DUE row to `check_at`, and inserts or deletes the WAIT row. The job has
-    a position already.
+    """Changes the place in ACTIVE, moves the DUE row to `check_at`, and inserts or deletes the WAIT row.
+
+    The job must already have a place.
     """
     partition, old = encode_key(active.tenant), active.place
     operations = moves(partition, active, check_at, active.looks)
     merged = {**operations[0][1], **place_columns(place)}
     if old is not None and old.uncounted:
-        # a merge takes no column out
+        # a merge cannot remove a column
         merged["uncounted"] = place.uncounted
     operations[0] = merge_row(merged, active.etag if under_etag else None)
     left, waiting = leaves_line(partition, old), []
@@ -113,14 +119,16 @@ def moves_place(active: ActiveRow, place: Place, check_at: datetime, *, under_et
             partition, QueuedJob(place.candidate, place.queue, active.claim, active.created_at, check_at), place.queue
         )
         if left and left[0][1]["RowKey"] == row["RowKey"]:
-            # high to emergency, without a queue for those; a transaction may name a row once
+            # from high to emergency, without a queue for emergencies; a transaction can name a row only once
             return [*operations, replace_row(row)]
         waiting = [("create", row)]
     return [*operations, *left, *waiting]
 
 
 def due_in_line(partition: str, place: Place | None, check_at: datetime) -> list[Operation]:
-    """Records in a job's WAIT row the key of its DUE row: the process that admits the job deletes that row."""
+    """Writes the key of a job's DUE row into its WAIT row, so that the process that admits the job deletes the
+    DUE row.
+    """
     row = _wait_row_of(place)
     return [merge_row({**row_at(partition, row), "due_at": check_at})] if row is not None else []
 
@@ -157,7 +165,7 @@ def active_of(tenant: str, entity: Entity) -> ActiveRow:
         tenant=tenant,
         looks={step: (look_no, count) for step, (look_no, count, *_) in json.loads(entity.get("looks", "{}")).items()},
         unacked=unacked,
-        # a merge leaves the column where it was when the last of them was ACKed
+        # a merge leaves this column unchanged after the last of them was ACKed
         unacked_since=entity["unacked_since"] if unacked else None,
         place=place_of(entity),
         row=entity,
@@ -167,10 +175,10 @@ def active_of(tenant: str, entity: Entity) -> ActiveRow:
 async def settle(
     rows: TableRows, operations: Sequence[Operation], tenant: str, awaited: str, job_id: str, *, succeeded: bool
 ) -> None:
-    """Commits `operations` and deletes the DEP row of `job_id` in one transaction. If `awaited` did not succeed, a
-    DEPFAILED row lists `job_id`; if the store refuses that row, the transaction is written without it.
+    """Commits `operations`, and deletes the DEP row of `job_id` in the same transaction.
 
-    Raises Conflict, AlreadyExists, LedgerRefused, LedgerUnavailable.
+    If `awaited` did not succeed, a DEPFAILED row lists `job_id`; if the store refuses that row, the transaction is
+    written without it. Raises Conflict, AlreadyExists, LedgerRefused, LedgerUnavailable.
     """
     partition = encode_key(tenant)
     gone = delete_row(partition, dependant_row(awaited, job_id))

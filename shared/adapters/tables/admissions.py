@@ -1,7 +1,7 @@
-"""`AdmissionStates` over Azure Tables: GATES, WAIT, FREED and GATELOG rows of a tenant's partition.
+"""`AdmissionStates` over Azure Tables: GATES, WAIT, FREED and GATELOG rows in a tenant's partition.
 
 GATES has one column for each quota (`gate_{id}`), and JSON columns for the counts and the waiting queues. A column of a
-kind of quota that this release does not have stops no job here, and stays as it is.
+kind of quota that this release does not know stops no job here, and stays unchanged.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from shared.ports.admissions import AdmissionWrite, LogPlace, StoredAdmission
 
 _GATE = "gate_"
 _PARTS = ("inside", "inside_by_source", "lines", "shares")
-#: fields of a `Share`, and their names in its JSON
+#: names of the fields of a `Share` in its JSON
 _SHARE_NUMBERS = {
     "slots": "keep",
     "epoch": "epoch",
@@ -50,7 +50,7 @@ _SHARE_NUMBERS = {
     "tokens_granted": "tokens_lent",
     "slot_ms": "place_ms",
 }
-#: fields that are no plain columns
+#: fields that are stored as JSON
 _JSON = ("active_by_kind", "active_by_source", "queues", "shares", "gates")
 
 
@@ -94,7 +94,7 @@ class TablesAdmissions(TablesDirectory):
 
 
 def operations_of(write: AdmissionWrite) -> list[Operation]:
-    """Makes the operations of the change, for a transaction of the tenant's partition."""
+    """Makes the operations of the change, for a transaction in the tenant's partition."""
     partition = encode_key(write.after.tenant)
     admission = {**row_at(partition, GATES_ROW), **_columns_after(write)}
     operations: list[Operation] = [
@@ -119,7 +119,7 @@ def operations_of(write: AdmissionWrite) -> list[Operation]:
             merge_row({**active, **looked_at}),
         ]
         if (old := due_row(waiting.due_at, job_id)) == due["RowKey"]:
-            # a transaction may name a row once
+            # a transaction can name a row only once
             operations.append(replace_row(due))
         else:
             operations += [delete_row(partition, old), ("create", due)]
@@ -141,7 +141,7 @@ def _columns_after(write: AdmissionWrite) -> dict[str, Any]:
     if write.before is None or write.before.row is None:
         return _admission_columns(write.after)
     before, after, row = write.before.admission, write.after, write.before.row
-    # the column of a quota that did not change stays as it is stored, and nothing is encoded for it
+    # columns of unchanged quotas stay as stored, so they are not encoded
     unchanged = {id_ for id_, state in after.gates.items() if before.gates.get(id_) is state and f"{_GATE}{id_}" in row}
     before, after = (
         replace(admission, gates={id_: state for id_, state in admission.gates.items() if id_ not in unchanged})
@@ -155,7 +155,7 @@ def _wait_delete(partition: str, waiting: QueuedJob) -> Operation:
 
 
 def wait_entity(partition: str, waiting: QueuedJob, line: int) -> dict[str, Any]:
-    """Makes the WAIT row of a job in the queue `line`."""
+    """Makes the WAIT row of a job in queue number `line`."""
     candidate = waiting.candidate
     return {
         **row_at(partition, wait_row(line, candidate.rank, candidate.job_id)),

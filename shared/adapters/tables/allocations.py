@@ -1,4 +1,4 @@
-"""`Allocations` over Azure Tables: BOOK and ASK rows in the table of the gates."""
+"""`Allocations` over Azure Tables: BOOK and ASK rows in the table of the quotas."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class TablesAllocations:
             try:
                 await self._gates.transact(piece)
             except Conflict:
-                # one of them asked again, or is gone
+                # the tenant requested again, or its row is deleted
                 for removal in piece:
                     with contextlib.suppress(Conflict):
                         await self._gates.transact([removal])
@@ -109,5 +109,5 @@ def _allocation_record_of(entity: Entity) -> AllocationRecord:
 
 
 def _account_of(values: list[Any]) -> Account:
-    """In the order of the fields; a later release may have more."""
+    """Returns an account. Its values are in the order of the fields; a later release may have more."""
     return Account(**dict(zip(_ACCOUNT, values[: len(_ACCOUNT)], strict=False)))

@@ -1,6 +1,4 @@
-"""Breakers as JSON, in the columns of admission states and of allocation records; what is as in a new one is left
-out.
-"""
+"""Breakers as JSON in columns of admission states and of allocation records, without defaults of a new breaker."""
 
 from __future__ import annotations
 
@@ -12,7 +10,7 @@ from typing import Any
 from shared.core.gates.breaker import Breaker, BreakerState, End
 from shared.core.gates.rules import AdmissionBreaker
 
-#: the field `active`, in JSON
+#: JSON name of the field `active`
 _ACTIVE = "inside"
 _EPOCH, _MICROSECOND = datetime(1970, 1, 1, tzinfo=UTC), timedelta(microseconds=1)
 
@@ -39,7 +37,7 @@ def admission_breaker_json(breaker: AdmissionBreaker) -> dict[str, Any]:
 
 
 def admission_breaker_of(values: dict[str, Any]) -> AdmissionBreaker:
-    """Decodes the breaker; unknown members, of a later release, are ignored."""
+    """Decodes the breaker. Ignores members of a later release."""
     known = {name: values[name] for name in ("epoch", "since", "limited") if name in values}
     until, active = _instant(values.get("until")), values.get(_ACTIVE, 0)
     return AdmissionBreaker(until=until, active=active, ring=_ring_of(values), **known)
@@ -54,7 +52,7 @@ def _changed(breaker: Breaker | AdmissionBreaker, new: Breaker | AdmissionBreake
 
 
 def _ring_json(ring: Iterable[End]) -> list[list[Any]]:
-    """Of each end `[microseconds since 1970, epoch, 1 for a good one]`, and its tenant where it has one."""
+    """Returns `[microseconds since 1970, epoch, 1 for a good end]` for each end, with its tenant if it has one."""
     return [
         [(end.at - _EPOCH) // _MICROSECOND, end.epoch, int(end.good), *([end.tenant] if end.tenant else [])]
         for end in ring

@@ -1,4 +1,6 @@
-"""`Bulks` over Azure Tables: rows of the tenant's partition, and a row of the gates' table while the sweeper looks."""
+"""`Bulks` over Azure Tables: rows in the tenant's partition, and a row in the quotas' table while the sweeper checks
+it.
+"""
 
 from __future__ import annotations
 
@@ -84,14 +86,14 @@ class TablesBulks:
             delete_row(encode_key(bulk.tenant), bulk_work_row(bulk.bulk_id, each.no)) for each in change.finished
         ]
         operations += [("create", _work_entity(bulk, each)) for each in change.added]
-        # a merge takes no column out: no code is an empty one
+        # a merge cannot remove a column, so no code is stored as ""
         operations += [upsert_row({**_item_entity(bulk, each), "code": each.code or ""}) for each in change.items]
         operations += [("create", _item_entity(bulk, each)) for each in change.new_items]
         written = await self._index.transact(operations)
         return StoredBulk(bulk, written[0]["etag"], row)
 
     async def work(self, tenant: str, bulk_id: str, *, limit: int) -> list[Work]:
-        # strict: a bulk without work ends
+        # strict: a bulk operation without work ends
         found = await self._range(tenant, f"BULKWORK:{bulk_id}:", f"BULKWORK:{bulk_id};", limit)
         return [decoded(partial(row_as, Work), each) for each in found]
 
@@ -184,6 +186,6 @@ def _key(tenant: str, row: str) -> dict[str, Any]:
 
 
 def _columns(row: Bulk | BulkItem | Work | DueBulk) -> dict[str, Any]:
-    """One column for each field that has a value, under the field's name."""
+    """Returns one column for each field with a value, under the field's name."""
     values = {name: value for name, value in vars(row).items() if value is not None}
     return {name: value.value if isinstance(value, StrEnum) else value for name, value in values.items()}

@@ -1,4 +1,4 @@
-"""Strings that are too long for a table property: stored in a blob and referenced, never cut (R33)."""
+"""Strings that exceed a table property: stored in a blob and referenced, never cut (R33)."""
 
 from __future__ import annotations
 
@@ -9,26 +9,26 @@ from typing import Any, Protocol
 from shared.adapters.tables.table import Entity
 from shared.core.canonical import digest
 
-#: UTF-16 units; Azure Tables takes 32K of them in a string property
+#: maximum UTF-16 units of a string property; Azure Tables accepts 32K
 MAX_UNITS = 30_000
 
-#: Azure Tables takes 4 MiB in a transaction; the encoding around the strings is not counted here
+#: maximum bytes of the strings in a transaction; Azure Tables accepts 4 MiB with the encoding around them
 MAX_TRANSACTION_BYTES = 2 * 1024 * 1024
-#: of a string in a transaction that would be larger: 60 rows of them stay well below
+#: maximum units of a string if the transaction would be too large: 60 rows of them stay well below the limit
 MAX_UNITS_IF_LARGE = 1_000
 
-#: a column of this suffix names the blob that holds the column without it
+#: suffix of a column with the name of the blob that has the original column
 SUFFIX = "__blob"
 
 
 class TextStore(Protocol):
-    """Blobs of text by name."""
+    """A store of texts by name, as blobs."""
 
     async def put(self, name: str, text: str) -> None:
-        """Writes a text. Idempotent: names are made of their content. Raises LedgerUnavailable."""
+        """Writes a text. Idempotent, since its name is made from its content. Raises LedgerUnavailable."""
 
     async def get(self, name: str) -> str:
-        """Raises DataLost where there is none, and LedgerUnavailable."""
+        """Returns a text. Raises DataLost if it does not exist, and LedgerUnavailable."""
 
     async def remove(self, prefix: str) -> object:
         """Deletes all texts whose names begin with this prefix. Idempotent. Raises LedgerUnavailable."""
@@ -36,7 +36,7 @@ class TextStore(Protocol):
 
 async def offload(entity: dict[str, Any], store: TextStore, *, max_units: int = MAX_UNITS) -> dict[str, Any]:
     """Returns the entity with every long string replaced by a reference."""
-    # a character is one or two units
+    # a character has one or two units
     half = max_units // 2
     long = [
         name
@@ -55,13 +55,13 @@ async def offload(entity: dict[str, Any], store: TextStore, *, max_units: int = 
 
 
 async def offload_all(entities: Sequence[dict[str, Any]], store: TextStore) -> list[dict[str, Any]]:
-    """Does the same for the rows of one transaction, which together must not exceed its size limit."""
-    # most rows are small, and a character is one or two units
+    """Replaces long strings in the rows of one transaction, which together must not exceed its size limit."""
+    # most rows are small, and a character has one or two units
     if sum(len(value) for entity in entities for value in entity.values() if isinstance(value, str)) <= MAX_UNITS // 2:
         return list(entities)
     small = [await offload(entity, store) for entity in entities]
     texts = [value for entity in small for value in entity.values() if isinstance(value, str)]
-    # a character is one to four bytes
+    # a character has one to four bytes
     if 4 * sum(map(len, texts)) <= MAX_TRANSACTION_BYTES:
         return small
     if sum(len(text.encode()) for text in texts) <= MAX_TRANSACTION_BYTES:

@@ -1,4 +1,4 @@
-"""JSON in columns: a value in as many of them as it takes."""
+"""Splits JSON values into as many columns as they need."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import Any
 
 from shared.errors import Undecodable
 
-#: characters of a column: it holds 32,768 UTF-16 units, and a character is two at the most
+#: maximum characters of a column: it has at most 32,768 UTF-16 units, and a character at most two
 _PIECE = 16_000
-#: exceptions of a decoder, for a row of a later release and for a broken row
+#: errors of a decoder for a row of a later release or a broken row
 UNDECODABLE = (
     *(LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError),
     Undecodable,
@@ -20,18 +20,18 @@ UNDECODABLE = (
 
 
 def parts(name: str, value: Any) -> dict[str, str]:
-    """Splits the JSON of `value` into columns: `name`, `name_1`, ..."""
+    """Splits the JSON of `value` into columns: `name`, `name_1`, and so on."""
     return pieces(name, json_text(value))
 
 
 def pieces(name: str, text: str) -> dict[str, str]:
-    """Returns the text in as many columns as it takes."""
+    """Splits the text into as many columns as it needs."""
     found = [text[at : at + _PIECE] for at in range(0, len(text), _PIECE)]
     return {f"{name}_{number}" if number else name: piece for number, piece in enumerate(found)}
 
 
 def text_of(name: str, entity: Mapping[str, Any]) -> str:
-    """Returns the text of a column and of those in which it continues. Raises UNDECODABLE."""
+    """Returns the text of a column and its continuations. Raises UNDECODABLE."""
     text, number = entity[name], 1
     while (piece := entity.get(f"{name}_{number}")) is not None:
         text, number = text + piece, number + 1

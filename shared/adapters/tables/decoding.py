@@ -41,9 +41,11 @@ def all_decoded(decode: Callable[[Entity], T], entities: Iterable[Entity], unrea
 
 
 def row_as(kind: Callable[..., T], row: Mapping[str, Any], /, **given: Any) -> T:
-    """Returns the dataclass of a row that has a column for each field; `given` are fields that it has in another form.
+    """Returns the dataclass of a row that has a column for each field. `given`: fields that the row has in another
+    form.
 
-    A column may be absent if its field has a default. Raises Undecodable for any other. A field `etag` gets the row's.
+    A column may be absent if its field has a default. Raises Undecodable for any other. A field `etag` gets the row's
+    ETag.
     """
     if isinstance(row, Entity) and any(name == "etag" for name, _ in _fields_of(kind)):
         given["etag"] = row.etag
@@ -62,7 +64,7 @@ def _fields_of(kind: Any) -> tuple[tuple[str, bool], ...]:
 
 
 def leave_out(row: Undecodable, unread: list[str] | None = None) -> None:
-    """Logs a row that others do not wait for."""
+    """Logs an undecodable row that no other row depends on."""
     telemetry.warn("ROW_UNDECODABLE", row=row.row, reason=row.why)
     if unread is not None:
         unread.append(row.row)

@@ -1,7 +1,7 @@
 """Rows over HTTP without the SDK: the calls that every job makes, at a fraction of their cost (R45).
 
-One pool of connections, and the SDK's rules (`azure.core.pipeline.policies.RetryPolicy`): how often a call is tried,
-and which is not tried again. `LUCIUS_TABLE_TRANSPORT=sdk` replaces this by the SDK.
+It uses one pool of connections and the SDK's rules (`azure.core.pipeline.policies.RetryPolicy`) for the number of tries
+and for errors without another try. `LUCIUS_TABLE_TRANSPORT=sdk` uses the SDK instead.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ from shared.errors import LedgerRefused, LedgerUnavailable, LuciusError
 from shared.time_limits import StoreLimits
 
 _VERSION = {"x-ms-version": "2019-02-02", "DataServiceVersion": "3.0", "User-Agent": "lucius"}
-#: without metadata, an instant and a 64-bit number are text like any other, and a row has no etag
+#: without metadata, times and 64-bit numbers would be plain text, and rows would have no etag
 _READ = {**_VERSION, "Accept": "application/json;odata=minimalmetadata"}
 _WRITE = {**_VERSION, "Accept": "application/json"}
 
-#: of the answers, and of requests that may be sent again when their answer is lost
+#: statuses for another try, of requests that can be repeated if their response is lost
 _TRY_AGAIN = frozenset({408, 429, 500, 502, 503, 504})
 _REPEATABLE = frozenset({"GET", "PUT", "DELETE"})
-#: of the other requests
+#: statuses for another try, of the other requests
 _TRY_WRITE_AGAIN = frozenset({500, 503, 504})
 
 _SCOPE = "https://storage.azure.com/.default"
-#: before its end a token is replaced
+#: seconds before its end at which a token is replaced
 _TOKEN_LEFT_S = 300
 _TENANT = re.compile(r"authorization_uri=\"?https://[^/]+/([^/\" ,]+)")
 
@@ -55,14 +55,18 @@ class _Answer(NamedTuple):
 
 class _Credential(Protocol):
     async def header(self, method: str, content_type: str, date: str, path: str) -> str:
-        """Returns `Authorization` of a request. Raises LedgerUnavailable."""
+        """Returns the `Authorization` header of a request. Raises LedgerUnavailable."""
 
     def renew(self, challenge: str) -> bool:
-        """Handles a refused header with this `WWW-Authenticate`. Returns whether the next header will differ."""
+        """Handles the `WWW-Authenticate` of a refused request. Returns whether the next `Authorization` header will
+        differ.
+        """
 
 
 class _AccountKey:
-    """https://learn.microsoft.com/rest/api/storageservices/authorize-with-shared-key"""
+    """Signs requests with the account's key
+    (https://learn.microsoft.com/rest/api/storageservices/authorize-with-shared-key).
+    """
 
     def __init__(self, name: str, key: str) -> None:
         self._name = name
@@ -70,7 +74,7 @@ class _AccountKey:
 
     async def header(self, method: str, content_type: str, date: str, path: str) -> str:
         signed = f"{method}\n\n{content_type}\n{date}\n/{self._name}{path}"
-        # `hmac.digest` gives the interpreter to another thread, which costs more than the digest
+        # `hmac.digest` releases the interpreter lock, which costs more than the digest
         keyed = self._keyed.copy()
         keyed.update(signed.encode())
         return f"SharedKey {self._name}:{base64.b64encode(keyed.digest()).decode()}"
@@ -80,7 +84,7 @@ class _AccountKey:
 
 
 class _Token:
-    """A bearer token, kept until shortly before its end."""
+    """Uses a bearer token, cached until shortly before its end."""
 
     def __init__(self, credential: AsyncTokenCredential) -> None:
         self._credential = credential
@@ -98,7 +102,7 @@ class _Token:
         return f"Bearer {self._token.token}"
 
     def renew(self, challenge: str) -> bool:
-        """Requests a new token, of the tenant that the account names."""
+        """Requests a new token from the Entra tenant that the account names."""
         self._token = None
         if (tenant := _TENANT.search(challenge)) is not None:
             self._tenant = tenant[1]
@@ -106,11 +110,14 @@ class _Token:
 
 
 class DirectAccount:
-    """A storage account's table endpoint and the connections to it."""
+    """The table endpoint of a storage account, with its connections."""
 
     def __init__(self, url: str, credential: object, limits: StoreLimits) -> None:
-        """Raises ValueError for a credential that is neither an account's key nor one of tokens, and for a token that
-        would travel by http: `azure.core` refuses that too (`BearerTokenCredentialPolicy`)."""
+        """Raises ValueError for a credential that is neither an account key nor a source of tokens, and for a token
+        over http.
+
+        `azure.core` refuses that too (`BearerTokenCredentialPolicy`).
+        """
         self.url = url.rstrip("/")
         parts = urlsplit(self.url)
         self._base, self._path = f"{parts.scheme}://{parts.netloc}", parts.path
@@ -134,7 +141,7 @@ class DirectAccount:
     async def send(
         self, method: str, path: str, headers: Mapping[str, str], *, query: str = "", body: bytes | None = None
     ) -> _Answer:
-        """Sends a request. `path` is relative to the account. Raises LedgerUnavailable."""
+        """Sends a request. `path`: relative to the account. Raises LedgerUnavailable."""
         answer = await self._send(method, path, headers, query, body)
         if answer.status == 401 and self._credential.renew(answer.headers.get("WWW-Authenticate", "")):
             answer = await self._send(method, path, headers, query, body)
@@ -143,7 +150,7 @@ class DirectAccount:
     async def _send(
         self, method: str, path: str, headers: Mapping[str, str], query: str, body: bytes | None
     ) -> _Answer:
-        """As often as the SDK: once more at once, then after a wait."""
+        """Tries as often as the SDK: once more at once, then after a wait."""
         path = self._path + path
         url = URL(f"{self._base}{path}?{query}" if query else self._base + path, encoded=True)
         for tried in range(1 + self._limits.retries):
@@ -165,7 +172,7 @@ class DirectAccount:
         date = formatdate(usegmt=True)
         authorization = await self._credential.header(method, headers.get("Content-Type", ""), date, path)
         if self._session is None:
-            # aiohttp's own `trust_env` asks a thread at every request
+            # aiohttp's own `trust_env` starts a thread at every request
             proxy = None if proxy_bypass(url.authority) else getproxies().get(url.scheme)
             self._session = aiohttp.ClientSession(proxy=proxy, cookie_jar=aiohttp.DummyCookieJar())
         async with self._session.request(
@@ -180,16 +187,16 @@ class DirectAccount:
 
 
 def _is_passing(method: str, status: int) -> bool:
-    """Whether the answer may be another one now."""
+    """Returns whether another try may have another response."""
     if method not in _REPEATABLE:
         return status in _TRY_WRITE_AGAIN
     return status in _TRY_AGAIN or status > 505
 
 
 def _retry_after_s(answer: _Answer, at_most_s: float) -> float | None:
-    """Returns the wait that the answer asks for, at most `at_most_s`; None without `Retry-After`, 0 if it is no time.
+    """Returns the requested wait, at most `at_most_s`; None without `Retry-After`, 0 if it is not a number.
 
-    A store that asks for more would hold a request, and the tenant's turn with it, for as long as it says.
+    A longer wait would block a request, and the tenant's turn with it.
     """
     asked = answer.headers.get("Retry-After")
     if not asked:
@@ -277,7 +284,7 @@ def _expect(status: int, answer: _Answer) -> None:
 
 @contextlib.contextmanager
 def _encoding() -> Iterator[None]:
-    """Raises LedgerRefused for a value that no column holds."""
+    """Turns encoding errors into LedgerRefused, for a value that a column cannot have."""
     try:
         yield
     except UNSTORABLE as error:
@@ -287,7 +294,7 @@ def _encoding() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _understood() -> Iterator[None]:
-    """What is garbage may break the reading of it anywhere."""
+    """Turns any error of a malformed response into LedgerUnavailable."""
     try:
         yield
     except LuciusError:

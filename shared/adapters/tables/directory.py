@@ -36,14 +36,14 @@ from shared.errors import AlreadyExists, Conflict, Contended, Undecodable
 from shared.ports.admissions import DirectoryRows, joined
 
 _TENANTS, _DEFAULT, _OVER_ALL, _SETTINGS, _VERSION = "TENANTS", "DEFAULT", "OVERALL", "SETTINGS", "VERSION"
-#: rows of tenants, of at most 1 MiB each: 15,000 tenants with names of 128 characters take a quarter of that. A writer
-#: looks for a tenant in one of them only, so another number needs the rows written anew
+#: number of rows with tenants, of at most 1 MiB each: 15,000 tenants with names of 128 characters need a quarter of
+#: that. A writer reads only the row of its tenant, so another number needs all rows to be written again
 _SHARDS = 32
-#: how often a change is tried while others change the same row
+#: maximum tries of a change while other processes change the same row
 _MAX_RACES = 8
 _FIRST_WAIT_S = 0.02
 
-#: what is stored of each tenant of a row
+#: entries of a row by tenant
 _Entries = dict[str, Any]
 _COLUMN = "tenants"
 
@@ -99,8 +99,8 @@ class TablesDirectory:
     async def _kept(
         self, row: str, columns: dict[str, Any], name: str, known: Callable[[dict[str, Any]], dict[str, Any]]
     ) -> dict[str, Any]:
-        """Returns the columns, whose column `name` keeps the members that a later release wrote; `known` gives those
-        that this release knows.
+        """Returns the columns. Column `name` keeps the members of a later release. `known`: members that this release
+        knows.
         """
         entity = await self._gates.read(DIRECTORY_PARTITION, row)
         try:
@@ -113,7 +113,7 @@ class TablesDirectory:
         await self._put(_SETTINGS, {"since": since} if since is not None else None)
 
     async def _change_tenants(self, change: Callable[[_Entries], _Entries], tenant: str) -> None:
-        """Changes the row of the tenant under its ETag; writes nothing if `change` changes nothing."""
+        """Changes the tenant's row under its ETag. Writes nothing if `change` changes nothing."""
         row = row_of_tenant(tenant)
 
         async def attempt() -> None:
@@ -121,7 +121,7 @@ class TablesDirectory:
             try:
                 before = _entries(entity) if entity is not None else {}
             except UNDECODABLE as error:
-                # written anew, the row would lose its tenants
+                # the row would lose its tenants if it were written again
                 raise Undecodable(f"{DIRECTORY_PARTITION} {row}", type(error).__name__) from error
             after = change(before)
             if after == before:
@@ -130,7 +130,7 @@ class TablesDirectory:
             operation: Operation = ("create", columns)
             if entity is not None:
                 emptied = {name: "" for name in entity if name.startswith(_COLUMN)}
-                # merged: a later release may have more columns
+                # merged, since a later release may have more columns
                 operation = merge_row({**emptied, **columns}, entity.etag)
             await self._change(row, operation)
 
@@ -144,12 +144,12 @@ class TablesDirectory:
             with contextlib.suppress(NotThere):
                 await self._change(row, delete_row(DIRECTORY_PARTITION, row))
 
-        # a store may refuse an upsert during another transaction of its row, too
+        # a store may also refuse an upsert during another transaction on its row
         await _repeat(attempt)
 
     async def _change(self, row: str, operation: Operation) -> None:
-        """One change and the new version of its group, both or neither."""
-        # a random number and no count: what is restored from a backup never meets a number of today
+        """Writes one change together with the new version of its group."""
+        # random, so that a version restored from a backup never equals a present one
         version = {_group_of(row).replace(":", "_"): random.getrandbits(31)}
         versions = {**row_at(DIRECTORY_PARTITION, _VERSION), **version}
         await self._gates.transact([operation, upsert_row(versions)])
@@ -176,7 +176,7 @@ def _group_of(row: str) -> str:
 
 
 def _rows_of(entities: Iterable[Entity]) -> DirectoryRows:
-    """What can be decoded counts: a later release wrote the rest, or it is broken."""
+    """Returns the rows that can be decoded. Others are of a later release, or broken."""
     found = []
     for entity in entities:
         try:
@@ -187,7 +187,7 @@ def _rows_of(entities: Iterable[Entity]) -> DirectoryRows:
 
 
 def _row_of(entity: Entity) -> DirectoryRows:
-    """Raises UNDECODABLE."""
+    """Decodes a row. Raises UNDECODABLE."""
     match entity["RowKey"].partition(":")[0]:
         case "TENANTS":
             return _tenants_of(entity)
@@ -203,12 +203,12 @@ def _row_of(entity: Entity) -> DirectoryRows:
 
 
 def _tenants_of(entity: Entity) -> DirectoryRows:
-    """Raises UNDECODABLE."""
+    """Decodes a row of tenants. Raises UNDECODABLE."""
     tenants: dict[str, datetime] = {}
     unread = []
     for tenant, entry in _entries(entity).items():
         try:
-            # a later release may have more in the entry
+            # a later release may have more values in the entry
             tenants[tenant] = datetime.fromisoformat(entry[0])
         except (*UNDECODABLE, IndexError):
             unread.append(f"{entity['RowKey']} {tenant}")
@@ -216,7 +216,7 @@ def _tenants_of(entity: Entity) -> DirectoryRows:
 
 
 def _entries(entity: Entity) -> _Entries:
-    """Raises UNDECODABLE."""
+    """Decodes the entries of a row. Raises UNDECODABLE."""
     entries = whole(_COLUMN, entity)
     if not isinstance(entries, dict):
         raise TypeError

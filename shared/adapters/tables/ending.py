@@ -1,5 +1,5 @@
-"""The rows with which a job begins in its tenant's partition (CLAIM, LIST, CORRELATION, ACTIVE, DUE, WAIT, DEP), and
-those with which it ends (LIST, CLAIM, DEAD, INCIDENT, ENDED).
+"""The rows of a new job in its tenant's partition (CLAIM, LIST, CORRELATION, ACTIVE, DUE, WAIT, DEP), and those of its
+end (LIST, CLAIM, DEAD, INCIDENT, ENDED).
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def rows_of(reservation: Reservation) -> list[Operation]:
 
 
 def ending(job: Job, claim_expires_at: datetime) -> list[Operation]:
-    """Makes LIST and CLAIM of a job that ended, its ENDED row, and if it failed its DEAD row and its incident."""
+    """Makes LIST, CLAIM and ENDED of a job that ended. For a failed job, also DEAD and its incident."""
     partition = encode_key(job.tenant)
     listed = {**row_at(partition, list_row(job.created_at, job.job_id)), **changing_columns(job), **letter_column(job)}
     claim = {**row_at(partition, claim_row(job.idempotency_hash)), "expires_at": claim_expires_at}
@@ -66,14 +66,14 @@ def ending(job: Job, claim_expires_at: datetime) -> list[Operation]:
 
 
 def ending_owed(job: Job) -> list[Operation]:
-    """Makes the ENDED row alone, for the next sweep: another row was refused or does not exist."""
+    """Makes only the ENDED row, so that the next sweep writes a row that was refused or does not exist."""
     clear_at = job.completed_at or job.updated_at
     return [("create", ended_entity(encode_key(job.tenant), job.job_id, clear_at, purged=False, owed=True))]
 
 
 def owed_rows(job: Job, claim_expires_at: datetime) -> list[Operation]:
-    """Makes the rows of `ending` but ENDED, each complete, so that a missing one is written again. LIST is the last
-    one.
+    """Makes the rows of `ending` except ENDED, each complete, so that a missing one is written again. LIST is
+    the last.
     """
     partition = encode_key(job.tenant)
     claim = {**claim_entity(partition, job), "expires_at": claim_expires_at}
@@ -83,7 +83,7 @@ def owed_rows(job: Job, claim_expires_at: datetime) -> list[Operation]:
         **changing_columns(job),
         **letter_column(job),
     }
-    # merged: columns of a later release stay
+    # merged, so that columns of a later release stay
     return [
         upsert_row(claim),
         *dead_inserts(partition, job),
@@ -93,14 +93,14 @@ def owed_rows(job: Job, claim_expires_at: datetime) -> list[Operation]:
 
 
 def put_off(purged: Sequence[Clearing]) -> list[Operation]:
-    """Moves the ENDED rows of earlier jobs to the next timestamp. The histories of these jobs are purged."""
+    """Moves the ENDED rows of earlier jobs, whose histories are purged, to their next time."""
     return [
         each for one in purged for each in rescheduled(encode_key(one.row.tenant), one.row, one.clear_at, purged=True)
     ]
 
 
 def rescheduled(partition: str, ended: EndedRow, clear_at: datetime, *, purged: bool) -> list[Operation]:
-    """Makes an ENDED row at another instant."""
+    """Makes an ENDED row with another time."""
     old, new = ended_row(ended.clear_at, ended.job_id), ended_entity(partition, ended.job_id, clear_at, purged=purged)
     new = keep(ended.row, _ENDED_COLUMNS, new)
     if old == new["RowKey"]:

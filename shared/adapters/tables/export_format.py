@@ -1,7 +1,7 @@
 """The format of an export of the tables: a manifest, and parts of rows as compressed NDJSON.
 
-`NAME/manifest.json` lists the parts with their hashes; `complete` is written last. The form is stored: a
-release reads the exports of its own store version only.
+`NAME/manifest.json` lists the parts with their hashes; `complete` is written last. Stored exports have this format: a
+release reads only exports of its own store version.
 """
 
 from __future__ import annotations
@@ -20,24 +20,24 @@ from shared.adapters.tables.table import INT64, Entity
 from shared.errors import ExportUnfit
 
 FORMAT = 1
-#: the tables in the order of their export. The ledger is the last: a row of another table that is older than its job's
-#: rows is what a crash leaves, and the sweeper repairs it; one that is newer has no such repair. The tenants come after
-#: the index: the sweeper finds the jobs of a tenant by its row
+#: tables in the order of their export. The ledger is last: if a row of another table is older than its job, the sweeper
+#: repairs it as after a crash; a newer one has no such repair. The tenants come after the index: the sweeper finds a
+#: tenant's jobs by the tenant's row
 ROLES = ("gates", "index", "feed", "rejected", "tenants", "ledger")
-#: how the names of exports begin; a digest of the account follows
+#: start of an export's name; a digest of the account follows
 NAME = "%Y%m%dT%H%M%SZ"
 
 
 class Files(Protocol):
-    """Blobs of one container; each method raises LedgerUnavailable."""
+    """A container of blobs. Each method raises LedgerUnavailable."""
 
     async def put_bytes(self, name: str, content: bytes) -> None: ...
 
     async def get_bytes(self, name: str) -> bytes:
-        """Raises DataLost for a blob that is not there."""
+        """Returns a blob. Raises DataLost if it does not exist."""
 
     async def folders(self) -> list[str]:
-        """The first parts of the names, in their order."""
+        """Returns the first parts of the names, in order."""
 
     async def remove(self, prefix: str) -> object: ...
 
@@ -51,12 +51,12 @@ class Part:
 
 @dataclass
 class TablePart:
-    """The rows of one table."""
+    """The export of one table."""
 
     role: str
     parts: list[Part] = field(default_factory=list)
     done: bool = False
-    #: all rows were read; of the feed, later events are left
+    #: `True` if all rows were read; for the feed, later events may be left
     read: bool = False
 
 
@@ -69,11 +69,11 @@ class Manifest:
     format: int = FORMAT
     store_version: int = STORE_VERSION
     tables: list[TablePart] = field(default_factory=lambda: [TablePart(role) for role in ROLES])
-    #: the process that continues the export; another one stops
+    #: id of the process that continues the export; another process stops
     writer: str = ""
-    #: keys of the last row in the parts of the table that is not done
+    #: keys of the last exported row of the table in progress
     position: tuple[str, str] | None = None
-    #: by partition of the feeds that have later events to read, the key of the last event in the parts
+    #: key of the last exported event, by partition of a feed with later events to read
     feeds: dict[str, str] = field(default_factory=dict)
 
     @property
@@ -92,7 +92,7 @@ def manifest_blob(name: str) -> str:
 
 
 async def read_manifest(files: Files, name: str) -> Manifest:
-    """Raises ExportUnfit for one that this release cannot read; DataLost, LedgerUnavailable."""
+    """Reads the manifest. Raises ExportUnfit if this release cannot read it; DataLost, LedgerUnavailable."""
     content = await files.get_bytes(manifest_blob(name))
     try:
         values = json.loads(content)
@@ -112,13 +112,13 @@ async def read_manifest(files: Files, name: str) -> Manifest:
 
 
 def packed(rows: Iterable[str]) -> tuple[bytes, str]:
-    """The content of a part, and its hash. The same rows give the same bytes."""
+    """Returns the content of a part, and its hash. The same rows always give the same bytes."""
     content = gzip.compress("".join(f"{row}\n" for row in rows).encode(), compresslevel=5, mtime=0)
     return content, hashlib.sha256(content).hexdigest()
 
 
 async def unpacked(files: Files, part: Part) -> Iterator[dict[str, Any]]:
-    """The rows of a part, as they are written. Raises ExportUnfit for a part that is not as the manifest says."""
+    """Returns the rows of a part. Raises ExportUnfit if the part differs from the manifest."""
     content = await files.get_bytes(part.blob)
     if hashlib.sha256(content).hexdigest() != part.sha256:
         raise ExportUnfit(f"{part.blob} is damaged: take another export")
@@ -126,7 +126,7 @@ async def unpacked(files: Files, part: Part) -> Iterator[dict[str, Any]]:
 
 
 def encoded(row: Entity) -> str:
-    """Returns a row as one NDJSON record, with the type of each value that JSON does not have."""
+    """Returns a row as one NDJSON record, with the types that JSON does not have."""
     return _ENCODER.encode({name: _typed(value, name in row.int64) for name, value in row.items()})
 
 

@@ -1,4 +1,4 @@
-"""`LedgerExports` over Azure Tables and blobs: the tables part by part, so that a run that ends is continued."""
+"""`LedgerExports` over Azure Tables and blobs. Exports part by part, so that an interrupted run can continue."""
 
 from __future__ import annotations
 
@@ -30,21 +30,21 @@ from shared.core.jobs.states import JobStatus
 from shared.errors import DataLost, ExportLate, ExportUnfit, LedgerUnavailable
 from shared.ports.exports import Exported
 
-#: characters of a part's rows, before they are compressed
+#: maximum characters of the rows in a part, before compression
 _PART_CHARACTERS = 8_000_000
-#: an export that takes longer is dropped: the next one would not be complete either
+#: maximum time of an export; a slower one is dropped, since the next would not finish either
 _LONGEST = timedelta(days=2)
-#: reads of a job's rows until they are those of one transaction
+#: maximum reads of a job's rows until they are of one transaction, and seconds between them
 _READS, _READ_AGAIN_S = 5, 0.2
 _PAGE = 1000
 _TERMINAL = frozenset(status.value for status in JobStatus if status.terminal)
-#: behind every key of a job's rows
+#: key after all rows of a job
 _AFTER_ROWS = "~"
 
 
 @dataclass
 class _Open:
-    """A part that is being filled."""
+    """An unfinished part."""
 
     rows: list[str] = field(default_factory=list)
     characters: int = 0
@@ -59,7 +59,7 @@ class TablesExports:
     """See `shared.ports.exports.LedgerExports`."""
 
     def __init__(self, account: Tables, names: Mapping[str, str], files: Files, source: str = "") -> None:
-        """`names`: the table of each role of `ROLES`. `source`: the account of the tables, since the container may have
+        """`names`: the table of each role in `ROLES`. `source`: account of the tables, since the container may have
         exports of several apps.
         """
         self._suffix = f"-{digest(source)[:8]}"
@@ -68,7 +68,7 @@ class TablesExports:
         self._files = files
 
     async def begin(self, now: datetime) -> None:
-        """Begins an export, whether the day has one or not; `go_on` continues it. Raises LedgerUnavailable."""
+        """Starts an export, even if the day has one. `go_on` continues it. Raises LedgerUnavailable."""
         await self._taken_over(Manifest(self._name(now), now))
 
     async def go_on(self, now: datetime, is_over: Callable[[], bool]) -> Exported | None:
@@ -104,7 +104,7 @@ class TablesExports:
             return False
 
     async def _current(self, now: datetime) -> Manifest:
-        """That of the day, or one that is not complete; an export that another release began is not continued."""
+        """Returns the export of the day, or an incomplete one of this release."""
         names = await self._own()
         if names:
             try:
@@ -121,7 +121,7 @@ class TablesExports:
         return now.strftime(NAME) + self._suffix
 
     async def _own(self) -> list[str]:
-        """The names of the exports of this account, in their order."""
+        """Returns the names of this account's exports, in order."""
         return [name for name in await self._files.folders() if name.endswith(self._suffix)]
 
     async def _taken_over(self, manifest: Manifest) -> Manifest:
@@ -133,7 +133,7 @@ class TablesExports:
         await self._files.put_bytes(manifest_blob(manifest.name), manifest.text().encode())
 
     async def _export(self, manifest: Manifest, part_of: TablePart, is_over: Callable[[], bool]) -> bool:
-        """Whether the table is done."""
+        """Exports the table. Returns whether it is done."""
         table = await self._account.table(self._names[part_of.role])
         if not part_of.read and not await self._export_rows(manifest, part_of, table, is_over):
             return False
@@ -146,7 +146,7 @@ class TablesExports:
     async def _export_rows(
         self, manifest: Manifest, part_of: TablePart, table: Table, is_over: Callable[[], bool]
     ) -> bool:
-        """Whether all rows were read."""
+        """Exports rows. Returns whether all were read."""
         part, is_ledger = _Open(), part_of.role == "ledger"
         async for partition, rows in _groups(table, manifest.position, whole=is_ledger):
             settled = await _settled(table, partition, rows) if is_ledger else rows
@@ -154,7 +154,7 @@ class TablesExports:
                 part.add(row)
             if part_of.role == "feed":
                 manifest.feeds |= _last_events(partition, rows, manifest.feeds)
-            # rows that a job gets meanwhile belong to the next export
+            # rows that the job gets later belong to the next export
             manifest.position = (partition, _AFTER_ROWS if is_ledger else rows[-1]["RowKey"])
             if part.characters >= _PART_CHARACTERS or is_over():
                 await self._flush(manifest, part_of, part)
@@ -168,10 +168,10 @@ class TablesExports:
     async def _export_later_events(
         self, manifest: Manifest, part_of: TablePart, table: Table, is_over: Callable[[], bool]
     ) -> bool:
-        """Whether each feed has the events that came after its own were read: the rows that say how far a job is in
-        the feed were read later.
+        """Exports events that were added to each feed during its read, since the rows with a job's position in the feed
+        are read later. Returns whether it is done.
 
-        A query a feed; `manifest.feeds` has what is left, so that the next run continues there.
+        It makes one query per feed; `manifest.feeds` has the remaining ones, so that the next run continues there.
         """
         part = _Open()
         for partition, last in list(manifest.feeds.items()):
@@ -188,7 +188,7 @@ class TablesExports:
         return not manifest.feeds
 
     async def _flush(self, manifest: Manifest, part_of: TablePart, part: _Open) -> None:
-        """Writes the part, then the manifest that names it: a run that is killed between writes the part again.
+        """Writes the part, then the manifest that names it: an interrupted run writes the part again.
 
         Raises LedgerUnavailable if another process continues the export.
         """
@@ -205,7 +205,7 @@ class TablesExports:
 async def _groups(
     table: Table, position: tuple[str, str] | None, *, whole: bool
 ) -> AsyncIterator[tuple[str, list[Entity]]]:
-    """Rows in the order of their keys behind the position, by partition; with `whole` each partition in one piece."""
+    """Yields rows by partition in key order after the position; with `whole`, each partition at once."""
     held: list[Entity] = []
     async for page in _pages(table, position):
         held += page
@@ -234,14 +234,15 @@ async def _pages(table: Table, position: tuple[str, str] | None) -> AsyncIterato
 
 
 async def _settled(table: Table, partition: str, rows: list[Entity]) -> list[Entity]:
-    """The rows of a job as one transaction left them: a transition during the read would tear its history.
+    """Returns a job's rows as one transaction left them, since a transition during the read would mix two states.
 
-    Rows that do not fit although JOB stays as it is are torn in the table: one such job must not end every export.
+    If they stay inconsistent while JOB does not change, they are so in the table: one such job must not end every
+    export.
     """
     before = ""
     for _ in range(_READS):
         job = next((row for row in rows if row["RowKey"] == JOB_ROW), None)
-        # without JOB it is being removed; EVENT rows stand before JOB, STEP rows behind it
+        # without JOB, the job is being deleted; EVENT rows are before JOB, STEP rows after it
         last = max((str(row["RowKey"]) for row in rows if row["RowKey"] < JOB_ROW), default=event_row(0))
         if job is None or ((_fits(job, last) or job.etag == before) and await _is_unmoved(table, job)):
             return rows
@@ -257,7 +258,7 @@ def _fits(job: Entity, last: str) -> bool:
 
 
 async def _is_unmoved(table: Table, job: Entity) -> bool:
-    """Since its row was read: the steps of a job that has ended do not change."""
+    """Returns whether the job has not changed since its row was read: the steps of an ended job never change."""
     if job.get("status") in _TERMINAL:
         return True
     now = await read_row(table, job["PartitionKey"], JOB_ROW)
@@ -269,7 +270,7 @@ def _last_events(partition: str, rows: list[Entity], known: Mapping[str, str]) -
     events = [key for key in keys if feed_event_row(0) < key < AFTER_FEED_EVENTS]
     if events:
         return {partition: events[-1]}
-    # a feed without events: those that come until its SEEN rows are read
+    # a feed without events: exports events that are added before its SEEN rows are read
     return {partition: feed_event_row(0)} if HEAD_ROW in keys and partition not in known else {}
 
 

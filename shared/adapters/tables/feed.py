@@ -1,4 +1,4 @@
-"""`Feed` over Azure Tables: HEAD, SEEN and E rows of a tenant's partition, and the row that says which table it is."""
+"""`Feed` over Azure Tables: HEAD, SEEN and E rows in a tenant's partition, and the row with the table's identity."""
 
 from __future__ import annotations
 
@@ -84,11 +84,11 @@ class TablesFeed:
         await self._rows.delete(encode_key(tenant), seen_row(job_id))
 
     async def forget_incidents(self, tenant: str, *, before: datetime, limit: int) -> int:
-        # their ids begin with the instant of their opening; those of jobs' incidents sort behind them
+        # their ids begin with the time of their opening; incidents of jobs sort after them
         query = between(encode_key(tenant), seen_row("inc_0"), seen_row("inc_:")).having("at lt @at", at=before)
         rows = await self._rows.first(query, limit)
         if rows:
-            # another one has removed them, or one was written: the next prune looks again
+            # another process deleted them, or wrote one: the next prune checks again
             with contextlib.suppress(Conflict):
                 await self._rows.transact([delete_row(row["PartitionKey"], row["RowKey"], row.etag) for row in rows])
         return len(rows)
@@ -101,7 +101,7 @@ class TablesFeed:
     async def purge(self, tenant: str, *, limit: int) -> int:
         partition, head = encode_key(tenant), await self.head(tenant)
         if head.heads_since is not None:
-            # first: no window from before can be signed without its heads
+            # first, so that no earlier period can be signed without its heads
             with contextlib.suppress(Conflict):
                 await self._rows.write(merge_row({**row_at(partition, HEAD_ROW), "heads_since": ""}, head.etag))
             return 1
@@ -130,20 +130,20 @@ def _event_of(row: Entity) -> FeedEvent:
 
 
 async def list_tenant(rows: TableRows, tenant: str, head: Head) -> None:
-    """Enters the tenant in the list of feeds, before its first HEAD is written."""
+    """Adds the tenant to the list of feeds, before its first HEAD is written."""
     if not head.etag:
         row = {**row_at(FEED_TENANTS_PARTITION, encode_key(tenant)), "tenant": tenant}
         await rows.write(upsert_row(row))
 
 
 def head_operation(partition: str, before: Head, after: Head) -> Operation:
-    """Writes HEAD if it has not changed since it was read."""
+    """Makes the write of HEAD, which fails if it has changed since it was read."""
     row: dict[str, Any] = {
         **row_at(partition, HEAD_ROW),
         "number": (after.number, "Edm.Int64"),
         "sent": (after.sent, "Edm.Int64"),
     }
-    # a merge takes no column out
+    # a merge cannot remove a column
     row |= {"hooks": after.hooks} if after.hooks or before.hooks else {}
     row |= {"heads_since": after.heads_since or ""} if after.heads_since != before.heads_since else {}
     return merge_row(row, before.etag) if before.etag else ("create", row)
@@ -154,7 +154,7 @@ def _head_entity(partition: str, head: DayHead) -> dict[str, Any]:
 
 
 def _seen_entity(partition: str, key: str, seq: int, at: datetime | None) -> dict[str, Any]:
-    """Of an incident that is no job's with the instant: by its age it goes."""
+    """Makes a SEEN row. For an incident without a job it has the time, by which it is deleted."""
     row = {**row_at(partition, seen_row(key)), "seq": seq}
     return {**row, "at": at} if at is not None and opened_of(key) is not None else row
 

@@ -1,4 +1,4 @@
-"""Quotas as JSON members, in both directions."""
+"""Converts quotas to JSON members and back."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ def gate_json(state: GateState) -> dict[str, Any]:
     return {name: value for name, value in values.items() if value is not None}
 
 
-#: members that an operator replaces as a whole, with what a later release has in them
+#: members that an operator replaces completely, including parts of a later release
 SET_AS_A_WHOLE = ("rule", "hold", "throttle")
 
 
 def is_known(values: dict[str, Any]) -> bool:
-    """Returns whether this release knows the kind of the quota; a quota of another kind stops no job here."""
+    """Returns whether this release knows the kind of the quota. A quota of an unknown kind stops no job here."""
     return values["gate"]["kind"] in _KINDS
 
 

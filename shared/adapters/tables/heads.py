@@ -1,4 +1,4 @@
-"""`Heads` over Azure Tables: DAY rows of a tenant's partition in the feed's table, and its COMPLETE row."""
+"""`Heads` over Azure Tables: DAY rows and a COMPLETE row in a tenant's partition of the feed's table."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from shared.core.canonical import encode_key
 from shared.errors import AlreadyExists, Conflict
 from shared.ports.heads import Completed
 
-#: before the first day of any head
+#: day before any head
 _FIRST_DAY = date(2000, 1, 1)
 
 
@@ -32,7 +32,7 @@ class TablesHeads:
         end = f"{heads_before(last)};"
         partition = encode_key(tenant)
         query = between(partition, after, end) if after else from_key(partition, heads_before(first), end)
-        # none is left out: a page is signed as complete
+        # strict: a page is signed as complete
         return [(str(row["RowKey"]), decoded(_head_of, row)) for row in await self._rows.first(query, limit)]
 
     async def remove_before(self, tenant: str, day: date, *, limit: int) -> int:

@@ -1,4 +1,4 @@
-"""HOOK, PENDING and DELIVERY rows as table entities, in both directions."""
+"""Converts HOOK, PENDING and DELIVERY rows to table entities and back."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from shared.core.webhooks.webhooks import (
     SecretVersion,
 )
 
-#: columns that are read as they stand
+#: columns that are stored unchanged
 _HOOK_PLAIN = frozenset(each.name for each in fields(Hook)) - {"url", "format", "filter", "state", "secret", "previous"}
 _DELIVERY = frozenset(each.name for each in fields(Delivery))
 _NUMBERS = frozenset({"first", "caught_up", "number", "unlogged_first", "unlogged_last"})
 
 
 def hook_entity(partition: str, hook: Hook) -> dict[str, Any]:
-    """Makes the webhook's row. It has no secret, only the number of the secret."""
+    """Makes the webhook's row. It has no secret, only the secret's version."""
     lets_in = {
         "types": sorted(hook.filter.types),
         "job_types": sorted(hook.filter.job_types),

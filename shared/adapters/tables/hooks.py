@@ -1,4 +1,4 @@
-"""`Hooks` over Azure Tables: beside the feed of a tenant, and one partition that lists the tenants with hooks."""
+"""`Hooks` over Azure Tables: rows next to the tenant's feed, and one partition that lists the tenants with webhooks."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from shared.errors import AlreadyExists, Conflict
 from shared.ports.feed import Head
 from shared.ports.hooks import HookTenant, HookWrite, Place, StoredDelivery, StoredHook
 
-#: more than a tenant may have
+#: limit of a query, higher than the maximum webhooks of a tenant
 _MAX_HOOKS = 100
 _DELIVERY_COLUMNS = dict.fromkeys(each.name for each in fields(Delivery))
 
@@ -41,7 +41,7 @@ class TablesHooks:
         return await self._rows.find(encode_key(tenant), hook_row(hook_id), _stored)
 
     async def all_of(self, tenant: str) -> list[StoredHook]:
-        # strict: without a webhook in the list its deliveries would be removed, and the feed would create none
+        # strict: if a webhook were left out, its deliveries would be deleted, and the feed would create none
         return [decoded(_stored, row) for row in await self._first(tenant, "HOOK:", "HOOK;", _MAX_HOOKS)]
 
     async def write(self, write: HookWrite) -> Head | None:
@@ -127,13 +127,13 @@ class TablesHooks:
         return await self._rows.first_decoded(query, limit, _delivery)
 
     async def remove(self, tenant: str, hook_id: str, *, before: datetime, after: Place, limit: int) -> Place | None:
-        # what is kept, which may be very many, is not looked through
+        # skips retained deliveries, which can be very many
         first, end = delivery_row(hook_id, *after), f"DELIVERY:{hook_id};"
         query = between(encode_key(tenant), first, end).having("ended_at lt @before", before=before)
         rows = await self._rows.first(query, limit)
         if await self._rows.delete_all(rows) < limit:
             return None
-        # the rows are removed: if the last one cannot be decoded, an earlier start finds the same rows
+        # the rows are deleted: if the last one cannot be decoded, an earlier start finds the same rows
         known = all_decoded(delivery_of, rows)
         return (known[-1].number, known[-1].name) if known else after
 

@@ -1,7 +1,8 @@
 """`Incidents` over Azure Tables: INCIDENT and INCIDENTLOG rows, in the partition of a tenant or in one of all tenants.
 
-In that one, OPEN rows list what is open, OF rows those of each tenant, and a SUBJECT row keeps a second incident of the
-same subject out while one is open. All are written in the transaction of the INCIDENT row, but for OPEN rows of jobs.
+The latter also has OPEN rows for open incidents, OF rows for those of each tenant, and a SUBJECT row that prevents a
+second open incident of the same subject. All are written in the transaction of the INCIDENT row, except OPEN rows of
+jobs.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ from shared.ports.page_range import PageRange
 
 _ROW, _OPEN = "INCIDENT", "OPEN"
 _MILLISECOND = timedelta(milliseconds=1)
-#: Race incident: few settle one at once
+#: Race incident: maximum tries, since few processes settle one at the same time
 _MAX_RACES = 5
 
 
@@ -89,7 +90,7 @@ class TablesIncidents:
         pointer = await self._gates.read(INCIDENTS_PARTITION, _subject_row(kind, subject))
         if pointer is None:
             return None
-        # each caller finds it, since the end of the caller's job may resolve it
+        # every caller finds it, since the end of the caller's job may resolve it
         return await TablesIncidents.read(self, None, pointer["incident_id"], pointer["opened_at"])
 
     async def settle(self, incident: Incident, settlement: Settlement, *, stays: bool = False) -> Incident:
@@ -144,14 +145,14 @@ def incident_inserts(partition: str, job: Job) -> list[Operation]:
 
 
 async def job_incident(rows: TableRows, job: Job) -> Entity | None:
-    """Makes the INCIDENT row of a job that failed for good. Raises LedgerUnavailable."""
+    """Makes the INCIDENT row of a job that failed permanently. Raises LedgerUnavailable."""
     if not escalates(job):
         return None
     return await rows.read(encode_key(job.tenant), newest_first(_ROW, ended_at(job), job_incident_id(job.job_id)))
 
 
 def settles(entity: Entity, settlement: Settlement) -> list[Operation]:
-    """Makes the operations that settle an INCIDENT row as it was read, with the entry of its log. Empty if it is not
+    """Makes the operations that settle an INCIDENT row as it was read, with its log entry. Empty if the incident is not
     open.
     """
     after = settled(decoded(_incident_of, entity), settlement)
@@ -163,13 +164,13 @@ def settles(entity: Entity, settlement: Settlement) -> list[Operation]:
 
 
 def removes(entity: Entity) -> list[Operation]:
-    """Makes the operations that delete an INCIDENT row and its log together with their job."""
+    """Makes the operations that delete an INCIDENT row and its log, together with their job."""
     rows = (entity["RowKey"], *(incident_log_row(entity["id"], seq) for seq in range(1, entity["log_seq"] + 1)))
     return [delete_row(entity["PartitionKey"], row) for row in rows]
 
 
 def _leaves(partition: str, incident: Incident, settlement: Settlement, *, stays: bool) -> list[Operation]:
-    """What goes, or is settled, beside an INCIDENT row that is no job's."""
+    """Makes the operations on the other rows of a settled or deleted incident without a job."""
     found = settled(incident, settlement)
     gone = [_subject_row(incident.kind, incident.subject)]
     settles: list[Operation] = []
@@ -193,7 +194,7 @@ def _subject_row(kind: IncidentKind, subject: str) -> str:
 
 
 async def _rows(rows: TableRows, partition: str, prefix: str, page: PageRange) -> list[IncidentRow]:
-    """The instants bound the range of keys too, which holds milliseconds."""
+    """Returns the rows. The times also bound the range of keys, which have milliseconds."""
     first, end = f"{prefix}:{page['after'] or ''}", f"{prefix};"
     if (until := page.get("until")) is not None:
         first = max(first, newest_first(prefix, until + _MILLISECOND, ""))

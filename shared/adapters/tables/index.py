@@ -1,4 +1,4 @@
-"""`Index` over Azure Tables: one partition a tenant."""
+"""`Index` over Azure Tables: one partition per tenant."""
 
 from __future__ import annotations
 
@@ -77,21 +77,21 @@ from shared.ports.index import (
 )
 from shared.ports.sweeps import SweepPosition
 
-#: Race sweeps: a sweeper moves rows that an end deletes
+#: Race sweeps: maximum tries, since a sweeper moves rows that an end deletes
 _MAX_RACES = 8
 _FIRST_WAIT_S, _LONGEST_WAIT_S = 0.02, 0.64
 
 
 @dataclass(frozen=True, kw_only=True)
 class _End:
-    """What the transaction that removes a job's ACTIVE row writes beside it."""
+    """The other writes of the transaction that deletes a job's ACTIVE row."""
 
     rows: list[Operation]
-    #: instead of `rows`, where one of them is refused or gone; empty: the job stays
+    #: used instead of `rows` if one of them is refused or deleted; empty: the job stays
     owed: list[Operation] = field(default_factory=list)
-    #: with the first try alone
+    #: added at the first try only
     extra: Sequence[Operation] = ()
-    #: None: no FREED row
+    #: time in the FREED row; None: no FREED row
     freed_at: datetime | None = None
     good: bool | None = None
 
@@ -114,7 +114,7 @@ class TablesIndex(TablesPurging):
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
         jitter: Callable[[], float] = random.random,
     ) -> None:
-        """`jitter` gives a number from 0 to 1."""
+        """`jitter`: returns a number from 0 to 1."""
         super().__init__(account, table)
         self._tenants = TenantRows(account, tenants_table)
         self._sleep = sleep
@@ -178,7 +178,7 @@ class TablesIndex(TablesPurging):
         return await self._rows.read(encode_key(tenant), dependant_row(job_id, dependant)) is not None
 
     async def drop_dependant(self, tenant: str, job_id: str, dependant: str, *, succeeded: bool = True) -> None:
-        # another one took the row
+        # another process took the row
         with contextlib.suppress(Conflict):
             await settle(self._rows, [], tenant, job_id, dependant, succeeded=succeeded)
 
@@ -188,7 +188,7 @@ class TablesIndex(TablesPurging):
     async def close(
         self, job: Job, *, claim_expires_at: datetime, purged: Sequence[Clearing] = (), counted: bool = False
     ) -> bool:
-        # of a job that ends sooner no sweeper has moved the DUE row
+        # if the job ends sooner, no sweeper has moved its DUE row
         is_as_created = not counted and (job.completed_at or job.updated_at) < first_check(job)
         end = _End(
             rows=ending(job, claim_expires_at),
@@ -207,7 +207,7 @@ class TablesIndex(TablesPurging):
         refused = []
         listed = await self._rows.read(encode_key(job.tenant), list_row(job.created_at, job.job_id))
         if listed is not None and listed.get("status") == job.status.value:
-            # LIST is the last row, and others may have changed it since
+            # LIST is the last row, and other processes may have changed it since
             return []
         claim = await self.read_claim(job.tenant, job.idempotency_hash)
         is_anothers = claim is not None and claim.job_id != job.job_id
@@ -221,9 +221,10 @@ class TablesIndex(TablesPurging):
         return refused
 
     async def _end(self, tenant: str, job_id: str, end: _End, *, check_at: datetime | None) -> _Ended:
-        """One transaction with ACTIVE's end in it; a job that was ended so before stays as it is.
+        """Writes the end of a job in one transaction with the deletion of ACTIVE. A job that has already ended so stays
+        unchanged.
 
-        `check_at`: where its DUE row is thought to stand; None: ACTIVE is asked.
+        `check_at`: expected time in its DUE row; None: ACTIVE is read.
         """
         partition = encode_key(tenant)
         rows, extra = end.rows, end.extra
@@ -238,7 +239,7 @@ class TablesIndex(TablesPurging):
                 if active is None:
                     return _Ended()
                 if tried is not None and tried.etag == active.etag and end.owed:
-                    # it did not move, so a row that the end changes is gone; if that was no row of `rows`, its WAIT row
+                    # ACTIVE has not moved, so a row that the end changes was deleted: if none in `rows`, its WAIT row
                     is_in_line = rows is not end.owed
                     rows = end.owed
                 tried = active if not extra else None
@@ -252,7 +253,7 @@ class TablesIndex(TablesPurging):
             try:
                 await self._rows.transact(operations)
             except (Conflict, AlreadyExists):
-                # ACTIVE is gone with all the rest; or it moved, or a sweeper moved DUE (Race sweeps)
+                # ACTIVE and all others are deleted; or it moved, or a sweeper moved DUE (Race sweeps)
                 check_at, extra = None, ()
                 if race:
                     await self._wait(race)
@@ -293,7 +294,7 @@ class TablesIndex(TablesPurging):
         if unacked_since is not None:
             mark["unacked_since"] = unacked_since
         listed = {**row_at(partition, list_row(active.created_at, active.job_id)), **changing_columns(job)}
-        # ACTIVE is gone once the job's end is written, and changes with every relisting: so LIST never goes backwards
+        # ACTIVE is deleted once the job's end is written, and each refresh changes it, so LIST never goes backwards
         operations = [merge_row(mark, active.etag), merge_row(listed)]
         with contextlib.suppress(Conflict):
             await self._rows.transact(operations)
@@ -307,7 +308,7 @@ class TablesIndex(TablesPurging):
 
     async def read_position(self, share: int) -> SweepPosition:
         entity = await self._rows.read(GUARD_PARTITION, share_row(POSITION_ROW, share))
-        # without a position a pass starts from the beginning
+        # without a position, a sweep starts from the beginning
         found = all_decoded(position_of, [entity] if entity is not None else [])
         return found[0] if found else SweepPosition()
 
@@ -317,7 +318,7 @@ class TablesIndex(TablesPurging):
     async def reschedule_check(self, active: ActiveRow, check_at: datetime, *, looks: Looks = NO_LOOKS) -> None:
         partition = encode_key(active.tenant)
         operations = [*moves(partition, active, check_at, looks), *due_in_line(partition, active.place, check_at)]
-        # Race sweeps: gone, or moved by another one
+        # Race sweeps: deleted, or moved by another process
         with contextlib.suppress(Conflict, AlreadyExists):
             await self._rows.transact(operations)
 
@@ -339,7 +340,7 @@ class TablesIndex(TablesPurging):
             *(delete_row(partition, key) for key in keys),
             ("create", ended_entity(partition, active.job_id, active.created_at + FIRST_CLEARING, purged=False)),
         ]
-        # where LIST or CLAIM is gone already
+        # if LIST or CLAIM is already deleted
         owed: list[Operation] = rows[-1:]
         end = _End(rows=rows, owed=owed, freed_at=active.created_at if counted else None)
         ended = await self._end(active.tenant, active.job_id, end, check_at=None if counted else active.check_at)
@@ -353,7 +354,7 @@ class TablesIndex(TablesPurging):
 
     async def reschedule_clearing(self, ended: EndedRow, clear_at: datetime, *, purged: bool = False) -> None:
         operations = rescheduled(encode_key(ended.tenant), ended, clear_at, purged=purged)
-        # Race sweeps: gone, or moved by another one to the same instant
+        # Race sweeps: deleted, or moved by another process to the same time
         with contextlib.suppress(Conflict, AlreadyExists):
             await self._rows.transact(operations)
 
@@ -367,7 +368,7 @@ class TablesIndex(TablesPurging):
                 merge_row(listed),
                 upsert_row(ended),
             ]
-        # Race archived: one of the jobs has just been cleared
+        # Race archived: one of the jobs was just deleted
         with contextlib.suppress(Conflict):
             await self._rows.transact(operations)
 

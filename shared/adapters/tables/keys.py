@@ -1,4 +1,4 @@
-"""Row and partition keys: their order is the order that queries need."""
+"""Row and partition keys. Their order is the order that queries need."""
 
 from __future__ import annotations
 
@@ -7,43 +7,44 @@ from datetime import UTC, date, datetime, timedelta
 from shared.core.canonical import digest, encode_key
 
 JOB_ROW = "JOB"
-#: of the same partition: sorts before EVENT, JOB and STEP
+#: row of an archived job, in the job's partition; sorts before EVENT, JOB and STEP
 ARCHIVED_ROW = "ARCHIVED"
 TENANTS_PARTITION = "tenants"
 
-#: the tenant's admission state (R48)
+#: row of the tenant's admission state (R48)
 GATES_ROW = "GATES"
-#: the table of the feeds: a partition a tenant, and one that says which table it is
+#: row with the identity of the feeds' table, which otherwise has one partition per tenant
 FEED_PARTITION, FEED_ROW = "=feed", "FEED"
-#: of the same table: one row a tenant with a feed
+#: partition of the feeds' table with one row for each tenant that has a feed
 FEED_TENANTS_PARTITION = "=feeds"
 HEAD_ROW = "HEAD"
-#: how far a tenant's heads are complete
+#: row with the time until which a tenant's heads are complete
 COMPLETE_ROW = "COMPLETE"
-#: of the table of the gates: which tenants have any
+#: partition of the quotas' table with the directory of quotas
 DIRECTORY_PARTITION = "directory"
-#: of the same table: incidents that are no job's, and which ones are open
+#: partition of the quotas' table with incidents without a job, and the list of open incidents
 INCIDENTS_PARTITION = "incidents"
-#: of the same table: one row a platform service
+#: partition of the quotas' table with one row per platform service
 SERVICES_PARTITION = "services"
-#: of the same table: one row a version of a protocol
+#: partition of the quotas' table with one row per version of a protocol
 PROTOCOLS_PARTITION = "protocols"
-#: allocations of quotas over all tenants, and requests for them
+#: partitions of allocation records, and of requests for allocations
 BOOKS_PARTITION = "books"
 ASKS_PARTITION = "asks"
-#: and which bulks the sweeper looks at, and when
+#: partition with the bulk operations that the sweeper checks, and the time of each check
 BULKS_PARTITION = "bulks"
-#: no tenant encodes to this: a lone = never stands there
+#: partition that no tenant's name encodes to: it begins with a lone =
 GUARD_PARTITION = "=guard"
-#: of the same table: counts of the last hour, minute by minute
+#: partition of the same table with counts of the last hour, by minute
 MINUTES_PARTITION = "=minutes"
-#: how a sweeper's last pass ended, and where it stopped; but for the first one, its number follows after a colon
+#: row with the end and the position of a sweeper's last sweep; except for the first sweeper, its number follows after a
+#: colon
 SWEEP_ROW = "SWEEP"
 POSITION_ROW = "POSITION"
-#: how far its folds of usage are
+#: row with the position of a sweeper's rollup of usage
 FOLD_ROW = "FOLD"
 
-#: LIST, ARCHIVED, DEAD and INCIDENT rows sort newest first: this minus the milliseconds since 1970, 13 digits
+#: minuend of the milliseconds since 1970 (13 digits), so that LIST, ARCHIVED, DEAD and INCIDENT rows sort newest first
 _FAR_FUTURE_MS = 9_999_999_999_999
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -73,7 +74,7 @@ def share_row(row: str, share: int) -> str:
 
 
 def due_row(check_at: datetime, job_id: str) -> str:
-    """Sorts by the instant from which on the sweeper is to look at the job."""
+    """Returns a key that sorts by the time of the sweeper's next check of the job."""
     return f"{due_before(check_at)}:{job_id}"
 
 
@@ -93,12 +94,12 @@ def freed_row(job_id: str) -> str:
 
 
 def dependant_row(upstream: str, job_id: str) -> str:
-    """Sorts by the job that is waited for."""
+    """Returns a key that sorts by the dependency."""
     return f"DEP:{upstream}:{job_id}"
 
 
 def failed_dependant_row(upstream: str, job_id: str) -> str:
-    """Sorts by the job that did not succeed."""
+    """Returns a key that sorts by the job that did not succeed."""
     return f"DEPFAILED:{upstream}:{job_id}"
 
 
@@ -112,7 +113,7 @@ def gate_log_row(gate_id: str, seq: int) -> str:
 
 
 def usage_row(hour: datetime, part: str) -> str:
-    """Sorts by the hour."""
+    """Returns a key that sorts by the hour."""
     return f"{usage_before(hour)}:{part}"
 
 
@@ -148,12 +149,12 @@ def bulk_item_row(bulk_id: str, job_id: str) -> str:
 
 
 def bulk_work_row(bulk_id: str, no: int) -> str:
-    """Sorts by the order in which it is done."""
+    """Returns a key that sorts by the order of the work."""
     return f"BULKWORK:{bulk_id}:{no:010d}"
 
 
 def bulk_due_row(due_at: datetime, bulk_id: str) -> str:
-    """Sorts by the instant from which on the sweeper is to look at the bulk."""
+    """Returns a key that sorts by the time of the sweeper's next check of the bulk operation."""
     return f"{bulk_due_before(due_at)}:{bulk_id}"
 
 
@@ -166,12 +167,12 @@ def seen_row(job_id: str) -> str:
 
 
 def head_row(day: date, name: str) -> str:
-    """Sorts by the day."""
+    """Returns a key that sorts by the day."""
     return f"{heads_before(day)}:{name}"
 
 
 def heads_before(day: date) -> str:
-    """Every DAY row of an earlier day has a smaller key."""
+    """Returns a key after every DAY row of an earlier day."""
     return f"DAY:{day:%Y%m%d}"
 
 
@@ -179,13 +180,13 @@ def feed_event_row(number: int) -> str:
     return f"E:{number:020d}"
 
 
-#: after every E row
+#: key after every E row
 AFTER_FEED_EVENTS = "E;"
 
-#: of the same table: the tenants whose hooks the sweeper looks at
+#: partition of the feeds' table with the tenants whose webhooks the sweeper checks
 HOOK_TENANTS_PARTITION = "=hooks"
 _MAX_NUMBER = 10**20 - 1
-#: of the name of a callback, as a part of a key; a longer one is its digest
+#: maximum length of a callback's name in a key; a longer one is replaced by its digest
 _MAX_NAME = 200
 
 
@@ -198,12 +199,12 @@ def hook_log_row(hook_id: str, seq: int) -> str:
 
 
 def pending_row(hook_id: str, number: int, name: str) -> str:
-    """Sorts by the event's number."""
+    """Returns a key that sorts by the event's number."""
     return f"PENDING:{hook_id}:{number:020d}{_name_part(name)}"
 
 
 def delivery_row(hook_id: str, number: int, name: str) -> str:
-    """Sorts newest first."""
+    """Returns a key that sorts newest first."""
     return f"DELIVERY:{hook_id}:{_MAX_NUMBER - number:020d}{_name_part(name)}"
 
 
@@ -215,7 +216,7 @@ def _name_part(name: str) -> str:
 
 
 def ended_row(clear_at: datetime, job_id: str) -> str:
-    """Sorts by the instant from which on the job is to be looked at: what is due is one range of keys."""
+    """Returns a key that sorts by the time from which the job is due, so that due jobs are one range of keys."""
     return f"{ended_before(clear_at)}:{job_id}"
 
 
@@ -229,12 +230,12 @@ def list_row(created_at: datetime, job_id: str) -> str:
 
 
 def archived_row(created_at: datetime, job_id: str) -> str:
-    """Sorts as LIST rows do."""
+    """Returns a key that sorts as those of LIST rows."""
     return f"ARCHIVED:{list_row(created_at, job_id).partition(':')[2]}"
 
 
 def correlation_row(correlation_id: str, listed: str) -> str:
-    """Sorts by the correlation id, which may be any text, then as the LIST row with the key `listed` does."""
+    """Returns a key that sorts by the correlation id, which can be any text, then as the LIST row with key `listed`."""
     return f"CORRELATION:{digest(correlation_id)}:{listed.partition(':')[2]}"
 
 
@@ -243,8 +244,9 @@ def dead_row(ended_at: datetime, job_id: str) -> str:
 
 
 def newest_first(prefix: str, opened_at: datetime, incident_id: str) -> str:
-    """Returns a key that sorts INCIDENT rows, and the rows that name them, newest first. In whole milliseconds, as an
-    incident's id.
+    """Returns a key that sorts INCIDENT rows, and rows that name them, newest first.
+
+    It has whole milliseconds, as an incident's id.
     """
     millis = (opened_at - _EPOCH) // timedelta(milliseconds=1)
     return f"{prefix}:{_FAR_FUTURE_MS - millis:013d}:{incident_id}"
@@ -255,7 +257,7 @@ def incident_log_row(incident_id: str, seq: int) -> str:
 
 
 def minute_row(minute: datetime) -> str:
-    """Sorts by the minute."""
+    """Returns a key that sorts by the minute."""
     return f"MINUTE:{minute.astimezone(UTC):%Y%m%d%H%M}"
 
 

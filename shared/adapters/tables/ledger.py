@@ -1,4 +1,4 @@
-"""`Ledger` over Azure Tables: one partition a job, one entity-group transaction for each transition (R33)."""
+"""`Ledger` over Azure Tables: one partition per job, one entity-group transaction per transition (R33)."""
 
 from __future__ import annotations
 
@@ -43,13 +43,13 @@ class TablesLedger:
         try:
             return await self._read(job_id)
         except DataLost:
-            # the job may have been removed after its rows were read
+            # the job may have been deleted after its rows were read
             return await self._read(job_id)
 
     async def _read(self, job_id: str) -> Stored | None:
         found: list[Entity] = []
         etag, tenant_id = "", None
-        # EVENT sorts before JOB, and STEP after it: one range holds the job without its history
+        # EVENT sorts before JOB, and STEP after it, so one range has the job without its history
         async for entity in self._rows.query(all_of(job_id).having("RowKey ge @first", first=JOB_ROW)):
             if entity["RowKey"] == JOB_ROW:
                 etag, tenant_id = entity.etag, entity.get("tenant_id")
@@ -70,7 +70,7 @@ class TablesLedger:
     async def end_of(self, job_id: str) -> tuple[int, bool] | None:
         query = all_of(job_id).having("RowKey eq @row", row=JOB_ROW)
         async for entity in self._rows.query(query, select=["PartitionKey", "RowKey", "event_seq", "status"]):
-            # a status that only a later release knows is raised by the read
+            # the full read raises for a status that only a later release knows
             return decoded(lambda row: (int(row["event_seq"]), row["status"] in _TERMINAL), entity)
         return None
 
@@ -104,7 +104,7 @@ class TablesLedger:
         try:
             meta = await self._rows.transact(operations)
         except AlreadyExists as taken:
-            # Race conflict: the EVENT's number is taken by another commit
+            # Race conflict: another commit has the EVENT's number
             raise Conflict from taken
         return Stored(after, meta[0]["etag"], before.rows)
 
@@ -131,7 +131,7 @@ class TablesLedger:
         found = self._rows.query(all_of(job_id), select=["PartitionKey", "RowKey"])
         rows = [row async for row in found if with_archived or row["RowKey"] != ARCHIVED_ROW]
         for start in range(0, len(rows), MAX_OPERATIONS):
-            # Race sweeps: another one may be at it
+            # Race sweeps: another process may be deleting it
             await self._rows.delete_all(rows[start : start + MAX_OPERATIONS])
         await self._texts.remove(f"{job_id}/")
 
@@ -143,7 +143,7 @@ class TablesLedger:
 
     async def events(self, job_id: str, *, after_seq: int = 0, limit: int = 1000) -> list[Event]:
         query = between(job_id, event_row(after_seq), JOB_ROW)
-        # strict: a history with a gap is none
+        # strict: a history with a gap is not valid
         return [
             decoded(rows.event_of, await restore(entity, self._texts))
             for entity in await self._rows.first(query, limit)

@@ -1,7 +1,7 @@
 """A tenant's LIST and DEAD rows: written as columns, found by their keys alone.
 
-A filter on a column would make the store read any number of rows to fill one page. So the query names a range of
-keys, and `shared.operations.jobs.list_jobs` filters the rows that come back.
+A filter on a column could make the store read any number of rows for one page. So the query names a range of keys, and
+`shared.operations.jobs.list_jobs` filters the returned rows.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ from shared.ports.index import ListRow
 from shared.ports.page_range import PageRange
 
 _MILLISECOND = timedelta(milliseconds=1)
-#: Race letter: a redrive, a dismissal and a sweep change the row once each
+#: Race letter: maximum tries, since a redrive, a dismissal and a sweep change the row once each
 _MAX_RACES = 5
 _READS_AT_ONCE = 16
 T = TypeVar("T")
 
 
 class TablesLists:
-    """The part of `shared.ports.index.Index` that lists."""
+    """The part of `shared.ports.index.Index` that lists jobs."""
 
     def __init__(self, account: Tables, table: str) -> None:
         self._rows = TableRows(account, table)
@@ -80,7 +80,7 @@ class TablesLists:
             for begin in range(0, len(rows), _READS_AT_ONCE):
                 keys = [f"LIST:{row['RowKey'].removeprefix(first)}" for row in rows[begin : begin + _READS_AT_ONCE]]
                 listed = await asyncio.gather(*(self._read_row(tenant, key) for key in keys))
-                # that of a job which is cleared away may be gone
+                # the LIST row of a job may be deleted during the read
                 found += [row for row in listed if row is not None]
             position = rows[-1]["RowKey"]
         return found
@@ -99,7 +99,7 @@ class TablesLists:
         try:
             await self._rows.transact([*added, *(delete_row(encode_key(job.tenant), key) for key in keys)])
         except Conflict:
-            # one of them is gone, or the job never had the second
+            # one of them is deleted, or the job never had the second
             for operation in added:
                 await self._rows.write(operation)
             for key in keys:
@@ -152,7 +152,7 @@ class TablesLists:
         decode: Callable[[Entity], T],
         unread: list[str] | None = None,
     ) -> list[T]:
-        """Returns the same rows decoded, without those that cannot be decoded (`TableRows.first_decoded`)."""
+        """Returns rows decoded, without those that cannot be decoded (`TableRows.first_decoded`)."""
         return await self._rows.first_decoded(between(encode_key(tenant), first, end), limit, decode, unread)
 
     async def _delete(self, tenant: str, row: str, etag: str | None = None) -> None:
@@ -160,13 +160,13 @@ class TablesLists:
 
 
 def list_columns(job: Job) -> dict[str, Any]:
-    """Returns all columns but the keys."""
+    """Returns all columns except the keys."""
     source = {"source": name} if (name := normalise(job.source or "")) else {}
     return {**_lasting_columns(job), **source, "mode": job.mode, **changing_columns(job)}
 
 
 def _lasting_columns(job: Job) -> dict[str, Any]:
-    """Those by which lists are filtered, of LIST and DEAD alike."""
+    """Returns the unchanging columns by which lists are filtered, for LIST and DEAD rows."""
     return {
         "job_id": job.job_id,
         "tenant_id": job.tenant_id,
@@ -207,7 +207,7 @@ def dead_inserts(partition: str, job: Job) -> list[Operation]:
 
 
 def _describes(listed: Entity, state: LetterState) -> Operation:
-    """LIST's column, unless the row has changed since it was read."""
+    """Makes the change of LIST's column, which fails if the row has changed since it was read."""
     row = {**row_at(listed["PartitionKey"], listed["RowKey"]), "dead_letter": state.value}
     return merge_row(row, listed.etag)
 
@@ -233,12 +233,12 @@ def _dead_of(entity: Entity) -> DeadRow:
 
 
 def _list_query(partition: str, page: PageRange, word: str, key: Callable[[datetime, str], str]) -> Query:
-    """Returns the query of a page of the rows whose keys begin with `word`.
+    """Returns the query for a page of the rows whose keys begin with `word`.
 
-    The instants bound the key range, so that a late page reads late rows only.
+    The times bound the key range, so that a late page reads late rows only.
     """
     since, until = page.get("since"), page.get("until")
-    # rows sort newest first; the key holds milliseconds, the column all there is
+    # rows sort newest first; the key has milliseconds, the column the full precision
     first = key(until + _MILLISECOND, "") if until is not None else f"{word}:"
     end = key(since - _MILLISECOND, "") if since is not None else f"{word};"
     query = between(partition, max(page["after"] or "", first), end)

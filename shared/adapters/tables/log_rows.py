@@ -1,4 +1,4 @@
-"""Rows of chained logs: one column a field, `data` as canonical JSON text."""
+"""Rows of hash-chained logs: one column per field, `data` as canonical JSON text."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ E = TypeVar("E", bound=Entry)
 
 
 def entry_entity(partition: str, row: str, entry: Entry) -> dict[str, Any]:
-    """Makes the row of an entry."""
+    """Makes the row of a log entry."""
     return {**row_at(partition, row), **asdict(entry), "data": json_text(entry.data)}
 
 

@@ -1,4 +1,4 @@
-"""`Minutes` over Azure Tables: one partition of the index table. The key of a process's row has one part more."""
+"""`Minutes` over Azure Tables: one partition of the index table. The key of a process's row has one more part."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from shared.adapters.tables.table_rows import TableRows, all_of
 from shared.core.minutes import KEPT_FOR, MinuteCounts, minute_of
 from shared.errors import AlreadyExists, Conflict
 
-#: rows of one query: an hour of minutes, and the rows of many processes
+#: maximum rows of one query: an hour of minutes, and the rows of many processes
 _MAX_ROWS = 1000
 
 
@@ -57,7 +57,7 @@ class TablesMinutes:
         return await self._rows.first(all_of(MINUTES_PARTITION).having("RowKey ge @since", since=key), _MAX_ROWS)
 
     async def _unless_changed(self, operations: list[Operation]) -> None:
-        """Another sweeper that did the same in between did it for both."""
+        """Ignores a conflict, since another sweeper did the same in between."""
         with contextlib.suppress(AlreadyExists, Conflict):
             await self._rows.transact(operations)
 
@@ -65,7 +65,9 @@ class TablesMinutes:
 def _folded(
     key: str, known: Entity | None, added: Sequence[Entity], active: Mapping[str, int] | None
 ) -> list[Operation]:
-    """The minute's row with the others in it, and these gone; a row that cannot be decoded counts nothing."""
+    """Makes the minute's row with the counts of the other rows, and their deletions. A row that cannot be decoded
+    counts nothing.
+    """
     rows = [*([known] if known is not None else []), *added]
     counts = sum((each for _, each in all_decoded(_decoded, rows)), MinuteCounts())
     counts.active = active if active is not None else counts.active

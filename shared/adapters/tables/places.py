@@ -1,4 +1,4 @@
-"""Where a job stands, as columns of its ACTIVE, WAIT and FREED rows."""
+"""Converts a job's place to columns of its ACTIVE, WAIT and FREED rows and back."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def candidate_of(entity: Mapping[str, Any]) -> Candidate:
 
 
 def place_columns(place: Place) -> dict[str, Any]:
-    """Makes the columns of ACTIVE that hold the job's position. A merge without `line` keeps the old value."""
+    """Makes the columns of ACTIVE with the job's place. A merge without `line` keeps the old value."""
     columns = {
         "state": place.state.value,
         "initial_status": place.initial_status.value,
@@ -49,7 +49,7 @@ def place_columns(place: Place) -> dict[str, Any]:
 
 
 def place_of(entity: Mapping[str, Any]) -> Place | None:
-    """Decodes the position. None: no quota applied to the job when it was created."""
+    """Decodes the place. None: no quota concerned the job when it was created."""
     if "state" not in entity:
         return None
     state = PlaceState(entity["state"])
@@ -64,7 +64,7 @@ def place_of(entity: Mapping[str, Any]) -> Place | None:
 
 
 def freed_insert(partition: str, freed: Freed) -> Operation:
-    """Fails where the row is there already: the job was counted as gone before."""
+    """Makes the insertion of a FREED row, which fails if the row exists: the job was already freed before."""
     row: dict[str, Any] = {
         **_key(partition, freed),
         "job_id": freed.job_id,

@@ -1,4 +1,4 @@
-"""What becomes of each kind of row when a tenant is purged, and the removal of a tenant's rows from the index."""
+"""The rule for each kind of row when a tenant is purged, and the deletion of a tenant's rows from the index."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ from shared.ports.purging import ListedJob
 
 
 class Leaving(Enum):
-    """When a row of a purged tenant goes."""
+    """The time at which a row of a purged tenant is deleted."""
 
-    #: the tenant is not purged while there is one
+    #: the tenant cannot be purged while it has such a row
     LIVING = "of a job that has not ended"
-    #: with its job, which a LIST, ARCHIVED or ENDED row leads to
+    #: together with its job, which a LIST, ARCHIVED or ENDED row leads to
     JOB = "with its job"
     #: after the jobs
     TENANT = "with the tenant"
-    #: no row of a tenant, or no content of one
+    #: not a row of a tenant, or without its content
     STAYS = "stays"
 
 
-#: by the first word of a key, as docs/reference/sweeper-and-retention.md has them; rows of shared partitions with it
+#: by the first part of the key, as in docs/reference/sweeper-and-retention.md; for shared partitions with the partition
 RULES: Mapping[str, Leaving] = {
     **dict.fromkeys(("ACTIVE", "DUE", "WAIT", "DEP"), Leaving.LIVING),
     **dict.fromkeys(("JOB", "STEP", "EVENT", "LIST", "ARCHIVED", "ENDED", "CLAIM", "CORRELATION"), Leaving.JOB),
@@ -47,25 +47,26 @@ RULES: Mapping[str, Leaving] = {
     **dict.fromkeys(("incidents INCIDENT", "incidents INCIDENTLOG", "incidents OF"), Leaving.TENANT),
     "incidents SUBJECT": Leaving.TENANT,
     **dict.fromkeys(("rejected", "blob DAY/...", "=guard REFOLD", "tenants"), Leaving.TENANT),
-    # numbers, so that no reader of the feed meets one twice
+    # has the numbers, so that no reader of the feed gets one twice
     **dict.fromkeys(("HEAD", "=feeds"), Leaving.STAYS),
-    # counts under the tenant's name: an hour, until the next allocation, while the quota over all tenants exists
+    # counts under the tenant's name, which exist for an hour, until the next allocation, or as long as the quota over
+    # all tenants
     **dict.fromkeys(("=minutes MINUTE", "asks", "books BOOK"), Leaving.STAYS),
     **dict.fromkeys(("directory DEFAULT", "directory OVERALL", "directory SETTINGS"), Leaving.STAYS),
     **dict.fromkeys(("directory VERSION", "services SERVICE", "protocols PROTOCOL", "=feed FEED"), Leaving.STAYS),
     **dict.fromkeys(("=guard SWEEP", "=guard POSITION", "=guard FOLD"), Leaving.STAYS),
-    # the tenant's name, job ids and hashes, which cannot be changed
+    # has the tenant's name, job ids and hashes, and cannot be changed
     "blob KEPT/...": Leaving.STAYS,
-    # in an account of its own, where LUCIUS opens no file: its lifecycle rule deletes them
+    # in an account of its own, whose files LUCIUS never opens: its lifecycle rule deletes them
     "blob workspace/...": Leaving.STAYS,
 }
 
-#: rows that lead to a job
+#: kinds of rows that lead to a job
 _JOBS = ("ARCHIVED", "ENDED", "LIST")
 
 
 class TablesPurging(TablesLists):
-    """The part of `shared.ports.index.Index` that removes a tenant."""
+    """The part of `shared.ports.index.Index` that deletes a tenant."""
 
     async def listed_jobs(self, tenant: str, *, after: str, limit: int) -> list[ListedJob]:
         found: list[ListedJob] = []
@@ -95,7 +96,7 @@ class TablesPurging(TablesLists):
         return await self._purge_admission(tenant, spared)
 
     async def _purge_admission(self, tenant: str, spared: str) -> int | None:
-        """GATES, under its ETag: a job that its quotas concern changes it when it is created."""
+        """Deletes GATES under its ETag, since the creation of a job with quotas changes it."""
         partition = encode_key(tenant)
         admission = await self._rows.read(partition, GATES_ROW)
         others = [
@@ -112,12 +113,12 @@ class TablesPurging(TablesLists):
 
 
 def _is_of_job(row: Entity, before: datetime) -> bool:
-    """Whether the row is of a job that lives, or that was created after the purge began."""
+    """Returns whether the row is of a living job, or of one created after the purge began."""
     word = row["RowKey"].partition(":")[0]
     if word == "CLAIM":
         return row.get("expires_at") is None
     if word == "CORRELATION":
-        # sorts newest first
+        # its key sorts newest first
         listed = row["RowKey"].split(":", 2)[2]
         return bool(listed < list_row(before, "").partition(":")[2])
     return RULES.get(word) is Leaving.LIVING or word in _JOBS

@@ -1,6 +1,6 @@
-"""`RejectedMessages` over Azure Tables: newest first, one partition a day, and one a tenant with the items of its list.
+"""`RejectedMessages` over Azure Tables: one partition per day, newest first, and one per tenant with its list items.
 
-A list and a removal each read one range of keys, so they read only the rows that they need.
+A list and a deletion each read one range of keys, so they read only the rows that they need.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from shared.errors import Conflict, DataLost
 from shared.ports.rejected import RejectedMessage, Rejection, day_partition, row_key, row_keys_between
 
 _LISTED = ["PartitionKey", "RowKey", *(field.name for field in fields(Rejection))]
-#: removals at the same time: each is two or three calls
+#: maximum concurrent deletions, of two or three calls each
 _AT_ONCE = 16
 
 
@@ -71,14 +71,14 @@ class TablesRejected:
         return found
 
     async def _range(self, partition: str, start: str, end: str, limit: int) -> list[Rejection]:
-        """Rows between two keys, newest first, without their bodies."""
+        """Returns rows between two keys, newest first, without their bodies."""
         query = between(partition, start, end)
         return await self._rows.first_decoded(query, limit, partial(row_as, Rejection), select=_LISTED)
 
     async def mark(self, message: Rejection, *, redriven_at: datetime, outcome: str) -> None:
         for partition in _partitions(message.id, message.tenant):
             row = {**row_at(partition, row_key(message.id)), "redriven_at": redriven_at, "redriven_outcome": outcome}
-            with contextlib.suppress(Conflict):  # the row is gone by retention
+            with contextlib.suppress(Conflict):  # the retention has deleted the row
                 await self._rows.write(merge_row(row))
 
     async def delete_before(self, day: date, *, limit: int) -> int:
@@ -102,7 +102,9 @@ class TablesRejected:
         return len(lines)
 
     async def _without_shared(self, row: Entity) -> Entity:
-        """The row without the names of blobs that other messages of the day have too: equal bodies are one blob."""
+        """Returns the row without the names of blobs that other messages of the day also use: equal bodies share a
+        blob.
+        """
         kept = Entity(row, row.etag, row.int64)
         for name in [each for each in row if each.endswith(SUFFIX)]:
             same = all_of(row["PartitionKey"]).having(f"{name} eq @blob", blob=row[name])
@@ -111,7 +113,7 @@ class TablesRejected:
         return kept
 
     async def _delete(self, row: Entity) -> None:
-        """The row of its day goes last: killed before, the next call finds it again."""
+        """Deletes a message, the row of its day last: after a crash, the next call finds it again."""
         for name in row:
             if name.endswith(SUFFIX):
                 await self._texts.remove(row[name])
@@ -126,7 +128,7 @@ def _partitions(id_: str, tenant: str | None) -> list[str]:
 
 
 def _tenant_partition(tenant: str) -> str:
-    # a digest, since the name is a stranger's text of any characters
+    # a digest, since an unknown sender chose the name
     return f"tenant_{digest(tenant)}"
 
 

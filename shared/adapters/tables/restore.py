@@ -1,6 +1,6 @@
-"""Restores lost tables from an export, while the app is stopped.
+"""Restores lost tables from an export while the app is stopped.
 
-Until it ends the store has version 0, which no release reads: an app that starts meanwhile answers 503.
+Until it ends, the store has version 0, which no release reads: an app that starts in the meantime responds 503.
 """
 
 from __future__ import annotations
@@ -31,30 +31,32 @@ from shared.ports.exports import Exported
 
 Row = dict[str, Any]
 
-#: the row of the tenants' table that has the store's version
+#: keys of the row in the tenants' table with the store's version
 _SCHEMA = ("schema", "schema")
-#: characters of one transaction, which takes 4 MiB, and transactions at the same time
+#: maximum characters of a transaction (the service accepts 4 MiB), and maximum concurrent transactions
 _CHARACTERS, _AT_ONCE = 1_000_000, 16
-#: from a job's creation until all of its index rows are written, and by how much clocks differ
+#: maximum time from a job's creation until all of its index rows are written, with the difference of clocks
 _MARGIN = timedelta(minutes=5)
-#: kinds of rows of the index that a job has from its creation
+#: kinds of index rows that a job has from its creation on
 _OF_A_JOB = frozenset({"ACTIVE", "CLAIM", "LIST", "WAIT"})
 
 
 class Restore:
-    """Writes the rows of one export into empty tables; `opened` are the tables by role, unchecked."""
+    """Writes the rows of one export into empty tables. `opened`: the tables by role, without a check of the version."""
 
     def __init__(self, opened: Mapping[str, Table], files: Files) -> None:
         self._tables = opened
         self._files = files
-        #: ids of jobs with all rows of the index, of those created around the begin of the export
+        #: ids of jobs created around the start of the export that have all their index rows
         self._indexed: set[str] = set()
-        #: by partition of a feed, the number of its last event
+        #: number of the last event, by partition of a feed
         self._last_events: dict[str, int] = {}
 
     async def run(self, name: str) -> Exported:
-        """Restores an export, or continues a restore of the same one. Raises ExportUnfit before anything is written:
-        the export is torn, damaged or of another release, or the tables have rows; LedgerUnavailable.
+        """Restores an export, or continues a restore of the same one.
+
+        Raises ExportUnfit before a write if the export is incomplete, damaged or of another release, or the tables have
+        rows; LedgerUnavailable.
         """
         manifest = await self._checked(name)
         await self._begin(manifest)
@@ -62,7 +64,7 @@ class Restore:
         for table in manifest.tables:
             rows += await self._restored(manifest, table)
         await self._head_numbers()
-        # with another id a cursor from before the loss is answered as expired: numbers of lost events come again
+        # a new feed id makes every earlier cursor expire, since numbers of lost events are used again
         feed = self._tables["feed"]
         if await read_row(feed, FEED_PARTITION, FEED_ROW) is not None:
             await feed.write(merge_row({**row_at(FEED_PARTITION, FEED_ROW), "feed_id": secrets.token_hex(8)}))
@@ -115,10 +117,10 @@ class Restore:
         return count
 
     def _kept(self, manifest: Manifest, role: str, rows: list[Row]) -> list[Row]:
-        """Without what is newer than the index: a job that the sweeper does not find would never end."""
+        """Leaves out rows that are newer than the index, since a job that the sweeper does not find would never end."""
         since = manifest.started_at - _MARGIN
         if role == "tenants":
-            # one that slept in the export may have jobs: the sweeper looks at each
+            # a tenant that slept in the export may have jobs, so the sweeper checks each
             return [_awake(row) for row in rows if (row["PartitionKey"], row["RowKey"]) != _SCHEMA]
         if role == "index":
             return [each for row in rows for each in self._of_index(row, since)]
@@ -134,10 +136,11 @@ class Restore:
         return rows
 
     def _of_index(self, row: Row, since: datetime) -> list[Row]:
-        """A row of a tenant as it is restored. A partition is read in the order of its keys: ACTIVE, CLAIM, DUE, LIST.
+        """Returns the rows to restore for an index row of a tenant. A partition is read in key order: ACTIVE, CLAIM,
+        DUE, LIST.
 
-        A job that was created during the read lacks the first ones, so it is left out; its request can be sent again.
-        A DUE row that moved or went meanwhile is not in the export, so each ACTIVE row gives its own.
+        A job that was created during the read lacks the first ones, so it is left out; its request can be sent again. A
+        DUE row that moved or was deleted during the read is missing, so each ACTIVE row creates its own.
         """
         kind = row["RowKey"].partition(":")[0]
         if kind == "DUE":
@@ -148,12 +151,12 @@ class Restore:
             elif row["job_id"] not in self._indexed:
                 return []
         if kind == GATES_ROW:
-            # its counts have jobs that are left out, so the next turn counts them first
+            # its counts include jobs that are left out, so the next turn counts first
             return [{**row, "counting_until": since}]
         return [row, due_of(row)] if kind == "ACTIVE" else [row]
 
     async def _head_numbers(self) -> None:
-        """HEAD was read before the last events were: the next event has the number behind them."""
+        """Moves HEAD to the last event, which was exported later."""
         feed = self._tables["feed"]
         for partition, number in self._last_events.items():
             head = await read_row(feed, partition, HEAD_ROW)
@@ -170,7 +173,9 @@ def _is_after(at: Any, since: datetime) -> bool:
 
 
 def _transactions(rows: list[Row]) -> list[list[Row]]:
-    """The rows of one partition in transactions that the store takes; a key that comes twice counts the second time."""
+    """Splits the rows of a partition into transactions that the store accepts. Of a repeated key the last row
+    counts.
+    """
     found: list[list[Row]] = [[]]
     characters = 0
     for row in {str(row["RowKey"]): row for row in rows}.values():

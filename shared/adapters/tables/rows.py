@@ -1,7 +1,7 @@
-"""JOB, STEP and EVENT rows as table entities, in both directions.
+"""Converts JOB, STEP and EVENT rows to table entities and back.
 
-There is one column for each field, with the field's name. Instants are Edm.DateTime; objects and arrays are canonical
-JSON text; a column that is None is absent. `claim_check` stores strings over the limit of a property in blobs.
+There is one column for each field, with the field's name. Times are Edm.DateTime; objects and arrays are canonical JSON
+text; a column that is None is absent. `claim_check` stores strings over the limit of a property in blobs.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ _NAMES: dict[type[Any], tuple[str, ...]] = {
     each: tuple(field.name for field in fields(each)) for each in (Job, Step, Event, Timings)
 }
 
-#: columns that this release knows; each other column is a later release's, and stays
+#: columns that this release knows; any other one is of a later release, and stays
 JOB_COLUMNS = dict.fromkeys((*_NAMES[Job], "tenant_bucket"))
 STEP_COLUMNS = dict.fromkeys((*_NAMES[Step], *_NAMES[Timings], "job_id"))
 
 
 def job_entity(job: Job) -> Entity:
-    # the app does not read it; exports and archives go by it
+    # the app does not read it; exports and archives use it
     bucket = f"{job.tenant}#{job.created_at:%Y%m}"
     return {**row_at(job.job_id, JOB_ROW), "tenant_bucket": bucket, **_columns(vars(job), _JOB_JSON)}
 
@@ -60,14 +60,14 @@ def event_entity(event: Event) -> Entity:
 
 
 def job_of(entity: Mapping[str, Any]) -> Job:
-    """Raises UnknownStatus."""
+    """Decodes a JOB row. Raises UnknownStatus."""
     values = _values(Job, entity, _JOB_JSON)
     values["status"] = _status(JobStatus, values["status"])
     return Job(**values)
 
 
 def step_of(entity: Mapping[str, Any]) -> Step:
-    """Raises UnknownStatus."""
+    """Decodes a STEP row. Raises UnknownStatus."""
     timings = _values(Timings, entity, _TIMING_JSON)
     for name in _TIMING_JSON:
         timings[name] = tuple(timings[name])

@@ -1,4 +1,4 @@
-"""What sweeps leave: their marks, one row for each share of the tenants, and when platform services last answered."""
+"""The marks of sweeps, one row for each share of the tenants, and the last replies of platform services."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from shared.core.gates.rules import Gate, GateKind
 from shared.core.gates.tight_quotas import TightQuota
 from shared.ports.sweeps import Heard, SweepMark, WorkCounts
 
-#: stands for "not silent": a merge takes no column out
+#: stands for "not silent", since a merge cannot remove a column
 _NEVER = datetime(1970, 1, 1, tzinfo=UTC)
-#: tenants of a mark with suspended webhooks: an entity has at most 1 MiB
+#: maximum tenants of a mark with suspended webhooks, since an entity has at most 1 MiB
 _MAX_TENANTS = 1_000
 #: columns of a mark's counts that are JSON
 _JSON = ("active", "modes", "backlogs", "processing", "versions")
@@ -75,13 +75,13 @@ class TablesSweepMark:
             **parts("quotas", [_quota_json(each) for each in mark.quotas]),
             **parts("suspended_hooks", dict(mark.suspended_hooks.most_common(_MAX_TENANTS))),
         }
-        # replaced as a whole: the counts of a later release belong to its own pass
+        # replaced completely, since counts of a later release belong to its own sweep
         await self._rows.write(put_row({name: value for name, value in row.items() if value is not None}))
 
     async def read(self, shares: int) -> dict[int, SweepMark]:
         query = from_key(GUARD_PARTITION, SWEEP_ROW, f"{SWEEP_ROW};")
         found = dict(await self._rows.first_decoded(query, None, _mark))
-        # of a time with more sweepers others may lie there
+        # rows of other shares may be left from a time with more sweepers
         return {share: mark for share, mark in found.items() if share < shares}
 
 
@@ -100,7 +100,7 @@ def _quotas_of(entity: Entity) -> Sequence[TightQuota]:
     try:
         return [_quota_of(each) for each in whole("quotas", entity)]
     except UNDECODABLE:
-        # an earlier release has none, and a later one may know other kinds: the rest of the mark counts
+        # an earlier release has none, and a later one may have other kinds: the rest of the mark counts
         return ()
 
 

@@ -1,4 +1,4 @@
-"""The row that says where a sweeper's last pass stopped, with what its survey has counted so far."""
+"""The row with the position of a sweeper's last sweep, and the counts of its survey so far."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def position_entity(share: int, position: SweepPosition) -> dict[str, Any]:
 
 
 def position_of(entity: Any) -> SweepPosition:
-    """Returns the position that a row has. Raises KeyError, TypeError and ValueError where it has none."""
+    """Returns the position in a row. Raises KeyError, TypeError and ValueError if there is none."""
     survey = json.loads(entity["survey"])
     after = (entity["tenant"], entity["job_id"]) if entity["tenant"] else None
     return SweepPosition(
@@ -65,7 +65,7 @@ def _survey_of(found: dict[str, Any], after: tuple[str, str] | None) -> Survey:
             active=Counter(found["active"]),
             modes=Counter(found["modes"]),
             unacked=int(found["unacked"]),
-            # a survey that an earlier release began has none
+            # a survey that an earlier release started has none
             backlogs=backlogs_of(found.get("backlogs", ())),
             processing=Counter(found.get("processing", {})),
             versions=Counter(found.get("versions", {})),

@@ -1,7 +1,7 @@
-"""One table, as the adapters use it: the methods of the SDK's `TableClient` that they need.
+"""The interface of one table: the methods of the SDK's `TableClient` that the adapters need.
 
-There are two implementations, which mean the same (R45): `account.SdkTable` over the SDK, and `direct.DirectTable` over
-HTTP. Both give plain values (instants in UTC, whole numbers as `int`) and raise the errors of `shared.errors`.
+There are two implementations with the same behaviour (R45): `account.SdkTable` over the SDK, and `direct.DirectTable`
+over HTTP. Both return plain values (times in UTC, whole numbers as `int`) and raise the errors of `shared.errors`.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from azure.data.tables import UpdateMode
 
 from shared.errors import AlreadyExists, Conflict, LedgerRefused, LedgerUnavailable, LuciusError, Undecodable
 
-#: `("create" | "update" | "upsert" | "delete", row)` or with a third part, the keywords of that method of `Table`
+#: `("create" | "update" | "upsert" | "delete", row)`, optionally with keyword arguments of that method of `Table`
 Operation = tuple[Any, ...]
 
-#: of one entity-group transaction
+#: maximum operations of one entity-group transaction
 MAX_OPERATIONS = 100
 
-#: what is raised, before anything is sent, for a value that no column holds
+#: errors before a request is sent, for a value that a column cannot have
 UNSTORABLE = (TypeError, ValueError, OverflowError)
 
 #: type of a whole number past 32 bits; `(number, INT64)` writes one
@@ -30,18 +30,18 @@ INT64 = "Edm.Int64"
 
 
 class Entity(dict[str, Any]):
-    """A row with its keys, without its `Timestamp`. A missing column raises Undecodable."""
+    """A row with its keys, without its `Timestamp`. Reading a missing column raises Undecodable."""
 
     def __init__(self, values: Mapping[str, Any], etag: str | None, int64: Collection[str] = ()) -> None:
         super().__init__(values)
-        #: `etag`: None if the store gave none, as of selected columns
+        #: `etag`: None if the store returned none, as for selected columns
         self.metadata = {"etag": etag}
-        #: names of columns of the type `INT64`
+        #: names of columns of type `INT64`
         self.int64 = int64
 
     @property
     def etag(self) -> str:
-        """Returns the ETag; "" if the store gave none."""
+        """Returns the ETag; "" if the store returned none."""
         return self.metadata["etag"] or ""
 
     def __missing__(self, name: str) -> Any:
@@ -54,12 +54,12 @@ def row_at(partition: str, row: str) -> dict[str, Any]:
 
 
 def merge_row(row: Mapping[str, Any], etag: str | None = None) -> Operation:
-    """Returns the operation that changes these columns of a row, which is there; with `etag` only if it is as read."""
+    """Returns the operation that changes these columns of an existing row; with `etag` only if it is unchanged."""
     return ("update", row, {"mode": UpdateMode.MERGE, **_unmoved(etag)})
 
 
 def replace_row(row: Mapping[str, Any], etag: str | None = None) -> Operation:
-    """Returns the operation that replaces a row, which is there, as a whole; with `etag` only if it is as read."""
+    """Returns the operation that replaces an existing row completely; with `etag` only if it is unchanged."""
     return ("update", row, {"mode": UpdateMode.REPLACE, **_unmoved(etag)})
 
 
@@ -69,12 +69,12 @@ def upsert_row(row: Mapping[str, Any]) -> Operation:
 
 
 def put_row(row: Mapping[str, Any]) -> Operation:
-    """Returns the operation that creates the row, or replaces it as a whole."""
+    """Returns the operation that creates the row, or replaces it completely."""
     return ("upsert", row, {"mode": UpdateMode.REPLACE})
 
 
 def delete_row(partition: str, row: str, etag: str | None = None) -> Operation:
-    """Returns the operation that deletes a row; with `etag` only if it is as read."""
+    """Returns the operation that deletes a row; with `etag` only if it is unchanged."""
     return ("delete", row_at(partition, row), _unmoved(etag))
 
 
@@ -88,7 +88,7 @@ def key_of(row: Mapping[str, Any]) -> str:
 
 
 class NotThere(Conflict):
-    """There is no such row."""
+    """The row does not exist."""
 
 
 class QueryOptions(TypedDict, total=False):
@@ -100,23 +100,25 @@ class QueryOptions(TypedDict, total=False):
 
 
 class Table(Protocol):
-    """See the module. Each method raises LedgerUnavailable where the store gives no answer that makes sense."""
+    """A table; see the module. Each method raises LedgerUnavailable without a valid response of the store."""
 
     async def get_entity(self, partition_key: str, row_key: str) -> Entity:
-        """Raises NotThere."""
+        """Returns a row. Raises NotThere."""
 
     def query_entities(self, query_filter: str, **options: Unpack[QueryOptions]) -> AsyncIterator[Entity]:
-        """Rows in the order of their keys. `@name` in the filter, a word of its own, is the parameter of that name."""
+        """Yields rows in key order. `@name` in the filter, as a separate word, stands for the parameter of that
+        name.
+        """
 
     async def submit_transaction(self, operations: Sequence[Operation]) -> list[dict[str, Any]]:
-        """Commits all operations or none. It is not repeated if the response is lost, since it may have been committed.
+        """Commits all operations or none. Not repeated after a lost response, since it may have been committed.
 
         Returns a mapping for each operation, with the row's new `etag` unless it was deleted. Raises Conflict,
         AlreadyExists, LedgerRefused.
         """
 
     async def write(self, operation: Operation) -> None:
-        """Updates, upserts or deletes a row outside of a transaction. It is repeated if the response is lost.
+        """Updates, upserts or deletes a row outside of a transaction. Repeated after a lost response.
 
         Deleting a row that does not exist does nothing. Raises Conflict, LedgerRefused.
         """
@@ -131,8 +133,10 @@ class Tables(Protocol):
 
 @contextmanager
 def naming(operations: Sequence[Operation]) -> Iterator[None]:
-    """Adds the key of the refused row to LedgerRefused. Of a transaction's rows the store gives the place, from 0, as
-    `3:`; if it gives none, the key is that of the first row.
+    """Adds the key of the refused row to LedgerRefused.
+
+    The store names a row of a transaction by its position from 0, as `3:`; without it, the key is that of the first
+    row.
     """
     try:
         yield
@@ -147,10 +151,10 @@ _PLACE = re.compile(r"(\d{1,2}):")
 
 
 def meaning(status: int | None, code: str | None, message: str) -> LuciusError:
-    """Returns the error of a refused request, by its status and the Table service's error code."""
+    """Returns the error of a refused request, from its status and the Table service's error code."""
     if status in (400, 413):
         return LedgerRefused(message)
-    # without a code it is no answer of the Table service, and says nothing about rows
+    # a response without a code is not from the Table service, and shows nothing about rows
     if status == 409 and code:
         return AlreadyExists(code)
     if status == 404 and code:

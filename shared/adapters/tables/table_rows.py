@@ -13,49 +13,51 @@ from shared.errors import Conflict, Undecodable
 
 T = TypeVar("T")
 
-#: maximum of rows that one query leaves out, so that it ends in a store of another release
+#: maximum rows that one query leaves out, so that it ends in a store of another release
 MAX_LEFT_OUT = 1000
 
 
 class Query(NamedTuple):
-    """An OData filter and its parameters."""
+    """An OData filter with its parameters."""
 
     text: str
     parameters: dict[str, Any]
 
     def having(self, clause: str, **parameter: Any) -> Query:
-        """Returns the query of those rows that also match the clause."""
+        """Returns the query for rows that also match the clause."""
         return Query(f"{self.text} and {clause}", {**self.parameters, **parameter})
 
 
 def all_of(partition: str) -> Query:
-    """Returns the query of a partition."""
+    """Returns the query for a partition."""
     return Query("PartitionKey eq @partition", {"partition": partition})
 
 
 def between(partition: str, first: str, end: str) -> Query:
-    """Returns the query of the rows between two keys, both left out; `;` is the character after `:`."""
+    """Returns the query for rows between two keys, without both; `;` is the character after `:`."""
     return all_of(partition).having("RowKey gt @first and RowKey lt @end", first=first, end=end)
 
 
 def from_key(partition: str, first: str, end: str) -> Query:
-    """Returns the query of the rows from the key `first` on and before the key `end`."""
+    """Returns the query for rows from key `first` on and before key `end`."""
     return all_of(partition).having("RowKey ge @first and RowKey lt @end", first=first, end=end)
 
 
 class TableRows:
-    """See the module. Each method raises LedgerUnavailable, and a write as `Table` does."""
+    """The rows of a table; see the module. Each method raises LedgerUnavailable, and a write raises errors as `Table`
+    does.
+    """
 
     def __init__(self, account: Tables, name: str) -> None:
         self.account = account
         self.name = name
 
     async def read(self, partition: str, row: str) -> Entity | None:
-        """Returns None if there is no such row."""
+        """Returns a row; None: it does not exist."""
         return await read_row(await self.account.table(self.name), partition, row)
 
     async def find(self, partition: str, row: str, decode: Callable[[Entity], T]) -> T | None:
-        """Returns the object of a row; None if there is no such row. Raises Undecodable."""
+        """Returns the object of a row; None: it does not exist. Raises Undecodable."""
         entity = await self.read(partition, row)
         return decoded(decode, entity) if entity is not None else None
 
@@ -82,11 +84,11 @@ class TableRows:
         unread: list[str] | None = None,
         **options: Any,
     ) -> list[T]:
-        """Returns the objects of the first rows that can be decoded, at most `limit`, in the order of their keys.
+        """Returns the objects of the first rows that can be decoded, at most `limit`, in key order.
 
-        `decode` returns None for a row that is not of the list. The query continues past such a row, and past one that
-        cannot be decoded: a page is shorter than its limit only at the end of its range. `unread` gets the keys of rows
-        that cannot be decoded. Raises Undecodable after `MAX_LEFT_OUT` of these.
+        `decode` returns None for a row that does not belong to the list. The query continues past such a row, and past
+        one that cannot be decoded: a page is shorter than its limit only at the end of its range. `unread` gets the
+        keys of rows that cannot be decoded. Raises Undecodable after `MAX_LEFT_OUT` of these.
         """
         found: list[T] = []
         left_out = 0
@@ -105,7 +107,7 @@ class TableRows:
         return found
 
     async def transact(self, operations: Sequence[Operation]) -> list[dict[str, Any]]:
-        """Commits one transaction; returns the metadata of each row, in order."""
+        """Commits one transaction. Returns the metadata of each row, in order."""
         return await transact(await self.account.table(self.name), operations)
 
     async def write(self, operation: Operation) -> None:
@@ -113,12 +115,12 @@ class TableRows:
         await (await self.account.table(self.name)).write(operation)
 
     async def delete(self, partition: str, row: str, etag: str | None = None) -> None:
-        """Deletes a row; does nothing if it is gone, or with `etag` if it has changed."""
+        """Deletes a row. Does nothing if it does not exist, or with `etag` if it has changed."""
         with contextlib.suppress(Conflict):
             await self.write(delete_row(partition, row, etag))
 
     async def delete_all(self, rows: Iterable[Mapping[str, Any]]) -> int:
-        """Deletes at most 100 rows of one partition, by their keys; returns their number.
+        """Deletes at most 100 rows of one partition by their keys. Returns their number.
 
         It deletes none of them if another process has deleted one.
         """

@@ -1,4 +1,4 @@
-"""The tenants that ever posted, a row each, and until when each sleeps: the sweeper reads only those awake."""
+"""The tenants that ever posted, one row each with the end of its sleep: the sweeper reads only awake ones."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from shared.core.canonical import encode_key
 from shared.errors import Conflict
 from shared.ports.index import WAKE_LASTS, AwakeTenant
 
-#: `wake_at` of a tenant to which nothing is owed; a column holds instants up to the year 9999
+#: `wake_at` of a tenant without due work; a column has times up to the year 9999
 _NEVER = datetime(9999, 1, 1, tzinfo=UTC)
-#: tenants that a process remembers to have woken; one that it forgets costs a write more
+#: maximum tenants that a process remembers as awake; a forgotten one costs another write
 MAX_REMEMBERED = 10_000
 
 
@@ -27,7 +27,7 @@ class TenantRows:
 
     def __init__(self, account: Tables, table: str) -> None:
         self._rows = TableRows(account, table)
-        #: until when this process relies on having woken a tenant
+        #: time until which this process relies on having woken a tenant
         self._woken_until: dict[str, datetime] = {}
 
     def over(self, scoped: Callable[[TableRows], Tables]) -> TenantRows:
@@ -43,7 +43,8 @@ class TenantRows:
         if now < self._woken_until.get(tenant, now):
             return
         row = {**row_at(TENANTS_PARTITION, encode_key(tenant)), "tenant": tenant, "posted_at": now, "wake_at": now}
-        # whatever the row says: its new ETag keeps a sweep that read the old one from putting the tenant to sleep
+        # written even if the tenant is awake: the new ETag prevents a sweep that read the old one from putting it to
+        # sleep
         await self._rows.write(upsert_row(row))
         self._woken_until.pop(tenant, None)
         self._woken_until[tenant] = now + WAKE_LASTS
@@ -51,20 +52,24 @@ class TenantRows:
             del self._woken_until[next(iter(self._woken_until))]
 
     async def awake(self, now: datetime) -> list[AwakeTenant]:
-        """Lists the tenants that are awake: one query, in pages. Raises LedgerUnavailable."""
+        """Lists the awake tenants: one query, in pages. Raises LedgerUnavailable."""
         query = all_of(TENANTS_PARTITION).having("wake_at le @now", now=now)
         return await self._rows.first_decoded(query, None, partial(row_as, AwakeTenant))
 
     async def sleep(self, awake: AwakeTenant, until: datetime | None) -> None:
         """Marks the tenant as asleep until `until`; None: until its next POST. Does nothing if the tenant has posted
-        since. Race sleep. Raises LedgerUnavailable.
+        since.
+
+        Race sleep. Raises LedgerUnavailable.
         """
         row = {**row_at(TENANTS_PARTITION, encode_key(awake.tenant)), "wake_at": until if until is not None else _NEVER}
         with contextlib.suppress(Conflict):
             await self._rows.write(merge_row(row, awake.etag))
 
     async def forget(self, tenant: str, before: datetime) -> bool:
-        """Deletes the row of a tenant that posted before `before`; whether it is gone. Raises LedgerUnavailable."""
+        """Deletes the row of a tenant that last posted before `before`. Returns whether it is deleted. Raises
+        LedgerUnavailable.
+        """
         row = await self._rows.read(TENANTS_PARTITION, encode_key(tenant))
         if row is None:
             return True

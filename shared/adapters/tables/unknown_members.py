@@ -1,9 +1,9 @@
-"""Keeps the columns and JSON members that a later release wrote when this release writes the row again (R44).
+"""Keeps columns and JSON members of a later release when this release writes the row again (R44).
 
-A row that is replaced as a whole is written as this release knows it, plus each part of the stored row that this
-release does not know. Unknown is what it would not have written for the object that it read. The objects of
-`shared.core` know nothing of it: what was read carries the stored row (`StoredAdmission.row`), and the write takes it
-from there. A row that is merged needs none of this.
+A row that is replaced completely gets the columns of this release, and each part of the stored row that this release
+does not know. A part is unknown if this release would not write it for the object that it read. The objects of
+`shared.core` do not have these parts: the object that was read has the stored row (`StoredAdmission.row`), from which
+the write takes them. A merged row needs none of this.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ Row = Mapping[str, Any]
 def keep(
     stored: Row | None, before: Row, after: Row, *, parts: Collection[str] = (), whole: Collection[str] = ()
 ) -> dict[str, Any]:
-    """Returns the row `after`, and with it each part of `stored` that `before` does not have.
+    """Returns the row `after` with each part of `stored` that `before` does not have.
 
-    `stored` is the row as it was read; None if there was none. `before` is the row that this release writes for the
-    object that it read; if the row has no JSON objects, the names of the columns are enough. `parts` are the columns
-    that continue in others (`columns.parts`). A column or a JSON member that `whole` names is one value: once
-    this release changes it, nothing of the old one stays.
+    `stored`: the row as read; None if there was none. `before`: the row that this release writes for the object that it
+    read; for a row without JSON objects, the names of its columns are enough. `parts`: columns with continuations
+    (`columns.parts`). `whole`: names of columns and JSON members that are single values; if this release changes one,
+    nothing of the old value stays.
     """
     if stored is None:
         return dict(after)
@@ -49,14 +49,14 @@ def keep(
 
 
 def _typed(stored: Row, name: str) -> Any:
-    """Returns a column as it was read, with its type."""
+    """Returns a stored column with its type."""
     value = stored[name]
     is_long = isinstance(stored, Entity) and name in stored.int64
     return (value, INT64) if is_long else value
 
 
 def _column(stored: Any, before: Any, after: Any, whole: Collection[str]) -> Any:
-    """Returns the column `after`; JSON text gets the unknown members of the stored text."""
+    """Returns the column `after`, with the unknown members of the stored JSON text."""
     if stored == before or not (isinstance(stored, str) and isinstance(before, str) and isinstance(after, str)):
         return after
     try:
@@ -88,7 +88,7 @@ def _merged_list(stored: list[Any], before: list[Any], after: list[Any], whole: 
         first = [_merged(*each, whole) for each in zip(stored, before, after, strict=False)]
         return first + stored[len(before) :]
     if len(stored) == len(before):
-        # a list of like elements: an element that this release did not change stays as it was stored
+        # a list of elements of one kind: an unchanged element stays as stored
         as_stored = {json_text(known): each for each, known in zip(stored, before, strict=True) if each != known}
         return [as_stored.get(json_text(each), each) for each in after]
     return after

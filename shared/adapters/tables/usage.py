@@ -1,9 +1,8 @@
-"""`Usage` over Azure Tables: USAGE and SOURCE rows of a tenant's partition, and the folds' own rows beside the guards.
+"""`Usage` over Azure Tables: USAGE and SOURCE rows in a tenant's partition, and the positions of rollups.
 
-An hour has up to four USAGE rows, each written by one kind of writer alone: `JOBS` (the fold), `FOLDING` (one that has
-not come to its end), `PEAK` (the sweeper's looks) and `REJECTED` (every process). Their content is JSON in as many
-columns as it takes. The first three are counts that are written as a whole: what a later release counts beside them
-goes.
+An hour has up to four USAGE rows, each with one kind of writer: `JOBS` (the rollup), `FOLDING` (an unfinished rollup),
+`PEAK` (the sweeper's checks) and `REJECTED` (every process). Their content is JSON in as many columns as needed. The
+first three are replaced completely, so counts of a later release are dropped.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ from shared.ports.usage import MAX_SOURCES, Folding, FoldPosition, SeenSource
 
 _JOBS, _FOLDING, _PEAK, _REJECTED = "JOBS", "FOLDING", "PEAK", "REJECTED"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-#: rows of a month of hours
+#: maximum rows of a query: a month of hours
 _MAX_ROWS = 4 * 24 * 32
 _MAX_RACES = 8
 _FIRST_WAIT_S = 0.02
@@ -83,7 +82,7 @@ class TablesUsage:
 
     async def read_folding(self, tenant: str, hour: datetime) -> Folding:
         entity = await self._rows.read(encode_key(tenant), usage_row(hour, _FOLDING))
-        # one that cannot be decoded starts from the beginning
+        # a rollup whose row cannot be decoded starts again
         found = all_decoded(_folding_of, [entity] if entity is not None else [])
         return found[0] if found else Folding()
 
@@ -143,14 +142,14 @@ class TablesUsage:
 
 
 def _source_of(row: Entity) -> SeenSource | None:
-    """Returns None for a source that gave way while it was seen again."""
+    """Returns the source; None if it was dropped while a job named it again."""
     if "first_at" not in row:
         return None
     return row_as(SeenSource, row, cursor=row["RowKey"])
 
 
 def _part_of(row: Entity) -> tuple[datetime, dict[str, Any]]:
-    """Returns the hour of a USAGE row, and the fields of `HourUsage` that it has."""
+    """Returns the hour of a USAGE row, and its fields of `HourUsage`."""
     known: dict[str, Any] = {}
     match row["part"]:
         case "JOBS":

@@ -1,4 +1,4 @@
-"""What travels between `direct` and the Table service: rows, filters and transactions as JSON and OData text. No I/O.
+"""Encodes and decodes the messages between `direct` and the Table service: rows, filters and transactions. No I/O.
 
 https://learn.microsoft.com/rest/api/storageservices/table-service-rest-api
 """
@@ -20,12 +20,12 @@ from azure.data.tables import UpdateMode
 
 from shared.adapters.tables.table import INT64, Entity, Operation, meaning
 
-#: of Edm.Int32
+#: bound of Edm.Int32
 _INT32 = 2**31
 _INT64 = 2**63
 _TYPE = "@odata.type"
 
-#: neither can stand in a part: JSON escapes line ends, and keys are quoted
+#: boundaries that no part can contain: JSON escapes line ends, and keys are quoted
 _BATCH, _CHANGES = "batch_lucius", "changeset_lucius"
 TRANSACTION_TYPE = f"multipart/mixed; boundary={_BATCH}"
 _HEAD = (
@@ -43,7 +43,7 @@ _XML_CODE = re.compile(rb"<(?:\w+:)?code>(\w+)<", re.IGNORECASE)
 
 
 def path_of(table: str, partition: str, row: str) -> str:
-    """Returns a row's path below the account. Raises TypeError, ValueError if a key is not text."""
+    """Returns a row's path relative to the account. Raises TypeError, ValueError if a key is not text."""
     return f"/{table}(PartitionKey='{_key(partition)}',RowKey='{_key(row)}')"
 
 
@@ -128,7 +128,7 @@ def if_match(options: Mapping[str, Any] = {}) -> str:
 
 
 def transaction_of(account: str, table: str, operations: Sequence[Operation]) -> bytes:
-    """Makes the body of one entity-group transaction. `account` is its URL. Raises TypeError, ValueError,
+    """Makes the body of one entity-group transaction. `account`: its URL. Raises TypeError, ValueError,
     OverflowError.
     """
     if len({operation[1]["PartitionKey"] for operation in operations}) > 1:
@@ -138,7 +138,7 @@ def transaction_of(account: str, table: str, operations: Sequence[Operation]) ->
 
 def _part(account: str, table: str, verb: str, entity: Mapping[str, Any], options: Mapping[str, Any] = {}) -> str:
     if verb == "create":
-        # without its row in the answer
+        # the response needs no row
         return f"POST {account}/{table} HTTP/1.1\r\n{_WRITE_ROW}Prefer: return-no-content\r\n\r\n{json_of(entity)}"
     url = account + path_of(table, entity["PartitionKey"], entity["RowKey"])
     method = method_of(verb, options)
@@ -158,8 +158,8 @@ def method_of(verb: str, options: Mapping[str, Any] = {}) -> str:
 
 
 def metadata_of(content_type: str, body: bytes) -> list[dict[str, Any]]:
-    """Returns each operation's `etag` if its response has one. Raises the error of the operation that failed, as
-    `meaning` has it.
+    """Returns the `etag` of each operation, if its response has one. Raises the error of a failed operation, as
+    `meaning` does.
 
     Raises any exception if the response is malformed.
     """
@@ -178,7 +178,7 @@ def metadata_of(content_type: str, body: bytes) -> list[dict[str, Any]]:
 
 
 def error_of(status: int, body: bytes, code: str | None) -> Exception:
-    """Returns the error of a refused request. `code` is its header `x-ms-error-code`."""
+    """Returns the error of a refused request. `code`: its header `x-ms-error-code`."""
     message = ""
     try:
         problem = json.loads(body)["odata.error"]
@@ -194,7 +194,7 @@ def row_of(found: dict[str, Any]) -> Entity:
     """Decodes a row of a response. Raises any exception if it is malformed."""
     etag, timestamp = found.pop("odata.etag", None), found.pop("Timestamp", None)
     if etag is None and timestamp is not None:
-        # as the SDK derives it (`azure.data.tables._deserialize`)
+        # the same derivation as the SDK's (`azure.data.tables._deserialize`)
         etag = f"W/\"datetime'{quote(timestamp)}'\""
     values: dict[str, Any] = {}
     int64: list[str] = []
