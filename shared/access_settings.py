@@ -13,7 +13,7 @@ from shared.setting_values import setting
 
 @dataclass(frozen=True)
 class SignIn:
-    """How users of the dashboard sign in."""
+    """The sign-in of the dashboard's users."""
 
     issuer: str
     client_id: str
@@ -22,14 +22,14 @@ class SignIn:
 
 @dataclass(frozen=True, kw_only=True)
 class AccessSettings:
-    """A part of `shared.settings.Settings`, which reads them."""
+    """The part of `shared.settings.Settings` about access."""
 
     workspace_uri: str = setting(
         "LUCIUS_WORKSPACE_URI",
         form.container_uri,
         help="URI of the blob container with a folder for each attempt; default: container `workspace`",
     )
-    #: None: unlimited
+    #: None: for ever
     workspace_kept: timedelta | None = setting(
         "LUCIUS_WORKSPACE_DAYS",
         form.lifetime,
@@ -43,7 +43,7 @@ class AccessSettings:
         help="Public URL of the app, https (http on loopback only). The API documents contain it and, with callback "
         "keys, directives",
     )
-    #: (key id, secret); empty: no callbacks and no tickets
+    #: pairs (key id, secret); empty: no callbacks and no tickets
     callback_keys: tuple[tuple[str, bytes], ...] = setting(
         "LUCIUS_CALLBACK_KEYS",
         form.keys,
@@ -58,14 +58,14 @@ class AccessSettings:
         "key on P-256, or `https://VAULT/keys/NAME` in Key Vault, by managed identity. Unset: no heads are recorded "
         "or signed",
     )
-    #: None: the account with long strings
+    #: None: the account with long strings of rows
     audit_blob_endpoint: str | None = setting(
         "LUCIUS_AUDIT_BLOB_ENDPOINT",
         form.optional(form.trusted_address),
         help="Blob endpoint of the storage account with the container `lucius-anchors`, for managed identity; https "
         "(http on loopback only). Default: the account of LUCIUS_BLOB_ENDPOINT",
     )
-    #: (key id, secret); empty: no webhooks
+    #: pairs (key id, secret); empty: no webhooks
     webhook_keys: tuple[tuple[str, bytes], ...] = setting(
         "LUCIUS_WEBHOOK_KEYS",
         form.keys,
@@ -106,7 +106,7 @@ class AccessSettings:
         "tenant_id",
         help="Claim with the caller's tenant, if neither LUCIUS_AUTH_TENANTS nor a role `tenant:NAME` names it",
     )
-    #: None: the request names its job's source
+    #: None: the request names the source of its job
     auth_source_claim: str | None = setting(
         "LUCIUS_AUTH_SOURCE_CLAIM",
         form.optional(form.text),
@@ -128,7 +128,7 @@ class AccessSettings:
         "`:operate` they change them. Without a suffix, in this release, both",
         tuning=True,
     )
-    #: "": the dashboard's users bring a token
+    #: "": users of the dashboard enter a token
     dashboard_client_id: str = setting(
         "LUCIUS_DASHBOARD_CLIENT_ID",
         form.text,
@@ -168,5 +168,5 @@ class AccessSettings:
 
     @property
     def retention(self) -> Retention:
-        """Returns how long results stay in the workspace."""
+        """Returns the retention of results in the workspace."""
         return Retention(self.workspace_uri, self.workspace_kept)

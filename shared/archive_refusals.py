@@ -33,7 +33,7 @@ class NotReplayable(Refused, status=409):
 
     def __init__(self, reason: str, detail: str) -> None:
         super().__init__(detail)
-        #: JOB_LIVE, PROTOCOL_GONE, SERVICE_GONE or WITHDRAWN
+        #: code: JOB_LIVE, PROTOCOL_GONE, SERVICE_GONE or WITHDRAWN
         self.code = reason
 
 

@@ -1,4 +1,4 @@
-"""The build: its version, and the commit that was written down when it was packaged; git is not asked at run time."""
+"""The build: its version, and the commit that packaging recorded. The app never runs git."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from pathlib import Path
 from shared.api.health import Build
 from shared.contracts.envelope import SCHEMA_MAJOR
 
-#: as in packages/*/pyproject.toml, which are not deployed
+#: version in packages/*/pyproject.toml, which are not deployed
 VERSION = "0.2.0"
 
-#: one line, written next to function_app.py when the app is packaged
+#: file with one line, written next to function_app.py when the app is packaged
 COMMIT_FILE = "BUILD_COMMIT"
 
 

@@ -1,9 +1,9 @@
-"""The dashboard's files as a browser gets them: named by their content, in gzip, with imports of these names.
+"""The dashboard's files for a browser: named by their content, in gzip, with imports of these names.
 
-The files of `dashboard/` are ES modules. A browser resolves `import "./parts/time.js"` and `import "preact"` without a
-bundler or an import map (which the page's policy refuses, since it is an inline script) because the specifier is
-replaced here by the name of the file that it means. A changed file changes its own name and the names of the files that
-import it; so each file is valid forever under its name.
+The files of `dashboard/` are ES modules. This module replaces each import specifier (`"./parts/time.js"`, `"preact"`)
+by the name of the file that it means. So a browser needs no bundler and no import map (which the page's policy refuses,
+since it is an inline script). A changed file changes its own name and the names of the files that import it; so each
+file is valid forever under its name.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from functools import cache
 from pathlib import Path
 
 FOLDER = Path(__file__).resolve().parent.parent / "dashboard"
-#: names of npm packages to their copies
+#: path of the copy by name of the npm package
 PACKAGES = {
     "preact": "vendor/preact.js",
     "preact/hooks": "vendor/preact-hooks.js",
@@ -28,23 +28,23 @@ PACKAGES = {
     "uplot": "vendor/uplot.js",
 }
 _MEDIA_TYPES = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
-#: `from "x"`, `import "x"`, `import("x")`
+#: import statements: `from "x"`, `import "x"`, `import("x")`
 _IMPORT = re.compile(r'((?:\bfrom|\bimport)\s*(\(?)\s*)"([@\w./-]+)"')
-#: an attribute with the name of a file
+#: HTML attributes with the name of a file
 _LINK = re.compile(r'\b(href|src)="([\w/-]+\.\w+)"')
-#: a bundler replaces this word of `@tanstack/virtual-core` too
+#: a variable that bundlers replace; `@tanstack/virtual-core` uses it
 _NODE_ENV = ("process.env.NODE_ENV", '"production"')
 
 
 @dataclass(frozen=True)
 class Asset:
-    """A file under its served name; `packed` is `body` in gzip."""
+    """A file under its served name. `packed`: `body` in gzip."""
 
     name: str
     media_type: str
     body: bytes
     packed: bytes
-    #: served names of the files that it imports, directly or through another one, without those of `import()`
+    #: served names of the files that it imports, directly or indirectly, without those of `import()`
     imports: tuple[str, ...]
 
 
@@ -54,13 +54,13 @@ class Dashboard:
 
     page: str
     assets: dict[str, Asset]
-    #: served names of the files that the browser loads before the first view is shown
+    #: served names of the files that the browser loads before the first view
     first_load: tuple[str, ...]
 
 
 @cache
 def dashboard() -> Dashboard:
-    """Returns the dashboard; takes about 40 ms once a process."""
+    """Returns the dashboard. The first call in a process takes about 40 ms."""
     made: dict[str, Asset] = {}
     linked: list[Asset] = []
 
@@ -78,7 +78,7 @@ def dashboard() -> Dashboard:
 
 
 def _asset(path: str, made: dict[str, Asset]) -> Asset:
-    """Returns the asset of a file of `dashboard/`, after those that it imports. Raises FileNotFoundError."""
+    """Returns the asset for a file of `dashboard/`, after those that it imports. Raises FileNotFoundError."""
     if path in made:
         return made[path]
     text = (FOLDER / path).read_text(encoding="utf-8")

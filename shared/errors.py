@@ -1,7 +1,7 @@
-"""Every error of LUCIUS, by whose fault it is and whether another try helps (R28).
+"""Every error of LUCIUS, with its origin and whether another try helps (R28).
 
-An error carries its data as attributes; its docstring is its default message. `shared.refusals` has the errors that
-are refusals of a request; `triggers.http.problems` has the response to each other error.
+An error carries its data as attributes; its docstring is its default message. `shared.refusals` has the errors that are
+refusals of a request; `triggers.http.problems` has the response to each other error.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class UnknownStatus(Transient):
     def __init__(self, status: str = "", tenant_id: str | None = None) -> None:
         super().__init__(f"the status {status} of a job is one of a later release")
         self.status = status
-        #: whose it is; None: not known
+        #: tenant of the job; None: not known
         self.tenant_id = tenant_id
 
 
@@ -105,7 +105,7 @@ class DataLost(LedgerRefused):
     def __init__(self, blob: str, tenant_id: str | None = None) -> None:
         super().__init__(f"the blob {blob} of the ledger is gone")
         self.blob = blob
-        #: whose it is; None: not known
+        #: tenant of the job or message; None: not known
         self.tenant_id = tenant_id
 
 
@@ -116,7 +116,7 @@ class Undecodable(LedgerRefused):
         super().__init__(f"the row {row} cannot be decoded: {why}")
         self.row = row
         self.why = why
-        #: whose it is; None: not known
+        #: tenant of the row; None: not known
         self.tenant_id = tenant_id
 
 
@@ -149,6 +149,6 @@ class ReplyUnfit(LuciusError):
 
     def __init__(self, reason: str, detail: str) -> None:
         super().__init__(f"{reason}: {detail}")
-        #: a stable code
+        #: stable code of the reason
         self.reason = reason
         self.detail = detail

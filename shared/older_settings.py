@@ -10,7 +10,7 @@ _INDEX = "`LUCIUS_INDEX_TABLE`: claims, living jobs and counts share one table"
 _ENGINE = "the storage provider of Durable Functions in `host.json`: no other engine runs the jobs"
 _HUB = "the task hub, `hubName` in `host.json`"
 
-#: by the name of the setting
+#: replacement by name of the setting
 NOT_READ: dict[str, str] = {
     "LUCIUS_JOBS_TABLE": _LEDGER,
     "LUCIUS_STEPS_TABLE": _LEDGER,

@@ -11,24 +11,24 @@ from typing import Any
 
 from shared.errors import LuciusError
 
-#: maximum number of errors in a problem; one more is searched for, so that `detail` can say that there are more
+#: maximum errors in a problem; one more is looked for, so that `detail` can say that there are more
 MAX_REQUEST_ERRORS = 50
-#: maximum characters of the path and of the message of an error
+#: maximum length of the path and of the message of an error
 MAX_REQUEST_ERROR = 200
 
 
 class Refused(LuciusError):
     """The request is refused; nothing was changed."""
 
-    #: stable, even if the message changes. Default: the name of the class in capitals
+    #: stable code. Default: the name of the class in capitals
     code: str
     #: HTTP status. Default: that of the base class
     status = 400
-    #: the docstring of the class, for the API documents
+    #: meaning for the API documents: the docstring of the class
     meaning: str
     #: default message
     text: str | None = None
-    #: (path, message) of each error in the request's content
+    #: pairs (path, message) of the errors in the request's content
     errors: tuple[tuple[str, str], ...] = ()
     headers: Mapping[str, str] = {}
     #: further fields of the problem
@@ -44,7 +44,7 @@ class Refused(LuciusError):
 
 
 def _challenge(**parameters: str) -> dict[str, str]:
-    """`WWW-Authenticate` as RFC 6750 section 3 has it."""
+    """Returns the `WWW-Authenticate` header of RFC 6750 section 3."""
     named = ", ".join(f'{name}="{value}"' for name, value in {"realm": "lucius", **parameters}.items())
     return {"WWW-Authenticate": f"Bearer {named}"}
 
@@ -66,7 +66,7 @@ class TokenMissing(Refused, status=401):
 class TokenInvalid(Refused, status=401):
     """The token was rejected; see `detail`."""
 
-    #: key id and issuer that the token names, for logs
+    #: key id and issuer in the token, for logs
     named: Mapping[str, str] = {}
 
     def __init__(self, why: str) -> None:
@@ -127,7 +127,7 @@ class HookUrlRefused(Refused):
     """The URL of a webhook is not allowed. See `errors`."""
 
     def __init__(self, why: str, path: str = "url") -> None:
-        """`why` repeats nothing of the URL, which may contain a secret."""
+        """`why`: does not repeat the URL, which may contain a secret."""
         super().__init__(f"{path} {why}")
         self.why = why
         self.errors = ((path, why),)
@@ -209,7 +209,7 @@ class NotRedrivable(Refused, status=409):
 
     def __init__(self, reason: str, detail: str) -> None:
         super().__init__(detail)
-        #: DEPENDENCY_FAILED, JOB_LIVE, JOB_SUCCEEDED, RESULT_EXPIRED or WITHDRAWN
+        #: code: DEPENDENCY_FAILED, JOB_LIVE, JOB_SUCCEEDED, RESULT_EXPIRED or WITHDRAWN
         self.code = reason
 
 
@@ -261,7 +261,7 @@ class LimitReached(Refused, status=429):
 
     def __init__(self, limit: str, detail: str, retry_after_s: int) -> None:
         super().__init__(f"limit reached: {detail}; repeat the request later")
-        #: the setting that holds the limit
+        #: name of the setting with the limit
         self.limit = limit
         self.headers = {"Retry-After": str(retry_after_s)}
         self.members = {"limit": limit}

@@ -1,4 +1,4 @@
-"""Contradictions between settings that are valid one by one, and with a mode that does not fit the place."""
+"""Contradictions between valid settings, and modes that do not fit the platform."""
 
 from __future__ import annotations
 
@@ -7,17 +7,18 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-#: set where a platform runs the app: App Service and Functions, Container Apps, a managed identity, Kubernetes
+#: variables that a platform sets: App Service and Functions, Container Apps, a managed identity, Kubernetes
 _PLATFORM = frozenset({"WEBSITE_SITE_NAME", "CONTAINER_APP_NAME", "IDENTITY_ENDPOINT", "KUBERNETES_SERVICE_HOST"})
-#: where browsers sign in; the origin is a part of the dashboard's policy
+#: origin of the sign-in, which becomes a part of the dashboard's policy
 _SIGN_IN = re.compile(r"(https://[\w.-]+|http://(127\.0\.0\.1|localhost|\[::1\]))(:\d+)?(/|\Z)")
 
 
 def contradictions(
     names: Mapping[str, str], values: Mapping[str, Any], environ: Mapping[str, str], *, in_azure: bool
 ) -> list[str]:
-    """Returns one line for each contradiction. `names`: of the settings, by field. `values` has no entry for a setting
-    that is itself invalid.
+    """Returns one line for each contradiction.
+
+    `names`: names of the settings by field. `values` has no entry for a setting that is itself invalid.
     """
     return [*_missing(names, values), *_refused(names, values, environ, in_azure=in_azure)]
 
@@ -56,17 +57,18 @@ def _refused(
             "LUCIUS_TABLE_CONNECTION has no AccountKey; use LUCIUS_TABLE_TRANSPORT=sdk for shared access signatures"
         )
     if values.get("audit_key") is not None and values.get("events") == "off":
-        # what writes the feed writes the heads
+        # the writer of the feed also writes the heads
         wrong.append(f"{names['audit_key']} needs {names['events']}=feed or topic")
     retention, ttl = values.get("retention_days"), values.get("idempotency_ttl_days")
     if retention is not None and ttl is not None and retention < ttl:
-        # a repeated request would get a job that is gone
+        # a repeated request would get the id of a deleted job
         wrong.append("LUCIUS_RETENTION_DAYS must not be less than LUCIUS_IDEMPOTENCY_TTL_DAYS")
     return [*wrong, *_one_table(names, values)]
 
 
 def _one_table(names: Mapping[str, str], values: Mapping[str, Any]) -> list[str]:
-    """A tenant has its own partition in some tables, so in one table with others it could have their partition's name.
+    """Returns names of tables that are used twice. A tenant's partition in one table could have the name of another
+    table's partition.
 
     Azure compares the names of tables without case.
     """
@@ -79,7 +81,7 @@ def _one_table(names: Mapping[str, str], values: Mapping[str, Any]) -> list[str]
 
 
 def _signs_of_deployment(names: Mapping[str, str], environ: Mapping[str, str]) -> list[str]:
-    """The settings that show that this is not a laptop: a caller without a token would reach everything."""
+    """Returns the settings that show a deployment, where a caller without a token would have every right."""
     identity = {name for field, name in names.items() if field.startswith("auth_") and field != "auth_mode"}
     endpoints = {name for name in names.values() if name.endswith(("_ENDPOINT", "__fullyQualifiedNamespace"))}
     connections = {name for name in names.values() if name.endswith("_CONNECTION")}

@@ -1,4 +1,4 @@
-"""How a setting is declared, and the parsers of its value: from text of the environment to a value.
+"""The declaration of a setting, and the parsers of values from text of the environment.
 
 A parser's ValueError says which form is required.
 """
@@ -19,38 +19,40 @@ from shared.core.strict_json import parse_json
 
 _T = TypeVar("_T")
 
+#: form of
 #: https://learn.microsoft.com/azure/key-vault/general/about-keys-secrets-certificates#objects-identifiers-and-versioning
 _VAULT_KEY = re.compile(r"https://[\w.-]+/keys/[A-Za-z0-9-]{1,127}")
 _KEY_ID = re.compile(r"[A-Za-z0-9_-]{1,32}")
-#: RFC 2104 3: a key shorter than the hash weakens it
+#: minimum length of a key: one shorter than the hash weakens it (RFC 2104 3)
 _MIN_KEY_BYTES = 32
 _MAX_BACKOFFS = 50
-#: Microsoft's "Naming rules and restrictions for Azure resources"; `tables` is a resource of the Table service itself
+#: form of Microsoft's "Naming rules and restrictions for Azure resources"; `tables` is a resource of the Table service
+#: itself
 _TABLE = re.compile(r"(?!(?i:tables)\Z)[A-Za-z][A-Za-z0-9]{2,62}")
 _CONTAINER = re.compile(r"(?=.{3,63}\Z)[a-z0-9]+(-[a-z0-9]+)*")
 _SUBSCRIPTION = re.compile(r"(?=.{1,50}\Z)[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?")
-#: of a topic's 260 characters, those beside the lane's number, with which it ends
+#: form of a topic's name without the lane's number at its end; the whole name has at most 260 characters
 _TOPIC_PREFIX = re.compile(r"(?=.{1,250}\Z)[A-Za-z0-9][A-Za-z0-9._/-]*")
 _DEV_STORAGE = "UseDevelopmentStorage=true"
 _DEV_BLOB_URI = "http://127.0.0.1:10000/devstoreaccount1"
 _LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
-#: a century: longer ones are beyond what an instant can be moved by
+#: a century: longer times would exceed the range of datetimes
 _MAX_DAYS = 100 * 365
 _MAX_SECONDS = _MAX_DAYS * 86_400
 
 
 @dataclass(frozen=True)
 class Setting:
-    """One environment variable."""
+    """An environment variable that the app reads."""
 
     name: str
     parse: Callable[[str], Any]
-    #: as text; "": no default
+    #: default as text; "": none
     default: str
     help: str
-    #: a parameter of the template; the template derives or omits other settings
+    #: `True` if it is a parameter of the template; the template derives or omits other settings
     tuning: bool
-    #: only for local stacks; a deployment never sets it
+    #: `True` if it is only for local stacks; a deployment never sets it
     local: bool
 
 
@@ -109,7 +111,7 @@ def seconds(value: str) -> float:
 
 
 def at_least(least: float) -> Callable[[str], float]:
-    """Parses seconds, at least `least`."""
+    """Returns a parser of seconds, at least `least`."""
 
     def parse(value: str) -> float:
         if (parsed := seconds(value)) < least:
@@ -127,7 +129,7 @@ def days(value: str) -> float:
 
 
 def days_from(least: float) -> Callable[[str], float]:
-    """Parses days, at least this many."""
+    """Returns a parser of days, at least this many."""
 
     def parse(value: str) -> float:
         if (parsed := days(value)) < least:
@@ -138,12 +140,12 @@ def days_from(least: float) -> Callable[[str], float]:
 
 
 def lifetime(value: str) -> timedelta | None:
-    """Parses days. None: they are 0."""
+    """Parses days; 0 becomes None."""
     return None if value.strip() == "0" else timedelta(days=days(value))
 
 
 def backoffs(value: str) -> tuple[float, ...]:
-    """Seconds before the next attempt, separated by commas."""
+    """Parses seconds before the next attempt, separated by commas."""
     return _numbers(value, "must be seconds above 0, separated by commas, for example 30,120,600", most=_MAX_BACKOFFS)
 
 
@@ -163,7 +165,7 @@ def names(value: str) -> frozenset[str]:
 
 
 def texts(value: str) -> tuple[str, ...]:
-    """Texts in their order, separated by commas."""
+    """Parses texts separated by commas, and keeps their order."""
     return tuple(part.strip() for part in value.split(",") if part.strip())
 
 
@@ -179,7 +181,7 @@ def connection_string(*parts: str) -> Callable[[str], str]:
 
 
 def address(value: str) -> str:
-    """Parses an http or https address, without a slash at its end."""
+    """Parses an http or https URL, without a slash at its end."""
     parts = urlsplit(value)
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
         raise ValueError("must be an http or https URL, for example https://lucius.example.com")
@@ -212,7 +214,7 @@ def subscription_name(value: str) -> str:
 
 
 def container_uri(value: str) -> str:
-    """Parses the address of a blob container. Its name is the last part of the path."""
+    """Parses the URL of a blob container. Its name is the last part of the path."""
     container = address(value).rpartition("/")[2]
     if not urlsplit(value).path.strip("/") or _CONTAINER.fullmatch(container) is None:
         raise ValueError(
@@ -235,7 +237,7 @@ def trusted_address(value: str) -> str:
 
 
 def signing_key(value: str) -> str:
-    """The path of a file, or the URL of a key of Key Vault, without its version."""
+    """Parses the path of a file, or the URL of a key in Key Vault without its version."""
     if "://" not in value:
         return value
     if _VAULT_KEY.fullmatch(value) is None:
@@ -244,7 +246,7 @@ def signing_key(value: str) -> str:
 
 
 def keys(value: str) -> tuple[tuple[str, bytes], ...]:
-    """Parses `kid:base64key,...` to (key id, secret). The error never holds the value, which is a secret."""
+    """Parses `kid:base64key,...` to pairs (key id, secret). The error never includes the value, which is a secret."""
     parsed: dict[str, bytes] = {}
     for part in texts(value):
         kid, _, encoded = part.partition(":")
@@ -272,7 +274,7 @@ def hosts(value: str) -> frozenset[str]:
 
 
 def tenants(value: str) -> Mapping[str, Mapping[str, str]]:
-    """Parses JSON: claim to value to normalised tenant."""
+    """Parses JSON: normalised tenants by claim and value."""
     try:
         given = parse_json(value.encode()) if value else {}
         items = [(claim, text, plain_tenant(name)) for claim, names in given.items() for text, name in names.items()]
@@ -291,7 +293,7 @@ def tenants(value: str) -> Mapping[str, Mapping[str, str]]:
 
 
 def blob_uri(connection: str, endpoint: str) -> str:
-    """Returns the blob service's URI, from the setting that is set."""
+    """Returns the blob service's URI, from the one of the settings that is set."""
     if endpoint:
         return endpoint.rstrip("/")
     if not connection or connection.strip(";").lower() == _DEV_STORAGE.lower():

@@ -23,18 +23,18 @@ from shared.setting_contradictions import contradictions
 from shared.setting_values import Setting, setting
 from shared.store_settings import StoreSettings
 
-#: the repository's root, where `protocols/` and `infra/bicep/topology.json` stand
+#: the repository's root, with `protocols/` and `infra/bicep/topology.json`
 ROOT = Path(__file__).resolve().parent.parent
 
-#: name of the app setting that bindings and the publisher share; identity forms add `__fullyQualifiedNamespace`
+#: name of the app setting that bindings and the publisher use; forms with an identity add `__fullyQualifiedNamespace`
 SERVICEBUS_SETTING = "LUCIUS_SERVICEBUS_CONNECTION"
-#: name of the same setting for the namespace of public events
+#: name of the same kind of setting for the namespace of public events
 EVENTS_SETTING = "LUCIUS_EVENTS_CONNECTION"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Settings(AccessSettings, StoreSettings):
-    """Everything that is configured, read once."""
+    """The configuration of the app, read once."""
 
     servicebus_connection: str | None = setting(
         SERVICEBUS_SETTING,
@@ -97,7 +97,7 @@ class Settings(AccessSettings, StoreSettings):
         help="Minimum seconds between two stored values of `progress`; at least 5",
         tuning=True,
     )
-    #: if neither of these two is set: the namespace of the bus
+    #: if neither of these two is set: the namespace of directives and replies
     events_connection: str | None = setting(
         EVENTS_SETTING,
         form.optional(form.text),
@@ -113,7 +113,7 @@ class Settings(AccessSettings, StoreSettings):
     feed_days: float = setting(
         "LUCIUS_FEED_DAYS", form.days, "7", help="Retention of public events in feeds, in days", tuning=True
     )
-    #: no event of an incident goes into a feed later than 31 days after it (R88)
+    #: no feed gets an event of an incident more than 31 days late (R88)
     change_log_days: float = setting(
         "LUCIUS_CHANGE_LOG_DAYS",
         form.days_from(32),
@@ -189,7 +189,7 @@ class Settings(AccessSettings, StoreSettings):
         help="Days after a job's end for which the same request returns that job",
         tuning=True,
     )
-    #: None: unlimited
+    #: None: for ever
     retention_days: float | None = setting(
         "LUCIUS_RETENTION_DAYS",
         form.optional(form.number),
@@ -282,7 +282,7 @@ class Settings(AccessSettings, StoreSettings):
         local=True,
     )
 
-    #: settings of earlier designs that are set here, each with what replaces it
+    #: settings of earlier designs that are set, each with its replacement
     not_read: tuple[tuple[str, str], ...] = ()
 
     @property
@@ -292,12 +292,12 @@ class Settings(AccessSettings, StoreSettings):
 
     @property
     def timing_defaults(self) -> TimingDefaults:
-        """Timings of steps whose protocol names none."""
+        """Returns the timings of steps whose protocol names none."""
         return TimingDefaults(**{each.name: getattr(self, each.name) for each in fields(TimingDefaults)})
 
 
 _INHERITED = len(fields(AccessSettings)) + len(fields(StoreSettings))
-#: every setting by its field, in the order of the documentation
+#: all settings by field, in the order of the documentation
 _DECLARED: dict[str, Setting] = {
     each.name: each.metadata["setting"]
     for each in (*fields(Settings)[_INHERITED:], *fields(StoreSettings), *fields(AccessSettings))
@@ -307,9 +307,9 @@ SETTINGS: tuple[Setting, ...] = tuple(_DECLARED.values())
 
 
 def load(environ: Mapping[str, str] | None = None) -> Settings:
-    """Reads and checks everything at once, from the process's environment by default.
+    """Reads and checks all settings, by default from the process's environment.
 
-    Raises SettingsError naming every setting that is wrong.
+    Raises SettingsError with the name of every invalid setting.
     """
     environ = os.environ if environ is None else environ
     defaults = _defaults(environ)
@@ -334,7 +334,7 @@ def _in_azure(environ: Mapping[str, str]) -> bool:
 
 
 def _defaults(environ: Mapping[str, str]) -> dict[str, str]:
-    """The defaults that depend on where the app runs, or on other settings."""
+    """Returns the defaults that depend on the platform or on other settings."""
     in_azure = _in_azure(environ)
     blob = environ.get("LUCIUS_BLOB_CONNECTION", "").strip()
     blob_endpoint = environ.get("LUCIUS_BLOB_ENDPOINT", "").strip()

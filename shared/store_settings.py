@@ -1,4 +1,4 @@
-"""Settings about the storage accounts: tables, blobs and exports."""
+"""Settings about storage accounts: tables, blobs and exports."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from shared.setting_values import setting
 
 @dataclass(frozen=True, kw_only=True)
 class StoreSettings:
-    """Where rows, long strings and exports are; part of `shared.settings.Settings`."""
+    """The part of `shared.settings.Settings` about rows, long strings and exports."""
 
     storage_backend: str = setting(
         "LUCIUS_STORAGE_BACKEND",

@@ -1,4 +1,4 @@
-"""Builds the stores over their tables and blobs, and the credentials of Azure's clients."""
+"""Builds the stores over their tables and blobs, and the credentials of Azure clients."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ from shared.time_limits import STORE, StoreLimits
 
 @dataclass(frozen=True, kw_only=True)
 class EveryStore(Stores):
-    """The stores of the context, those of its feeds and heads, that of the catalog, and the exports of the tables."""
+    """The stores of the context, its feeds and heads, and the catalog; and the exports of the tables."""
 
     exports: LedgerExports | None = None
     feed: Feed
@@ -54,7 +54,7 @@ class EveryStore(Stores):
 
 
 def every_store(settings: Settings, now: Callable[[], datetime]) -> EveryStore:
-    """Returns the stores in memory or of an account. A new feed has events since `now`. Raises ValueError."""
+    """Returns stores in memory, or over an account. A new feed has events from `now` on. Raises ValueError."""
     if settings.storage_backend == "memory":
         return stores_over(MemoryAccount(), MemoryTexts(), MemoryTexts(), settings, now)
     account = tables_account(settings)
@@ -66,9 +66,9 @@ def every_store(settings: Settings, now: Callable[[], datetime]) -> EveryStore:
 def stores_over(
     account: Tables, texts: TextStore, archive: Archive, settings: Settings, now: Callable[[], datetime]
 ) -> EveryStore:
-    """Returns the stores over the tables of `account`, with their names in `settings`.
+    """Returns the stores over the tables of `account`, with the names in `settings`.
 
-    `texts` keeps the long texts of rows, `archive` ended jobs. A new feed has events since `now`.
+    `texts`: store of long texts of rows. `archive`: store of ended jobs. A new feed has events from `now` on.
     """
     index, gates = settings.index_table, settings.gates_table
     return EveryStore(
@@ -92,7 +92,7 @@ def stores_over(
 
 
 def tables_account(settings: Settings) -> TablesAccount:
-    """Returns the account that has the tables. Raises ValueError."""
+    """Returns the account with the tables. Raises ValueError."""
     return TablesAccount.connect(
         connection=settings.table_connection,
         endpoint=settings.table_endpoint,
@@ -112,7 +112,7 @@ def table_names(settings: Settings) -> dict[str, str]:
 
 
 def export_files(settings: Settings) -> BlobTexts:
-    """Returns the container of the exports."""
+    """Returns the container for exports."""
     connection = None if settings.export_endpoint is not None else settings.blob_connection
     return BlobTexts.connect(
         connection=connection,
@@ -123,7 +123,7 @@ def export_files(settings: Settings) -> BlobTexts:
 
 
 def kept_files(settings: Settings) -> Kept:
-    """Returns the files of the account for anchors, by default of the account with long strings."""
+    """Returns the files in the account for anchors, by default the account with long strings."""
     if settings.storage_backend == "memory":
         return KeptInMemory()
     own = settings.audit_blob_endpoint
@@ -150,13 +150,13 @@ def blobs_of(settings: Settings, container: str, limits: StoreLimits) -> BlobTex
 
 
 def credential_of(connection: str | None) -> AsyncTokenCredential | None:
-    """Managed identity wherever no connection string is given."""
+    """Returns the managed identity, unless a connection string is given."""
     return None if connection is not None else identity()
 
 
 def identity() -> AsyncTokenCredential:
-    # a tenth of the start, which an app with connection strings does not need
+    # imported late: it takes a tenth of the start-up time, and an app with connection strings does not need it
     from azure.identity.aio import DefaultAzureCredential
 
-    # its own retries stay: the identity's endpoint may need seconds after a cold start
+    # with its own retries: the identity's endpoint may need seconds after a cold start
     return DefaultAzureCredential(connection_timeout=STORE.connect_s, read_timeout=STORE.read_s)

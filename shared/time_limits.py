@@ -23,44 +23,45 @@ from typing import Any, ParamSpec, TypeVar
 
 from shared.errors import Interrupted
 
-#: of an HTTP function; Azure's front end gives up after 230 s
+#: seconds of an HTTP function; Azure's front end gives up after 230 s
 REQUEST_S = 200.0
-#: of an activity: an orchestration waits for it
+#: seconds of an activity, for which an orchestration waits
 ACTIVITY_S = 120.0
-#: of a reply function; the host renews the lock of its message for 300 s (host.json)
+#: seconds of a reply function; the host renews the lock of its message for 300 s (host.json)
 REPLY_S = 290.0
-#: of one try to take a reply
+#: seconds of one try to apply a reply
 TAKE_S = 45.0
-#: of a batch of hints: the host does not renew the locks of a batch, which are of 60 s (topology.json)
+#: seconds of a batch of hints: the host does not renew the locks of a batch, which last 60 s (topology.json)
 HINTS_S = 50.0
-#: of a webhook's try, which posts for 10 s at most and reads and writes rows; the host renews its message's lock
+#: seconds of a webhook's try, which posts for at most 10 s and reads and writes rows; the host renews its message's
+#: lock
 DELIVERY_S = 120.0
-#: no try to take a reply begins later than this
+#: seconds after which no further try to apply a reply starts
 RETRY_FOR_S = 240.0
-#: of the sweeper; `functionTimeout` of host.json is 600 s
+#: seconds of the sweeper; `functionTimeout` in host.json is 600 s
 SWEEP_S = 570.0
-#: of one call of the durable client, which else waits 240 s
+#: seconds of one call of the durable client, whose default is 240 s
 ENGINE_CALL_S = 30.0
-#: of one fetch of the issuer's keys: requests wait for it
+#: seconds of one fetch of the issuer's keys, for which requests wait
 KEYS_CALL_S = 5.0
 
 
 @dataclass(frozen=True, kw_only=True)
 class StoreLimits:
-    """Time-outs of an Azure SDK's client, which else waits 300 s for a connection and 300 s for an answer.
+    """Timeouts of an Azure SDK's client, whose defaults are 300 s for a connection and 300 s for a response.
 
-    They count for each try. The wait that a throttled store asks for (`Retry-After`) and the fetch of a token come on
-    top; the limit around the call ends those. The direct transport waits for at most `read_s` before each retry.
+    They apply to each try. The wait that a throttled store requests (`Retry-After`) and the fetch of a token are
+    additional; the limit around the call ends those. The direct transport waits at most `read_s` before each retry.
     """
 
-    #: for a connection, with its TLS handshake
+    #: seconds for a connection, including its TLS handshake
     connect_s: float
-    #: for the next byte of an answer; Azure Tables itself gives up a query's page after 5 s
+    #: seconds for the next byte of a response; Azure Tables itself ends a page of a query after 5 s
     #: (https://learn.microsoft.com/rest/api/storageservices/query-timeout-and-pagination)
     read_s: float
-    #: tries after the first; the layers above try again as well
+    #: number of tries after the first; the layers above try again too
     retries: int
-    #: before the second retry and those after it; the first one is made at once
+    #: seconds before the second retry, doubled for later ones; the first retry is immediate
     backoff_s: float = 0.5
 
     @property
@@ -70,7 +71,7 @@ class StoreLimits:
 
     @property
     def options(self) -> dict[str, Any]:
-        """Keywords of a client of `azure.core`."""
+        """Returns keywords for a client of `azure.core`."""
         return {
             "connection_timeout": self.connect_s,
             "read_timeout": self.read_s,
@@ -80,15 +81,17 @@ class StoreLimits:
 
     @property
     def blob_options(self) -> dict[str, Any]:
-        """Keywords of a client of `azure.storage.blob`, whose retries are its own and by default 15 s apart."""
+        """Returns keywords for a client of `azure.storage.blob`, whose retries are different and by default 15
+        s apart.
+        """
         return {**self.options, "initial_backoff": 0.25, "increment_base": 0, "random_jitter_range": 0.25}
 
 
-#: of tables and blobs
+#: limits for tables and blobs
 STORE = StoreLimits(connect_s=3, read_s=10, retries=2)
-#: of App Configuration: a request waits for the first look, and the next one comes with the next refresh
+#: limits for App Configuration: a request waits for the first read, and the next refresh reads again
 CONFIGURATION = StoreLimits(connect_s=3, read_s=5, retries=1)
-#: of a probe, which asks for the state at this moment
+#: limits for a probe, which asks for the present state
 PROBE = StoreLimits(connect_s=3, read_s=3, retries=0)
 
 Given = ParamSpec("Given")
@@ -97,7 +100,7 @@ Returned = TypeVar("Returned")
 
 @asynccontextmanager
 async def time_limit(seconds: float) -> AsyncIterator[None]:
-    """Raises Interrupted when the block takes longer, or when a client inside it gave up by cancelling.
+    """Raises Interrupted if the block takes longer, or if a client inside it gave up by cancelling.
 
     A cancellation of the task from outside passes through.
     """
@@ -118,7 +121,7 @@ async def time_limit(seconds: float) -> AsyncIterator[None]:
 def limited(
     seconds: float,
 ) -> Callable[[Callable[Given, Awaitable[Returned]]], Callable[Given, Awaitable[Returned]]]:
-    """Decorates a function of the app: it raises Interrupted after `seconds`, which are its attribute `limit_s`."""
+    """Returns a decorator: the function raises Interrupted after `seconds`, available as its attribute `limit_s`."""
 
     def decorate(function: Callable[Given, Awaitable[Returned]]) -> Callable[Given, Awaitable[Returned]]:
         @wraps(function)

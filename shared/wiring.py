@@ -1,4 +1,4 @@
-"""Builds the adapters, with `shared.store_wiring`. Clients are made on the running loop, once a process."""
+"""Builds the adapters, with `shared.store_wiring`. Clients are created on the running loop, once per process."""
 
 from __future__ import annotations
 
@@ -71,18 +71,18 @@ if TYPE_CHECKING:
 
 
 class SystemClock:
-    """The machine's time, in UTC."""
+    """The time of the machine, in UTC."""
 
     def now(self) -> datetime:
         return datetime.now(UTC)
 
 
 class Wiring:
-    """The app's one context, built when a function first needs it."""
+    """The one context of the app, built when a function first needs it."""
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
-        #: loaded at once, so that a wrong protocol file stops the start and not the first job
+        #: loaded early, so that an invalid protocol file stops the start
         self._packaged = CatalogState(load_registry(settings.protocols_path, settings.topology_path))
         self._context: Context | None = None
         self._catalog: Catalog | None = None
@@ -95,7 +95,7 @@ class Wiring:
             settings.reply_queue,
             are_shared=settings.replies == "shared",
         )
-        #: this process's view of what it needs
+        #: state of the dependencies as this process sees them
         self.readiness = Readiness(SystemClock())
 
     def context(self) -> Context:
@@ -121,13 +121,13 @@ class Wiring:
         return self._catalog
 
     def protocol_versions(self) -> ProtocolVersions:
-        """Must be called on the loop that the functions run on."""
+        """Returns the store of protocol versions. Must be called on the loop of the functions."""
         self.context()
         assert self._protocol_versions is not None
         return self._protocol_versions
 
     async def fresh_context(self) -> Context:
-        """Returns the context with the current protocols, modes and lists of hosts, for code that accepts or shows
+        """Returns the context with the current protocols, modes and allowed hosts, for code that accepts or shows
         references.
         """
         catalog = self.catalog()
@@ -148,14 +148,14 @@ class Wiring:
         return self._callers
 
     def blob_probe(self) -> BlobTexts | None:
-        """Returns the probe of the blobs. None: no blobs are used. Must be called on the loop of the functions."""
+        """Returns the probe of the blobs; None: no blobs are used. Must be called on the loop of the functions."""
         settings = self.settings
         if self._blob_probe is None and settings.storage_backend != "memory":
             self._blob_probe = blobs_of(settings, CONTAINER, PROBE)
         return self._blob_probe
 
     async def look(self, orchestrations: Orchestrations) -> list[Dependency]:
-        """Returns whether each dependency responds, at most two seconds old. Never raises."""
+        """Returns the state of each dependency, at most two seconds old. Never raises."""
         probe = self.blob_probe()
         blob = probe.check if probe is not None else None
         return await self.readiness.look(self.context(), orchestrations, marks=self.context().sweep_marks, blob=blob)
@@ -206,7 +206,7 @@ class Wiring:
 
 
 def seen_by(caller: Caller, context: Context, *, moving: bool) -> Context:
-    """Returns the context that has only the jobs which the caller may see or, with `moving`, may change (R24)."""
+    """Returns the context that has only the jobs which the caller can see or, with `moving`, can change (R24)."""
     if caller.sees_all and caller.moves_all:
         return context
     return replace(
@@ -274,7 +274,7 @@ def _callers(settings: Settings) -> Callers:
 def _configuration_store(settings: Settings) -> AppConfigurationStore | None:
     if settings.appconfig_connection is None and settings.appconfig_endpoint is None:
         return None
-    # its SDK is loaded where a store is named
+    # imported late: only apps with a configuration store need it
     from shared.adapters.app_configuration import AppConfigurationStore
 
     return AppConfigurationStore.connect(
@@ -287,14 +287,14 @@ def _configuration_store(settings: Settings) -> AppConfigurationStore | None:
 def _webhooks(settings: Settings, bus: ServiceBusClient) -> Webhooks | None:
     if not settings.sends_webhooks:
         return None
-    # its HTTP client is loaded where webhooks are sent
+    # imported late: only apps with webhooks need it
     from shared.adapters.webhook_http import HttpWebhookSender
 
     return Webhooks(sender=HttpWebhookSender(settings.webhook_hosts), deliveries=ServiceBusDeliveries(bus))
 
 
 def _runs(settings: Settings, clock: Clock) -> RunFiles | None:
-    """Beside the workspace, in its account."""
+    """Returns the store of runs, which is in the workspace's account."""
     if settings.storage_backend == "memory":
         return None
     return BlobRuns.connect(
@@ -308,7 +308,7 @@ def _runs(settings: Settings, clock: Clock) -> RunFiles | None:
 def _audit(settings: Settings, stores: EveryStore) -> Audit | None:
     if settings.events == "off" or settings.audit_key is None:
         return None
-    # a tenth of a second of the start, which nothing else needs
+    # imported late: it takes a tenth of a second, and only signing needs it
     from shared.adapters.signing import signer_of
 
     signer, kept = signer_of(settings.audit_key, identity), kept_files(settings)

@@ -1,8 +1,8 @@
-"""Tokens for HTTP callbacks: each bound to one attempt and its lease, signed and short-lived (R42).
+"""Tokens for HTTP callbacks: each for one attempt and its lease, signed and short-lived (R42).
 
-`lc1.{key id}.{claims}.{signature}`: claims are base64url JSON, the signature HMAC-SHA256 over all before it. Of the
-configured keys the first signs and all verify, so that keys can be changed without a pause. Claims name the deployment
-(`LUCIUS_ENVIRONMENT`), so a token of one that has the same keys is refused.
+`lc1.{key id}.{claims}.{signature}`: claims are base64url JSON, the signature is HMAC-SHA256 over everything before it.
+The first configured key signs and all verify, so that keys can be changed without a pause. Claims name the deployment
+(`LUCIUS_ENVIRONMENT`), so a token of another one with the same keys is refused.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from shared.core.jobs.job import Record, Step
 from shared.core.jobs.states import StepStatus
 
 _VERSION = "lc1"
-#: the claim that names the deployment
+#: name of the claim with the deployment
 _DEPLOYMENT = "deployment"
-#: far above any token that the app makes; a longer one is not parsed
+#: maximum length; a longer token is not parsed
 _MAX_LENGTH = 4096
 
-#: (key id, secret)
+#: pairs (key id, secret)
 Keys = Sequence[tuple[str, bytes]]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Grant:
-    """What a token allows: replies to one attempt, until it expires."""
+    """The rights of a token: replies to one attempt, until it expires."""
 
     job_id: str
     step_id: str
@@ -43,10 +43,10 @@ class Grant:
 
 
 def grant_of(record: Record, step: Step) -> Grant:
-    """Returns the grant of the current attempt. It is valid for a result timeout longer than the lease, since a late
-    RESULT is recorded.
+    """Returns the grant of the current attempt.
 
-    Before the ACK it is valid until the end of the job's total time, as long as the directive may wait on the bus.
+    It is valid for a result timeout longer than the lease, since a late RESULT is recorded. Before the ACK it is valid
+    until the end of the job's total time, since the directive may wait on the bus.
     """
     until = step.silent_until or step.updated_at
     if step.status is StepStatus.INITIATED:
@@ -75,7 +75,7 @@ def sign_token(grant: Grant, keys: Keys, *, deployment: str) -> str:
 
 
 def verify_token(token: str, keys: Keys, now: datetime, *, deployment: str) -> Grant:
-    """Returns the grant of a token. Raises ValueError with the reason, which reveals nothing of the keys."""
+    """Returns the grant of a token. Raises ValueError with the reason, which reveals nothing about the keys."""
     claims = verified_claims(_VERSION, token, keys, deployment=deployment)
     grant = Grant(
         job_id=claims["job"],
@@ -91,7 +91,7 @@ def verify_token(token: str, keys: Keys, now: datetime, *, deployment: str) -> G
 
 
 def sign_claims(version: str, claims: Mapping[str, Any], keys: Keys, *, deployment: str) -> str:
-    """Signs the claims and their deployment with the first key. `version` separates the kinds of tokens and is signed
+    """Signs the claims and their deployment with the first key. `version` separates the kinds of tokens, and is signed
     too.
     """
     kid, secret = keys[0]
@@ -101,16 +101,15 @@ def sign_claims(version: str, claims: Mapping[str, Any], keys: Keys, *, deployme
 
 
 def verified_claims(version: str, token: str, keys: Keys, *, deployment: str) -> dict[str, Any]:
-    """Returns the claims that `sign_claims` of that version signed for that deployment. The caller checks whether they
-    are still valid.
+    """Returns the claims that `sign_claims` signed for that version and deployment. The caller checks their expiry.
 
-    Raises ValueError with the reason, which reveals nothing of the keys.
+    Raises ValueError with the reason, which reveals nothing about the keys.
     """
     parts = token.split(".") if len(token) <= _MAX_LENGTH and token.isascii() else []
     if len(parts) != 4 or parts[0] != version:
         raise ValueError("the token was not issued by this app")
     head, _, signature = token.rpartition(".")
-    # every key is tried, a known key id or not, so that the time taken reveals nothing
+    # tries every key, for known and unknown key ids, so that the duration reveals nothing
     good = [hmac.compare_digest(_encode(_mac(secret, head)), signature) and kid == parts[1] for kid, secret in keys]
     if not any(good):
         raise ValueError("the signature of the token is invalid")

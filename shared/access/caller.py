@@ -1,6 +1,7 @@
 """The rights of a caller (R24): its scopes, its own tenant, and its roles over all tenants.
 
-Pure: `shared.adapters.callers` makes a `Caller` of a token, and `triggers.http.routes` checks it before every handler.
+Pure: `shared.adapters.callers` makes a `Caller` from a token, and `triggers.http.routes` checks it before every
+handler.
 """
 
 from __future__ import annotations
@@ -18,22 +19,22 @@ _MAX_SUBJECT = 256
 
 
 class Scope(StrEnum):
-    """What a token may allow; none implies another."""
+    """A right of a token. No scope implies another."""
 
     READ = "orch:read"
-    #: submit, control, redrive
+    #: allows to submit, control and redrive jobs
     OPERATE = "orch:operate"
-    #: limits
+    #: allows to change limits
     QUOTA = "orch:quota"
-    #: signed heads, anchors and keys
+    #: allows to read signed heads, anchors and keys
     AUDIT = "orch:audit"
-    #: admin routes and rejected messages
+    #: allows admin routes and rejected messages
     ADMIN = "orch:admin"
 
 
-#: a client may request a scope for its user; these are given by an administrator of the directory only
+#: scopes that only an administrator of the directory can grant, as a role; a client can request the others for its user
 _BY_ROLE_ONLY = frozenset({Scope.ADMIN})
-#: what follows the role over all tenants; the bare role is an older name of both
+#: suffixes of the role over all tenants; the role without a suffix is an older name for both
 _ALL_READ, _ALL_OPERATE = ":read", ":operate"
 
 
@@ -41,33 +42,33 @@ _ALL_READ, _ALL_OPERATE = ":read", ":operate"
 class Caller:
     """The sender of a request."""
 
-    #: the actor of a job's events: kind and id, and the role if it may change every tenant's jobs
+    #: actor of a job's events: kind and id, and the role if it can change every tenant's jobs
     actor: str
     scopes: frozenset[Scope]
-    #: its own, normalised; None: it has none
+    #: normalised tenant of the caller; None: it has none
     tenant: str | None
-    #: every tenant's jobs exist for it
+    #: `True` if it can see every tenant's jobs
     sees_all: bool = False
-    #: it may submit for every tenant, and move their jobs
+    #: `True` if it can submit for every tenant, and change their jobs
     moves_all: bool = False
-    #: of the jobs that it submits, whatever they say; None: what they say
+    #: source of its jobs, instead of the one in the request; None: the request's
     source: str | None = None
-    #: when its token ends, in seconds since 1970; None: it has none
+    #: end of its token, in seconds since 1970; None: no end
     expires: float | None = field(default=None, compare=False)
 
     def require(self, scope: Scope) -> None:
-        """Raises ScopeMissing."""
+        """Raises ScopeMissing unless the caller has the scope."""
         if scope not in self.scopes:
             raise ScopeMissing(scope)
 
     def may_see(self, tenant_id: str | None) -> bool:
-        """Returns whether that tenant's jobs exist for this caller. Tenants are compared normalised. None: of no
+        """Returns whether this caller can see that tenant's jobs. Tenants are compared normalised. None: jobs of no
         tenant.
         """
         return self.sees_all or self._owns(tenant_id)
 
     def may_move(self, tenant_id: str | None) -> bool:
-        """Returns whether the caller may submit for that tenant and change its jobs. Tenants are compared
+        """Returns whether the caller can submit for that tenant and change its jobs. Tenants are compared
         normalised.
         """
         return self.moves_all or self._owns(tenant_id)
@@ -88,9 +89,9 @@ class Caller:
         return tenant_id is not None and self.tenant == normalise(tenant_id)
 
 
-#: with LUCIUS_AUTH_MODE=none, and on routes of every tenant that need no scope
+#: caller with LUCIUS_AUTH_MODE=none, and on routes for every tenant that need no scope
 ANYONE = Caller(actor="caller", scopes=frozenset(Scope), tenant=None, sees_all=True, moves_all=True)
-#: on other routes that need no scope: no tenant has this name, so no job exists for it
+#: caller on other routes that need no scope: no tenant has this name, so it can see no job
 NOBODY = Caller(actor="nobody", scopes=frozenset(), tenant="")
 
 
@@ -133,10 +134,10 @@ def _expires(claims: Mapping[str, Any]) -> float | None:
 
 
 def _source(claims: Mapping[str, Any], claim: str | None) -> str | None:
-    """Raises TokenInvalid."""
+    """Returns the source in the token. Raises TokenInvalid if it is not plain text."""
     if claim is None or (claimed := claims.get(claim)) is None:
         return None
-    # as strict as the field of the envelope
+    # as strict as the field of the job request
     if not isinstance(claimed, str) or not claimed.strip() or len(claimed) > _MAX_SUBJECT:
         raise TokenInvalid(f"its claim {claim} must be a string of at most {_MAX_SUBJECT} characters")
     if not all(map(is_text, claimed)):
@@ -145,10 +146,10 @@ def _source(claims: Mapping[str, Any], claim: str | None) -> str | None:
 
 
 def _actor(claims: Mapping[str, Any]) -> str:
-    """`user:ID`, `app:ID`, or `caller:ID` where the token does not say which; never a person's name.
+    """Returns `user:ID`, `app:ID`, or `caller:ID` if the token does not say which; never a person's name.
 
-    ID is the directory's object id (`oid`), which an administrator can look up: Entra's `sub` differs from application
-    to application. Without `oid` it is `sub`. The kind in front keeps it apart from `system` and `service:...`.
+    ID is the directory's object id (`oid`), which an administrator can look up: Entra's `sub` differs between
+    applications. Without `oid` it is `sub`. The kind distinguishes it from `system` and `service:...`.
     """
     subject = str(claims["sub"])
     object_id = claims.get("oid")
@@ -157,10 +158,10 @@ def _actor(claims: Mapping[str, Any]) -> str:
         case "app" | "user" as kind:
             pass
         case _ if known:
-            # of an application's own token these two are the same, of a user's never
+            # in an application's own token these two are the same, in a user's never
             kind = "app" if object_id == subject else "user"
         case _:
             kind = "app" if subject in [claims.get(each) for each in APP_CLAIMS] else "caller"
     id_ = str(object_id) if known else subject
-    # a parenthesis could feign a role
+    # a parenthesis could imitate a role
     return f"{kind}:" + "".join(char if is_text(char) and char != "(" else "?" for char in id_[:_MAX_SUBJECT])

@@ -1,4 +1,4 @@
-"""Which references a job may name, and how long what they name is kept: policy only, nothing is opened (R34, R47)."""
+"""The references that a job can name, and the retention of their content: policy only, nothing is opened (R34, R47)."""
 
 from __future__ import annotations
 
@@ -11,36 +11,36 @@ from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
 from shared.core.jobs.plan import SYSTEM, Workspace
 
-#: ports that a URI need not name
+#: default port of each scheme
 _DEFAULT_PORTS = {"https": 443, "http": 80}
-#: members of a query that grant access to their reader: shared access signatures of Azure, signed URLs of S3 and GCS
+#: query parameters that grant access: shared access signatures of Azure, signed URLs of S3 and GCS
 _CREDENTIALS = frozenset(
     {"sig", "signature", "token", "access_token", "awsaccesskeyid", "x-amz-credential", "x-amz-security-token"}
     | {"x-amz-signature", "x-goog-credential", "x-goog-signature"}
 )
-#: names and addresses that every reader takes for the same; IPv6 without a zone
+#: hosts that every reader understands alike; IPv6 without a zone
 _HOST = re.compile(r"[A-Za-z0-9._-]+|[0-9A-Fa-f:.]+")
-#: names of a reference's further members that hold one; compared in lower case without `-` and `_`
+#: names of a reference's further members that contain a credential; compared in lower case without `-` and `_`
 _SECRETS = frozenset(name.replace("-", "").replace("_", "") for name in _CREDENTIALS) | {
     *("sas", "sastoken", "sharedaccesskey", "sharedaccesssignature", "accountkey", "connectionstring", "apikey"),
     *("authorization", "credential", "credentials", "password", "secret", "clientsecret"),
 }
-#: between the assignments of a query or of a connection string
+#: separators between the assignments of a query or of a connection string
 _BETWEEN = re.compile(r"[?&#;,\s]+")
 #: spaces, control characters and backslashes
 _REFUSED = re.compile(r"[\x00-\x20\x7F\\]")
 _CONTAINER = re.compile(r"[$A-Za-z0-9-]+")
-#: stands for the tenant in an entry of a list
+#: placeholder for the tenant in an entry of a list
 _TENANT = "{tenant}"
 
 
 @dataclass(frozen=True)
 class ReferencePolicy:
-    """Allow lists, matched without case; no `hosts` means any host.
+    """Allow lists, compared without case. No `hosts` means any host.
 
     An entry of `hosts` is `HOST`, `HOST/CONTAINER` or `HOST/CONTAINER/PREFIX`, in which `{tenant}` stands for the
-    tenant; a port that is not the scheme's own stands behind the host. Whatever the lists say, a tenant's references
-    may lead into its own folder of the workspace, and into no other part of that container.
+    tenant. A port that differs from the scheme's default follows the host. In any case, a tenant's references can lead
+    into its own folder of the workspace, and into no other part of that container.
     """
 
     schemes: frozenset[str]
@@ -74,24 +74,24 @@ class ReferencePolicy:
 
 @dataclass(frozen=True)
 class Retention:
-    """How long attempts' results are kept where they were made (R47)."""
+    """The retention of attempts' results in the workspace (R47)."""
 
-    #: the container of the workspace, or a folder: a URI
+    #: URI of the container or folder of the workspace
     workspace_uri: str
-    #: after the last write; None: for ever
+    #: time after the last write; None: for ever
     kept: timedelta | None
 
     def end(self, uri: str, written_at: datetime) -> datetime | None:
-        """Returns when the content may be deleted. None: it stays, or its owner decides."""
+        """Returns the time at which the content can be deleted. None: it stays, or its owner decides."""
         if self.kept is None or not _lies_in(self.workspace_uri, uri):
             return None
         return written_at + self.kept
 
 
 def credential_member(ref: Mapping[str, Any]) -> str | None:
-    """Returns the name of a reference's first further member that holds a credential, however deep; None: none does.
+    """Returns the name of a reference's first further member with a credential, at any depth; None: there is none.
 
-    Such a member has a name of `_SECRETS`, or a text that assigns one: a query (`sig=...`), a connection string.
+    Such a member has a name of `_SECRETS`, or a text that assigns one: a query (`sig=...`) or a connection string.
     """
     for member, value in ref.items():
         if member != "uri" and _holds_credential({member: value}):
@@ -115,7 +115,7 @@ def _holds_credential(value: Any) -> bool:
 
 
 def _assigned(text: str) -> list[str]:
-    """Names that a query or a connection string gives values to."""
+    """Returns the names that a query or a connection string assigns values to."""
     return [unquote(part.partition("=")[0]) for part in _BETWEEN.split(text) if "=" in part]
 
 
@@ -129,7 +129,7 @@ def _lies_in(base: str, uri: str) -> bool:
 
 
 def _unsafe(uri: str, schemes: frozenset[str]) -> str | None:
-    """What is wrong with the URI itself, wherever it leads."""
+    """Returns the reason why the URI itself is unsafe, wherever it leads."""
     if _REFUSED.search(uri) is not None:
         return "must not contain spaces, control characters or backslashes"
     try:
@@ -150,7 +150,7 @@ def _unsafe(uri: str, schemes: frozenset[str]) -> str | None:
         return "names no container: abfss://CONTAINER@ACCOUNT/..."
     if scheme == "abfss" and not _CONTAINER.fullmatch(parts.username or ""):
         return "has a container that is none: letters, digits and hyphens"
-    # abfss://container@account is that scheme's own form; elsewhere an @ hides the real host
+    # abfss://container@account is the form of that scheme; elsewhere an @ hides the real host
     if parts.password is not None or ("@" in parts.netloc and scheme != "abfss"):
         return "must not contain user information"
     readings = _readings(parts.path)
@@ -167,7 +167,7 @@ def _unsafe(uri: str, schemes: frozenset[str]) -> str | None:
 
 
 def _readings(path: str) -> list[str]:
-    """The path as it is and decoded, as often as any reader might."""
+    """Returns the path unchanged and decoded, as often as any reader might decode it."""
     readings = [path]
     while (decoded := unquote(readings[-1])) != readings[-1]:
         readings.append(decoded)
@@ -175,13 +175,15 @@ def _readings(path: str) -> list[str]:
 
 
 def _folders(parts: SplitResult, path: str) -> list[str]:
-    """The container and the folders below it, by this reading of the path."""
+    """Returns the container and the folders below it, for this reading of the path."""
     folders = path.split("/")[1:]
     return [parts.username or "", *folders] if parts.scheme.lower() == "abfss" else folders
 
 
 def _is_own(workspace: Workspace, parts: SplitResult, folders: list[str]) -> bool | None:
-    """Whether it is in the tenant's folder of the workspace; None: it is not in the workspace's container at all."""
+    """Returns whether the URI is in the tenant's folder of the workspace; None: it is not in the workspace's
+    container.
+    """
     container = _below(urlsplit(workspace.base), parts, folders)
     if container is None:
         return None
@@ -192,14 +194,16 @@ def _is_own(workspace: Workspace, parts: SplitResult, folders: list[str]) -> boo
 
 
 def _below(base: SplitResult, parts: SplitResult, folders: list[str]) -> list[str] | None:
-    """The folders of `base` where the URI leads below it, by any name of its account; None: it leads elsewhere."""
+    """Returns the folders below `base` that the URI leads to, under any name of its account; None: it leads
+    elsewhere.
+    """
     container = _lower([folder for folder in _folders(base, _readings(base.path)[-1]) if folder])
     same = _account(parts) == _account(base) and _lower(folders[: len(container)]) == container
     return container if same else None
 
 
 def _account(parts: SplitResult) -> str:
-    """The storage account of a host: its blob and dfs endpoints and its secondary lead to the same data."""
+    """Returns the storage account of a host: its blob and dfs endpoints and its secondary have the same data."""
     host = _host(parts)
     first, _, rest = host.partition(".")
     if ".core." in rest or rest.endswith(".storage.azure.net"):
@@ -209,7 +213,7 @@ def _account(parts: SplitResult) -> str:
 
 
 def _host(parts: SplitResult) -> str:
-    """The host in lower case, without a dot at its end, with a port that is not the scheme's own."""
+    """Returns the host in lower case, without a trailing dot, with a port that differs from the scheme's default."""
     host = (parts.hostname or "").lower().rstrip(".")
     return host if parts.port in (None, _DEFAULT_PORTS.get(parts.scheme.lower())) else f"{host}:{parts.port}"
 

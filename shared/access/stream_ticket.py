@@ -1,7 +1,7 @@
-"""Tickets: what a browser's EventSource, which sends no header, shows in the place of a token (R77).
+"""Tickets for a browser's EventSource, which sends no header and so cannot send a token (R77).
 
-`lt1.{key id}.{claims}.{signature}`, as tokens of callbacks are made, with the same keys. A ticket stands in an address,
-where others may see it; so it is short-lived, reads one stream of one tenant, and nothing else.
+`lt1.{key id}.{claims}.{signature}`, made as tokens of callbacks are, with the same keys. A ticket is part of a URL,
+where others may see it. So it is short-lived, and reads one stream of one tenant and nothing else.
 """
 
 from __future__ import annotations
@@ -19,26 +19,26 @@ MAX_LIFE = timedelta(minutes=15)
 
 @dataclass(frozen=True, kw_only=True)
 class Ticket:
-    """What a ticket allows."""
+    """The rights of a ticket."""
 
     #: the caller that requested it
     actor: str
-    #: normalised: whose events
+    #: normalised tenant whose events it reads
     tenant: str
-    #: of the stream, from the root of the API
+    #: path of the stream, from the root of the API
     path: str
     expires_at: datetime
 
     @property
     def caller(self) -> Caller:
-        """Makes a caller that reads one tenant, and nothing else that the ticket's creator may do."""
+        """Makes a caller that can read one tenant, without the other rights of the ticket's creator."""
         return Caller(actor=self.actor, scopes=frozenset({Scope.READ}), tenant=self.tenant)
 
 
 def ticket_for(caller: Caller, tenant: str, path: str, now: datetime) -> Ticket:
     """Makes a ticket. It ends with its caller's token, at most 15 minutes from now, in whole seconds."""
     until = now + MAX_LIFE
-    # a token may be for longer than a datetime can say
+    # a token may end later than a datetime can represent
     if caller.expires is not None and caller.expires < until.timestamp():
         until = datetime.fromtimestamp(caller.expires, UTC)
     return Ticket(actor=caller.actor, tenant=tenant, path=path, expires_at=until.replace(microsecond=0))
@@ -55,7 +55,9 @@ def sign_ticket(ticket: Ticket, keys: Keys, *, deployment: str) -> str:
 
 
 def read_ticket(text: str, keys: Keys, *, deployment: str, path: str, now: datetime) -> Ticket:
-    """Raises TokenInvalid where it was not made by this deployment, for another path, or for a time that is over."""
+    """Returns the ticket. Raises TokenInvalid if another deployment made it, or it is for another path, or has
+    expired.
+    """
     try:
         claims = verified_claims(VERSION, text, keys, deployment=deployment)
     except ValueError as wrong:

@@ -1,6 +1,6 @@
-"""Which tenant a token is of (R24): what the deployment maps its claims to, else the claim that names a tenant.
+"""The tenant of a token (R24): from the deployment's mapping of claims, else from the claim that names a tenant.
 
-Pure: `shared.access.caller` asks it for each token, `shared.setting_values` for each tenant that is mapped to.
+Pure: `shared.access.caller` uses it for each token, `shared.setting_values` for each mapped tenant.
 """
 
 from __future__ import annotations
@@ -15,10 +15,11 @@ from shared.core.jobs.routing import normalise
 from shared.refusals import TenantMissing
 
 _MAX_TENANT = 128
-#: of Unicode: control, invisible, surrogate, private, unassigned; line and paragraph separators
+#: Unicode categories that a tenant's name cannot have: control, invisible, surrogate, private, unassigned, line and
+#: paragraph separators
 _NO_TEXT = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 
-#: clients of Microsoft that every user of any directory can use: such an id tells nothing about the caller
+#: clients of Microsoft that every user of any directory can use, so that their ids identify no caller
 _PUBLIC_CLIENTS: Mapping[str, str] = {
     "04b07795-8ddb-461a-bbee-02f9e1bf7b46": "the Azure CLI",
     "1950a258-227b-4e31-a9cf-717495945fc2": "Azure PowerShell",
@@ -27,33 +28,33 @@ _PUBLIC_CLIENTS: Mapping[str, str] = {
     "872cd9fa-d31f-45e0-9eab-6e460a02d1f1": "Visual Studio",
     "aebc6443-996d-45c2-90f0-388ff96faa56": "Visual Studio Code",
 }
-#: claims of the calling application: of Entra's tokens of version 2 and 1, and of RFC 9068
+#: claims with the calling application: in Entra's tokens of version 2 and 1, and of RFC 9068
 APP_CLAIMS = ("azp", "appid", "client_id")
-#: how such an application authenticated; 0: not at all, as a program on a user's machine
+#: claims with the authentication of such an application; 0: none, for a program on a user's machine
 _PROOF_CLAIMS = ("azpacr", "appidacr")
-#: a role of this form names a tenant
+#: prefix of a role that names a tenant
 _TENANT_ROLE = "tenant:"
 _OTHER_WAYS = "use a role tenant:NAME, LUCIUS_AUTH_TENANTS, or a client with a secret of its own"
 
 
 @dataclass(frozen=True, kw_only=True)
 class TenantRules:
-    """How the tokens of a deployment name tenants."""
+    """The rules by which the tokens of a deployment name tenants."""
 
-    #: whose value is a tenant, where nothing else names one
+    #: claim with the tenant, if nothing else names one
     claim: str
-    #: claim to value to normalised tenant
+    #: normalised tenants by claim and value
     mapped: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
 
 def tenant_of(claims: Mapping[str, Any], rules: TenantRules) -> str:
     """Returns the normalised tenant of a token whose signature is valid.
 
-    Roles `tenant:NAME` and mapped values come first and must agree. The rules' claim applies if there are neither.
-    Raises TenantMissing if they name no tenant or more than one.
+    Roles `tenant:NAME` and mapped values come first and must agree. Without them, the rules' claim applies. Raises
+    TenantMissing if they name no tenant or more than one.
     """
     if "groups" in rules.mapped and _leaves_groups_out(claims):
-        # a group that is not there might name another tenant than what is there
+        # an omitted group might name another tenant
         raise TenantMissing(
             "it omits the caller's groups because there are too many; emit only the groups assigned to this API"
         )
@@ -70,7 +71,7 @@ def tenant_of(claims: Mapping[str, Any], rules: TenantRules) -> str:
 
 
 def plain_tenant(claimed: object) -> str | None:
-    """Returns the normalised name. None: not a valid tenant name.
+    """Returns the normalised name; None: not a valid tenant name.
 
     Only text that equals its own compatibility form (NFKC) is accepted, so that no two spellings name one tenant.
     """
@@ -85,12 +86,12 @@ def values_of(claimed: object) -> list[str]:
 
 
 def words_of(claimed: object) -> frozenset[str]:
-    """Returns the words of a claim: of a text as scopes are written (RFC 6749 3.3), of a list its texts."""
+    """Returns the words of a claim: of a text, separated as scopes are (RFC 6749 3.3); of a list, its texts."""
     return frozenset(claimed.split(" ")) if isinstance(claimed, str) else frozenset(values_of(claimed))
 
 
 def public_client(id_: str) -> str | None:
-    """Returns the name of the client with that id if every user can use it."""
+    """Returns the name of the client with that id, if every user can use it."""
     return _PUBLIC_CLIENTS.get(id_.strip().lower())
 
 
@@ -107,13 +108,15 @@ def _plain(claimed: object, claim: str) -> str:
 
 
 def _leaves_groups_out(claims: Mapping[str, Any]) -> bool:
-    """Entra's overage: the token says where groups could be read instead (no such call is made)."""
+    """Returns whether the token leaves groups out: Entra's overage, which says where they could be read (no such call
+    is made).
+    """
     elsewhere = claims.get("_claim_names")
     return bool(claims.get("hasgroups")) or (isinstance(elsewhere, Mapping) and "groups" in elsewhere)
 
 
 def _check_is_not_everybodys(claims: Mapping[str, Any], claim: str) -> None:
-    """Many callers share a client that is public: its id, as a tenant, would be one tenant for all of them."""
+    """Raises TenantMissing for a public client, whose id would be one tenant for all its callers."""
     if known := next((name for id_ in values_of(claims.get(claim)) if (name := public_client(id_))), None):
         raise TenantMissing(f"its claim {claim} is the id of {known}, a public client; {_OTHER_WAYS}")
     if claim in APP_CLAIMS and any(str(claims.get(proof)) == "0" for proof in _PROOF_CLAIMS):

@@ -1,4 +1,4 @@
-"""The addresses that a webhook may have: a webhook's creator chooses what the app's network connects to (R86).
+"""The URLs that a webhook can have: a webhook's creator chooses hosts for the app's network (R86).
 
 Policy only: nothing is resolved or opened here. An entry of `LUCIUS_WEBHOOK_HOSTS` is `HOST:PORT` or `HOST:*` for every
 tenant, or `TENANT@HOST:PORT` or `TENANT@HOST:*` for one.
@@ -17,30 +17,31 @@ from shared.refusals import HookUrlRefused
 
 _Address = IPv4Address | IPv6Address
 
-#: characters of an address
+#: maximum length of a URL
 MAX_URL = 2048
-#: what RFC 3986 allows, without `[` and `]` but around a host
+#: characters that RFC 3986 allows, with `[` and `]` only around a host
 _CHARACTERS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://(\[[0-9A-Fa-f:.]+\])?[A-Za-z0-9._~:/?@!$&'()*+,;=%-]*")
 _NAME = re.compile(r"([a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?\.)*[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?")
-#: a host that ends so is a number to some reader: 127.1, 0x7f.1, 2130706433 (https://url.spec.whatwg.org, 3.5)
+#: hosts that some readers take for a number: 127.1, 0x7f.1, 2130706433 (https://url.spec.whatwg.org, 3.5)
 _NUMBER = re.compile(r"(.*\.)?([0-9]+|0x[0-9a-f]*)")
 
-#: NAT64 (RFC 6052): the IPv4 address in the last 32 bits
+#: network of NAT64 (RFC 6052): the IPv4 address is in the last 32 bits
 _NAT64 = IPv6Network("64:ff9b::/96")
-#: global by the registries, and yet of the network that the app is in: Azure's own services (DNS, health, agent),
-#: protocol assignments, site-local; and forms that carry an IPv4 address for a translator: no public host has one
+#: addresses that registries call global, but that belong to the app's own network: Azure's services (DNS, health,
+#: agent), protocol assignments, site-local; and forms that contain an IPv4 address for a translator, which no public
+#: host has
 _INNER = tuple(
     ip_network(each)
     for each in (
         *("168.63.129.16/32", "192.0.0.0/24", "fec0::/10"),
-        # IPv4-compatible (RFC 4291), IPv4-translated (RFC 7915), a network's own NAT64 (RFC 8215)
+        # IPv4-compatible (RFC 4291), IPv4-translated (RFC 7915), NAT64 of a local network (RFC 8215)
         *("::/96", "::ffff:0:0:0/96", "64:ff9b:1::/48"),
     )
 )
 
 
 def plain(address: _Address) -> _Address:
-    """Returns the address that a connection reaches: of an address that carries another one, the other."""
+    """Returns the address that a connection reaches: for an address that contains another one, the inner one."""
     while isinstance(address, IPv6Address):
         if address.ipv4_mapped is not None:
             address = address.ipv4_mapped
@@ -59,12 +60,14 @@ def plain(address: _Address) -> _Address:
 def reachable(address: str) -> bool:
     """Returns whether it is a public address of the internet. Raises ValueError if it is not an address."""
     at = plain(ip_address(address))
-    # reserved: `is_global` is true of all that no registry gave away, and of IPv4 addresses in the obsolete ::/96
+    # reserved: `is_global` is true for all unassigned addresses, and for IPv4 addresses in the obsolete ::/96
     return at.is_global and not (at.is_multicast or at.is_reserved or _is_inner(at))
 
 
 def _allowed_if_listed(address: str) -> bool:
-    """Private ones and loopback too; never those that a cloud's own services answer on."""
+    """Returns whether a listed host can have this address: private and loopback too, but never a cloud's own
+    services.
+    """
     at = plain(ip_address(address))
     return at.is_loopback or not (at.is_link_local or at.is_multicast or at.is_unspecified or _is_inner(at))
 
@@ -75,29 +78,31 @@ def _is_inner(address: _Address) -> bool:
 
 @dataclass(frozen=True)
 class Target:
-    """The host that an address leads to, in its usual reading."""
+    """The host and port of a URL."""
 
     scheme: str
-    #: a name, or a literal address in its one spelling, without brackets; lower case
+    #: name, or literal address in its normal form without brackets; lower case
     host: str
     port: int
 
 
 @dataclass(frozen=True)
 class AddressPolicy:
-    """What callers may name: https at port 443 of a name that leads to the internet, and what is listed."""
+    """The allowed targets: https at port 443 for names that lead to the internet, and listed hosts."""
 
-    #: `HOST:PORT` or `HOST:*`: reached by http or https, and whatever private address the name leads to.
-    #: `TENANT@HOST:PORT` opens nothing before `of` was asked for the tenant
+    #: entries `HOST:PORT` or `HOST:*`: allowed over http or https, with any private address. `TENANT@HOST:PORT` has no
+    #: effect before `of` was called for the tenant
     listed: frozenset[str] = frozenset()
 
     def of(self, tenant: str) -> AddressPolicy:
-        """Returns the policy for one tenant (normalised): entries of every tenant, and its own."""
+        """Returns the policy for one tenant (normalised): entries for every tenant, and its own."""
         entries = (each.rpartition("@") for each in self.listed)
         return AddressPolicy(frozenset(host for named, at, host in entries if not at or named == tenant))
 
     def target(self, url: str) -> Target:
-        """Raises HookUrlRefused with the reason, which repeats nothing of the address: it may hold a secret."""
+        """Returns the target of a URL. Raises HookUrlRefused with the reason, without the URL, which may contain a
+        secret.
+        """
         target = _target(url)
         literal = _literal(target.host)
         if self._is_listed(target):
@@ -115,7 +120,7 @@ class AddressPolicy:
         return target
 
     def lets(self, target: Target, address: str) -> bool:
-        """Returns whether the connection may use this address, to which the target's name was resolved."""
+        """Returns whether the connection can use this address, to which the target's name was resolved."""
         return reachable(address) or (self._is_listed(target) and _allowed_if_listed(address))
 
     def _is_listed(self, target: Target) -> bool:
@@ -128,7 +133,7 @@ def listed_host(entry: str) -> str:
 
     Raises ValueError if it is not a valid entry.
     """
-    # the last one: no host has it, a tenant may
+    # the last one, since a tenant's name can have an @ and a host cannot
     tenant, at, entry = entry.rpartition("@")
     named_tenant = f"{_tenant(tenant)}@" if at else ""
     host, any_port = (entry[:-2], True) if entry.endswith(":*") else (entry, False)
@@ -143,7 +148,7 @@ def listed_host(entry: str) -> str:
 
 
 def _tenant(text: str) -> str:
-    """Normalised. Raises ValueError for what names no tenant."""
+    """Returns the normalised tenant. Raises ValueError for an invalid name."""
     if (tenant := normalise(text)) == PLATFORM:
         return tenant
     if plain_tenant(tenant) is None or tenant == "*":
@@ -185,7 +190,9 @@ def _target(url: str) -> Target:
 
 
 def _literal(host: str) -> str | None:
-    """The literal address in its one spelling; None: the host is a name, or a spelling that not all read alike."""
+    """Returns the literal address in its normal form; None: the host is a name, or a form that readers understand
+    differently.
+    """
     try:
         return str(ip_address(host))
     except ValueError:

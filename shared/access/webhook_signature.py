@@ -1,4 +1,5 @@
-"""How a receiver of webhooks knows that LUCIUS sent them: secrets and signatures of Standard Webhooks (R87).
+"""Secrets and signatures of webhooks, as in Standard Webhooks: an endpoint checks with them that LUCIUS sent a request
+(R87).
 
 https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md
 """
@@ -17,12 +18,12 @@ from shared.refusals import HookKeyGone
 
 
 def secrets_of(keys: Keys, hook: Hook, now: datetime, *, deployment: str) -> list[bytes]:
-    """Returns the secrets that sign the webhook's deliveries, newest first: 32 bytes each, from the configured `keys`.
+    """Returns the secrets that sign the webhook's deliveries, newest first: 32 bytes each, derived from the configured
+    `keys`.
 
-    `deployment` is `LUCIUS_ENVIRONMENT`: deployments with the same keys have different secrets.
-
-    The secret before the last rotation is included until its time ends or its key is removed. Raises HookKeyGone if the
-    key of the newest is no longer configured: a rotation takes the first key.
+    `deployment`: `LUCIUS_ENVIRONMENT`, so that deployments with the same keys have different secrets. The secret before
+    the last rotation is included until its time ends or its key is removed. Raises HookKeyGone if the key of the newest
+    is no longer configured: a rotation uses the first key.
     """
     by_id = dict(keys)
     if hook.secret.key_id not in by_id:
@@ -46,13 +47,16 @@ def signed_headers(message_id: str, body: bytes, secrets: Sequence[bytes], now: 
 
 
 def shown(secret: bytes) -> str:
-    """Formats a secret as libraries of endpoints take it: `whsec_` and base64."""
+    """Formats a secret for the libraries of endpoints: `whsec_` and base64."""
     return f"whsec_{base64.b64encode(secret).decode()}"
 
 
 def _derived(key: bytes, deployment: str, hook: Hook, version: SecretVersion) -> bytes:
-    """HKDF-SHA256 (RFC 5869), one block: what a secret is of is in `info`, so no two hooks share one, and a hook that
-    was removed and made again under its id has another."""
+    """Derives a secret by HKDF-SHA256 (RFC 5869), one block.
+
+    `info` has the webhook's identity, so that no two webhooks share a secret, and a webhook that was deleted and
+    created again with its id has another one.
+    """
     info = "\0".join(("lucius webhook", deployment, hook.tenant, hook.id, str(version.version), version.salt)).encode()
     extracted = hmac.digest(bytes(hashlib.sha256().digest_size), key, "sha256")
     return hmac.digest(extracted, info + b"\x01", "sha256")

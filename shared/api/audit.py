@@ -1,8 +1,8 @@
-"""A job's whole history as one document that can be verified offline (R32).
+"""A job's audit bundle: its whole history as one document that can be verified offline (R32).
 
-The first EVENT holds a digest of the rows as created, and each later EVENT holds the columns that it changed. All are
-one hash chain, and JOB stores its head, so the head's hash covers every column. A forger who rewrites all rows must
-also change the head, which can be compared with a head that was noted before.
+The first EVENT has a digest of the rows as created, and each later EVENT has the columns that it changed. All form one
+hash chain, and JOB stores its head, so the head's hash covers every column. A forger who rewrites all rows must also
+change the head, which can be compared with a head that was noted before.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ FORMAT = "lucius-audit/2"
 
 
 def bundle(record: Record, events: Sequence[Event], taken_at: datetime) -> dict[str, JsonValue]:
-    """Makes `{"format", "taken_at", "job", "steps", "events", "digest"}`. `events` are all events up to the job's head.
+    """Makes `{"format", "taken_at", "job", "steps", "events", "digest"}`. `events`: all events up to the job's head.
 
-    A column of JOB or STEP that has the value of every new row is left out. No row has a lease, only its digest.
+    A column of JOB or STEP with the default of a new row is left out. No row has a lease, only its digest.
     """
     whole = {
         "format": FORMAT,
@@ -54,7 +54,7 @@ def bundle(record: Record, events: Sequence[Event], taken_at: datetime) -> dict[
 
 
 def history_of(document: Mapping[str, Any]) -> tuple[Record, list[Event]]:
-    """Returns the rows and events of an audit bundle (`bundle` undone), without columns that no bundle has.
+    """Returns the rows and events of an audit bundle (the inverse of `bundle`), without columns that no bundle has.
 
     Raises KeyError, TypeError and ValueError if the document is not such a bundle. Checks no digest and no hash.
     """

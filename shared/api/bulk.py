@@ -1,4 +1,4 @@
-"""Bulk operations, and jobs that depend on one another."""
+"""Bulk operations, and dependencies of jobs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ BulkId = Annotated[str, Field(pattern="^bulk_[0-9]{13}[0-9a-f]{16}$", examples=[
 
 BulkActionName = Literal["cancel", "pause", "resume", "redrive", "replay"]
 
-#: of a bulk operation that is there: a purge is created by a route of its own
+#: action of an existing bulk operation, including a purge, which another route creates
 AnyActionName = Literal["cancel", "pause", "resume", "redrive", "replay", "purge"]
 
 BulkStateName = Literal["RUNNING", "DONE", "CANCELLED"]

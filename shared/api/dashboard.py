@@ -1,4 +1,4 @@
-"""The overview that the dashboard and `lucius status` show, and the lane of a document."""
+"""The overview in the dashboard and in `lucius status`, and the lane of a document."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Dead letters: what the API returns of failed jobs that are neither redriven nor dismissed."""
+"""Dead letters: failed jobs that are neither redriven nor dismissed."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Why a job is where it is, in one paragraph, and what would happen next.
+"""Explains in one paragraph why a job is in its state, and lists the possible next events.
 
-The "what if" part is made by the same `apply` that decides, on the same rows. It names the rows of the transition
-tables that would be used, as the last transition names those that were used.
+The list is made by the same `apply` that decides, on the same rows. It names the rows of the transition tables that
+would be used, as the last transition names those that were used.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class Explanation(Response):
 
 
 def cite(event: Event) -> tuple[TableRow, ...]:
-    """Returns the transition rows that the event's step used, then those of its job. Empty if no state changed.
+    """Returns the transition rows that the event used, first for its step, then for its job. Empty if no state changed.
 
     Raises LookupError or ValueError for a row that the tables do not have.
     """
@@ -107,10 +107,10 @@ def _row(machine: str, state: str, trigger: str) -> TableRow:
     return TableRow(machine="step", state=state, event=trigger, to=row.to, source=row.source)
 
 
-#: stands for the lease of the attempt, which is not shown
+#: placeholder for the lease of the attempt, which is not shown
 _LEASE = "what-if"
 
-#: jobs that a text names
+#: maximum jobs that a text names
 _NAMED = 5
 
 
@@ -123,11 +123,11 @@ def explain(
     standing: QueuePosition | None = None,
     missing: Sequence[tuple[str, Job | None]] | None = None,
 ) -> Explanation:
-    """Explains what the job waits for and what each possible next occurrence would do.
+    """Explains what the job waits for, and the effect of each possible next event.
 
-    `last` is the event of its last transition. `directives_ahead` is the number of directives before its own on the
-    bus: `MAX_SHOWN` for any larger number, None if its own is not there or the lane was not checked. `standing` is its
-    queue position, None if it is in no queue. `missing` are the jobs that it depends on and that have not ended.
+    `last`: event of its last transition. `directives_ahead`: number of directives ahead of its own on the bus:
+    `MAX_SHOWN` for any larger number, None if its own is not there or the lane was not read. `standing`: its queue
+    position, None if it is in no queue. `missing`: its dependencies that have not ended.
     """
     job = record.job
     step = next(iter(record.open_steps), None)
@@ -178,7 +178,7 @@ def explain(
 
 
 def _others(missing: Sequence[tuple[str, Job | None]], depends_on: int) -> str:
-    """The jobs that a job waits for; none: their ends are being counted."""
+    """Returns the text about the jobs that a job waits for; without any, their ends are being counted."""
     if not missing:
         return f"the check of its {depends_on} dependencies"
     named = [f"{job_id} ({job.status})" for job_id, job in missing[:_NAMED] if job is not None]
@@ -187,7 +187,7 @@ def _others(missing: Sequence[tuple[str, Job | None]], depends_on: int) -> str:
 
 
 def _brought_here(last: Event) -> Move:
-    """The last transition: its EVENT row, and the rows of the transition tables that decided it."""
+    """Returns the last transition: its EVENT row, and the rows of the transition tables that decided it."""
     return Move.of(last, at=_seconds(last.at), stepId=last.step_id, rows=list(cite(last)))
 
 
@@ -198,7 +198,7 @@ def _stopped_by(record: Record, step: Step | None, standing: QueuePosition | Non
 
 
 def _blocked_by(record: Record, step: Step | None) -> Literal["PAUSED", "LANE_BACKLOG", "THROTTLED", "GATED"] | None:
-    """What holds the job back though nothing has failed; None: nothing does."""
+    """Returns what delays the job without a failure; None: nothing."""
     if record.job.status is JobStatus.THROTTLED:
         return "THROTTLED"
     if record.job.status is JobStatus.PAUSED:
@@ -223,7 +223,7 @@ def _ahead(directives: int) -> str:
 
 
 def _waiting(record: Record, step: Step, now: datetime) -> tuple[datetime, str, datetime | None, str]:
-    """Since when, for what, until when, and then."""
+    """Returns the condition that the job waits for, since when, until when, and the consequence."""
     job, timings = record.job, step.timings
     attempt = f"attempt {step.attempt_no} of {timings.max_attempts} of step {step.step_id}"
     match step.status:
@@ -235,14 +235,14 @@ def _waiting(record: Record, step: Step, now: datetime) -> tuple[datetime, str, 
                 "Then it is sent again.",
             )
         case StepStatus.INITIATED if step.silent_until is not None and step.silent_until <= now:
-            # perhaps it was never sent
+            # it may never have been sent
             waits_for = f"the orchestration, which sends or ends {attempt}"
             return step.updated_at, waits_for, step.silent_until, "That time is over; the sweeper repairs it."
         case StepStatus.INITIATED:
             then = _after_failure(record, step, "ACK", timings.ack_backoffs, step.ack_failures)
             return step.updated_at, f"the ACK of {attempt} by service {step.service}", step.silent_until, then
         case StepStatus.PROCESSING:
-            # no heartbeat extends what ends with the attempt's longest time
+            # heartbeats cannot extend the maximum time of an attempt
             last = step.lease_expires_at is not None and step.attempt_is_over(step.lease_expires_at)
             what = "RESULT" if last else "RESULT or heartbeat"
             then = _after_failure(record, step, what, timings.execution_backoffs, step.execution_failures)
@@ -276,7 +276,7 @@ def _after_failure(record: Record, step: Step, what: str, backoffs: tuple[float,
 
 
 def _what_if(record: Record, step: Step, now: datetime) -> dict[str, Outcome]:
-    """What each possible next occurrence would do, by a dry `apply`."""
+    """Returns the effect of each possible next event, by `apply` without a commit."""
     after = max(now, step.silent_until or now, step.due_at or now)
     record = record.with_step(replace(step, lease_digest=lease_digest(_LEASE)))
     tried: dict[str, tuple[Occurrence, datetime]] = {"dispatch": (RecordAttempt(step.step_id, _LEASE), after)}

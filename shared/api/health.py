@@ -1,4 +1,4 @@
-"""Whether the app lives, and whether it can work."""
+"""Liveness and readiness of the app."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""Jobs, their steps and events: what the API returns, made from rows.
+"""Jobs, their steps and events, made from rows.
 
-A column is in a response because its model declares it."""
+A column is in a response because its model declares it.
+"""
 
 from __future__ import annotations
 
@@ -158,7 +159,7 @@ class StepPage(Response):
     next: Cursor
 
 
-#: of a job that never came to be, the mode is empty
+#: mode; empty for a job that was never created
 ModeName = Literal["DEFAULT", "BURST", ""]
 
 
@@ -292,7 +293,7 @@ def job_links(job_id: str) -> JobLinks:
 
 
 def links_of(job_id: str) -> dict[str, str]:
-    """Returns the members of `JobLinks`."""
+    """Returns the paths of `JobLinks`."""
     path = f"/v1/jobs/{job_id}"
     return {"self": path, "steps": f"{path}/steps", "events": f"{path}/events", "cancel": f"{path}:cancel"}
 
@@ -300,8 +301,10 @@ def links_of(job_id: str) -> dict[str, str]:
 def job_response(
     record: Record, retention: Retention, as_of: EventRow | None = None, archived_at: datetime | None = None
 ) -> Job:
-    """Makes the response of a job with its steps. `as_of` is the event whose state is shown, if the caller requested
-    one. `archived_at`: None if the job is not archived.
+    """Makes the response about a job with its steps.
+
+    `as_of`: the event whose state is shown, if the caller requested one. `archived_at`: None if the job is not
+    archived.
     """
     past: dict[str, Any] = {} if as_of is None else {"as_of": event_response(as_of)}
     return Job.of(
@@ -318,7 +321,7 @@ def job_response(
 
 
 def _output_end(record: Record, retention: Retention) -> datetime | None:
-    """Of a job's output in the workspace, where its step made it."""
+    """Returns the end of the retention of a job's output in the workspace, where its step made it."""
     output = record.job.final_output
     made_at = record.last[0].completed_at if output is not None else None
     return retention.end(output["uri"], made_at) if output is not None and made_at is not None else None
@@ -333,7 +336,7 @@ def event_response(event: EventRow) -> Event:
 
 
 def job_line(row: ListRow, *, status: JobStatus, current_step_id: str | None, seq: int) -> JobLine:
-    """Makes an item of a list from a LIST row. `seq` is the event of its status and step."""
+    """Makes an item of a list from a LIST row. `seq`: number of the event of its status and step."""
     return JobLine.of(
         row,
         jobId=row.job_id,

@@ -1,4 +1,4 @@
-"""Requests that create or control jobs, and the responses to them."""
+"""Requests that create or control jobs, and their responses."""
 
 from __future__ import annotations
 

@@ -234,7 +234,7 @@ class QuotaLogPage(Response):
 def quota(
     admission: AdmissionState, directory: Directory, state: GateState, now: datetime, oldest: QueuedJob | None
 ) -> Quota:
-    """Makes the quota's state. `oldest` is the first job of its waiting queues."""
+    """Makes the quota's state. `oldest`: the first job of its waiting queues."""
     gate, of_all = state.gate, state.gate.tenant == EVERY
     rule = directory.find_rule(state)
     credit = rate.accrue(state, rule, now).credit if rate.find_rate(state, rule, now) is not None else None
@@ -268,9 +268,9 @@ def quota(
 def quota_over_all(
     directory: Directory, state: GateState, now: datetime, parts: Sequence[TenantPart], *, shows_reasons: bool
 ) -> Quota:
-    """Returns a quota over all tenants, with the parts of the tenants that the caller sees.
+    """Makes the state of a quota over all tenants, with the parts of the tenants that the caller sees.
 
-    `shows_reasons`: whether a hold and a throttle have their reason and their actor, which may concern other tenants.
+    `shows_reasons`: whether hold and throttle have their reason and actor, which may concern other tenants.
     """
     divided = state.gate.kind in ALLOCATED
     whole = quota(AdmissionState(tenant=EVERY, counted_at=now), directory, state, now, None)
@@ -290,7 +290,7 @@ def quota_over_all(
 
 
 def etag_of(state: GateState) -> str:
-    """Returns the ETag of limits, hold and throttle: 128 bits in hex, in quotes, as every ETag of this API."""
+    """Returns the ETag of limits, hold and throttle: 128 bits in hex, in quotes like every ETag of this API."""
     return f'"{state.rule_seq:032x}"'
 
 

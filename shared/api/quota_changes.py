@@ -12,7 +12,7 @@ from shared.contracts.envelope import Word
 from shared.contracts.instants import within_bounds
 from shared.core.gates.breaker import MAX_COOLDOWN_S, MAX_ENDS
 
-#: far above every number that means something, and below those that JSON readers round
+#: maximum of numbers in a rule, below those that JSON readers round
 _MOST = 10_000_000
 
 
@@ -23,7 +23,7 @@ def _not_nobody(value: int) -> int:
 
 
 def _instant(value: Any) -> Any:
-    """The routes are strict, and JSON has no instants."""
+    """Parses a time from text, since the routes are strict and JSON has no times."""
     try:
         instant = datetime.fromisoformat(value) if isinstance(value, str) else None
     except ValueError:

@@ -1,4 +1,4 @@
-"""Where a job's time went and what it cost, from its rows alone; in seconds."""
+"""The time and operations breakdown of a job, computed from its rows alone; times in seconds."""
 
 from __future__ import annotations
 
@@ -118,38 +118,38 @@ class ReceiptSums(Response):
     partial: Partial
 
 
-#: nothing stood in its way but our own dispatch
+#: time in which only LUCIUS's own dispatch was pending
 QUEUE = "queue_s"
 
-#: a directive was out and no service had taken it up
+#: time in which a directive was sent and not acknowledged
 ACK = "ack_s"
 
-#: a service was at work, by its own word
+#: time in which a service was working, by its own replies
 SERVICE = "service_s"
 
-#: we waited on purpose, before a new attempt or a new publish
+#: intended wait before a new attempt or a new publish
 BACKOFF = "backoff_s"
 
-#: its gates kept it, before its first attempt; or a guard of its service or lane, before any
+#: time in which quotas delayed the first attempt, or a dispatch limit any attempt
 GATED = "gated_s"
 
-#: jobs that it depends on had not ended
+#: time in which dependencies had not ended
 DEPENDENT = "dependent_s"
 
-#: an operator had it stand still
+#: time in which an operator paused the job
 PAUSED = "paused_s"
 
-#: a lease was over, and what would have renewed it may still have lain on our lane
+#: time in which a lease was over, and the message that would have renewed it may still have been on the lane
 BACKLOG = "backlog_s"
 
-#: the last four are gates: nothing had failed, and the job was held back
+#: all parts; in the last four nothing had failed, and the job was delayed
 PARTS = (QUEUE, ACK, SERVICE, BACKOFF, GATED, DEPENDENT, PAUSED, BACKLOG)
 
-#: how many reads stand before the event where HTTP, durable and each lane are processes apart; of any other it is one.
-#: A fault of the bus comes in the activity whose attempt was recorded, and a late reply is looked for among the events
+#: number of reads before the event, if HTTP, durable functions and each lane are separate processes; default 1. A fault
+#: of the bus comes in the activity whose attempt was recorded, and a late reply is looked up among the events
 _READS = {EventType.JOB_CREATED: 0, EventType.PUBLISH_FAILED: 0, EventType.REPLY_IGNORED: 2}
 
-#: how often an orchestration runs for the event, with the timer that led to it or follows it
+#: number of runs of an orchestration for the event, with the timer that led to it or follows it
 _EPISODES = {
     EventType.ATTEMPT_RECORDED: 1,
     EventType.LEASE_RENEWED: 1,
@@ -162,19 +162,19 @@ _EPISODES = {
     EventType.TIME_EXCEEDED: 2,
 }
 
-#: a process decides again on what it committed within this time (`shared.operations.process.recent_jobs`)
+#: time within which a process decides on its own last commit without a read (`shared.operations.process.recent_jobs`)
 _RECENT = timedelta(seconds=60)
 
 _REPLIES = REPLY_EVENTS | {EventType.REPLY_IGNORED}
 
-#: the events of a job without faults, by how many of them a step has
+#: events of a job without faults, as often as a step has them
 _PLAIN = (EventType.ATTEMPT_RECORDED, EventType.ACK, EventType.RESULT)
 
 
 def receipt(record: Record, events: Sequence[Event], now: datetime) -> Receipt:
     """Sums up where the job's time went, by step and in total. A job that has not ended is summed up to `now`.
 
-    `events` are all events of the job. Steps of a parallel group each count the hours that they share.
+    `events`: all events of the job. Steps of a parallel group each count the hours that they share.
     """
     end = record.job.completed_at or now
     spent = {step.step_id: dict.fromkeys(PARTS, 0.0) for step in record.steps}
@@ -211,25 +211,25 @@ def receipt(record: Record, events: Sequence[Event], now: datetime) -> Receipt:
 
 
 def operations(record: Record, events: Sequence[Event]) -> Operations:
-    """Counts the directives, replies, table requests and episodes of the job, each with the bound of a job without
+    """Counts the directives, replies, table requests and episodes of the job, each with the bound for a job without
     faults.
 
     The counts come from rows: committed transactions (without the sweeper's own `check_at`), replies with an EVENT row
-    (a heartbeat that renewed no lease leaves none), directives that the bus accepted at the first call (the bus drops a
-    second one with the same message id). Reads and episodes leave no row: the number that the events needed is counted.
-    `beyond` has the events that a job without faults does not have.
+    (a heartbeat that renewed no lease has none), directives that the bus accepted at the first call (the bus drops a
+    second one with the same message id). Reads and episodes leave no row, so the number that the events needed is
+    counted. `beyond`: events that a job without faults does not have.
     """
     steps = sum(not step.carried for step in record.steps)
     seen = Counter(event.type for event in events)
-    # past the limit a late reply is a count on JOB, written without an event
+    # past the limit, a late reply is a count on JOB, written without an event
     only_counted = max(0, record.job.suppressed - MAX_IGNORED_EVENTS)
     directives = seen[EventType.ATTEMPT_RECORDED] + seen[EventType.LEASE_RENEWED] - seen[EventType.PUBLISH_FAILED]
     replies = sum(seen[type_] for type_ in _REPLIES) + only_counted
-    # attempts in a RESULT's transaction: not of steps with a dispatch limit or a total time of their own
+    # attempts in a RESULT's transaction: only for steps without a dispatch limit and without a total time of their own
     by_result = sum(map(_by_result, events))
     writes = (2 if record.job.status.terminal else 1) + seen.total() - by_result + only_counted
     reads = 2 * only_counted + sum(map(_reads, (None, *events), events))
-    # each step of a group has an orchestration, whose end the job's hears
+    # each step of a group has its own orchestration, whose end the job's orchestration receives
     grouped = 2 * sum(len(record.group_of(step)) > 1 and not step.carried for step in record.steps)
     episodes = 1 + grouped + sum(_EPISODES.get(EventType(type_), 0) * count for type_, count in seen.items())
     beyond = {
@@ -248,16 +248,18 @@ def operations(record: Record, events: Sequence[Event]) -> Operations:
 
 
 def _reads(before: Event | None, event: Event) -> int:
-    """How many the event needed after `before`: none where a reply follows what the same process committed just now."""
+    """Returns the number of reads for the event after `before`: none if a reply follows a recent commit of the same
+    process.
+    """
     known = before is not None and (before.type in REPLY_EVENTS or _by_result(before))
     if known and before is not None and event.type in REPLY_EVENTS and event.at - before.at < _RECENT:
         return 0
-    # of an attempt that a RESULT recorded it is the one before its directive is sent
+    # for an attempt that a RESULT recorded, this is the read before its directive is sent
     return _READS.get(EventType(event.type), 1)
 
 
 def _by_result(event: Event) -> bool:
-    """Whether it is an attempt in a RESULT's transaction."""
+    """Returns whether it is an attempt in a RESULT's transaction."""
     return event.type == EventType.ATTEMPT_RECORDED and event.source != "dispatch"
 
 
@@ -298,7 +300,7 @@ def _spent(seconds: Mapping[str, float]) -> Spent:
 
 
 def _parts(job: Job, step: Step, start: datetime, end: datetime) -> Iterator[tuple[str, float]]:
-    """How a step spent the time between two events, in which no row changed."""
+    """Splits the time of a step between two events, in which no row changed, by use."""
     end = max(start, end)  # the clocks of two processes may differ
     waited = min(max(step.due_at or start, start), end)
     if job.status is JobStatus.PAUSED:

@@ -1,4 +1,4 @@
-"""Rejected messages, and the sweep by request."""
+"""Rejected messages, and sweeps by request."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The bases of bodies, and the types that bodies share."""
+"""Base classes of bodies, and types that bodies share."""
 
 from __future__ import annotations
 
@@ -20,34 +20,32 @@ class Response(BaseModel):
 
     @classmethod
     def of(cls, row: object, /, **members: Any) -> Self:
-        """Makes the response from the fields of `row`, and from `members` for fields that `row` does not have under
-        that name.
-        """
+        """Makes the response from the fields of `row`. `members`: fields that `row` does not have under that name."""
         optional = {name for name, field in cls.model_fields.items() if not field.is_required()}
         named = {name: getattr(row, name) for name in cls.model_fields.keys() - members.keys() - optional}
         return cls(**named, **members)
 
 
 class RequestBody(BaseModel):
-    """A body that a caller sends; a member that is not declared is an error."""
+    """A body that a caller sends; an undeclared member is an error."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
 
-#: RFC 3339, in UTC
+#: a time as in RFC 3339, in UTC
 Instant = Annotated[AwareDatetime, Field(examples=["2026-01-27T10:02:00Z"])]
 
 JobId = Annotated[str, Field(examples=["job_6f1c0d3a9b5e4f7c8a2d1e0f9b8c7a65"])]
 
 
 def _one_of(enum: type[StrEnum]) -> WithJsonSchema:
-    """The names of an enum, written out where they are used."""
+    """Writes the names of an enum out in each schema that uses it."""
     return WithJsonSchema({"type": "string", "enum": [each.value for each in enum]})
 
 
 _CAUSES = "; ".join(f"`{reason}`: {reason.cause}" for reason in Reason)
 
-#: `JOB.error_code`
+#: value of `JOB.error_code`
 ErrorCode = Annotated[
     str | None,
     Field(
@@ -63,7 +61,7 @@ StepStatusName = Annotated[StepStatus, _one_of(StepStatus)]
 
 FailureCauseName = Annotated[FailureCause, _one_of(FailureCause)]
 
-#: of an attempt
+#: digest of an attempt's lease
 LeaseDigest = Annotated[
     str | None,
     Field(
@@ -72,13 +70,13 @@ LeaseDigest = Annotated[
     ),
 ]
 
-#: `next` of every page
+#: value of `next` in every page
 Cursor = Annotated[
     str | None,
     Field(description="Value for `cursor` to get the next page. Null: last page."),
 ]
 
-#: `partial` of a page of a list that takes a filter
+#: value of `partial` in a page of a list with a filter
 Partial = Annotated[
     bool,
     Field(description="`true` if too few rows match: the page is short or empty, and `next` continues."),

@@ -83,7 +83,7 @@ def usage_sum(used: Sum) -> UsageSum:
 
 
 def seen_source(row: SourceRow, tenant: str, admission: AdmissionState | None, now: datetime) -> SeenSource:
-    """Returns the source as it is counted. `admission`: the tenant's admission state. None: the tenant has none, so its
+    """Makes the response about a source. `admission`: the tenant's admission state; None: the tenant has none, so its
     sources are not counted.
     """
     row = replace(row, last_at=max(row.first_at, row.last_at))

@@ -1,4 +1,4 @@
-"""The reason why a job waits for a quota, and what starts it, in words."""
+"""The reason why a job waits for a quota, and the condition that starts it, in words."""
 
 from __future__ import annotations
 
@@ -74,7 +74,9 @@ def _cause(verdict: GateVerdict) -> str:
 
 
 def _hold(hold: Hold | None, *, names_actor: bool) -> str:
-    """Actor, times and reason. Of a quota over all tenants without actor and reason, which may name a tenant."""
+    """Returns actor, times and reason. For a quota over all tenants without actor and reason, which may name a
+    tenant.
+    """
     if hold is None:
         return ""
     by, reason = (f" by {hold.actor}", f" ({hold.reason})") if names_actor else ("", "")

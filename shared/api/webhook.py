@@ -1,6 +1,7 @@
 """Webhooks, their deliveries and secrets: requests and responses.
 
-A response shows a URL by its host, and a secret only when it was made."""
+A response shows only the host of a URL, and a secret only at its creation.
+"""
 
 from __future__ import annotations
 
@@ -17,10 +18,10 @@ from shared.contracts.envelope import MAX_LABELS, Line, Word
 from shared.core.jobs.plan import origin
 from shared.core.webhooks import webhooks as core
 
-#: of one list of a filter
+#: maximum values in one list of a filter
 MAX_NAMES = 50
 
-#: characters of an address, as `shared.access.webhook_addresses` has it
+#: maximum length of a URL, as in `shared.access.webhook_addresses`
 _MAX_URL = 2048
 
 _Format = Literal["cloudevents", "slack", "teams"]
@@ -42,7 +43,7 @@ def _labelled(value: dict[str, str]) -> dict[str, str]:
 
 _Labels = Annotated[
     dict[Annotated[Line, Field(max_length=128)], Annotated[Line, Field(max_length=512)]],
-    # pydantic's schema has a pattern of names, and lets every other name in
+    # pydantic's schema has a pattern for names, but allows every other name
     Field(max_length=MAX_LABELS, json_schema_extra={"minProperties": 1, "additionalProperties": False}),
     AfterValidator(_labelled),
 ]
@@ -53,7 +54,7 @@ class HookFilterBody(RequestBody):
 
     model_config = ConfigDict(json_schema_extra={"minProperties": 1})
 
-    # a default that the schema does not show: null would name nothing
+    # a default that the schema does not show: null would be no list of names
     types: _Names = Field(default_factory=list)
     """Event types: the event has one of these."""
     job_types: _Names = Field(default_factory=list)
@@ -89,7 +90,7 @@ class HookChange(RequestBody):
 
     model_config = ConfigDict(json_schema_extra={"minProperties": 1})
 
-    # a default that the schema does not show: what is left out has none
+    # a default that the schema does not show: a field that is left out does not change
     url: _Url = Field(default_factory=str)
     """The new URL."""
     format: _Format = Field(default_factory=lambda: "cloudevents")
@@ -131,7 +132,7 @@ DeliveryError = Annotated[
     ),
 ]
 
-#: as receivers' libraries take it
+#: secret in the form that libraries of endpoints use
 Secret = Annotated[str, Field(pattern="^whsec_", examples=["whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"])]
 
 
@@ -318,7 +319,7 @@ def hook_test(answer: core.Answer) -> HookTest:
 def _members(row: core.Hook) -> dict[str, Any]:
     path, has_address = f"/v1/webhooks/{quote(row.id, safe='')}", row.url is not None
     may_resume = row.state is not core.HookState.ENABLED or row.waits_until is not None
-    # an operator of all tenants has to name it
+    # an operator for all tenants must name the tenant
     tenant = f"?tenant_id={quote(row.tenant, safe='')}"
     links = HookLinks(
         self=path + tenant,

@@ -1,1 +1,1 @@
-"""Descriptions of the API and of the bus: OpenAPI, AsyncAPI, JSON Schemas, a page."""
+"""Documents about the API and the bus: OpenAPI, AsyncAPI, JSON Schemas, and a page."""

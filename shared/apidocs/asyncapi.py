@@ -57,7 +57,7 @@ _DIRECTIVE_EXAMPLE: JsonObject = {
 
 @dataclass(frozen=True, kw_only=True)
 class BusNames:
-    """The topics as configured."""
+    """The configured topics."""
 
     lanes: int = 16
     reply_prefix: str = "global-bus-replies-p"
@@ -67,7 +67,7 @@ class BusNames:
 def document(names: BusNames, build: str | None = None) -> JsonObject:
     """Makes the AsyncAPI 3.0.0 document from LUCIUS's side: it sends directives and receives replies.
 
-    `build` is shown with the version.
+    `build`: shown with the version.
     """
     replies = ["ack", "heartbeat", "result", "legacyAck", "legacyResult"]
     return {
@@ -258,7 +258,7 @@ def _components() -> JsonObject:
     for name in ("directive", "ack", "heartbeat", "result", "legacy-ack", "legacy-result"):
         schemas |= whole[name].get("$defs", {})
         schemas[name] = {key: each for key, each in whole[name].items() if key not in ("$defs", "$schema")}
-    # references of a whole schema point into itself; here into the components
+    # references in a complete schema point into itself; here they must point into the components
     found: JsonObject = json.loads(json.dumps(schemas).replace('"#/$defs/', '"#/components/schemas/'))
     return {
         "messages": messages,
@@ -296,7 +296,7 @@ def _message(name: str, schema: str, examples: list[JsonObject]) -> JsonObject:
 
 
 def _properties() -> JsonObject:
-    """Application properties of a directive, as the subscriptions' rules see them."""
+    """Returns the application properties of a directive, on which the subscriptions' rules filter."""
     text, whole = {"type": "string"}, {"type": "integer"}
     found = {
         "type": {"const": "DIRECTIVE"},

@@ -1,4 +1,4 @@
-"""Examples of bulks, made by the code that makes the answers."""
+"""Examples of bulk operations, made by the code that makes the responses."""
 
 from __future__ import annotations
 

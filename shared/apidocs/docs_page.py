@@ -1,4 +1,4 @@
-"""The docs page: the viewer Scalar, which shows `/v1/openapi.json`. The page loads nothing from another host."""
+"""The API page with the viewer Scalar, which shows `/v1/openapi.json`. The page loads nothing from another host."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ import json
 from html import escape
 from pathlib import Path
 
-#: of the npm package @scalar/api-reference; docs/decisions/0052-scalar-shows-the-api.md has the steps of an update
+#: version of the npm package @scalar/api-reference; docs/decisions/0052-scalar-shows-the-api.md has the steps of an
+#: update
 _VERSION = "1.76.0"
 SCRIPT = f"scalar-{_VERSION}.js"
-#: of the script; a browser runs no other one (W3C Subresource Integrity)
+#: hash of the script; a browser runs no other one (W3C Subresource Integrity)
 INTEGRITY = "sha384-oH1C0RwqcwbVXkC+r8A+4qRoyEUQdtxAzOwumkxZtQBBcsy61FOoPt7B50OVJYYQ"
-#: of the texts of the three `<style>` elements that the script adds
+#: hashes of the three `<style>` elements that the script adds
 _STYLES = (
     "'sha256-QpRH++jfSE25E/ku5JwG+oucjRD32SqdyuYxGFVNDSA='",
     "'sha256-l/2OpPg0d+2VLTLgwjf5mQo2CYwHDEqdj5TjbfEyVJI='",
@@ -24,7 +25,7 @@ POLICY = (
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
 
-#: the page sends no request to the API, so it never holds a token; what would reach Scalar's servers is off
+#: the page sends no request to the API, so it never has a token; requests to Scalar's servers are off
 _CONFIGURATION = {
     "url": "openapi.json",
     "hideTestRequestButton": True,

@@ -1,7 +1,7 @@
-"""The JSON Schema of a job request beyond its model: references by their schemes, the payload by its protocol.
+"""The JSON Schema of a job request beyond its model: allowed schemes of references, and payloads by protocol.
 
 The app's own checks decide (`shared.operations.jobs.create_job`). This schema states the same for authors of requests.
-It does not state the allowed hosts, since every caller may read it.
+It does not state the allowed hosts, since every caller can read it.
 """
 
 from __future__ import annotations
@@ -15,12 +15,14 @@ from shared.contracts.envelope import Envelope
 from shared.contracts.reference import MAX_URI, uri_pattern
 from shared.core.registry import Protocol, Registry
 
-#: what a request's body is; both are among `components`
+#: schemas that together describe a request's body; both are among `components`
 ENVELOPE = ("Envelope", "EnvelopeRules")
 
 
 def components(registry: Registry, schemes: Collection[str], at: str = "#/components/schemas/") -> JsonObject:
-    """Returns the schemas of a job request and of all that it names, by name. `at` is their place in the document."""
+    """Returns the schemas of a job request by name, with all schemas that it names. `at`: their path in the
+    document.
+    """
     found = schemas([(Envelope, "write")], ref_template=f"{at}{{model}}")
     found.pop("Reference")
     for name in ("input_ref", "output_ref"):
@@ -33,13 +35,13 @@ def components(registry: Registry, schemes: Collection[str], at: str = "#/compon
     return found | {
         "DocumentReference": _reference(schemes),
         "EnvelopeRules": _rules(registry, at),
-        # the draft is named by the document that contains them
+        # the document that contains the schemas names the draft
         **{name: {key: each for key, each in step.items() if key != "$schema"} for name, step in steps.items()},
     }
 
 
 def document(registry: Registry, schemes: Collection[str]) -> JsonObject:
-    """Returns all of it as one JSON Schema."""
+    """Returns everything as one JSON Schema."""
     at = "#/$defs/"
     whole = {"$schema": DIALECT, "title": "Envelope", "allOf": [{"$ref": f"{at}{name}"} for name in ENVELOPE]}
     return whole | {"$defs": components(registry, schemes, at)}
@@ -99,7 +101,7 @@ def _rules(registry: Registry, at: str) -> JsonObject:
 
 
 def _payload(protocol: Protocol, at: str) -> JsonObject:
-    """Parts by step id; of a protocol of one step also its part alone."""
+    """Returns the schema of a payload: parts by step id; for a protocol with one step, also its part alone."""
     steps = [step.step_id for step in protocol.definition.steps]
     parts: JsonObject = {
         step: {"$ref": f"{at}{_name(protocol, step)}"} if step in protocol.schemas else {"type": "object"}
@@ -116,7 +118,7 @@ def _payload(protocol: Protocol, at: str) -> JsonObject:
     [step] = steps
     flat: JsonObject = parts[step]
     if protocol.schemas.get(step, {}).get("additionalProperties") is not False:
-        # an object under the step's name and nothing else is that step's part
+        # an object with only the step's name as a member is that step's part
         named = {"type": "object", "properties": {step: {"type": "object"}}, "required": [step], "maxProperties": 1}
         flat = {"allOf": [{"type": "object"}, flat, {"not": named}]}
     return {"anyOf": [flat, keyed | {"required": [step]}]}

@@ -1,6 +1,6 @@
-"""The JSON Schema (draft 2020-12) and an example of each public event, by type, made of `PublicType` and `PAYLOADS`.
+"""The JSON Schema (draft 2020-12) and an example of each public event, by type, made from `PublicType` and `PAYLOADS`.
 
-Names are those of `/v1/schemas/events/{type}`. Members may be added to events; what stands here stays.
+Names are those of `/v1/schemas/events/{type}`. Members can be added to events; existing ones stay.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _NUMBER: JsonObject = {"type": "integer", "minimum": 1}
 _INSTANT = inlined(Instant)
 _JOB_TYPE: JsonObject = {"jobType": {**_TEXT, "description": "Job type, if the event concerns one."}}
 
-#: of `data`, by what the event is about: the members beside those that each event has
+#: additional members of `data`, by the subject of the event
 _ABOUT: dict[str, JsonObject] = {
     "job": {
         "jobId": _TEXT,
@@ -53,20 +53,20 @@ _JOB_PROVENANCE: JsonObject = {
 }
 
 _HOOK = "hook_7f0e2b6c9d1a4e538c2f6a1b0d9e8c74"
-#: examples in which a caller acts
+#: types whose examples have a caller as the actor
 _BY_CALLERS = (PublicType.INCIDENT_RESOLVED, PublicType.QUOTA_CHANGED, PublicType.WEBHOOK_RESUMED)
 
 
 @cache
 def documents() -> dict[str, JsonObject]:
-    """Returns a whole JSON Schema with its example for each event type. They are made once (about 60 ms); do not change
-    them.
+    """Returns a complete JSON Schema with its example for each event type. They are made once (about 60 ms); do not
+    change them.
     """
     return {type_.value: _document(type_) for type_ in PublicType}
 
 
 def example(type_: PublicType) -> JsonObject:
-    """Returns an event as the feed has it."""
+    """Returns an event in the form of the feed."""
     payload, is_of_step = PAYLOADS[type_][1], type_ in OF_STEPS
     provenance: JsonObject = {"actor": "user:1" if type_ in _BY_CALLERS else "system"}
     match _subject(type_):
@@ -104,7 +104,7 @@ def _document(type_: PublicType) -> JsonObject:
 
 
 def _subject(type_: PublicType) -> str:
-    """What it is about: a key of `_ABOUT`."""
+    """Returns the subject of the event, a key of `_ABOUT`."""
     return type_.split(".")[0]
 
 

@@ -1,4 +1,4 @@
-"""Examples for the documents of the API: bodies as the app makes them, of one job that is run in memory."""
+"""Examples for the API's documents: bodies as the app makes them, for one job that runs in memory."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ PROBLEM: JsonObject = {
 
 @dataclass
 class _Story:
-    """A job at an instant, with what happened so far."""
+    """A job at one time, with its events so far."""
 
     record: Record
     events: list[Event]
@@ -307,14 +307,14 @@ def _planned() -> _Story:
 
 
 def _failed(running: Record, story: _Story) -> Record:
-    """The same job, had its service given it up."""
+    """Returns the job as it would be if its service had failed it."""
     other = _Story(running, [], story.now)
     other.replied(12.5, "RESULT", status="FAILED_FINAL", error={"code": "PDF_ENCRYPTED", "message": "it is locked"})
     return other.record
 
 
 def _incidents(failed: Record) -> JsonObject:
-    """The same job, had all its attempts timed out, and an operator resolved the incident."""
+    """Returns the incidents of the job if all its attempts had timed out, and an operator had resolved the incident."""
     found = incident_of(failed.with_job(error_code="ATTEMPTS_EXHAUSTED", error_message="no ACK within 30 s").job)
     assert found is not None
     opened, first = found

@@ -1,7 +1,7 @@
-"""The GraphQL schema as text, made of routes and of the models of their answers (R83).
+"""The GraphQL schema as text, made from routes and the models of their responses (R83).
 
-Arguments are the parameters of the routes and types are their models, by the same names and with the same meanings. A
-copy of the text is `docs/schema.graphql`.
+Arguments are the parameters of the routes and types are their models, with the same names and meanings.
+`docs/schema.graphql` is a copy of the text.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ _REF = "#/"
 
 @dataclass(frozen=True, kw_only=True)
 class RootField:
-    """A field of `Query` or `Subscription`: what a route answers with."""
+    """A field of `Query` or `Subscription`, with the response of a route."""
 
     name: str
     route: Route
     model: type[BaseModel]
-    #: by the name of the argument
+    #: parameters by the name of the argument
     arguments: Mapping[str, Parameter]
     description: str
 
@@ -46,8 +46,8 @@ def root_field(
     model: type[BaseModel] | None = None,
     description: str | None = None,
 ) -> RootField:
-    """Makes the field of a route. A parameter of its path is `id`; headers and the parameters in `without` are left
-    out.
+    """Makes the field of a route. A path parameter becomes `id`; headers and the parameters in `without` are
+    left out.
     """
     found = model or route.responses[200]
     assert isinstance(found, type)
@@ -71,7 +71,7 @@ def text(queries: Sequence[RootField], subscriptions: Sequence[RootField]) -> st
         _root("Query", queries),
         _root("Subscription", subscriptions),
     ]
-    # each object in the order in which the roots lead to it
+    # each object in the order in which the root fields lead to it
     names = [each.model.__name__ for each in (*queries, *subscriptions)]
     seen: dict[str, JsonObject] = {}
     while names:
@@ -88,7 +88,7 @@ def _root(name: str, fields: Iterable[RootField]) -> str:
     for field in fields:
         arguments = [_argument(each, parameter) for each, parameter in field.arguments.items()]
         given = "(\n" + "".join(arguments) + "  )" if arguments else ""
-        # null where it is refused, so that the others are there
+        # null if it is refused, so that the other fields stay
         of = field.model.__name__ + ("!" if name == "Subscription" else "")
         lines.append(f"{_quoted(field.description, '  ')}  {field.name}{given}: {of}\n")
     return f"type {name} {{\n{''.join(lines)}}}"
@@ -111,7 +111,7 @@ def _object(name: str, schema: JsonObject, components: JsonObject) -> str:
 
 
 def _type(schema: JsonObject, components: JsonObject) -> tuple[str, bool]:
-    """The type, and whether it may be null."""
+    """Returns the type, and whether it may be null."""
     if "anyOf" in schema:
         others = [each for each in schema["anyOf"] if each != {"type": "null"}]
         of = _type(others[0], components)[0] if len(others) == 1 else "JSON"
@@ -134,7 +134,7 @@ def _type(schema: JsonObject, components: JsonObject) -> tuple[str, bool]:
 
 
 def _has_fields(schema: JsonObject) -> bool:
-    """Whether all its members are declared: of another a selection would leave out what is not."""
+    """Returns whether all members are declared: otherwise a selection would leave out the undeclared ones."""
     return "properties" in schema and not schema.get("additionalProperties")
 
 
@@ -146,5 +146,5 @@ def _named_by(schema: Any) -> list[str]:
 
 
 def _quoted(description: str, indent: str) -> str:
-    """A description in front of what it is about; every JSON string is one of GraphQL."""
+    """Formats a description before its subject; every JSON string is a valid GraphQL string."""
     return f"{indent}{json.dumps(' '.join(description.split()), ensure_ascii=False)}\n" if description else ""

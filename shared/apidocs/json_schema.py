@@ -10,14 +10,14 @@ from pydantic.json_schema import GenerateJsonSchema, JsonSchemaMode, models_json
 
 JsonObject = dict[str, Any]
 
-#: as others read what we write, or write what we read
+#: `read`: as others read LUCIUS's documents; `write`: as others write documents for LUCIUS
 Way = Literal["read", "write"]
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 
 class _Plain(GenerateJsonSchema):
-    """Without titles that only repeat the names of fields, and without defaults that only say "may be left out"."""
+    """Leaves out titles that only repeat the names of fields, and defaults that only mean "may be left out"."""
 
     def field_title_should_be_set(self, schema: Any) -> bool:
         return False
@@ -30,7 +30,7 @@ class _Plain(GenerateJsonSchema):
 
 
 class _Unsorted(_Plain):
-    """With the keys in the order in which pydantic writes them."""
+    """Keeps the keys in the order in which pydantic writes them."""
 
     def sort(self, value: JsonObject, parent_key: str | None = None) -> JsonObject:
         return value
@@ -46,7 +46,7 @@ def schemas(
         [(model, modes[way]) for model, way in models], ref_template=ref_template, schema_generator=_Plain
     )
     definitions: JsonObject = whole.get("$defs", {})
-    # an enum whose names are written out in place leaves a definition that nothing refers to
+    # an enum whose names are written out leaves a definition without a reference
     named = str(list(definitions.values())) + str(list(by_model.values()))
     return {name: each for name, each in definitions.items() if f"'{ref_template.format(model=name)}'" in named}
 
@@ -57,13 +57,13 @@ def dumped(model: BaseModel) -> JsonObject:
 
 
 def schema(model: type[BaseModel], way: Way) -> JsonObject:
-    """Returns the whole schema of one model."""
+    """Returns the complete schema of one model."""
     mode: JsonSchemaMode = "serialization" if way == "read" else "validation"
     return model.model_json_schema(mode=mode, schema_generator=_Plain)
 
 
 def inlined(type_: Any) -> JsonObject:
-    """Returns the schema of a TypedDict or of an annotated type, with each definition in the place of its `$ref`.
+    """Returns the schema of a TypedDict or of an annotated type, with each definition in place of its `$ref`.
 
     Docstrings of classes are not used as descriptions. The description of an object or a choice comes first, others
     last.

@@ -1,4 +1,5 @@
-"""JSON Schemas of the messages, made from their models: the members of each kind of reply, and which are required.
+"""JSON Schemas of the messages, made from their models, with the members and the required members of each kind of
+reply.
 
 Names are those of `/v1/schemas/{name}`.
 """
@@ -14,7 +15,7 @@ from shared.contracts.messages import ABSENT_WHERE_NONE, RESULT_CONTENT, Directi
 
 _RESULT_ONLY = ("status", "error", "result_ref", *RESULT_CONTENT)
 _WORK_ONLY = ("progress", "note")
-#: identity of the attempt that sends the message
+#: fields that identify the attempt of a message
 IDENTITY = ("jobId", "stepId", "tenant_id", "attempt_no", "lease_id")
 
 _TITLES = {
@@ -69,7 +70,7 @@ def legacy_result() -> JsonObject:
 
 
 def callback(kind: ReplyType) -> JsonObject:
-    """Returns the body of a callback: the reply without the identity, which the token has."""
+    """Returns the body of a callback: the reply without the identity fields, which the token has."""
     document = deepcopy(reply(kind))
     document["required"] = ["status"] if kind == "RESULT" else []
     if kind == "RESULT":
@@ -83,7 +84,7 @@ def callback(kind: ReplyType) -> JsonObject:
 
 
 def documents() -> dict[str, JsonObject]:
-    """Returns every message and the job request, each a whole JSON Schema, by name."""
+    """Returns every message and the job request by name, each as a complete JSON Schema."""
     whole: dict[str, JsonObject] = {
         "envelope": schema(Envelope, "write"),
         "directive": directive(),

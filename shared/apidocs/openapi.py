@@ -1,4 +1,4 @@
-"""The OpenAPI 3.1 document of the HTTP API: the routes' declarations, the models of bodies, the protocols there are."""
+"""The OpenAPI 3.1 document of the HTTP API, made from the routes, the models of bodies and the protocols."""
 
 from __future__ import annotations
 
@@ -89,8 +89,9 @@ def document(
     server: str,
     build: str | None = None,
 ) -> JsonObject:
-    """Makes the OpenAPI document. `schemes` are the allowed URI schemes of references; `server` is the URL of the API;
-    `build` is shown with the version.
+    """Makes the OpenAPI document.
+
+    `schemes`: allowed URI schemes of references. `server`: URL of the API. `build`: shown with the version.
     """
     routes = list(routes)
     known = [protocol_response(protocol).model_dump(mode="json", exclude_unset=True) for protocol in registry][:1]
@@ -153,7 +154,7 @@ def _schemas(routes: Iterable[Route], registry: Registry, schemes: Collection[st
 
 
 def _parts(whole: Mapping[str, Any]) -> JsonObject:
-    """A schema and those that it holds, each by its name."""
+    """Yields a schema and its nested schemas, each with its name."""
     parts = {whole["title"]: {name: each for name, each in whole.items() if name != "$defs"}, **whole.get("$defs", {})}
     schemas_by_name: JsonObject = json.loads(json.dumps(parts).replace('"#/$defs/', f'"{_SCHEMAS}'))
     return schemas_by_name

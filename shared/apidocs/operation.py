@@ -1,4 +1,4 @@
-"""One operation of the OpenAPI document, from its route: parameters, body, responses, problems."""
+"""One operation of the OpenAPI document, made from its route: parameters, body, responses, problems."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from shared.refusals import ScopeMissing, TenantForbidden, TenantMissing, TokenI
 
 _SCHEMAS = "#/components/schemas/"
 
-#: of any route
+#: problems of every route
 _ALWAYS = (ProblemCode.PARAMETER_UNKNOWN, ProblemCode.INTERNAL, ProblemCode.DEPENDENCY_UNAVAILABLE)
-#: of routes that need a token; they read stored rows
+#: problems of routes that need a token, which all read stored rows
 _WITH_TOKEN = (TokenMissing, TokenInvalid, ScopeMissing, TenantMissing, ProblemCode.DATA_LOST)
 
 
@@ -100,7 +100,7 @@ def _body(route: Route) -> JsonObject | None:
     return {"required": route.body_required, "content": content}
 
 
-#: without a type: to a tool that knows JSON only, lines of it are no string
+#: without a type: for a tool that only knows JSON, the lines are not a string
 _LINES = {
     "pattern": r"[^ \t\n\r\v\f]",
     "description": "One job request per line, at most 1,000. Blank lines are skipped.",
@@ -115,7 +115,7 @@ _NDJSON_EXAMPLE = "".join(
 
 
 def _links(routes: Iterable[Route]) -> JsonObject:
-    """What can be done with a new job."""
+    """Returns the links to operations on the new job."""
     return {
         route.function: {"operationId": route.function, "parameters": {"jobId": "$response.body#/jobId"}}
         for route in routes
@@ -143,7 +143,7 @@ def _responses(route: Route, routes: Iterable[Route], examples: JsonObject) -> J
 
 
 def refusals_of(route: Route) -> tuple[Refusal, ...]:
-    """Returns the refusals that the route declares, then those of routes with a token, then those of any route."""
+    """Returns the problems that the route declares, then those of routes with a token, then those of every route."""
     with_token = _WITH_TOKEN if route.scope is not None else ()
     moving = (TenantForbidden,) if with_token and route.moves and not route.every_tenant else ()
     return (*route.problems, *with_token, *moving, *_ALWAYS)
@@ -174,7 +174,7 @@ def _description(route: Route, status: int, models: tuple[type[BaseModel], ...])
 
 
 def _refused(route: Route, status: int, meanings: dict[str, str]) -> JsonObject:
-    """The response of a status. `meanings`: by code."""
+    """Returns the problem response with a status. `meanings`: by code."""
     schema: JsonObject = {
         "allOf": [
             {"$ref": f"{_SCHEMAS}Problem"},

@@ -1,6 +1,6 @@
-"""Refusals that only the HTTP layer raises, and faults: each is one row with its code, HTTP status and meaning (R28).
+"""Problems that only the HTTP layer raises, and faults: each is one row with its code, HTTP status and meaning (R28).
 
-`shared.refusals` has the refusals that operations raise.
+`shared.refusals` has the problems that operations raise.
 """
 
 from __future__ import annotations
@@ -151,5 +151,5 @@ class ProblemCode(StrEnum):
     WITHDRAWN = "WITHDRAWN", 409, "The job was never created; submit its request again."
 
 
-#: a refusal as a route declares it: each has a code, a status and a meaning
+#: a problem as a route declares it, with a code, a status and a meaning
 Refusal = ProblemCode | type[Refused]

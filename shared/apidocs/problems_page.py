@@ -1,4 +1,4 @@
-"""The page of error codes, to which the `type` of each problem leads (RFC 9457, 3.1.1)."""
+"""The page of error codes. The `type` of each problem leads to its code (RFC 9457, 3.1.1)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Examples of gates, made by the code that makes the answers."""
+"""Examples of quotas, made by the code that makes the responses."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _GATE = Gate(GateKind.TENANT, "tenant_a")
 
 
 def by_model(job_id: str) -> JsonObject:
-    """Returns an example for each response about a quota, by the name of its model: two jobs run, and `job_id`
+    """Returns an example for each response about a quota, by the name of its model. Two jobs run, and `job_id`
     waits.
     """
     before = GateState(gate=_GATE)

@@ -1,4 +1,4 @@
-"""Examples of webhooks, made by the code that makes the answers."""
+"""Examples of webhooks, made by the code that makes the responses."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ _KEYS = (("example", bytes(32)),)
 
 
 def by_model(job_id: str) -> JsonObject:
-    """Returns an example for each response about a webhook, by the name of its model: `job_id` has failed, and its
-    delivery waits.
+    """Returns an example for each response about a webhook, by the name of its model. The job `job_id` has failed, and
+    its delivery waits.
     """
     made, entry = logged(
         Hook(

@@ -1,1 +1,1 @@
-"""Messages and HTTP bodies that other programs see; they need pydantic and nothing else."""
+"""Messages and HTTP bodies that other programs see. They depend on pydantic only."""

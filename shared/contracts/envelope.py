@@ -20,11 +20,11 @@ from pydantic import (
 from shared.contracts.instants import within_bounds
 from shared.contracts.reference import MAX_URI, LooseReference, uri_pattern
 
-#: the major version of the envelope that this code understands; any minor of it is taken
+#: supported major version of the job request; every minor version of it is accepted
 SCHEMA_MAJOR = "1"
 MAX_LABELS = 32
 MAX_CALLBACK_URLS = 10
-#: characters of the name of one
+#: maximum length of a callback's name
 _MAX_CALLBACK_NAME = 64
 
 _HTTPS = re.compile(uri_pattern(["https"]))
@@ -43,7 +43,7 @@ def _not_blank(value: str) -> str:
     return value
 
 
-#: names that no tenant has, normalised, and the meaning of each (R79)
+#: normalised names that no tenant can have, with the meaning of each (R79)
 RESERVED_TENANTS = {
     ".": "a folder of the workspace",
     "..": "a folder of the workspace",
@@ -58,7 +58,7 @@ def _free_name(value: str) -> str:
     return value
 
 
-#: the patterns are for the schema; the validators check the same and name what is wrong
+#: pattern for the schema; the validators check the same and name the error
 _LINE = r"^[^\x00-\x1f\x7f-\x9f]*$"
 Line = Annotated[str, AfterValidator(_one_line), Field(json_schema_extra={"pattern": _LINE})]
 Word = Annotated[
@@ -83,13 +83,13 @@ _LabelName = Annotated[str, AfterValidator(_one_line), Field(max_length=_MAX_LAB
 
 
 def _few_labels(value: Any) -> Any:
-    """Counted first: the model would name each wrong one of any number."""
+    """Refuses too many labels before the model would report each invalid one."""
     if isinstance(value, dict) and len(value) > MAX_LABELS:
         raise ValueError(f"must be at most {MAX_LABELS}")
     return value
 
 
-#: older names of modes, and the mode that each stands for
+#: older names of modes, with the mode that each stands for
 OLDER_MODES = {"SAFE": "DEFAULT"}
 
 
@@ -97,12 +97,12 @@ def _mode_from_older_name(value: Any) -> Any:
     return OLDER_MODES.get(value, value) if isinstance(value, str) else value
 
 
-#: what a date-time of JSON Schema may lack
+#: pattern that requires a zone, which a date-time of JSON Schema does not
 _ZONE = {"pattern": r"([Zz]|[+-]\d{2}:\d{2})$"}
 
 
 def _instant(value: Any) -> Any:
-    """Text with its zone; a number would be one of several things."""
+    """Parses a time from text with a zone; a number would be ambiguous."""
     if value is None:
         return None
     if not isinstance(value, str | datetime):
@@ -133,7 +133,7 @@ class CallbackUrls(BaseModel):
         for name, url in urls.items():
             if not 0 < len(name) <= _MAX_CALLBACK_NAME or _CONTROL.search(name):
                 raise ValueError(f"a name has 1 to {_MAX_CALLBACK_NAME} characters, none of them a control character")
-            # as strict as the schema: `urlsplit` takes line breaks out, which a caller of the URL may not
+            # as strict as the schema: `urlsplit` removes line breaks, which a client of the URL may not do
             if not isinstance(url, str) or len(url) > MAX_URI or not _HTTPS.fullmatch(url):
                 raise ValueError(f"{name} must be an https URL without credentials")
         return self

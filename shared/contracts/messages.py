@@ -1,6 +1,6 @@
 """Messages on Service Bus: directives and replies (R46).
 
-`jobId` and `stepId` are camelCase, all other names snake_case. Unknown fields are ignored, so either side may add some.
+`jobId` and `stepId` are camelCase, all other names snake_case. Unknown fields are ignored, so either side can add some.
 """
 
 from __future__ import annotations
@@ -27,23 +27,24 @@ from shared.contracts.reference import MAX_URI, LooseReference, Reference
 ReplyType = Literal["ACK", "HEARTBEAT", "RESULT"]
 ResultStatus = Literal["SUCCEEDED", "FAILED_RETRY", "FAILED_FINAL"]
 
-#: what a RESULT may carry beside its `status` and `result_ref`: kept with the step, and shown (R46)
+#: fields of a RESULT besides `status` and `result_ref`: stored with the step, and shown (R46)
 RESULT_CONTENT = ("output_ref", "artifacts", "input_digests", "digests", "metrics", "reason")
 _RESULT_ONLY = frozenset({"status", "error", "result_ref", *RESULT_CONTENT})
 MAX_ARTIFACTS = 1000
-#: bytes of `progress` as JSON in UTF-8: a step may have 2,000 heartbeats, and readers of a history have all in memory
+#: maximum bytes of `progress` as JSON in UTF-8: a step can have 2,000 heartbeats, and readers of a history have all in
+#: memory
 MAX_PROGRESS_BYTES = 4096
-#: characters of `note` and of the names of a sender, for the same reason
+#: maximum length of `note` and of a sender's names, for the same reason
 MAX_NOTE = 1000
 MAX_SENDER = 256
 
-#: members of a directive that are left out where it has none
+#: fields of a directive that are left out if they have no value
 ABSENT_WHERE_NONE = frozenset({"callback_urls", "final_index", "first_job_id", "input_refs"})
 
 _Id = Annotated[str, Field(min_length=1, max_length=256)]
-#: Edm.Int32, the column that it is compared with and kept in
+#: maximum of Edm.Int32, the type of its column
 _MAX_ATTEMPT_NO = 2**31 - 1
-#: what every JSON parser holds exactly (RFC 7493 2.2)
+#: largest integer that every JSON parser reads exactly (RFC 7493 2.2)
 _MAX_SIZE = 2**53 - 1
 
 
@@ -147,7 +148,7 @@ def _small_progress(value: Any) -> Any:
     return value if size <= MAX_PROGRESS_BYTES else None
 
 
-#: ISO 8601 with date and time; no number, and none of the many other forms that parsers take
+#: ISO 8601 with date and time; numbers and the other forms of parsers are refused
 _INSTANT = re.compile(r"\d{4}-\d{2}-\d{2}[Tt ]\d{2}:\d{2}")
 
 
@@ -160,13 +161,13 @@ def _instant_or_none(value: Any, validate: ValidatorFunctionWrapHandler) -> Any:
         return None
 
 
-#: with its zone; an invalid one is ignored: a service's clock must not cost a finished result
+#: time with its zone; an invalid one is ignored, since a service's clock must not invalidate its result
 _SentAt = Annotated[
     AwareDatetime | None,
     WrapValidator(_instant_or_none, json_schema_input_type=Any),
     Field(examples=["2026-01-27T10:02:00Z"]),
 ]
-#: about the sender only: what is no text is ignored, and a long text is cut
+#: text about the sender; a value that is not text is ignored, and a long text is cut
 _AboutSender = Annotated[str | None, BeforeValidator(_or_none, json_schema_input_type=Any)]
 
 
@@ -219,7 +220,7 @@ class Reply(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _legacy_forms(cls, value: Any) -> Any:
-        """The older forms: `status=ACKED`, and `status=FAILED` with a `failure_class`."""
+        """Accepts the older forms: `status=ACKED`, and `status=FAILED` with a `failure_class`."""
         if not isinstance(value, dict):
             return value
         reply = dict(value)
@@ -238,7 +239,7 @@ class Reply(BaseModel):
 
     @property
     def content(self) -> dict[str, Any] | None:
-        """Returns what a RESULT has beside its status and `result_ref`, as JSON. None: nothing."""
+        """Returns the additional content of a RESULT as JSON; None: none."""
         given = {name: getattr(self, name) for name in RESULT_CONTENT}
         if self.output_ref is not None:
             given["output_ref"] = self.output_ref.model_dump()

@@ -1,4 +1,4 @@
-"""A protocol file: the ordered steps of a request type, as data (R26)."""
+"""Protocol files: the ordered steps of a job type, as data (R26)."""
 
 from __future__ import annotations
 
@@ -6,28 +6,29 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-#: one transaction of Azure Tables takes 100 rows: JOB, every STEP and the EVENT rows stay within 60
+#: maximum steps: one transaction of Azure Tables has 100 rows, and JOB, every STEP and the EVENT rows stay within 60
 MAX_STEPS = 50
 
-#: most steps of a job that run at the same time
+#: maximum steps of a job that run at the same time
 MAX_GROUP = 16
 
-#: the step type whose log and artifacts are those of a run (`/v1/runs`)
+#: step type whose logs and artifacts are those of a run (`/v1/runs`)
 PACK = "PACK"
 
-#: safe in row keys, event names, message ids and URLs; no colon, which separates parts there
+#: names that are safe in row keys, event names, message ids and URLs; without a colon, the separator in these
 _Name = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_.-]{0,47}$")]
-#: why a job failed: one of LUCIUS's reasons, or a service's own code
+#: code of a failure: one of LUCIUS's reasons, or a service's own
 _Code = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_.-]{0,127}$")]
-#: at most 30 days; longer waits are split into timers of at most 3 days (R31)
+#: seconds, at most 30 days; longer waits are split into timers of at most 3 days (R31)
 _Seconds = Annotated[float, Field(gt=0, le=30 * 86400)]
-#: each lease that runs out and each heartbeat is work of the orchestration's and rows of the job's, so they are bounded
+#: minimum lease and cadence, since each ended lease and each heartbeat costs work of the orchestration and rows of the
+#: job
 MIN_LEASE_S = 15
 _LeaseSeconds = Annotated[float, Field(ge=MIN_LEASE_S, le=30 * 86400)]
 
 
 class Backoffs(BaseModel):
-    """Seconds to wait before the next try, per cause; the last entry repeats, except that of dispatch (R9)."""
+    """Seconds before the next try by cause. The last entry repeats, except for dispatch (R9)."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -37,32 +38,32 @@ class Backoffs(BaseModel):
 
 
 class StepDefinition(BaseModel):
-    """One step: its service and its parameters. The settings give a timing that the step does not name."""
+    """A step: its service and its parameters. The settings give a timing that the step does not name."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     step_id: _Name
-    #: value of the application property that the service's subscription filters on, for example OCR
+    #: value of the application property on which the service's subscription filters, for example OCR
     step_type: _Name
-    #: the platform service's subscription, for example `ocr`
+    #: name of the platform service's subscription, for example `ocr`
     service: _Name
     #: path of a JSON Schema, relative to the protocols folder; None: any object
     payload_schema: str | None = None
     ack_timeout_s: _Seconds | None = None
-    #: from the ACK on, restarted by each heartbeat; at least 15
+    #: lease in seconds, which the ACK starts and each heartbeat restarts; at least 15
     lease_s: _LeaseSeconds | None = None
-    #: at least 15; None: the service declares no cadence and its lease is `lease_s`
+    #: interval of heartbeats in seconds, at least 15; None: the service declares none, and its lease is `lease_s`
     heartbeat_cadence_s: _LeaseSeconds | None = None
-    #: the longest time of an attempt, from its ACK on; no heartbeat extends it
+    #: maximum seconds of an attempt from its ACK on, which heartbeats do not extend
     attempt_max_s: _Seconds | None = None
     max_attempts: Annotated[int, Field(ge=1, le=100)] | None = None
-    #: from the step's first attempt to its end, whatever happens in between; None: no cap
+    #: maximum seconds from the step's first attempt to its end; None: no limit
     total_timeout_s: _Seconds | None = None
     backoffs: Backoffs = Backoffs()
 
 
 class ProtocolDefinition(BaseModel):
-    """A versioned list of steps: one after another, but for those of a parallel group."""
+    """A versioned list of steps, which run one after another except in parallel groups."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -70,19 +71,19 @@ class ProtocolDefinition(BaseModel):
     version: Annotated[int, Field(ge=1)]
     request_type: _Name
     description: str = ""
-    #: from the job's creation to its end; the time that it is PAUSED does not count; None: the setting's
+    #: maximum seconds from the job's creation to its end, without PAUSED time; None: the setting's
     total_timeout_s: _Seconds | None = None
     steps: Annotated[tuple[StepDefinition, ...], Field(min_length=1, max_length=MAX_STEPS)]
-    #: share of the new jobs of this type that follow this version, while a lower version takes the others; None: all
+    #: percentage of new jobs of this type that follow this version, while a lower version gets the others; None: all
     ramp_percent: Annotated[float, Field(ge=0, le=100)] | None = None
-    #: codes of a failure that make it an incident; None: ATTEMPTS_EXHAUSTED and ORCHESTRATION_FAILED; empty: none does
+    #: codes of failures that open an incident; None: ATTEMPTS_EXHAUSTED and ORCHESTRATION_FAILED; empty: none
     escalate: Annotated[tuple[_Code, ...], Field(max_length=50)] | None = None
 
-    #: groups of neighbouring steps that run at the same time; a step in no group runs alone
+    #: groups of consecutive steps that run at the same time; other steps run alone
     parallel: tuple[Annotated[tuple[str, ...], Field(min_length=2, max_length=MAX_GROUP)], ...] = ()
 
     def group_of(self, step_id: str) -> int | None:
-        """Returns the number of the step's group, from 0. None: it runs alone."""
+        """Returns the number of the step's group, from 0; None: it is in no group."""
         return next((number for number, group in enumerate(self.parallel) if step_id in group), None)
 
     @model_validator(mode="after")

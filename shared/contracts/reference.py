@@ -1,4 +1,4 @@
-"""A reference: where a document is, never its content."""
+"""References: URIs of documents, never their content."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ MAX_URI = 2048
 
 _HOST = "[A-Za-z0-9._-]+"
 _PORT = "(?::(?:[0-9]{1,4}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5]))?"
-#: no space, control character or backslash
+#: rest of a URI, without spaces, control characters and backslashes
 _REST = r"(?:[/?#][^\x00-\x20\x7f\\]*)?"
 
 
 def uri_pattern(schemes: Iterable[str]) -> str:
-    """Returns a regular expression, in the grammar that ECMA 262 and Python share, of URIs with these schemes and any
-    host.
+    """Returns a regular expression for URIs with these schemes and any host, in the common grammar of ECMA 262 and
+    Python.
 
     `shared.access.references` decides; it also accepts schemes and hosts in capitals, and IPv6 addresses.
     """
@@ -47,7 +47,7 @@ def _from_string(value: Any) -> Any:
     return {"uri": value} if isinstance(value, str) else value
 
 
-#: a bare string is taken as the URI of a reference
+#: a reference, or its URI as plain text
 LooseReference = Annotated[
     Reference,
     BeforeValidator(

@@ -1,6 +1,6 @@
-"""Log lines, metrics and spans (R40).
+"""Log records, metrics and spans (R40).
 
-They hold ids, codes and durations only: no payload, no reference, no token.
+They have ids, codes and durations only: no payload, no reference, no token.
 """
 
 from __future__ import annotations

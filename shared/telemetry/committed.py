@@ -1,7 +1,7 @@
-"""Log lines, metrics and spans of a committed transition: the one place that counts transitions.
+"""Log records, metrics and spans of a committed transition: the only module that counts transitions.
 
-The process that committed a transition reports it, after the commit; a retry that finds it committed does not, so
-nothing is counted twice. A process that is killed in between leaves it out.
+The process that committed a transition reports it after the commit. A retry that finds it already committed does not,
+so nothing is counted twice. If the process is killed in between, the report is lost.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ def record_creation(record: Record, event: Event) -> None:
 
 
 def record_transition(before: Record, outcome: Outcome) -> None:
-    """Reports what was committed, from its EVENT rows and the rows before and after. Raises nothing."""
+    """Reports a commit from its EVENT rows and the rows before and after. Raises nothing."""
     with _guarded(outcome.record.job):
         _transition(before, outcome)
 
 
 @contextmanager
 def _guarded(job: Job) -> Iterator[None]:
-    """The rows are committed: a fault here must not keep the caller from the rest of the job's end."""
+    """Calls a reporter. The rows are committed, so a fault here must not prevent the rest of the job's end."""
     try:
         yield
     except Exception as fault:
@@ -63,7 +63,7 @@ def _transition(before: Record, outcome: Outcome) -> None:
 
 
 def line_ids(job: Job, step: Step | None = None) -> dict[str, object]:
-    """Returns the ids that every log line about a job has, for lines without a transition."""
+    """Returns the ids that every log record about a job has, for records without a transition."""
     identity: dict[str, object] = {"jobId": job.job_id, "tenant_id": job.tenant, "correlation_id": job.correlation_id}
     if step is not None:
         identity |= {"stepId": step.step_id, "attempt_no": step.attempt_no or None, "lease_digest": step.lease_digest}
@@ -97,7 +97,7 @@ def _count_steps(before: Record, after: Record, event: Event) -> None:
         if new.attempt_no > old.attempt_no and new.step_id == event.step_id:
             observe(
                 "dispatch_lag_seconds",
-                # a guard may have opened before its time
+                # a dispatch limit may have opened before its time
                 max(0.0, (event.at - _could_start_at(before, old)).total_seconds()),
                 stepType=new.step_type,
             )
@@ -178,7 +178,7 @@ def _emit_attempt(job: Job, step: Step, ended: datetime) -> None:
 
 def _could_start_at(record: Record, step: Step) -> datetime:
     if step.gated_until is not None:
-        # a guard kept it back until then
+        # a dispatch limit delayed it until then
         return step.gated_until
     if step.due_at is not None:
         return step.due_at

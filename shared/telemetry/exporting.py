@@ -16,15 +16,15 @@ SERVICE_NAME = "lucius"
 
 _APPLICATION_INSIGHTS = "APPLICATIONINSIGHTS_CONNECTION_STRING"
 _OTLP = tuple(f"OTEL_EXPORTER_OTLP_{part}ENDPOINT" for part in ("", "TRACES_", "METRICS_"))
-#: its instrumentations would add a span for every call to tables and bus; the spans of the app are enough
+#: instrumentations that are off: they would add a span for every call to tables and bus
 _INSTRUMENTATIONS = ("azure_sdk", "django", "fastapi", "flask", "httpx", "psycopg2", "requests", "urllib", "urllib3")
 
 
 def configure(environ: Mapping[str, str], *, version: str) -> str | None:
-    """Configures the exporter once in a process, from the standard settings: Azure Monitor, else OTLP, else none
-    (None).
+    """Configures the exporter once in a process, from the standard settings. Returns Azure Monitor, else OTLP, else
+    None.
 
-    Raises SettingsError naming a setting that no exporter can use.
+    Raises SettingsError with the name of a setting that no exporter can use.
     """
     if tracing.enabled() or environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
         return None
@@ -46,7 +46,7 @@ def configure(environ: Mapping[str, str], *, version: str) -> str | None:
 
 
 def name_spans(provider: Any) -> None:
-    """Makes the provider give a span the id that its job or attempt has; called before the first span."""
+    """Makes the provider use the span id of a job or attempt. Called before the first span."""
     from opentelemetry.sdk.trace.id_generator import RandomIdGenerator
 
     class Ids(RandomIdGenerator):
@@ -58,7 +58,7 @@ def name_spans(provider: Any) -> None:
 
 
 def _configured_by_others() -> bool:
-    """The Functions worker and `opentelemetry-instrument` set a provider before the app is imported."""
+    """Returns whether the Functions worker or `opentelemetry-instrument` set a provider before the app was imported."""
     from opentelemetry.sdk.trace import TracerProvider
 
     return isinstance(trace.get_tracer_provider(), TracerProvider)
@@ -67,7 +67,7 @@ def _configured_by_others() -> bool:
 def _resource(environ: Mapping[str, str], version: str) -> Any:
     from opentelemetry.sdk.resources import Resource
 
-    # `create` lets OTEL_RESOURCE_ATTRIBUTES and OTEL_SERVICE_NAME rule
+    # `create` gives precedence to OTEL_RESOURCE_ATTRIBUTES and OTEL_SERVICE_NAME
     named = {} if environ.get("OTEL_SERVICE_NAME") else {"service.name": SERVICE_NAME}
     return Resource.create({**named, "service.version": version, "service.instance.id": str(uuid.uuid4())})
 
@@ -75,10 +75,10 @@ def _resource(environ: Mapping[str, str], version: str) -> Any:
 def _azure_monitor(environ: Mapping[str, str], resource: Any) -> None:
     from azure.monitor.opentelemetry import configure_azure_monitor
 
-    # log lines reach Application Insights through the host already; there is no argument for it
+    # the host already sends log records to Application Insights; there is no argument for it
     # (microsoft/ApplicationInsights-Python#277)
     os.environ.setdefault("OTEL_LOGS_EXPORTER", "none")
-    #: its default would keep five traces a second; a trace with holes explains nothing
+    #: the default would keep five traces a second, and a trace with gaps explains nothing
     sampled = {} if environ.get("OTEL_TRACES_SAMPLER") else {"sampling_ratio": 1.0}
     try:
         configure_azure_monitor(

@@ -1,6 +1,6 @@
-"""The instruments of the metric table; attributes are checked and their number of values is bounded.
+"""The instruments of the metric table. Attributes are checked, and their number of values is limited.
 
-Made from the OpenTelemetry API alone: without an exporter they do nothing.
+They use the OpenTelemetry API alone: without an exporter they do nothing.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from shared.errors import (
 from shared.telemetry.lines import warn
 from shared.telemetry.metric_table import METRICS, Kind, Metric
 
-#: of one attribute, in one process; what comes later is counted under `_other`
+#: maximum values of one attribute in one process; further ones are counted under `_other`
 MAX_VALUES = 100
 OTHER = "_other"
 
-#: from milliseconds of a lookup to the hours of a long job
+#: bucket bounds, from the milliseconds of a lookup to the hours of a long job
 _BOUNDARIES_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 900, 3600, 14400)
 
-#: what stands in code or configuration; services choose their error codes, so prose among these is not repeated
+#: form of codes in source or configuration; services choose their error codes, so other text among these is not shown
 _CODE = re.compile(r"[A-Z][A-Z0-9_]{0,63}")
 _CODES = frozenset({"reason", "cause"})
 
@@ -62,7 +62,7 @@ def increment(name: str, by: int = 1, /, **attributes: object) -> None:
 
 
 def observe(name: str, seconds: float, /, **attributes: object) -> None:
-    """Records into a histogram; the clocks of two machines may differ, so that less than 0 is 0."""
+    """Records into a histogram. A negative value counts as 0, since the clocks of two machines may differ."""
     _instruments[name].record(max(seconds, 0.0), bounded(name, attributes))
 
 
@@ -72,7 +72,7 @@ def set_gauge(name: str, value: float, /, **attributes: object) -> None:
 
 
 def bounded(name: str, attributes: dict[str, object]) -> dict[str, str | int]:
-    """Returns the attributes as they are recorded. Raises ValueError for one that the table does not name."""
+    """Returns the attributes to record. Raises ValueError for one that the table does not name."""
     recorded: dict[str, str | int] = {}
     for key, value in attributes.items():
         # a keyword cannot have the dots of a semantic convention
@@ -84,7 +84,7 @@ def bounded(name: str, attributes: dict[str, object]) -> dict[str, str | int]:
 
 
 def code(value: str) -> str:
-    """Returns the value if it has the form of a code, else OTHER: other text may hold anything."""
+    """Returns the value if it has the form of a code, else OTHER, since other text may contain anything."""
     return value if _CODE.fullmatch(value) else OTHER
 
 
@@ -110,9 +110,9 @@ _DEPENDENCIES: tuple[tuple[type[LuciusError], str], ...] = (
 
 
 def record_fault(error: Exception, event: str | None = None, /, **fields: Any) -> None:
-    """Counts a call that a dependency did not respond to, or a write that was overtaken; no other error is counted.
+    """Counts a call without a response of a dependency, or a lost write; no other error is counted.
 
-    With `event` it logs a WARNING of every error, with `fields` and the error as `reason`.
+    With `event` it logs a WARNING for every error, with `fields` and the error as `reason`.
     """
     if event is not None:
         warn(event, **fields, reason=error)
@@ -128,7 +128,7 @@ def record_fault(error: Exception, event: str | None = None, /, **fields: Any) -
 def tolerate(
     errors: type[Exception] | tuple[type[Exception], ...], event: str | None = None, /, **fields: Any
 ) -> Iterator[None]:
-    """Ends the block at one of the errors and goes on after it; records the error as `record_fault` does."""
+    """Ends the block at one of these errors and continues after it. Records the error as `record_fault` does."""
     try:
         yield
     except errors as fault:

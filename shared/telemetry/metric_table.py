@@ -1,7 +1,7 @@
-"""Every metric: name, kind, unit, attributes and meaning. Source of the table of docs/reference/observability.md.
+"""Every metric: name, kind, unit, attributes and meaning. Source of the table in docs/reference/observability.md.
 
-No attribute is an id of a job, a step or a message. Only two metrics have the attribute `tenant`; the number of values
-of each attribute is bounded.
+No attribute is an id of a job, a step or a message. Only two metrics have the attribute `tenant`. The number of values
+of each attribute is limited.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ class Kind(StrEnum):
 
     COUNTER = "counter"
     HISTOGRAM = "histogram"
-    #: the value at the last sweep
+    #: value at the last sweep
     GAUGE = "gauge"
 
 
 class Metric(NamedTuple):
-    """One instrument; `unit` is UCUM."""
+    """A metric; `unit` is UCUM."""
 
     name: str
     kind: Kind

@@ -1,4 +1,4 @@
-"""Every span: its name, kind, parent and meaning. The table of docs/reference/observability.md is generated from here.
+"""Every span: its name, kind, parent and meaning. Source of the table in docs/reference/observability.md.
 
 Orchestrators make no spans, since they are replayed; activities and triggers do.
 """
@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 
 class SpanName(StrEnum):
-    """What stands in braces is filled in; none of it is an id."""
+    """Names of spans. Values replace the braces; none of them is an id."""
 
     REQUEST = "{method} {route}"
     SUBMIT = "submit {job_type}"
@@ -24,7 +24,7 @@ class SpanName(StrEnum):
 
 
 class SpanRow(NamedTuple):
-    """One line of the table."""
+    """One row of the table."""
 
     name: str
     kind: str

@@ -1,4 +1,4 @@
-"""The spans of functions: of a request, of a job's creation, of activities, directives and replies."""
+"""Spans of functions: requests, creations of jobs, activities, directives and replies."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ Given = Callable[[Verdict], None]
 
 @contextmanager
 def submit_span(envelope: Envelope, *, own_trace: bool) -> Iterator[tuple[Envelope, Created]]:
-    """Spans the creation of a job. Yields the envelope with the context that JOB keeps, and a function for the job's
+    """Spans the creation of a job. Yields the envelope with the context that JOB stores, and a function for the job's
     attributes.
 
-    Without an exporter the caller's context is kept, from the envelope or the request's header.
+    Without an exporter the caller's context stays, from the envelope or the request's header.
     """
     request, asked = tracing.current(), tracing.parse_traceparent(envelope.traceparent)
     if not tracing.enabled():
@@ -35,7 +35,7 @@ def submit_span(envelope: Envelope, *, own_trace: bool) -> Iterator[tuple[Envelo
             envelope = envelope.model_copy(update={"traceparent": tracing.format_traceparent(request)})
         yield envelope, lambda job, replayed: None
         return
-    # in one trace with the caller's span, the request's own stands between that and this one
+    # in one trace with the caller's span, the request's own span is between that and this one
     between = asked is not None and request is not None and asked.trace_id == request.trace_id
     apart = not between and (asked is not None or own_trace)
     with tracing.span(
@@ -46,7 +46,7 @@ def submit_span(envelope: Envelope, *, own_trace: bool) -> Iterator[tuple[Envelo
     ) as span:
 
         def created(job: Job, replayed: bool) -> None:
-            # only now it is a type that we know
+            # only now the job type is known to exist
             span.update_name(SpanName.SUBMIT.value.format(job_type=job.request_type))
             span.set_attributes({**tracing.job_attributes(job), "lucius.replayed": replayed})
             if replayed:
@@ -117,7 +117,7 @@ def reply_span(record: Record, reply: Reply, source: str, topic: str | None, beg
         "lucius.reply": reply.type,
         "lucius.source": source,
         "lucius.attempt_no": reply.attempt_no,
-        # a step id that the job does not have is text from outside
+        # an unknown step id is text from outside
         **({"lucius.step_id": step.step_id, "lucius.step_type": step.step_type} if step is not None else {}),
     }
     if topic is not None:
@@ -148,7 +148,7 @@ def request_span(
     route = f"/{path}"
     known = {"http.request.method": method, "http.route": route}
     answered = 500
-    # the worker may have begun a span of its own, of which this one is a part
+    # the worker may have started a span of its own, which contains this one
     asked = None if tracing.current() is not None else tracing.parse_traceparent(headers.get("traceparent"))
     parent = tracing.context_of(asked) if asked is not None else None
     span = (

@@ -1,6 +1,6 @@
 """Spans, and the contexts that make a job's spans one trace.
 
-JOB keeps the context of its `submit` span in `traceparent`. The ids of the spans of the job and of each attempt derive
+JOB has the context of its `submit` span in `traceparent`. The ids of the spans of the job and of each attempt derive
 from the job, the step and the attempt number, so every process computes them: the directive carries its attempt's
 context, and a reply finds its attempt whether or not the service passes anything back. The process that commits the end
 of a job or an attempt emits its span, once (`shared.telemetry.committed`).
@@ -24,23 +24,23 @@ from shared.core.jobs.job import Job, Step
 from shared.refusals import Refused
 from shared.telemetry.span_table import SpanName
 
-#: W3C Trace Context 3.2
+#: format of W3C Trace Context 3.2
 _TRACEPARENT = re.compile(r"([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})")
 
 _tracer = trace.get_tracer("lucius")
 _enabled = False
 
-#: the id of the very next span that this context starts; None: any
+#: span id for the next span of this context; None: a random one
 forced_span_id: ContextVar[int | None] = ContextVar("forced_span_id", default=None)
 
 
 def enabled() -> bool:
-    """Returns whether spans are exported. If not, contexts of callers are passed on unchanged."""
+    """Returns whether spans are exported. If not, contexts of callers are forwarded unchanged."""
     return _enabled
 
 
 def enable(state: bool) -> None:
-    """Enables tracing after a provider is configured that takes a span's id from `forced_span_id` if that is set."""
+    """Enables tracing once a provider is configured that uses `forced_span_id` for a span's id, if that is set."""
     global _enabled
     _enabled = state
 
@@ -61,7 +61,7 @@ def format_traceparent(span: SpanContext) -> str:
 
 
 def context_of(parent: SpanContext | None) -> context.Context:
-    """Returns a context whose current span is `parent`. None: no span, so a new trace begins."""
+    """Returns a context whose current span is `parent`; None: no span, so a new trace starts."""
     return trace.set_span_in_context(NonRecordingSpan(parent) if parent else trace.INVALID_SPAN, context.Context())
 
 
@@ -72,7 +72,7 @@ def current() -> SpanContext | None:
 
 
 def submit_context(job: Job) -> SpanContext:
-    """Returns the context that JOB keeps. A job that was created without tracing has one that derives from its id."""
+    """Returns the context that JOB stores. For a job that was created without tracing, it derives from the job's id."""
     known = parse_traceparent(job.traceparent)
     if known is not None:
         return known
@@ -80,12 +80,12 @@ def submit_context(job: Job) -> SpanContext:
 
 
 def job_context(job: Job) -> SpanContext:
-    """Returns the context of the span that stands for the whole job."""
+    """Returns the context of the span of the whole job."""
     return _derived(submit_context(job), "job", job.job_id)
 
 
 def attempt_context(job: Job, step_id: str, attempt_no: int) -> SpanContext:
-    """Returns the context of the span that stands for one attempt."""
+    """Returns the context of the span of one attempt."""
     return _derived(submit_context(job), "attempt", job.job_id, step_id, str(attempt_no))
 
 
@@ -125,7 +125,7 @@ def span(
 ) -> Iterator[Span]:
     """Spans a block. `parent` None: the current span. A fault is recorded by its type only, never by its text.
 
-    Without an exporter there is no span, and a caller's context is passed on.
+    Without an exporter there is no span, and a caller's context is forwarded.
     """
     if not _enabled:
         token = context.attach(parent) if parent is not None else None
@@ -166,7 +166,7 @@ def emit_ended_span(
     attributes: Mapping[str, Any],
     **filled: str,
 ) -> None:
-    """Emits a span that has ended, under an id of its own."""
+    """Emits a span that has ended, with an id of its own."""
     token = forced_span_id.set(itself.span_id)
     try:
         ended_span = _tracer.start_span(
@@ -184,7 +184,7 @@ def emit_ended_span(
 
 
 def now_ns() -> int:
-    """Returns the time for a span whose parent is known later."""
+    """Returns the time in nanoseconds, for a span whose parent is known later."""
     return time.time_ns()
 
 
