@@ -1,1 +1,1 @@
-"""The durable activities: thin, over `shared.operations`."""
+"""The durable activities, which call `shared.operations`."""

@@ -1,1 +1,1 @@
-"""The durable orchestrations: yields only, no I/O, no clock but the context's."""
+"""The durable orchestrations: they only yield, do no I/O, and take the time from their context."""

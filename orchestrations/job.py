@@ -22,8 +22,9 @@ Yields = Generator[Any, Any, Any]
 @bp.function_name(durable_names.JOB)
 @bp.orchestration_trigger(context_name="context")
 def job(context: df.DurableOrchestrationContext) -> Yields:
-    """Runs one job. Input: `{"job_id", "steps": [step_id or [step_id, ...], ...]}`. The output is for operators; the
-    app reads the ledger.
+    """Runs one job. Input: `{"job_id", "steps": [step_id or [step_id, ...], ...]}`.
+
+    The output is for operators; the app reads the ledger.
     """
     plan = context.get_input()
     job_id = plan["job_id"]
@@ -50,13 +51,13 @@ def step(context: df.DurableOrchestrationContext) -> Yields:
 
 
 def _group(context: df.DurableOrchestrationContext, job_id: str, step_ids: list[str], first_index: int) -> Yields:
-    """All steps of a parallel group, each an orchestration of its own, until every one has ended."""
+    """Runs all steps of a parallel group, each in its own orchestration, until every one has ended."""
     tasks = [
         context.call_sub_orchestrator(
             durable_names.STEP,
             {"job_id": job_id, "instance_id": context.instance_id, "step_id": step_id},
             durable_names.group_instance_id(context.instance_id, index),
-            # else a group that starts after a rollout would have the version of that day
+            # otherwise a group that starts after a rollout would have the new version
             version=context.version,
         )
         for index, step_id in enumerate(step_ids, start=first_index)

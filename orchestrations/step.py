@@ -1,4 +1,4 @@
-"""One step of a job: from its first dispatch until it has ended by the ledger (R30)."""
+"""The orchestration of one step, from its first dispatch until it has ended in the ledger (R30)."""
 
 from __future__ import annotations
 
@@ -15,29 +15,29 @@ from shared.core.jobs.verdict import VerdictKind, custom_status
 
 Yields = Generator[Any, Any, Any]
 
-#: verdicts whose time ends an attempt's lease, or nothing at all; after that of any other the step is dispatched
+#: verdicts whose time ends an attempt's lease, or nothing; after the time of any other verdict, the step is dispatched
 _SETTLED_BY_TIME = (VerdictKind.SENT, VerdictKind.AWAIT_ACK, VerdictKind.AWAIT_RESULT, VerdictKind.PARK)
 
 
 class StepEnd(Enum):
-    """How a step's part of the orchestration ends."""
+    """The result of a step's part of the orchestration."""
 
     SETTLED = "SETTLED"
     JOB_ENDED = "JOB_ENDED"
 
 
 class Waits:
-    """The external events of one orchestration: one waiter a name, ever.
+    """The external events of one orchestration, with one waiter per name.
 
-    A second waiter for a name loses or repeats its event in durable-python 1.7; a name that was heard is not
-    waited for again. Every wait listens to the next look of the sweeper too: whatever else was lost, that one is heard.
+    A second waiter for a name loses or repeats its event in durable-python 1.7, so a received name is not awaited
+    again. Every wait also waits for the sweeper's next wake-up, so that a lost event delays it only.
     """
 
     def __init__(self, context: df.DurableOrchestrationContext) -> None:
         self._context = context
         self._tasks: dict[str, Any] = {}
         self._heard: set[str] = set()
-        #: the look that is waited for
+        #: number of the awaited wake-up
         self.look_no = 1
 
     def open(self, *names_: str) -> list[Any]:
@@ -49,7 +49,7 @@ class Waits:
         return [self._tasks[name] for name in names if name not in self._heard]
 
     def hear(self, task: Any) -> str | None:
-        """Returns the name that a completed task was for. None: it was a wake-up."""
+        """Returns the name that a completed task was for; None: it was a wake-up."""
         name = next(name for name, known in self._tasks.items() if known is task)
         self._heard.add(name)
         if name == durable_names.look(self.look_no):
@@ -61,10 +61,10 @@ class Waits:
 def run_step(
     context: df.DurableOrchestrationContext, waits: Waits, job_id: str, instance_id: str, step_id: str
 ) -> Yields:
-    """Dispatches `step_id` and obeys the verdicts until the step or the job is over.
+    """Dispatches `step_id` and follows the verdicts until the step or the job is over.
 
-    `waits` are those of this orchestration; `instance_id` is the job's, which tells this run from one
-    that was replaced.
+    `waits`: those of this orchestration. `instance_id`: the job's, which distinguishes this run from one that was
+    replaced.
     """
     request = {"job_id": job_id, "instance_id": instance_id, "step_id": step_id}
     verdict = yield from ask(context, durable_names.DISPATCH, request)
@@ -91,11 +91,11 @@ def run_step(
 
 
 def _wait(context: df.DurableOrchestrationContext, waits: Waits, step_id: str, verdict: dict[str, Any]) -> Yields:
-    """The task that came first, or None when the verdict's time came first."""
+    """Returns the first completed task, or None if the verdict's time came first."""
     kind, attempt_no = verdict["verdict"], verdict.get("attempt_no", 0)
     if kind == VerdictKind.PARK:
-        # a parked job has no time to wait for, and its wait a timer all the same: the extension goes past a wait whose
-        # event was asked for in an earlier one only when that timer is cancelled (R31)
+        # a paused job has no time to wait for, but its wait has a timer: the extension skips a wait whose event was
+        # requested in an earlier one only if that timer is cancelled (R31)
         tasks = waits.open(durable_names.resume(verdict["park_no"]))
         return (yield from wait_until(context, tasks, context.current_utc_datetime + MAX_TIMER))
     result = durable_names.result(step_id, attempt_no)
@@ -104,7 +104,7 @@ def _wait(context: df.DurableOrchestrationContext, waits: Waits, step_id: str, v
     elif kind in (VerdictKind.AWAIT_RESULT, VerdictKind.PUBLISH_FAILED):
         tasks = waits.open(result)
     else:
-        # BACKOFF: an attempt that only timed out may still deliver its RESULT; that of the next one can only be
-        # the word that the job has ended (`shared.core.jobs.verdict.end_event`)
+        # BACKOFF: an attempt that only timed out may still deliver its RESULT; the RESULT event of the next one can
+        # only mean that the job has ended (`shared.core.jobs.verdict.end_event`)
         tasks = waits.open(result, durable_names.result(step_id, attempt_no + 1))
     return (yield from wait_until(context, tasks, datetime.fromisoformat(verdict["until"])))

@@ -1,4 +1,4 @@
-"""Calls of activities and waits for events, by the rules of orchestrators (R27, R31)."""
+"""Calls activities and waits for events, by the rules of orchestrators (R27, R31)."""
 
 from __future__ import annotations
 
@@ -11,22 +11,23 @@ import azure.durable_functions as df
 
 Yields = Generator[Any, Any, Any]
 
-#: covers crashes of the activity only: a bus that does not take a directive is a verdict, not an exception
+#: interval of retries after a crash of the activity; a directive that the bus does not accept is a verdict, not an
+#: exception
 _RETRY_INTERVAL_MS = 5_000
 _TRIES = 3
-#: R31: after that the orchestration itself waits and asks again, at most this many times in a row
+#: R31: wait of the orchestration before it calls again, and the maximum number of such calls in a row
 _ASK_AGAIN_AFTER = timedelta(seconds=60)
 _MAX_ASKS = 5
 
-#: Azure Storage shows a timer's message up to a second early: the extension's delay is cut to whole seconds. The ledger
-#: decides on due times, so a timer that came early would only be set again (Azure/durabletask, TaskHubQueue.cs).
+#: Azure Storage delivers a timer's message up to a second early, since the extension cuts the delay to whole seconds.
+#: The ledger decides on due times, so an early timer would only be set again (Azure/durabletask, TaskHubQueue.cs).
 _EARLY = timedelta(seconds=1)
-#: R31: the extension splits longer timers in a way of its own
+#: R31: maximum timer; the extension splits longer ones in its own way
 MAX_TIMER = timedelta(days=3)
 
 
 def ask(context: df.DurableOrchestrationContext, activity: str, request: dict[str, Any]) -> Yields:
-    """Calls an activity and returns its verdict. Raises what the activity raised, after the last try."""
+    """Calls an activity and returns its verdict. Raises the activity's error after the last try."""
     retries = df.RetryOptions(_RETRY_INTERVAL_MS, _TRIES)
     for asked in range(1, _MAX_ASKS + 1):
         try:
@@ -39,16 +40,16 @@ def ask(context: df.DurableOrchestrationContext, activity: str, request: dict[st
 
 
 def timer_at(context: df.DurableOrchestrationContext, due: datetime) -> Any:
-    """Creates a timer that never fires before `due`. The app creates every timer by this function."""
+    """Creates a timer that never fires before `due`. The app creates every timer with this function."""
     return context.create_timer(due + _EARLY)
 
 
 def wait_until(context: df.DurableOrchestrationContext, tasks: list[Any], until: datetime) -> Yields:
-    """Returns the task that completed first, or None if the time came first.
+    """Returns the first completed task, or None if the time came first.
 
-    Each call has a timer of its own and cancels it as soon as an event wins: a timer that is reused or left open keeps
-    the orchestration Running. A time in the past by the engine's clock is replaced by the current time: an app whose
-    clock is behind requests it again once a second, and not in a busy loop.
+    Each call has its own timer and cancels it as soon as an event wins: a timer that is reused or left open keeps the
+    orchestration Running. A time in the past by the engine's clock is replaced by the current time: an app whose clock
+    is behind requests it again once a second, and not in a busy loop.
     """
     now = context.current_utc_datetime
     timer = timer_at(context, min(max(until, now), now + MAX_TIMER))
@@ -60,6 +61,6 @@ def wait_until(context: df.DurableOrchestrationContext, tasks: list[Any], until:
 
 
 def decoded(payload: Any) -> dict[str, Any]:
-    """Decodes an event's payload: `raise_event` encodes it twice, so it arrives as JSON text."""
+    """Decodes an event's payload. `raise_event` encodes it twice, so it arrives as JSON text."""
     value = json.loads(payload) if isinstance(payload, str) else payload
     return value if isinstance(value, dict) else {}

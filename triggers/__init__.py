@@ -1,1 +1,1 @@
-"""The functions that the world triggers, one blueprint a noun: parse, call one operation, answer."""
+"""The triggers of the functions, one blueprint per noun: parse, call one operation, respond."""

@@ -1,8 +1,8 @@
-"""The queue `lucius-admission`: calls to look at a tenant's admission state, when a gate opens by time or more may go
-in, at a job that waited for others (R51), at a breaker that opened (R63), to allocate a gate over all tenants (R54),
-and to work on a bulk (R65).
+"""The queue `lucius-admission`: calls to check or work.
 
-A call that comes twice costs one look; a lost one is made up by the sweeper.
+A call checks a tenant's admission state when a quota opens by time or more jobs can start, a job that waited for others
+(R51), or a breaker that opened (R63); or it allocates a quota over all tenants (R54), or works on a bulk operation
+(R65). A repeated call costs one check, and the sweeper replaces a lost one.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def blueprint(wiring: Wiring) -> df.Blueprint:
             admissions = await allocate_on_call(context, gate, call.since or context.clock.now())
             await asyncio.gather(*(notify(context, orchestrations, *each) for each in admissions.items()))
         elif call.tenant is None:
-            # of a later release, or of an unknown sender: the sweeper checks every admission state
+            # sent by a later release or an unknown sender: the sweeper checks every admission state
             telemetry.warn("DESK_CALL_UNKNOWN", message_id=message.message_id)
         elif call.bulk_id is not None:
             await work_bulk(context, orchestrations, call.tenant, call.bulk_id)
@@ -69,16 +69,16 @@ def blueprint(wiring: Wiring) -> df.Blueprint:
 
 @dataclass(frozen=True)
 class Call:
-    """What a message asks for; neither tenant nor gate: it is no call."""
+    """A decoded message. Without a tenant and a quota it is not a call."""
 
-    #: a look at its admission state, or at one of its jobs or bulks
+    #: tenant whose admission state, job or bulk operation must be checked
     tenant: str | None = None
     job_id: str | None = None
     bulk_id: str | None = None
-    #: an allocation of the gate, for what happened at an instant; with a tenant, the incident of the gate's breaker
+    #: quota to allocate for an event at a time; with a tenant, the quota whose breaker needs an incident
     gate_id: str | None = None
     since: datetime | None = None
-    #: when a call to an admission state was due
+    #: due time of a call to an admission state
     due_at: datetime | None = None
 
 

@@ -1,4 +1,4 @@
-"""`GET /v1/audit/heads`, `/v1/audit/anchors`, `/v1/audit/keys`: what an auditor compares histories with (R91)."""
+"""`GET /v1/audit/heads`, `/v1/audit/anchors`, `/v1/audit/keys`: signed data for auditors (R91)."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ _route = partial(Route, method="GET", scope=Scope.AUDIT, tag="audit")
 )
 async def _heads(request: Request) -> func.HttpResponse:
     since, until = _instant(request, "since"), _instant(request, "until")
-    # signed, so its form is not that of other cursors
+    # signed, so its form differs from other cursors
     position = request.http.params.get("cursor") or None
     try:
         envelope, following = await sign_heads(
@@ -129,13 +129,13 @@ async def _keys(request: Request) -> func.HttpResponse:
 
 
 def _instant(request: Request, name: str) -> datetime | None:
-    """Raises FilterInvalid."""
+    """Parses a time. Raises FilterInvalid."""
     given = request.http.params.get(name)
     return parse_instant(name, given) if given else None
 
 
 def _tenant(request: Request) -> str:
-    """Normalised. Raises TenantForbidden, RequestError (400)."""
+    """Returns the normalised tenant. Raises TenantForbidden, RequestError (400)."""
     tenant = request.caller.tenant_for(request.http.params.get("tenant")) or request.caller.tenant
     if not tenant or not normalise(tenant):
         raise RequestError(ProblemCode.TENANT_REQUIRED, "tenant missing; add tenant=...")

@@ -1,4 +1,4 @@
-"""`POST /v1/quotas/{gate}:reset`: an operator closes the breaker of a gate (R62)."""
+"""`POST /v1/quotas/{gate}:reset`: an operator resets the circuit breaker of a quota (R62)."""
 
 from __future__ import annotations
 

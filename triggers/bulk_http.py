@@ -1,4 +1,4 @@
-"""`/v1/bulk`: one control, redrive or replay of many jobs, and what became of each (R65)."""
+"""`/v1/bulk`: one control, redrive or replay of many jobs, and the result of each (R65)."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ from triggers.http.responses import respond
 from triggers.http.routes import Request
 
 _BULK_ID = re.compile(r"bulk_[0-9]{13}[0-9a-f]{16}")
-#: of an Idempotency-Key
+#: maximum length of an Idempotency-Key
 MAX_KEY = 512
 
 BULK_ID = in_path(
@@ -105,7 +105,7 @@ class BulkRequest(RequestBody):
     ),
 )
 async def _start(request: Request) -> func.HttpResponse:
-    """202 with the bulk; asked again under its key, the same one, and `Idempotency-Replayed: true`."""
+    """Returns 202 with the bulk operation. A repeated request gets the same one, and `Idempotency-Replayed: true`."""
     body = optional_body(request.http, BulkRequest, ProblemCode.BULK_INVALID)
     words = _checked(body.filter)
     tenant, context = _tenant(request, words.get("tenant_id")), request.context()
@@ -205,7 +205,7 @@ def accepted(req: func.HttpRequest, bulk: Bulk, *, replayed: bool) -> func.HttpR
 
 
 def key_of(req: func.HttpRequest, invalid: ProblemCode = ProblemCode.BULK_INVALID) -> str | None:
-    """Raises RequestError (400, `invalid`)."""
+    """Returns the idempotency key. Raises RequestError (400, `invalid`)."""
     key: str = req.headers.get("Idempotency-Key", "").strip()
     if len(key) > MAX_KEY:
         raise RequestError(invalid, f"Idempotency-Key too long; maximum {MAX_KEY} characters")
@@ -213,7 +213,7 @@ def key_of(req: func.HttpRequest, invalid: ProblemCode = ProblemCode.BULK_INVALI
 
 
 def _checked(words: dict[str, Any]) -> dict[str, Any]:
-    """Raises RequestError (400), which names the word that is wrong."""
+    """Checks the filter. Raises RequestError (400) with the name of the invalid parameter."""
     try:
         parse_filter(JobFilter, words)
     except FilterInvalid as wrong:
@@ -223,7 +223,7 @@ def _checked(words: dict[str, Any]) -> dict[str, Any]:
 
 
 def _tenant(request: Request, named: str | None) -> str:
-    """Whose bulk, normalised. Raises TenantForbidden, RequestError (400)."""
+    """Returns the normalised tenant of the bulk operation. Raises TenantForbidden, RequestError (400)."""
     moving = request.http.method not in ("GET", "HEAD")
     tenant = request.caller.tenant_for(named, moving=moving) or request.caller.tenant
     if tenant is None or not (tenant := normalise(tenant)):
@@ -237,7 +237,7 @@ def _tenant(request: Request, named: str | None) -> str:
 
 
 def _bulk_id(req: func.HttpRequest) -> str:
-    """What has another form names no bulk, and no key of a table. Raises BulkNotFound."""
+    """Returns the id. Raises BulkNotFound for another form, which could not be a key of a table."""
     bulk_id: str = req.route_params["bulkId"]
     if not _BULK_ID.fullmatch(bulk_id):
         raise BulkNotFound(bulk_id)

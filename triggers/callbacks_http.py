@@ -20,7 +20,7 @@ IDEMPOTENCY_KEY = in_header(
     "Idempotency key, at most 512 characters. Repeating the callback with the same key has no effect.",
 )
 
-#: what `receive_reply` refuses
+#: problems that `receive_reply` can raise
 CALLBACK_PROBLEMS = (
     *BODY_PROBLEMS,
     ProblemCode.REPLY_INVALID,
@@ -30,7 +30,7 @@ CALLBACK_PROBLEMS = (
     ProblemCode.UNKNOWN_JOB,
 )
 
-#: of an Idempotency-Key; a longer one is no key
+#: maximum length of an Idempotency-Key; a longer one is ignored
 _MAX_KEY = 512
 
 
@@ -39,7 +39,7 @@ def _callback(kind: Kind) -> Handler:
         function=f"callback_{kind.lower()}",
         method="POST",
         path=f"v1/callbacks/{kind.lower()}",
-        # the token is the directive's, not the issuer's
+        # the directive's token authorizes the call
         scope=None,
         every_tenant=True,
         durable_client=True,
@@ -52,7 +52,7 @@ def _callback(kind: Kind) -> Handler:
         body_schema=callback(kind),
         body_required=kind == "RESULT",
         responses={200: CallbackOutcome},
-        # a fresh token may stand in it
+        # the response may have a new token
         caching=NO_STORE,
         problems=CALLBACK_PROBLEMS,
     )
@@ -63,7 +63,7 @@ def _callback(kind: Kind) -> Handler:
 
 
 async def receive_reply(request: Request, kind: Kind, job_id: str | None = None) -> func.HttpResponse:
-    """Applies the reply in a request's body; `job_id`: that of its path, if it names one."""
+    """Applies the reply in a request's body. `job_id`: the one in its path, if any."""
     req = request.http
     key = req.headers.get("Idempotency-Key", "").strip()
     called = await receive_callback(

@@ -1,5 +1,5 @@
-"""What an operator asks of a job: `POST /v1/jobs/{jobId}:cancel`, `:pause`, `:resume`, `:redrive`, `:admit`; and
-`PATCH /v1/jobs/{jobId}`.
+"""Controls of a job: `POST /v1/jobs/{jobId}:cancel`, `:pause`, `:resume`, `:redrive`, `:admit`; and `PATCH
+/v1/jobs/{jobId}`.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ from triggers.http.problems import RequestError
 from triggers.http.responses import respond
 from triggers.http.routes import Handler, Request
 
-#: the optional body of each POST about a job
+#: problems of the optional body of each POST about a job
 CONTROL_PROBLEMS = (*BODY_PROBLEMS, ProblemCode.REASON_INVALID, refusals.JobNotFound, JobArchived)
 
-#: of every POST that takes a job up again
+#: problems of every POST that redrives a job
 REDRIVE_PROBLEMS = (
     ArchiveGone,
     ArchiveInvalid,
@@ -97,7 +97,7 @@ _cancel, _pause, _resume = (_control(kind) for kind in ControlKind)
     ),
 )
 async def _redrive(request: Request) -> func.HttpResponse:
-    """200 with the new job; asked again, the same one, and `Idempotency-Replayed: true`."""
+    """Returns 200 with the new job. A repeated request gets the same one, and `Idempotency-Replayed: true`."""
     job_id, body = job_id_of(request.http), optional_body(request.http, RedriveRequest, ProblemCode.REASON_INVALID)
     context = await request.fresh_context()
     if body.withDependants:

@@ -46,7 +46,7 @@ _MAX_NAME = 512
     problems=(ProblemCode.NOT_STORABLE, TenantForbidden),
 )
 async def dashboard_metrics_read(request: Request) -> func.HttpResponse:
-    """Raises TenantForbidden, LedgerUnavailable."""
+    """Returns the overview. Raises TenantForbidden, LedgerUnavailable."""
     wiring, caller = request.wiring, request.caller
     named = caller.tenant_for(request.http.params.get("tenant"))
     context = seen_by(caller, wiring.context(), moving=False)
@@ -85,7 +85,7 @@ async def dashboard_metrics_read(request: Request) -> func.HttpResponse:
     problems=(ProblemCode.TENANT_REQUIRED, TenantForbidden, ProblemCode.ROUTING_INVALID),
 )
 async def routing_read(request: Request) -> func.HttpResponse:
-    """Raises TenantForbidden, RequestError (400)."""
+    """Returns the lane of a document. Raises TenantForbidden, RequestError (400)."""
     params, context = request.http.params, await request.fresh_context()
     tenant = request.caller.tenant_for(params.get("tenant")) or request.caller.tenant
     if not tenant or not normalise(tenant):

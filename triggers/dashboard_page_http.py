@@ -1,4 +1,4 @@
-"""The dashboard: a page, open to every caller, that reads the API with its user's token; and `/`, which leads to it."""
+"""The dashboard: a page for every caller that reads the API with its user's token; and `/`, which redirects to it."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ async def dashboard_page(request: Request) -> func.HttpResponse:
     problems=(ProblemCode.ROUTE_NOT_FOUND,),
 )
 async def dashboard_asset(request: Request) -> func.HttpResponse:
-    """Raises RequestError (404)."""
+    """Returns a file of the dashboard. Raises RequestError (404)."""
     asset = dashboard().assets.get(request.http.route_params["file"])
     if asset is None:
         raise RequestError(ProblemCode.ROUTE_NOT_FOUND, "the dashboard has no such file; reload the page")

@@ -1,4 +1,4 @@
-"""`/v1/webhooks/{hookId}/deliveries`: what became of each event for a webhook (R85)."""
+"""`/v1/webhooks/{hookId}/deliveries`: the deliveries of a webhook and their results (R85)."""
 
 from __future__ import annotations
 

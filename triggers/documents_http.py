@@ -1,7 +1,7 @@
-"""Documents about the API, public: OpenAPI, AsyncAPI, JSON Schemas, and two pages for people.
+"""Public documents about the API: OpenAPI, AsyncAPI, JSON Schemas, and two pages for people.
 
-Made of the routes, of the models and of the protocols that hold now, once for each change of these; nothing is fetched
-from elsewhere. Every caller may read them, so they name no allowed host and repeat nothing of the request.
+They are made from the routes, the models and the present protocols, once for each change of these. Every caller can
+read them, so they name no allowed host and repeat nothing of the request.
 """
 
 from __future__ import annotations
@@ -103,8 +103,9 @@ ROUTES = (OPENAPI, ASYNCAPI, SCHEMAS, SCHEMA, EVENT_SCHEMA, DOCS, DOCS_FILE, PRO
 
 
 def blueprint(wiring: Wiring, every_route: Callable[[], tuple[Route, ...]]) -> df.Blueprint:
-    """Makes the routes of documents. `every_route` returns all routes of the app, which the OpenAPI document
-    describes.
+    """Makes the routes of documents.
+
+    `every_route`: returns all routes of the app, which the OpenAPI document describes.
     """
     bp = df.Blueprint()
     made: Documents | None = None
@@ -158,13 +159,13 @@ def blueprint(wiring: Wiring, every_route: Callable[[], tuple[Route, ...]]) -> d
 
 @cache
 def _script(packed: bool) -> Content:
-    """The script of the docs page, in gzip or plain."""
+    """Returns the script of the docs page, in gzip or plain."""
     body = docs_page.packed_script()
     return Content(body if packed else gzip.decompress(body), "text/javascript")
 
 
 class Documents:
-    """The documents over one registry; each takes 10 to 20 ms and is made when it is first asked for."""
+    """The documents for one registry. Each takes 10 to 20 ms, and is made at its first request."""
 
     def __init__(self, registry: Registry, routes: tuple[Route, ...], settings: Settings) -> None:
         self.registry = registry
@@ -216,13 +217,15 @@ class Documents:
     @cached_property
     def _described(self) -> JsonObject:
         settings = self._settings
-        # `/` is where the document came from
+        # `/` stands for the host that served the document
         server, build = settings.public_url or "/", build_text(settings.build_commit)
         return document(self._routes, self.registry, settings.allowed_ref_schemes, server=server, build=build)
 
     @cached_property
     def _schemas(self) -> dict[str, JsonObject]:
-        """Every JSON Schema by name: messages, the envelope with its rules, the steps' payloads, public events."""
+        """Returns every JSON Schema by name: messages, the job request with its rules, payloads of steps, public
+        events.
+        """
         envelope = envelope_schema.document(self.registry, self._settings.allowed_ref_schemes)
         events = {f"events/{name}": each for name, each in event_schemas.documents().items()}
         steps = envelope_schema.step_schemas(self.registry)

@@ -1,4 +1,4 @@
-"""`GET /v1/events`: a tenant's feed, in pages or as a stream, from a cursor on; and tickets for streams (R74-R77)."""
+"""`GET /v1/events`: a tenant's feed from a cursor, in pages or as a stream; and tickets for streams (R74-R77)."""
 
 from __future__ import annotations
 
@@ -103,7 +103,9 @@ EVENTS = Route(
 )
 @EVENTS
 async def events_read(request: Request) -> func.HttpResponse:
-    """Raises CursorExpired, EventsOff, FilterInvalid, TenantForbidden, LedgerUnavailable, RequestError (400)."""
+    """Returns a page or a stream of events. Raises CursorExpired, EventsOff, FilterInvalid, TenantForbidden,
+    LedgerUnavailable, RequestError (400).
+    """
     if wants_stream(request.http):
         return await _events_stream(request)
     req = request.http
@@ -126,19 +128,19 @@ async def _events_stream(request: Request) -> func.HttpResponse:
 
 
 async def events_after(request: Request, after: str | None) -> tuple[Page, bool]:
-    """Returns a stream's part after `after` (None: from now on), and whether it is empty because too many requests
+    """Returns a part of a stream after `after` (None: from now on), and whether it is empty because too many requests
     wait.
 
-    Raises what `events_read` raises.
+    Raises errors as `events_read` does.
     """
-    # a reader that has no position yet gets one before anything can happen that it would miss
+    # a reader without a position gets one at once, so that it misses no event
     wait_s = 0 if after in (None, LATEST) else HOLD_S
     found, held = await _follow(request, after or LATEST, wait_s)
     return found, bool(wait_s) and not held and not found.events
 
 
 async def _follow(request: Request, after: str, wait_s: float) -> tuple[Page, bool]:
-    """A page, and whether there was room to wait for it."""
+    """Returns a page, and whether the request could wait for it."""
     req, context = request.http, request.context()
     limit, _ = page(req)
     tenant = normalise(_tenant_of(request, req.params.get("tenant_id")))
@@ -198,7 +200,7 @@ async def _ticket(request: Request) -> func.HttpResponse:
 
 
 def _tenant_of(request: Request, named: str | None) -> str:
-    """Raises RequestError (400), TenantForbidden."""
+    """Returns the tenant. Raises RequestError (400), TenantForbidden."""
     tenant = request.caller.tenant_for(named) or request.caller.tenant
     if tenant is None:
         raise RequestError(ProblemCode.TENANT_REQUIRED, "tenant missing; add tenant_id=...")
@@ -206,7 +208,7 @@ def _tenant_of(request: Request, named: str | None) -> str:
 
 
 def _filter_of(req: func.HttpRequest) -> EventFilter:
-    """Raises FilterInvalid, RequestError (400)."""
+    """Returns the filter. Raises FilterInvalid, RequestError (400)."""
     given = req.params.get("types")
     types = [each.strip() for each in given.split(",")] if given is not None else None
     if types is not None and not {*types} <= {*PublicType}:

@@ -1,6 +1,6 @@
-"""Documents of GraphQL: read, bounded, checked and executed by graphql-core (R83).
+"""GraphQL documents: parsed, limited, validated and executed with graphql-core (R83).
 
-Imported with the first request that needs it: graphql-core has 150 modules, for which no start has to wait.
+Imported at the first request that needs it, since graphql-core has 150 modules.
 """
 
 from __future__ import annotations
@@ -37,17 +37,17 @@ from shared.errors import Transient
 from shared.refusals import MAX_REQUEST_ERROR, MAX_REQUEST_ERRORS
 from triggers.http.problems import RequestError, problem_body
 
-#: of fields in fields
+#: maximum nesting of fields
 MAX_DEPTH = 6
-#: fields and fragments, each as often as it is asked for
+#: maximum fields and fragments, counting repetitions
 MAX_FIELDS = 200
-#: of one name, under whatever aliases: an answer repeats its value as often
+#: maximum repetitions of one field name, under any alias: a response repeats its value as often
 MAX_SAME = 20
-#: at the root: each is a request of its own to the stores
+#: maximum root fields, each of which is a request to the stores
 MAX_READS = 10
-#: of them, pages of the feed: each may look at 1,000 events to find none
+#: maximum pages of the feed among them: each may read 1,000 events without a match
 MAX_PAGES_OF_EVENTS = 2
-#: of a document: names, marks, values, comments
+#: maximum tokens of a document: names, punctuators, values, comments
 MAX_TOKENS = 2_000
 
 JsonObject = dict[str, Any]
@@ -57,7 +57,7 @@ Source = Callable[..., Awaitable[AsyncIterator[Any]]]
 
 @dataclass(frozen=True)
 class Operation:
-    """One operation of a document, or what is wrong with it."""
+    """One operation of a document, or its error."""
 
     schema: GraphQLSchema
     document: DocumentNode | None
@@ -71,7 +71,7 @@ class Operation:
 
 
 def read(schema_text: str, query: str, name: str | None) -> Operation:
-    """Raises RequestError (400) where the document is past a bound; that it does not fit is the operation's own."""
+    """Parses a document. Raises RequestError (400) if it exceeds a limit; other errors are in the operation."""
     schema = _schema(schema_text)
     try:
         document = parse(query, max_tokens=MAX_TOKENS)
@@ -87,7 +87,9 @@ def read(schema_text: str, query: str, name: str | None) -> Operation:
 
 
 def _of_the_document(error: GraphQLError) -> GraphQLError:
-    """A number of thousands of digits is refused by Python, and graphql-core takes that for a fault of the app."""
+    """Returns errors of the document itself, such as a number of thousands of digits, which Python refuses and
+    graphql-core reports as an internal error.
+    """
     return GraphQLError("a number has too many digits", error.nodes) if error.original_error is not None else error
 
 
@@ -119,8 +121,7 @@ async def answer(
 async def messages(
     operation: Operation, sources: Mapping[str, Source], variables: JsonObject, correlation_id: str
 ) -> tuple[list[JsonObject], bool]:
-    """Yields the result for each message of the source, and whether more may follow. None follow if the source was
-    refused.
+    """Yields the result for each message of the source, and whether more may follow. None follow a refused source.
 
     Raises Transient.
     """
@@ -143,16 +144,16 @@ async def messages(
 
 def _formatted(data: JsonObject | None, errors: Iterable[GraphQLError], correlation_id: str) -> JsonObject:
     found = [_error(each, correlation_id) for each in errors]
-    # nothing was read: then `data` must not be there
+    # nothing was executed, so `data` must be absent
     body = {} if data is None and not any("path" in each for each in found) else {"data": data}
     return body | ({"errors": found} if found else {})
 
 
 def _error(error: GraphQLError, correlation_id: str) -> JsonObject:
-    """With the code of the problem that the same refusal is elsewhere."""
+    """Formats an error with the problem code that other routes use for it."""
     cause = error.original_error
     if cause is None or isinstance(cause, GraphQLError):
-        # it may repeat the document
+        # the message may repeat the document
         message, extensions = error.message[:MAX_REQUEST_ERROR], {"code": str(ProblemCode.QUERY_INVALID)}
     else:
         assert isinstance(cause, Exception)
@@ -177,28 +178,28 @@ def _too_complex(what: str) -> RequestError:
 
 @dataclass
 class _Size:
-    """Of a selection, with its fragments written out."""
+    """The size of a selection with its fragments expanded."""
 
-    #: how often each field is asked for, by its name and not by its alias; fragments are counted under ""
+    #: number of uses of each field, by name and not by alias; fragments are counted under ""
     names: Counter[str] = field(default_factory=Counter)
-    #: how often each alias is given: `validate` compares all fields of one with each other
+    #: number of uses of each alias: `validate` compares all fields with the same alias
     aliases: Counter[str] = field(default_factory=Counter)
     depth: int = 0
-    #: how often each field that is in no other is asked for
+    #: number of uses of each root field
     outer: Counter[str] = field(default_factory=Counter)
 
 
 def _bound(document: DocumentNode) -> None:
-    """Before anything else is done with the document. Raises RequestError (400).
+    """Checks the limits before anything else is done with the document. Raises RequestError (400).
 
-    Each fragment is measured once, however often it is asked for; a circle of fragments is left to `validate`.
+    Each fragment is measured once, for any number of uses; `validate` refuses a circle of fragments.
     """
     if sum(_written(getattr(each, "selection_set", None)) for each in document.definitions) > MAX_FIELDS:
         raise _too_complex("is too long")
     fragments = {each.name.value: each for each in document.definitions if isinstance(each, FragmentDefinitionNode)}
     measured: dict[str, _Size] = {}
     for definition in document.definitions:
-        # a fragment that no operation has is checked by `validate` all the same
+        # `validate` also checks a fragment that no operation uses
         if isinstance(definition, OperationDefinitionNode | FragmentDefinitionNode):
             size = _measure(definition.selection_set, fragments, measured)
             if size.depth > MAX_DEPTH:
@@ -216,7 +217,7 @@ def _bound(document: DocumentNode) -> None:
 
 
 def _written(selections: SelectionSetNode | None) -> int:
-    """How many fields and fragments stand in it."""
+    """Returns the number of fields and fragments as written."""
     count, left = 0, [selections]
     while left:
         if (found := left.pop()) is not None:
@@ -247,7 +248,7 @@ def _measure(
 
 def _of_fragment(name: str, fragments: Mapping[str, FragmentDefinitionNode], measured: dict[str, _Size]) -> _Size:
     if name in fragments and name not in measured:
-        # one that leads back to itself finds this
+        # a fragment that leads back to itself finds this entry
         measured[name] = _Size()
         measured[name] = _measure(fragments[name].selection_set, fragments, measured)
     return measured.get(name, _Size())

@@ -1,4 +1,4 @@
-"""`POST /v1/graphql`: jobs, events and quotas as other routes read them, and a subscription to events (R83)."""
+"""`POST /v1/graphql`: jobs, events and quotas as other routes return them, and a subscription to events (R83)."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from triggers.http.routes import Handler, Request
 from triggers.http.sse import EVENT_STREAM, later, results
 
 MAX_BODY_BYTES = 16 * 1024
-#: maximum items of one list: the process that also moves the jobs makes every field of every item
+#: maximum items of one list, since the process that also moves jobs builds every field of every item
 MAX_LINES = 100
 _JSON = "application/json"
 
 
 @dataclass(frozen=True)
 class _Query:
-    """A field that has the body of another route's response."""
+    """A field with the response body of another route."""
 
     field: RootField
     read: Handler
@@ -83,7 +83,7 @@ def schema() -> str:
     problems=(*BODY_PROBLEMS, ProblemCode.QUERY_INVALID, ProblemCode.QUERY_TOO_COMPLEX, ProblemCode.ACCEPT_INVALID),
 )
 async def _graphql(request: Request) -> func.HttpResponse:
-    # not with the module, which every start loads
+    # imported late, so that it does not delay the start
     from triggers import graphql_execution
 
     req = request.http
@@ -119,7 +119,7 @@ async def _schema(request: Request) -> func.HttpResponse:
 
 
 def _accepted(req: func.HttpRequest) -> set[str]:
-    """Of the two media types that there are. Raises RequestError (406)."""
+    """Returns the accepted one of the two media types. Raises RequestError (406)."""
     given = [each.partition(";")[0].strip().lower() for each in req.headers.get("Accept", "*/*").split(",")]
     accepted = {each for each in (_JSON, EVENT_STREAM) if {each, f"{each.split('/')[0]}/*", "*/*"} & {*given}}
     if not accepted:
@@ -140,7 +140,7 @@ def _resolver(request: Request, query: _Query) -> Callable[..., Awaitable[Any]]:
 
 
 def _inner(request: Request, field: RootField, given: dict[str, Any]) -> AbstractContextManager[Request]:
-    """The request of the field's route. Raises RequestError (400), ScopeMissing."""
+    """Returns the request to the field's route. Raises RequestError (400), ScopeMissing."""
     if (limit := given.get("limit")) is not None and not 1 <= limit <= MAX_LINES:
         raise RequestError(ProblemCode.LIMIT_INVALID, f"limit must be a whole number from 1 to {MAX_LINES}")
     texts = {
@@ -156,22 +156,22 @@ def _inner(request: Request, field: RootField, given: dict[str, Any]) -> Abstrac
 
 
 def _text(value: Any) -> str:
-    """As a query has it."""
+    """Formats a value as a query parameter."""
     if isinstance(value, list):
         return ",".join(value)
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 class _Source:
-    """The messages of one answer to a subscription: each with the cursor to go on from, also where nothing fits."""
+    """The messages of one response to a subscription, each with the cursor to continue from, also without a match."""
 
     def __init__(self, request: Request) -> None:
         self._request = request
-        #: there is nothing, since too many wait already
+        #: `True` if there is no message because too many requests wait
         self.crowded = False
 
     async def open(self, info: object, **given: Any) -> AsyncIterator[dict[str, Any]]:
-        """Opens a subscription, held as any stream is (R75). Raises what `events_http.events_after` raises, but
+        """Opens a subscription, held like any stream (R75). Raises errors as `events_http.events_after` does, except
         CursorExpired.
         """
         try:

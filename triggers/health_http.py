@@ -1,4 +1,4 @@
-"""`GET /v1/health/live`, `/v1/health/ready`: for the probes of the platform."""
+"""`GET /v1/health/live`, `/v1/health/ready`: probes for the platform."""
 
 from __future__ import annotations
 
@@ -82,7 +82,9 @@ async def health_ready(request: Request) -> func.HttpResponse:
 
 
 async def _sees_all_tenants(wiring: Wiring, req: func.HttpRequest) -> bool:
-    """Whether the request has a token that reads the jobs of all tenants; a wrong one is as none, as probes go on."""
+    """Returns whether the request has a token with read access to all tenants. An invalid token counts as none, since
+    probes must not fail.
+    """
     try:
         caller = await wiring.callers().caller(req.headers.get("Authorization"))
     except LuciusError:
@@ -91,7 +93,7 @@ async def _sees_all_tenants(wiring: Wiring, req: func.HttpRequest) -> bool:
 
 
 def dependency(found: Dependency) -> DependencyState:
-    """Makes the result of one check as the API shows it."""
+    """Makes the result of one check for the response."""
     if found.fault is None:
         return DependencyState(status="ok", since=found.since)
     return DependencyState(status="down", since=found.since, reason=found.fault)

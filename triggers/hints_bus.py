@@ -1,6 +1,6 @@
-"""The queue `lucius-hints`: the public events of what was committed go into their tenants' feeds (R71, R72).
+"""The queue `lucius-hints`: writes public events of commits into their tenants' feeds (R71, R72).
 
-A hint that comes twice costs nothing, and a lost one is made up for by the sweeper.
+A repeated hint costs nothing, and the sweeper replaces a lost one.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ FUNCTION = "tell"
 
 
 def blueprint(wiring: Wiring) -> df.Blueprint:
-    """Makes the blueprint of one function; of none with `LUCIUS_EVENTS=off`."""
+    """Makes the blueprint of one function; with `LUCIUS_EVENTS=off`, of none."""
     bp = df.Blueprint()
     if wiring.settings.events == "off":
         return bp
@@ -33,7 +33,7 @@ def blueprint(wiring: Wiring) -> df.Blueprint:
         queue_name=HINTS_QUEUE,
         connection=SERVICEBUS_SETTING,
         cardinality=func.Cardinality.MANY,
-        # without it the host rewrites dates, and one message that is not JSON fails its whole batch (decision 20)
+        # otherwise the host rewrites dates, and one message that is not JSON fails its whole batch (decision 20)
         data_type=func.DataType.BINARY,
     )
     @limited(HINTS_S)

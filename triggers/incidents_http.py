@@ -1,4 +1,4 @@
-"""`/v1/incidents`: what a person has to look at, and what is done about it; and the dismissal of dead letters (R63)."""
+"""`/v1/incidents`: incidents and actions on them, and the dismissal of dead letters (R63)."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ INCIDENT_ID = in_path(
     "incidentId", {"type": "string", "pattern": "^[A-Za-z0-9_-]{1,160}$"}, "`incidentId` of the incident."
 )
 _ID = re.compile(r"[A-Za-z0-9_-]{1,160}")
-#: as `shared.ports.incidents` has them
+#: form of the cursors of `shared.ports.incidents`
 _CURSOR = re.compile(r"\d{13}:[A-Za-z0-9_-]{1,160}")
-#: far more than an incident has
+#: maximum entries of a log, far more than an incident has
 _WHOLE_LOG = 100
 
 _ACT_PROBLEMS = (*BODY_PROBLEMS, ProblemCode.REASON_INVALID, refusals.IncidentNotFound, refusals.IncidentSettled)
@@ -175,7 +175,7 @@ async def _shown(
 
 
 def _incident_id(request: Request) -> str:
-    """What has another form names no incident, and no key of a table. Raises IncidentNotFound."""
+    """Returns the id. Raises IncidentNotFound for another form, which could not be a key of a table."""
     given: str = request.http.route_params["incidentId"]
     if _ID.fullmatch(given) is None:
         raise refusals.IncidentNotFound(given)

@@ -1,4 +1,4 @@
-"""What happens to one job, as server-sent events: the objects of its JSON page, until it has ended (R76)."""
+"""The events of one job as server-sent events: the objects of its JSON page, until it has ended (R76)."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ AFTER = in_query(
 
 
 async def job_stream(request: Request) -> func.HttpResponse:
-    """Raises JobNotFound, ArchiveGone, ArchiveInvalid, LedgerUnavailable, RequestError (400)."""
+    """Returns the stream. Raises JobNotFound, ArchiveGone, ArchiveInvalid, LedgerUnavailable, RequestError (400)."""
     req, context = request.http, request.context()
     job_id, given, (limit, _) = job_id_of(req), position(req), page(req)
 
@@ -41,12 +41,12 @@ async def job_stream(request: Request) -> func.HttpResponse:
         return (await read_job(context, job_id))[0].job
 
     if given is None or given == LATEST:
-        # a reader that has no position yet gets one before anything can happen that it would miss
+        # a reader without a position gets one at once, so that it misses no event
         return ended(req) if first.status.terminal else stream(req, [], following=_cursor(first.event_seq))
     seq, known = _seq(given), [first]
 
     async def read() -> Answer:
-        """Reads the job's events. 304: there is nothing yet."""
+        """Reads the job's events. 304: there are no new ones."""
         now = known.pop() if known else await job()
         if seq > now.event_seq:
             raise bad_cursor()
@@ -60,7 +60,7 @@ async def job_stream(request: Request) -> func.HttpResponse:
         found = [(_cursor(event.seq), json_of(event_response(event))) for event in events]
         return Answer(stream(req, found, following=found[-1][0] if found else _cursor(seq)), seq)
 
-    # as the feed's readers do, those of a job count for its tenant, operators too
+    # counts for the job's tenant, as readers of the feed do, also for operators
     whose = first.tenant
     room = context.process.waiters.has_room(whose, follower=True)
     with history_tail(context, job_id) as tail:
@@ -71,12 +71,12 @@ async def job_stream(request: Request) -> func.HttpResponse:
 
 
 def _cursor(seq: int) -> str:
-    """That of the job's JSON pages."""
+    """Returns the cursor of the job's JSON pages."""
     return cursor(str(seq)) or ""
 
 
 def _seq(given: str) -> int:
-    """Raises RequestError (400)."""
+    """Parses the number of an event. Raises RequestError (400)."""
     if given == EARLIEST:
         return 0
     try:

@@ -1,4 +1,4 @@
-"""Reading jobs: the job, its steps, its history, and lists of jobs; from the ledger and the index alone."""
+"""Reads jobs: the job, its steps, its history, and lists of jobs; from the ledger and the index alone."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ _PARTIAL = (
     "or empty, with `partial` and `next`."
 )
 
-#: of every read of one job
+#: problems of every read of one job
 READ_PROBLEMS = (JobNotFound, ArchiveGone, ArchiveInvalid)
 
 route = partial(Route, scope=Scope.READ, tag="jobs")
@@ -74,7 +74,7 @@ route = partial(Route, scope=Scope.READ, tag="jobs")
     problems=(*FILTER_PROBLEMS, *PAGE_PROBLEMS),
 )
 async def jobs_list(request: Request) -> func.HttpResponse:
-    """Raises FilterInvalid, TenantForbidden, LedgerUnavailable, RequestError (400)."""
+    """Returns a page of jobs. Raises FilterInvalid, TenantForbidden, LedgerUnavailable, RequestError (400)."""
     limit, position = page(request.http)
     job_filter = filter_of(request.http, request.caller, JobFilter)
     found = await list_jobs(request.context(), job_filter, after=position or None, limit=limit)
@@ -92,7 +92,7 @@ async def jobs_list(request: Request) -> func.HttpResponse:
     problems=(ProblemCode.AS_OF_INVALID, ProblemCode.WAIT_INVALID, *READ_PROBLEMS, ProblemCode.EVENT_NOT_FOUND),
 )
 async def job_read(request: Request) -> func.HttpResponse:
-    """Raises JobNotFound, LedgerUnavailable, RequestError (400, 404)."""
+    """Returns a job. Raises JobNotFound, LedgerUnavailable, RequestError (400, 404)."""
     return await _job_read(request, LongPoll(request.context().process.waiters))
 
 
@@ -114,7 +114,7 @@ async def _job_read(request: Request, long_poll: LongPoll) -> func.HttpResponse:
 
 
 async def _job_as_of(request: Request, given: str) -> func.HttpResponse:
-    """The job as event `given` left it, with that event under `as_of`. Raises RequestError (400, 404)."""
+    """Returns the job as it was after event `given`, with that event under `as_of`. Raises RequestError (400, 404)."""
     if not given.isdecimal() or len(given) > MAX_SEQ_DIGITS or int(given) < 1:
         raise RequestError(ProblemCode.AS_OF_INVALID, "asOf must be an event number, from 1")
     record, events = await read_history(request.context(), job_id_of(request.http))
@@ -278,5 +278,5 @@ async def _dead_letters_list(request: Request) -> func.HttpResponse:
 
 
 async def _job(request: Request) -> tuple[Record, ArchivedJob | None]:
-    """Raises JobNotFound, ArchiveGone, ArchiveInvalid, LedgerUnavailable."""
+    """Reads the job. Raises JobNotFound, ArchiveGone, ArchiveInvalid, LedgerUnavailable."""
     return await read_job(request.context(), job_id_of(request.http))

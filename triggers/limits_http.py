@@ -1,4 +1,4 @@
-"""`POST /v1/limits/pause`, `/throttle`, `/resume`: a hold of a gate, a rate for a time, and their end (R48)."""
+"""`POST /v1/limits/pause`, `/throttle`, `/resume`: holds, throttles and resumes a quota (R48)."""
 
 from __future__ import annotations
 
@@ -39,7 +39,9 @@ _Act = Callable[[Context, Orchestrations, Gate, By, Resume], Awaitable[Changed]]
 
 
 def _route(action: str, body: type[Resume], summary: str, description: str) -> Callable[[_Act], Handler]:
-    """Declares the route of an action, for operators and for a tenant's own callers, which may end what they began."""
+    """Declares the route of an action, for operators and for a tenant's own callers, which can end their own
+    actions.
+    """
 
     def declare(act: _Act) -> Handler:
         @change_route(
@@ -94,14 +96,14 @@ async def _resume(context: Context, orchestrations: Orchestrations, gate: Gate, 
 
 
 def _over_all(request: Request, context: Context, name: str) -> Gate:
-    """Raises QuotaForbidden, GateNotFound."""
+    """Returns the quota over all tenants. Raises QuotaForbidden, GateNotFound."""
     if not request.caller.moves_all:
         raise QuotaForbidden
     return find_platform_gate(context, name)
 
 
 async def _gate(request: Request, context: Context, body: Resume) -> Gate:
-    """Raises GateUnclear, GateNotFound, QuotaForbidden, QuotaInvalid, TenantForbidden."""
+    """Returns the quota. Raises GateUnclear, GateNotFound, QuotaForbidden, QuotaInvalid, TenantForbidden."""
     names = {kind.key: getattr(body, kind.key) for kind in PARTS}
     if len([each for each in (*names.values(), body.service, body.name) if each is not None]) > 1:
         raise GateUnclear

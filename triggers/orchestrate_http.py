@@ -1,4 +1,4 @@
-"""`POST /v1/orchestrate` (alias `/v1/commands`): creates a job and returns 202; many as NDJSON.
+"""`POST /v1/orchestrate` (alias `/v1/commands`): creates a job and returns 202; many jobs as NDJSON.
 
 With `Prefer: wait=N` (RFC 7240) the response is 200 with the job if it ends within N seconds.
 """
@@ -116,7 +116,7 @@ async def _orchestrate_lines(request: Request) -> func.HttpResponse:
 
 
 def accepted(created: Created) -> Accepted:
-    """Returns the response to a submission; for a waiting job with its quota, position and estimated start."""
+    """Returns the response to a submission. For a waiting job it has the quota, position and estimated start."""
     job, decision = created.stored.record.job, created.decision
     if decision is None or decision.stopped_by is None or job.status is not JobStatus.THROTTLED:
         return Accepted.of(job, jobId=job.job_id, links=job_links(job.job_id))
@@ -135,10 +135,9 @@ def accepted(created: Created) -> Accepted:
 
 
 def envelope_of(body: bytes, caller: Caller) -> Envelope:
-    """Raises ValidationError, RequestError (400) and TenantForbidden.
+    """Returns the job request. Raises ValidationError, RequestError (400) and TenantForbidden.
 
-    With tokens, `requested_by` is the caller's actor, even where the body has another; so is a source that its token
-    has.
+    With tokens, `requested_by` is the caller's actor, whatever the body has; the same applies to a source in the token.
     """
     value = json_of_text(body)
     if not isinstance(value, dict):

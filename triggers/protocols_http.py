@@ -56,7 +56,7 @@ async def _protocols_read(request: Request) -> func.HttpResponse:
     problems=(ProblemCode.PROTOCOL_NOT_FOUND,),
 )
 async def _protocols_versions(request: Request) -> func.HttpResponse:
-    """Raises LedgerUnavailable, RequestError (404)."""
+    """Returns the versions. Raises LedgerUnavailable, RequestError (404)."""
     wiring, context = request.wiring, await request.fresh_context()
     found = _find(context.registry, request.http.route_params["protocolId"])
     definition = found.definition
@@ -86,7 +86,7 @@ def _version(version: Version) -> ProtocolVersion:
 
 
 def _find(known: registry.Registry, name: str) -> registry.Protocol:
-    """The version that new jobs follow. Raises RequestError (404)."""
+    """Returns the version that new jobs follow. Raises RequestError (404)."""
     for protocol in known:
         if name in (protocol.definition.protocol_id, protocol.definition.request_type):
             return protocol

@@ -1,5 +1,6 @@
-"""Once an hour: what is older than its retention leaves the tables (R74, R88), past days are anchored (R91), and the
-day's export goes on."""
+"""Prunes once an hour: deletes rows past their retention (R74, R88), anchors past days (R91), and continues the day's
+export.
+"""
 
 from __future__ import annotations
 
@@ -15,9 +16,9 @@ from shared.operations.sweeper.prune_logs import prune_logs
 from shared.time_limits import SWEEP_S, limited
 from shared.wiring import Wiring
 
-#: NCRONTAB, with seconds; not at the full hour, where the sweeper compares the most
+#: NCRONTAB with seconds; not at the full hour, when the sweeper compares the most
 _SCHEDULE = "30 17 * * * *"
-#: since the begin of the run; what is left is for the feeds
+#: time from the start of the run; the rest is for the feeds
 EXPORT_BUDGET = timedelta(minutes=7)
 
 
@@ -31,7 +32,7 @@ def blueprint(wiring: Wiring) -> df.Blueprint:
     async def prune(timer: func.TimerRequest) -> None:
         context = wiring.context()
         began = context.clock.now()
-        # these three raise nothing, and have budgets of their own
+        # these three raise nothing, and have time budgets of their own
         await prune_logs(context)
         await write_anchors(context)
         await export_tables(context, began + EXPORT_BUDGET)

@@ -105,7 +105,7 @@ change_route = partial(
     problems=(*NAME_PROBLEMS, *PAGE_PROBLEMS),
 )
 async def quotas_list(request: Request) -> func.HttpResponse:
-    """Raises what `_gate` raises, LedgerUnavailable, RequestError (400)."""
+    """Returns a page of quotas. Raises errors as `_gate` does, LedgerUnavailable, RequestError (400)."""
     req, context = request.http, await request.fresh_context()
     limit, position = page(req)
     tenant = request.caller.tenant_for(req.params.get("tenant"))
@@ -235,14 +235,14 @@ async def _log(request: Request) -> func.HttpResponse:
 
 
 def _number(position: str) -> int:
-    """Raises RequestError (400)."""
+    """Parses a number. Raises RequestError (400)."""
     if position and not (position.isdecimal() and len(position) <= _MAX_DIGITS):
         raise bad_cursor()
     return int(position or 0)
 
 
 async def _gate(request: Request, context: Context, *, with_id: bool = True) -> Gate:
-    """Raises TenantForbidden, GateNotFound, GateUnclear, QuotaInvalid, RequestError (400)."""
+    """Returns the quota. Raises TenantForbidden, GateNotFound, GateUnclear, QuotaInvalid, RequestError (400)."""
     req = request.http
     moving = req.method not in ("GET", "HEAD")
     if (name := req.params.get("name")) is not None:
@@ -263,7 +263,7 @@ async def _gate(request: Request, context: Context, *, with_id: bool = True) -> 
 
 
 async def operated_gate(request: Request, context: Context) -> Gate:
-    """Raises QuotaForbidden, and what `_gate` raises."""
+    """Returns the quota for a change by an operator. Raises QuotaForbidden, and errors as `_gate` does."""
     gate = await _gate(request, context)
     if not request.caller.moves_all:
         raise refusals.QuotaForbidden
@@ -271,13 +271,15 @@ async def operated_gate(request: Request, context: Context) -> Gate:
 
 
 async def _changed_by(request: Request, context: Context, reason: str) -> tuple[Gate, By, int | None]:
-    """Raises QuotaForbidden, RequestError (428), and what `_gate` raises."""
+    """Returns the caller of a change and its reason. Raises QuotaForbidden, RequestError (428), and errors as `_gate`
+    does.
+    """
     gate = await operated_gate(request, context)
     return gate, By(actor=request.caller.actor, reason=reason), _rule_seq(request.http)
 
 
 def _rule_seq(req: func.HttpRequest) -> int | None:
-    """None: `*`. An ETag that none of this API has fits nothing. Raises RequestError (428)."""
+    """Returns the number in `If-Match`; None: `*`. An unknown ETag matches nothing. Raises RequestError (428)."""
     given: str = req.headers.get("If-Match", "").strip()
     if not given:
         detail = "send If-Match with the etag of the gate as it was read, or *"
@@ -298,20 +300,20 @@ async def _preview(
 
 
 async def change_response(request: Request, context: Context, changed: Changed) -> func.HttpResponse:
-    """Makes a change and the quota as it is now."""
+    """Makes the response to a change, with the quota as it is now."""
     now = await _after(context, changed, request.caller)
     return respond(request.http, quota_change(changed.before, changed.after, now), etag=now.etag)
 
 
 async def _after(context: Context, changed: Changed, caller: Caller) -> Quota:
     if changed.after.gate.kind in OVER_ALL:
-        # its caller is an operator, which may change the jobs of all tenants
+        # its caller is an operator, which can change the jobs of all tenants
         return await _over_all(context, changed.after, changed.directory, caller, shows_reasons=True)
     return await _shown(context, changed.admission, changed.directory, changed.after)
 
 
 async def shown(context: Context, gate: Gate, caller: Caller) -> Quota:
-    """Raises LedgerUnavailable."""
+    """Makes the response with the quota. Raises LedgerUnavailable."""
     if gate.kind in OVER_ALL:
         state = await read_platform_state(context, gate, by_operator=caller.sees_all or caller.moves_all)
         return await _over_all(context, state, await read_directory(context), caller, shows_reasons=caller.sees_all)
@@ -326,16 +328,16 @@ async def _shown(context: Context, admission: AdmissionState, known: Directory, 
 async def _over_all(
     context: Context, state: GateState, known: Directory, caller: Caller, *, shows_reasons: bool
 ) -> Quota:
-    """Returns the quota; for a caller of one tenant with that tenant's part only."""
+    """Returns the quota; for a caller of one tenant only with that tenant's part."""
     found = await read_parts(context, state.gate, caller.may_see)
     return quota_over_all(known, state, context.clock.now(), found, shows_reasons=shows_reasons)
 
 
 async def _of_tenant(context: Context, tenant: str) -> list[Quota]:
-    """The tenant's own gate, then those for which something stands in its admission state."""
+    """Returns the tenant's own quota, then those with a state in its admission state."""
     admission, known = await read_admission(context, tenant)
     own = Gate(GateKind.TENANT, tenant)
-    # one that is stored only for its feed is not shown to a caller (R79)
+    # a quota that is stored only for its feed is not shown (R79)
     idle = {state.gate for state in admission.gates.values() if changes.is_idle(state, known, context.clock.now())}
     hidden = idle if context.events is not None else set()
     others = [state.gate for state in admission.gates.values() if state.gate != own and state.gate not in hidden]

@@ -1,4 +1,4 @@
-"""`GET /v1/receipts`: what a tenant's jobs spent and cost."""
+"""`GET /v1/receipts`: time and operations of a tenant's jobs."""
 
 from __future__ import annotations
 

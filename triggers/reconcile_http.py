@@ -38,18 +38,18 @@ RECONCILE = Route(
     problems=(*BODY_PROBLEMS, ProblemCode.DRY_RUN_INVALID, ProblemCode.SWEEP_RUNNING),
 )
 
-#: of a response: a tenant's admin is shown those of jobs that were each read for it, within the request's time
+#: maximum actions in a response: for a tenant's admin, each named job is read first, within the request's time
 MAX_ACTIONS = 1000
-#: most sweeps end within it
+#: seconds within which most sweeps end
 RETRY_AFTER_S = "10"
-#: held by the sweep by hand that runs in this process
+#: held by the running sweep by hand of this process
 _RUNNING = asyncio.Lock()
 
 
 @replace(RECONCILE, function="admin_outbox_retry", path="v1/admin/outbox/retry", successor="/v1/admin/reconcile")
 @RECONCILE
 async def reconcile(request: Request) -> func.HttpResponse:
-    """Sweeps once, unless a sweep by hand runs. Raises RequestError (400, 415, 429), BodyTooLarge, Transient."""
+    """Sweeps once, unless a sweep by hand is running. Raises RequestError (400, 415, 429), BodyTooLarge, Transient."""
     context, dry_run = await request.fresh_context(), _dry_run(request.http)
     if _RUNNING.locked():
         detail = "a sweep by hand runs already, of every tenant; ask again when it has ended"
@@ -71,7 +71,7 @@ async def reconcile(request: Request) -> func.HttpResponse:
 
 
 async def visible_actions(actions: list[Action], caller: Caller, ledger: Ledger) -> list[Action]:
-    """Returns the actions that name jobs visible to the caller: a sweep covers every tenant (R24)."""
+    """Returns the actions on jobs that the caller can see: a sweep covers every tenant (R24)."""
     if caller.sees_all:
         return actions
     found = [(each, await read_for_list(ledger, each.job_id)) for each in actions]
@@ -79,6 +79,8 @@ async def visible_actions(actions: list[Action], caller: Caller, ledger: Ledger)
 
 
 def _dry_run(req: func.HttpRequest) -> bool:
-    """`?dryRun=true` or a body `{"dryRun": true}`. Raises BodyTooLarge and RequestError (400, 411, 415)."""
+    """Returns the value of `?dryRun=true` or of a body `{"dryRun": true}`. Raises BodyTooLarge and RequestError (400,
+    411, 415).
+    """
     asked = dry_run_of(req)
     return optional_body(req, ReconcileRequest, ProblemCode.DRY_RUN_INVALID).dryRun or asked

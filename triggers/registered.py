@@ -1,4 +1,4 @@
-"""Every HTTP trigger of the app, and `OPTIONS`, which is of all of them."""
+"""Every HTTP trigger of the app, and `OPTIONS` for all of them."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ _MODULES = (
     dashboard_page_http,
 )
 
-#: what is served, in the order of the documentation
+#: all routes, in the order of the documentation
 ROUTES: tuple[Route, ...] = (*(route for route, _ in list_routes(_MODULES)), *documents_http.ROUTES)
 
 OPTIONS_FUNCTION = "options"
@@ -88,10 +88,10 @@ def blueprints(wiring: Wiring) -> list[df.Blueprint]:
 
 
 def options_blueprint(routes: tuple[Route, ...]) -> df.Blueprint:
-    """Makes the function of `OPTIONS`: the methods of a path (RFC 9110 9.3.7). One function, since no two may match a
-    request.
+    """Makes the function of `OPTIONS`, which returns the methods of a path (RFC 9110 9.3.7).
 
-    Cross-origin preflights do not get here if the platform's own CORS is on.
+    It is one function, since no two may match a request. Cross-origin preflights do not get here if the platform's own
+    CORS is on.
     """
     bp = df.Blueprint()
     known = [(_pattern(route.path), route.method) for route in routes]
@@ -114,6 +114,6 @@ def options_blueprint(routes: tuple[Route, ...]) -> df.Blueprint:
 
 
 def _pattern(path: str) -> re.Pattern[str]:
-    """A colon separates an id from the action on it."""
+    """Returns a pattern for the path. A colon separates an id from the action on it."""
     parts = re.split(r"{\w+}", path)
     return re.compile("[^/:]+".join(map(re.escape, parts)))

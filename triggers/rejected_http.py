@@ -1,4 +1,4 @@
-"""`GET /v1/rejected`, `/v1/rejected/{id}`, `POST /v1/rejected/{id}:redrive`: messages that no job could take."""
+"""`GET /v1/rejected`, `/v1/rejected/{id}`, `POST /v1/rejected/{id}:redrive`: messages that no job accepted."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ async def _rejected_list(request: Request) -> func.HttpResponse:
     description="Includes its body as received, and the result that a redrive would have.",
     parameters=(REJECTED_ID,),
     responses={200: RejectedMessage},
-    # its body is as it came, with whatever its sender put there
+    # the body is unchanged, with any content of its sender
     caching=NO_STORE,
     problems=(RejectedNotFound,),
 )
@@ -81,7 +81,7 @@ async def _rejected_read(request: Request) -> func.HttpResponse:
     description="Processes the message again. After a job has accepted it, repeating the request changes nothing.",
     parameters=(REJECTED_ID,),
     responses={200: RejectedMessage},
-    # its body is as it came, with whatever its sender put there
+    # the body is unchanged, with any content of its sender
     caching=NO_STORE,
     problems=(RejectedNotFound, StillNotApplicable),
 )

@@ -1,7 +1,7 @@
-"""Service Bus triggers of replies: one for each lane, or one for all.
+"""Service Bus triggers for replies: one per lane, or one for all.
 
-Returning completes the message, raising abandons it at once and burns one of its deliveries within
-milliseconds. So a transient fault is retried in here, while the host renews the lock, and only then raised.
+Returning completes the message. Raising abandons it at once, which uses one of its deliveries within milliseconds. So a
+transient fault is retried here, while the host renews the lock, and only then raised.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _LONGEST_WAIT_S = 15.0
 def blueprint(wiring: Wiring) -> df.Blueprint:
     """Makes `reply_p0` to `reply_p15`, or `replies`.
 
-    Cardinality one: one failure of a batch would abandon all of it.
+    Cardinality one, since one failure in a batch would abandon all its messages.
     """
     bp = df.Blueprint()
     if wiring.reply_entities.are_shared:
@@ -48,7 +48,7 @@ def _register(bp: df.Blueprint, wiring: Wiring, settings: Settings, lane: int) -
         topic_name=f"{settings.reply_prefix}{lane}",
         subscription_name=settings.reply_subscription,
         connection=SERVICEBUS_SETTING,
-        # any AMQP client's replies: an AMQP value is text (decision 20)
+        # replies of any AMQP client: an AMQP value is text (decision 20)
         data_type=func.DataType.STRING,
     )
     @bp.durable_client_input(client_name="client")
@@ -80,9 +80,11 @@ async def _take(wiring: Wiring, client: Any, message: func.ServiceBusMessage, la
 async def receive(
     context: Context, orchestrations: Orchestrations, message: ReplyMessage, started: float | None = None
 ) -> None:
-    """Tries until the reply is dealt with, each time for a bounded time; `started` (`time.monotonic`): since when.
+    """Tries until the reply is processed, each time with a time limit. `started`: start of the first try
+    (`time.monotonic`).
 
-    Raises Transient after the last try, and UnknownStatus at once: another instance is of the release that knows it.
+    Raises Transient after the last try, and UnknownStatus at once, since another instance may be of the release that
+    knows it.
     """
     started, wait_s = time.monotonic() if started is None else started, _FIRST_WAIT_S
     while True:

@@ -1,4 +1,4 @@
-"""The log of a run, as text and as server-sent events: both follow it by position (decision 62)."""
+"""The log of a run, as text and as server-sent events, from a position (decision 62)."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from triggers.http.responses import Content, respond
 from triggers.http.routes import Request
 from triggers.http.sse import HOLD_S, ended, position, stream
 
-#: bytes of a response; a reader asks for the rest
+#: maximum bytes of a response; a reader requests the rest
 MAX_TEXT, MAX_EVENTS = 4 * 2**20, 512 * 1024
-#: between two reads of the log while it does not grow
+#: seconds between two reads of a log that does not grow
 _LOOK_S = 1.0
-#: at the end of a stream's last position
+#: suffix of the last position of a stream
 _END = ".end"
 
 AFTER = in_query(
@@ -40,11 +40,11 @@ AFTER = in_query(
 class _Found:
     run: Run
     pieces: list[Piece]
-    #: from where the log goes on
+    #: position to continue from
     after: Position
-    #: the run has ended, and nothing follows
+    #: `True` if the run has ended, and nothing follows
     complete: bool
-    #: there was room to wait
+    #: `True` if the request could wait
     room: bool = True
 
     @property
@@ -53,7 +53,7 @@ class _Found:
 
 
 async def log_text(request: Request) -> func.HttpResponse:
-    """The log as it is, from a position on; `Link` leads to what follows. Raises as `run_logs` does."""
+    """Returns the log as text, from a position on; `Link` leads to the next part. Raises errors as `run_logs` does."""
     req = request.http
     found = await _follow(request, req.params.get("after"), wait_of(req), MAX_TEXT)
     headers = {"Cache-Control": NO_STORE}
@@ -63,7 +63,7 @@ async def log_text(request: Request) -> func.HttpResponse:
 
 
 async def log_stream(request: Request) -> func.HttpResponse:
-    """Events with pieces of the log, and a last one when the run has ended. Raises as `run_logs` does."""
+    """Returns the log as events, with a last one at the end of the run. Raises errors as `run_logs` does."""
     req = request.http
     given = position(req)
     found = await _follow(request, given, HOLD_S, MAX_EVENTS)
@@ -88,7 +88,7 @@ async def log_stream(request: Request) -> func.HttpResponse:
 
 
 async def _follow(request: Request, given: str | None, wait_s: float, limit: int) -> _Found:
-    """What follows on a position now, or within the time.
+    """Returns the bytes after a position, waiting for them within the time.
 
     Raises JobNotFound, LedgerUnavailable, RunsUnavailable, RequestError (400, 404).
     """
@@ -114,7 +114,7 @@ async def _follow(request: Request, given: str | None, wait_s: float, limit: int
 
 
 async def _read(run: Run, at: Position, limit: int) -> _Found:
-    """What there is now. Raises RequestError (400), RunsUnavailable."""
+    """Returns the present bytes after a position. Raises RequestError (400), RunsUnavailable."""
     has_ended = run.record.job.status.terminal
     pieces: list[Piece] = []
     while (left := limit - sum(len(piece.data) for piece in pieces)) > 0:
@@ -130,7 +130,7 @@ async def _read(run: Run, at: Position, limit: int) -> _Found:
 
 
 async def find_run(context: Context, job_id: str) -> Run:
-    """Raises JobNotFound, LedgerUnavailable, RequestError (404)."""
+    """Returns the run. Raises JobNotFound, LedgerUnavailable, RequestError (404)."""
     if (stored := await context.ledger.read(job_id)) is None:
         raise JobNotFound(job_id)
     if (run := run_of(context, stored.record)) is None:
@@ -139,7 +139,7 @@ async def find_run(context: Context, job_id: str) -> Run:
 
 
 def _position(given: str | None) -> Position:
-    """Raises RequestError (400)."""
+    """Parses a position. Raises RequestError (400)."""
     try:
         return Position.parse(given.removesuffix(_END)) if given else Position()
     except ValueError:
@@ -147,7 +147,7 @@ def _position(given: str | None) -> Position:
 
 
 def _whole(data: bytes) -> int:
-    """The bytes that end with a whole character: the rest of the last one is not written yet, or not read."""
+    """Returns the bytes up to the last complete character: the rest of it is not written or not read yet."""
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
     decoder.decode(data)
     return len(data) - len(decoder.getstate()[0])

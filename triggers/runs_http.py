@@ -1,4 +1,4 @@
-"""`/v1/runs/{jobId}`: the log of a run, its artifacts, and heartbeats of a runner that is not on the bus."""
+"""`/v1/runs/{jobId}`: the log of a run, its artifacts, and heartbeats of a runner without access to the bus."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from triggers.http.routes import Request
 from triggers.http.sse import EVENT_STREAM, LAST_EVENT_ID, TICKET, wants_stream
 from triggers.run_log import AFTER, find_run, log_stream, log_text
 
-#: for which a link to an artifact is valid
+#: lifetime of a link to an artifact
 LINK_LIFE = timedelta(minutes=5)
 _MAX_DIGITS = 9
 
@@ -53,7 +53,7 @@ route = partial(Route, scope=Scope.READ, tag="runs")
     problems=(JobNotFound, ProblemCode.RUN_NOT_FOUND, ProblemCode.CURSOR_INVALID, ProblemCode.WAIT_INVALID),
 )
 async def _run_logs(request: Request) -> func.HttpResponse:
-    """Raises JobNotFound, LedgerUnavailable, RunsUnavailable, RequestError (400, 404)."""
+    """Returns the log. Raises JobNotFound, LedgerUnavailable, RunsUnavailable, RequestError (400, 404)."""
     return await log_stream(request) if wants_stream(request.http) else await log_text(request)
 
 
@@ -112,7 +112,7 @@ async def _run_artifact(request: Request) -> func.HttpResponse:
     function="run_heartbeat",
     method="POST",
     path="v1/runs/{jobId}/heartbeat",
-    # the token is the directive's, not the issuer's
+    # the directive's token authorizes the call
     scope=None,
     every_tenant=True,
     durable_client=True,
@@ -131,7 +131,7 @@ async def _run_heartbeat(request: Request) -> func.HttpResponse:
 
 
 def _attempt(req: func.HttpRequest, run: Run) -> int:
-    """Raises RequestError (400)."""
+    """Parses the number of an attempt. Raises RequestError (400)."""
     given = req.params.get("attempt", str(run.last_attempt))
     if not (given.isascii() and given.isdecimal() and len(given) <= _MAX_DIGITS and int(given) >= 1):
         raise RequestError(ProblemCode.ATTEMPT_INVALID, "attempt must be the number of an attempt, from 1")

@@ -1,6 +1,6 @@
-"""The sweeper's timer; by hand, `POST /v1/admin/reconcile`.
+"""The timer of the sweeper; by hand, `POST /v1/admin/reconcile`.
 
-Each sweep begins with the check of the dependencies of `/v1/health/ready`, so that an unreachable one is counted
+Each sweep starts with the check of the dependencies of `/v1/health/ready`, so that an unreachable one is counted
 without requests.
 """
 
@@ -16,7 +16,7 @@ from shared.wiring import Wiring
 
 
 def blueprint(wiring: Wiring) -> df.Blueprint:
-    """Makes `sweep`, and from `sweep_1` on one for each further share of the tenants."""
+    """Makes `sweep`, and `sweep_1` and so on for each further share of the tenants."""
     bp = df.Blueprint()
     for number in range(wiring.settings.sweepers):
         _register(bp, wiring, Share(number, wiring.settings.sweepers))

@@ -1,4 +1,4 @@
-"""`POST /v1/admin/purge`: deletes everything of a tenant (H5)."""
+"""`POST /v1/admin/purge`: deletes all data of a tenant (H5)."""
 
 from __future__ import annotations
 

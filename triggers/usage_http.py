@@ -1,4 +1,4 @@
-"""`GET /v1/usage`: what a tenant's jobs used of its gates; `GET /v1/sources`: which sources they named."""
+"""`GET /v1/usage`: the usage of a tenant's jobs; `GET /v1/sources`: the sources that they named."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ async def _sources(request: Request) -> func.HttpResponse:
 
 
 def _tenant(request: Request) -> str:
-    """Normalised. Raises TenantForbidden, RequestError (400)."""
+    """Returns the normalised tenant. Raises TenantForbidden, RequestError (400)."""
     tenant = request.caller.tenant_for(request.http.params.get("tenant")) or request.caller.tenant
     if not tenant or not normalise(tenant):
         raise RequestError(ProblemCode.TENANT_REQUIRED, "tenant missing; add tenant=...")

@@ -20,7 +20,7 @@ FUNCTION = "deliver"
 
 
 def blueprint(wiring: Wiring) -> df.Blueprint:
-    """Makes the blueprint of one function; of none without events or keys to sign them."""
+    """Makes the blueprint of one function; without events or keys to sign them, of none."""
     bp = df.Blueprint()
     if not wiring.settings.sends_webhooks:
         return bp

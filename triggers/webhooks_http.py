@@ -1,4 +1,4 @@
-"""`/v1/webhooks`: where a tenant's events are posted to (R84, R86, R87)."""
+"""`/v1/webhooks`: the endpoints that get a tenant's events (R84, R86, R87)."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ TENANT = in_query(
     "for all-tenants callers only.",
 )
 _TENANT_PROBLEMS = (
-    # a tenant whose name is too long for a key
+    # raised if a tenant's name is too long for a key
     ProblemCode.NOT_STORABLE,
     ProblemCode.TENANT_REQUIRED,
     refusals.TenantForbidden,
@@ -234,7 +234,7 @@ async def _resume(request: Request) -> func.HttpResponse:
 @route(
     function="webhooks_default_secret",
     method="GET",
-    # not `default:secret`: the host would take `default:secret` for a `hookId`
+    # the host would match `default:secret` as a `hookId`
     path=f"v1/webhooks/{DEFAULT_HOOK}/secret",
     summary="Get the default webhook's secret",
     description="Secret that signs the callback URLs of the tenant's jobs.",
@@ -246,14 +246,14 @@ async def _resume(request: Request) -> func.HttpResponse:
 async def _secret(request: Request) -> func.HttpResponse:
     context, tenant = request.context(), tenant_of(request)
     if not request.caller.may_move(tenant):
-        # its holder can sign
+        # a caller with the secret can sign
         raise refusals.TenantForbidden("reading the secret requires a token that can change this tenant's jobs")
     found = await webhooks.read_hook(context, tenant, DEFAULT_HOOK)
     return respond(request.http, views.default_secret(found, _secrets_of(context, found)))
 
 
 def _secrets_of(context: Context, hook: Hook) -> list[bytes]:
-    """Newest first. Raises HookKeyGone."""
+    """Returns the secrets, newest first. Raises HookKeyGone."""
     settings = context.settings
     return secrets_of(settings.webhook_keys, hook, context.clock.now(), deployment=settings.environment)
 
@@ -282,11 +282,11 @@ async def _shown(request: Request, context: Context, found: Any) -> func.HttpRes
 
 
 def tenant_of(request: Request) -> str:
-    """Raises RequestError (400), TenantForbidden."""
+    """Returns the tenant. Raises RequestError (400), TenantForbidden."""
     named = request.http.params.get("tenant_id")
     moving = request.http.method not in ("GET", "HEAD")
     tenant = normalise(request.caller.tenant_for(named, moving=moving) or request.caller.tenant or "")
-    # `*` stands for every tenant elsewhere: a hook of it would get nothing
+    # `*` means every tenant in other routes; a webhook for it would get nothing
     if tenant in ("", EVERY):
         raise RequestError(ProblemCode.TENANT_REQUIRED, "tenant missing; add tenant_id=...")
     return tenant
@@ -301,10 +301,10 @@ def hook_id_of(request: Request) -> str:
 
 
 def _filter_of(context: Context, body: HookFilterBody | None) -> HookFilter:
-    """Raises RequestError (400) for a name that no event can have."""
+    """Returns the filter. Raises RequestError (400) for a name that no event can have."""
     if body is None:
         return HookFilter()
-    # events of webhooks go to no webhook
+    # webhooks get no events about webhooks
     known = {*PublicType} - OF_HOOKS
     unknown = "is not an event type of webhooks"
     wrong = [(f"filter.types.{n}", unknown) for n, each in enumerate(body.types) if each not in known]
@@ -314,7 +314,7 @@ def _filter_of(context: Context, body: HookFilterBody | None) -> HookFilter:
         if context.registry.find(each) is None
     ]
     if len(encoded(dict(body.labels))) > MAX_VALUE_BYTES:
-        # nor would its row take any number of them
+        # nor could its row have any number of labels
         wrong.append(("filter.labels", f"has more than {MAX_VALUE_BYTES} bytes, which no event has"))
     if wrong:
         detail = "the filter names what no event has; see errors"

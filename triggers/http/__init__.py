@@ -1,1 +1,1 @@
-"""What every HTTP trigger shares: registration, responses, problems, parameters, pages."""
+"""Shared parts of HTTP triggers: registration, responses, problems, parameters, pages."""

@@ -1,4 +1,4 @@
-"""`POST /v1/orchestrate` with `application/x-ndjson`: many jobs, each line with its own outcome."""
+"""`POST /v1/orchestrate` with `application/x-ndjson`: many jobs, with a result for each line."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ from triggers.http.problems import RequestError, problem_body
 
 MEDIA_TYPE = "application/x-ndjson"
 MAX_LINES = 1000
-#: each line costs a handful of writes; more at once would only wait for the tables
+#: maximum concurrent lines: each costs a few writes, and more would only wait for the tables
 LINES_AT_ONCE = 16
 
-#: submits one line like a single request; returns the response, and whether the job existed; raises the same errors
+#: type of the function that submits one line like a single request; returns the response and whether the job existed,
+#: raises the same errors
 Submit = Callable[[bytes], Awaitable[tuple[Accepted, bool] | DryRun]]
 
 
@@ -32,7 +33,7 @@ def lines_of(body: bytes) -> list[tuple[int, bytes]]:
 
 
 async def submit_lines(lines: list[tuple[int, bytes]], submit: Submit, correlation_id: str) -> BatchOutcome:
-    """Submits the lines and returns their outcomes in order. A failure of one line does not affect another."""
+    """Submits the lines and returns their results in order. A failure of one line does not affect another."""
     semaphore = asyncio.Semaphore(LINES_AT_ONCE)
 
     async def one(number: int, line: bytes) -> LineOutcome:
@@ -64,7 +65,7 @@ async def submit_lines(lines: list[tuple[int, bytes]], submit: Submit, correlati
 
 def _kind(result: LineOutcome) -> str:
     if result.problem is not None:
-        # a 5xx may go through when it is sent again, a 4xx will not
+        # sending the line again may help after a 5xx, and not after a 4xx
         return "failed" if result.status >= 500 else "refused"
     if result.dryRun is not None:
         return "checked"

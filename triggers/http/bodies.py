@@ -1,4 +1,4 @@
-"""Bodies of requests: bounded, declared as JSON, and strict (`shared.core.strict_json`)."""
+"""Reads request bodies: limited in size, declared as JSON, and strict (`shared.core.strict_json`)."""
 
 from __future__ import annotations
 
@@ -19,10 +19,11 @@ class UndeclaredJson(Refused, status=415, code=ProblemCode.NOT_JSON):
     __doc__ = ProblemCode.NOT_JSON.meaning
 
 
-#: of every route that reads a JSON body
+#: problems of every route that reads a JSON body
 BODY_PROBLEMS = (ProblemCode.NOT_JSON, ProblemCode.LENGTH_REQUIRED, BodyTooLarge, UndeclaredJson)
 
-#: Azure/azure-functions-host#7930; `request.ContentLength > 0` in its GrpcMessageConversionExtensions.cs
+#: headers of a body whose length the host does not know (Azure/azure-functions-host#7930; `request.ContentLength > 0`
+#: in its GrpcMessageConversionExtensions.cs)
 _CHUNKED = (
     "the body did not arrive: send Content-Length, not Transfer-Encoding: chunked; "
     "Azure Functions gives chunked bodies to Python workers empty"
@@ -40,11 +41,12 @@ def sent_body(req: func.HttpRequest) -> bytes:
 
 
 def refuse_large_body(req: func.HttpRequest) -> None:
-    """Refuses a body by its declared length, before body or token is read: the same for every caller. Raises
-    BodyTooLarge.
+    """Refuses a body by its declared length before it reads body or token, so that every caller gets the same response.
+
+    Raises BodyTooLarge.
     """
     declared: str = req.headers.get("Content-Length", "")
-    # a longer number than this is no length that a host takes
+    # no host accepts a length with more digits
     if declared.isdecimal() and len(declared) < 20:
         _check(int(declared))
 
@@ -78,7 +80,7 @@ def media_type_of(req: func.HttpRequest) -> str:
 
 
 def json_of_text(body: bytes) -> Any:
-    """Raises RequestError (400)."""
+    """Parses JSON text. Raises RequestError (400)."""
     try:
         return parse_json(body)
     except ValueError as wrong:
@@ -86,7 +88,7 @@ def json_of_text(body: bytes) -> Any:
 
 
 def optional_body(req: func.HttpRequest, model: type[_Body], code: Refusal) -> _Body:
-    """Parses the body as `model`. Without a body: its defaults. Raises what `json_body` raises, and
+    """Parses the body as `model`; without a body, returns its defaults. Raises errors as `json_body` does, and
     RequestError (400).
     """
     given = json_of_text(json_body(req)) if sent_body(req).strip() else {}

@@ -1,4 +1,4 @@
-"""The filters of jobs and of incidents as query parameters, and that of jobs as a JSON object."""
+"""The filters of jobs and incidents as query parameters, and the filter of jobs as a JSON object."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ def query_parameters(filter_: type[Any]) -> tuple[Parameter, ...]:
 
 
 def filter_problems(filter_: type[Any]) -> tuple[Refusal, ...]:
-    """Returns `NAME_INVALID` for each parameter that has invalid values, and the refusals about tenants."""
+    """Returns `NAME_INVALID` for each parameter that can have invalid values, and the problems about tenants."""
     invalid = (ProblemCode[f"{each.name.upper()}_INVALID"] for each in parameters_of(filter_) if each.kind is not TEXT)
     return (*invalid, ProblemCode.NOT_STORABLE, TenantForbidden)
 
 
 FILTERS = query_parameters(JobFilter)
 FILTER_PROBLEMS = filter_problems(JobFilter)
-#: the same parameters in a JSON object
+#: JSON Schema of an object with the same parameters
 FILTER_SCHEMA = {
     "type": "object",
     "description": "Parameters of the filter of `GET /v1/jobs` with their values. `tenant_id`: tenant of the jobs. "
@@ -40,7 +40,7 @@ FILTER_SCHEMA = {
 
 
 def filter_of(req: func.HttpRequest, caller: Caller, filter_: type[Filter]) -> Filter:
-    """Raises FilterInvalid, which names the parameter, and TenantForbidden."""
+    """Returns the filter. Raises FilterInvalid, which names the parameter, and TenantForbidden."""
     names = (each.name for each in parameters_of(filter_))
     asked = parse_filter(filter_, {name: req.params[name] for name in names if name in req.params})
     return replace(asked, tenant_id=caller.tenant_for(asked.tenant_id))

@@ -1,6 +1,6 @@
-"""Waiting for a job (R82): a response is held until the job changes, is admitted or has ended.
+"""Waiting for a job (R82): a response is delayed until the job changes, is admitted or has ended.
 
-`GET /v1/jobs/{jobId}` takes `wait` and `until`; `POST /v1/orchestrate` takes `Prefer: wait=N` (RFC 7240).
+`GET /v1/jobs/{jobId}` accepts `wait` and `until`; `POST /v1/orchestrate` accepts `Prefer: wait=N` (RFC 7240).
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ from shared.ports.ledger import Stored
 from shared.refusals import JobNotFound
 from triggers.http.problems import RequestError
 
-#: below what proxies and load balancers cut off (230 s in Azure), and short enough that a shutdown need not wait long
+#: maximum wait in seconds: shorter than timeouts of proxies and load balancers (230 s in Azure), so that a shutdown
+#: need not wait long
 MAX_WAIT_S = 20
 
 WAIT = in_query(
@@ -75,7 +76,7 @@ def until_of(req: func.HttpRequest) -> Until:
 def preferred_wait_of(req: func.HttpRequest) -> int | None:
     """Returns the seconds of `Prefer: wait=N`, at most `MAX_WAIT_S`; None: no such preference, or an invalid one.
 
-    The first of several counts (RFC 7240 2).
+    Of several, the first one counts (RFC 7240 2).
     """
     for preference in parse_http_list(req.headers.get("Prefer", "")):
         name, _, value = preference.partition(";")[0].partition("=")
@@ -83,7 +84,7 @@ def preferred_wait_of(req: func.HttpRequest) -> int | None:
             digits = value.strip()
             if not (digits.isascii() and digits.isdecimal()):
                 return None
-            # Python parses no number of over 4,300 digits
+            # Python cannot parse a number with more than 4,300 digits
             return min(int(digits.lstrip("0")[:3] or "0"), MAX_WAIT_S)
     return None
 
@@ -99,12 +100,12 @@ def wait_of(req: func.HttpRequest) -> int:
 
 @dataclass(frozen=True)
 class Answer:
-    """What a request would be answered now."""
+    """The response that a request would get now."""
 
     response: func.HttpResponse
-    #: number of the job's last event in it
+    #: number of the job's last event in the response
     seq: int
-    #: the event that is waited for has happened, or cannot happen any more
+    #: `True` if the awaited event has happened, or can no longer happen
     final: bool = False
     #: the job is in a terminal state
     ended: bool = False
@@ -112,9 +113,9 @@ class Answer:
 
 @contextmanager
 def history_tail(context: Context, job_id: str) -> Iterator[Tail]:
-    """Returns the end of a job's history, shared by all requests that wait for it and have read the job before.
+    """Returns the end of a job's history, shared by all requests that wait for the job and have read it before.
 
-    A wait for it raises JobNotFound if the job is deleted, and LedgerUnavailable.
+    A wait raises JobNotFound if the job is deleted, and LedgerUnavailable.
     """
     # the caller that created it may see less than a later one
     ledger = context.of_all_tenants.ledger
@@ -134,7 +135,7 @@ def counted_as(caller: Caller) -> str | None:
 
 
 class LongPoll:
-    """Holds responses back, as far as there is room among the `waiters` of this process."""
+    """Delays responses while the `waiters` of this process have room."""
 
     def __init__(self, waiters: Waiters | None = None) -> None:
         self._waiters = waiters or Waiters()
@@ -149,11 +150,11 @@ class LongPoll:
         until: Until = Until.CHANGED,
         follower: bool = False,
     ) -> func.HttpResponse:
-        """Returns what `read` returns once it is not 304, once it is final, or when the time is up. A response other
-        than 304 ends the wait only if it waits for a change. `follower`: it waits for events.
+        """Calls `read` until its response is not 304, is final, or the time is over. Returns the last response.
 
-        If too many requests are held already, it returns the current response. `tenant` is the caller's. None: it sees
-        every tenant's jobs. Raises what `read` and the `tail` raise.
+        A response other than 304 ends the wait only if it waits for a change. `follower`: it waits for events. If too
+        many requests wait already, it returns the current response. `tenant`: the caller's; None: it sees every
+        tenant's jobs. Raises errors of `read` and of the `tail`.
         """
         if not wait_s or not self._waiters.has_room(tenant, follower=follower):
             return (await read()).response
@@ -166,16 +167,16 @@ class LongPoll:
                 changed = until is Until.CHANGED and answer.response.status_code != 304
                 if answer.final or left_s <= 0 or changed:
                     return answer.response
-                # when the time is up it reads once more: not all that changes has an event
+                # reads once more at the end of the time, since some changes have no event
                 await tail.goes_past(answer.seq, left_s, to_end=until is Until.ENDED)
 
     async def ended(
         self, wait_s: int, tenant: str | None, context: Context, created: Stored
     ) -> tuple[Record | None, bool]:
-        """Waits up to `wait_s` seconds for the end of a job that was submitted, and never raises an Exception.
+        """Waits up to `wait_s` seconds for the end of a submitted job. Never raises an Exception.
 
-        Returns the job if it has ended, else None, and whether it was waited for. It was not where too many requests
-        wait already, or where the ledger does not respond. It reads the job once, when it has ended.
+        Returns the job if it has ended, else None, and whether it waited. It does not wait if too many requests wait
+        already, or the ledger does not respond. It reads the job once, after its end.
         """
         job = created.record.job
         if job.status.terminal:
@@ -185,7 +186,7 @@ class LongPoll:
         if not self._waiters.has_room(tenant):
             return None, False
         try:
-            # what the ledger leaves unanswered must not delay the response
+            # an unresponsive ledger must not delay the response
             async with asyncio.timeout(wait_s):
                 with self._waiters.hold(tenant), history_tail(context, job.job_id) as tail:
                     tail.grew(job.event_seq)

@@ -1,4 +1,4 @@
-"""Parameters that several routes take: each declared once, next to the function that reads it."""
+"""Parameters of several routes, each declared next to the function that reads it."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ def is_job_id(text: str) -> bool:
 
 
 def job_id_of(req: func.HttpRequest) -> str:
-    """Returns the path's job id. Raises JobNotFound if its form is invalid."""
+    """Returns the job id in the path. Raises JobNotFound if its form is invalid."""
     job_id: str = req.route_params["jobId"]
     if not is_job_id(job_id):
         raise JobNotFound(job_id)
     return job_id
 
 
-#: keys that the Functions host and API Management read, and leave in the query
+#: parameters that the Functions host and API Management read, and leave in the query
 _OF_GATEWAYS = frozenset({"code", "clientId", "subscription-key"})
-#: unknown parameters that a problem names, and characters of each name
+#: maximum unknown parameters that a problem names, and maximum length of each
 _MAX_NAMES, _MAX_NAME = 5, 64
 
 
@@ -66,7 +66,7 @@ DRY_RUN = in_query(
 
 
 def dry_run_of(req: func.HttpRequest) -> bool:
-    """Raises RequestError (400)."""
+    """Returns the value of `dryRun`. Raises RequestError (400)."""
     given = {"true": True, "false": False}.get(req.params.get("dryRun", "false").lower())
     if given is None:
         raise RequestError(ProblemCode.DRY_RUN_INVALID, "dryRun must be true or false")
@@ -82,14 +82,14 @@ LIMIT = in_query(
 )
 CURSOR = in_query("cursor", {"type": "string"}, "`next` of the previous page. Opaque.")
 PAGE = (LIMIT, CURSOR)
-#: what `page` refuses
+#: problems that `page` can raise
 PAGE_PROBLEMS = (ProblemCode.LIMIT_INVALID, ProblemCode.CURSOR_INVALID)
 
 
 def page(req: func.HttpRequest) -> tuple[int, str]:
-    """Returns the limit, and the position of the cursor ("" for the beginning). Raises RequestError (400)."""
+    """Returns the limit, and the position of the cursor ("" at the beginning). Raises RequestError (400)."""
     given = req.params.get("limit", str(DEFAULT_PAGE))
-    # a longer number is no limit either, and `int` refuses thousands of digits in its own way
+    # a longer number exceeds every limit, and `int` has its own error for thousands of digits
     if not given.isdecimal() or len(given) > _MAX_DIGITS or not 1 <= int(given) <= MAX_PAGE:
         raise RequestError(ProblemCode.LIMIT_INVALID, f"limit must be a whole number from 1 to {MAX_PAGE}")
     try:
@@ -100,7 +100,7 @@ def page(req: func.HttpRequest) -> tuple[int, str]:
 
 
 def cursor(position: str | None) -> str | None:
-    """Returns `next` of a page: the position of its last row, opaque."""
+    """Returns the `next` cursor of a page: the opaque position of its last row."""
     return base64.urlsafe_b64encode(position.encode()).decode() if position else None
 
 

@@ -1,4 +1,4 @@
-"""RFC 9457 problems: what a caller gets for each error (R28)."""
+"""Problems (RFC 9457): the response to each error (R28)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _RETRY_SOON = {"Retry-After": "5"}
 
 
 class RequestError(Refused):
-    """The request itself is wrong: a parameter, its body, or a path that leads nowhere."""
+    """The request itself is invalid: a parameter, its body, or an unknown path."""
 
     def __init__(
         self,
@@ -35,7 +35,7 @@ class RequestError(Refused):
 
 
 def _fault(code: Refusal, detail: str | None = None, **rest: Any) -> Callable[[Exception], Refused]:
-    """`detail` replaces the message of an error that callers must not read."""
+    """Returns a problem whose `detail` replaces an error's message that callers must not read."""
     return lambda error: RequestError(code, detail or str(error), **rest)
 
 
@@ -43,10 +43,10 @@ def _unavailable(detail: str | None = None) -> Callable[[Exception], Refused]:
     return _fault(ProblemCode.DEPENDENCY_UNAVAILABLE, detail, headers=_RETRY_SOON)
 
 
-#: raised by an operation that does not repeat a refused write
+#: errors of an operation that does not repeat a refused write
 _LOST_RACES = (errors.Conflict, errors.AlreadyExists)
 
-#: the response to an error that is not a refusal; an error without a row has that of its nearest base class
+#: problem for each error that is not a refusal; another error has the one of its nearest base class
 _FAULTS: Mapping[type[Exception], Callable[[Any], Refused]] = {
     ValidationError: lambda error: RequestError(
         ProblemCode.ENVELOPE_INVALID, "the body is not a valid job request; see errors", errors=errors_of(error)
@@ -73,7 +73,7 @@ _FAULTS: Mapping[type[Exception], Callable[[Any], Refused]] = {
 
 
 def problem_response(error: Exception, correlation_id: str) -> func.HttpResponse:
-    """Makes the problem of an error, and logs it if the fault is not the caller's."""
+    """Makes the problem of an error, and logs it unless it is the caller's fault."""
     refused = _logged(error, correlation_id)
     return func.HttpResponse(
         json.dumps(_body(refused, correlation_id), ensure_ascii=False),
@@ -94,7 +94,7 @@ def status_of(error: Exception) -> int:
 
 
 def _body(refused: Refused, correlation_id: str) -> dict[str, Any]:
-    """`application/problem+json`; `code` is stable, `detail` is for people."""
+    """Makes the `application/problem+json` body. `code` is stable, `detail` is for people."""
     code, detail = refused.code, str(refused)
     if len(refused.errors) > MAX_REQUEST_ERRORS:
         detail += f" (the first {MAX_REQUEST_ERRORS}; there are more)"
@@ -134,7 +134,7 @@ def _logged(error: Exception, correlation_id: str) -> Refused:
 
 
 def errors_of(wrong: ValidationError) -> tuple[tuple[str, str], ...]:
-    """Returns (path, message) of every error that a model found."""
+    """Returns pairs (path, message) of all errors that a model found."""
     return tuple(
         (".".join(str(part) for part in each["loc"]), each["msg"].removeprefix("Value error, "))
         for each in wrong.errors(include_url=False, include_context=False, include_input=False)

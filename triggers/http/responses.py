@@ -1,4 +1,4 @@
-"""HTTP responses: JSON bodies with an ETag, and the correlation id that every response carries."""
+"""HTTP responses: JSON bodies with an ETag, and the correlation id of every response."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _WEIGHT = re.compile(r"[01](\.[0-9]{0,3})?")
 
 @dataclass(frozen=True)
 class Content:
-    """A body as it is sent, with its ETag: made once where many requests get it."""
+    """An encoded body with its ETag, made once for many requests."""
 
     body: bytes
     media_type: str = "application/json"
@@ -30,7 +30,7 @@ class Content:
 
 
 def content_of(body: BaseModel | dict[str, Any] | str, media_type: str = "application/json") -> Content:
-    """Encodes a model or JSON as text, or text unchanged, in UTF-8."""
+    """Encodes a model or JSON as text, or plain text, in UTF-8."""
     text = body if isinstance(body, str) else json.dumps(json_of(body), ensure_ascii=False)
     return Content(text.encode(), media_type)
 
@@ -43,10 +43,10 @@ def respond(
     headers: dict[str, str] | None = None,
     etag: str | None = None,
 ) -> func.HttpResponse:
-    """Makes a response of a model, of JSON, or of content that was made before.
+    """Makes a response from a model, JSON, or existing content.
 
-    Reads carry an ETag of the body and honour If-None-Match (RFC 9110 13.1.2). `etag`: another one, for If-Match, which
-    stays while the body changes.
+    A response to a read has an ETag of the body and honours If-None-Match (RFC 9110 13.1.2). `etag`: another one for
+    If-Match, which stays while the body changes.
     """
     content = body if isinstance(body, Content) else content_of(body)
     sent = {"X-Correlation-Id": correlation_id(req), **(headers or {})}
@@ -61,9 +61,9 @@ def respond(
 
 
 def respond_packed(req: func.HttpRequest, content: Callable[[bool], Content]) -> func.HttpResponse:
-    """Makes a response of `content(True)`, in gzip, for a client that accepts it, else of `content(False)`.
+    """Makes a response from `content(True)`, in gzip, for a client that accepts it, else from `content(False)`.
 
-    By RFC 9110 12.5.3.
+    Follows RFC 9110 12.5.3.
     """
     codings = weights_of(req.headers.get("Accept-Encoding", ""))
     packed = codings.get("gzip", codings.get("*", 0.0)) > 0
@@ -72,17 +72,15 @@ def respond_packed(req: func.HttpRequest, content: Callable[[bool], Content]) ->
 
 
 def respond_page(req: func.HttpRequest, content: Content, name: str, *, policy: str) -> func.HttpResponse:
-    """Makes a page with its Content-Security-Policy. `name`: the last segment of its path, which its links start
-    from.
-    """
+    """Makes a page with its Content-Security-Policy. `name`: last segment of its path, from which its links start."""
     if req.url.partition("?")[0].endswith("/"):
-        # the host serves this path too, from which the page's links would lead elsewhere
+        # the host also serves this path, from which the page's links would be wrong
         return respond(req, Content(b"", "text/html"), status=308, headers={"Location": f"../{name}"})
     return respond(req, content, headers={"Content-Security-Policy": policy, "Referrer-Policy": "no-referrer"})
 
 
 def json_of(body: BaseModel | dict[str, Any]) -> dict[str, Any]:
-    """Converts a body to JSON: of a model, the members that were given to it."""
+    """Converts a body to JSON. A model has only the members that were set."""
     return body if isinstance(body, dict) else body.model_dump(mode="json", exclude_unset=True)
 
 
@@ -91,7 +89,7 @@ def correlation_id(req: func.HttpRequest) -> str:
     given: str = req.headers.get("X-Correlation-Id", "")
     if 0 < len(given) <= 128 and given.isascii() and given.isprintable():
         return given
-    # once a request: the response, the job and the log have the same
+    # once per request, so that response, job and log have the same id
     return str(req.__dict__.setdefault("lucius_correlation_id", str(uuid.uuid4())))
 
 

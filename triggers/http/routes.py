@@ -1,4 +1,4 @@
-"""Makes a function of the app from a route, and authenticates and authorizes the caller before the handler runs.
+"""Makes a function of the app from a route. It authenticates and authorizes the caller before the handler runs.
 
 `triggers.registered` lists the modules with handlers, and has OPTIONS.
 """
@@ -37,7 +37,7 @@ from triggers.http.sse import later, wants_stream
 
 
 class Request:
-    """A request from an authenticated caller that may use its route."""
+    """A request of an authenticated caller that can use the route."""
 
     def __init__(self, http: func.HttpRequest, route: Route, caller: Caller, wiring: Wiring, client: Any) -> None:
         self.http = http
@@ -49,32 +49,32 @@ class Request:
 
     @property
     def settings(self) -> Settings:
-        """Returns the app's settings. Builds no adapter, unlike `context`."""
+        """Returns the app's settings. Unlike `context`, builds no adapter."""
         return self._wiring.settings
 
     @property
     def wiring(self) -> Wiring:
-        """Returns the app's wiring, which reaches the jobs of all tenants; for routes that declare `every_tenant`."""
+        """Returns the app's wiring, with access to the jobs of all tenants, for routes that declare `every_tenant`."""
         assert self._route.every_tenant, f"{self._route.function} does not declare every_tenant"
         return self._wiring
 
     def context(self) -> Context:
-        """Returns the context that has only the jobs which the caller may see, or may change if the route changes them.
-        A route of every tenant has all jobs (R24).
+        """Returns the context that has only the jobs which the caller can see, or can change if the route changes them.
 
-        Each request has its own: its ledger gives the events of the jobs that it has read.
+        A route for every tenant has all jobs (R24). Each request has its own context: its ledger returns events of the
+        jobs that it has read.
         """
         if self._context is None:
             self._context = self._visible(self._wiring.context())
         return self._context
 
     async def fresh_context(self) -> Context:
-        """Returns the same context with the current protocols, modes and lists of hosts."""
+        """Returns the same context with the current protocols, modes and allowed hosts."""
         return self._visible(await self._wiring.fresh_context())
 
     @contextlib.contextmanager
     def inner(self, route: Route, *, params: dict[str, str], route_params: dict[str, str]) -> Iterator[Request]:
-        """Makes the same caller's request of another route, which only reads and is logged. Raises ScopeMissing."""
+        """Makes the same caller's request to another route, which only reads and is logged. Raises ScopeMissing."""
         assert route.scope is not None
         assert not route.moves
         http = func.HttpRequest(
@@ -107,12 +107,12 @@ class Request:
 
 @dataclass
 class _Access:
-    """The values of the access record of one request, as far as the request was processed."""
+    """The values of one request's access record, as far as the request was processed."""
 
     began: float
-    #: None: the route needs none, or the token was refused
+    #: None: the route needs no caller, or the token was refused
     caller: Caller | None = None
-    #: the code of the problem, where the request is refused
+    #: code of the problem, if the request is refused
     refused: str | None = None
 
 
@@ -120,7 +120,7 @@ Handler = Callable[[Request], Awaitable[func.HttpResponse]]
 
 
 def list_routes(modules: Iterable[ModuleType]) -> list[tuple[Route, Handler]]:
-    """Returns each route that a handler of the modules declares, with the handler, in the order of the source."""
+    """Returns the routes that handlers of the modules declare, each with its handler, in the order of the source."""
     return [
         (route, handler)
         for module in modules
@@ -160,7 +160,7 @@ def add(bp: df.Blueprint, route: Route, handler: Handler, wiring: Wiring) -> Non
             response = problem_response(error, correlation_id(req))
             if isinstance(error, Transient) and route.streams and wants_stream(req):
                 response = later(req, access.caller.actor if access.caller else None)
-        # a stream says its own
+        # a stream sets its own
         if response.status_code >= 400 or "Cache-Control" not in response.headers:
             response.headers["Cache-Control"] = route.caching if response.status_code < 400 else NO_STORE
         if route.streams:
@@ -204,11 +204,11 @@ def add(bp: df.Blueprint, route: Route, handler: Handler, wiring: Wiring) -> Non
 
 
 def _log_access(req: func.HttpRequest, route: Route, access: _Access, status: int) -> None:
-    """Logs one record for each request, also refused ones: caller, route and job. No token, query, path or body."""
+    """Logs one record for each request, also for refused ones: caller, route and job. No token, query, path or body."""
     caller, job_id = access.caller, req.route_params.get("jobId", "")
     everywhere = caller and (route.every_tenant or (caller.moves_all if route.moves else caller.sees_all))
     telemetry.log(
-        # probes come every few seconds
+        # probes arrive every few seconds
         logging.DEBUG if route.tag == "health" else logging.INFO,
         "ACCESS",
         method=req.method,

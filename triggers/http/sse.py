@@ -1,7 +1,7 @@
 """Server-sent events (WHATWG HTML 9.2) as complete responses: the reader reconnects with its last event id (R76).
 
-The Python worker sends whole bodies only. So a request waits until there are events. Its response has these events and
-the next cursor, and `retry:` says when the reader may reconnect.
+The Python worker can only send complete bodies. So a request waits until there are events. Its response has these
+events and the next cursor, and `retry:` says when the reader can reconnect.
 """
 
 from __future__ import annotations
@@ -17,9 +17,10 @@ from shared.apidocs.route import NO_STORE, in_header, in_query
 from triggers.http.responses import correlation_id, weights_of
 
 EVENT_STREAM = "text/event-stream"
-#: for which an answer without events is held back
+#: maximum seconds for which a response without events is delayed
 HOLD_S = 20
-#: when a reader comes back: at once; and where it would only be in the way, with as much again by its name
+#: milliseconds until a reader returns: at once, and later if there is no room to wait, with a random part of the same
+#: length
 _AT_ONCE_MS, _LATER_MS = 250, 5_000
 
 LAST_EVENT_ID = in_header(
@@ -56,10 +57,10 @@ def stream(
     crowded_by: str | None = None,
     end: Any = None,
 ) -> func.HttpResponse:
-    """Events with the cursors behind them, and the cursor to go on from, also where there is none.
+    """Makes a response from events with their cursors, and the cursor to continue from, also without events.
 
-    `end`: the data of an event `end` with that cursor, after which nothing follows.
-    `crowded_by`: the caller, where nothing was found and there was no room to wait for more.
+    `end`: data of a last event `end` with that cursor. `crowded_by`: the caller, if nothing was found and there was no
+    room to wait.
     """
     parts = [_retry(_AT_ONCE_MS if crowded_by is None else _later_ms(crowded_by))]
     last = None
@@ -68,30 +69,31 @@ def stream(
     if end is not None:
         parts.append(f"id: {following}\nevent: end\ndata: {json.dumps(end)}\n\n")
     elif last != following:
-        # an id without data moves the reader's position and shows it nothing
+        # an id without data moves the reader's position without an event
         parts.append(f": nothing more yet\nid: {following}\n\n")
     return _answer(req, "".join(parts))
 
 
 def gap(req: func.HttpRequest, earliest: str) -> func.HttpResponse:
-    """Tells the reader that the events after its position are deleted. The stream continues from the earliest that is
-    kept.
+    """Tells the reader that the events after its position are deleted. The stream continues from the earliest retained
+    one.
     """
     data = json.dumps({"earliest": earliest})
     return _answer(req, f"{_retry(_AT_ONCE_MS)}id: {earliest}\nevent: gap\ndata: {data}\n\n")
 
 
 def results(req: func.HttpRequest, answers: Iterable[Any], *, complete: bool) -> func.HttpResponse:
-    """Answers of GraphQL over SSE (github.com/enisdenjo/graphql-sse, PROTOCOL.md: distinct connections mode).
+    """Makes a response from GraphQL results over SSE (github.com/enisdenjo/graphql-sse, PROTOCOL.md: distinct
+    connections mode).
 
-    A reader takes an end without `complete` for a lost connection, and asks again.
+    A reader treats an end without `complete` as a lost connection, and reconnects.
     """
     parts = [f"event: next\ndata: {json.dumps(each, ensure_ascii=False)}\n\n" for each in answers]
     return _answer(req, "".join([*parts, "event: complete\ndata: \n\n"] if complete else parts))
 
 
 def later(req: func.HttpRequest, caller: str | None) -> func.HttpResponse:
-    """Tells the reader to come later, since a dependency does not respond. An error status would end the reader for
+    """Tells the reader to return later, since a dependency does not respond. An error status would end the reader for
     good.
     """
     return _answer(req, f"{_retry(_later_ms(caller or correlation_id(req)))}: come again later\n\n")
@@ -107,7 +109,7 @@ def _retry(milliseconds: int) -> str:
 
 
 def _later_ms(caller: str) -> int:
-    """Not the same for all, or they would come back together."""
+    """Returns the milliseconds, different for each caller, so that readers do not return together."""
     return _LATER_MS + zlib.crc32(caller.encode()) % (_LATER_MS + 1)
 
 
