@@ -1,4 +1,4 @@
-"""Copies the app's rules (`shared/core` and what it imports) into the wheel, from the checkout that it is built in."""
+"""Copies the app's rules (`shared/core` and its imports) into the wheel, from the checkout in which it is built."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """The asynchronous client: `async with AsyncClient(url) as lucius: ...`.
 
-It only sends and sleeps, as `lucius_client.client` does; a test holds the signatures and docstrings of both equal.
+It only sends and sleeps, as `lucius_client.client` does; a test checks that the signatures and docstrings of both are
+equal.
 """
 
 from __future__ import annotations
@@ -92,11 +93,11 @@ class AsyncClient(AsyncGovernance, AsyncRuns, AsyncWebhooks):
         await self.close()
 
     async def close(self) -> None:
-        """Close all connections."""
+        """Closes all connections."""
         await self._http.aclose()
 
     async def submit(self, envelope: EnvelopeLike, *, wait: int = 0) -> Submitted:
-        """Create a job. A job request without `idempotency_key` gets a random key; with None, its body is the key.
+        """Creates a job. A job request without `idempotency_key` gets a random key; with None, its body is the key.
 
         `wait`: seconds, at most 20, for which the API delays its response until the job has ended. If it ended in time,
         `ended` of the result is the job; else it is None, and `wait(job_id)` continues.
@@ -104,7 +105,7 @@ class AsyncClient(AsyncGovernance, AsyncRuns, AsyncWebhooks):
         return await self._call(calls.submit(envelope, wait))
 
     async def submit_many(self, envelopes: Iterable[EnvelopeLike], *, dry_run: bool = False) -> BatchOutcome:
-        """Create up to 1000 jobs in one request of up to 1 MiB; each job request has its own outcome."""
+        """Creates up to 1000 jobs in one request of up to 1 MiB; each job request has its own outcome."""
         return await self._call(calls.submit_many(envelopes, dry_run=dry_run))
 
     async def dry_run(self, envelope: EnvelopeLike) -> DryRun:
@@ -112,7 +113,7 @@ class AsyncClient(AsyncGovernance, AsyncRuns, AsyncWebhooks):
         return await self._call(calls.dry_run(envelope))
 
     async def job(self, job_id: str, *, as_of: int | None = None) -> Job:
-        """A job with its steps; `as_of`: as it was after the event with that `seq`."""
+        """Returns a job with its steps. `as_of`: `seq` of an event; the job is returned as it was after that event."""
         return await self._call(calls.job(job_id, as_of=as_of))
 
     def changes(self, job_id: str, *, timeout_s: float | None = None) -> AsyncIterator[Job]:
@@ -120,7 +121,9 @@ class AsyncClient(AsyncGovernance, AsyncRuns, AsyncWebhooks):
         return self._iterate(series.Changes(job_id, timeout_s, self._retries))
 
     async def wait(self, job_id: str, *, timeout_s: float | None = None) -> Job:
-        """The job when it has ended, in any of the final states. Raises WaitTimeout after `timeout_s` seconds."""
+        """Waits for a job and returns it when it has ended, in any final state. Raises WaitTimeout after `timeout_s`
+        seconds.
+        """
         changes = series.Changes(job_id, timeout_s, self._retries, until="ended")
         return [job async for job in self._iterate(changes)][-1]
 
@@ -130,23 +133,23 @@ class AsyncClient(AsyncGovernance, AsyncRuns, AsyncWebhooks):
         return [job async for job in self._iterate(changes)][-1]
 
     def jobs(self, *, limit: int | None = None, **filters: Unpack[JobFilter]) -> AsyncIterator[JobLine]:
-        """Jobs, newest first. `label` is `key:value`; `since` and `until` (exclusive) bound the time of creation.
+        """Lists jobs, newest first. `label` is `key:value`; `since` and `until` (exclusive) bound the time of creation.
 
-        `limit` is the maximum number of jobs. Pages are fetched on demand. Raises ValueError for a time
-        without time zone.
+        `limit` is the maximum number of jobs. Pages are fetched on demand. Raises ValueError for a time without time
+        zone.
         """
         return self._iterate(series.jobs(filters, limit, self._retries))
 
     def events(self, job_id: str, *, limit: int | None = None) -> AsyncIterator[Event]:
-        """The events of a job, in order."""
+        """Lists the events of a job, in order."""
         return self._iterate(series.events(job_id, limit, self._retries))
 
     def follow(self, job_id: str) -> AsyncIterator[Event]:
-        """The events of a job, in order, as they happen: from the first one until the job has ended."""
+        """Yields the events of a job in order, from the first one, as they happen, until the job has ended."""
         return self._iterate(JobEvents(job_id, self._retries))
 
     def dead_letters(self, *, limit: int | None = None, **filters: Unpack[JobFilter]) -> AsyncIterator[DeadLetter]:
-        """Failed jobs that are neither redriven nor dismissed, most recent first.
+        """Lists failed jobs that are neither redriven nor dismissed, most recent first.
 
         The filter is that of `jobs`: `label` is `key:value`; `since` and `until` (exclusive) bound the time of
         creation. Raises ValueError for a time without time zone.
@@ -158,7 +161,7 @@ class AsyncClient(AsyncGovernance, AsyncRuns, AsyncWebhooks):
         return await self._call(calls.dismiss_dead_letter(job_id, reason))
 
     def protocols(self) -> AsyncIterator[Protocol]:
-        """The protocols that a job can request."""
+        """Lists the protocols that a job can request."""
         return self._iterate(series.protocols(self._retries))
 
     async def protocol(self, name: str) -> Protocol:
@@ -178,14 +181,15 @@ class AsyncClient(AsyncGovernance, AsyncRuns, AsyncWebhooks):
         return await self._call(calls.receipt(job_id))
 
     async def audit(self, job_id: str) -> dict[str, Any]:
-        """The audit bundle of a job, to be verified offline by `lucius audit verify`."""
+        """Returns the audit bundle of a job, which `lucius audit verify` verifies offline."""
         return await self._call(calls.audit(job_id))
 
     def audit_heads(
         self, *, tenant: str | None = None, since: datetime | None = None, until: datetime | None = None
     ) -> AsyncIterator[dict[str, Any]]:
-        """Signed pages of heads for a window, as plain JSON: each has an `envelope`. Raises NotFound if LUCIUS signs
-        none."""
+        """Lists signed pages of heads for a window, as plain JSON: each has an `envelope`. Raises NotFound if the API
+        signs none.
+        """
         return self._iterate(
             series.Pages("/v1/audit/heads", {"tenant": tenant, "since": since, "until": until}, self._retries)
         )
@@ -193,22 +197,23 @@ class AsyncClient(AsyncGovernance, AsyncRuns, AsyncWebhooks):
     def audit_anchors(
         self, *, tenant: str | None = None, since: datetime | None = None, until: datetime | None = None
     ) -> AsyncIterator[dict[str, Any]]:
-        """Pages of signed anchors, as plain JSON: each has `anchors`, one a day."""
+        """Lists pages of signed anchors, as plain JSON: each has `anchors`, one for each day."""
         return self._iterate(
             series.Pages("/v1/audit/anchors", {"tenant": tenant, "since": since, "until": until}, self._retries)
         )
 
     async def audit_keys(self) -> dict[str, Any]:
-        """The public keys of heads and anchors, as plain JSON; retired ones too."""
+        """Returns the public keys of heads and anchors, as plain JSON, including retired ones."""
         return await self._call(calls.audit_keys())
 
     async def result(self, job: str | Job, *, out: BinaryIO | None = None, credential: Any = None) -> Result:
-        """The content of `final_output` of a job (a model or its id), read with the caller's own credential.
+        """Reads the content of `final_output` of a job (a model or its id), with the caller's own credential.
 
-        `out`, a binary file, gets the content in pieces; without it `content` of the result has it, up to 64 MiB.
-        `credential` is one of azure-identity, or a connection string for blobs of its account; None: Azurite's own key
-        on this machine, else `DefaultAzureCredential`. It needs the extra `lucius-client[results]`. Raises NoResult
-        where the job has not ended or did not succeed, ResultGone, ResultForbidden, ResultUnreadable, StoreUnreachable.
+        `out`: a binary file that gets the content in pieces; without it, `content` of the result has the content, up to
+        64 MiB. `credential`: one of azure-identity, or a connection string for blobs of its account; None: Azurite's
+        own key on this machine, else `DefaultAzureCredential`. Needs the extra `lucius-client[results]`. Raises
+        NoResult if the job has not ended or did not succeed, ResultGone, ResultForbidden, ResultUnreadable,
+        StoreUnreachable.
         """
         known = await self.job(job) if isinstance(job, str) else job
         return await asyncio.to_thread(read_result, known, out, credential)
@@ -255,11 +260,11 @@ class AsyncClient(AsyncGovernance, AsyncRuns, AsyncWebhooks):
         return await self._call(replay_calls.comparison(job_id))
 
     async def dependencies(self, job_id: str) -> list[RelatedJob]:
-        """The jobs that a job depends on, with their states."""
+        """Returns the dependencies of a job, with their states."""
         return (await self._call(calls.dependencies(job_id))).dependencies
 
     def dependants(self, job_id: str, *, limit: int | None = None) -> AsyncIterator[RelatedJob]:
-        """Jobs that wait for a job. If it did not succeed, jobs that waited for it."""
+        """Lists the jobs that wait for a job or, if it did not succeed, the jobs that waited for it."""
         return self._iterate(series.dependants(job_id, limit, self._retries))
 
     def receipts(
@@ -270,7 +275,7 @@ class AsyncClient(AsyncGovernance, AsyncRuns, AsyncWebhooks):
         until: datetime | None = None,
         by: str | None = None,
     ) -> AsyncIterator[ReceiptSums]:
-        """Sums of the time and attempts of a tenant's jobs, per page of up to 100 jobs, newest first. Add the pages up.
+        """Sums up the time and attempts of a tenant's jobs, per page of up to 100 jobs, newest first. Add the pages up.
 
         `since` and `until` (exclusive) bound the time of creation; `by` is `type`, `source` or `priority`.
         """
@@ -300,7 +305,7 @@ class AsyncClient(AsyncGovernance, AsyncRuns, AsyncWebhooks):
         return await self._call(calls.live())
 
     async def ready(self) -> Ready:
-        """The state of each dependency. Raises Unavailable while one of them does not respond."""
+        """Returns the state of each dependency. Raises Unavailable while one of them does not respond."""
         return await self._call(calls.ready())
 
     async def _call(self, call: Call[T]) -> T:

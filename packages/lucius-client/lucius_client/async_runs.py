@@ -1,4 +1,4 @@
-"""Runs: the part of the asynchronous client that reads logs and artifacts of jobs that execute a program."""
+"""Runs: the part of the asynchronous client for logs and artifacts of jobs that execute a program."""
 
 from __future__ import annotations
 
@@ -31,11 +31,13 @@ class AsyncRuns(ABC):
     def _iterate(self, source: Series[T]) -> AsyncIterator[T]: ...
 
     def run_log(self, job_id: str, *, follow: bool = True) -> AsyncIterator[bytes]:
-        """Yields the log of a run from its beginning, each byte once: until the run has ended, or until now."""
+        """Yields the log of a run from its beginning, each byte once. With `follow`, until the run has ended; else the
+        present log.
+        """
         return self._iterate(run_calls.RunLog(job_id, self._retries, follow=follow))
 
     async def run_artifacts(self, job_id: str, *, attempt: int | None = None) -> list[RunArtifact]:
-        """Artifacts of a run's attempt, by name. `attempt`: default the last one."""
+        """Lists the artifacts of a run's attempt by name. `attempt`: default the last one."""
         return (await self._call(run_calls.run_artifacts(job_id, attempt))).artifacts
 
     async def run_artifact(self, job_id: str, name: str, out: BinaryIO, *, attempt: int | None = None) -> None:

@@ -45,7 +45,7 @@ from lucius_client.models import (
 T = TypeVar("T")
 M = TypeVar("M", bound=BaseModel)
 
-#: an envelope as a model, or as a plain JSON object
+#: a job request as a model, or as a plain JSON object
 EnvelopeLike = Envelope | Mapping[str, Any]
 
 
@@ -54,7 +54,7 @@ class Call(Generic[T]):
     """A request with the function that turns its response into a result."""
 
     request: Request
-    #: raises NotLucius where the response has another form
+    #: reads the response; raises NotLucius if it has another form
     read: Callable[[Response], T]
 
 
@@ -63,16 +63,16 @@ class Submitted:
     """The result of a submit."""
 
     job: Accepted
-    #: True: the same request had created this job before
+    #: `True` if an earlier identical request had created this job
     replayed: bool
     #: the job, if it ended within the seconds of `wait`; else None
     ended: Job | None = None
 
 
 def submit(envelope: EnvelopeLike, wait: int) -> Call[Submitted]:
-    """Create a job. An envelope without `idempotency_key` gets a random key; with null, its body is the key.
+    """Creates a job. A job request without `idempotency_key` gets a random key; with null, its body is the key.
 
-    `wait`: seconds that the API may delay its response until the job has ended; it bounds them to 20.
+    `wait`: seconds for which the API may delay its response until the job has ended; the API limits them to 20.
     """
 
     def read(response: Response) -> Submitted:
@@ -87,7 +87,7 @@ def submit(envelope: EnvelopeLike, wait: int) -> Call[Submitted]:
 
 
 def submit_many(envelopes: Iterable[EnvelopeLike], *, dry_run: bool) -> Call[BatchOutcome]:
-    """Create up to 1000 jobs (1 MiB); each envelope gets its key as in `submit` and has its own outcome."""
+    """Creates up to 1000 jobs (1 MiB). Each job request gets its key as in `submit`, and has its own outcome."""
     lines = [_dump(_with_key(envelope)) for envelope in envelopes]
     request = Request(
         "POST",
@@ -100,7 +100,7 @@ def submit_many(envelopes: Iterable[EnvelopeLike], *, dry_run: bool) -> Call[Bat
 
 
 def dry_run(envelope: EnvelopeLike) -> Call[DryRun]:
-    """Check an envelope as it is, without adding a key."""
+    """Checks a job request as it is, without adding a key."""
     return Call(_post("/v1/orchestrate", _plain(envelope), {"dryRun": "true"}), _reader(DryRun))
 
 
@@ -117,7 +117,7 @@ def receipt(job_id: str) -> Call[Receipt]:
 
 
 def audit(job_id: str) -> Call[dict[str, Any]]:
-    """The bundle as plain JSON, since its digest covers every value as it was sent."""
+    """Returns the bundle as plain JSON, since its digest covers every value as sent."""
     return Call(Request("GET", f"{_job(job_id)}/audit"), json_object)
 
 
@@ -126,7 +126,7 @@ def audit_keys() -> Call[dict[str, Any]]:
 
 
 def control(job_id: str, verb: str, reason: str | None) -> Call[Job]:
-    """Control a job; `verb` is cancel, pause or resume."""
+    """Controls a job; `verb` is cancel, pause or resume."""
     return Call(_post(f"{_job(job_id)}:{verb}", _query(reason=reason)), _reader(Job))
 
 
@@ -142,7 +142,7 @@ def redrive(job_id: str, reason: str | None, *, ignore_dependencies: bool) -> Ca
 
 
 def redrive_tree(job_id: str, reason: str | None) -> Call[Bulk]:
-    """Redrive a job and what failed because of it."""
+    """Redrives a job and the jobs that failed because of it."""
     return Call(_post_once(f"{_job(job_id)}:redrive", _query(reason=reason) | {"withDependants": True}), _reader(Bulk))
 
 
@@ -181,7 +181,7 @@ def incident(incident_id: str) -> Call[IncidentDetail]:
 
 
 def settle_incident(incident_id: str, verb: str, reason: str) -> Call[IncidentDetail]:
-    """Act on an incident; `verb` is resolve, retry or dismiss."""
+    """Acts on an incident; `verb` is resolve, retry or dismiss."""
     return Call(_post(f"{_incident(incident_id)}:{verb}", {"reason": reason}), _reader(IncidentDetail))
 
 
@@ -198,7 +198,7 @@ def quota_path(known: Quota) -> str:
 
 
 def quota_names(known: Quota) -> dict[str, str]:
-    """Names of the quota, which find it even if it has no settings."""
+    """Returns the names that identify the quota, even if it has no settings."""
     if known.name is not None:
         return _query(name=known.name)
     return _query(tenant=known.tenant, type=known.type, source=known.source)
@@ -233,7 +233,7 @@ def ready() -> Call[Ready]:
 
 
 def page(path: str, query: Mapping[str, Any]) -> Request:
-    """One page of a list; members of `query` that are None are left out."""
+    """Requests a page of a list. Parameters in `query` that are None are left out."""
     return Request("GET", path, query=_query(**query))
 
 
@@ -242,18 +242,18 @@ def events_path(job_id: str) -> str:
 
 
 def feed(after: str, query: Mapping[str, Any], wait_s: int) -> Request:
-    """A page of a feed; the API may delay an empty one by `wait_s` seconds."""
+    """Requests a page of a feed. The API may delay an empty one by `wait_s` seconds."""
     words = _query(**query, after=after, wait=wait_s or None)
     return Request("GET", "/v1/events", query=words, long_poll_s=wait_s)
 
 
 def read_feed(response: Response) -> FeedPage:
-    """One page of a feed. Raises NotLucius if there is none."""
+    """Reads a page of a feed from the response. Raises NotLucius if there is none."""
     return _parse(FeedPage, response)
 
 
 def poll_job(job_id: str, *, etag: str | None, wait_s: int, until: str | None = None) -> Request:
-    """A job, or 304 while its ETag is still `etag`; the API may delay the 304 by `wait_s` seconds.
+    """Requests a job, or 304 while its ETag is still `etag`. The API may delay the 304 by `wait_s` seconds.
 
     `until`: `admitted` delays any response while the job waits, `ended` until it has ended.
     """
@@ -263,17 +263,17 @@ def poll_job(job_id: str, *, etag: str | None, wait_s: int, until: str | None = 
 
 
 def read_job(response: Response) -> Job:
-    """The job in a response. Raises NotLucius if there is none."""
+    """Reads the job from the response. Raises NotLucius if there is none."""
     return _parse(Job, response)
 
 
 def read_sums(response: Response) -> ReceiptSums:
-    """One page of sums. Raises NotLucius if there is none."""
+    """Reads a page of sums from the response. Raises NotLucius if there is none."""
     return _parse(ReceiptSums, response)
 
 
 def json_object(response: Response) -> dict[str, Any]:
-    """The JSON object in a response. Raises NotLucius if there is none."""
+    """Reads the JSON object from the response. Raises NotLucius if there is none."""
     try:
         body = json.loads(response.body)
     except ValueError as error:
@@ -312,13 +312,13 @@ def _post(path: str, body: Mapping[str, Any], query: Mapping[str, str] | None = 
 def _post_once(
     path: str, body: Mapping[str, Any], key: str | None = None, query: Mapping[str, str] | None = None
 ) -> Request:
-    """Repeated after a lost response, it finds what the first one made."""
+    """Makes a POST with an idempotency key, so that its repetition after a lost response has no further effect."""
     headers = {"Content-Type": "application/json", "Idempotency-Key": key or str(uuid.uuid4())}
     return Request("POST", path, query=query or {}, headers=headers, content=_dump(body))
 
 
 def _filter(words: Mapping[str, Any]) -> dict[str, Any]:
-    """Words of a filter as JSON; those that are None are left out."""
+    """Returns the parameters of a filter as JSON, without those that are None."""
     return {name: value if isinstance(value, list | bool) else _text(value) for name, value in words.items() if value}
 
 

@@ -1,4 +1,4 @@
-"""Address, timeout, token and headers: the configuration that both clients share."""
+"""The configuration that both clients share: URL, timeout, token and headers."""
 
 from __future__ import annotations
 
@@ -9,28 +9,28 @@ from importlib.metadata import PackageNotFoundError, version
 from lucius_client.exchange import Request
 
 DEFAULT_URL = "http://127.0.0.1:7071"
-#: seconds for connecting and between two received bytes; the time of a long poll is added
+#: seconds for connecting and between two received bytes, in addition to the time of a long poll
 TIMEOUT_S = 30.0
 
-#: a bearer token, or a function that is called for one before each request and renews it when it must
+#: bearer token, or a function that is called for one before each request and renews it when necessary
 Token = str | Callable[[], str | None] | None
-#: as `Token`; the function may return an awaitable
+#: like `Token`, but the function may return an awaitable
 AsyncToken = str | Callable[[], str | Awaitable[str | None] | None] | None
 
 
 def token_of(token: Token) -> str | None:
-    """The bearer token of the next request; None: the request has no `Authorization` header."""
+    """Returns the bearer token for the next request; None: the request has no `Authorization` header."""
     return token() if callable(token) else token
 
 
 async def token_of_async(token: AsyncToken) -> str | None:
-    """As `token_of`, and awaits the token where that is necessary."""
+    """Returns the token as `token_of` does, and awaits it if necessary."""
     value = token() if callable(token) else token
     return await value if inspect.isawaitable(value) else value
 
 
 def headers_of(request: Request, token: str | None) -> dict[str, str]:
-    """All headers to send with `request`; its own headers win over the common ones."""
+    """Returns all headers for `request`; its own headers have precedence over the common ones."""
     return {
         "Accept": "application/json",
         "User-Agent": _user_agent(),

@@ -1,4 +1,6 @@
-"""The errors of the client, one class for each kind; the API's stable problem codes select the most specific class."""
+"""The errors of the client, one class for each kind. A stable problem code of the API selects the most specific
+class.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,7 @@ class WaitTimeout(LuciusError):
     """The job did not end within the time limit of the call. The job continues."""
 
     def __init__(self, job: Job) -> None:
-        #: the last state that was read
+        #: last known state of the job
         self.job = job
         super().__init__(f"job {job.jobId} is still {job.status}")
 
@@ -75,19 +77,19 @@ class Refused(LuciusError):
         #: HTTP status
         self.status = status
         self.problem = problem
-        #: seconds after which the request may be sent again; None: the API named no time
+        #: seconds after which the request can be sent again; None: the API named no time
         self.retry_after_s = retry_after_s
         text = f"{status} {problem.code}: {problem.detail}"
         super().__init__("\n".join([text, *(f"  {each.path}: {each.message}" for each in problem.errors)]))
 
     @property
     def code(self) -> str:
-        """The stable code of the problem, for programs."""
+        """Returns the stable code of the problem, for programs."""
         return self.problem.code
 
     @property
     def limit(self) -> str | None:
-        """The name of the limit that was reached; None: the problem is not about a limit."""
+        """Returns the name of the limit that was reached; None: the problem is not about a limit."""
         return self.problem.limit
 
 
@@ -178,7 +180,9 @@ _BY_STATUS: Mapping[int, type[Refused]] = {
 
 
 def error_of(response: Response) -> Refused:
-    """The error for a response of 400 or more; a body that is not a problem, as of a proxy, is quoted in one."""
+    """Returns the error for a response of 400 or more. A body that is not a problem, such as a proxy's, is quoted in
+    one.
+    """
     problem = _problem(response)
     kind = _BY_CODE.get(problem.code) or _BY_STATUS.get(response.status)
     if kind is None:

@@ -1,7 +1,7 @@
-"""The feed of a tenant, from a cursor on: `events` with `Client`, `async_events` with `AsyncClient`.
+"""The feed of a tenant from a cursor: `events` with `Client`, `async_events` with `AsyncClient`.
 
-An event comes at least once, and those of a job in their order. With a cursor file a program that starts again goes on
-where it was; what it had of a page that it did not finish comes again, with the same `id`.
+Each event arrives at least once, and the events of a job in order. With a cursor file, a restarted program continues at
+its position. Events of a page that it did not finish arrive again, with the same `id`.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from lucius_client.models import PublicEvent
 from lucius_client.retry import Retries, send
 from lucius_client.series import LONG_POLL_S, PAGE, Series
 
-#: the API had no room to hold a request: seconds until the next one
+#: seconds until the next request if the API had no room to hold one
 _CROWDED_S = 5.0
 
 
 class Which(TypedDict, total=False):
     """Selects events, and how they are followed. An omitted field matches everything.
 
-    `cursor_file` keeps the position. `after` is the start instead: a cursor, `earliest` or `latest`. Default:
+    `cursor_file` stores the position. `after` is the start instead: a cursor, `earliest` or `latest`. Default:
     the first event in retention. `follow`: False ends at the end of the feed. `tenant_id` is for operators of
     all tenants; `types` are names as `job.completed`; `label` is `key:value`; `terminal`: only events that end a job.
     """
@@ -44,24 +44,25 @@ class Which(TypedDict, total=False):
 
 
 def events(client: Client, **which: Unpack[Which]) -> Iterator[PublicEvent]:
-    """The events of a tenant, in the order of its feed, for ever or to its end; `Which` has the arguments.
+    """Yields the events of a tenant in the order of its feed, for ever or to its end; `Which` has the arguments.
 
-    Raises CursorExpired if the events after the position are not retained: continue at `problem.earliest`;
-    OSError and UnicodeDecodeError where the file cannot be used; ValueError where `types` is empty. The position is
-    stored when the events before it were consumed.
+    Raises CursorExpired if the events after the position are not retained: continue at `problem.earliest`; OSError and
+    UnicodeDecodeError if the file cannot be used; ValueError if `types` is empty. The position is stored when the
+    events before it were consumed.
     """
     yield from client._iterate(Feed(which, client._retries))
 
 
 async def async_events(client: AsyncClient, **which: Unpack[Which]) -> AsyncIterator[PublicEvent]:
-    """The same as `events`, on asyncio."""
+    """Yields the same as `events`, on asyncio."""
     async for each in client._iterate(Feed(which, client._retries)):
         yield each
 
 
 class Feed(Series[PublicEvent]):
-    """Pages of a feed, which the API holds back while they are empty. The file is read and written here; with `keeps`
-    False it is written by `store` alone.
+    """Fetches pages of a feed, whose empty responses the API delays.
+
+    It reads and writes the file; with `keeps` False, only `store` writes it.
     """
 
     def __init__(
@@ -70,7 +71,7 @@ class Feed(Series[PublicEvent]):
         types = which.get("types")
         joined = ",".join([types] if isinstance(types, str) else types) if types is not None else None
         if joined == "":
-            # the API does not see an empty parameter, and would give events of every type
+            # the API ignores an empty parameter, and would return events of every type
             raise ValueError("types names no type")
         self._query = {
             "tenant_id": which.get("tenant_id"),
@@ -88,7 +89,7 @@ class Feed(Series[PublicEvent]):
         self._retries = retries
         self._clock = clock
         self._keeps = keeps
-        #: a word says where to begin, until the first answer gives the cursor of that place
+        #: a value that names the start, until the first response has the cursor for it
         self._has_cursor = False
         self.more = True
 
@@ -115,7 +116,7 @@ class Feed(Series[PublicEvent]):
         return self._file.read_text(encoding="utf-8").strip() or None
 
     def store(self) -> None:
-        """What came was consumed: the whole cursor or the one before is in the file, a crash leaves no part of it.
+        """Stores the position after the consumed events. After a crash the file has the complete new or old cursor.
 
         Raises OSError if it cannot be written.
         """

@@ -1,4 +1,4 @@
-"""Quotas, incidents, bulks and usage: the part of the synchronous client that governs what runs."""
+"""Quotas, incidents, bulk operations and usage: a part of the synchronous client."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Governance(ABC):
     def _iterate(self, source: Series[T]) -> Iterator[T]: ...
 
     def incidents(self, *, limit: int | None = None, **filters: Unpack[IncidentFilter]) -> Iterator[Incident]:
-        """Incidents, most recent first; `state` is OPEN, RESOLVED, RETRIED or DISMISSED.
+        """Lists incidents, most recent first; `state` is OPEN, RESOLVED, RETRIED or DISMISSED.
 
         `kind` is JOB, BREAKER, SERVICE or ROW; `since` and `until` (exclusive) bound the time of the opening. Raises
         ValueError for a time without time zone.
@@ -53,7 +53,7 @@ class Governance(ABC):
         return self._iterate(series.incidents(filters, limit, self._retries))
 
     def incident(self, incident_id: str) -> IncidentDetail:
-        """An incident with its log."""
+        """Returns an incident with its log."""
         return self._call(calls.incident(incident_id))
 
     def resolve_incident(self, incident_id: str, *, reason: str) -> IncidentDetail:
@@ -61,7 +61,7 @@ class Governance(ABC):
         return self._call(calls.settle_incident(incident_id, "resolve", reason))
 
     def retry_incident(self, incident_id: str, *, reason: str) -> IncidentDetail:
-        """Redrive the job of an incident; `retried_by` is the new job, the same one in a repetition."""
+        """Redrives the job of an incident. Idempotent. `retried_by` of the result is the new job."""
         return self._call(calls.settle_incident(incident_id, "retry", reason))
 
     def dismiss_incident(self, incident_id: str, *, reason: str) -> IncidentDetail:
@@ -69,29 +69,29 @@ class Governance(ABC):
         return self._call(calls.settle_incident(incident_id, "dismiss", reason))
 
     def start_bulk(self, action: str, words: Mapping[str, Any], *, reason: str, key: str | None = None) -> Bulk:
-        """Cancel, pause, resume, redrive or replay all jobs that match the filter of `jobs` and exist now.
+        """Starts a bulk operation on all jobs that match the filter of `jobs` and exist now.
 
-        `action` is `cancel`, `pause`, `resume`, `redrive` or `replay`. The same `key` with the same body is the same
-        bulk.
+        `action` is `cancel`, `pause`, `resume`, `redrive` or `replay`. Idempotent: the same `key` with the same body
+        returns the same bulk operation.
         """
         return self._call(calls.start_bulk(action, words, reason=reason, key=key))
 
     def preview_bulk(self, action: str, words: Mapping[str, Any]) -> BulkPreview:
-        """Which jobs such a bulk would meet now; nothing is written."""
+        """Returns the jobs that such a bulk operation would match now. Writes nothing."""
         return self._call(calls.preview_bulk(action, words))
 
     def bulk(self, bulk_id: str, *, tenant: str | None = None) -> Bulk:
-        """A bulk with its counts. `tenant` is for operators of all tenants, here and below."""
+        """Returns a bulk operation with its counts. `tenant` is for operators of all tenants, here and below."""
         return self._call(calls.bulk(bulk_id, tenant))
 
     def bulks(self, *, tenant: str | None = None, limit: int | None = None) -> Iterator[Bulk]:
-        """The bulks of a tenant, newest first."""
+        """Lists the bulk operations of a tenant, newest first."""
         return self._iterate(series.bulks(tenant, limit, self._retries))
 
     def bulk_items(
         self, bulk_id: str, *, tenant: str | None = None, outcome: str | None = None, limit: int | None = None
     ) -> Iterator[BulkItem]:
-        """Outcomes of the jobs of a bulk operation; `outcome` selects OPEN, DONE or REFUSED."""
+        """Lists the jobs of a bulk operation with their outcomes; `outcome` selects OPEN, DONE or REFUSED."""
         return self._iterate(series.bulk_items(bulk_id, tenant, outcome, limit, self._retries))
 
     def cancel_bulk(self, bulk_id: str, *, tenant: str | None = None) -> Bulk:
@@ -110,7 +110,9 @@ class Governance(ABC):
         return self._call(tenant_calls.preview_purge(tenant))
 
     def quotas(self, *, tenant: str | None = None, limit: int | None = None) -> Iterator[Quota]:
-        """Quotas of a tenant, its own first. None: the token's tenant, or all tenants for operators of all tenants."""
+        """Lists the quotas of a tenant, its own first. None: the token's tenant, or all tenants for operators of all
+        tenants.
+        """
         return self._iterate(series.quotas(tenant, limit, self._retries))
 
     def quota(
@@ -121,9 +123,9 @@ class Governance(ABC):
         source: str | None = None,
         name: str | None = None,
     ) -> Quota:
-        """Quota of a tenant, of one of its job types or of one of its sources, even if it has no settings.
+        """Returns the quota of a tenant, of one of its job types or of one of its sources, even if it has no settings.
 
-        `name`: one over all tenants (`platform`, `mode:BURST`, `type:OCR`, `service:ocr`, `lane:3`).
+        `name`: a quota over all tenants (`platform`, `mode:BURST`, `type:OCR`, `service:ocr`, `lane:3`).
         """
         return self._call(quota_calls.quota(tenant, job_type, source, name))
 
@@ -138,7 +140,7 @@ class Governance(ABC):
         return self._call(quota_calls.set_quota(quota, numbers, reason=reason, dry_run=dry_run))
 
     def delete_quota(self, quota: Quota, *, reason: str, dry_run: bool = False) -> QuotaChange:
-        """Deletes the limits of a quota; limits for every tenant then apply. Raises RuleChanged as `set_quota`."""
+        """Deletes the limits of a quota; limits for every tenant then apply. Raises RuleChanged as `set_quota` does."""
         return self._call(quota_calls.delete_quota(quota, reason=reason, dry_run=dry_run))
 
     def reset_breaker(self, quota: Quota, *, reason: str) -> QuotaChange:
@@ -188,31 +190,31 @@ class Governance(ABC):
         return self._call(quota_calls.limit("resume", **members))
 
     def waiting(self, quota: Quota, *, limit: int | None = None) -> Iterator[WaitingJob]:
-        """Jobs that wait for a quota, in order; at most the first 1,000."""
+        """Lists the jobs that wait for a quota, in order, at most the first 1,000."""
         return self._iterate(series.waiting(quota, limit, self._retries))
 
     def quota_log(self, quota: Quota, *, limit: int | None = None) -> Iterator[QuotaLogEntry]:
-        """Changes of a quota, in order."""
+        """Lists the changes of a quota, in order."""
         return self._iterate(series.quota_log(quota, limit, self._retries))
 
     def usage(self, *, tenant: str | None = None, since: datetime | None = None, by: str | None = None) -> UsageReport:
-        """A tenant's use of its quotas, in whole hours from `since`. None: the last day.
+        """Returns a tenant's use of its quotas, in whole hours from `since`. None: the last day.
 
         `by`: also sums for each `type`, `source` or `hour`.
         """
         return self._call(calls.usage(tenant, since, by))
 
     def dashboard_metrics(self, *, tenant: str | None = None) -> DashboardMetrics:
-        """The overview of a tenant. Default: that of the token, else all tenants.
+        """Returns the overview of a tenant. Default: that of the token, else all tenants.
 
-        `health` names the worst problem in one sentence; each of `problems` has the command that comes next.
+        `health` names the worst problem in one sentence; each of `problems` has the next command.
         """
         return self._call(overview_calls.dashboard_metrics(tenant))
 
     def routing(self, *, tenant: str | None = None, doc_id: str | None = None, mode: str | None = None) -> Routing:
-        """The lane that a job of this tenant and document would take now."""
+        """Returns the lane of a job of this tenant and document that would be created now."""
         return self._call(overview_calls.routing(tenant, doc_id, mode))
 
     def sources(self, *, tenant: str | None = None, limit: int | None = None) -> Iterator[SeenSource]:
-        """The sources that jobs of a tenant named, with the first and the last job of each."""
+        """Lists the sources that jobs of a tenant named, with the first and the last job of each."""
         return self._iterate(series.sources(tenant, limit, self._retries))

@@ -1,7 +1,7 @@
-"""Events of a job, from its stream of server-sent events (R82; no I/O).
+"""Events of a job from its stream of server-sent events (R82; no I/O).
 
-The API's answers are complete (docs/reference/events.md): one has events, or none after a while, and the position
-behind them. So a connection that is cut, or an API that starts again, costs one more request from the same position.
+Responses of the API are complete (docs/reference/events.md): one has events, or none after a while, and the next
+position. So a cut connection, or a restarted API, costs one more request from the same position.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ EVENT_STREAM = "text/event-stream"
 
 
 class JobEvents(Series[Event]):
-    """The events of a job from `after` on (`earliest`, `latest` or an id of its stream), until it has ended.
+    """Yields the events of a job after `after` (`earliest`, `latest` or an id of its stream), until it has ended.
 
-    `next` gives those of one answer, each once and in order: at once if there are some, else when some come, or
-    none after `LONG_POLL_S`. It raises NotLucius where the answer is no stream.
+    `next` returns the events of one response, each once and in order: at once if there are any, else when there are
+    some, or none after `LONG_POLL_S`. Raises NotLucius if the response is not a stream.
     """
 
     def __init__(self, job_id: str, retries: Retries, *, after: str = "earliest") -> None:
@@ -68,9 +68,9 @@ class JobEvents(Series[Event]):
 
 
 def _messages(text: str) -> Iterator[dict[str, str]]:
-    """The fields of each message that its empty line ends (WHATWG HTML 9.2.6)."""
+    """Yields the fields of each message that ends with an empty line (WHATWG HTML 9.2.6)."""
     fields: dict[str, str] = {}
-    # what follows the last line feed is no line
+    # text after the last line feed is not a complete line
     for line in text.replace("\r\n", "\n").replace("\r", "\n").split("\n")[:-1]:
         if not line:
             yield fields

@@ -1,4 +1,4 @@
-"""The superclass of the generated models, in a module that is not generated."""
+"""The base class of the generated models, in a module that is not generated."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from pydantic import BaseModel, ConfigDict
 
 
 class Message(BaseModel):
-    """A read-only message of the API. Unknown fields are kept, so that an older client works with a newer API."""
+    """A read-only message of the API. It has also unknown fields, so that an older client works with a newer API."""
 
     model_config = ConfigDict(frozen=True, extra="allow", populate_by_name=True)
 
     def plain(self) -> dict[str, Any]:
-        """The message as JSON values, with the fields that were sent or set and without defaults."""
+        """Returns the message as JSON values, with the fields that were sent or set and without defaults."""
         return self.model_dump(mode="json", by_alias=True, exclude_unset=True)

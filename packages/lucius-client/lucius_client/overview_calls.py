@@ -1,4 +1,4 @@
-"""Requests of the overview and of a document's lane, and how their responses are read."""
+"""Requests for the overview and for a document's lane, with the functions that read their responses."""
 
 from __future__ import annotations
 

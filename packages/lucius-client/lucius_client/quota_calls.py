@@ -1,4 +1,4 @@
-"""Requests that read and change quotas, and how their responses are read."""
+"""Requests that read and change quotas, with the functions that read their responses."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from lucius_client.models import Quota, QuotaChange, QuotaPage
 
 
 def quota(tenant: str | None, job_type: str | None, source: str | None, name: str | None) -> Call[Quota]:
-    """A quota by its names; the tenant's own is the first of its list."""
+    """Requests a quota by its names; the tenant's own is the first of its list."""
 
     def read(response: Response) -> Quota:
         found = _parse(QuotaPage, response).quotas
@@ -24,7 +24,7 @@ def quota(tenant: str | None, job_type: str | None, source: str | None, name: st
     return Call(page("/v1/quotas", {"tenant": tenant, "type": job_type, "source": source, "name": name}), read)
 
 
-#: of a rule, by name; those of a breaker under `breaker`
+#: numbers of a rule by name; those of a breaker are under `breaker`
 RuleNumbers = Mapping[str, int | Mapping[str, float | None] | None]
 
 

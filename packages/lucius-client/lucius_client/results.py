@@ -1,7 +1,7 @@
-"""The result of a job, read from the blob at `final_output` with the caller's own credential.
+"""Reads the result of a job from the blob at `final_output`, with the caller's own credential.
 
 It needs the extra `results` (azure-storage-blob, azure-identity), which is imported when a result is read. A service
-chose the URI, so the caller's token goes to Azure's own storage hosts only, over https.
+chose the URI, so the caller's token goes only to Azure's own storage hosts, over https.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from lucius_client.models import Job
 if TYPE_CHECKING:  # needs the extra, only to read results
     from azure.storage.blob import BlobClient, StorageStreamDownloader
 
-#: of a result that is kept in memory, in bytes
+#: maximum bytes of a result in memory
 MAX_IN_MEMORY = 64 * 1024 * 1024
-#: Azurite's development account, the same on every machine and public
-#: (https://learn.microsoft.com/azure/storage/common/storage-connect-azurite).
+#: name of Azurite's development account, the same on every machine and public
+#: (https://learn.microsoft.com/azure/storage/common/storage-connect-azurite)
 DEVELOPMENT_ACCOUNT = "devstoreaccount1"
 DEVELOPMENT_KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
-#: A local store responds at once or does not run; the SDK's default waits begin at 15 s.
+#: a local store responds at once or is not running; the SDK's default waits begin at 15 s
 RETRY: dict[str, Any] = {"retry_total": 2, "initial_backoff": 1, "increment_base": 1}
 
 _LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
@@ -44,23 +44,23 @@ class Result:
     """The result of a job."""
 
     uri: str
-    #: as its blob says; None: it does not
+    #: media type of its blob; None: the blob has none
     media_type: str | None
-    #: in bytes
+    #: size in bytes
     size: int
-    #: empty if it was written to a file of the caller's
+    #: content; empty if it was written to a file of the caller
     content: bytes
 
 
 class OpenResult:
-    """A result that is there and has not been read; `chunks` reads it once, as the one version that was opened.
+    """A result that exists and has not been read. `chunks` reads it once, in the version that was opened.
 
     The constructor and `chunks` raise NoResult, ResultUnreadable (also ResultGone, ResultForbidden) and
     StoreUnreachable.
     """
 
     def __init__(self, job: Job, credential: Any = None) -> None:
-        """`credential` is one of azure-identity, or a connection string for blobs of its account; None: the default.
+        """`credential`: one of azure-identity, or a connection string for blobs of its account; None: the default.
 
         The default is Azurite's well-known key on this machine, and `DefaultAzureCredential` for Azure.
         """
@@ -73,17 +73,17 @@ class OpenResult:
 
     @property
     def media_type(self) -> str | None:
-        """As the blob says; None: it does not."""
+        """Returns the media type of the blob; None: it has none."""
         kind = self._stream.properties.content_settings.content_type
         return str(kind) if kind else None
 
     @property
     def size(self) -> int:
-        """In bytes."""
+        """Returns the size in bytes."""
         return int(self._stream.size)
 
     def chunks(self) -> Iterator[bytes]:
-        """The content in pieces of up to 4 MiB."""
+        """Yields the content in pieces of up to 4 MiB."""
         pieces = self._safely(self._stream.chunks)
         while (piece := self._safely(lambda: next(pieces, None))) is not None:
             yield piece
@@ -103,7 +103,7 @@ class OpenResult:
         if status == 404:
             kept = f": the workspace kept it until {self._kept_until:%Y-%m-%d}" if self._kept_until else ""
             return ResultGone(self.uri, f"there is nothing at {self.uri}{kept}")
-        if status is None:  # no token: the request was never sent
+        if status is None:  # no token, so the request was never sent
             return ResultForbidden(self.uri, f"no credential for {self.uri}: log in by `az login` ({why})")
         if status in (401, 403):
             return ResultForbidden(self.uri, f"your credential may not read {self.uri} ({why})")
@@ -115,7 +115,7 @@ class OpenResult:
 
 
 def read_result(job: Job, out: BinaryIO | None, credential: Any) -> Result:
-    """The result of `job`, written to `out` or kept in memory. Raises as OpenResult does."""
+    """Reads the result of `job` to `out` or into memory. Raises errors as OpenResult does."""
     opened = OpenResult(job, credential)
     content = b""
     if out is not None:
@@ -158,7 +158,7 @@ def _blob(uri: str, credential: Any) -> BlobClient:
 
 
 def _place(uri: str, parts: SplitResult) -> tuple[str, str, str | None]:
-    """The account's address, the path in it, and its key where that is public."""
+    """Returns the account's URL, the path in it, and its key if that is public."""
     host, scheme = (parts.hostname or "").rstrip("."), parts.scheme.lower()
     azurite = f"/{DEVELOPMENT_ACCOUNT}"
     plain = parts.username is None and parts.password is None

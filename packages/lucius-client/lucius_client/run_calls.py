@@ -12,7 +12,7 @@ from lucius_client.models import ArtifactLink, RunArtifacts
 from lucius_client.retry import Retries, send
 from lucius_client.series import LONG_POLL_S, Series
 
-#: seconds between two requests for a log that does not grow, where the API does not hold them
+#: seconds between two requests for a log that does not grow, if the API does not delay its responses
 _AFTER_NONE_S = 1.0
 _NEXT = re.compile(r'<[^>]*[?&]after=([0-9.]+)[^>]*>; *rel="?next"?')
 
@@ -28,9 +28,9 @@ def run_artifact_link(job_id: str, name: str, attempt: int | None) -> Call[Artif
 
 
 class RunLog(Series[bytes]):
-    """The log of a run from its beginning, each byte once; with `follow` until the run has ended, else until now.
+    """Reads the log of a run from its beginning, each byte once; with `follow` until the run has ended, else until now.
 
-    A request that fails is repeated from the same position, so an API that starts again costs nothing of the log.
+    A failed request is repeated from the same position, so a restarted API loses nothing of the log.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class RunLog(Series[bytes]):
         response = yield from send(request, self._retries)
         self._after = _next(response)
         self.more = self._after is not None and (self._follow or bool(response.body))
-        # a log that grows is asked for again at once only as fast as storage gets it
+        # a growing log is requested again only as fast as storage gets it
         self._pause_s = max(0.0, _AFTER_NONE_S - (self._clock() - began)) if self._follow else 0.0
         return [response.body] if response.body else []
 
@@ -69,6 +69,6 @@ def _run(job_id: str) -> str:
 
 
 def no_content(name: str, error: Exception) -> str:
-    """Why an artifact could not be read, without the link, which is a secret."""
+    """Returns the error for an unreadable artifact, without the link, which is a secret."""
     status = getattr(getattr(error, "response", None), "status_code", None)
     return f"artifact {name}: storage responded with {status or type(error).__name__}"

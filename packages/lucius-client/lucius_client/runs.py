@@ -1,4 +1,4 @@
-"""Runs: the part of the synchronous client that reads logs and artifacts of jobs that execute a program."""
+"""Runs: the part of the synchronous client for logs and artifacts of jobs that execute a program."""
 
 from __future__ import annotations
 
@@ -31,11 +31,13 @@ class Runs(ABC):
     def _iterate(self, source: Series[T]) -> Iterator[T]: ...
 
     def run_log(self, job_id: str, *, follow: bool = True) -> Iterator[bytes]:
-        """Yields the log of a run from its beginning, each byte once: until the run has ended, or until now."""
+        """Yields the log of a run from its beginning, each byte once. With `follow`, until the run has ended; else the
+        present log.
+        """
         return self._iterate(run_calls.RunLog(job_id, self._retries, follow=follow))
 
     def run_artifacts(self, job_id: str, *, attempt: int | None = None) -> list[RunArtifact]:
-        """Artifacts of a run's attempt, by name. `attempt`: default the last one."""
+        """Lists the artifacts of a run's attempt by name. `attempt`: default the last one."""
         return self._call(run_calls.run_artifacts(job_id, attempt)).artifacts
 
     def run_artifact(self, job_id: str, name: str, out: BinaryIO, *, attempt: int | None = None) -> None:

@@ -1,4 +1,4 @@
-"""Results of several requests: the lines of a list, the states of a job (no I/O)."""
+"""Results of several requests: the items of a list, the states of a job (no I/O)."""
 
 from __future__ import annotations
 
@@ -37,22 +37,22 @@ from lucius_client.retry import Retries, send
 M = TypeVar("M", bound=Message)
 T = TypeVar("T")
 
-#: lines of one page
+#: items of one page
 PAGE = 100
-#: seconds for which the API may delay its response while nothing happens: the API's maximum (decision 38)
+#: maximum seconds for which the API delays its response while nothing happens (decision 38)
 LONG_POLL_S = 20
-#: minimum seconds between two reads of a job, after a change and after none; they bound the load where an API does not
-#: hold long polls
+#: minimum seconds between two reads of a job, after a change and after none; they limit the load if an API does not
+#: delay its responses
 _AFTER_CHANGE_S = 0.2
 _AFTER_NONE_S = 1.0
-#: states of a job that has ended
+#: states of an ended job
 TERMINAL = frozenset({"SUCCEEDED", "FAILED_FINAL", "CANCELLED"})
 
 
 class Series(ABC, Generic[T]):
-    """Items that several requests fetch: while `more` is true, `next` gives the next few, which may be none."""
+    """Items that several requests fetch: while `more` is true, `next` returns the next few, possibly none."""
 
-    #: False: there is nothing left to fetch
+    #: `False` if there is nothing left to fetch
     more: bool
 
     @abstractmethod
@@ -60,10 +60,10 @@ class Series(ABC, Generic[T]):
 
 
 class Lines(Series[M]):
-    """The lines of a list, fetched page by page.
+    """Fetches the items of a list page by page.
 
-    `key` is the field of the response that holds the lines. `limit` is the maximum number of lines; None: all lines.
-    `paged` is False where the route has no pages. `next` raises NotLucius where a response is not such a list.
+    `key`: field of the response with the items. `limit`: maximum number of items; None: all. `paged` is False if the
+    route has no pages. `next` raises NotLucius if a response is not such a list.
     """
 
     def __init__(
@@ -103,7 +103,7 @@ class Lines(Series[M]):
 
 
 def _query(filters: Mapping[str, object]) -> dict[str, object]:
-    """A filter as query parameters: several values of one have commas between them."""
+    """Returns a filter as query parameters, with commas between several values of one."""
     return {name: _value(value) for name, value in filters.items()}
 
 
@@ -172,7 +172,7 @@ def rejected(tenant: str | None, day: date | None, limit: int | None, retries: R
 
 
 class Pages(Series[dict[str, Any]]):
-    """Pages of a list as plain JSON, for content that is signed or hashed as it was sent."""
+    """Fetches pages of a list as plain JSON, for content that is signed or hashed as sent."""
 
     def __init__(self, path: str, query: Mapping[str, Any], retries: Retries) -> None:
         self._path = path
@@ -203,11 +203,11 @@ class Sums(Series[ReceiptSums]):
 
 
 class Changes(Series[Job]):
-    """A job as it is now and after each change, until it has ended.
+    """Fetches a job as it is now and after each change, until it has ended.
 
     With `until`, each request waits until the job is `admitted` or `ended`, whatever changes before. It uses long
     polls: the API responds as soon as that has happened, or after `LONG_POLL_S`, with 304 if the job is the same.
-    `next` raises WaitTimeout when it has not happened after `timeout_s`; None: there is no time limit.
+    `next` raises WaitTimeout if it has not happened after `timeout_s`; None: no time limit.
     """
 
     def __init__(
@@ -248,7 +248,9 @@ class Changes(Series[Job]):
         return [self._job]
 
     def _left_s(self) -> float:
-        """Seconds until the time limit; 0 before the first response, if it has passed. Raises WaitTimeout."""
+        """Returns the seconds until the time limit; 0 before the first response, if it has passed. Raises
+        WaitTimeout.
+        """
         left_s = float("inf") if self._end is None else self._end - self._clock()
         if left_s <= 0 and self._job is not None:
             raise WaitTimeout(self._job)

@@ -1,4 +1,4 @@
-"""Requests that delete a tenant's data, and how their responses are read."""
+"""Requests that delete a tenant's data, with the functions that read their responses."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Each call of the API about webhooks: how to build the request and how to read the response (no I/O).
+"""Each call of the API about webhooks, with the function that reads its response (no I/O).
 
-A creation has an idempotency key. A rotation is sent once: if it were repeated after a lost response, it would replace
-a secret that is already in use.
+A creation has an idempotency key. A rotation is sent once: a repetition after a lost response would replace a secret
+that is already in use.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def deliveries(
 def webhook_filter(
     types: Iterable[str] | None, job_types: Iterable[str] | None, labels: Mapping[str, str] | None
 ) -> dict[str, Any] | None:
-    """The filter of a webhook; None: it lets every event in."""
+    """Returns the filter of a webhook; None: every event matches."""
     lists = {"types": types, "job_types": job_types}
     found: dict[str, Any] = {name: list(names) for name, names in lists.items() if names is not None}
     return found | ({"labels": dict(labels)} if labels is not None else {}) or None
@@ -91,4 +91,4 @@ def _once(request: Request) -> Request:
 
 
 def _nothing(response: Response) -> None:
-    """204 has no body."""
+    """Reads nothing, since 204 has no body."""

@@ -1,4 +1,4 @@
-"""Webhooks: the part of the synchronous client that says where events are posted to."""
+"""Webhooks: the part of the synchronous client for URLs that receive events."""
 
 from __future__ import annotations
 
@@ -60,22 +60,22 @@ class Webhooks(ABC):
         return self._call(webhook_calls.create(members, tenant, key))
 
     def webhooks(self, *, tenant: str | None = None) -> list[Hook]:
-        """The webhooks of a tenant, the oldest first."""
+        """Lists the webhooks of a tenant, oldest first."""
         return self._call(webhook_calls.webhooks(tenant))
 
     def webhook(self, hook_id: str, *, tenant: str | None = None) -> HookDetail:
-        """A webhook, and how its deliveries go; `default` is the one of the callback URLs of jobs."""
+        """Returns a webhook and the state of its deliveries; `default` is the webhook of the callback URLs of jobs."""
         return self._call(webhook_calls.webhook(hook_id, tenant))
 
     def change_webhook(self, hook_id: str, changes: Mapping[str, Any], *, tenant: str | None = None) -> HookDetail:
-        """Change `url`, `format`, `filter`, `description` or `enabled`; other fields keep their values.
+        """Changes `url`, `format`, `filter`, `description` or `enabled`; other fields keep their values.
 
         `filter` has `types`, `job_types` and `labels`, and replaces the whole filter; None matches every event.
         """
         return self._call(webhook_calls.change(hook_id, changes, tenant))
 
     def remove_webhook(self, hook_id: str, *, tenant: str | None = None) -> None:
-        """Remove a webhook, and what waits for it."""
+        """Deletes a webhook and its waiting deliveries."""
         self._call(webhook_calls.remove(hook_id, tenant))
 
     def test_webhook(self, hook_id: str, *, tenant: str | None = None) -> HookTest:
@@ -83,30 +83,30 @@ class Webhooks(ABC):
         return self._call(webhook_calls.test(hook_id, tenant))
 
     def rotate_webhook(self, hook_id: str, *, tenant: str | None = None) -> HookSecret:
-        """Make a new secret; the old one signs too for a day. It is sent once: after a lost response rotate again."""
+        """Creates a new secret; the old one also signs for a day. Not repeated: after a lost response, rotate again."""
         return self._call(webhook_calls.rotate(hook_id, tenant))
 
     def resume_webhook(self, hook_id: str, *, tenant: str | None = None) -> HookDetail:
-        """Let a suspended webhook go on from the oldest delivery that waits."""
+        """Resumes a suspended webhook at the oldest waiting delivery."""
         return self._call(webhook_calls.resume(hook_id, tenant))
 
     def callback_secret(self, *, tenant: str | None = None) -> DefaultSecret:
-        """Secret that signs requests to the callback URLs of a tenant's jobs."""
+        """Returns the secret that signs requests to the callback URLs of a tenant's jobs."""
         return self._call(webhook_calls.default_secret(tenant))
 
     def deliveries(
         self, hook_id: str, *, state: str | None = None, tenant: str | None = None, limit: int | None = None
     ) -> Iterator[Delivery]:
-        """Deliveries of a webhook: pending ones, oldest event first; then ended ones, newest first.
+        """Lists the deliveries of a webhook: waiting ones, oldest event first; then ended ones, newest first.
 
         `state` is PENDING, DELIVERED or DEAD.
         """
         return self._iterate(webhook_calls.deliveries(hook_id, state, tenant, limit, self._retries))
 
     def redeliver(self, hook_id: str, number: int, *, name: str | None = None, tenant: str | None = None) -> Delivery:
-        """Deliver an event once more, now. `name` is that of the delivery of a callback URL."""
+        """Sends an event again now. `name`: name of the callback URL, for a delivery to one."""
         return self._call(webhook_calls.redeliver(hook_id, number, name, tenant))
 
     def webhook_log(self, hook_id: str, *, tenant: str | None = None) -> list[HookLogEntry]:
-        """Changes of a webhook, in order; also of a deleted one."""
+        """Lists the changes of a webhook, in order, also of a deleted one."""
         return (self._call(webhook_calls.log(hook_id, tenant))).entries

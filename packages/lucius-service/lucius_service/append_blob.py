@@ -1,4 +1,4 @@
-"""A blob that is written at its end only, by one process at a time. Synchronous, for worker threads."""
+"""A blob to which one process at a time appends. Synchronous, for worker threads."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ class Overtaken(Exception):
 
 
 class AppendBlob:
-    """Each append names the position at which storage must write it, so that a repeated one writes nothing twice.
+    """A blob to which each append names its position, so that a repeated append writes nothing twice.
 
-    A process that opens the blob and appends takes it over: the next append of the process before raises Overtaken.
+    A process that opens the blob and appends takes it over: the next append of the earlier process raises Overtaken.
     """
 
     def __init__(self, blob: BlobClient, make_container: Callable[[BlobClient], None]) -> None:
         self._blob = blob
         self._make_container = make_container
-        #: in bytes
+        #: size in bytes
         self.size = 0
 
     def create(self, content_type: str) -> bool:
-        """Creates the blob, or opens the one that is there: False. Raises StepFailed."""
+        """Creates the blob, or opens an existing one and returns `False`. Raises StepFailed."""
         with storage_faults():
             try:
                 self._create(content_type)
@@ -50,7 +50,7 @@ class AppendBlob:
         return True
 
     def append(self, data: bytes) -> None:
-        """Appends at most 4 MiB. Raises Overtaken, and StepFailed: then the same data can be appended again."""
+        """Appends at most 4 MiB. Raises Overtaken; and StepFailed, after which the same data can be appended again."""
         with storage_faults():
             try:
                 self._blob.append_block(data, length=len(data), appendpos_condition=self.size)
@@ -67,7 +67,7 @@ class AppendBlob:
         self._blob.create_append_blob(content_settings=settings, match_condition=MatchConditions.IfMissing)
 
     def _has(self, data: bytes) -> bool:
-        """Whether the blob ends with `data` after `size`."""
+        """Returns whether the blob ends with `data` after `size`."""
         if self._blob.get_blob_properties().size != self.size + len(data):
             return False
         return bool(self._blob.download_blob(offset=self.size, length=len(data)).readall() == data)

@@ -1,4 +1,4 @@
-"""One attempt from its ACK to its RESULT: the bounded queue, the heartbeats, the limits."""
+"""Attempts from ACK to RESULT: the bounded queue, the heartbeats, the limits."""
 
 from __future__ import annotations
 
@@ -24,62 +24,63 @@ from lucius_service.workspace_io import Workspace
 
 log = logging.getLogger(__name__)
 
-#: for work to stop by itself once `cancelled` is set
+#: seconds for the work to stop by itself once `cancelled` is set
 STOP_GRACE_S = 2.0
-#: steps whose newest attempt is remembered, so that an older one is not worked on
+#: maximum steps whose newest attempt is remembered, so that an older one is not worked on
 MAX_REMEMBERED = 10_000
 MAX_LOG_LINE = 2000
 
 
 @dataclass(frozen=True)
 class Limits:
-    """Limits of the work: its queue, its concurrency and its times."""
+    """Limits of the work: queue, concurrency and times."""
 
-    #: attempts that may wait for a worker
+    #: maximum attempts that wait for a worker
     queue_size: int
-    #: attempts worked on at once
+    #: maximum attempts in progress
     workers: int
-    #: seconds between heartbeats, where `heartbeat_by` gives none
+    #: seconds between heartbeats, if `heartbeat_by` returns none
     heartbeat_s: float
-    #: longest work, in seconds
+    #: maximum seconds of the work
     attempt_max_s: float
-    #: longest silence of the work, in seconds; None: any
+    #: maximum seconds without a report of the work; None: no limit
     silent_s: float | None
-    #: seconds between heartbeats by the payload
+    #: returns the seconds between heartbeats for a payload
     heartbeat_by: Callable[[Any], float | None] | None = None
 
     def heartbeat_of(self, directive: Directive) -> float:
-        """Seconds between the heartbeats of an attempt."""
+        """Returns the seconds between the heartbeats of an attempt."""
         by_payload = self.heartbeat_by(directive.payload) if self.heartbeat_by is not None else None
         return by_payload or self.heartbeat_s
 
 
 @dataclass(eq=False)
 class Attempt:
-    """One attempt in flight in this process; the `Watch` of its work."""
+    """An attempt in flight in this process; also the `Watch` of its work."""
 
     directive: Directive
-    #: set once the RESULT is published, or the attempt is abandoned; its messages are settled after that, never before
+    #: set once the RESULT is published or the attempt is abandoned; only then its messages are settled
     ended: asyncio.Event = field(default_factory=asyncio.Event)
-    #: the shutdown came before the work began; its messages are abandoned, so that another process receives them
+    #: `True` if the shutdown came before the work began; its messages are abandoned, so that another process receives
+    #: them
     abandoned: bool = False
-    #: why the work need not go on; None: it goes on
+    #: reason why the work need not continue; None: it continues
     stopped: StepFailed | None = None
     #: set with `stopped`
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
-    #: a newer attempt of its step has come: no reply of this one could count
+    #: `True` once a newer attempt of its step has arrived, so that no reply of this one can count
     superseded: bool = False
     #: set to end the heartbeats
     stop_heartbeats: asyncio.Event = field(default_factory=asyncio.Event)
-    #: sends the heartbeats; the RESULT waits for its end, so that no heartbeat follows the RESULT
+    #: task that sends the heartbeats; the RESULT waits for its end, so that no heartbeat follows it
     heartbeats: asyncio.Task[None] | None = None
-    #: share of the work that is done, 0 to 1
+    #: completed share of the work, 0 to 1
     progress: float = 0.0
-    #: what the work does now, for people
+    #: current activity of the work, for people
     note: str = "waiting"
-    #: when the work was last heard of, by `time.monotonic`
+    #: time of the last report of the work, by `time.monotonic`
     heard_at: float = 0.0
-    #: from arrival to end; parent of the spans of the replies and of the work
+    #: span from arrival to end; parent of the spans of the replies and of the work
     span: Span = trace.INVALID_SPAN
 
     def report(self, progress: float, note: str) -> None:
@@ -98,7 +99,7 @@ class Attempt:
         return self.stopped is not None
 
     def stop(self, why: StepFailed) -> None:
-        """Ends the work soon; keeps the first reason. Call it on the event loop."""
+        """Ends the work soon, for the first reason given. Must be called on the event loop."""
         if self.stopped is None:
             self.stopped = why
             self.stopping.set()
@@ -115,20 +116,22 @@ class Attempts:
         self._limits = limits
         self._waiting: asyncio.Queue[Attempt] = asyncio.Queue()
         self._in_flight: dict[str, Attempt] = {}
-        #: by job and step
+        #: number of the newest attempt by job and step
         self._newest: OrderedDict[tuple[str, str], int] = OrderedDict()
         self._tasks: set[asyncio.Task[None]] = set()
         self._stopping = False
 
     @property
     def is_full(self) -> bool:
-        """The queue is full: receive no more. Each lane may exceed it by the one message it was waiting for."""
+        """Returns whether the queue is full, so that no more may be received. Each lane may exceed it by one
+        message.
+        """
         return self._waiting.qsize() >= self._limits.queue_size
 
     async def take(self, directive: Directive) -> Attempt:
-        """Acknowledges the directive and queues its work. A duplicate of one in flight gets that attempt.
+        """Acknowledges the directive and queues its work. For a duplicate of one in flight, returns that attempt.
 
-        An attempt older than one that this process has seen of the step has ended already, without a reply.
+        An attempt older than a known one of the step ends at once, without a reply.
         """
         attempt = self._in_flight.get(directive.key)
         if attempt is not None:
@@ -150,7 +153,7 @@ class Attempts:
         return attempt
 
     def _is_stale(self, directive: Directive) -> bool:
-        """Also ends the work on older attempts of the step."""
+        """Returns whether a newer attempt of the step is known. Ends the work on older ones."""
         step = (directive.jobId, directive.stepId)
         newest = self._newest.get(step, 0)
         if directive.attempt_no < newest:
@@ -173,12 +176,14 @@ class Attempts:
             attempt.stop(sent.stop)
 
     def start(self) -> None:
-        """Starts to work."""
+        """Starts the workers."""
         for _ in range(self._limits.workers):
             self._spawn(self._work())
 
     async def stop(self, grace_s: float) -> bool:
-        """Abandons the attempts that have not begun and waits for the rest. False: one still runs after `grace_s`."""
+        """Abandons waiting attempts and waits for those in progress. Returns `False` if one still runs after
+        `grace_s`.
+        """
         self._stopping = True
         while not self._waiting.empty():
             self._abandon(self._waiting.get_nowait())
@@ -218,7 +223,7 @@ class Attempts:
             self._end(attempt)
 
     async def _result(self, attempt: Attempt) -> dict[str, Any]:
-        """The RESULT of the work; the stored RESULT where the attempt ended before."""
+        """Returns the RESULT of the work, or the stored RESULT if the attempt has already ended."""
         directive = attempt.directive
         attempt.report(0.0, "working")
         began = time.monotonic()
@@ -251,7 +256,7 @@ class Attempts:
         try:
             return await asyncio.to_thread(self._store.keep, directive, result)
         except (StepFailed, ValueError) as error:
-            # without the record a redelivery repeats the work, which is allowed; the RESULT is published all the same
+            # without the record, a redelivery repeats the work, which is allowed; the RESULT is published anyway
             log.warning(
                 "%s step %s: RESULT not recorded: %s",
                 *(directive.jobId, directive.stepId, error),
@@ -260,7 +265,7 @@ class Attempts:
             return result
 
     async def _limited(self, attempt: Attempt) -> Work:
-        """The work, until it ends or is to stop; then it has `STOP_GRACE_S` to do so. Raises what the work raises."""
+        """Runs the work until it ends or must stop; then it has `STOP_GRACE_S`. Raises errors of the work."""
         if attempt.stopped is not None:
             raise attempt.stopped
         began = time.monotonic()
@@ -282,7 +287,7 @@ class Attempts:
             await asyncio.gather(run, return_exceptions=True)
 
     def _check_limits(self, attempt: Attempt, began: float) -> float:
-        """Stops an attempt that has met a limit; else gives the seconds until it may meet one."""
+        """Stops an attempt that has reached a limit; else returns the seconds until it can reach one."""
         limits, now = self._limits, time.monotonic()
         left_s = began + limits.attempt_max_s - now
         if left_s <= 0:
@@ -295,7 +300,7 @@ class Attempts:
         return max(left_s, 0.0)
 
     async def _heartbeats(self, attempt: Attempt) -> None:
-        """They end where the work is to stop: a lease is not held for what may never end."""
+        """Sends heartbeats until the work must stop, so that stuck work does not hold its lease."""
         every_s = self._limits.heartbeat_of(attempt.directive)
         while not attempt.stop_heartbeats.is_set():
             try:
@@ -305,7 +310,7 @@ class Attempts:
                     continue
                 directive = attempt.directive
                 beat = replies.heartbeat(directive, attempt.progress, attempt.note)
-                # one try: a lost heartbeat is followed by the next
+                # one try, since the next heartbeat replaces a lost one
                 with trace.use_span(attempt.span):
                     sent = await self._sender.send(directive, beat)
                 if sent.stop is not None:

@@ -1,4 +1,4 @@
-"""The child's side of `lucius_service.children`: one attempt after the other, on the main thread."""
+"""The child's side of `lucius_service.children`: works on one attempt after the other, on the main thread."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from lucius_service.workspace_io import Workspace
 
 log = logging.getLogger(__name__)
 
-#: of prctl(2)
+#: constant of prctl(2)
 _PR_SET_PDEATHSIG = 1
 
 
 def serve(descriptor: int, step: Step, settings: Settings) -> int:
-    """Works until the parent ends, whatever the work does. Raises what `prepare` raises."""
+    """Works until the parent ends. Raises errors of `prepare`."""
     _end_with_parent()
-    # the parent decides when work ends; Ctrl-C in a terminal reaches both
+    # the parent decides when work ends; Ctrl-C in a terminal reaches both processes
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
     limit_memory(settings.memory_mib)
@@ -48,7 +48,7 @@ def serve(descriptor: int, step: Step, settings: Settings) -> int:
 
 
 def limit_memory(mib: int) -> None:
-    """Limits the writable memory of this process, where the system can; logs if it cannot. 0: no limit."""
+    """Limits the writable memory of this process, if the system can; otherwise logs a warning. 0: no limit."""
     if not mib:
         return
     if sys.platform != "linux":
@@ -56,24 +56,26 @@ def limit_memory(mib: int) -> None:
         return
     import resource
 
-    # since Linux 4.7 it counts private writable mappings, so neither code nor what allocators only reserve
+    # since Linux 4.7 the limit counts private writable mappings, so neither code nor reservations of allocators
     resource.setrlimit(resource.RLIMIT_DATA, (mib * 2**20, mib * 2**20))
 
 
 def _end_with_parent() -> None:
-    """A thread reads the parent's end of the socket; this holds also while the work keeps the interpreter's lock."""
+    """Ends this process when the parent closes the socket. A thread reads it, even while the work holds the interpreter
+    lock.
+    """
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 class _Channel:
-    """Both directions of the socket; a thread of its own reads."""
+    """The socket in both directions, with a thread that reads."""
 
     def __init__(self, connection: socket.socket) -> None:
         self._file = connection.makefile("rwb")
         self._mutex = threading.Lock()
         self.orders: queue.Queue[dict[str, Any]] = queue.Queue()
-        #: the number of the last work that was cancelled
+        #: number of the last cancelled work
         self.cancelled = 0
         threading.Thread(target=self._read, name="orders", daemon=True).start()
 
@@ -91,11 +93,11 @@ class _Channel:
                 else:
                     self.orders.put(message)
         finally:
-            os._exit(0)  # the parent has gone
+            os._exit(0)  # the parent has ended
 
 
 class _ChildWatch:
-    """Passes what the work reports to the parent."""
+    """Forwards reports of the work to the parent."""
 
     def __init__(self, number: int, channel: _Channel) -> None:
         self._number = number
@@ -116,12 +118,12 @@ class _ChildWatch:
 
 
 def _work(step: Step, order: dict[str, Any], workspace: Workspace, channel: _Channel) -> dict[str, Any]:
-    """The last message of the work."""
+    """Returns the last message of the work."""
     directive = Directive.model_validate_json(order["directive"])
     try:
         with tracing.adopted(order["traceparent"]):
             done = {"done": asdict(work(step, directive, workspace, _ChildWatch(order["work"], channel)))}
-            json.dumps(done)  # metrics may hold anything
+            json.dumps(done)  # metrics may have values that JSON lacks
             return done
     except StepFailed as fault:
         return {"failed": [fault.status, fault.code, fault.message]}

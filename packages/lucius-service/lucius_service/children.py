@@ -1,8 +1,8 @@
-"""A pool of child processes that do the work of a step with `isolation = "process"`.
+"""A pool of child processes for steps with `isolation = "process"`.
 
 A child is this program again (the same command line), which finds its end of a socket in `_LUCIUS_CHILD` and serves it
-(`lucius_service.child`). Children stay, with their models loaded. One is killed and replaced where its work does not
-stop, and replaced where it ends by itself. Messages are JSON, one a line.
+(`lucius_service.child`). Children stay, with their models loaded. One is killed and replaced if its work does not stop,
+and replaced if it ends by itself. Messages are JSON, one per line.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ from lucius_service.work import Work
 
 log = logging.getLogger(__name__)
 
-#: names the file descriptor of a child's socket
+#: environment variable with the file descriptor of a child's socket
 CHILD_VARIABLE = "_LUCIUS_CHILD"
-#: longest message of a child, for instance with the metrics of a RESULT
+#: maximum size of a child's message, for instance with the metrics of a RESULT
 MAX_LINE_BYTES = 2**24
-#: between tries to replace a child whose step cannot be prepared; the last pause repeats
+#: pauses between tries to replace a child whose step cannot be prepared; the last one repeats
 REPLACE_PAUSES_S = (0, 1, 5, 30)
 
 
 class _Ended(Exception):
-    """The child ended by itself."""
+    """The child has ended by itself."""
 
 
 class _Child:
-    """One child process."""
+    """A child process."""
 
     def __init__(self, process: subprocess.Popen[bytes], ours: socket.socket) -> None:
         self._process = process
@@ -51,7 +51,7 @@ class _Child:
 
     @classmethod
     async def start(cls) -> _Child:
-        """A child that is ready. Raises SettingsError if its step cannot be prepared."""
+        """Starts a child and waits until it is ready. Raises SettingsError if its step cannot be prepared."""
         ours, theirs = socket.socketpair()
         with theirs:
             child = cls(_this_program(theirs.fileno()), ours)
@@ -98,7 +98,7 @@ class _Child:
         self._writer.write(json.dumps(message).encode() + b"\n")
 
     async def _read(self) -> dict[str, Any]:
-        """Raises _Ended."""
+        """Reads a message. Raises _Ended."""
         with suppress(ConnectionError, asyncio.IncompleteReadError, ValueError):
             if line := await self._reader.readline():
                 message: dict[str, Any] = json.loads(line)
@@ -107,8 +107,8 @@ class _Child:
         raise _Ended(_how(self._process.returncode))
 
     def kill(self) -> None:
-        """Ends the process if it still runs, and frees what it held."""
-        # one that has closed its socket is at its end; one that was killed is gone at once
+        """Ends the process if it still runs, and frees its resources."""
+        # one that has closed its socket is about to end; a killed one ends at once
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(0.2 if self._reader_at_end() else 0)
         self._process.kill()
@@ -122,13 +122,15 @@ class _Child:
 
 
 def _this_program(descriptor: int) -> subprocess.Popen[bytes]:
-    """Call it on the thread of the event loop: a child ends with the thread that started it (PR_SET_PDEATHSIG)."""
+    """Starts this program as a child. Must be called on the thread of the event loop: a child ends with the thread that
+    started it (PR_SET_PDEATHSIG).
+    """
     return subprocess.Popen(
         [sys.executable, *sys.orig_argv[1:]],
         env={**os.environ, CHILD_VARIABLE: str(descriptor)},
         pass_fds=(descriptor,),
         stdin=subprocess.DEVNULL,
-        # its own stdout has the ready line, and what the work prints is no such line
+        # the parent's stdout has the ready line, which output of the work must not imitate
         stdout=sys.stderr.fileno(),
     )
 
@@ -151,14 +153,14 @@ class ChildWorker:
         self._replacing: set[asyncio.Task[None]] = set()
 
     async def start(self) -> None:
-        """Raises SettingsError if a child's step cannot be prepared."""
+        """Starts the children. Raises SettingsError if a child's step cannot be prepared."""
         if not hasattr(socket, "AF_UNIX"):
             raise SettingsError('isolation = "process" needs a system with Unix sockets')
         await asyncio.gather(*(self._add() for _ in range(self._size)))
 
     async def run(self, directive: Directive, watch: Watch, stopping: asyncio.Event) -> Work:
         child = await self._idle.get()
-        watch.still_working()  # the time to replace a child is not the work's
+        watch.still_working()  # the time to replace a child does not count as silence of the work
         spent = True
         try:
             done = await child.run(directive, watch, stopping)
@@ -206,7 +208,7 @@ class ChildWorker:
 
 
 def _how(code: int | None) -> str:
-    """The end of a process in words."""
+    """Returns the cause of a process's end in words."""
     if code is not None and code < 0:
         with suppress(ValueError):
             return f"by {signal.Signals(-code).name}"

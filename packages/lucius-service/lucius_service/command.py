@@ -1,4 +1,4 @@
-"""The command `lucius-service`: serves a class, as it is or with faults that a seed decides."""
+"""The command `lucius-service`: serves a class, optionally with faults that a seed decides."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from lucius_service.step import Step, declared
 
 
 def main(argv: list[str] | None = None) -> int:
-    """`lucius-service run MODULE:CLASS`: serves the step of this class, which is created without arguments.
+    """Serves the step of `lucius-service run MODULE:CLASS`. The class is created without arguments.
 
-    The module may be in the current folder. Returns what `run` returns, and 2, with one line on stderr, where the
-    class cannot be imported or created.
+    The module may be in the current folder. Returns the result of `run`; 2, with one line on stderr, if the class
+    cannot be imported or created.
     """
     parser = argparse.ArgumentParser(prog="lucius-service", description="Serve one kind of step over Service Bus.")
     commands = parser.add_subparsers(dest="command", required=True)
@@ -41,7 +41,7 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _create(path: str) -> Step:
-    """Raises ImportError, AttributeError, TypeError or ValueError."""
+    """Creates the step. Raises ImportError, AttributeError, TypeError or ValueError."""
     module, separator, name = path.partition(":")
     if not (module and separator and name):
         raise ValueError("must be MODULE:CLASS, as in my_module:MyStep")

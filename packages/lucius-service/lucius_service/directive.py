@@ -7,14 +7,14 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-#: a lane's topic is this prefix and its number
+#: prefix of a lane's topic, followed by the lane's number
 DIRECTIVE_TOPIC_PREFIX = "global-bus-p"
 
 _Id = Annotated[str, Field(min_length=1, max_length=256)]
 
 
 class Reference(BaseModel):
-    """Where a blob or a folder is, as in `{"uri": "http://127.0.0.1:10000/devstoreaccount1/documents/a.pdf"}`."""
+    """The URI of a blob or a folder, as in `{"uri": "http://127.0.0.1:10000/devstoreaccount1/documents/a.pdf"}`."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -29,19 +29,19 @@ _Reference = Annotated[Reference, BeforeValidator(_as_reference)]
 
 
 class Callbacks(BaseModel):
-    """Where replies over HTTP go, and the token of the attempt."""
+    """The URLs for replies over HTTP, and the token of the attempt."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
     ack: str
     result: str
     heartbeat: str
-    #: a secret: for `Authorization: Bearer`
+    #: secret for `Authorization: Bearer`
     token: Annotated[str, Field(repr=False)]
 
 
 class Directive(BaseModel):
-    """Orders one attempt of one step. Ignores unknown fields, so that LUCIUS can add fields."""
+    """An order to work on one attempt of one step. Unknown fields are ignored, so that LUCIUS can add fields."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
@@ -54,15 +54,15 @@ class Directive(BaseModel):
     lease_id: Annotated[_Id, Field(repr=False)]
     input_ref: _Reference
     workspace_ref: _Reference
-    #: the results of the steps of the group before this one, by step id
+    #: results of the steps of the group before this one, by step id
     input_refs: dict[str, _Reference] = Field(default_factory=dict)
-    #: where the caller wants the job's result: a folder, or a blob where its last segment has a dot
+    #: URI for the job's result that the caller named: a folder, or a blob if its last segment has a dot
     output_ref: _Reference | None = None
-    #: the step's result is the job's: it is copied to `output_ref`
+    #: `True` if the step's result is the job's: it is copied to `output_ref`
     final: bool = False
-    #: place of the step in its last parallel group, from 0; 0 if it is the only last step
+    #: position of the step in its last parallel group, from 0; 0 if it is the only last step
     final_index: Annotated[int, Field(ge=0, strict=True)] = 0
-    #: the first job of the chain of redrives; None: the job is not a redrive
+    #: id of the first job in the chain of redrives; None: the job is not a redrive
     first_job_id: _Id | None = None
     callback_urls: Callbacks | None = None
     payload: Any = None
@@ -72,18 +72,20 @@ class Directive(BaseModel):
 
     @property
     def key(self) -> str:
-        """SHA-256 of jobId, stepId, attempt_no and lease_id. Directives with the same key order the same attempt."""
+        """Returns the SHA-256 of jobId, stepId, attempt_no and lease_id. Directives with the same key order the same
+        attempt.
+        """
         parts = "\x00".join((self.jobId, self.stepId, str(self.attempt_no), self.lease_id))
         return hashlib.sha256(parts.encode()).hexdigest()
 
     @property
     def lease_digest(self) -> str:
-        """`sha256:{hex}` of the lease, for logs and spans: the lease itself is a secret."""
+        """Returns `sha256:{hex}` of the lease for logs and spans, since the lease itself is a secret."""
         return f"sha256:{hashlib.sha256(self.lease_id.encode()).hexdigest()}"
 
 
 class DirectiveRefused(Exception):
-    """The message does not name an attempt that a reply could go to: it is dead-lettered."""
+    """The message names no attempt for which a reply is possible, so it is dead-lettered."""
 
     def __init__(self, reason: str, description: str) -> None:
         super().__init__(description)
@@ -92,7 +94,7 @@ class DirectiveRefused(Exception):
 
 
 def read_directive(body: bytes, step_type: str, lanes: int) -> Directive:
-    """Parses the body of a message. Raises DirectiveRefused; its description names the field and not its content."""
+    """Parses the body of a message. Raises DirectiveRefused, which names the invalid field and not its content."""
     try:
         directive = Directive.model_validate_json(body)
     except ValidationError as error:

@@ -1,8 +1,8 @@
-"""The two ways a step fails, and the codes of the failures that services share (docs/guides/platform-services.md).
+"""Failures of a step, and the codes that services share (docs/guides/platform-services.md).
 
-A step raises `FailedFinal` where another attempt would fail in the same way (a bad document, a bad payload) and
-`FailedRetry` where another attempt may succeed (storage or a model endpoint is out of reach). Any other exception is a
-bug of the service: it is retryable, since a new version of the service may succeed, and it is logged in full.
+A step raises `FailedFinal` if another attempt would fail in the same way (an invalid document or payload), and
+`FailedRetry` if another attempt may succeed (storage or a model endpoint is unreachable). Any other exception is a bug
+of the service: it is retryable, since a new version of the service may succeed, and it is logged in full.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ INPUT_EMPTY = "INPUT_EMPTY"
 INPUT_TOO_LARGE = "INPUT_TOO_LARGE"
 #: the input is of a kind that this step cannot read
 INPUT_TYPE_UNSUPPORTED = "INPUT_TYPE_UNSUPPORTED"
-#: the input is of the right kind and damaged
+#: the input is of a supported kind, but damaged
 INPUT_BROKEN = "INPUT_BROKEN"
-#: `output_ref` leads to a blob that the job did not write
+#: `output_ref` names a blob that the job did not write
 OUTPUT_EXISTS = "OUTPUT_EXISTS"
 PAYLOAD_INVALID = "PAYLOAD_INVALID"
 PDF_ENCRYPTED = "PDF_ENCRYPTED"
@@ -28,17 +28,17 @@ STORAGE_UNAVAILABLE = "STORAGE_UNAVAILABLE"
 MODEL_REFUSED = "MODEL_REFUSED"
 MODEL_UNAVAILABLE = "MODEL_UNAVAILABLE"
 SERVICE_FAULT = "SERVICE_FAULT"
-#: the work met a limit of time, silence or memory
+#: the work reached a limit of time, silence or memory
 LIMIT_EXCEEDED = "LIMIT_EXCEEDED"
-#: the job is cancelled, or its attempt is over
+#: the job is cancelled, or its attempt has ended
 CANCELLED = "CANCELLED"
 RESULT_TOO_LARGE = "RESULT_TOO_LARGE"
 
 
 class StepFailed(Exception):
-    """A step ended without a result. The RESULT carries `status`, `code` and `message`."""
+    """A step failed. The RESULT has `status`, `code` and `message`."""
 
-    #: of the RESULT: FAILED_FINAL or FAILED_RETRY
+    #: status in the RESULT: FAILED_FINAL or FAILED_RETRY
     status = ""
 
     def __init__(self, code: str, message: str) -> None:

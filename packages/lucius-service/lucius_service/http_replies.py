@@ -1,6 +1,6 @@
-"""Replies over HTTP, to the `callback_urls` of a directive: the same guarantees as the bus, with a response.
+"""Sends replies over HTTP, to the `callback_urls` of a directive: the same guarantees as the bus, with a response.
 
-The answer of LUCIUS says whether the attempt goes on. A directive without `callback_urls` is replied to on the bus.
+The response of LUCIUS says whether the attempt continues. For a directive without `callback_urls`, replies use the bus.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ from lucius_service.replies import ReplySender, Sent
 
 log = logging.getLogger(__name__)
 
-#: a callback takes milliseconds; the front end of Azure gives one up after 230 s
+#: seconds for a callback, which takes milliseconds; the front end of Azure gives up after 230 s
 REQUEST_TIMEOUT_S = 30
 MAX_ANSWER_BYTES = 64 * 1024
-#: the app or something on the way to it may take the same reply later
+#: statuses after which the same reply may be accepted later
 _LATER = (408, 425, 429)
-#: the job goes on in no other status
+#: statuses in which the job continues
 _GOES_ON = ("QUEUED", "IN_PROGRESS", "PAUSING", "PAUSED")
 
 
 class HttpReplySender:
-    """Posts replies with the attempt's token, and with the new one of each response after that."""
+    """Posts replies with the attempt's token, and after each response with the new one in it."""
 
     def __init__(self, session: aiohttp.ClientSession, bus: ReplySender) -> None:
         self._session = session
         self._bus = bus
-        #: by the key of the attempt, until its RESULT
+        #: token by the key of the attempt, until its RESULT
         self._tokens: dict[str, str] = {}
 
     async def send(self, directive: Directive, reply: dict[str, Any]) -> Sent:
@@ -58,7 +58,7 @@ class HttpReplySender:
         if "traceparent" in reply:
             headers["traceparent"] = reply["traceparent"]
         try:
-            # a redirect would carry the token elsewhere
+            # a redirect would send the token elsewhere
             async with self._session.post(
                 url,
                 json=reply,
@@ -74,13 +74,13 @@ class HttpReplySender:
             log.warning("%s of %s not taken: %d", kind, directive.jobId, status)
             return Sent(False)
         if status != 200:
-            # the token has expired, the attempt is another's, or the reply is malformed: for good
+            # permanent: the token has expired or is for another attempt, or the reply is malformed
             log.warning("%s of %s refused: %d %s", kind, directive.jobId, status, _code(body))
             return Sent(True, FailedRetry(CANCELLED, f"LUCIUS refused the {kind} of the attempt ({status})"))
         return Sent(True, None if kind == "RESULT" else self._standing(directive, body))
 
     def _standing(self, directive: Directive, body: bytes) -> StepFailed | None:
-        """Why the attempt need not go on; None: it goes on, or the answer does not say."""
+        """Returns the reason why the attempt need not continue; None: it continues, or the response does not say."""
         answer = _object(body)
         if isinstance(token := answer.get("token"), str) and token:
             self._tokens[directive.key] = token
@@ -101,5 +101,5 @@ def _object(body: bytes) -> dict[str, Any]:
 
 
 def _code(body: bytes) -> str:
-    """The code of a problem (RFC 9457), for the log."""
+    """Returns the code of a problem (RFC 9457) for the log."""
     return str(_object(body).get("code", ""))[:64]

@@ -1,7 +1,8 @@
-"""Drives a service with directives at a steady rate, and measures how long its replies take; `load_jobs` drives jobs.
+"""Sends directives to a service at a steady rate, and measures the latency of its replies; `load_jobs` does so with
+jobs.
 
-A directive is sent when its time has come, whether or not the ones before are done: a service that falls behind shows
-it in its latencies, which count from the time at which the directive was due.
+A directive is sent at its due time, whether or not earlier ones are done. A service that falls behind shows it in its
+latencies, which count from the due time.
 """
 
 from __future__ import annotations
@@ -22,12 +23,12 @@ PERCENTILES = (50, 90, 95, 99, 100)
 
 
 class Kind(NamedTuple):
-    """Names of the measurements."""
+    """Names of the measurements of one kind of load."""
 
-    #: the first answer, and the end
+    #: names of the first reply and of the end
     first: str
     last: str
-    #: what is counted a second
+    #: unit of the rate
     unit: str
 
 
@@ -38,12 +39,12 @@ DIRECTIVES = Kind("ack", "result", "RESULT")
 class Plan:
     """The load to send."""
 
-    #: directives or jobs a second
+    #: directives or jobs per second
     rate: float
     count: int
-    #: fields of directives or whole requests, each with its share
+    #: fields of directives or complete requests, each with its share
     mix: list[tuple[dict[str, Any], float]]
-    #: chooses from the mix
+    #: seed of the random choice from the mix
     seed: int = 0
 
 
@@ -53,26 +54,26 @@ class Measured:
 
     sent: int
     kind: Kind = DIRECTIVES
-    #: from the time at which each was due, in seconds
+    #: seconds from the due time of each to its first reply
     first_s: list[float] = field(default_factory=list)
     last_s: list[float] = field(default_factory=list)
-    #: by status and error code
+    #: counts by status and error code
     outcomes: dict[str, int] = field(default_factory=dict)
-    #: from the first that was due to the last end
+    #: seconds from the first due time to the last end
     took_s: float = 0.0
 
     @property
     def lost(self) -> int:
-        """Directives without a RESULT, jobs that were refused or have not ended."""
+        """Returns the number of directives without a RESULT, or of jobs that were refused or have not ended."""
         return self.sent - len(self.last_s)
 
     def count(self, *outcome: str | None) -> None:
-        """Counts an outcome, named by its words; omits those that are None."""
+        """Counts an outcome, named by its parts; omits those that are None."""
         name = " ".join(filter(None, outcome))
         self.outcomes[name] = self.outcomes.get(name, 0) + 1
 
     def describe(self) -> dict[str, Any]:
-        """Counts, ends a second, and percentiles in seconds, as JSON."""
+        """Returns counts, ends per second, and percentiles in seconds, as JSON."""
         return {
             "sent": self.sent,
             "lost": self.lost,
@@ -108,7 +109,7 @@ async def drive(options: Options, plan: Plan) -> Measured:
 
 
 async def when_due(plan: Plan, began: float) -> AsyncIterator[tuple[float, dict[str, Any]]]:
-    """Yields each sample when it is due, with the due time of `time.monotonic`."""
+    """Yields each sample at its due time, with that time by `time.monotonic`."""
     generator = random.Random(plan.seed)
     samples, shares = [sample for sample, _ in plan.mix], [share for _, share in plan.mix]
     for number in range(plan.count):
@@ -119,7 +120,9 @@ async def when_due(plan: Plan, began: float) -> AsyncIterator[tuple[float, dict[
 
 
 def percentiles(values: list[float]) -> dict[int, float]:
-    """Returns the smallest value that each percentage of the values does not exceed; {} without values."""
+    """Returns, for each percentage, the smallest value that this share of the values does not exceed; {} without
+    values.
+    """
     ordered = sorted(values)
     return {share: round(ordered[max(0, -(-len(ordered) * share // 100) - 1)], 4) for share in PERCENTILES if ordered}
 
@@ -147,7 +150,7 @@ def _measure(bench: Bench, due: dict[str, float], began: float) -> Measured:
 
 
 def read_mix(text: str) -> tuple[str, float]:
-    """`FILE` or `FILE=SHARE`. Raises ValueError if the share is not a number above 0."""
+    """Parses `FILE` or `FILE=SHARE`. Raises ValueError if the share is not a number above 0."""
     name, separator, share = text.rpartition("=")
     if not separator:
         return text, 1.0

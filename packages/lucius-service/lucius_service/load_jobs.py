@@ -1,6 +1,6 @@
-"""Drives whole jobs over the HTTP API at a steady rate, and measures how long they take.
+"""Submits jobs over the HTTP API at a steady rate, and measures their duration.
 
-A job is posted when its time has come, however far behind the API is; what it refuses is counted, and not sent again.
+A job is posted at its due time, however far behind the API is. A refused job is counted, and not sent again.
 """
 
 from __future__ import annotations
@@ -23,26 +23,26 @@ JOBS = Kind("accepted", "job", "job")
 
 _ENDED = ("SUCCEEDED", "FAILED_FINAL", "CANCELLED")
 _REQUEST_TIMEOUT_S = 60.0
-#: looks at jobs that go on at the same time; they must not be the load
+#: maximum concurrent reads of running jobs, which must not become the load
 _LOOKS = 16
-#: between two looks at a job: the first, and the longest. How long it took is what its own times say
+#: first and maximum seconds between two reads of a job; its duration comes from its own times
 _PAUSES_S = (0.25, 5.0)
 
 
 @dataclass(frozen=True)
 class Api:
-    """Where jobs are posted."""
+    """The API to which jobs are posted."""
 
     url: str
     token: str = field(default="", repr=False)
-    #: for the jobs to end after the last one was posted, in seconds
+    #: seconds for the jobs to end after the last post
     wait_s: float = 120.0
 
 
 async def drive(api: Api, plan: Plan) -> Measured:
     """Posts all jobs of the plan, each with an idempotency key of its own, and waits until they end. Raises NotRun."""
     headers = {"Authorization": f"Bearer {api.token}"} if api.token else {}
-    # the connections of posts that wait must not hold those that are due
+    # connections of waiting posts must not block due ones
     connector = aiohttp.TCPConnector(limit=0)
     timeout = aiohttp.ClientTimeout(total=_REQUEST_TIMEOUT_S, sock_connect=CONNECT_TIMEOUT_S)
     async with aiohttp.ClientSession(connector=connector, headers=headers, timeout=timeout) as session:
@@ -101,7 +101,7 @@ class _Driver:
         self.measured.count(job["status"], job.get("error_code"))
 
     async def _end(self, job_id: str) -> dict[str, Any]:
-        """The job once it has ended; a look that fails is followed by the next."""
+        """Returns the job once it has ended. A failed read is repeated."""
         pause_s, longest_s = _PAUSES_S
         while True:
             try:

@@ -1,4 +1,4 @@
-"""The format of a service's log: text for a terminal, or one JSON object a line with the ids of the attempt."""
+"""The format of a service's log: text for a terminal, or one JSON object per line with the ids of the attempt."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from lucius_service.directive import Directive
 
 
 def configure(name: str, form: str) -> None:
-    """Logs go to stderr. `form` is `text` or `json`."""
+    """Configures logs on stderr. `form`: `text` or `json`."""
     handler = logging.StreamHandler(sys.stderr)
     text = logging.Formatter(f"%(asctime)s {name} %(levelname)s %(message)s")
     handler.setFormatter(JsonLines(name) if form == "json" else text)
@@ -22,7 +22,7 @@ def configure(name: str, form: str) -> None:
 
 
 def attempt_ids(directive: Directive) -> dict[str, dict[str, Any]]:
-    """The ids of an attempt, as the `extra` of a log call."""
+    """Returns the ids of an attempt, as the `extra` of a log call."""
     ids = {
         "jobId": directive.jobId,
         "stepId": directive.stepId,
@@ -39,7 +39,9 @@ def attempt_ids(directive: Directive) -> dict[str, dict[str, Any]]:
 
 
 class JsonLines(logging.Formatter):
-    """Fields `time`, `level`, `service` and `message`, the ids of the attempt, and `exception` with a stack trace."""
+    """Formats records as JSON with `time`, `level`, `service` and `message`, the ids of the attempt, and `exception`
+    with a stack trace.
+    """
 
     def __init__(self, service: str) -> None:
         super().__init__()
@@ -55,5 +57,5 @@ class JsonLines(logging.Formatter):
         }
         if record.exc_info:
             fields["exception"] = self.formatException(record.exc_info)
-        # as ASCII, so that no control character can break or colour the line
+        # ASCII, so that no control character can break or colour the line
         return json.dumps(fields, default=str)

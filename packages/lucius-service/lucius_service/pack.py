@@ -13,11 +13,11 @@ from typing import Annotated
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 MANIFEST = "pack.json"
-#: limits of a pack: its files are copied for each run
+#: maximum files of a pack, since they are copied for each run
 MAX_FILES = 1000
 MAX_BYTES = 64 * 2**20
 _MAX_MANIFEST = 64 * 1024
-#: bytecode, which Python writes beside a module that was imported
+#: folder with bytecode, which Python writes next to imported modules
 _BYTECODE = "__pycache__"
 
 
@@ -32,10 +32,10 @@ class Manifest(BaseModel):
 
     packId: Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,62}$")]
     packVersion: Annotated[str, Field(pattern=r"^[0-9A-Za-z][0-9A-Za-z.+-]{0,31}$")]
-    #: path of the program, from the pack's folder
+    #: path of the program, relative to the pack's folder
     entry: str = "main.py"
     description: str = ""
-    #: the runner reads the document at the job's `input_ref`, which must exist, for the program
+    #: `True` if the runner reads the document at the job's `input_ref`, which must exist
     input: bool = True
 
     @field_validator("entry")
@@ -75,7 +75,7 @@ def read_pack(folder: Path) -> Pack:
 
 
 def plan_hash(pack: Pack, copy_to: Path | None = None) -> str:
-    """Returns `sha256:{hex}` of the pack's files; with `copy_to` it writes each file there as it was hashed.
+    """Returns `sha256:{hex}` of the pack's files. With `copy_to` it writes each hashed file there.
 
     It is the SHA-256 of the lines that `sha256sum` prints for all files, sorted by the bytes of their paths. So it
     covers names and contents, and neither modes nor times. Bytecode does not count and is not copied. Raises
@@ -96,7 +96,7 @@ def plan_hash(pack: Pack, copy_to: Path | None = None) -> str:
 
 
 def _files(folder: Path) -> list[str]:
-    """The paths of the pack's files, sorted by their bytes."""
+    """Returns the paths of the pack's files, sorted by their bytes."""
     found: list[str] = []
     for where, folders, names in os.walk(folder):
         folders[:] = [each for each in folders if each != _BYTECODE]
@@ -113,7 +113,7 @@ def _files(folder: Path) -> list[str]:
 
 
 def _content(path: Path, left: int) -> bytes:
-    """The content of a regular file of at most `left` bytes."""
+    """Returns the content of a regular file with at most `left` bytes."""
     try:
         # a name may have become a link since it was listed; a pipe would wait for its writer
         with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:

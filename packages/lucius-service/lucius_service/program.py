@@ -16,9 +16,9 @@ from lucius_service.step import Step
 def run(name: str, build: Callable[[Mapping[str, str]], Step]) -> int:
     """Serves the step that `build` makes from the environment. Prints `ready {name}` once it listens on all its lanes.
 
-    Returns 0 after an orderly stop, and 1, with one line on stderr, where the service cannot start.
+    Returns 0 after an orderly stop; 1, with one line on stderr, if the service cannot start.
     """
-    # BLAS and tokenizers would start a thread a core each, in several processes that share the machine
+    # BLAS and tokenizers would start a thread per core, in several processes that share the machine
     for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "RAYON_NUM_THREADS"):
         os.environ.setdefault(variable, "1")
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")

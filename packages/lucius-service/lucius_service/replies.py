@@ -1,4 +1,4 @@
-"""ACK, HEARTBEAT and RESULT: their bodies (docs/asyncapi.json), and their way over the bus."""
+"""ACK, HEARTBEAT and RESULT: their bodies (docs/asyncapi.json), and their publication on the bus."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from lucius_service.work import Work
 
 log = logging.getLogger(__name__)
 
-#: between tries to publish a reply that must not be lost; the last pause repeats while the bus is out of reach
+#: pauses between tries to publish a reply; the last one repeats while the bus is unreachable
 PUBLISH_PAUSES_S = (0.5, 1, 2, 5, 10)
-#: Service Bus Standard carries 256 KB a message, and so much a callback; this leaves room for properties
+#: maximum size of a RESULT: a message of Service Bus Standard and a callback have at most 256 KB, including properties
 MAX_RESULT_BYTES = 192 * 1024
-#: characters of a heartbeat's note: LUCIUS keeps no more, and a larger message would not be sent
+#: maximum length of a heartbeat's note, which is also the maximum of LUCIUS
 MAX_NOTE = 1000
 
 
@@ -34,20 +34,20 @@ MAX_NOTE = 1000
 class Sent:
     """The result of sending a reply."""
 
-    #: the other side has it, or will never take it; False: send it again
+    #: `True` if the other side has it or will never accept it; `False`: send it again
     done: bool
-    #: why the attempt need not go on, where the other side knows; the bus never does
+    #: reason why the attempt need not continue, if the other side knows; never from the bus
     stop: StepFailed | None = None
 
 
 class ReplySender(Protocol):
-    """Sends replies, by the bus or by HTTP."""
+    """Sends replies, over the bus or HTTP."""
 
     async def send(self, directive: Directive, reply: dict[str, Any]) -> Sent:
-        """Tries once."""
+        """Sends a reply with one try."""
 
     async def close(self) -> None:
-        """Gives the connections back."""
+        """Closes the connections."""
 
 
 async def publish(sender: ReplySender, directive: Directive, reply: dict[str, Any]) -> Sent:
@@ -60,12 +60,12 @@ async def publish(sender: ReplySender, directive: Directive, reply: dict[str, An
 
 
 def ack(directive: Directive) -> dict[str, Any]:
-    """The service has received the directive; its work may still wait."""
+    """Returns the ACK: the service has received the directive; its work may still wait."""
     return _reply("ACK", directive)
 
 
 def heartbeat(directive: Directive, progress: float, note: str) -> dict[str, Any]:
-    """The attempt waits or is worked on. `progress` is 0 to 1."""
+    """Returns a HEARTBEAT for an attempt that waits or is in progress. `progress`: 0 to 1."""
     return _reply("HEARTBEAT", directive) | {"progress": round(progress, 3), "note": note[:MAX_NOTE]}
 
 
@@ -89,7 +89,7 @@ def failed(directive: Directive, fault: StepFailed) -> dict[str, Any]:
 
 
 def check_size(result: dict[str, Any]) -> None:
-    """Raises FailedFinal for a RESULT that the bus would refuse as too large: its metrics or artifacts are too many."""
+    """Raises FailedFinal if the RESULT is too large for the bus, with too many metrics or artifacts."""
     size = len(_encode(result))
     if size > MAX_RESULT_BYTES:
         what = f"metrics and artifacts make a RESULT of {size} bytes; the limit is {MAX_RESULT_BYTES}"
@@ -135,8 +135,8 @@ def _reply(kind: str, directive: Directive) -> dict[str, Any]:
 
 
 class BusReplySender:
-    """Publishes to `{prefix}{lane}`. Each lane has a sender, with a connection of its own, which takes the SDK half a
-    second to open.
+    """Publishes to `{prefix}{lane}`. Each lane has a sender with its own connection, which takes the SDK half a second
+    to open.
     """
 
     def __init__(self, client: ServiceBusClient, prefix: str) -> None:
@@ -153,12 +153,12 @@ class BusReplySender:
                 return Sent(await self._send(lane, traced, span))
 
     async def prepare(self, lanes: Iterable[int]) -> None:
-        """Opens the senders of `lanes`, one after the other, before their first replies; one that fails is left."""
+        """Opens the senders of `lanes` one after the other, before their first replies. Skips one that fails."""
         for lane in lanes:
             async with self._mutexes.setdefault(lane, asyncio.Lock()):
                 try:
                     await self._sender(lane).__aenter__()
-                except Exception as error:  # the first reply tries again, and says so
+                except Exception as error:  # the first reply tries again, and reports the failure
                     log.debug("sender of lane %d not opened: %s", lane, _one_line(error))
                     await self._drop(lane)
 
@@ -171,7 +171,7 @@ class BusReplySender:
         try:
             await self._sender(lane).send_messages(_message(reply))
         except Exception as error:
-            # any exception, since the SDK lets errors of its inner layers through; the next try uses a new sender
+            # any exception, since the SDK raises errors of its inner layers; the next try uses a new sender
             log.warning("%s of %s not published: %s", reply["type"], reply["jobId"], _one_line(error))
             tracing.mark_failed(span, type(error).__name__)
             await self._drop(lane)
@@ -208,7 +208,7 @@ def _message(reply: dict[str, Any]) -> ServiceBusMessage:
 
 
 def _encode(reply: dict[str, Any]) -> bytes:
-    """Raises ValueError or TypeError for metrics that are not JSON."""
+    """Encodes the body. Raises ValueError or TypeError for metrics that are not JSON."""
     return json.dumps(reply, ensure_ascii=False, allow_nan=False).encode()
 
 

@@ -1,10 +1,10 @@
-"""Where a RESULT's blobs go: the copy at the caller's `output_ref`, and the record of an attempt that has ended.
+"""The blobs of a RESULT: the copy at the caller's `output_ref`, and the record of an ended attempt.
 
-A step writes into the workspace, which is cleared. Where a directive says `final`, its result is the job's and is
-copied to `{output_ref}/{jobId}/{name}`; `name` is the result's place below `workspace_ref`, so every attempt of the
-step writes the same blob. An `output_ref` whose last segment has a dot and no closing slash names the blob itself. In a
-last parallel group the first step takes that place, and the others take one next to it, which has their step id. A blob
-that another job wrote, or that is not a result, is not replaced.
+A step writes into the workspace, which is cleared. If a directive says `final`, its result is the job's and is copied
+to `{output_ref}/{jobId}/{name}`; `name` is the result's path below `workspace_ref`, so every attempt of the step writes
+the same blob. An `output_ref` whose last segment has a dot and no closing slash names the blob itself. In a last
+parallel group the first step writes that blob, and the others write next to it, with their step id. A blob that another
+job wrote, or that is not a result, is not replaced.
 """
 
 from __future__ import annotations
@@ -25,7 +25,9 @@ log = logging.getLogger(__name__)
 
 
 def final_uri(directive: Directive, result_ref: str) -> str:
-    """Where the result at `result_ref` is copied to. Raises FailedFinal if a final directive has no `output_ref`."""
+    """Returns the URI to which the result at `result_ref` is copied. Raises FailedFinal if a final directive has no
+    `output_ref`.
+    """
     if directive.output_ref is None:
         raise FailedFinal(REF_UNSUPPORTED, "the directive is final and has no output_ref")
     output = directive.output_ref.uri
@@ -42,7 +44,7 @@ def final_uri(directive: Directive, result_ref: str) -> str:
 
 
 def check_places(directive: Directive, workspace: Workspace) -> None:
-    """Refuses what the attempt could not read or write, before its work begins. Raises FailedFinal."""
+    """Refuses URIs that the attempt could not read or write, before its work begins. Raises FailedFinal."""
     workspace.check_reference(directive.input_ref.uri, directive.workspace_ref.uri)
     if directive.final:
         output = final_uri(directive, f"{directive.workspace_ref.uri.rstrip('/')}/result")
@@ -53,10 +55,10 @@ def check_places(directive: Directive, workspace: Workspace) -> None:
 
 
 def publish_result(directive: Directive, result: dict[str, Any], workspace: Workspace) -> dict[str, Any]:
-    """Copies the blob that a RESULT names to `output_ref`; returns the RESULT with that URI and the digest.
+    """Copies the blob that a RESULT names to `output_ref`. Returns the RESULT with that URI and the digest.
 
-    Returns a RESULT that is not final, or did not succeed, unchanged. Raises StepFailed if the place cannot be written:
-    no RESULT names the workspace in its stead.
+    Returns a RESULT that is not final, or did not succeed, unchanged. Raises StepFailed if the copy cannot be written:
+    no RESULT names the workspace instead.
     """
     if not directive.final or result["status"] != "SUCCEEDED":
         return result
@@ -71,18 +73,18 @@ def publish_result(directive: Directive, result: dict[str, Any], workspace: Work
 
 
 class ResultStore:
-    """Stores the RESULT of each attempt, so that a duplicate gets that RESULT again and its work is not repeated (R6).
+    """Stores the RESULT of each attempt, so that a duplicate gets the same RESULT and its work is not repeated (R6).
 
-    One blob an attempt, `.attempt/{key}.json` under its `workspace_ref`, is written before the RESULT is published. It
-    survives a restart, and all replicas see it. Where two replicas worked on one attempt, the first RESULT counts.
-    Methods are synchronous, for worker threads. They raise StepFailed where storage fails.
+    One blob per attempt, `.attempt/{key}.json` under its `workspace_ref`, is written before the RESULT is published. It
+    survives a restart, and all replicas see it. If two replicas worked on one attempt, the first RESULT counts. Methods
+    are synchronous, for worker threads. They raise StepFailed if storage fails.
     """
 
     def __init__(self, workspace: Workspace) -> None:
         self._workspace = workspace
 
     def find(self, directive: Directive) -> dict[str, Any] | None:
-        """Returns the stored RESULT of the attempt. None if it has not ended, or if the blob is not its RESULT."""
+        """Returns the stored RESULT of the attempt; None if it has not ended, or if the blob is not its RESULT."""
         stored = self._workspace.find(directive.workspace_ref.uri, _name(directive))
         try:
             return None if stored is None else replies.with_lease(json.loads(stored), directive)
@@ -91,7 +93,7 @@ class ResultStore:
             return None
 
     def keep(self, directive: Directive, result: dict[str, Any]) -> dict[str, Any]:
-        """Stores `result` unless one is stored already; returns the stored one.
+        """Stores `result`, unless one is already stored. Returns the stored one.
 
         Raises ValueError if the stored blob is not the attempt's RESULT.
         """

@@ -1,7 +1,7 @@
 """A service process: connects its parts, serves until a signal, and answers health probes.
 
-`GET /health/live`: 200 while the process serves. `GET /health/ready`: 200 where every lane is open and storage
-responds, else 503; the JSON body names each dependency.
+`GET /health/live`: 200 while the process serves. `GET /health/ready`: 200 if every lane is open and storage responds,
+else 503; the JSON body names each dependency.
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-#: for closing links after the messages are settled
+#: seconds for closing links after the messages are settled
 CLOSE_TIMEOUT_S = 5.0
-#: for a health probe to send its request
+#: seconds for a health probe to send its request
 HEALTH_REQUEST_TIMEOUT_S = 10
 
-#: checks the dependencies: their names, and True where one works
+#: function that checks the dependencies, and returns `True` for each working one
 Checks = Callable[[], Awaitable[dict[str, bool]]]
 
 
 async def serve(step: Step, settings: Settings, *, on_ready: Callable[[], None]) -> int:
-    """Serves until SIGTERM or SIGINT: 0. A second signal ends the process at once. Raises SettingsError."""
+    """Serves until SIGTERM or SIGINT, and returns 0. A second signal ends the process at once. Raises SettingsError."""
     stopping = asyncio.Event()
     _stop_on_signals(stopping)
     try:
@@ -101,7 +101,7 @@ async def serve(step: Step, settings: Settings, *, on_ready: Callable[[], None])
     ready = asyncio.create_task(announce())
     stop = asyncio.create_task(stopping.wait())
     try:
-        # a loop ends by itself only through a bug; then the process ends too, and its supervisor restarts it
+        # only a bug ends a loop; then the process ends too, and its supervisor restarts it
         await asyncio.wait({stop, *loops}, return_when=asyncio.FIRST_COMPLETED)
         for loop in loops:
             if loop.done():
@@ -125,19 +125,19 @@ async def serve(step: Step, settings: Settings, *, on_ready: Callable[[], None])
         workspace.close()
     if not finished:
         log.warning("work was cut off after %.0f s; its directive will be delivered again", settings.grace_s)
-        os._exit(0)  # a thread at work would keep the process from ending in order
+        os._exit(0)  # a working thread would prevent an orderly end of the process
     return 0
 
 
 def _connect(settings: Settings) -> tuple[ServiceBusClient, DefaultAzureCredential | None]:
-    """The bus client, and its managed identity where there is no connection string. Raises ValueError."""
+    """Returns the bus client, and its managed identity if there is no connection string. Raises ValueError."""
     if settings.servicebus_connection:
         connection = settings.servicebus_connection
-        # a bus on this machine has no TLS: else the SDK reads all certificates of the world for each link
+        # a local bus has no TLS; without this, the SDK reads all root certificates for each link
         local = "usedevelopmentemulator=true" in connection.lower()
         tls = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT) if local else None
         return ServiceBusClient.from_connection_string(connection, retry_total=1, ssl_context=tls), None
-    # part of each start, which is not needed with connection strings
+    # imported late: not needed with connection strings
     from azure.identity.aio import DefaultAzureCredential
 
     credential = DefaultAzureCredential()
@@ -169,7 +169,7 @@ async def serve_health(port: int, checks: Checks, *, host: str = "0.0.0.0") -> a
             writer.write(head.encode() + b"connection: close\r\n\r\n" + text)
             await writer.drain()
         except (TimeoutError, OSError, ValueError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
-            pass  # the client has gone or does not speak HTTP
+            pass  # the client has gone or does not use HTTP
         finally:
             writer.close()
 

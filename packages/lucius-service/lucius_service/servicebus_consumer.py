@@ -1,8 +1,8 @@
-"""Directives from the bus: one loop and one receiver a lane, opened again whenever the connection is lost.
+"""Receives directives from the bus: one loop and one receiver per lane, reopened whenever the connection is lost.
 
 Only the loop of a lane uses its receiver. Receiving, renewing and settling take turns, since they share one connection
-and one read lock in the SDK's receiver. While the lane holds messages its waits are short, so that messages are
-settled soon after their RESULT. While it holds none its waits are long, which costs almost nothing.
+and one read lock in the SDK's receiver. While the lane holds messages its waits are short, so that messages are settled
+soon after their RESULT. Otherwise its waits are long, which costs almost nothing.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from lucius_service.directive import DIRECTIVE_TOPIC_PREFIX, DirectiveRefused, r
 
 log = logging.getLogger(__name__)
 
-#: longest wait for a message while the lane holds none
+#: maximum seconds of a wait for a message while the lane holds none
 IDLE_WAIT_S = 60.0
-#: longest wait while the lane holds some, and so the longest delay of a settlement
+#: maximum seconds of a wait while the lane holds messages, and so the maximum delay of a settlement
 HOLDING_WAIT_S = 1.0
-#: a lock is renewed this long before its end; LUCIUS's subscriptions lock for 5 minutes (infra/bicep/topology.json)
+#: time before its end at which a lock is renewed; LUCIUS's subscriptions lock for 5 minutes (infra/bicep/topology.json)
 RENEW_BEFORE = timedelta(seconds=120)
-#: The SDK wakes an idle receiver at this interval; a message wakes it at once. Its default of 0.2 s is 80 wake-ups a
-#: second over 16 lanes. It is given to each receiver, since in 7.15 they do not take it from their client.
+#: seconds after which the SDK wakes an idle receiver; a message wakes it at once. Its default of 0.2 s is 80 wake-ups a
+#: second over 16 lanes. Each receiver gets the value, since in 7.15 they do not take it from their client
 SOCKET_TIMEOUT_S = 1.0
-#: how often the SDK listens by itself while the lane receives nothing, so that the bus sees that the connection lives
+#: seconds between reads of the SDK while the lane receives nothing, so that the bus sees a live connection
 KEEP_ALIVE_S = 5.0
-#: between tries to open a lane; the last pause repeats
+#: pauses between tries to open a lane; the last one repeats
 REOPEN_PAUSES_S = (0.5, 1, 2, 5, 10)
 
 
@@ -66,7 +66,7 @@ class LaneConsumer:
         self.open = asyncio.Event()
 
     async def serve(self, stopping: asyncio.Event) -> None:
-        """Returns once `stopping` is set and every message is settled; cancel it to leave at once."""
+        """Serves until `stopping` is set and every message is settled. Cancel it to leave at once."""
         failures = 0
         while not stopping.is_set() or self._held:
             try:
@@ -81,7 +81,7 @@ class LaneConsumer:
                     while not stopping.is_set() or self._held:
                         await self._turn(receiver, stopping)
             except Exception as error:
-                # any exception, since the SDK lets errors of its inner layers through; a lane is always opened again
+                # any exception, since the SDK raises errors of its inner layers; a lane is always opened again
                 pause = REOPEN_PAUSES_S[min(failures, len(REOPEN_PAUSES_S) - 1)]
                 failures += 1
                 if self.open.is_set() or failures == 1:
@@ -89,7 +89,7 @@ class LaneConsumer:
                     log.warning("%s lost (%s: %s), opening again", self._topic, type(error).__name__, text)
                 self.open.clear()
                 if stopping.is_set():
-                    return  # held messages are delivered again once their locks end
+                    return  # held messages are delivered again after their locks
                 await asyncio.sleep(pause)
         self.open.clear()
 
@@ -129,7 +129,9 @@ class LaneConsumer:
             log.info("%s: a message could not be settled: %s", self._topic, type(error).__name__)
 
     async def _keep_lock(self, receiver: ServiceBusReceiver, held: _HeldMessage) -> bool:
-        """Renews a lock that ends soon. False: the lock is lost; the message comes again and joins its attempt."""
+        """Renews a lock that ends soon. Returns `False` if it is lost: the message arrives again and joins its
+        attempt.
+        """
         until = held.message.locked_until_utc
         if until is None or until - datetime.now(UTC) > RENEW_BEFORE:
             return True
@@ -142,10 +144,10 @@ class LaneConsumer:
 
 
 def keep_alive(receiver: ServiceBusReceiver, every_s: float) -> None:
-    """Interval at which the SDK reads the connection beside the receiver; it has no option for that.
+    """Returns the interval at which the SDK reads the connection in the background, for which it has no option.
 
-    A message that it hears waits in a queue until the receive, which waits for another frame, looks there: up to
-    `SOCKET_TIMEOUT_S`. So it must not listen while the lane receives.
+    A message that arrives this way waits up to `SOCKET_TIMEOUT_S` in a queue, while the receive waits for another
+    frame. So the background must not read while the lane receives.
     """
     receiver._handler._keep_alive_interval = every_s
 
@@ -153,7 +155,7 @@ def keep_alive(receiver: ServiceBusReceiver, every_s: float) -> None:
 async def _receive(
     receiver: ServiceBusReceiver, wait_s: float, stopping: asyncio.Event
 ) -> list[ServiceBusReceivedMessage]:
-    """At most one message, since the queue of attempts is bounded. None once `stopping` is set."""
+    """Receives at most one message, since the queue of attempts is bounded. Returns None once `stopping` is set."""
     receive = asyncio.create_task(receiver.receive_messages(max_message_count=1, max_wait_time=wait_s))
     stop = asyncio.create_task(stopping.wait())
     try:
@@ -170,7 +172,7 @@ async def _receive(
 
 
 def _body(message: ServiceBusReceivedMessage) -> bytes:
-    """The sections of a data body, joined. Raises DirectiveRefused for another kind of body."""
+    """Returns the sections of a data body, joined. Raises DirectiveRefused for another kind of body."""
     try:
         return b"".join(message.body)
     except TypeError:

@@ -10,51 +10,51 @@ _BUS = "LUCIUS_SERVICEBUS_CONNECTION"
 
 
 class SettingsError(Exception):
-    """A setting is missing or wrong. The message names the setting and what it must be."""
+    """A setting is missing or invalid. The message names the setting and the required form."""
 
 
 @dataclass(frozen=True)
 class Settings:
-    """Settings of one service process."""
+    """The settings of one service process."""
 
     #: connection string of the bus (never logged); empty: managed identity
     servicebus_connection: str = field(default="", repr=False)
-    #: host name of the bus, where there is no connection string
+    #: host name of the bus, used without a connection string
     servicebus_namespace: str = ""
     #: connection string of the blob account that holds documents and workspaces (never logged); empty: managed identity
     blob_connection: str = field(default="", repr=False)
-    #: blob endpoint of the account, where there is no connection string
+    #: blob endpoint of the account, used without a connection string
     blob_endpoint: str = ""
     #: number of lanes of the bus
     lanes: int = 16
-    #: the lanes that this process listens on
+    #: numbers of the lanes that this process listens on
     listen: tuple[int, ...] = tuple(range(16))
-    #: reply topics are this prefix and the lane's number
+    #: prefix of reply topics, followed by the lane's number
     reply_prefix: str = "global-bus-replies-p"
-    #: attempts that may wait for a worker; while the queue is full no message is received
+    #: maximum attempts that wait for a worker; while the queue is full no message is received
     queue_size: int = 32
-    #: attempts worked on at once, each on its own thread
+    #: maximum attempts in progress, each on its own thread
     workers: int = 1
-    #: seconds between heartbeats of an attempt that waits or is worked on
+    #: seconds between heartbeats of an attempt that waits or is in progress
     heartbeat_s: float = 30.0
-    #: the longest that work on an attempt takes, in seconds: the app's own limit, after which no RESULT counts
+    #: maximum seconds of the work on an attempt: the app's own limit, after which no RESULT counts
     attempt_max_s: float = 14_400.0
-    #: memory of each child process of a step with `isolation = "process"`, in MiB; 0: no limit
+    #: maximum memory of each child process of a step with `isolation = "process"`, in MiB; 0: no limit
     memory_mib: int = 0
-    #: `bus`, or `http`: by the directive's `callback_urls`
+    #: `bus`, or `http` to use the directive's `callback_urls`
     replies: str = "bus"
     #: seconds for running work to finish after SIGTERM
     grace_s: float = 20.0
-    #: largest input that is read, in MiB
+    #: maximum input that is read, in MiB
     max_input_mib: int = 64
-    #: HTTP port of /health/live and /health/ready; 0: none
+    #: HTTP port of /health/live and /health/ready; 0: no health probes
     health_port: int = 0
-    #: `text` or `json`
+    #: format of logs: `text` or `json`
     logs: str = "text"
 
 
 def read_settings(environ: Mapping[str, str]) -> Settings:
-    """Reads all settings. Raises SettingsError for one that is missing or wrong."""
+    """Reads all settings. Raises SettingsError for a missing or invalid one."""
     lanes = whole_number(environ, "LUCIUS_SERVICEBUS_LANES", 16, 1, 1024)
     bus, namespace = _connection_or_address(environ, _BUS, f"{_BUS}__fullyQualifiedNamespace")
     blobs, blob_endpoint = _connection_or_address(environ, "LUCIUS_BLOB_CONNECTION", "LUCIUS_BLOB_ENDPOINT")
@@ -80,7 +80,7 @@ def read_settings(environ: Mapping[str, str]) -> Settings:
 
 
 def _connection_or_address(environ: Mapping[str, str], connection: str, address: str) -> tuple[str, str]:
-    """(connection string, "") or ("", address for managed identity); the connection string wins."""
+    """Returns (connection string, "") or ("", URL for managed identity). The connection string has precedence."""
     value, plain = environ.get(connection, "").strip(), environ.get(address, "").strip()
     if not value and not plain:
         raise SettingsError(f"{connection} is not set: the service needs it, or {address} with managed identity")
@@ -88,7 +88,7 @@ def _connection_or_address(environ: Mapping[str, str], connection: str, address:
 
 
 def whole_number(environ: Mapping[str, str], name: str, default: int, minimum: int, maximum: int) -> int:
-    """A setting from `minimum` to `maximum`; `default` if it is unset. Raises SettingsError."""
+    """Parses a setting from `minimum` to `maximum`; `default` if it is unset. Raises SettingsError."""
     text = environ.get(name, "").strip()
     if not text:
         return default
@@ -102,7 +102,7 @@ def whole_number(environ: Mapping[str, str], name: str, default: int, minimum: i
 
 
 def _one_of(environ: Mapping[str, str], name: str, allowed: tuple[str, ...]) -> str:
-    """One of `allowed`; the first where the setting is unset."""
+    """Parses one of `allowed`; the first one if the setting is unset."""
     value = environ.get(name, "").strip() or allowed[0]
     if value not in allowed:
         raise SettingsError(f"{name}={value!r} must be one of {', '.join(allowed)}")
@@ -110,7 +110,7 @@ def _one_of(environ: Mapping[str, str], name: str, allowed: tuple[str, ...]) -> 
 
 
 def _topic_prefix(environ: Mapping[str, str], name: str, default: str) -> str:
-    """The name of a topic without the number at its end; Service Bus allows 260 characters."""
+    """Parses the name of a topic without the number at its end. Service Bus allows 260 characters."""
     value = environ.get(name, "").strip() or default
     if re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._/-]{0,249}", value) is None:
         allowed = "1 to 250 letters, digits, periods, hyphens, underscores and slashes"
@@ -132,7 +132,7 @@ def _seconds(environ: Mapping[str, str], name: str, default: float) -> float:
 
 
 def _lanes(environ: Mapping[str, str], lanes: int) -> tuple[int, ...]:
-    """The lanes in `LUCIUS_SERVICE_LANES`, a list such as `0,3,8-11`; all if it is unset."""
+    """Parses the lanes in `LUCIUS_SERVICE_LANES`, a list such as `0,3,8-11`; all lanes if it is unset."""
     text = environ.get("LUCIUS_SERVICE_LANES", "").strip()
     if not text:
         return tuple(range(lanes))

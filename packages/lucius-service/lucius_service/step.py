@@ -17,7 +17,7 @@ _Model = TypeVar("_Model", bound=BaseModel)
 
 
 class Watch(Protocol):
-    """Reports progress of the work to the SDK, and tells the work if it is cancelled. Thread-safe."""
+    """Receives reports of the work's progress, and tells the work if it is cancelled. Thread-safe."""
 
     def report(self, progress: float, note: str) -> None: ...
 
@@ -36,9 +36,9 @@ class Artifact:
     name: str
     uri: str
     media_type: str
-    #: in bytes
+    #: size in bytes
     size: int
-    #: hex
+    #: SHA-256 in hex
     sha256: str
 
 
@@ -47,19 +47,19 @@ class Task:
     """One attempt to work on."""
 
     directive: Directive
-    #: the payload as `Step.validate` returned it
+    #: payload as returned by `Step.validate`
     payload: Any
     workspace: Workspace
     watch: Watch
-    #: those written so far, for the RESULT
+    #: artifacts written so far, for the RESULT
     artifacts: list[Artifact] = field(default_factory=list)
-    #: `sha256:{hex}` of each input that was read, by `input_ref` or the step whose result it is
+    #: `sha256:{hex}` of each input that was read, by `input_ref` or the step of the result
     input_digests: dict[str, str] = field(default_factory=dict)
-    #: `sha256:{hex}` of each blob that was written, by its uri
+    #: `sha256:{hex}` of each written blob, by its URI
     written: dict[str, str] = field(default_factory=dict)
 
     def report(self, progress: float, note: str) -> None:
-        """Sets the progress (0 to 1) and a note for people; the next heartbeat carries both."""
+        """Sets the progress (0 to 1) and a note for people. The next heartbeat has both."""
         self.watch.report(progress, note)
 
     def still_working(self) -> None:
@@ -72,7 +72,9 @@ class Task:
 
     @property
     def cancelled(self) -> bool:
-        """The work can stop: its job is cancelled, its lease is lost, or it met a limit. Return or raise soon."""
+        """Returns whether the work can stop: its job is cancelled, its lease is lost, or it reached a limit. Then
+        return or raise soon.
+        """
         return self.watch.cancelled
 
     def read_input(self, step_id: str | None = None) -> Document:
@@ -89,15 +91,16 @@ class Task:
         return document
 
     def write(self, name: str, data: bytes, content_type: str) -> str:
-        """Writes a blob under `workspace_ref` and returns its uri. Raises StepFailed."""
+        """Writes a blob under `workspace_ref` and returns its URI. Raises StepFailed."""
         uri = self.workspace.write(self.directive.workspace_ref.uri, name, data, content_type)
         self.written[uri] = _digest(data)
         return uri
 
     def artifact(self, name: str, data: bytes, media_type: str = "application/octet-stream") -> str:
-        """Writes `artifacts/{name}` under `workspace_ref`, which RESULT lists, and returns its uri. Raises StepFailed.
+        """Writes `artifacts/{name}` under `workspace_ref`, which the RESULT lists, and returns its URI. Raises
+        StepFailed.
 
-        A name written again replaces the one before.
+        Writing a name again replaces the earlier artifact.
         """
         uri = self.write(f"artifacts/{name}", data, media_type)
         self.artifacts = [each for each in self.artifacts if each.name != name]
@@ -111,11 +114,11 @@ def _digest(data: bytes) -> str:
 
 @dataclass(frozen=True)
 class Outcome:
-    """The result of a step that succeeded."""
+    """The result of a successful step."""
 
-    #: uri of the artefact that the next step reads
+    #: URI of the artifact that the next step reads
     result_ref: str
-    #: a few numbers about the work, for people; keep it small
+    #: a few numbers about the work, for people
     metrics: dict[str, Any] = field(default_factory=dict)
 
 
@@ -126,7 +129,7 @@ class Step(Protocol):
     function `heartbeat_s`.
     """
 
-    #: the step type of protocols and directives, in upper case
+    #: step type in protocols and directives, in upper case
     step_type: str
 
     def prepare(self) -> None:
@@ -136,26 +139,26 @@ class Step(Protocol):
         """Returns the payload in the form that `execute` reads. Raises FailedFinal(PAYLOAD_INVALID)."""
 
     def execute(self, task: Task) -> Outcome:
-        """Does the work, on a thread of its own, so it may compute and block. Raises FailedFinal or FailedRetry."""
+        """Does the work, on its own thread, so it may compute and block. Raises FailedFinal or FailedRetry."""
 
 
 @dataclass(frozen=True)
 class Declared:
     """The attributes that a step's class declares."""
 
-    #: `process`: the work runs in a child process, which is killed if it does not stop at a limit. `thread`: in the
-    #: service's own process; work that does not stop is left behind and its thread goes on until the process ends
+    #: `process`: the work runs in a child process, which is killed if it does not stop at a limit. `thread`: it runs in
+    #: the service's own process; work that does not stop continues until the process ends
     isolation: Literal["thread", "process"] = "thread"
-    #: seconds without `report`, `log` or `still_working` after which the work is taken for hung; None: never
+    #: seconds without `report`, `log` or `still_working` after which the work counts as hung; None: never
     silent_s: float | None = None
-    #: the service's name in the topology of the bus; "": the step type in lower case
+    #: name of the service in the topology of the bus; "": the step type in lower case
     subscription: str = ""
-    #: seconds between heartbeats by the payload, which may be invalid; None: those of the settings
+    #: returns the seconds between heartbeats for a payload, which may be invalid; None: those of the settings
     heartbeat_s: Callable[[Any], float | None] | None = None
 
 
 def declared(step: Step) -> Declared:
-    """Raises ValueError if an attribute has a value that it cannot have."""
+    """Returns the attributes of a step's class. Raises ValueError if one has an invalid value."""
     isolation = getattr(step, "isolation", Declared.isolation)
     silent_s = getattr(step, "silent_s", Declared.silent_s)
     if isolation not in ("thread", "process"):
@@ -167,7 +170,9 @@ def declared(step: Step) -> Declared:
 
 
 def read_payload(model: type[_Model], payload: Any) -> _Model:
-    """Validates a payload by a pydantic model; None counts as `{}`. Raises FailedFinal with the first wrong field."""
+    """Validates a payload with a pydantic model; None counts as `{}`. Raises FailedFinal with the first invalid
+    field.
+    """
     try:
         return model.model_validate({} if payload is None else payload)
     except ValidationError as error:

@@ -1,4 +1,4 @@
-"""Errors of the blob SDK as failures of a step."""
+"""Translates errors of the blob SDK to failures of a step."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""For tests of services: a step run in memory, and a step with faults. A service does not import it by itself."""
+"""For tests of services: runs a step in memory, or with faults. A service does not import this module by itself."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ from lucius_service.step import Artifact, Outcome, Step, Task, declared
 from lucius_service.workspace_io import Document, Workspace
 
 _ROOT = "memory://account"
-#: of the directive of `run_step`; what is written lies under it
+#: workspace in the directive of `run_step`; written files are below it
 WORKSPACE = f"{_ROOT}/workspace/lucius/test/job/STEP/1/"
 
 
 @dataclass
 class StepRun:
-    """A step that succeeded, in memory."""
+    """The result of a successful step in memory."""
 
     outcome: Outcome
-    #: what it wrote, by name under its workspace
+    #: written files by name under the workspace
     files: dict[str, bytes]
     artifacts: list[Artifact]
     #: (progress, note) of each report
     reports: list[tuple[float, str]]
-    #: of `Task.log`
+    #: lines of `Task.log`
     lines: list[str]
 
     @property
     def result(self) -> bytes:
-        """The content at `result_ref`."""
+        """Returns the content at `result_ref`."""
         return self.files[self.outcome.result_ref.removeprefix(WORKSPACE)]
 
 
@@ -47,7 +47,7 @@ class Heard:
 
     reports: list[tuple[float, str]] = field(default_factory=list)
     lines: list[str] = field(default_factory=list)
-    #: set it to cancel the work
+    #: set to `True` to cancel the work
     cancelled: bool = False
 
     def report(self, progress: float, note: str) -> None:
@@ -60,7 +60,7 @@ class Heard:
 
 
 class MemoryWorkspace(Workspace):
-    """Blobs in a dictionary, by uri."""
+    """Blobs in a dictionary, by URI."""
 
     def __init__(self, blobs: Mapping[str, bytes]) -> None:
         self.blobs = dict(blobs)
@@ -85,7 +85,7 @@ class MemoryWorkspace(Workspace):
 
 
 class MemoryAppendBlob(AppendBlob):
-    """The blob at a uri of a dictionary."""
+    """A blob in a dictionary, by URI."""
 
     def __init__(self, blobs: dict[str, bytes], uri: str) -> None:
         self._blobs, self._uri, self.size = blobs, uri, 0
@@ -108,7 +108,7 @@ class MemoryAppendBlob(AppendBlob):
 
 
 def run_step(step: Step, source: bytes, payload: Any = None, *, name: str = "input") -> StepRun:
-    """Runs a step on one document, without bus and storage. Raises what the step raises; call `prepare` before it."""
+    """Runs a step on one document, without bus and storage. Raises errors of the step. Call `prepare` before it."""
     uri = f"{_ROOT}/documents/{name}"
     directive = Directive(
         jobId="job",
@@ -132,10 +132,11 @@ def run_step(step: Step, source: bytes, payload: Any = None, *, name: str = "inp
 class Chaos:
     """A step whose work is delayed, fails, is done twice or kills its process, as a seed decides.
 
-    The same seed decides the same for the first, the second ... work of a process; the service's log has each decision.
+    The same seed decides the same for the first, second, and so on, work of a process. The service's log has each
+    decision.
     """
 
-    #: of 100 works
+    #: number of works with each fault, out of 100
     FAULTS = (("delay", 20), ("fail", 15), ("duplicate", 10), ("crash", 5))
 
     def __init__(self, step: Step, seed: int, *, longest_delay_s: float = 2.0) -> None:
@@ -170,7 +171,7 @@ class Chaos:
         return self._step.execute(task)
 
     def decide(self, number: int) -> tuple[str, float]:
-        """The fault of a process's work of this number, from 1, or "none"; and the seconds of a delay."""
+        """Returns the fault of a process's work with this number, from 1, or "none"; and the seconds of a delay."""
         generator = random.Random(f"{self._seed}:{number}")
         percent, delay_s = generator.random() * 100, generator.random() * self._longest_delay_s
         for fault, share in self.FAULTS:

@@ -1,7 +1,7 @@
-"""The spans of a service: children of the directive's `traceparent`; each reply carries the context of its own span.
+"""The spans of a service: children of the directive's `traceparent`. Each reply has the context of its own span.
 
-They are exported where `APPLICATIONINSIGHTS_CONNECTION_STRING`, else `OTEL_EXPORTER_OTLP_ENDPOINT`, points. With
-neither, no SDK is loaded and a reply carries the context of the directive.
+They are exported to `APPLICATIONINSIGHTS_CONNECTION_STRING`, else to `OTEL_EXPORTER_OTLP_ENDPOINT`. With neither, no
+SDK is loaded and a reply has the context of the directive.
 """
 
 from __future__ import annotations
@@ -51,7 +51,9 @@ def configure(environ: Mapping[str, str], name: str) -> None:
 
 
 def _exporter(*, azure_monitor: bool) -> SpanExporter:
-    """Raises SettingsError for a bad connection string, ImportError where the exporter is not installed."""
+    """Makes the exporter. Raises SettingsError for an invalid connection string, ImportError if the exporter is not
+    installed.
+    """
     if not azure_monitor:
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 
@@ -67,7 +69,7 @@ def _exporter(*, azure_monitor: bool) -> SpanExporter:
 
 
 def start_processing_span(directive: Directive, topic: str) -> Span:
-    """The span from the directive's arrival until its RESULT is on the bus. The caller ends it."""
+    """Starts the span from the directive's arrival until its RESULT is on the bus. The caller ends it."""
     carrier = {"traceparent": directive.traceparent} if directive.traceparent is not None else {}
     return _tracer.start_span(
         f"process {topic}",
@@ -79,7 +81,7 @@ def start_processing_span(directive: Directive, topic: str) -> Span:
 
 @contextmanager
 def execution_span(directive: Directive, processing: Span) -> Iterator[None]:
-    """The span of the work, on any thread. A failure is recorded by its code or class; its text may hold secrets."""
+    """Spans the work, on any thread. A failure is recorded by its code or class, since its text may contain secrets."""
     with _tracer.start_as_current_span(
         f"execute {directive.step_type}",
         context=trace.set_span_in_context(processing, Context()),
@@ -96,7 +98,7 @@ def execution_span(directive: Directive, processing: Span) -> Iterator[None]:
 
 @contextmanager
 def publish_span(reply: Mapping[str, Any], topic: str) -> Iterator[tuple[dict[str, Any], Span]]:
-    """The span of publishing one reply, a child of the current span; gives the reply with the trace context."""
+    """Spans the publication of one reply, as a child of the current span. Yields the reply with the trace context."""
     with _tracer.start_as_current_span(
         f"send {topic}",
         kind=SpanKind.PRODUCER,
@@ -108,7 +110,7 @@ def publish_span(reply: Mapping[str, Any], topic: str) -> Iterator[tuple[dict[st
 
 
 def current() -> str | None:
-    """The `traceparent` of the current span, for a child process; None without one."""
+    """Returns the `traceparent` of the current span, for a child process; None without one."""
     carrier: dict[str, str] = {}
     _propagator.inject(carrier)
     return carrier.get("traceparent")
@@ -116,7 +118,7 @@ def current() -> str | None:
 
 @contextmanager
 def adopted(traceparent: str | None) -> Iterator[None]:
-    """Spans in this context are children of the span that `current` gave in another process."""
+    """Makes spans in this block children of the span that `current` returned in another process."""
     token = context.attach(_propagator.extract({} if traceparent is None else {"traceparent": traceparent}, Context()))
     try:
         yield

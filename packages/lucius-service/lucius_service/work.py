@@ -1,4 +1,4 @@
-"""The work of one attempt: its execution, on a thread or in a child process, and its result."""
+"""Executes the work of one attempt, on a thread or in a child process."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from lucius_service.workspace_io import Workspace
 
 @dataclass(frozen=True)
 class Work:
-    """The work of a step that succeeded, with what RESULT says of its blobs."""
+    """The work of a successful step, with the data about its blobs for the RESULT."""
 
     result_ref: str
     metrics: dict[str, Any]
-    #: `name, uri, media_type, size, sha256` of each
+    #: `name, uri, media_type, size, sha256` of each artifact
     artifacts: list[dict[str, Any]] = field(default_factory=list)
     input_digests: dict[str, str] = field(default_factory=dict)
-    #: of the result, as `result_ref`; empty where the step did not write it
+    #: digests of the result, as in `result_ref`; empty if the step did not write it
     digests: dict[str, str] = field(default_factory=dict)
 
 
 def work(step: Step, directive: Directive, workspace: Workspace, watch: Watch) -> Work:
-    """Validates and executes. Raises StepFailed, and whatever a bug of the step raises."""
+    """Validates the payload and executes the step. Raises StepFailed, and any error of a bug in the step."""
     task = Task(directive, step.validate(directive.payload), workspace, watch)
     outcome: Outcome = step.execute(task)
     digest = task.written.get(outcome.result_ref)
@@ -42,20 +42,22 @@ def work(step: Step, directive: Directive, workspace: Workspace, watch: Watch) -
 
 
 class Worker(Protocol):
-    """Runs the work of attempts. Cancelling `run` ends the work, if need be by force."""
+    """Runs the work of attempts. Cancelling `run` ends the work, by force if necessary."""
 
     async def start(self) -> None:
-        """Prepares the step. Raises what it raises."""
+        """Prepares the step. Raises its errors."""
 
     async def run(self, directive: Directive, watch: Watch, stopping: asyncio.Event) -> Work:
-        """`stopping` is set with `watch.cancelled`. Raises StepFailed, and whatever a bug of the step raises."""
+        """Runs the work. `stopping` is set with `watch.cancelled`. Raises StepFailed, and any error of a bug in the
+        step.
+        """
 
     async def close(self) -> None:
         """Ends all remaining work."""
 
 
 class ThreadWorker:
-    """Runs each attempt on a thread of its own. No thread can be killed: work that does not stop is left behind."""
+    """Runs each attempt on its own thread. A thread cannot be killed, so work that does not stop is left running."""
 
     def __init__(self, step: Step, workspace: Workspace) -> None:
         self._step = step
@@ -70,7 +72,7 @@ class ThreadWorker:
 
         def settle(result: Work | None, error: BaseException | None) -> None:
             if done.done():
-                return  # it was left behind
+                return  # it was left running
             if result is not None:
                 done.set_result(result)
             elif error is not None:
@@ -94,4 +96,4 @@ class ThreadWorker:
         return await done
 
     async def close(self) -> None:
-        """Threads end with the process."""
+        """Does nothing, since threads end with the process."""

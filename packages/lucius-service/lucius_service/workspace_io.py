@@ -1,4 +1,4 @@
-"""Reads inputs, writes artefacts and copies results, as blobs. Synchronous, for worker threads."""
+"""Reads inputs, writes artifacts and copies results, as blobs. Synchronous, for worker threads."""
 
 from __future__ import annotations
 
@@ -32,28 +32,28 @@ from lucius_service.errors import (
 )
 from lucius_service.storage_faults import storage_faults
 
-#: short faults of storage are retried here for a few seconds; LUCIUS retries the step after longer ones
+#: seconds for a connection; short faults of storage are retried here, and LUCIUS retries the step after longer ones
 STORAGE_CONNECT_TIMEOUT_S = 5
 STORAGE_READ_TIMEOUT_S = 60
-#: the container of workspaces that the template of LUCIUS makes
+#: container of workspaces that LUCIUS's template creates
 _WORKSPACE = "workspace"
-#: metadata of the blob of a final result: whose it is, percent-encoded, as metadata is ASCII
+#: metadata of a final result's blob with its owner, percent-encoded since metadata is ASCII
 _TENANT, _JOB = "lucius_tenant_id", "lucius_job_id"
-#: tries to write a result while other writers change its blob
+#: maximum tries to write a result while other writers change its blob
 _COPY_TRIES = 5
 
 
 @dataclass(frozen=True)
 class Owner:
-    """The job that a result belongs to, as the metadata of its blob says it."""
+    """The job that a result belongs to, as in the metadata of its blob."""
 
     tenant_id: str
-    #: of a redrive, the first job of its chain of redrives
+    #: id of the job; for a redrive, of the first job in its chain
     job_id: str
 
     @property
     def metadata(self) -> dict[str, str]:
-        """The metadata of a result's blob."""
+        """Returns the metadata for a result's blob."""
         return {_TENANT: _encoded_tenant(self.tenant_id), _JOB: quote(self.job_id, safe="")}
 
 
@@ -66,15 +66,17 @@ class Document:
 
     @property
     def name(self) -> str:
-        """The last segment of its path."""
+        """Returns the last segment of its path."""
         return unquote(urlsplit(self.uri).path).rsplit("/", 1)[-1]
 
 
 class Workspace:
-    """The one blob account that a service may use, with its connection string or its managed identity."""
+    """The one blob account that a service can use, with its connection string or its managed identity."""
 
     def __init__(self, connection: str, *, endpoint: str = "", max_input_bytes: int) -> None:
-        """`endpoint` counts where `connection` is empty. Raises ValueError for a malformed connection string."""
+        """Connects; `endpoint` is used if `connection` is empty. Raises ValueError for a malformed connection
+        string.
+        """
         options: dict[str, Any] = {
             "retry_policy": LinearRetry(backoff=2, retry_total=2, random_jitter_range=0),
             "connection_timeout": STORAGE_CONNECT_TIMEOUT_S,
@@ -83,7 +85,7 @@ class Workspace:
         if connection:
             self._service = BlobServiceClient.from_connection_string(connection, **options)
         else:
-            # part of each start, which is not needed with connection strings
+            # imported late: not needed with connection strings
             from azure.identity import DefaultAzureCredential
 
             self._service = BlobServiceClient(endpoint, credential=DefaultAzureCredential(), **options)
@@ -93,7 +95,7 @@ class Workspace:
     def read(self, uri: str, tenant_id: str | None = None) -> Document:
         """Reads a blob. Raises FailedFinal, and FailedRetry if storage does not respond.
 
-        With `tenant_id`, another tenant's result is refused. None reads any blob.
+        `tenant_id`: another tenant's result is refused; None: any blob is read.
         """
         blob = self._blob(uri)
         with storage_faults():
@@ -113,7 +115,7 @@ class Workspace:
         return Document(uri, data)
 
     def write(self, base_uri: str, name: str, data: bytes | BinaryIO, content_type: str) -> str:
-        """Writes `name` under `base_uri` and returns its uri. Overwrites what an earlier delivery left.
+        """Writes `name` under `base_uri` and returns its URI. Overwrites the blob of an earlier delivery.
 
         `data`, if it is a file, is read in parts, from its beginning.
         """
@@ -131,12 +133,11 @@ class Workspace:
         return data
 
     def copy(self, source_uri: str, target_uri: str, owner: Owner) -> str:
-        """Copies a blob of any size with its content type; returns `sha256:{hex}` of its content.
+        """Copies a blob of any size with its content type. Returns `sha256:{hex}` of its content.
 
-        The copy has `owner` as metadata. Only a blob that has the same job there is replaced; the write is conditional,
-        so that of two jobs that write at once one fails. A blob is replaced as a whole: a reader sees the
-        previous content or the whole copy. Storage checks each part by its MD5. Raises FailedFinal(OUTPUT_EXISTS) and
-        other StepFailed.
+        The copy has `owner` as metadata. Only a blob of the same job is replaced; the write is conditional, so that one
+        of two jobs that write at once fails. A blob is replaced as a whole: a reader sees the previous content or the
+        complete copy. Storage checks each part by its MD5. Raises FailedFinal(OUTPUT_EXISTS) and other StepFailed.
         """
         source, target = self._blob(source_uri), self._blob(target_uri)
         replaced: str | None = None
@@ -156,10 +157,10 @@ class Workspace:
         )
 
     def check_reference(self, uri: str, workspace_uri: str) -> None:
-        """Raises FailedFinal if no blob under `uri` may be used for the attempt that works in `workspace_uri`.
+        """Raises FailedFinal if the attempt that works in `workspace_uri` must not use blobs under `uri`.
 
-        That is a blob of another account, and one in the workspace of another tenant: the folder of a tenant is the
-        first three segments of its attempts' `workspace_ref`, container, system and tenant.
+        These are blobs of another account, and in the workspace of another tenant: the folder of a tenant is the first
+        three segments of its attempts' `workspace_ref`: container, system and tenant.
         """
         own = self._path(workspace_uri).split("/")[:3]
         path = self._path(uri).split("/")
@@ -167,7 +168,7 @@ class Workspace:
             raise FailedFinal(REF_UNSUPPORTED, f"the reference leads into another tenant's workspace: {uri[:300]}")
 
     def find(self, base_uri: str, name: str) -> bytes | None:
-        """The content of `name` under `base_uri`; None if it does not exist."""
+        """Returns the content of `name` under `base_uri`; None if it does not exist."""
         try:
             return self.read(f"{base_uri.rstrip('/')}/{quote(name)}").data
         except FailedFinal as fault:
@@ -176,11 +177,11 @@ class Workspace:
             raise
 
     def append_blob(self, uri: str) -> AppendBlob:
-        """The blob at `uri`, to be written at its end. Raises FailedFinal for another account."""
+        """Returns the blob at `uri` for appends. Raises FailedFinal for another account."""
         return AppendBlob(self._blob(uri), self._make_container)
 
     def tenant_folder(self, workspace_uri: str, container: str) -> str:
-        """The uri of the tenant's folder in another container, for the attempt that works in `workspace_uri`.
+        """Returns the URI of the tenant's folder in another container, for the attempt that works in `workspace_uri`.
 
         The tenant is the third segment of its attempts' `workspace_ref`, as in `check_reference`.
         """
@@ -191,7 +192,7 @@ class Workspace:
     def check(self) -> None:
         """Raises FailedRetry or FailedFinal if the container of workspaces does not respond."""
         with storage_faults():
-            # a right on this container alone covers it; the first write makes one that is not there yet
+            # a right on this container is enough; the first write creates a missing one
             blobs = self._service.get_container_client(_WORKSPACE).list_blobs(
                 results_per_page=1, timeout=STORAGE_CONNECT_TIMEOUT_S
             )
@@ -214,7 +215,7 @@ class Workspace:
                 blob.upload_blob(data, overwrite=overwrite, content_settings=settings)
 
     def _make_container(self, blob: BlobClient) -> None:
-        """The first writer creates the container; a service without that right writes into one that is there."""
+        """Creates the container at the first write; a service without that right uses an existing one."""
         container = self._service.get_container_client(blob.container_name)
         with suppress(ResourceExistsError):
             container.create_container()
@@ -226,8 +227,9 @@ class Workspace:
         return self._service.get_blob_client(container, name)
 
     def _path(self, uri: str) -> str:
-        """`container/name`, decoded. Refuses other accounts: a caller's uri must not send this service's credential
-        to another host."""
+        """Returns the decoded `container/name`. Refuses other accounts: a caller's URI must not send this service's
+        credential to another host.
+        """
         try:
             parts = urlsplit(uri)
         except ValueError:
@@ -244,9 +246,9 @@ class Workspace:
 
 
 def _copied(source: BlobClient, target: BlobClient, owner: Owner, replaced: str | None) -> str:
-    """Copies over the blob with the ETag `replaced`; None: only where there is no blob.
+    """Copies over the blob with the ETag `replaced`; None: only if there is no blob.
 
-    Raises ResourceNotFoundError if the container of `target` is missing, and errors of which `_was_changed` is true.
+    Raises ResourceNotFoundError if the container of `target` is missing, and errors for which `_was_changed` is true.
     """
     try:
         download = source.download_blob(max_concurrency=1)
@@ -276,14 +278,16 @@ def _copied(source: BlobClient, target: BlobClient, owner: Owner, replaced: str 
 
 
 def _was_changed(error: HttpResponseError) -> bool:
-    """Whether a conditional write failed because another writer was first."""
-    # the commit of another writer takes the uncommitted blocks away
+    """Returns whether a conditional write failed because another writer was first."""
+    # the commit of another writer removes the uncommitted blocks
     lost_blocks = getattr(error, "error_code", None) == StorageErrorCode.INVALID_BLOCK_LIST
     return lost_blocks or isinstance(error, ResourceExistsError | ResourceModifiedError)
 
 
 def _replaceable(target: BlobClient, owner: Owner) -> str | None:
-    """The ETag of a blob that `owner` may replace; None: there is no blob. Raises FailedFinal(OUTPUT_EXISTS)."""
+    """Returns the ETag of a blob that `owner` can replace; None: there is no blob. Raises
+    FailedFinal(OUTPUT_EXISTS).
+    """
     try:
         found = target.get_blob_properties()
     except ResourceNotFoundError:
@@ -295,5 +299,5 @@ def _replaceable(target: BlobClient, owner: Owner) -> str | None:
 
 
 def _encoded_tenant(tenant_id: str) -> str:
-    """As LUCIUS compares tenants: trimmed and in lower case."""
+    """Returns the tenant in the form in which LUCIUS compares tenants: trimmed and in lower case, encoded."""
     return quote(tenant_id.strip().lower(), safe="")

@@ -1,4 +1,4 @@
-"""`python -m lucius_verify`."""
+"""Runs `python -m lucius_verify`."""
 
 from lucius_verify.command import main
 

@@ -1,8 +1,8 @@
-"""A bundle: its manifest, its files, and its jobs side by side with their histories.
+"""A bundle: its manifest, its files, and its jobs together with their histories.
 
-`lucius-bundle/1` is a `.tar.gz` of JSON Lines; `docs/guides/audit.md` describes the files. The first pass reads all of
-it and compares it with the manifest. The second one reads `jobs.jsonl` and `history.jsonl` at the same time, so that
-one job is in memory. A bundle of one job (`lucius-audit/2`, of `lucius job audit`) is a JSON document.
+`lucius-bundle/1` is a `.tar.gz` of JSON Lines; `docs/guides/audit.md` describes the files. The first pass reads the
+whole file and compares it with the manifest. The second one reads `jobs.jsonl` and `history.jsonl` at the same time, so
+that one job is in memory. A bundle of one job (`lucius-audit/2`, from `lucius job audit`) is a JSON document.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from lucius_verify.tarball import FILES, MANIFEST, Tarball
 
 FORMAT = "lucius-bundle/1"
 ONE_JOB = "lucius-audit/2"
-#: bytes of the events of one job, which are in memory at once
+#: maximum bytes of the events of one job, which are in memory at once
 MAX_HISTORY = 128 << 20
 _MAX_MANIFEST = 8 << 20
 _MAX_DOCUMENT = MAX_HISTORY
 
 
 class Bundle:
-    """A bundle whose files were read once; `fault` is the first that is not as the manifest says."""
+    """A bundle whose files were read once. `fault`: the first difference from the manifest."""
 
     def __init__(self, path: Path, heads: SignedHeads) -> None:
         """Reads the whole file. Raises Unreadable."""
@@ -68,7 +68,7 @@ class Bundle:
                 self.fault = Fault(f"its {what} is {value}, and the manifest has {expected.get(what)}", name)
 
     def histories(self) -> Iterator[History]:
-        """Every job with its events. Raises Unreadable."""
+        """Yields every job with its events. Raises Unreadable."""
         with ExitStack() as opened:
             jobs, history = (opened.enter_context(Tarball(self.path)) for _ in range(2))
             events = _events(_rows_of(history, "history.jsonl"))
@@ -96,7 +96,7 @@ class Bundle:
                 raise Unreadable("its job is not in jobs.jsonl, or stands elsewhere", "history.jsonl", waiting[1])
 
     def rows(self, name: str) -> Iterator[tuple[int, Row]]:
-        """The rows of a file, with their numbers. Raises Unreadable."""
+        """Yields the rows of a file with their numbers. Raises Unreadable."""
         with Tarball(self.path) as tarball:
             for number, row in _rows_of(tarball, name):
                 yield number, parse_object(row, name, number)
@@ -122,7 +122,7 @@ def _rows_of(tarball: Tarball, name: str) -> Iterator[tuple[int, bytes]]:
 
 
 def _events(rows: Iterator[tuple[int, bytes]]) -> Iterator[tuple[str, int, list[Row]]]:
-    """The events of one job after another: the job's id, the row of the first, the events."""
+    """Yields the events of one job after another: the job's id, the row of the first event, the events."""
     job_id, first, size = "", 0, 0
     events: list[Row] = []
     for number, text in rows:
@@ -142,7 +142,7 @@ def _events(rows: Iterator[tuple[int, bytes]]) -> Iterator[tuple[str, int, list[
 
 
 def read_one_job(name: str, text: bytes) -> tuple[History, Fault | None]:
-    """A bundle of one job, and the fault of its digest. Raises Unreadable."""
+    """Reads a bundle of one job. Returns it, and the fault of its digest. Raises Unreadable."""
     if len(text) > _MAX_DOCUMENT:
         raise Unreadable(f"it has more than {_MAX_DOCUMENT} bytes")
     document = parse(text, name)

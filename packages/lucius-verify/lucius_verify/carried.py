@@ -1,4 +1,4 @@
-"""Where the app's own rules are: `shared.core`, which the wheel carries and a checkout has."""
+"""Finds the app's own rules: `shared.core`, which the wheel includes and a checkout has."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import sys
 from pathlib import Path
 
 _HERE = Path(__file__).resolve().parent
-#: the wheel's copy, under a name that no other package has; else the checkout that this package is installed from
+#: folders with the rules: the wheel's copy, under a name that no other package has; else the checkout with this package
 _PLACES = (_HERE / "carried", _HERE.parents[2])
 
 
 def has_rules() -> bool:
-    """Whether `shared.core` can be imported, and is the one of this package; if so, it is from now on."""
+    """Makes `shared.core` of this package importable. Returns whether that succeeded."""
     for place in _PLACES:
         if (place / "shared" / "core" / "jobs" / "decide.py").is_file():
             loaded = getattr(sys.modules.get("shared"), "__file__", None)

@@ -29,7 +29,7 @@ TERMINAL = frozenset({"SUCCEEDED", "FAILED_FINAL", "CANCELLED"})
 _UNRECORDED = frozenset(
     {"updated_at", "event_seq", "event_hash", "suppressed", "backlog_until", "gated_until", "gated_by"}
 )
-#: what a column that is left out may have been set back to
+#: values to which an absent column may have been set back
 _EMPTY: tuple[Json, ...] = (None, 0, "", [], {})
 
 
@@ -38,7 +38,7 @@ def is_withheld(event: Row) -> bool:
 
 
 def event_hash(event: Row) -> str:
-    """The hash that an event must have."""
+    """Returns the hash that an event must have."""
     content = {name: value for name, value in event.items() if name not in ("hash", "data", "salt")}
     if not is_withheld(event):
         salted = bytes.fromhex(event["salt"]) + canonical(event["data"])
@@ -47,12 +47,14 @@ def event_hash(event: Row) -> str:
 
 
 def check_job(history: History) -> Fault | None:
-    """The first broken link of a job's chain, its end, or its rows. Raises what a value of another type leads to."""
+    """Returns the first broken link of a job's chain, its end, or its rows. A value of a wrong type raises any
+    error.
+    """
     return check_events(history) or _head(history) or _outcome(history) or _rows(history)
 
 
 def check_events(history: History) -> Fault | None:
-    """The first event that breaks the sequence, the chain of hashes, or the states of the job."""
+    """Returns the first event that breaks the sequence, the chain of hashes, or the states of the job."""
     previous, state = "", None
     for number, event in enumerate(history.events, start=1):
         if event["seq"] != number:
@@ -72,7 +74,7 @@ def check_events(history: History) -> Fault | None:
 
 
 def _head(history: History) -> Fault | None:
-    """The job names its last event, and is in the state in which that left it."""
+    """Checks that the job names its last event, and is in the state after it."""
     job, last = history.job, history.events[-1] if history.events else {}
     if not last or (job.get("event_seq"), job.get("event_hash")) != (len(history.events), last["hash"]):
         return history.row_fault("the last event is not the one that the job names")
@@ -82,7 +84,7 @@ def _head(history: History) -> Fault | None:
 
 
 def _outcome(history: History) -> Fault | None:
-    """A completed job has its outcome."""
+    """Checks that a completed job has its outcome."""
     job, status = history.job, history.job["status"]
     if (status in TERMINAL) != (job.get("completed_at") is not None):
         return history.row_fault(f"it is {status}, and `completed_at` does not fit")
@@ -97,7 +99,7 @@ def _outcome(history: History) -> Fault | None:
 
 
 def _rows(history: History) -> Fault | None:
-    """The rows, taken back to their first state and computed again from the events; none of which is withheld."""
+    """Computes the rows again from their first state and the events, and compares them. No event may be withheld."""
     if [(step["step_index"], step["step_id"]) for step in history.steps] != _in_order(history.steps):
         return history.row_fault("a step is missing, repeated or out of order")
     if any(is_withheld(event) for event in history.events):
@@ -119,7 +121,9 @@ def _rows(history: History) -> Fault | None:
 
 
 def _differing(computed: Row, given: Row) -> list[str]:
-    """Columns of a row that are not as computed; one that was set back to its first value may be left out."""
+    """Returns columns of a row that differ from the computed ones. A column that was set back to its first value may be
+    absent.
+    """
     names = (computed.keys() | given.keys()) - _UNRECORDED
     pairs = ((name, computed.get(name), given.get(name)) for name in sorted(names))
     return [
@@ -130,19 +134,19 @@ def _differing(computed: Row, given: Row) -> list[str]:
 
 
 def changes_of(event: Row) -> dict[str | None, Row]:
-    """The columns that an event changed: of the job under None, of each step under its id."""
+    """Returns the columns that an event changed: of the job under None, of each step under its id."""
     data = event["data"]
     changes = data.get("changes", {}) if isinstance(data, Mapping) else {}
     return {None: changes.get("job", {}), **changes.get("steps", {})}
 
 
 def _in_order(steps: Sequence[Row]) -> list[tuple[int, str]]:
-    """The steps as a job has them: numbered from 0, and no id twice."""
+    """Returns the steps as a job has them: numbered from 0, with unique ids."""
     return list(enumerate(dict.fromkeys(step["step_id"] for step in steps)))
 
 
 def _as_created(history: History, first: Row) -> dict[str | None, Row]:
-    """The rows as they were before any event changed them."""
+    """Returns the rows as they were before any event changed them."""
     rows = _rows_by_name(history)
     touched: dict[str | None, set[str]] = {}
     for event in history.events:
@@ -169,7 +173,7 @@ def _as_created(history: History, first: Row) -> dict[str | None, Row]:
 
 
 def _rows_by_name(history: History) -> dict[str | None, Row]:
-    """The JOB row under None and each STEP row under its id, in the order of the steps."""
+    """Returns the JOB row under None and each STEP row under its id, in the order of the steps."""
     return {None: dict(history.job), **{step["step_id"]: dict(step) for step in history.steps}}
 
 
@@ -182,9 +186,9 @@ def _recorded(row: Row) -> Row:
 
 
 def check_entry(before: Row | None, entry: Row) -> str | None:
-    """Why an entry of a log of a quota or an incident does not follow the one before it; None if it does.
+    """Returns why a log entry of a quota or an incident does not follow the one before it; None if it does.
 
-    Old entries are removed, so the first one that is there can have any number.
+    Old entries are deleted, so the first present one can have any number.
     """
     content = {name: value for name, value in entry.items() if name not in ("log", "hash")}
     content["at"] = datetime.fromisoformat(entry["at"]).astimezone(UTC).isoformat(timespec="microseconds")

@@ -1,4 +1,4 @@
-"""`lucius-verify BUNDLE`: the verdict of a bundle, and an exit code."""
+"""`lucius-verify BUNDLE`: prints the verdict on a bundle, and exits with its code."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""What is wrong with a bundle, and where."""
+"""Faults of a bundle, with their positions."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
 
-#: control characters, embeddings and overrides of Unicode (UAX #9) and surrogates: a terminal obeys them
+#: characters that control a terminal: control characters, embeddings and overrides of Unicode (UAX #9), surrogates
 _COMMANDS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 _MAX_TEXT = 300
 
@@ -16,14 +16,14 @@ class Fault:
 
     why: str
     file: str | None = None
-    #: from 1
+    #: number of the row, from 1
     row: int | None = None
     job_id: str | None = None
-    #: number of the event, or of the entry of a log
+    #: number of the event, or of the log entry
     seq: int | None = None
 
     def __str__(self) -> str:
-        """One line: `history.jsonl row 17: job_1 event 5: its hash is not that of its content`."""
+        """Formats the fault as one line: `history.jsonl row 17: job_1 event 5: its hash is not that of its content`."""
         place = f"{self.file} row {self.row}" if self.row else self.file
         event = " ".join(filter(None, (self.job_id, f"event {self.seq}" if self.seq else None)))
         return ": ".join(visible(part) for part in (place, event, self.why) if part)
@@ -38,6 +38,6 @@ class Unreadable(Exception):
 
 
 def visible(text: str) -> str:
-    """Returns a text of a stranger's file as one line that a terminal shows and does not obey."""
+    """Returns text from an untrusted file as one line without characters that control a terminal."""
     shown = _COMMANDS.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
     return shown if len(shown) <= _MAX_TEXT else f"{shown[: _MAX_TEXT - 3]}..."

@@ -1,4 +1,4 @@
-"""A job of a bundle with its events, and where each of them stands."""
+"""A job of a bundle with its events, and their positions in the files."""
 
 from __future__ import annotations
 
@@ -11,33 +11,33 @@ from lucius_verify.json_rows import Row
 
 @dataclass(frozen=True)
 class History:
-    """A job's rows and all its events. A bundle's other jobs are not in memory."""
+    """A job's rows and all its events. Other jobs of the bundle are not in memory."""
 
     job_id: str
     job: Row
     steps: list[Row]
     events: list[Row]
-    #: columns that the export left out or cut: `job.error_message`, `ocr.payload`
+    #: columns that the export left out or cut, such as `job.error_message`, `ocr.payload`
     withheld: tuple[str, ...] = ()
-    #: files of the rows and of the events, and their rows; 0: the file has no rows
+    #: files with the rows and the events, and their row numbers; 0: the file has no rows
     rows_file: str = "jobs.jsonl"
     row: int = 0
     events_file: str = "history.jsonl"
-    #: of the first event
+    #: row number of the first event
     first_row: int = 0
 
     def fault(self, seq: int, why: str) -> Fault:
-        """A fault of an event."""
+        """Makes a fault of an event."""
         row = self.first_row + seq - 1 if self.first_row else None
         return Fault(why, self.events_file, row, self.job_id, seq)
 
     def row_fault(self, why: str) -> Fault:
-        """A fault of the rows."""
+        """Makes a fault of the rows."""
         return Fault(why, self.rows_file, self.row or None, self.job_id)
 
     @classmethod
     def of(cls, line: Row, events: list[Row], **places: Any) -> History:
-        """From a row of `jobs.jsonl`, or a bundle of one job. Raises LookupError, TypeError, ValueError."""
+        """Decodes a row of `jobs.jsonl`, or a bundle of one job. Raises LookupError, TypeError, ValueError."""
         job, steps = line["job"], line["steps"]
         if not isinstance(job, dict) or not all(isinstance(each, dict) for each in [*steps, *events]):
             raise TypeError("a row is not a JSON object")

@@ -1,4 +1,4 @@
-"""JSON of a stranger: strict, bounded in depth and size; and its canonical form (RFC 8785)."""
+"""Parses untrusted JSON, strictly and with limits of depth and size; and makes its canonical form (RFC 8785)."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ Json = Any
 Row = dict[str, Json]
 
 MAX_DEPTH = 64
-#: integers past this are doubles in JSON parsers of other languages (RFC 7493, section 2.2)
+#: largest integer that every JSON parser reads exactly; others read a larger one as a double (RFC 7493, section 2.2)
 _EXACT = 2**53 - 1
-#: digits of an integer; Python's own bound is higher, and no double is
+#: maximum digits of an integer: Python's own limit is higher, and no double has more
 _MAX_DIGITS = 308
 _STRING_OR_BRACKET = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|[\[{\]}]', re.DOTALL)
 
 
 def parse(text: bytes, file: str, row: int | None = None) -> Json:
-    """The value of a JSON text in UTF-8. Raises Unreadable: what another parser could read in another way, too."""
+    """Parses a JSON text in UTF-8. Raises Unreadable, also for text that another parser could read differently."""
     try:
         if text.count(b"{") + text.count(b"[") > MAX_DEPTH and _depth(text) > MAX_DEPTH:
             raise ValueError(f"it nests deeper than {MAX_DEPTH}")
@@ -35,7 +35,7 @@ def parse(text: bytes, file: str, row: int | None = None) -> Json:
 
 
 def parse_object(text: bytes, file: str, row: int | None = None) -> Row:
-    """A JSON object. Raises Unreadable."""
+    """Parses a JSON object. Raises Unreadable."""
     value = parse(text, file, row)
     if not isinstance(value, dict):
         raise Unreadable("it is not a JSON object", file, row)
@@ -43,17 +43,17 @@ def parse_object(text: bytes, file: str, row: int | None = None) -> Row:
 
 
 def canonical(value: Json) -> bytes:
-    """RFC 8785; an integer past 2^53 counts as the double next to it."""
+    """Returns the form of RFC 8785; an integer past 2^53 counts as the nearest double."""
     return rfc8785.dumps(_with_doubles(value))
 
 
 def digest(value: Json) -> str:
-    """SHA-256 of the canonical JSON, in hex."""
+    """Returns the SHA-256 of the canonical JSON, in hex."""
     return hashlib.sha256(canonical(value)).hexdigest()
 
 
 def line(value: Json) -> bytes:
-    """A row of a JSON Lines file."""
+    """Formats a row of a JSON Lines file."""
     return canonical(value) + b"\n"
 
 
@@ -90,7 +90,7 @@ def _integer(text: str) -> int:
 
 
 def _once(pairs: list[tuple[str, Json]]) -> Row:
-    """One reader takes the first of two fields of the same name, another the last."""
+    """Refuses two fields with the same name: one reader uses the first, another the last."""
     found = dict(pairs)
     if len(found) != len(pairs):
         raise ValueError("an object has two fields of the same name")

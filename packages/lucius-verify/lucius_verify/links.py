@@ -1,4 +1,4 @@
-"""Links between jobs: redrives and dependencies, compared where both jobs are in the bundle."""
+"""Links between jobs (redrives, replays and dependencies), compared if both jobs are in the bundle."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from lucius_verify.faults import Fault, Unreadable
 from lucius_verify.histories import History
 from lucius_verify.json_rows import Row, digest, line
 
-#: jobs that links name; each takes about a kilobyte of memory
+#: maximum jobs that links name; each needs about a kilobyte of memory
 MAX_NAMES = 500_000
-#: by the kind of a link, the column of a job that names the other one, and the column by which that one answers
+#: by the kind of a link: the column of a job that names the other one, and the other's column that names it back
 NAMED_BY = {"redrive": ("redrive_of", "redriven_by"), "replay": ("replay_of", None)}
 
 
 def links_of(job: Row) -> Iterator[Row]:
-    """The rows of `links.jsonl` for a job: to the jobs that it names."""
+    """Returns the rows of `links.jsonl` for a job: its links to other jobs."""
     for kind, (column, _) in NAMED_BY.items():
         if job.get(column) is not None:
             yield {"from": job["job_id"], "to": job[column], "kind": kind}
@@ -27,10 +27,10 @@ def links_of(job: Row) -> Iterator[Row]:
 
 
 class Links:
-    """What is remembered of the jobs that links name, until all are read."""
+    """The columns of linked jobs, until all are read."""
 
     def __init__(self, rows: Iterator[tuple[int, Row]]) -> None:
-        """`rows` are those of `links.jsonl`. Raises Unreadable."""
+        """`rows`: those of `links.jsonl`. Raises Unreadable."""
         self._named: set[str] = set()
         for number, row in rows:
             self._named |= {each for each in (row.get("from"), row.get("to")) if isinstance(each, str)}
@@ -39,11 +39,11 @@ class Links:
         self._jobs: dict[str, Row] = {}
         self._rows = hashlib.sha256()
         self.count = 0
-        #: both of its jobs are in the bundle
+        #: number of links with both jobs in the bundle
         self.compared = 0
 
     def add(self, history: History, kept: Mapping[str, frozenset[str]]) -> None:
-        """Takes a job. `kept` has the columns that a redrive keeps of a `job`, a `step`, and a `carried` step."""
+        """Adds a job. `kept`: the columns that a redrive copies from a `job`, a `step`, and a `carried` step."""
         job = history.job
         for each in links_of(job):
             self._rows.update(line(each))
@@ -75,11 +75,11 @@ class Links:
         }
 
     def rows_digest(self) -> str:
-        """The SHA-256 that `links.jsonl` must have."""
+        """Returns the SHA-256 that `links.jsonl` must have."""
         return self._rows.hexdigest()
 
     def fault(self) -> Fault | None:
-        """The first link of which the two jobs say different things."""
+        """Returns the first link whose two jobs disagree."""
         for job_id, job in sorted(self._jobs.items()):
             for why in self._contradictions(job_id, job):
                 place: Fault = job["place"]
@@ -107,7 +107,9 @@ class Links:
 
 
 def _redrive(job_id: str, job: Row, old: Row) -> Iterator[str]:
-    """What a redrive has that the old job has not. The old job may have been read before it named the new one."""
+    """Returns the first difference of a redrive from its old job. The old job may have been read before it named the
+    new one.
+    """
     if old["redriven_by"] not in (None, job_id):
         yield f"it is the redrive of {job['redrive_of']}, which was redriven by {old['redriven_by']}"
     if old["status"] not in ("FAILED_FINAL", "CANCELLED"):

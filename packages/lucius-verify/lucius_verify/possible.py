@@ -1,7 +1,7 @@
-"""Level 3: each event is executed again by the app's own transition function (`shared.core.jobs.decide.apply`).
+"""Level 3: executes each event again with the app's own transition function (`shared.core.jobs.decide.apply`).
 
-The rows begin as created. What happened (cause, reply, control, verdicts of quotas, time, lease) is taken from the
-event. What follows from it (states, counts, due times, changes) must come out equal, column by column.
+The rows begin as created. The occurrence (cause, reply, control, verdicts of quotas, time, lease) is taken from the
+event. Its effects (states, counts, due times, changes) must be equal, column by column.
 
 A history has the digest of a lease and never the lease. So the verifier uses the digest as the lease, and replaces the
 digests of these digests before it compares them.
@@ -48,14 +48,14 @@ from shared.core.jobs.redrive import JOB_KEPT, STEP_CARRIED, STEP_KEPT
 from shared.core.jobs.states import JobStatus
 from shared.core.jobs.transitions import JOB_CREATION
 
-#: columns that a redrive keeps of a job, of a step, and of a step that succeeded
+#: columns that a redrive copies from a job, from a step, and from a step that succeeded
 KEPT = {"job": JOB_KEPT - {"priority"}, "step": STEP_KEPT, "carried": STEP_CARRIED}
 
 _Typed = TypeVar("_Typed", Job, Step, Event)
 
-#: the least that a deployment can set (`LUCIUS_PROGRESS_SECONDS`)
+#: minimum that a deployment can set (`LUCIUS_PROGRESS_SECONDS`)
 _LEAST_PROGRESS_S = 5.0
-#: columns that a new job may have; each transition may change others
+#: columns that a new job can have; each transition can change others
 _OF_NEW_JOBS = JOB_KEPT | {
     *("job_id", "instance_id", "status", "idempotency_key", "idempotency_hash", "requested_at", "created_at"),
     *("deadline_at", "staged_at", "total_time_s", "expires_at", "dependencies", "redrive_of", "first_job_id"),
@@ -64,7 +64,7 @@ _OF_NEW_JOBS = JOB_KEPT | {
 _OF_WITHDRAWN = _OF_NEW_JOBS | {"error_code", "error_message", "completed_at"}
 _OF_NEW_STEPS = STEP_KEPT | {"status", "created_at"}
 _OF_CARRIED_STEPS = _OF_NEW_STEPS | STEP_CARRIED | {"carried"}
-#: by the type of the first event, the rows of `JOB_CREATION` that it can follow from
+#: rows of `JOB_CREATION` that the first event can follow from, by its type
 _CREATED_AS = {
     EventType.JOB_CREATED: ("JOB_CREATED", "JOB_STAGED", "JOB_DEPENDENT"),
     EventType.JOB_WITHDRAWN: ("JOB_WITHDRAWN",),
@@ -72,9 +72,9 @@ _CREATED_AS = {
 
 
 def execute(history: History) -> tuple[int, Fault | None]:
-    """Executes a job's events again, up to the first one that is withheld.
+    """Executes a job's events again, up to the first withheld one.
 
-    Returns how many were executed, and the first that could not have happened.
+    Returns the number of executed events, and the first that could not have happened.
     """
     seq = 1
     try:
@@ -109,7 +109,7 @@ def execute(history: History) -> tuple[int, Fault | None]:
 
 
 class Leases:
-    """Stand-ins of leases, of which a history has the digests only."""
+    """Placeholders for leases, of which a history has only the digests."""
 
     def __init__(self) -> None:
         self._known: dict[str, str] = {}
@@ -121,7 +121,7 @@ class Leases:
         return stand_in
 
     def turned_back(self, event: Row) -> Row:
-        """An event as JSON, with the digests of the history."""
+        """Returns an event as JSON with the digests of the history."""
         steps = (event["data"] or {}).get("changes", {}).get("steps", {})
         for columns in (event, *steps.values()):
             if (digest := columns.get("lease_digest")) is not None:
@@ -130,7 +130,7 @@ class Leases:
 
 
 def _next(record: Record, event: Event, leases: Leases) -> tuple[str | None, Record]:
-    """Why the event cannot have happened to the job, and the job after it."""
+    """Returns why the event cannot have happened to the job, and the job after it."""
     provenance = _provenance(event)
     why = "this program knows no such event"
     for occurrence in occurrences(record, event, leases):
@@ -157,7 +157,7 @@ def _provenance(event: Event) -> Provenance:
 
 
 def _difference(computed: Row, given: Row) -> str | None:
-    """The first column in which an event is not as computed."""
+    """Returns the first column in which an event differs from the computed one."""
     for name in computed:
         compared = name not in ("hash", "prev_hash", "rules")
         if compared and (place := _differs(computed[name], given[name], name)):
@@ -178,7 +178,7 @@ def _differs(computed: Json, given: Json, place: str) -> str | None:
 
 
 def _creation(record: Record, event: Event, history: History) -> str | None:
-    """Why no job can be created so; None if one can."""
+    """Returns why no job can be created like this; None if one can."""
     kind = EventType(event.type)
     statuses = {JobStatus(JOB_CREATION[each].to) for each in _CREATED_AS.get(kind, ())}
     if record.job.status not in statuses:
@@ -200,14 +200,14 @@ def _creation(record: Record, event: Event, history: History) -> str | None:
     elif record.job.replay_of is not None:
         data |= {"replay_of": record.job.replay_of}
     if history.withheld:
-        # its digest covers what was left out
+        # its digest covers the columns that were left out
         data["rows"] = event.data["rows"]
     _, created = append(None, record.with_job(event_seq=0, event_hash=""), kind, _provenance(event), data=data)
     return _difference(to_json(created), to_json(event))
 
 
 def _changing_all(record: Record, first: Event) -> Event:
-    """Stands for events that are withheld: it may have changed every column that no plan fixes."""
+    """Replaces withheld events, which may have changed every column that no plan fixes."""
     changed = {"status", "instance_id", "current_step_id", "current_step_index", "deadline_at"}
     fixed = (_OF_NEW_JOBS | NOT_FOLDED) - changed
     job = {each.name: None for each in fields(Job) if each.name not in fixed}
@@ -218,20 +218,20 @@ def _changing_all(record: Record, first: Event) -> Event:
 
 
 def _set(row: Job | Step) -> set[str]:
-    """The columns that do not have the value of every new row; those that no event names can have any."""
+    """Returns the columns without the default of a new row; columns that no event names can have any value."""
     named = (each for each in fields(row) if each.name not in NOT_FOLDED)
     return {each.name for each in named if each.default is MISSING or getattr(row, each.name) != each.default}
 
 
 def occurrences(record: Record, event: Event, leases: Leases) -> Iterator[Occurrence]:
-    """What can have led to the event, most often one."""
+    """Returns the occurrences that can have led to the event, usually one."""
     make = _MADE_BY.get(EventType(event.type))
     if make is not None:
         yield from make(_EventRow(record, event), leases)
 
 
 class _EventRow:
-    """An event, with what it says of its step."""
+    """An event, with its values for the step."""
 
     def __init__(self, record: Record, event: Event) -> None:
         self.record = record
@@ -242,7 +242,7 @@ class _EventRow:
         self._changed: Mapping[str, Any] = self.data.get("changes", {}).get("steps", {}).get(self.step_id, {})
 
     def column(self, name: str) -> Any:
-        """A column of the step as the event left it."""
+        """Returns a column of the step after the event."""
         return self._changed[name] if name in self._changed else getattr(self.record.step(self.step_id), name)
 
 
@@ -295,7 +295,7 @@ def _attempt(row: _EventRow, leases: Leases) -> Iterator[Occurrence]:
 _deadline = _one(lambda row: DeadlinePassed(row.step_id, row.attempt_no))
 _orchestration = _one(lambda row: OrchestrationEnded(row.record.job.instance_id, row.event.reason == "SILENT"))
 
-#: by the type of an event
+#: functions by the type of an event
 _MADE_BY: Mapping[EventType, _Maker] = {
     EventType.JOB_REDRIVEN: _one(lambda row: Redriven(row.data["redriven_by"])),
     EventType.JOB_REPLAYED: _one(lambda row: Replayed(row.data["replayed_by"], row.data["mode"])),
@@ -330,11 +330,11 @@ _MADE_BY: Mapping[EventType, _Maker] = {
 
 
 def executable() -> set[EventType]:
-    """The types of events that level 3 executes."""
+    """Returns the types of events that level 3 executes."""
     return set(_MADE_BY)
 
 
 def typed_row(row: type[_Typed], given: Row, **absent: Any) -> _Typed:
-    """A row from its JSON. A column of a later release is left out, and `absent` has what the export withheld."""
+    """Makes a row from its JSON, without columns of a later release. `absent`: the columns that the export withheld."""
     known = {field.name for field in fields(row)}
     return row(**absent | {name: from_json(row, name, each) for name, each in given.items() if name in known})

@@ -1,4 +1,4 @@
-"""`README.txt` of a bundle: how to verify it without this program."""
+"""The `README.txt` of a bundle: how to verify it without this program."""
 
 TEXT = """\
 This is an audit bundle of LUCIUS, format lucius-bundle/1: the histories of the jobs of one tenant in a window of time.

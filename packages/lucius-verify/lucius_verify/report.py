@@ -1,4 +1,4 @@
-"""The verdict: which levels hold, and the first broken link of each that does not."""
+"""The verdict: the levels that hold, and the first broken link of each other level."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Verdict(IntEnum):
     VERIFIED = 0
     #: a link is broken, or the file cannot be read
     BROKEN = 2
-    #: every link holds, and the signatures are by a key that the user has not named
+    #: every link holds, but the signatures are by a key that the user has not named
     UNKNOWN_KEY = 3
 
 
@@ -34,18 +34,18 @@ class Level:
 
     number: int
     state: State = State.NOT_CHECKED
-    #: what was checked, or why nothing was
+    #: summary of the checks, or the reason why there were none
     detail: str = ""
     #: the first broken link
     fault: Fault | None = None
 
     def broken(self, fault: Fault | None) -> None:
-        """Breaks the level at `fault`, unless it is broken or there is none."""
+        """Marks the level as broken at `fault`, unless it is already broken or there is no fault."""
         if fault is not None and self.fault is None:
             self.state, self.fault = State.BROKEN, fault
 
     def settle(self, detail: str) -> None:
-        """What was checked; the level holds unless a link broke."""
+        """Sets the summary of the checks. The level holds unless a link is broken."""
         self.detail = detail
         if self.fault is None:
             self.state = State.HOLDS
@@ -55,22 +55,22 @@ class Level:
 class Report:
     """The result of a verification."""
 
-    #: what was verified: `acme, 2026-11-01 to 2026-12-01`
+    #: tenant and window of the bundle: `acme, 2026-11-01 to 2026-12-01`
     subject: str = ""
     levels: dict[int, Level] = field(default_factory=lambda: {number: Level(number) for number in NAMES})
     jobs: int = 0
     events: int = 0
-    #: key ids by which valid signatures were made, and those of them that the user named
+    #: ids of keys with valid signatures, and those of them that the user named
     signed_by: list[str] = field(default_factory=list)
     unnamed: list[str] = field(default_factory=list)
-    #: the user named keys, and nothing is signed
+    #: `True` if the user named keys, and nothing is signed
     unsigned: bool = False
-    #: facts that a reader must know and that break nothing
+    #: facts that a reader must know, but that are no faults
     notes: list[str] = field(default_factory=list)
 
     @property
     def broken(self) -> Fault | None:
-        """The first broken link of the lowest level."""
+        """Returns the first broken link of the lowest level."""
         return next((level.fault for level in self.levels.values() if level.fault is not None), None)
 
     @property
@@ -80,7 +80,7 @@ class Report:
         return Verdict.UNKNOWN_KEY if self.unnamed or self.unsigned else Verdict.VERIFIED
 
     def to_json(self) -> dict[str, Any]:
-        """The report for programs."""
+        """Returns the report for programs."""
         return {
             "verdict": self.verdict.name.lower(),
             "subject": visible(self.subject),
@@ -97,7 +97,7 @@ class Report:
         }
 
     def to_text(self) -> str:
-        """The report for people, a line for each level and the verdict."""
+        """Returns the report for people: a line for each level, and the verdict."""
         lines = [
             f"{each.number} {NAMES[each.number]:<9} {each.state.value:<12} {visible(str(each.fault or each.detail))}"
             for each in self.levels.values()

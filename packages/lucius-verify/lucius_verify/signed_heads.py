@@ -1,6 +1,6 @@
-"""What the server signed: pages of heads for the window, and anchors of each day.
+"""The statements that the server signed: pages of heads for the window, and anchors of each day.
 
-A head is the number and the hash of a job's last event, or of a log's last entry, when the page was signed.
+A head has the number and the hash of a job's last event, or of a log's last entry, when the page was signed.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from lucius_verify.json_rows import Row, line, parse_object
 from lucius_verify.statements import ANCHOR, HEADS, Keys, NotValid
 from lucius_verify.tarball import Tarball
 
-#: jobs and logs with a head; each takes about 300 bytes of memory
+#: maximum jobs and logs with a head; each needs about 300 bytes of memory
 MAX_NAMES = 1_000_000
 _MAX_SIGNATURE = 16 << 20
-#: a number and a hash
+#: packed form of a number and a hash
 _HEAD = struct.Struct(">q32s")
 
-#: makes a fault of an event, by its number
+#: function that makes a fault of an event by its number
 Place = Callable[[int, str], Fault]
 
 
@@ -71,7 +71,7 @@ class SignedHeads:
                 raise Unreadable(f"it has heads of more than {MAX_NAMES} jobs", member.name, number)
 
     def read_envelope(self, member: Tarball, manifest: Row, digests: Mapping[str, str]) -> None:
-        """Reads a file of `signatures/`. `digests` are those of the files before it. Raises Unreadable."""
+        """Reads a file of `signatures/`. `digests`: those of the earlier files. Raises Unreadable."""
         document = parse_object(member.whole(_MAX_SIGNATURE), member.name)
         try:
             if member.name.endswith("/keys.json"):
@@ -116,7 +116,7 @@ class SignedHeads:
         self.anchors += 1
 
     def finish(self, digests: Mapping[str, str]) -> None:
-        """Compares the pages, when all are read, with `heads.jsonl`."""
+        """Compares all pages with `heads.jsonl`, after they are read."""
         signed = {f"anchors/{name[18:-5]}.jsonl" for name in digests if name.startswith("signatures/anchor-")}
         if unsigned := {name for name in digests if name.startswith("anchors/")} - signed:
             self._broken("no statement anchors it", min(unsigned))
@@ -126,7 +126,9 @@ class SignedHeads:
             self._broken("its rows are not those of the signed pages", "heads.jsonl")
 
     def compare(self, name: str, rows: list[Row], place: Place) -> Fault | None:
-        """The first signed head that a history, or a log, does not have. The oldest entries of a log may be removed."""
+        """Returns the first signed head that a history, or a log, does not have. The oldest entries of a log may be
+        deleted.
+        """
         self._missing.discard(name)
         hashes = {row["seq"]: row["hash"] for row in rows}
         first = min(hashes, default=1)
@@ -140,15 +142,17 @@ class SignedHeads:
         return None
 
     def newest(self, name: str) -> int:
-        """The number of the newest signed row; 0: none is."""
+        """Returns the number of the newest signed row; 0: none is signed."""
         return max((seq for seq, _ in _HEAD.iter_unpack(self._heads.get(name, b""))), default=0)
 
     def omitted_job(self) -> str | None:
-        """A job with a head in the window that the bundle does not have."""
+        """Returns a job with a head in the window that the bundle does not have."""
         return min((name for name in self._missing if ":" not in name), default=None)
 
     def omitted_logs(self) -> int:
-        """The number of logs of quotas and incidents with a head in the window that the bundle does not have."""
+        """Returns the number of logs of quotas and incidents with a head in the window that the bundle does not
+        have.
+        """
         return sum(":" in name for name in self._missing)
 
     def _broken(self, why: str, file: str, row: int | None = None) -> None:
@@ -157,7 +161,7 @@ class SignedHeads:
 
 
 def _covers(manifest: Row, day: date) -> bool:
-    """Whether the window has the whole day. Raises Unreadable."""
+    """Returns whether the window has the whole day. Raises Unreadable."""
     begins = datetime(day.year, day.month, day.day, tzinfo=UTC)
     try:
         since, until = (datetime.fromisoformat(manifest[name]) for name in ("since", "until"))

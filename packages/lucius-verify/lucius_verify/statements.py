@@ -22,10 +22,10 @@ from lucius_verify.json_rows import Row, parse_object
 
 PAYLOAD_TYPE = "application/vnd.in-toto+json"
 STATEMENT = "https://in-toto.io/Statement/v1"
-#: ends of the predicate types
+#: suffixes of the predicate types
 HEADS, ANCHOR = "/audit/heads/v1", "/audit/anchor/v1"
 _MAX_PEM = 16_384
-#: of one envelope; the rest is not read
+#: maximum signatures of one envelope; further ones are not read
 _MAX_SIGNATURES = 10
 
 Key = ec.EllipticCurvePublicKey
@@ -43,28 +43,28 @@ class Statement:
     predicate: Row
     subject: list[Row]
     key_id: str
-    #: SHA-256 of the payload, in hex: the next statement names it
+    #: SHA-256 of the payload in hex, which the next statement names
     digest: str
 
 
 def pae(payload_type: str, payload: bytes) -> bytes:
-    """The bytes that are signed: DSSE's pre-authentication encoding."""
+    """Returns the bytes that are signed: DSSE's pre-authentication encoding."""
     kind = payload_type.encode()
     return b"DSSEv1 %d %s %d %s" % (len(kind), kind, len(payload), payload)
 
 
 def key_id(key: Key) -> str:
-    """SHA-256 of the key's SubjectPublicKeyInfo (DER), in hex."""
+    """Returns the SHA-256 of the key's SubjectPublicKeyInfo (DER), in hex."""
     return hashlib.sha256(key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)).hexdigest()
 
 
 def read_key(pem: bytes) -> Key:
-    """A public key on P-256. Raises ValueError."""
+    """Reads a public key on P-256. Raises ValueError."""
     if len(pem) > _MAX_PEM:
         raise ValueError("it is too long for a public key")
     try:
         key = load_pem_public_key(pem)
-    except Exception as wrong:  # OpenSSL's errors are of many types
+    except Exception as wrong:  # OpenSSL raises errors of many types
         raise ValueError("it is not a public key in PEM") from wrong
     if not isinstance(key, ec.EllipticCurvePublicKey) or not isinstance(key.curve, ec.SECP256R1):
         raise ValueError("it is not an ECDSA key on P-256")
@@ -72,7 +72,7 @@ def read_key(pem: bytes) -> Key:
 
 
 class Keys:
-    """The keys that the user named, and those that the bundle brings."""
+    """The keys that the user named, and those in the bundle."""
 
     def __init__(self, named: Iterable[str]) -> None:
         """`named`: files with a public key in PEM, or key ids in hex. Raises ValueError."""
@@ -88,7 +88,7 @@ class Keys:
                 raise ValueError(f"cannot read the key {each}: {wrong}") from None
             self._keys[key_id(key)] = key
             self.named.add(key_id(key))
-        #: what a statement was signed by
+        #: ids of keys that signed a statement
         self.used: set[str] = set()
 
     def add(self, document: Row) -> None:
@@ -103,7 +103,7 @@ class Keys:
             raise NotValid(f"a public key: {wrong}") from None
 
     def open(self, envelope: Row, kind: str, file: str) -> Statement:
-        """The statement of an envelope. Raises NotValid, Unreadable."""
+        """Returns the statement of an envelope after checking its signature. Raises NotValid, Unreadable."""
         try:
             payload = base64.b64decode(envelope["payload"], validate=True)
             if envelope["payloadType"] != PAYLOAD_TYPE:
@@ -121,7 +121,7 @@ class Keys:
         return Statement(kind, dict(predicate), subject, found, hashlib.sha256(payload).hexdigest())
 
     def _signed_by(self, payload: bytes, signatures: list[Row]) -> str:
-        """The id of the first known key whose signature is valid, one that the user named before any other."""
+        """Returns the id of the first known key whose signature is valid, one that the user named before any other."""
         message = pae(PAYLOAD_TYPE, payload)
         for each in sorted(signatures[:_MAX_SIGNATURES], key=lambda each: each.get("keyid") not in self.named):
             key = self._keys.get(each["keyid"])

@@ -1,4 +1,4 @@
-"""A `.tar.gz` of a stranger, read as a stream: plain files of known names, in a fixed order, within bounds.
+"""Reads an untrusted `.tar.gz` as a stream: plain files with known names, in a fixed order, within limits.
 
 Python's `tarfile` reads links, devices and extended headers of any size. A bundle has none of them, so only the plain
 header of POSIX (ustar) is read, and any other is an error. Nothing is extracted.
@@ -20,17 +20,17 @@ from lucius_verify.faults import Unreadable
 
 _BLOCK = 512
 _CHUNK = 1 << 20
-#: of all files together, decompressed
+#: maximum bytes of all files together, decompressed
 MAX_BYTES = 32 << 30
-#: decompressed bytes for each compressed one, after the first 64 MiB; histories have about 6
+#: maximum decompressed bytes for each compressed one, after the first 64 MiB; histories have about 6
 MAX_RATIO = 200
 _RATIO_FROM = 64 << 20
-#: of one row
+#: maximum bytes of one row
 MAX_ROW = 16 << 20
 MAX_MEMBERS = 20_000
 
 MANIFEST = "manifest.json"
-#: the files of every bundle, in their order after the manifest
+#: names of the files of every bundle, in their order after the manifest
 FILES = ("README.txt", "heads.jsonl", "jobs.jsonl", "history.jsonl", "throttles.jsonl", "links.jsonl")
 KEYS = "signatures/keys.json"
 _ORDER = [
@@ -51,7 +51,7 @@ def place(name: str) -> tuple[int, str]:
 
 
 class Tarball:
-    """The members of a file, one after another. Raises Unreadable."""
+    """Reads the members of a file, one after another. Raises Unreadable."""
 
     def __init__(self, path: Path) -> None:
         try:
@@ -60,10 +60,10 @@ class Tarball:
             raise Unreadable(f"it cannot be opened: {error.strerror}") from None
         self._file = gzip.GzipFile(fileobj=self._raw)
         self._read = 0
-        #: of the member that is read now
+        #: name of the present member
         self.name = ""
         self.size = 0
-        #: of what was read of it, and how many rows that has
+        #: hash of the bytes read from it, and number of its rows
         self.sha256 = hashlib.sha256()
         self.row_count = 0
         self._left = 0
@@ -79,7 +79,7 @@ class Tarball:
         self._raw.close()
 
     def members(self) -> Iterator[str]:
-        """The name of each member, while it is the one that `chunks` and `rows` read."""
+        """Yields the name of each member while `chunks` and `rows` read that member."""
         last = (-1, "")
         for count in range(MAX_MEMBERS + 1):
             for _ in self.chunks():
@@ -102,7 +102,7 @@ class Tarball:
             yield self.name
 
     def chunks(self) -> Iterator[bytes]:
-        """What is left of the member, in pieces."""
+        """Yields the rest of the member in pieces."""
         while self._left:
             chunk = self._take(min(self._left, _CHUNK))
             self._left -= len(chunk)
@@ -111,7 +111,9 @@ class Tarball:
             yield chunk
 
     def rows(self) -> Iterator[bytes]:
-        """The lines of the member, without their ends. Raises Unreadable for one that is too long or has no end."""
+        """Yields the lines of the member without their ends. Raises Unreadable for one that is too long or has
+        no end.
+        """
         rest, row = b"", 0
         for chunk in self.chunks():
             *whole, rest = (rest + chunk).split(b"\n")
@@ -126,7 +128,7 @@ class Tarball:
             raise Unreadable("it is cut off", self.name, row + 1)
 
     def whole(self, limit: int) -> bytes:
-        """Returns the member, of at most this number of bytes. Raises Unreadable."""
+        """Returns the content of the member, at most this number of bytes. Raises Unreadable."""
         if self.size > limit:
             raise Unreadable(f"it has more than {limit} bytes", self.name)
         return b"".join(self.chunks())
@@ -149,7 +151,7 @@ class Tarball:
             raise Unreadable(f"its files have more than {MAX_BYTES} bytes", name)
 
     def _end(self) -> None:
-        """After the last member come zeros only."""
+        """Checks that only zeros follow the last member."""
         while chunk := self._some(_CHUNK):
             if chunk.strip(b"\0"):
                 raise Unreadable("something follows the end of the archive")
@@ -176,7 +178,7 @@ class Tarball:
 
 
 def write(path: Path, files: Iterator[tuple[str, Path]]) -> None:
-    """Writes the files as members of a new `.tar.gz`; the same content gives the same bytes."""
+    """Writes the files as members of a new `.tar.gz`. The same content always gives the same bytes."""
     with path.open("wb") as raw, gzip.GzipFile(filename="", fileobj=raw, mode="wb", mtime=0) as packed:
         for name, source in files:
             header = tarfile.TarInfo(name)

@@ -25,19 +25,19 @@ from lucius_verify.statements import Keys
 _STATUSES = chain.TERMINAL | {
     *("WAITING_FOR_JOBS", "THROTTLED", "QUEUED", "IN_PROGRESS", "PAUSING", "PAUSED", "CANCELLING"),
 }
-#: entries of one log, whose hashes are in memory
+#: maximum entries of one log, whose hashes are in memory
 _MAX_ENTRIES = 100_000
 _GZIP = b"\x1f\x8b"
 _NO_RULES = "this installation has no rules of the app (shared/core): levels 1 and 2 only"
-#: a value of another type than a column has
+#: errors from a value of another type than its column
 _WRONG_TYPES = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 
 
 def verify(path: Path, *, job: str | None = None, keys: Iterable[str] = (), head: str | None = None) -> Report:
     """Verifies a bundle, or the bundle of one job.
 
-    `job` limits levels 2 and 3 to one job. `keys` are files with public keys, or key ids, that the user trusts. `head`
-    is the hash that the job's last event must have, from a separate record. Raises ValueError for a wrong option.
+    `job` limits levels 2 and 3 to one job. `keys`: files with public keys, or key ids, that the user trusts. `head`:
+    the hash that the job's last event must have, from a separate record. Raises ValueError for a wrong option.
     """
     known = Keys(keys)
     try:
@@ -61,7 +61,7 @@ def verify(path: Path, *, job: str | None = None, keys: Iterable[str] = (), head
 
 
 class _Rules:
-    """Level 3, where this installation has the app's rules."""
+    """Runs level 3 if this installation has the app's rules."""
 
     def __init__(self) -> None:
         self.kept: Mapping[str, frozenset[str]] = dict.fromkeys(("job", "step", "carried"), frozenset())
@@ -131,10 +131,10 @@ def _head_fault(history: History, head: str | None) -> Fault | None:
 
 
 class _Verification:
-    """The verification of a bundle of many jobs."""
+    """Verifies a bundle of many jobs."""
 
     def __init__(self, report: Report, path: Path, keys: Keys, job: str | None, head: str | None) -> None:
-        """Raises Unreadable, and ValueError where `head` is of no job."""
+        """Raises Unreadable; and ValueError if `head` is given without a job."""
         if head is not None and job is None:
             raise ValueError("a head is of one job: name it with --job")
         self.report = report
@@ -146,11 +146,11 @@ class _Verification:
         self.statuses: Counter[str] = Counter()
         self.withheld = self.unsigned = self.behind = 0
         self.seen = False
-        #: every job was read
+        #: `True` once every job was read
         self.whole = False
 
     def run(self) -> None:
-        """Fills the report. Raises ValueError where the bundle does not have the one job."""
+        """Fills the report. Raises ValueError if the bundle does not have the one job."""
         manifest = self.bundle.manifest
         self.report.subject = f"{manifest['tenant']}, {manifest['since']} to {manifest['until']}"
         links = Links(self.bundle.rows("links.jsonl"))
@@ -178,7 +178,7 @@ class _Verification:
             self.levels[1].broken(self.heads.compare(history.job_id, history.events, history.fault))
             links.add(history, self.rules.kept)
         except _WRONG_TYPES:
-            pass  # level 2 says what is wrong
+            pass  # level 2 reports the fault
         newest = self.heads.newest(history.job_id)
         self.unsigned += len(history.events) - newest if newest else 0
         if self.heads.pages and not newest:
@@ -193,7 +193,7 @@ class _Verification:
             self.levels[3].broken(self.rules.execute(history))
 
     def _logs(self) -> None:
-        """The logs of quotas and incidents: chained, and up to their signed heads. Raises Unreadable."""
+        """Verifies the logs of quotas and incidents: their chains, and their signed heads. Raises Unreadable."""
         entries: list[Row] = []
         before, first = None, 0
         for number, entry in self.bundle.rows("throttles.jsonl"):

@@ -1,7 +1,7 @@
-"""What an export withholds unless content is asked for: payloads, error texts, and query strings of references.
+"""Content that an export withholds unless it is requested: payloads, error texts, and query strings of references.
 
-An event whose `data` has any of it is exported with the digest of `data` instead, which its hash covers. So the chain
-can be verified, and no reader can guess what was left out.
+An event whose `data` has such content is exported with the digest of `data` instead, which its hash covers. So the
+chain can be verified, and no reader can guess the withheld content.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ from collections.abc import Iterator
 from lucius_verify.json_rows import Json, Row, canonical
 
 _EMPTY: tuple[Json, ...] = (None, "", {})
-#: of a URI, with its fragment
+#: query string and fragment of a URI
 _QUERY = re.compile(r"^([a-z][a-z0-9+.-]*:[^?#\s]*)[?#].*", re.IGNORECASE | re.DOTALL)
-#: fields whose values are in the words of a caller or a service
+#: fields with text of a caller or a service
 _WORDS = frozenset({"payload", "message", "reason", "last_error_message", "error_message"})
 _ERRORS = frozenset({"last_error_message", "error_message"})
-#: events that carry the words of a service; the error texts of others are LUCIUS's own
+#: events with text of a service; error texts of others are LUCIUS's own
 _OF_SERVICES = frozenset({"RESULT", "REPLY_IGNORED"})
 
 
 def without_content(line: Row, events: list[Row]) -> tuple[Row, list[Row]]:
-    """A row of `jobs.jsonl` and its events without content; `withheld` of the row names its columns."""
+    """Returns a row of `jobs.jsonl` and its events without content. `withheld` of the row names its columns."""
     kept = [_event(event) for event in events]
     own = {text for event in kept for text in _error_texts(event.get("data"))}
     withheld: list[str] = []
@@ -55,7 +55,7 @@ def _event(event: Row) -> Row:
 
 
 def has_content(value: Json, words: frozenset[str] = _WORDS) -> bool:
-    """Whether a value has one of these fields, or a URI with a query."""
+    """Returns whether a value has one of these fields, or a URI with a query."""
     if isinstance(value, dict):
         return any((name in words and each not in _EMPTY) or has_content(each, words) for name, each in value.items())
     if isinstance(value, list):

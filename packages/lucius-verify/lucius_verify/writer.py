@@ -1,4 +1,4 @@
-"""Writes a bundle, from what the API sends; memory does not grow with the number of jobs."""
+"""Writes a bundle from responses of the API. Memory does not grow with the number of jobs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from lucius_verify.withheld import without_content
 
 @dataclass(frozen=True)
 class Signed:
-    """What the server signed; all of it is empty where it signs nothing."""
+    """The statements that the server signed; all empty if it signs nothing."""
 
     #: DSSE envelopes of the pages of heads, in order
     pages: Iterable[Row] = ()
@@ -36,7 +36,7 @@ class Signed:
 
 @dataclass
 class _Files:
-    """The files of a bundle that is being written, with the digests of the finished ones."""
+    """The files of a bundle in progress, with the digests of the finished ones."""
 
     folder: Path
     found: dict[str, Row] = field(default_factory=dict)
@@ -78,11 +78,11 @@ def write_bundle(
     signed: Signed | None = None,
     with_content: bool = False,
 ) -> Row:
-    """Writes `output` and returns its manifest. A file of that name is replaced, as a whole.
+    """Writes `output` and returns its manifest. A file of that name is replaced completely.
 
-    `manifest` has tenant, since, until, created_at and program. `jobs` are bundles of one job, in order of their ids.
-    `logs` are entries of the logs of quotas and incidents with their `log`. Without `with_content` payloads, error
-    texts and query strings of references are withheld.
+    `manifest` has tenant, since, until, created_at and program. `jobs`: bundles of one job, in order of their ids.
+    `logs`: entries of the logs of quotas and incidents with their `log`. Without `with_content`, payloads, error texts
+    and query strings of references are withheld.
     """
     folder = output.with_name(f"{output.name}.files")
     shutil.rmtree(folder, ignore_errors=True)
@@ -111,7 +111,7 @@ def write_bundle(
 
 
 def _write_jobs(files: _Files, jobs: Iterable[Row], with_content: bool) -> tuple[Row, list[int]]:
-    """Writes the jobs with their events and links. Returns the totals, and the rules that decided the events."""
+    """Writes the jobs with their events and links. Returns the totals, and the versions of the rules of the events."""
     statuses: Counter[str] = Counter()
     rules: set[int] = set()
     last = ""

@@ -1,1 +1,1 @@
-"""The `lucius` command. It needs the extra `cli`; nothing outside this package does."""
+"""The `lucius` command, which needs the extra `cli`."""

@@ -37,7 +37,7 @@ WithContent = Annotated[
 ]
 
 audit_app = typer.Typer(help="Bundles of histories for auditors: export, verify.", no_args_is_help=True)
-#: the older name of `audit export`
+#: commands under the older name of `audit export`
 orch_app = typer.Typer(help="Today's name: lucius audit export.", no_args_is_help=True)
 
 

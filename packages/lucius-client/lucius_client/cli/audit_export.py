@@ -36,7 +36,7 @@ _GONE = ("JOB_NOT_FOUND", "ARCHIVE_GONE")
 
 @dataclass(frozen=True)
 class Window:
-    """What to export, in the words of the command."""
+    """The options of an export."""
 
     tenant: str | None
     since: str | None
@@ -46,19 +46,19 @@ class Window:
 
 @dataclass
 class _Plan:
-    """What an export began with; all of it is JSON."""
+    """The plan of an export, as JSON."""
 
     words: Json
     manifest: Json
     job_ids: list[str]
-    #: empty: without signed heads
+    #: pages of signed heads; empty: without signed heads
     pages: list[Json]
     anchors: list[Json]
     keys: Json | None
 
 
 def export(session: Session, window: Window, output: Path, *, with_content: bool) -> None:
-    """Writes the bundle and says what can be verified of it. Raises UsageError, LuciusError."""
+    """Writes the bundle and prints which levels can be verified. Raises UsageError, LuciusError."""
     try:
         from lucius_verify.writer import Signed, write_bundle
     except ImportError as missing:
@@ -120,7 +120,7 @@ def _locked(part: Path) -> Iterator[None]:
 
 
 def _plan(client: Client, words: Json, file: Path) -> _Plan:
-    """The plan of an earlier run with the same words, or a new one."""
+    """Returns the plan of an earlier run with the same options, or a new one."""
     try:
         known = _Plan(**json.loads(file.read_text(encoding="utf-8")))
         if known.words == words:
@@ -229,7 +229,7 @@ def _lines(file: Path) -> Iterator[Json]:
 
 
 def _logs(client: Client, tenant: str, manifest: Json) -> Iterator[Json]:
-    """The logs of the tenant's quotas, and of its incidents that were open in the window."""
+    """Returns the logs of the tenant's quotas, and of its incidents that were open in the window."""
     since, until = (datetime.fromisoformat(manifest[name]) for name in ("since", "until"))
     for quota in client.quotas(tenant=tenant):
         for entry in client.quota_log(quota):

@@ -26,14 +26,14 @@ from lucius_client.job_stream import JobEvents
 from lucius_client.models import Event
 from lucius_client.series import TERMINAL
 
-#: jobs whose streams are waited at, at the same time: half of what the API holds for a tenant
+#: maximum concurrent streams of jobs: half of the requests that the API holds for a tenant
 _AT_ONCE = 5
-#: of a job in these states its step says more
+#: states of a job in which its step shows more
 _STEPS_SAY_IT = frozenset({"QUEUED", "IN_PROGRESS"})
-#: characters of a progress that is no number from 0 to 1
+#: maximum length of a progress that is not a number from 0 to 1
 _MAX_PROGRESS = 60
 
-#: a label is a file or an id, which has 36 characters
+#: columns of the progress; a label is a file or an id, which has 36 characters
 _PROGRESS = Listing(
     "jobs",
     "label",
@@ -52,20 +52,21 @@ _PROGRESS = Listing(
 class Line:
     """The progress of one job."""
 
-    #: position and id, as `2/3 embedding`
+    #: position and id of the step, such as `2/3 embedding`
     step: str
     state: str
-    #: number and maximum, as `1/3`; the maximum is missing where the API does not send it
+    #: number and maximum, such as `1/3`; the maximum is missing if the API does not send it
     attempt: str
-    #: what the service reported last; empty: nothing, or the step does not run
+    #: last report of the service; empty if there is none, or the step does not run
     progress: str
     elapsed_s: float
 
     @classmethod
     def of(cls, job: Json, at: datetime | None = None, step_id: str | None = None) -> Line:
-        """The line of `job`, as the API sends it, at an instant (None: now): of a step, by default of its current one.
+        """Returns the line of a step, by default the current one, of `job` as the API sends it. `now` None: the present
+        time.
 
-        Its state is that of the step, unless the job's own says more.
+        Its state is that of the step, unless the job's own shows more.
         """
         created = datetime.fromisoformat(job["created_at"])
         ended = datetime.fromisoformat(job["completed_at"]) if job.get("completed_at") else None
@@ -86,12 +87,12 @@ class Line:
 
     @property
     def shown(self) -> tuple[str, str, str, str]:
-        """What makes it another line."""
+        """Returns the values whose change makes a new line."""
         return self.step, self.state, self.attempt, self.progress
 
 
 class Board:
-    """Shows jobs by label, as a context manager."""
+    """Shows the progress of jobs by label, as a context manager."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -115,12 +116,12 @@ class Board:
             self._live.stop()
 
     def show(self, label: str, job: Json) -> None:
-        """The line of `label` is that of `job`, as the API sends it."""
+        """Sets the line of `label` from `job`, as the API sends it."""
         self._jobs[label] = job
         self._put(label, Line.of(job))
 
     def add(self, label: str, event: Event) -> None:
-        """What happened next to the job of `label`; what its line has already is passed over."""
+        """Adds the next event of the job of `label`, unless its line already includes it."""
         job = self._jobs[label]
         if event.seq <= job["event_seq"]:
             return
@@ -136,7 +137,7 @@ class Board:
             self._console.print(text, markup=False, highlight=False, soft_wrap=True)
 
     def _table(self) -> Text:
-        # a copy: another thread draws
+        # a copy, since another thread draws
         rows = [
             {**asdict(line), "label": label, "elapsed": f"{Line.of(self._jobs[label]).elapsed_s:.1f} s"}
             for label, line in list(self._lines.items())
@@ -151,17 +152,17 @@ def follow(
     pending: Iterable[tuple[str, Callable[[], str]]] = (),
     max_in_flight: int = 1,
 ) -> dict[str, Json]:
-    """Shows what happens to the jobs in `active` (label: job id) until all have ended; returns them by label.
+    """Shows the progress of the jobs in `active` (label: job id) until all have ended. Returns them by label.
 
-    `pending` are jobs to submit, each a label and the function that submits it and returns the job id; at most
-    `max_in_flight` jobs run at once. `client` should have the retries `WATCH_RETRIES`. Raises what it raises.
+    `pending`: jobs to submit, each a label and a function that submits it and returns the job id; at most
+    `max_in_flight` jobs run at once. `client` should have the retries `WATCH_RETRIES`. Raises errors of the client.
     """
     job_ids, queue, ended = dict(active), deque(pending), {}
     streams: dict[str, JobEvents] = {}
     idle, asked, answers = deque[str](), set[str](), SimpleQueue[tuple[str, list[Event] | Exception]]()
 
     def begin(label: str) -> None:
-        # first a position, then the job as it is: what happens in between is in both, and passed over
+        # first a position, then the job as it is: events in between are in both, and are skipped
         streams[label] = JobEvents(job_ids[label], client._retries, after="latest")
         client._run(streams[label].next())
         if not look(label):
@@ -177,7 +178,7 @@ def follow(
     def ask(label: str) -> None:
         try:
             answers.put((label, client._run(streams[label].next())))
-        except Exception as error:  # it is raised where the answers are taken
+        except Exception as error:  # raised where the responses are read
             answers.put((label, error))
 
     for label in job_ids:
@@ -190,7 +191,7 @@ def follow(
         while idle and len(asked) < _AT_ONCE:
             label = idle.popleft()
             asked.add(label)
-            # a thread that waits for the API does not delay the exit
+            # a daemon, since a thread that waits for the API must not delay the exit
             threading.Thread(target=ask, args=(label,), daemon=True).start()
         if not asked:
             continue
@@ -202,13 +203,13 @@ def follow(
         asked.remove(label)
         has_ended = not streams[label].more or (found and found[-1].job_to in TERMINAL)
         if not (has_ended and look(label)):
-            # at the end of the line: one of which nothing comes makes room for others
+            # moved to the end, so that a job without events makes room for others
             idle.append(label)
     return {label: ended[label] for label in job_ids}
 
 
 def _after(job: Json, event: Event) -> Json:
-    """The job as the event left it, as far as lines show it."""
+    """Returns the job as it was after the event, as far as lines show it."""
     changes: Any = event.data.get("changes", {}) if isinstance(event.data, dict) else {}
     of_steps = changes.get("steps", {})
     steps = [{**step, **_known(step, of_steps.get(step["stepId"], {}))} for step in job["steps"]]

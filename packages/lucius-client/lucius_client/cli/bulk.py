@@ -18,7 +18,7 @@ from lucius_client.cli.session import WATCH_RETRIES, Session, with_session
 from lucius_client.cli.tables import Column, Listing, status
 from lucius_client.models import Bulk
 
-#: between two reads of a bulk that is waited for
+#: seconds between two reads of a bulk operation that the command waits for
 _LOOK_S = 1.0
 
 BulkId = Annotated[str, typer.Argument(metavar="ID", help="A bulk operation's id, or its first characters."), ids.BULK]
@@ -70,7 +70,7 @@ bulk_app = typer.Typer(
 
 
 def _command_of(action: str, summary: str) -> Callable[..., Any]:
-    """Returns the command that does this to many jobs."""
+    """Returns the command for this action on many jobs."""
 
     def run(
         session: Session,
@@ -139,7 +139,7 @@ add(bulk_app, "stop", stop, "lucius bulk stop bulk_82304918")
 
 
 def finish(session: Session, bulk: Bulk, *, wait: bool) -> None:
-    """Shows a bulk; with `wait` once it has ended, and with exit code 1 where a job was refused or is open.
+    """Shows a bulk operation. With `wait`, after its end, and with exit code 1 if a job was refused or is open.
 
     Ctrl-C ends only the command; the bulk operation continues.
     """

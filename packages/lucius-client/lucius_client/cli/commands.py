@@ -1,4 +1,4 @@
-"""How a command gets its name, its older names and its examples."""
+"""Registers commands with their name, older names and examples."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import typer
 
 
 def add(app: typer.Typer, names: str, command: Callable[..., Any], *examples: str) -> None:
-    """Adds a command; `names` are its name and then older ones, which work and are not listed: `update change`.
+    """Adds a command. `names`: its name and then hidden older ones, such as `update change`.
 
-    `examples` are one or two lines that its help shows.
+    `examples`: one or two lines for its help.
     """
     epilog = "\n\n".join(["Examples:", *examples])
     name, *older = names.split()

@@ -1,6 +1,7 @@
-"""Words that a shell completes from the API: ids of jobs, tenants and protocols.
+"""Completes ids of jobs, tenants and protocols from the API, for a shell.
 
-A shell waits for them. Without an API, a login or an answer within two seconds there are none, and no error.
+A shell waits for the result. Without an API, a login or a response within two seconds, it is empty and no error is
+shown.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from lucius_client.cli.exits import CliError
 _TIMEOUT_S = 2.0
 _JOBS = 100
 
-#: a word, and what the shell says about it
+#: pairs of a value and a description
 Words = Iterable[tuple[str, str]]
 
 

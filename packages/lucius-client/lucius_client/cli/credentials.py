@@ -12,18 +12,18 @@ import typer
 
 from lucius_client.cli.exits import UsageError
 
-#: seconds before its expiry from which a token is not used any more
+#: seconds before its expiry at which a token is no longer used
 _EXPIRY_MARGIN_S = 5.0
 
 
 def path() -> Path:
-    """`tokens.json` in `LUCIUS_CONFIG_DIR`, or else in the platform's folder for settings."""
+    """Returns the path of `tokens.json` in `LUCIUS_CONFIG_DIR`, else in the platform's folder for settings."""
     folder = os.environ.get("LUCIUS_CONFIG_DIR")
     return (Path(folder) if folder else Path(typer.get_app_dir("lucius"))) / "tokens.json"
 
 
 def access_token(api: str) -> str | None:
-    """The token for this API; None: there is no login for it. Raises UsageError if the token has expired."""
+    """Returns the token for this API; None: there is no login for it. Raises UsageError if the token has expired."""
     entry = _read().get(_key(api))
     if entry is None:
         return None
@@ -36,20 +36,20 @@ def access_token(api: str) -> str | None:
 
 
 def tenant(api: str) -> str | None:
-    """The tenant of the token for this API; None: there is no login for it."""
+    """Returns the tenant of the token for this API; None: there is no login for it."""
     entry = _read().get(_key(api))
     return str(entry["tenant"]) if entry is not None else None
 
 
 def store(api: str, *, tenant: str, scope: str, access_token: str, expires_in_s: float) -> None:
-    """Keeps a token for this API, in place of the one before."""
+    """Stores a token for this API, replacing an earlier one."""
     expires_at = time.time() + expires_in_s
     entry = {"tenant": tenant, "scope": scope, "access_token": access_token, "expires_at": expires_at}
     _write({**_read(), _key(api): entry})
 
 
 def forget(api: str) -> bool:
-    """Removes the token for this API; whether there was one."""
+    """Deletes the token for this API. Returns whether there was one."""
     tokens = _read()
     if tokens.pop(_key(api), None) is None:
         return False
@@ -72,7 +72,7 @@ def _read() -> dict[str, Any]:
 
 
 def _write(tokens: dict[str, Any]) -> None:
-    """Replaces the file in one step; it is never readable to others, also not while it is written."""
+    """Replaces the file in one step. Other users can never read it, not even during the write."""
     file = path()
     try:
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -32,7 +32,7 @@ class Documents:
     """A tenant's folders of one blob account. Methods raise `DependencyUnreachable` if the account does not respond."""
 
     def __init__(self, connection: str | None = None, *, tenant: str = "demo") -> None:
-        """`connection` is a connection string; None: `LUCIUS_BLOB_CONNECTION`, or else Azurite on this machine."""
+        """`connection`: a connection string; None: `LUCIUS_BLOB_CONNECTION`, else Azurite on this machine."""
         self._folder = _folder(tenant)
         connection = connection or configured() or _DEVELOPMENT
         try:
@@ -43,20 +43,20 @@ class Documents:
 
     @classmethod
     def of_azurite(cls, endpoint: str) -> Documents:
-        """Azurite's development account at the address `endpoint`."""
+        """Returns the documents in Azurite's development account at the URL `endpoint`."""
         return cls(_DEVELOPMENT.replace(_DEVELOPMENT_ENDPOINT, endpoint))
 
     @property
     def results_uri(self) -> str:
-        """The URI of the tenant's results: a job writes its output below it."""
+        """Returns the URI of the tenant's results: a job writes its output below it."""
         return f"{self.endpoint}/{_RESULTS}/{quote(self._folder)}"
 
     def uri_of(self, path: Path) -> str:
-        """The URI that the file will have when it is uploaded."""
+        """Returns the URI that the file will have after its upload."""
         return str(self._blob(path, _content(path)).url)
 
     def upload(self, path: Path) -> str:
-        """Uploads a file and returns its URI. The name has the hash of the content: a file is stored once."""
+        """Uploads a file and returns its URI. The name has the hash of the content, so equal files are stored once."""
         content = _content(path)
         kind = ContentSettings(content_type=mimetypes.guess_type(path.name)[0] or "application/octet-stream")
         try:
@@ -70,7 +70,7 @@ class Documents:
         return str(blob.url)
 
     def read_json(self, uri: str) -> Any:
-        """A JSON document of this account; None if `uri` names something else or it cannot be read."""
+        """Returns a JSON document of this account; None if `uri` names something else or it cannot be read."""
         path = urlsplit(uri).path.removeprefix(urlsplit(self.endpoint).path).lstrip("/")
         container, _, name = unquote(path).partition("/")
         if not uri.startswith(self.endpoint + "/") or not name:
@@ -90,7 +90,7 @@ class Documents:
 
 
 def configured() -> str | None:
-    """`LUCIUS_BLOB_CONNECTION`; None if it is not set, or stands for Azurite."""
+    """Returns `LUCIUS_BLOB_CONNECTION`; None if it is not set, or stands for Azurite."""
     connection = os.environ.get(SETTING, "").strip()
     return None if connection.rstrip(";").lower() in ("", "usedevelopmentstorage=true") else connection
 
@@ -103,6 +103,6 @@ def _content(path: Path) -> bytes:
 
 
 def _folder(tenant: str) -> str:
-    """The name that `{tenant}` stands for in LUCIUS_ALLOWED_REF_HOSTS: `=XX` for other bytes."""
+    """Returns the folder name that `{tenant}` stands for in LUCIUS_ALLOWED_REF_HOSTS, with `=XX` for other bytes."""
     name = tenant.strip().lower()
     return re.sub(r"[^A-Za-z0-9_.~@ -]", lambda char: "".join(f"={byte:02X}" for byte in char[0].encode()), name)

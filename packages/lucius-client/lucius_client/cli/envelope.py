@@ -1,4 +1,4 @@
-"""The envelope that `lucius submit` posts, built from its options."""
+"""Builds the job request of `lucius submit` from its options."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ Json = dict[str, Any]
 
 
 def payload_for(protocol: Json, text: str | None, questions: list[Any]) -> Json:
-    """The payload of an envelope, with one key for each step of `protocol`.
+    """Returns the payload of a job request, with one key for each step of `protocol`.
 
-    `text` is JSON or `@FILE`; in a protocol of one step it may be the payload of this step without the key. `questions`
-    become the prompt set of each SIS step. Raises UsageError if the options do not fit the protocol.
+    `text` is JSON or `@FILE`; for a protocol with one step it can be the payload of this step without the key.
+    `questions` become the prompt set of each SIS step. Raises UsageError if the options do not fit the protocol.
     """
     payload = _parse(text) if text else {}
     steps = protocol["steps"]
@@ -41,7 +41,7 @@ def envelope(
     payload: Json,
     key: str | None,
 ) -> Json:
-    """The body of `POST /v1/orchestrate`; `key` is the idempotency key, None: the body itself is the key."""
+    """Returns the body of `POST /v1/orchestrate`. `key`: idempotency key; None: the body itself is the key."""
     return {
         "schema_version": "1.0",
         "tenant_id": tenant,

@@ -1,4 +1,4 @@
-"""`lucius events`: what happens to the jobs, gates, incidents and webhooks of a tenant, in order."""
+"""`lucius events`: the events of a tenant's jobs, quotas, incidents and webhooks, in order."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def events(
         found: list[Json] = []
         feed = take(session.client, which, lambda event: found.append(event.plain()), since=first)
         session.show(EVENTS, found)
-        # events that were not shown come again
+        # events that were not shown are fetched again
         sys.stdout.flush()
         feed.store()
 
@@ -98,7 +98,7 @@ add(event_app, "list", events, *EXAMPLES)
 
 
 def take(client: Client, which: Which, taker: Callable[[PublicEvent], None], *, since: datetime | None = None) -> Feed:
-    """Gives each event to `taker`, also past a gap; the feed with the position behind the last one."""
+    """Passes each event to `taker`, also past a gap. Returns the feed with the position after the last one."""
     while True:
         feed = Feed(which, client._retries, keeps=which.get("follow", True))
         try:
@@ -113,19 +113,19 @@ def take(client: Client, which: Which, taker: Callable[[PublicEvent], None], *, 
 
 @contextmanager
 def _used(cursor_file: Path | None) -> Iterator[None]:
-    """Raises UsageError if the file cannot be read or written."""
+    """Turns errors of the cursor file into UsageError."""
     try:
         yield
     except UnicodeDecodeError as error:
         raise UsageError(f"--cursor-file {cursor_file}: has no cursor") from error
     except OSError as error:
         if error.filename is None:
-            raise  # not of the file, but of a pipe
+            raise  # an error of a pipe, not of the file
         raise UsageError(f"--cursor-file {cursor_file}: {error.strerror}") from error
 
 
 def _status(payload: Json) -> str:
-    """The change of a quota, which has no status."""
+    """Returns a text for the change of a quota, which has no status."""
     return str(payload.get("status") or payload.get("change") or "-")
 
 
@@ -133,7 +133,7 @@ def _line(output: OutputFormat, event: PublicEvent) -> None:
     plain: Json = event.plain()
     match output:
         case OutputFormat.JSON:
-            # ASCII: nothing in it moves a terminal
+            # ASCII, so that no character controls the terminal
             rendering.write(json.dumps(plain))
         case OutputFormat.IDS:
             rendering.write(str(plain["id"]))

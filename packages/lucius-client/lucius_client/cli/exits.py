@@ -1,4 +1,4 @@
-"""Exit codes of `lucius`, and the errors that lead to them."""
+"""Exit codes of `lucius`, and the errors with these codes."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ class Exit(IntEnum):
     """The exit codes, for scripts."""
 
     OK = 0
-    #: a job ended FAILED_FINAL or CANCELLED, a checked file is wrong, or compared jobs differ
+    #: a job ended FAILED_FINAL or CANCELLED, a checked file is invalid, or compared jobs differ
     NOT_WELL = 1
-    #: a wrong option or file
+    #: an invalid option or file
     USAGE = 2
     #: the API responded with a problem, there is no result yet or any more, or the store refuses the credential
     REFUSED = 3
@@ -56,19 +56,19 @@ class DependencyUnreachable(CliError):
     exit = Exit.UNREACHABLE
 
 
-#: for writes, and for reads of one tenant
+#: advice for writes, and for reads of one tenant
 NAME_A_TENANT = "name a tenant with --tenant or LUCIUS_TENANT, or log in to one"
 
 
 def problem_text(problem: Mapping[str, Any]) -> str:
-    """`job not found: nope (JOB_NOT_FOUND)`, with a line for each wrong place of the request."""
+    """Formats a problem: `job not found: nope (JOB_NOT_FOUND)`, with a line for each invalid field of the request."""
     detail = str(problem["detail"])
     places = [each for each in problem.get("errors") or () if each["message"] not in detail]
     return "\n".join([f"{detail} ({problem['code']})", *(f"  {each['path']}: {each['message']}" for each in places)])
 
 
 def cli_error(error: LuciusError, api: str) -> CliError:
-    """An error of the client as a message for a person at a terminal, with its exit code."""
+    """Formats an error of the client for a terminal, with its exit code."""
     match error:
         case Unauthenticated():
             hint = "get a token with `lucius login --as TENANT --scope orch:read`, or set LUCIUS_TOKEN"

@@ -1,4 +1,4 @@
-"""`lucius deadletter` and `lucius rejected`: jobs that failed for good, and messages that no job could take."""
+"""`lucius deadletter` and `lucius rejected`: jobs that failed permanently, and messages that no job accepted."""
 
 from __future__ import annotations
 

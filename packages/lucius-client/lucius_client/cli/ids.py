@@ -1,6 +1,6 @@
-"""Ids of which a command names the first characters only, and tenants that it does not name.
+"""Completes shortened ids, and finds the tenant that a command does not name.
 
-The API has no route for either: both are looked up in its lists, no further back than `MAX_ITEMS`.
+The API has no route for either: both are looked up in the latest `MAX_ITEMS` items of its lists.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from typing import Any, TypeVar
 from lucius_client import Client, Refused
 from lucius_client.cli.exits import CliError, Exit, UsageError
 
-#: items of one list that are looked at
+#: maximum items of a list that are searched
 MAX_ITEMS = 1000
-#: jobs whose tenants are looked at
+#: maximum jobs whose tenants are used
 _JOBS = 300
-#: characters after the last `_` that a prefix has, and those that it has where the list goes on after `MAX_ITEMS`
+#: minimum characters of a prefix after the last `_`, and the minimum if the list has more than `MAX_ITEMS`
 _MIN, _MIN_OF_MANY = 4, 8
-#: characters after the last `_` of a whole id of a job; such an id is not looked for
+#: characters of a complete job id after the last `_`; such an id is not looked up
 _WHOLE = 32
-#: candidates that an error names
+#: maximum candidates that an error names
 _NAMED = 4
 
 T = TypeVar("T")
@@ -29,14 +29,14 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of ids."""
+    """A kind of id."""
 
     noun: str
-    #: code of the problem that such an id does not exist
+    #: problem code for an id of this kind that does not exist
     not_found: str
-    #: ids of a tenant, None: of all; newest first
+    #: function that lists the ids of a tenant (None: of all), newest first
     ids: Callable[[Client, str | None], Iterable[str]]
-    #: the API lists them for one tenant at a time
+    #: `True` if the API lists them for one tenant at a time
     of_tenant: bool = False
 
 
@@ -59,9 +59,10 @@ WEBHOOK = Kind(
 
 
 def found(api: Client, kinds: dict[str, Kind], options: dict[str, Any], error: Refused) -> dict[str, Any] | None:
-    """The options of a command that was refused with `error`, with whole ids and their tenant; None: there are none.
+    """Returns the options of a refused command with complete ids and their tenant; None: there are none.
 
-    `kinds` are the kinds of the ids among the options, by name. Raises CliError if a prefix is not unique.
+    `error`: the refusal. `kinds`: kinds of the ids among the options, by name. Raises CliError if a prefix is not
+    unique.
     """
     changed: dict[str, Any] = {}
     for name, kind in kinds.items():
@@ -80,7 +81,7 @@ def found(api: Client, kinds: dict[str, Kind], options: dict[str, Any], error: R
 
 
 def of_each_tenant(api: Client, tenant: str | None, listed: Callable[[str | None], Iterable[T]]) -> Iterator[T]:
-    """What `listed` gives for a tenant; for None, where the API requires one, for each of `tenants`."""
+    """Yields the items of `listed` for a tenant. For None, if the API requires a tenant, for each of `tenants`."""
     try:
         yield from listed(tenant)
     except Refused as error:
@@ -91,14 +92,14 @@ def of_each_tenant(api: Client, tenant: str | None, listed: Callable[[str | None
 
 
 def tenants(api: Client, jobs: int = _JOBS) -> list[str]:
-    """The tenants of the last jobs and of quotas."""
+    """Returns the tenants of the latest jobs and of quotas."""
     named = [each.tenant_id for each in api.jobs(limit=jobs)]
     named += [each.tenant for each in api.quotas(limit=jobs) if each.name is None and each.tenant != "*"]
     return sorted(set(named))
 
 
 def _whole(api: Client, kind: Kind, given: str, tenant: str | None) -> tuple[str, str | None] | None:
-    """The one id that begins with `given`, and its tenant; None: no id does."""
+    """Returns the one id that begins with `given`, and its tenant; None: no id does."""
     tail = given.rpartition("_")[2]
     if len(tail) == _WHOLE and not kind.of_tenant:
         return given, tenant
@@ -123,9 +124,9 @@ def _whole(api: Client, kind: Kind, given: str, tenant: str | None) -> tuple[str
 
 
 def of_every_job(client: Client, **window: Any) -> Iterator[str]:
-    """Yields the id of each job of the window once, the archived ones last.
+    """Yields the id of each job of the window once, archived ones last.
 
-    A job that is archived meanwhile is in one of the two lists, or in both.
+    A job that is archived in the meantime is in one of the two lists, or in both.
     """
     seen: set[str] = set()
     for archived in (None, True):

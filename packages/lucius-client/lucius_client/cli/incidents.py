@@ -1,4 +1,4 @@
-"""`lucius incident`: problems that an operator must look at, and their settlement."""
+"""`lucius incident`: conditions that need an operator, and their settlement."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from lucius_client.cli.session import Session
 from lucius_client.cli.tables import Column, Listing, age_of, exact, print_page, print_table, status
 from lucius_client.series import TERMINAL
 
-#: by status; other jobs are watched
+#: next command by status; other jobs can be watched
 _NEXT = {
     "SUCCEEDED": "lucius job result {jobId}",
     "FAILED_FINAL": "lucius job redrive {jobId}",
@@ -61,7 +61,7 @@ def next_command(job: Json) -> str:
 
 
 def explanation(session: Session, job_id: str) -> Json | None:
-    """Returns the explanation of the job's state. None: this API has none."""
+    """Returns the explanation of the job's state; None: this API has none."""
     try:
         return session.client.explain(job_id).plain()
     except (Refused, NotLucius):
@@ -69,7 +69,7 @@ def explanation(session: Session, job_id: str) -> Json | None:
 
 
 def waiting(explained: Json | None, now: datetime | None = None) -> str | None:
-    """What the job waits for, since when and how long, in words; None: it waits for nothing."""
+    """Returns the condition that the job waits for, with start and duration, in words; None: it does not wait."""
     if not explained or not explained.get("waits_for"):
         return None
     since, until = explained.get("since"), explained.get("until")
@@ -81,7 +81,9 @@ def waiting(explained: Json | None, now: datetime | None = None) -> str | None:
 
 
 def at_a_quota(row: Json, passed: str = "", now: datetime | None = None) -> str | None:
-    """`the quota of tenant acme, which is held by user:1; position 2; starts after a resume`, or None."""
+    """Returns a text such as `the quota of tenant acme, which is held by user:1; position 2; starts after a resume`, or
+    None.
+    """
     wait, start = row.get("quota_wait"), row.get("nextEligibleAt")
     if not wait:
         return None
@@ -101,7 +103,7 @@ def in_one_sentence(explained: Json, job: Json | None) -> str:
 
 
 def show_transitions(explained: Json) -> None:
-    """Prints the transition that brought the job here, and the outcome of each possible next event."""
+    """Prints the last transition of the job, and the outcome of each possible next event."""
     screen = rendering.console()
     if last := explained.get("brought_here"):
         actor = f" by {last['actor']}" if last.get("actor") else ""
@@ -116,7 +118,7 @@ def show_transitions(explained: Json) -> None:
 
 
 def outcome(job: Json) -> str:
-    """`FAILED_FINAL 5m ago: the input is not a PDF`, or the status of a job that has not ended."""
+    """Returns `FAILED_FINAL 5m ago: the input is not a PDF`, or the status of a job that has not ended."""
     ended = f" {age_of(job['completed_at'])} ago" if job.get("completed_at") else ""
     return f"{job['status']}{ended}" + (f": {_error(job)}" if _error(job) else "")
 
@@ -161,7 +163,7 @@ def _error(job: Json) -> str | None:
 
 
 def _duration(job: Json) -> str | None:
-    """From the creation to the end: `1.5 s`, from a minute on `2m 5s`."""
+    """Formats the time from the creation to the end: `1.5 s`, from a minute on `2m 5s`."""
     if not job.get("completed_at"):
         return None
     passed = datetime.fromisoformat(job["completed_at"]) - datetime.fromisoformat(job["created_at"])

@@ -1,4 +1,4 @@
-"""What `lucius` lists of jobs: jobs, their steps, artifacts, events and times."""
+"""Tables of `lucius job`: jobs, steps, artifacts, events and times."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def job_id(job: Json) -> str:
 
 
 def artifacts(steps: list[Json]) -> list[Json]:
-    """A row for each artifact of each step, and for what the step wrote at the caller's place."""
+    """Returns a row for each artifact of each step, and for each output of a step at `output_ref`."""
     rows: list[Json] = []
     for step in steps:
         result = step.get("result") or {}
@@ -52,7 +52,7 @@ STEPS = Listing(
         Column("result", lambda step: (step.get("result_ref") or {}).get("uri"), room=12, drop=3),
     ),
 )
-#: of the rows that `artifacts` gives
+#: columns for the rows of `artifacts`
 ARTIFACTS = Listing(
     "results",
     "uri",

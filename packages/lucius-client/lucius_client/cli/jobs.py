@@ -26,7 +26,7 @@ from lucius_client.cli.session import WATCH_RETRIES, Session, with_session
 from lucius_client.cli.submit import follow_all
 from lucius_client.series import TERMINAL
 
-#: as the value of --out
+#: value of --out for stdout
 STDOUT = Path("-")
 Out = Annotated[Path | None, typer.Option(metavar="FILE", help="Write to this file instead of printing; - is stdout.")]
 
@@ -279,7 +279,7 @@ add(job_app, "diff", diff, "lucius job diff job_bf466207 job_f9dd41c0")
 
 
 def _event_line(event: Json) -> str:
-    """An event as a line, without its time and its ids, which differ between any two jobs."""
+    """Formats an event as a line without its time and ids, which differ between any two jobs."""
     step = f"{event['stepId']}#{event['attempt_no']}" if event.get("stepId") else "job"
     transitions = [
         f"{event[before]} > {event[after]}"

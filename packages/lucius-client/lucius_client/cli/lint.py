@@ -28,7 +28,7 @@ class Finding:
     """A fault of a protocol file."""
 
     file: str
-    #: place in the file, as `steps.0.service`; "": the whole file
+    #: position in the file, such as `steps.0.service`; "": the whole file
     path: str
     message: str
 
@@ -38,22 +38,22 @@ class Finding:
 
 @dataclass
 class Linter:
-    """Checks files one after the other, and also that each request type is one protocol, with versions that differ."""
+    """Checks files one after the other, and that each job type has one protocol with different versions."""
 
-    #: the step type of each service of the bus; None: services are not checked
+    #: step type of each service of the bus; None: services are not checked
     services: Mapping[str, str] | None
     _validator: Draft202012Validator = field(
         default_factory=lambda: Draft202012Validator(json.loads(SCHEMA.read_text(encoding="utf-8")))
     )
-    #: well-formed definitions so far, with their files, by request type
+    #: valid definitions so far, with their files, by job type
     _of_request_type: dict[str, list[tuple[str, Mapping[str, Any]]]] = field(default_factory=dict)
 
     def check(self, file: Path) -> list[Finding]:
-        """All faults of a file; payload schemas are searched for relative to its folder."""
+        """Returns all faults of a file. Payload schemas are found relative to its folder."""
         return [Finding(str(file), path, message) for path, message in self._faults(file)]
 
     def check_ramps(self) -> list[Finding]:
-        """Faults of the checked files together: only the highest of several versions can have a ramp."""
+        """Returns faults of the checked files together: only the highest of several versions can have a ramp."""
         return [
             Finding(file, "ramp_percent", "only the highest of several versions can have a ramp")
             for versions in self._of_request_type.values()
@@ -98,7 +98,7 @@ class Linter:
 
 
 def services_of(topology: Path | None) -> dict[str, str] | None:
-    """The step type of each service in a bus topology file; None if no file is given and there is no checkout.
+    """Returns the step type of each service in a bus topology file; None if no file is given and there is no checkout.
 
     Raises UsageError if the file is not a bus topology.
     """

@@ -1,4 +1,4 @@
-"""`lucius webhooks listen`: a tenant's events posted to a program on this machine, signed as webhooks are."""
+"""`lucius webhooks listen`: posts a tenant's events to a program on this machine, signed as webhooks are."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from lucius_client.cli.rendering import Json
 from lucius_client.cli.session import WATCH_RETRIES, Session, with_session
 from lucius_client.feed import Which
 
-#: seconds between the tries of one event; then the next one comes
+#: seconds between the tries of one event; after the last try, the next event follows
 _AGAIN_S = (1.0, 5.0)
 _TRY_S = 10.0
 _PREFIX = "whsec_"
@@ -49,7 +49,7 @@ def listen(
     if secret is None:
         rendering.write(f"secret: {text}", stderr=True)
     which: Which = {"after": "latest", "tenant_id": tenant, "types": type_.split(",") if type_ else None}
-    # the user names the receiver, and a proxy of the environment is not meant for it
+    # the user names the endpoint, for which a proxy of the environment is not intended
     with httpx.Client(timeout=_TRY_S, trust_env=False) as http:
         take(session.connect(WATCH_RETRIES), which, lambda event: _forward(http, url, key, event.plain()))
 
@@ -67,10 +67,10 @@ def _forward(http: httpx.Client, url: httpx.URL, key: bytes, event: Json) -> Non
 
 
 def _posted(http: httpx.Client, url: httpx.URL, key: bytes, message_id: str, body: bytes) -> int | str:
-    """The status, or why there is none."""
+    """Posts an event. Returns the status, or the reason why there is none."""
     try:
         headers = {"Content-Type": "application/cloudevents+json", **signed(message_id, body, key, time.time())}
-        # the status is the answer; what follows it may have no end
+        # only the status counts; the rest of the response may have no end
         with http.stream("POST", url, content=body, headers=headers) as answer:
             return answer.status_code
     except httpx.TransportError as error:
@@ -78,7 +78,7 @@ def _posted(http: httpx.Client, url: httpx.URL, key: bytes, message_id: str, bod
 
 
 def signed(message_id: str, body: bytes, key: bytes, now: float) -> dict[str, str]:
-    """The headers of Standard Webhooks."""
+    """Returns the headers of Standard Webhooks."""
     timestamp = str(int(now))
     mac = hmac.digest(key, b".".join((message_id.encode(), timestamp.encode(), body)), "sha256")
     return {
@@ -89,7 +89,7 @@ def signed(message_id: str, body: bytes, key: bytes, now: float) -> dict[str, st
 
 
 def _address(forward: str) -> httpx.URL:
-    """Raises UsageError: now, and not with the first event, which may be hours away."""
+    """Checks the URL at the start, since the first event may be hours away. Raises UsageError."""
     try:
         url = httpx.URL(forward)
     except httpx.InvalidURL as error:
@@ -100,7 +100,7 @@ def _address(forward: str) -> httpx.URL:
 
 
 def _key(secret: str) -> bytes:
-    """Raises UsageError; the message never holds the secret."""
+    """Decodes the secret. Raises UsageError without the secret in its message."""
     try:
         key = base64.b64decode(secret.removeprefix(_PREFIX), validate=True)
     except binascii.Error:

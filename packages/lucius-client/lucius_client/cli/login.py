@@ -1,4 +1,4 @@
-"""`lucius login` and `lucius logout`: a token from the local issuer, kept for later commands."""
+"""`lucius login` and `lucius logout`: store and delete a token of the local issuer."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from lucius_client.cli.session import ApiOption
 DEFAULT_ISSUER = "http://127.0.0.1:7080"
 #: the scopes of the API; the issuer grants any scope, so a misspelt one must be refused here
 SCOPES = ("orch:read", "orch:operate", "orch:quota", "orch:audit", "orch:admin")
-#: the API takes it as a role only, which the issuer of a deployment has an administrator give
+#: scopes that the API accepts as a role only, which an administrator grants
 _ROLES = frozenset({"orch:admin"})
 _TIMEOUT_S = 10.0
 
@@ -64,7 +64,7 @@ def logout(api: ApiOption = DEFAULT_URL) -> None:
 
 
 def _issuer_of(api: str) -> str:
-    """The issuer of the default stack, if `api` is that stack; other APIs would refuse its tokens."""
+    """Returns the issuer of the default stack if `api` is that stack; other APIs would refuse its tokens."""
     parts = urlsplit(api)
     if (parts.hostname, parts.port) in (("127.0.0.1", 7071), ("localhost", 7071)):
         return DEFAULT_ISSUER

@@ -41,9 +41,9 @@ from lucius_client.cli.usage import source_app, usage
 from lucius_client.cli.webhooks import webhooks_app
 
 PROGRAM = "lucius"
-#: entry points of this group are groups of commands (typer.Typer) that other packages add, by their name
+#: group of entry points by which other packages add command groups (typer.Typer) under their names
 GROUP = "lucius.commands"
-#: environment variable by which the completion script of a shell calls the program
+#: environment variable with which a shell's completion script calls the program
 VARIABLE = "_LUCIUS_COMPLETE"
 
 
@@ -123,7 +123,7 @@ add(app, "version", version, "lucius version")
 add(app, "login", login, "lucius login --as acme --scope orch:read --scope orch:operate")
 add(app, "logout", logout, "lucius logout")
 add(app, "completion", completion, 'eval "$(lucius completion bash)"', "lucius completion fish | source")
-# older names
+# commands under older names
 for name, command, example in (
     ("jobs", jobs, "lucius job list"),
     ("deadletters", deadletters, "lucius deadletter list"),
@@ -134,16 +134,16 @@ for name, command, example in (
 
 
 def add_commands(entries: Iterable[EntryPoint]) -> None:
-    """Adds the commands of other packages. One that cannot be loaded fails when it is used, and no other does."""
+    """Adds the command groups of other packages. A group that cannot be loaded fails only when it is used."""
     own = {group.name for group in app.registered_groups} | {each.name for each in app.registered_commands}
     own |= {each.callback.__name__ for each in app.registered_commands if each.callback}
     for entry in sorted(entries, key=lambda each: each.name):
         if entry.name in own:
-            continue  # a name of this package stays its own
+            continue  # names of this package have precedence
         own.add(entry.name)
         try:
             app.add_typer(entry.load(), name=entry.name)
-        except Exception as error:  # another package may raise anything
+        except Exception as error:  # another package may raise any error
             app.command(entry.name, hidden=True)(_broken(f"{entry.value}: {type(error).__name__}: {error}"))
 
 
@@ -158,7 +158,7 @@ add_commands(entry_points(group=GROUP))
 
 
 def _usage_error(error: ClickException) -> str:
-    """`no such command 'add'; commands: create, list (see lucius webhook --help)`."""
+    """Formats a usage error: `no such command 'add'; commands: create, list (see lucius webhook --help)`."""
     text = error.format_message().rstrip(".").replace(". Did you mean", "; did you mean")
     context = error.ctx if isinstance(error, ClickUsageError) else None
     group = context.command if context is not None else None
@@ -172,7 +172,7 @@ def main() -> None:
     """Runs the command. Every error is a message on stderr and an exit code, never a stack trace."""
     completion_init()
     try:
-        # commands return nothing: a number is the code of typer.Exit
+        # commands return None; a number is the code of typer.Exit
         sys.exit(app(prog_name=PROGRAM, standalone_mode=False))
     except NoArgsIsHelpError as error:
         error.show()
@@ -187,6 +187,6 @@ def main() -> None:
         sys.exit(error.exit)
     except KeyboardInterrupt:
         sys.exit(Exit.INTERRUPTED)
-    except BrokenPipeError:  # `lucius jobs | head`
+    except BrokenPipeError:  # for example `lucius jobs | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(Exit.OK)

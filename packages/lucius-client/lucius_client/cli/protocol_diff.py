@@ -1,6 +1,6 @@
-"""`lucius protocol diff`: the effect of one version of a protocol in place of another.
+"""`lucius protocol diff`: the effect of replacing one version of a protocol by another.
 
-A definition is as the API responds with it: each step's `payload_schema` is the JSON Schema itself.
+A definition is in the form of the API: each step's `payload_schema` is the JSON Schema itself.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from lucius_client.cli.schema_breaks import rules_of, schema_breaks
 
 Definition = Mapping[str, Any]
 
-#: the app's settings where a protocol names no timing (docs/reference/settings.md); seconds
+#: default timings of the app in seconds (docs/reference/settings.md)
 DEFAULTS: Mapping[str, Any] = {
     "ack_timeout_s": 30,
     "attempt_max_s": 14_400,
@@ -28,11 +28,11 @@ DEFAULTS: Mapping[str, Any] = {
     "ack_backoffs": [60, 300, 900],
     "execution_backoffs": [5, 30, 120],
 }
-#: a wait before an attempt is up to this share longer than its backoff
+#: maximum ratio of a wait before an attempt to its backoff
 _JITTER = 1.1
-#: columns of a step that are compared elsewhere
+#: columns of a step that other functions compare
 _COMPARED_ELSEWHERE = ("step_id", "payload_schema")
-#: values that are the same as an absent column
+#: values that mean the same as an absent column
 _EMPTY: Mapping[str, Any] = {"backoffs": {}, "parallel": []}
 
 
@@ -50,7 +50,7 @@ class Change:
 
 @dataclass(frozen=True)
 class Bounds:
-    """The worst case of a job: quotas, pauses, waiting in the bus and the start of LUCIUS are not in it."""
+    """The worst case of a job, without quotas, pauses, waits on the bus and the start of LUCIUS."""
 
     attempts: int
     duration_s: float
@@ -58,7 +58,7 @@ class Bounds:
 
 @dataclass
 class Difference:
-    """What changes for callers and jobs."""
+    """The differences for callers and jobs."""
 
     protocol_id: str
     old_version: int
@@ -67,7 +67,7 @@ class Difference:
     breaks: list[str] = field(default_factory=list)
     steps_added: list[str] = field(default_factory=list)
     steps_removed: list[str] = field(default_factory=list)
-    #: by step id
+    #: changed columns by step id
     steps_changed: dict[str, list[Change]] = field(default_factory=dict)
     protocol_changed: list[Change] = field(default_factory=list)
     old_worst: Bounds | None = None
@@ -77,7 +77,7 @@ class Difference:
         return asdict(self)
 
     def lines(self) -> Iterator[str]:
-        """For people."""
+        """Returns the differences as text."""
         yield f"{self.protocol_id} version {self.old_version} -> {self.new_version}"
         yield from (f"BREAKS  {each}" for each in self.breaks)
         yield from (f"added   step {each}" for each in self.steps_added)
@@ -92,7 +92,7 @@ class Difference:
 
 
 def read_definition(path: Path) -> Definition:
-    """A protocol file with the schemas that it names. Raises UsageError."""
+    """Reads a protocol file with the schemas that it names. Raises UsageError."""
     try:
         definition = json.loads(path.read_text(encoding="utf-8"))
         for step in definition["steps"]:
@@ -142,7 +142,7 @@ def _breaks(old: Definition, new: Definition, found: Difference) -> Iterator[str
 
 
 def _work(definition: Definition) -> Any:
-    """What never changes within a version (a test compares it with the app)."""
+    """Returns the parts that never change within a version (a test compares them with the app)."""
     steps = [
         [*(step[name] for name in ("step_id", "step_type", "service")), rules_of(step.get("payload_schema"))]
         for step in definition["steps"]
@@ -158,7 +158,9 @@ def _changes(old: Mapping[str, Any], new: Mapping[str, Any], left_out: tuple[str
 
 
 def worst_case(definition: Definition) -> Bounds:
-    """Every attempt fails at its last moment, in every step that can run at the same time as the longest one."""
+    """Computes the bounds if every attempt fails at its last moment, in every step that can run at the same time as the
+    longest.
+    """
     group_of = {name: str(number) for number, names in enumerate(definition.get("parallel") or ()) for name in names}
     total_s = 0.0
     for _, steps in groupby(definition["steps"], key=lambda step: group_of.get(step["step_id"], step["step_id"] + ":")):
@@ -188,7 +190,7 @@ def _shown(value: Any) -> str:
 
 
 def _duration(seconds: float) -> str:
-    """`2d 3h`, `14m 5s`: the two largest units."""
+    """Formats a duration with its two largest units: `2d 3h`, `14m 5s`."""
     left, parts = round(seconds), []
     for unit, size in (("d", 86_400), ("h", 3_600), ("m", 60), ("s", 1)):
         number, left = divmod(left, size)

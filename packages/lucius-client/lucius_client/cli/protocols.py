@@ -72,7 +72,7 @@ def versions(session: Session, name: _JobType) -> None:
 
 
 def find_protocol(session: Session, name: str) -> Protocol:
-    """A protocol by its request type in any case, or by its id. Raises CliError with the nearest name."""
+    """Finds a protocol by its job type in any case, or by its id. Raises CliError with the most similar name."""
     try:
         return session.client.protocol(name)
     except ProtocolNotFound as error:
@@ -96,7 +96,7 @@ def lint(
 
     The app runs the same checks when it loads them. Exit code 1 if a check fails.
     """
-    from lucius_client.cli.lint import Linter, services_of  # needs jsonschema, which no other command does
+    from lucius_client.cli.lint import Linter, services_of  # needs jsonschema, which no other command needs
 
     linter = Linter(services_of(topology))
     findings = [finding for file in _files(files) for finding in linter.check(file)]
@@ -148,14 +148,14 @@ add(
 
 
 def _definition(session: Session, name: str) -> Definition:
-    """A path leads to a file; any other name is a job type or an id of the API, with @ and a version of it."""
+    """Reads a definition from a path, or from the API by a job type or an id, optionally with @ and a version."""
     if name.endswith(".json") or Path(name).is_file():
         return read_definition(Path(name))
     return find_version(session, name)[0]
 
 
 def find_version(session: Session, name: str) -> tuple[dict[str, Any], int | None]:
-    """A protocol by a name as OCR or OCR@1, and the version that the name has. Raises CliError."""
+    """Finds a protocol by a name such as OCR or OCR@1, and the version in the name. Raises CliError."""
     job_type, at, number = name.partition("@")
     found = find_protocol(session, job_type)
     if not at:

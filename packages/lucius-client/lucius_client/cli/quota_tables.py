@@ -1,4 +1,4 @@
-"""What `lucius quota` lists, and what a change did to a quota, in words."""
+"""Tables of `lucius quota`, and the effect of a change in words."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from lucius_client.cli.tables import Column, Listing
 
 
 def change_line(change: Json) -> str:
-    """What a change did, or would do, on one line."""
+    """Formats the effect of a change, or of its preview, on one line."""
     quota = change["quota"]
     gate = quota["name"] or f"tenant {quota['tenant']}" + "".join(
         f", {name} {quota[name]}" for name in ("type", "source") if quota[name] is not None
@@ -26,7 +26,7 @@ def change_line(change: Json) -> str:
 
 
 def summary(state: Json) -> str:
-    """The limits of a quota, the state of its breaker, or the job that was admitted past it, in words."""
+    """Formats the limits of a quota, the state of its breaker, or the job that was admitted past it."""
     rule = state.get("rule")
     parts = [f"{name}={_value(value)}" for name, value in sorted((rule or {}).items()) if value is not None]
     if rule == {}:
@@ -73,7 +73,7 @@ def _held(row: Json) -> Any:
     return (row["hold"] or {}).get("at")
 
 
-#: what starts a waiting job, by the cause of its wait
+#: condition that starts a waiting job, by the cause of its wait
 _STARTS = {
     "HELD": "when resumed",
     "FULL": "after a job ends",
@@ -84,7 +84,7 @@ _STARTS = {
 
 
 def _starts(row: Json) -> Any:
-    """The estimated start; without one, what starts the job."""
+    """Returns the estimated start; without one, the condition that starts the job."""
     return row["nextEligibleAt"] or _STARTS.get(row["why"])
 
 

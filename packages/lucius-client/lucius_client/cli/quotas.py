@@ -42,7 +42,7 @@ Until = Annotated[
 ]
 Limit = Annotated[int, typer.Option(min=1, help="Maximum number of items.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show the changes; write nothing.")]
-#: of a limit that can be removed
+#: help of limits that can be removed
 _Number = "A number, or `none` to remove the limit."
 
 quota_app = typer.Typer(help="Quotas: list, show, set, delete, hold, throttle, resume.", no_args_is_help=True)
@@ -294,7 +294,7 @@ def _number(name: str, text: str) -> int | None:
 
 
 def _breaker_numbers(text: str) -> dict[str, float | None] | None:
-    """`on`, `none`, or numbers: `failure_rate=0.5,cooldown_s=30`, each a number or none. Raises UsageError."""
+    """Parses `on`, `none`, or numbers: `failure_rate=0.5,cooldown_s=30`, each a number or none. Raises UsageError."""
     if text in ("on", "none"):
         return {} if text == "on" else None
     numbers: dict[str, float | None] = {}

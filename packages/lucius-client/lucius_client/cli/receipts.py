@@ -57,7 +57,7 @@ def receipts(
         until=instant_ago("--until", until),
         by=by.value if by is not None else None,
     )
-    #: by type, source or priority; None: of all
+    #: sums by type, source or priority; None: over all jobs
     sums: dict[str | None, Counter[str]] = {None: Counter()}
     for page in pages:
         found = page.plain()

@@ -1,8 +1,7 @@
-"""Output of `lucius`: text, JSON and the console of tables and progress.
+"""Output of `lucius`: text, JSON and the console for tables and progress.
 
-All output of the commands goes through `write`, `write_json` and `console`. A text that others wrote into a job
-(labels, reasons, errors of services) can contain characters that a terminal obeys instead of showing them. They are
-escaped here.
+All output of the commands uses `write`, `write_json` and `console`. Text from other people in a job (labels, reasons,
+errors of services) can contain characters that control a terminal. They are escaped here.
 """
 
 from __future__ import annotations
@@ -20,8 +19,8 @@ from rich.text import Text
 
 Json = dict[str, Any]
 
-#: Controls of ECMA-48 (C0 but for tab and line feed, DEL, C1), the embeddings, overrides and isolates of Unicode's
-#: bidirectional algorithm (UAX #9), and surrogates, which no output can encode.
+#: control characters of ECMA-48 (C0 except tab and line feed, DEL, C1), the embeddings, overrides and isolates of
+#: Unicode's bidirectional algorithm (UAX #9), and surrogates, which no output can encode
 _COMMANDS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 _LINE_BREAKS = re.compile("[\t\n\u2028\u2029]")
@@ -31,19 +30,21 @@ _COLOURS = {"SUCCEEDED": "green", "FAILED_FINAL": "red", "FAILED_RETRY": "yellow
 
 class OutputFormat(StrEnum):
     TABLE = "table"
-    #: every column, whole and with exact times
+    #: format with every column in full length and with exact times
     WIDE = "wide"
     JSON = "json"
     IDS = "ids"
 
 
 def visible(text: str) -> str:
-    """`text` with an escape (`\\x1b`, `\\u202e`) for each character that a terminal obeys; tabs and line feeds stay."""
+    """Returns `text` with an escape (`\x1b`, `\u202e`) for each character that controls a terminal. Tabs and line feeds
+    stay.
+    """
     return _COMMANDS.sub(_escape, text)
 
 
 def one_line(text: str) -> str:
-    """`visible` text without line breaks and tabs, which are escaped too."""
+    """Returns `visible` text with line breaks and tabs escaped too."""
     return _LINE_BREAKS.sub(_escape, visible(text))
 
 
@@ -52,23 +53,23 @@ def _escape(found: re.Match[str]) -> str:
 
 
 def write(text: str, *, stderr: bool = False) -> None:
-    """Writes a line, or several, to stdout or stderr."""
+    """Writes one or several lines to stdout or stderr."""
     print(visible(text), file=sys.stderr if stderr else sys.stdout, flush=True)
 
 
 def json_text(document: Any) -> str:
-    """`document` as indented JSON, in which such characters are escapes: only strings have them."""
+    """Formats `document` as indented JSON in which such characters are escaped; only strings have them."""
     text = json.dumps(document, indent=2, ensure_ascii=False)
     return _COMMANDS.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def write_json(document: Any) -> None:
-    """Writes `document` to stdout, as `json_text` has it."""
+    """Writes `document` to stdout in the form of `json_text`."""
     print(json_text(document))
 
 
 class _Screen(Console):
-    """A console whose text is `visible` and never markup; colours and movements of the cursor are its own."""
+    """A console whose text is `visible` and never markup; only its own colours and cursor movements have an effect."""
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
         for segment in super().render(renderable, options):
@@ -76,7 +77,7 @@ class _Screen(Console):
 
 
 def console(*, stderr: bool = False) -> Console:
-    """A console on stdout or stderr. Without a terminal it has no colours, and lines of any length."""
+    """Returns a console on stdout or stderr. Without a terminal it has no colours, and lines of any length."""
     plain = _Screen(stderr=stderr, markup=False, emoji=False, highlight=False)
     if plain.is_terminal:
         return plain

@@ -1,4 +1,4 @@
-"""`lucius job replay` and `lucius job comparison`: a job run again, and compared with its original."""
+"""`lucius job replay` and `lucius job comparison`: replays a job, and compares it with its original."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ COMPARED = Listing(
     "stepId",
     (Column("step", "stepId"), Column("outcome", "outcome"), Column("reason", "why", room=12, drop=1)),
 )
-#: by `deterministic` of a comparison
+#: text by `deterministic` of a comparison
 _VERDICTS = {
     True: "deterministic: equal inputs gave equal outputs",
     False: "not deterministic: equal inputs gave other outputs",

@@ -22,7 +22,7 @@ from lucius_client.cli.rendering import coloured
 from lucius_client.models import Job
 from lucius_client.results import MAX_IN_MEMORY, OpenResult
 
-if TYPE_CHECKING:  # importing the blob SDK takes longer than most commands
+if TYPE_CHECKING:  # imported late: the blob SDK takes longer than most commands
     from lucius_client.cli.documents import Documents
 
 Json = dict[str, Any]
@@ -32,17 +32,17 @@ _TEXT = "lucius.text/1"
 
 
 def open_result(job: Job) -> OpenResult:
-    """The result of `job`, with `LUCIUS_BLOB_CONNECTION` for blobs of its account. Raises LuciusError."""
+    """Opens the result of `job`. `LUCIUS_BLOB_CONNECTION` is used for blobs of its account. Raises LuciusError."""
     from lucius_client.cli.documents import configured
 
     return OpenResult(job, configured())
 
 
 def print_result(result: OpenResult) -> None:
-    """Writes the content to stdout: to a pipe as it is, and to a terminal in a readable form.
+    """Writes the content to stdout: unchanged to a pipe, in a readable form to a terminal.
 
     That form is the answers of SIS as a table, the pages of OCR as text, other JSON indented, and other text without
-    characters that a terminal obeys. Raises LuciusError, and UsageError if a terminal would get something else.
+    characters that control a terminal. Raises LuciusError, and UsageError if the content has no such form.
     """
     if not sys.stdout.isatty():
         sys.stdout.flush()
@@ -56,7 +56,9 @@ def print_result(result: OpenResult) -> None:
 
 
 def json_content(result: OpenResult) -> tuple[Any, Iterable[bytes]]:
-    """The JSON document of a result, None if it is not JSON or does not fit into memory; and the content in pieces."""
+    """Returns the JSON document of a result, or None if it is not JSON or does not fit into memory; and the content in
+    pieces.
+    """
     if result.size > MAX_IN_MEMORY:
         return None, result.chunks()
     content = b"".join(result.chunks())
@@ -95,9 +97,9 @@ def _print_text(result: OpenResult, pieces: Iterable[bytes]) -> None:
 
 
 def save_result(result: OpenResult, path: Path) -> None:
-    """Writes the content to a file, which is there as a whole or not at all. Raises LuciusError and UsageError."""
+    """Writes the content to a file, completely or not at all. Raises LuciusError and UsageError."""
     try:
-        if path.exists() and not path.is_file():  # a pipe or a device stays what it is
+        if path.exists() and not path.is_file():  # a pipe or a device is not replaced
             with path.open("wb") as out:
                 _copy(result, out)
             return
@@ -119,7 +121,7 @@ def _copy(result: OpenResult, out: BinaryIO) -> None:
 
 
 def _is_text(start: bytes) -> bool:
-    """Whether the first piece of a content is UTF-8 without NUL; its last character may be cut."""
+    """Returns whether the first piece of a content is UTF-8 without NUL; its last character may be cut."""
     try:
         return "\0" not in codecs.getincrementaldecoder("utf-8")().decode(start)
     except UnicodeDecodeError:
@@ -127,7 +129,7 @@ def _is_text(start: bytes) -> bool:
 
 
 def show_result(screen: Console, label: str, job: Json, documents: Documents) -> None:
-    """Prints the answers of a job if it has any that can be read here, or else the URI of its output, or its error."""
+    """Prints the answers of a job if it has any that can be read here, else the URI of its output or its error."""
     screen.print(Text.assemble((label, "bold"), "  ", coloured(job["status"]), f"  {job['jobId']}"))
     if job.get("error_code"):
         screen.print(Text(f"  {job['error_code']}: {job.get('error_message') or ''}"))
@@ -139,7 +141,7 @@ def show_result(screen: Console, label: str, job: Json, documents: Documents) ->
 
 
 def sis_answers(result: Any) -> list[Json]:
-    """The answers in a result of SIS (`lucius.answers/1`); [] where `result` is something else."""
+    """Returns the answers in a result of SIS (`lucius.answers/1`); [] if `result` is something else."""
     answers = result.get("answers") if isinstance(result, dict) else None
     return [answer for answer in answers or [] if isinstance(answer, dict)]
 

@@ -38,26 +38,26 @@ _OF_A_BREAKER = {
     "cooldownS": "cooldown_s",
     "minTenants": "min_tenants",
 }
-#: as the API has them
+#: names in the API
 BREAKER_NUMBERS = tuple(_OF_A_BREAKER.values())
 
 
 @dataclass(frozen=True)
 class FileRule:
-    """The whole rule of one gate: a number that the file leaves out is None."""
+    """The complete rule of one quota: a number that the file leaves out is None."""
 
-    #: None: of a gate over all tenants
+    #: tenant; None: a quota over all tenants
     tenant: str | None
     job_type: str | None
     source: str | None
-    #: the name of a gate over all tenants
+    #: name of a quota over all tenants
     gate: str | None
     numbers: dict[str, Any]
 
 
 def read_rules(file: Path) -> list[FileRule]:
-    """The rules of a file, all of them read before the first is applied. Raises UsageError that names the place."""
-    import yaml  # no other command needs it
+    """Reads all rules of a file before the first is applied. Raises UsageError with the position of the error."""
+    import yaml  # imported late: no other command needs it
 
     try:
         document = yaml.safe_load(file.read_text(encoding="utf-8"))
@@ -105,7 +105,7 @@ def _number(place: str, name: str, value: Any) -> int | None:
 
 
 def _breaker(place: str, given: Any) -> dict[str, float | None] | None:
-    """What the file leaves out is as in a new one."""
+    """Returns the breaker's numbers. Numbers that the file leaves out have their defaults."""
     if given is None:
         return None
     if not isinstance(given, dict) or given.keys() - _OF_A_BREAKER.keys():

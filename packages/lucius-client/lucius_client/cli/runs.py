@@ -18,7 +18,7 @@ from lucius_client.cli.options import JobId
 from lucius_client.cli.session import WATCH_RETRIES, Session, with_session
 from lucius_client.cli.tables import Column, Listing
 
-#: as the value of --out
+#: value of --out for stdout
 _STDOUT = Path("-")
 Attempt = Annotated[int | None, typer.Option(min=1, metavar="N", help="Attempt of the run. Default: the last one.")]
 
@@ -92,7 +92,7 @@ def get(
 
 
 def _print(pieces: Iterable[bytes]) -> None:
-    """A pipe gets the bytes as they are, a terminal gets text without characters that it obeys."""
+    """Writes the bytes unchanged to a pipe, and as text without control characters to a terminal."""
     out: BinaryIO = sys.stdout.buffer
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
     for piece in pieces:

@@ -1,8 +1,8 @@
-"""Payloads that one JSON Schema accepts and a later one refuses.
+"""Finds payloads that one JSON Schema accepts and a later one refuses.
 
-Keywords whose effect is an order are compared (`type`, `required`, `enum`, bounds, `properties`, `items`). A changed
-keyword of any other kind counts as a break, because no comparison decides it. A keyword that the later schema lacks
-accepts more, so it is none.
+Keywords with an ordered effect are compared (`type`, `required`, `enum`, bounds, `properties`, `items`). A changed
+keyword of any other kind counts as a break, since no comparison decides it. A keyword that the later schema lacks
+accepts more, so it is not a break.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 
 Schema = Mapping[str, Any] | bool
 
-#: keywords that accept or refuse nothing
+#: keywords without effect on validation
 _ANNOTATIONS = frozenset(
     {"$comment", "$id", "$schema", "default", "deprecated", "description", "examples", "format", "readOnly", "title"}
     | {"writeOnly"}
@@ -27,7 +27,7 @@ _COMPARED = frozenset(
 
 
 def schema_breaks(old: Schema, new: Schema, place: str) -> Iterator[str]:
-    """A line for each way in which `new` refuses what `old` accepts; `place` names the value in it."""
+    """Returns a line for each way in which `new` refuses values that `old` accepts. `place`: position of the value."""
     if old == new or new in (True, {}) or old is False:
         return
     if new is False:
@@ -47,7 +47,7 @@ def schema_breaks(old: Schema, new: Schema, place: str) -> Iterator[str]:
 
 
 def rules_of(schema: Any) -> Any:
-    """A JSON Schema without keywords that accept or refuse nothing."""
+    """Returns a JSON Schema without keywords that have no effect on validation."""
     if isinstance(schema, list):
         return [rules_of(each) for each in schema]
     if not isinstance(schema, Mapping):
@@ -98,12 +98,12 @@ def _object_breaks(old: Mapping[str, Any], new: Mapping[str, Any], place: str) -
 
 
 def _types(schema: Mapping[str, Any]) -> set[str]:
-    """The accepted types; an integer is a number too."""
+    """Returns the accepted types; an integer is a number too."""
     named = schema.get("type", ["array", "boolean", "null", "number", "object", "string"])
     types = {named} if isinstance(named, str) else set(named)
     return types | ({"integer"} if "number" in types else set())
 
 
 def _values(schema: Mapping[str, Any]) -> list[Any] | None:
-    """The accepted values, if the schema lists them."""
+    """Returns the accepted values, if the schema lists them."""
     return [schema["const"]] if "const" in schema else schema.get("enum")

@@ -1,4 +1,4 @@
-"""`lucius version` and `lucius health`: the client and the API behind it."""
+"""`lucius version` and `lucius health`: the client and its API."""
 
 from __future__ import annotations
 

@@ -17,14 +17,14 @@ from lucius_client.cli.exits import cli_error
 from lucius_client.cli.rendering import Json, OutputFormat
 from lucius_client.cli.tables import Listing, page_of, print_page, print_table
 
-#: what the API asks for while a part of it does not respond
+#: maximum `Retry-After` of the API while a part of it does not respond
 _LONGEST_S = 5.0
-#: a person waits: only faults that pass within seconds are bridged
+#: retries for a waiting person: only for faults that pass within seconds
 RETRIES = Retries(attempts=3, first_s=0.25, longest_s=_LONGEST_S)
-#: while jobs are watched, two minutes and more: a host that restarts is ready again by then
+#: retries while jobs are watched, for two minutes and more, within which a restarted host is ready again
 WATCH_RETRIES = Retries(attempts=60, first_s=0.25, longest_s=_LONGEST_S)
 
-#: options of all commands, in the help
+#: title of the options of all commands in the help
 _PANEL = "Global options"
 ApiOption = Annotated[
     str, typer.Option("--api", envvar="LUCIUS_API", metavar="URL", help="The HTTP API.", rich_help_panel=_PANEL)
@@ -64,11 +64,11 @@ class Session:
         return self.connect(RETRIES)
 
     def connect(self, retries: Retries) -> Client:
-        """Another client of the same API. Raises UsageError if the token of the login has expired."""
+        """Returns another client of the same API. Raises UsageError if the token of the login has expired."""
         return Client(self.api, token=self.token or credentials.access_token(self.api), retries=retries)
 
     def tenant(self, named: str | None) -> str | None:
-        """The tenant of a command: named by the option or the environment, else that of the login; None: all."""
+        """Returns the tenant of a command: that of the option or the environment, else that of the login; None: all."""
         return named or (None if self.token else credentials.tenant(self.api))
 
     @property
@@ -77,11 +77,13 @@ class Session:
 
     @property
     def progress(self) -> Console:
-        """The console for progress: stderr where stdout is for a program."""
+        """Returns the console for progress: stderr if stdout is for a program."""
         return rendering.console() if self.for_people else rendering.console(stderr=True)
 
     def show(self, listing: Listing, rows: list[Json], document: Any = None) -> None:
-        """Prints `rows` as a table or as ids; JSON is `document`, None: `rows`. An empty table is a line on stderr."""
+        """Prints `rows` as a table or as ids. JSON is `document`, by default `rows`. An empty table is a line on
+        stderr.
+        """
         if self.output is OutputFormat.JSON:
             rendering.write_json(rows if document is None else document)
         elif self.output is OutputFormat.IDS:
@@ -93,7 +95,7 @@ class Session:
             print_table(rendering.console(), listing, rows, wide=self.output is OutputFormat.WIDE)
 
     def show_one(self, listing: Listing, row: Json, document: Any = None) -> None:
-        """Prints one row as a page, its id, or JSON: `document`, None: the row."""
+        """Prints one row as a page, its id, or JSON (`document`, by default the row)."""
         if self.for_people:
             print_page(rendering.console(), page_of(listing, row))
         else:
@@ -103,7 +105,7 @@ class Session:
 def with_session(command: Callable[..., Any]) -> Callable[..., Any]:
     """Adds the options that all commands share to `command`, and passes the session made from them as `session`.
 
-    The tenant is filled in, and ids may be cut short (`_called`).
+    It fills in the tenant, and completes shortened ids (`_called`).
     """
     hints = get_type_hints(command, include_extras=True)
     own = [each for each in inspect.signature(command).parameters.values() if each.name != "session"]
@@ -135,7 +137,7 @@ def with_session(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _called(command: Callable[..., Any], session: Session, kinds: dict[str, ids.Kind], options: dict[str, Any]) -> Any:
-    """Calls the command, and once more if an id of its options does not exist and a whole id begins so."""
+    """Calls the command, and again if an id in its options does not exist and is the beginning of a complete one."""
     try:
         return command(**options)
     except Refused as error:

@@ -1,4 +1,4 @@
-"""The input of `lucius submit`: files, folders, patterns, URIs, and lines of envelopes."""
+"""The input of `lucius submit`: files, folders, patterns, URIs, and lines with job requests."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pathlib import Path
 from lucius_client.cli.exits import UsageError
 from lucius_client.cli.rendering import Json
 
-#: bounds of one request of the API
+#: limits of one request of the API
 MAX_LINES = 1000
 MAX_BYTES = 1024 * 1024
 
@@ -29,15 +29,15 @@ _READS: dict[str, Callable[[str], bool]] = {
 
 @dataclass
 class Selection:
-    """Documents to submit."""
+    """The documents to submit."""
 
     #: URIs and paths
     names: list[str]
-    #: those that were found in a folder and not asked for by name
+    #: files found in a folder, not named by the user
     found: set[str]
 
     def readable(self, step_type: str) -> tuple[list[str], list[str]]:
-        """The documents, each once, and the found ones that a step of `step_type` does not read.
+        """Returns the documents, each once, and the found files that a step of `step_type` does not read.
 
         Raises UsageError if no document is left.
         """
@@ -56,10 +56,10 @@ class Selection:
 
 
 def documents(names: list[str], include: Sequence[str] = ()) -> Selection:
-    """The documents that `names` stand for: URIs, files, patterns of paths, and folders.
+    """Returns the documents that `names` stand for: URIs, files, patterns of paths, and folders.
 
-    Of a folder these are all files that are neither hidden nor in `__pycache__`, or those whose name matches one of the
-    patterns `include`. Raises UsageError if there is no such file.
+    For a folder: all files that are neither hidden nor in `__pycache__`, or those whose name matches one of the
+    patterns in `include`. Raises UsageError if a file does not exist.
     """
     selected: list[str] = []
     found, named = set[str](), set[str]()
@@ -85,7 +85,7 @@ def _inside(folder: Path, include: Sequence[str]) -> list[str]:
 
 
 def unique_labels(names: Sequence[str]) -> list[str]:
-    """The last part of each path or URI, numbered if it is not unique: `a.pdf`, `a.pdf (2)`."""
+    """Returns the last part of each path or URI, numbered if it is not unique: `a.pdf`, `a.pdf (2)`."""
     labels: list[str] = []
     for name in names:
         short = name.rstrip("/").rsplit("/", 1)[-1] or name
@@ -105,9 +105,9 @@ def _hidden(path: Path) -> bool:
 
 
 def envelopes(source: str, defaults: Json) -> list[Json]:
-    """The envelopes of an NDJSON file, one for each line; `-` is standard input.
+    """Yields the job requests of an NDJSON file, one for each line; `-` is standard input.
 
-    `defaults` are the fields that a line does not have. Raises UsageError for a line that is not a JSON object.
+    `defaults`: fields for lines that do not have them. Raises UsageError for a line that is not a JSON object.
     """
     lines = []
     for number, line in enumerate(_lines(source), start=1):
@@ -134,11 +134,11 @@ def _lines(source: str) -> list[str]:
 
 
 def batches(lines: Iterable[Json]) -> Iterator[list[Json]]:
-    """Splits envelopes into as few requests as the bounds of the API allow."""
+    """Splits job requests into as few requests as the limits of the API allow."""
     batch: list[Json] = []
     size = 0
     for line in lines:
-        bytes_ = len(json.dumps(line, ensure_ascii=False).encode("utf-8")) + 64  # room for a key and the line break
+        bytes_ = len(json.dumps(line, ensure_ascii=False).encode("utf-8")) + 64  # includes a key and the line break
         if batch and (len(batch) == MAX_LINES or size + bytes_ > MAX_BYTES):
             yield batch
             batch, size = [], 0

@@ -22,9 +22,9 @@ from lucius_client.cli.tables import Column, Listing, age, age_of, print_table
 _STYLES = {"ok": "bold green", "warning": "bold yellow", "critical": "bold red"}
 _MARKS = {"ok": "OK", "warning": "WARNING", "critical": "CRITICAL"}
 _LABEL_WIDTH = 11
-#: problems on a screen, four lines each; a pipe has all of them
+#: maximum problems on a screen, with four lines each; a pipe gets all
 MAX_SHOWN = 4
-#: from few to many directives on a lane
+#: characters for few to many directives on a lane
 _HEAT = " ▁▂▃▄▅▆▇█"
 
 STATUS = Listing("states", "level", ())
@@ -71,7 +71,7 @@ def status(session: Session, tenant: Tenant = None) -> None:
 
 
 def _show(screen: Console, found: Json) -> None:
-    # FORCE_COLOR makes a pipe a terminal of rich; it gets colours and stays a pipe
+    # FORCE_COLOR makes rich treat a pipe as a terminal; it gets colours and stays a pipe
     width = screen.width if screen.file.isatty() else None
     now = datetime.fromisoformat(found["at"])
     for line in _lines(found, now, width, MAX_SHOWN if width is not None else len(found["problems"])):
@@ -87,7 +87,7 @@ def _show(screen: Console, found: Json) -> None:
 
 
 def _lines(found: Json, now: datetime, width: int | None, max_problems: int) -> Iterator[Text]:
-    """What stands above the tables, each line at most `width` characters long, but for commands."""
+    """Yields the lines above the tables, each at most `width` characters long, except commands."""
     problems = found["problems"][:max_problems]
     if not found["problems"]:
         yield from _wrapped(found["health"]["sentence"], "ok", width)
@@ -99,7 +99,7 @@ def _lines(found: Json, now: datetime, width: int | None, max_problems: int) -> 
         if since:
             yield from _indented(since, width)
         if problem["command"]:
-            # whole, so that it can be copied
+            # not shortened, so that it can be copied
             yield Text("  $ " + one_line(problem["command"]), style="bold")
     if left := len(found["problems"]) - len(problems):
         yield from map(Text, _fill(f"... and {left} more; `lucius status | cat` shows all of them", width, "  "))

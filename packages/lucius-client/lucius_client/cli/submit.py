@@ -26,7 +26,7 @@ from lucius_client.cli.tables import Column, Listing, status
 from lucius_client.models import Job
 from lucius_client.series import LONG_POLL_S
 
-if TYPE_CHECKING:  # importing the blob SDK takes longer than most commands
+if TYPE_CHECKING:  # imported late: the blob SDK takes longer than most commands
     from lucius_client.cli.documents import Documents
 
 SUBMITTED = Listing(
@@ -38,7 +38,7 @@ SUBMITTED = Listing(
         Column("status", status(), drop=1),
     ),
 )
-#: skipped files that are named
+#: maximum skipped files that are named
 _NAMED = 5
 
 
@@ -167,7 +167,7 @@ def submit(
         )
         session.show(CHECKED, checked)
     else:
-        # several are submitted one after another, and then waited for
+        # several jobs are submitted one after another, and awaited afterwards
         held = wait and not watch and len(names) == 1
         accepted, refused = _for_each(
             names, lambda name: _submit(session, body(name, _uri(store, name)), name, wait=held), session.api
@@ -178,7 +178,7 @@ def submit(
 
 
 def _readable(selection: sources.Selection, protocol: Json) -> list[str]:
-    """The documents to submit; files of folders that the protocol does not read are named on stderr."""
+    """Returns the documents to submit, and names files of folders that the protocol does not read on stderr."""
     names, skipped = selection.readable(protocol["steps"][0]["step_type"] if protocol["steps"] else "")
     if skipped:
         first = ", ".join(sources.unique_labels(skipped[:_NAMED]))
@@ -195,9 +195,9 @@ def _store(tenant: str) -> Documents:
 
 
 def _for_each(names: list[str], act: Callable[[str], Json], api: str) -> tuple[list[Json], bool]:
-    """The results of `act` for each name, and whether one was refused.
+    """Returns the results of `act` for each name, and whether one was refused.
 
-    A refusal is printed and does not affect the other names; where there is only one name, it is raised.
+    A refusal is printed and does not affect the other names; for a single name it is raised.
     """
     done: list[Json] = []
     refused = False
@@ -251,7 +251,9 @@ def _submit_lines(
     watch: bool,
     wait: bool,
 ) -> None:
-    """Submits each line of `source`, with its own outcome. The body of a line without an idempotency key is its key."""
+    """Submits each line of `source`, with its own outcome. Without an idempotency key, the body of a line is
+    its key.
+    """
     defaults: Json = {"schema_version": "1.0", "tenant_id": tenant, "idempotency_key": None, "source": "lucius-cli"}
     if protocol:
         definition, version = find_version(session, protocol)
@@ -308,7 +310,9 @@ def _finish(session: Session, accepted: list[Json], store: Documents, *, watch: 
 
 
 def _print_results(session: Session, ended: dict[str, Json]) -> None:
-    """The contents alone on stdout; of several, each after a line on stderr. One that cannot be read stops no other."""
+    """Prints only the contents on stdout, each of several after a line on stderr. An unreadable one does not stop the
+    others.
+    """
     failures: list[CliError] = []
     for label, job in ended.items():
         if len(ended) > 1:
@@ -327,7 +331,7 @@ def _print_results(session: Session, ended: dict[str, Json]) -> None:
 
 
 def _wait_for_all(session: Session, active: dict[str, Json], screen: Console) -> dict[str, Json]:
-    """Returns the jobs in `active` by label when all have ended, and shows each as it ends: mostly one request each."""
+    """Waits for the jobs in `active` and shows each as it ends, mostly with one request each. Returns them by label."""
     client, ended = session.connect(WATCH_RETRIES), dict[str, Json]()
     with Board(screen) as board:
         for label, job in active.items():
@@ -337,7 +341,7 @@ def _wait_for_all(session: Session, active: dict[str, Json], screen: Console) ->
 
 
 def follow_all(session: Session, active: dict[str, str], screen: Console | None = None) -> dict[str, Any]:
-    """Shows the progress of the jobs in `active` (label: id); returns them by label when all have ended."""
+    """Shows the progress of the jobs in `active` (label: id). Returns them by label when all have ended."""
     with Board(screen or session.progress) as board:
         return follow(session.connect(WATCH_RETRIES), board, active)
 
@@ -351,7 +355,7 @@ def _label(text: str) -> tuple[str, str]:
 
 def _callback(text: str) -> tuple[str, str]:
     name, _, url = text.partition("=")
-    # of an address without a name `=` may stand in its query
+    # without a name, `=` may be in the URL's query
     if not url or "/" in name:
         raise UsageError(f"--callback {text}: must be NAME=URL, for example done=https://hooks.example.com/done")
     return name, url

@@ -1,8 +1,8 @@
 """Tables and pages for people.
 
-A table has one line for each row. No cell is wrapped: ids stay whole, other cells are shortened, and columns that do
-not fit into the terminal are dropped by priority. A pipe and `-o wide` get all of it. (The table of rich wraps or crops
-every column alike, ids too.) A page shows one row, with a line for each column.
+A table has one line for each row. No cell is wrapped: ids stay complete, other cells are shortened, and columns that do
+not fit into the terminal are dropped by priority. A pipe and `-o wide` get everything. (The tables of rich wrap or crop
+every column alike, also ids.) A page shows one row, with a line for each column.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from lucius_client.cli.rendering import Json, coloured, one_line
 #: characters between two columns
 _GAP = 2
 _NOTHING = "-"
-#: an instant that is less than this ahead is now: the clocks of the client and of the API differ
+#: maximum seconds ahead at which a time counts as now, since the clocks of client and API differ
 _SKEW_S = 5
 _UNITS = ((365 * 86_400, "y"), (86_400, "d"), (3600, "h"), (60, "m"))
 
@@ -36,22 +36,22 @@ class Column:
     #: name of a field of the row, or a function of the row; None and "" are shown as a dash
     value: str | Callable[[Json], Any]
     _: KW_ONLY
-    #: a cell is shortened to this many characters at least; None: it stays whole
+    #: minimum characters to which a cell is shortened; None: it is not shortened
     room: int | None = None
-    #: where the terminal is too narrow, columns without any value are dropped first, and then the column with the
-    #: highest number; 0: never dropped
+    #: if the terminal is too narrow, columns without any value are dropped first, then the column with the highest
+    #: number; 0: never dropped
     drop: int = 0
-    #: the value is an instant: a table shows its age, a page and `-o wide` the instant itself
+    #: `True` for a time: a table shows its age, a page and `-o wide` the time itself
     at: bool = False
-    #: only on a page and with `-o wide`
+    #: `True` if it is only on a page and with `-o wide`
     wide: bool = False
 
 
 @dataclass(frozen=True)
 class Listing:
-    """What a table lists."""
+    """The columns of a table."""
 
-    #: plural, for "No jobs."
+    #: plural noun, for "No jobs."
     noun: str
     #: name of the field that `-o ids` prints, or a function of the row
     id: str | Callable[[Json], str]
@@ -61,7 +61,7 @@ class Listing:
         return str(row[self.id] if isinstance(self.id, str) else self.id(row))
 
 
-#: changes of a quota, a webhook or an incident
+#: columns for the changes of a quota, a webhook or an incident
 LOG = Listing(
     "changes",
     "seq",
@@ -76,12 +76,12 @@ LOG = Listing(
 
 
 def status(name: str = "status") -> Callable[[Json], Text]:
-    """The value of a column that shows the field `name` in the colour of its state."""
+    """Returns a column with the field `name` in the colour of its state."""
     return lambda row: coloured(str(row.get(name) or "-"))
 
 
 def age(instant: datetime, now: datetime) -> str:
-    """`3m`, in the largest unit of which there is one; `in 3m` if it is to come."""
+    """Formats a time as an age in its largest unit: `3m`, or `in 3m` for a later time."""
     seconds = int((now - instant).total_seconds())
     ahead, seconds = seconds < -_SKEW_S, abs(seconds) if abs(seconds) > _SKEW_S else max(0, seconds)
     size, unit = next((each for each in _UNITS if seconds >= each[0]), (1, "s"))
@@ -89,7 +89,7 @@ def age(instant: datetime, now: datetime) -> str:
 
 
 def age_of(instant: Any, now: datetime | None = None) -> str:
-    """`age` of an instant as the API writes it; one that cannot be read is returned as it is."""
+    """Returns `age` of a timestamp of the API; one that cannot be parsed is returned unchanged."""
     try:
         return age(datetime.fromisoformat(str(instant)), now or datetime.now(UTC))
     except (ValueError, TypeError):
@@ -98,14 +98,14 @@ def age_of(instant: Any, now: datetime | None = None) -> str:
 
 def print_table(screen: Console, listing: Listing, rows: Sequence[Json], *, wide: bool = False) -> None:
     """Prints a header and one line per row. Cuts lines at the terminal's width, except for `wide` and ids."""
-    # FORCE_COLOR makes a pipe a terminal of rich; it gets colours and stays a pipe
+    # FORCE_COLOR makes rich treat a pipe as a terminal; it gets colours and stays a pipe
     width = screen.width if screen.file.isatty() and not wide else None
     for line in table_lines(listing, rows, width, wide=wide):
         screen.print(line, soft_wrap=True)
 
 
 def table_lines(listing: Listing, rows: Sequence[Json], width: int | None, *, wide: bool = False) -> list[Text]:
-    """The header and a line for each row, of at most `width` characters; None: of any length."""
+    """Returns the header and a line for each row, at most `width` characters long; None: of any length."""
     columns = [each for each in listing.columns if wide or not each.wide]
     now = datetime.now(UTC)
     cells = [[_cell(column, row, None if wide else now) for column in columns] for row in rows]
@@ -115,7 +115,7 @@ def table_lines(listing: Listing, rows: Sequence[Json], width: int | None, *, wi
 
 
 def print_page(screen: Console, lines: Iterable[tuple[str, Any]], now: datetime | None = None) -> None:
-    """Prints a line for each label and value; lines without a value are left out."""
+    """Prints a line for each label and value, without lines that have no value."""
     shown = [(label, text) for label, value in lines if (text := _text(value)) is not None]
     width = max((cell_len(label) for label, _ in shown), default=0) + _GAP
     for label, text in shown:
@@ -123,7 +123,7 @@ def print_page(screen: Console, lines: Iterable[tuple[str, Any]], now: datetime 
 
 
 def page_of(listing: Listing, row: Json, now: datetime | None = None) -> list[tuple[str, Any]]:
-    """The lines of a page with each column of a row."""
+    """Returns the lines of a page, one for each column of a row."""
     return [
         (each.heading.capitalize(), exact(_value(each, row), now) if each.at else _value(each, row))
         for each in listing.columns
@@ -131,7 +131,7 @@ def page_of(listing: Listing, row: Json, now: datetime | None = None) -> list[tu
 
 
 def exact(instant: Any, now: datetime | None = None) -> str | None:
-    """`2026-11-26T14:52:23Z (3m ago)`; None for None."""
+    """Formats a timestamp with its age: `2026-11-26T14:52:23Z (3m ago)`; None for None."""
     if not instant:
         return None
     passed = age_of(instant, now)
@@ -140,7 +140,7 @@ def exact(instant: Any, now: datetime | None = None) -> str | None:
 
 
 def line_of(listing: Listing, row: Json) -> str:
-    """A row as one line of text, with exact times, for rows that come one by one."""
+    """Formats a row as one line of text with exact times, for rows that arrive one by one."""
     return "  ".join(_cell(column, row, None).plain for column in listing.columns if not column.wide)
 
 
@@ -149,7 +149,7 @@ def _value(column: Column, row: Json) -> Any:
 
 
 def _text(value: Any) -> Text | None:
-    """A value on one line; None: there is no value."""
+    """Returns a value on one line; None: there is no value."""
     if value is None or value in ("", {}, []):
         return None
     if isinstance(value, Text):
@@ -158,13 +158,13 @@ def _text(value: Any) -> Text | None:
 
 
 def _cell(column: Column, row: Json, now: datetime | None) -> Text:
-    """`now` None: exact times."""
+    """Formats a cell. `now` None: exact times."""
     value = _value(column, row)
     return _text(age_of(value, now) if column.at and value and now else value) or Text(_NOTHING)
 
 
 def _fitted(columns: Sequence[Column], cells: Sequence[Sequence[Text]], width: int | None) -> dict[int, int]:
-    """The columns that fit into `width` (None: any) by index, each with its own width."""
+    """Returns the index and width of each column that fits into `width` (None: any)."""
     whole = [
         max(cell_len(column.heading), *(cell_len(line[index].plain) for line in cells), 0)
         for index, column in enumerate(columns)

@@ -1,4 +1,4 @@
-"""`lucius tenant export` and `lucius tenant purge`: a tenant's data taken away, and deleted."""
+"""`lucius tenant export` and `lucius tenant purge`: export and delete a tenant's data."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from lucius_client.cli.tables import Column, Listing
 from lucius_client.feed import events
 
 FORMAT = "lucius-tenant/1"
-#: the API shows no older usage; the minute is that of the request
+#: maximum age of usage in the API, less a minute for the request
 _USAGE = timedelta(days=31) - timedelta(minutes=1)
 _NOT_FOUND = 404
 
@@ -87,7 +87,7 @@ def purge(session: Session, tenant: TenantName, reason: Reason, dry_run: DryRun 
 
 
 def _written(file: Path, rows: Iterable[Any]) -> dict[str, Any]:
-    """Writes rows as JSON lines; returns their number and the digest. A feature that is off has no rows."""
+    """Writes rows as JSON lines. Returns their number and the digest. A disabled feature has no rows."""
     digest, count = hashlib.sha256(), 0
     with file.open("wb") as written:
         try:
@@ -105,7 +105,7 @@ def _written(file: Path, rows: Iterable[Any]) -> dict[str, Any]:
 
 def _jobs(client: Client, tenant: str) -> Iterator[Any]:
     for job_id in ids.of_every_job(client, tenant_id=tenant):
-        with suppress(Refused):  # a creation that was withdrawn, or an audit bundle that was deleted
+        with suppress(Refused):  # the creation was withdrawn, or the audit bundle was deleted
             yield client.audit(job_id)
 
 

@@ -1,4 +1,4 @@
-"""`lucius webhooks`: the URLs that get a tenant's events, their deliveries, and a receiver on a laptop."""
+"""`lucius webhooks`: the URLs that get a tenant's events, their deliveries, and an endpoint on a laptop."""
 
 from __future__ import annotations
 
@@ -254,7 +254,7 @@ def _list(text: str | None) -> list[str] | None:
 
 
 def _labels(given: list[str] | None) -> dict[str, str] | None:
-    """Raises UsageError."""
+    """Parses labels. Raises UsageError."""
     if not given:
         return None
     if wrong := next((each for each in given if ":" not in each), None):

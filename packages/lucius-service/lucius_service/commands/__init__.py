@@ -209,7 +209,7 @@ def load(
 
 
 def read_sample(path: Path) -> dict[str, Any]:
-    """The fields of a directive in a file; one line and exit code 2 if it is none."""
+    """Reads the fields of a directive from a file. Exits with code 2 and one line if it is not valid."""
     try:
         sample = json.loads(path.read_text("utf-8"))
     except (OSError, ValueError) as error:
@@ -220,6 +220,6 @@ def read_sample(path: Path) -> dict[str, Any]:
 
 
 def refuse(line: str) -> NoReturn:
-    """One line on stderr, and exit code 2."""
+    """Exits with code 2 and one line on stderr."""
     typer.echo(f"lucius service: {line}", err=True)
     raise typer.Exit(2)

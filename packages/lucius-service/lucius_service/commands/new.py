@@ -1,8 +1,8 @@
 """Writes a new service, into a checkout of LUCIUS or into a folder of its own.
 
-In a checkout the service is `platform_service/NAME`, and protocol, payload schema and topology line are added where
-LUCIUS reads them. Elsewhere all files are in the folder NAME; the operator of LUCIUS must install the protocol
-files and the line.
+In a checkout the service is `platform_service/NAME`, and protocol, payload schema and topology entry are added where
+LUCIUS reads them. Elsewhere all files are in the folder NAME; the operator of LUCIUS must install the protocol files
+and the topology entry.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from typing import Any
 
 TEMPLATES = Path(__file__).with_name("template")
 TOPOLOGY = Path("infra", "bicep", "topology.json")
-#: a subscription's name (at most 50 characters), a Python module and a step id at once
+#: names that are valid as a subscription (at most 50 characters), a Python module and a step id
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,39}")
-#: as the step types of protocols
+#: form of step types in protocols
 _STEP_TYPE = re.compile(r"[A-Z][A-Z0-9_]{0,39}")
 
 
@@ -71,7 +71,7 @@ def _in_checkout(name: str, step_type: str, folder: Path, topology: Path) -> Mad
         **_protocol_files(Path("protocols"), name, step_type),
     }
     _write(folder, files)
-    # the file keeps its form: the line is added to its list
+    # the file keeps its format: the entry is added to its list as text
     end = re.search(r"\n(\s*)\]\s*\}\s*$", text)
     if end is None:
         raise NotMade(f"{TOPOLOGY}: `services` must be its last member")
@@ -114,7 +114,7 @@ def _protocol_files(folder: Path, name: str, step_type: str) -> dict[Path, str]:
 
 
 def _text(template: str, name: str, step_type: str, module: str = "") -> str:
-    """A template with its names filled in."""
+    """Returns a template with its names filled in."""
     names = {"name": name, "step_type": step_type, "class_name": _class(name), "module": module}
     return Template((TEMPLATES / f"{template}.in").read_text("utf-8")).substitute(names)
 
@@ -124,7 +124,7 @@ def _class(name: str) -> str:
 
 
 def _write(folder: Path, files: dict[Path, str]) -> None:
-    """All or nothing: none of them may exist."""
+    """Writes all files or none: none of them may exist."""
     for path in files:
         if (folder / path).exists():
             raise NotMade(f"{folder / path} exists")

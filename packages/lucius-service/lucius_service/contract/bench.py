@@ -1,4 +1,4 @@
-"""The side of LUCIUS in a verification: directives out, replies in, by the bus and by HTTP, and reads of blobs."""
+"""The side of LUCIUS in a verification: sends directives, receives replies by the bus and by HTTP, reads blobs."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from lucius_service.contract.blobs import Blobs
 from lucius_service.contract.lane import Lane
 from lucius_service.contract.replies import Json, Replies, Reply
 
-#: the longest lock of a message that Service Bus has: what a killed service held comes again when its lock ends
+#: maximum lock of a message in Service Bus; messages of a killed service are delivered again after it
 LONGEST_LOCK_S = 300.0
 _POLL_S = 0.05
 
@@ -45,45 +45,45 @@ class Options:
     step_type: str
     bus: str = field(repr=False)
     blob: str = field(repr=False)
-    #: fields of a directive, among them `input_ref` and `payload`; ids and places are replaced
+    #: fields of a directive, including `input_ref` and `payload`; ids and references are replaced
     sample: Json
-    #: the same for work that takes a few seconds; None: what needs it is skipped
+    #: fields for work that takes a few seconds; None: checks that need it are skipped
     slow: Json | None = None
-    #: starts the service; None: what needs to stop it is skipped
+    #: command that starts the service; None: checks that stop the service are skipped
     command: str | None = None
-    #: where a service that replies over HTTP reaches the kit
+    #: URL of this program for a service that replies over HTTP
     callback: str | None = None
     subscription: str = ""
     lane: int = 0
     reply_prefix: str = "global-bus-replies-p"
     reply_subscription: str = "lucius-invoker"
-    #: for an ACK
+    #: seconds to wait for an ACK
     ack_s: float = 30.0
-    #: for a RESULT, also of a service that has just been started
+    #: seconds to wait for a RESULT, also of a service that has just been started
     result_s: float = 120.0
-    #: for the RESULT of a directive that comes again only when its lock has ended
+    #: seconds to wait for the RESULT of a directive that is delivered again after its lock
     again_s: float = LONGEST_LOCK_S + 30.0
-    #: longest time between two heartbeats
+    #: maximum seconds between two heartbeats
     cadence_s: float = 30.0
-    #: in which nothing more may come
+    #: seconds in which nothing more may arrive
     settle_s: float = 2.0
-    #: for a service that was told to stop
+    #: seconds for a service to stop
     stop_s: float = 60.0
 
 
 class Bench:
-    """One verification. Use it as an asynchronous context manager; entering raises NotRun."""
+    """A verification. Use it as an asynchronous context manager; entering raises NotRun."""
 
     def __init__(self, options: Options) -> None:
         self.options = options
-        #: of this verification: its jobs and the tenant have it in their names
+        #: id of this verification, part of the names of its jobs and its tenant
         self.run_id = secrets.token_hex(4)
         self.tenant = f"verify-{self.run_id}"
         self.replies = Replies()
         self._stack = AsyncExitStack()
         self._client: ServiceBusClient
         self._lanes: dict[int, Lane] = {}
-        #: how often each attempt was sent, by job, attempt and lease
+        #: number of times each attempt was sent, by job, attempt and lease
         self._sent: Counter[tuple[Any, ...]] = Counter()
         self._blobs: Blobs
         self._process: subprocess.Popen[bytes] | None = None
@@ -122,7 +122,7 @@ class Bench:
         return self.options.subscription or self.options.step_type.lower()
 
     async def look_around(self) -> None:
-        """Opens the lane next to that of the options, where the bus has one, and notes the blobs that are there.
+        """Opens a second lane, if the bus has one, and notes the existing blobs.
 
         Raises NotRun.
         """
@@ -148,13 +148,13 @@ class Bench:
 
     @property
     def other_lane(self) -> int | None:
-        """A lane next to that of the options; None: the bus has none."""
+        """Returns the second lane; None: the bus has only one."""
         return next((number for number in self._lanes if number != self.options.lane), None)
 
     # Replies
 
     async def _serve_callbacks(self, url: str) -> None:
-        """The callbacks of LUCIUS, on the host and port of `url`. Raises NotRun."""
+        """Serves the callbacks of LUCIUS on the host and port of `url`. Raises NotRun."""
 
         async def take(request: web.Request) -> web.Response:
             self.replies.take(await request.read())
@@ -174,7 +174,7 @@ class Bench:
             raise NotRun(f"--callback {url} cannot be served ({_line(error)})") from None
 
     def of(self, directive: Json, *kinds: str) -> list[Reply]:
-        """The replies to a job so far on the lane of the directive, of these types or all, in their order."""
+        """Returns the replies to a job so far on the lane of the directive, of these types or all, in order."""
         return [
             each
             for each in self.anywhere(directive)
@@ -182,15 +182,15 @@ class Bench:
         ]
 
     def anywhere(self, directive: Json) -> list[Reply]:
-        """The replies to a job so far, on any lane."""
+        """Returns the replies to a job so far, on any lane."""
         return [each for each in self.replies if each.body.get("jobId") == directive["jobId"]]
 
     def of_type(self, kind: str) -> list[Reply]:
-        """The replies of a type so far, to all jobs."""
+        """Returns the replies of a type so far, to all jobs."""
         return [each for each in self.replies if each.body.get("type") == kind]
 
     def of_attempts(self) -> list[list[Reply]]:
-        """The replies so far to each attempt that was sent once, in their order."""
+        """Returns the replies so far to each attempt that was sent once, in order."""
         attempts: dict[tuple[Any, ...], list[Reply]] = {key: [] for key, times in self._sent.items() if times == 1}
         for each in self.replies:
             if each.body.get("type") in _ALL:
@@ -200,7 +200,7 @@ class Bench:
     async def reply(
         self, directive: Json, kind: str, *, attempt: int | None = None, within_s: float = 0
     ) -> Reply | None:
-        """The first reply of this type (and attempt), as soon as it is there; None: it did not come."""
+        """Waits for the first reply of this type (and attempt); None: it did not arrive."""
         wait_s = within_s or (self.options.ack_s if kind == "ACK" else self.options.result_s)
 
         def found() -> Reply | None:
@@ -225,7 +225,7 @@ class Bench:
     # Directives
 
     def directive(self, *, slow: bool = False, **changes: Any) -> Json:
-        """A directive of a new job, from the sample."""
+        """Returns a directive for a new job, from the sample."""
         options = self.options
         sample = (options.slow if slow else options.sample) or {}
         job = changes.pop("jobId", str(uuid4()))
@@ -263,7 +263,7 @@ class Bench:
         }
 
     async def send(self, directive: Json | bytes, message_id: str = "", time_to_live_s: float | None = None) -> None:
-        """Sends a message of its own, so that the topic does not take it for a duplicate."""
+        """Sends the directive as a new message, so that the topic does not drop it as a duplicate."""
         body = directive if isinstance(directive, bytes) else json.dumps(directive).encode()
         fields = directive if isinstance(directive, dict) else {}
         lane = fields.get("lane", self.options.lane)
@@ -288,7 +288,7 @@ class Bench:
         await self._lanes[lane].send(message)
 
     async def dead_letter(self, message_id: str, within_s: float) -> ServiceBusReceivedMessage | None:
-        """The dead letter of a message, as soon as it is there."""
+        """Waits for the dead letter of a message; None: it did not arrive."""
         deadline = time.monotonic() + within_s
         while True:
             for message in await self._lanes[self.options.lane].messages(dead=True):
@@ -299,7 +299,7 @@ class Bench:
             await asyncio.sleep(0.2)
 
     async def is_settled(self, directive: Json, within_s: float) -> bool:
-        """Whether no message of the job is left in the subscription."""
+        """Returns whether no message of the job is left in the subscription."""
         deadline = time.monotonic() + within_s
         job, lane = directive["jobId"].encode(), self._lanes[directive["lane"]]
         while any(job in b"".join(message.body) for message in await lane.messages(dead=False)):
@@ -311,21 +311,21 @@ class Bench:
     # Blobs
 
     async def content(self, uri: str) -> bytes | None:
-        """None: there is no such blob in the account."""
+        """Returns the content of a blob; None: it does not exist in the account."""
         return await asyncio.to_thread(self._blobs.content, uri)
 
     async def written(self) -> list[str]:
-        """`container/name` of the blobs that were written since the start."""
+        """Returns `container/name` of the blobs that were written since the start."""
         return await asyncio.to_thread(self._blobs.written)
 
     async def sees_all_blobs(self) -> bool:
-        """Whether `written` searches all containers of the account, and not only those of the contract."""
+        """Returns whether `written` searches all containers of the account, not only those of the contract."""
         return await asyncio.to_thread(lambda: self._blobs.lists_containers)
 
     # The process of the service
 
     def start(self) -> None:
-        """Starts the service by its command; it is ready once it acknowledges."""
+        """Starts the service by its command, and waits until it acknowledges."""
         command = self.options.command
         if command is None:
             return
@@ -337,7 +337,7 @@ class Bench:
             raise NotRun(f"--command {command}: {_line(error)}") from None
 
     def kill(self) -> None:
-        """SIGKILL for the process and what it started; none is left afterwards."""
+        """Kills the process and its children (SIGKILL), and waits for their end."""
         if self._process is not None:
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._process.pid, signal.SIGKILL)
@@ -345,7 +345,7 @@ class Bench:
             self._process = None
 
     async def stop(self) -> int | None:
-        """SIGTERM; the exit code, or None where the process did not end in time."""
+        """Stops the process (SIGTERM). Returns the exit code, or None if it did not end in time."""
         assert self._process is not None
         process = self._process
         process.terminate()
@@ -356,7 +356,7 @@ class Bench:
 
     @property
     def has_ended(self) -> bool:
-        """The service was started here and has ended by itself."""
+        """Returns whether the service was started here and has ended by itself."""
         return self._process is not None and self._process.poll() is not None
 
 

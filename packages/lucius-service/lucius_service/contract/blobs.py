@@ -1,4 +1,4 @@
-"""The blob account in a verification: contents, and the blobs written since the start. Synchronous, for threads."""
+"""The blob account in a verification: contents, and blobs written since the start. Synchronous, for threads."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from urllib.parse import unquote
 from azure.core.exceptions import HttpResponseError, ResourceExistsError, ResourceNotFoundError
 from azure.storage.blob import BlobServiceClient, LinearRetry
 
-#: containers of the contract
+#: names of the containers in the contract
 _CONTAINERS = ("workspace", "results")
 
 
@@ -16,26 +16,26 @@ class Blobs:
     """The account that the service uses."""
 
     def __init__(self, connection: str) -> None:
-        """Raises ValueError for a malformed connection string. Sends no request."""
+        """Connects without a request. Raises ValueError for a malformed connection string."""
         self._service = BlobServiceClient.from_connection_string(
             connection, retry_policy=LinearRetry(backoff=1, retry_total=1), connection_timeout=5, read_timeout=10
         )
-        #: address of the account, without a slash at its end
+        #: URL of the account, without a slash at its end
         self.url = str(self._service.url).rstrip("/")
         self._known: set[tuple[str, str]] = set()
 
     def close(self) -> None:
-        """Gives the connections back."""
+        """Closes the connections."""
         self._service.close()
 
     def make_containers(self) -> None:
-        """Makes the containers of the contract where they are missing. Raises AzureError."""
+        """Creates missing containers of the contract. Raises AzureError."""
         for container in _CONTAINERS:
             with suppress(ResourceExistsError):
                 self._service.create_container(container)
 
     def content(self, uri: str) -> bytes | None:
-        """The content of a blob; None: there is no such blob in the account."""
+        """Returns the content of a blob; None: it does not exist in the account."""
         container, _, name = unquote(uri.removeprefix(f"{self.url}/")).partition("/")
         if not uri.startswith(f"{self.url}/") or not name:
             return None
@@ -45,16 +45,18 @@ class Blobs:
             return None
 
     def remember(self) -> None:
-        """Notes the blobs that are there before the service works. ETags and not times: clocks differ."""
+        """Notes the existing blobs with their ETags. Times would not do, since clocks differ."""
         self._known = self._listed()
 
     def written(self) -> list[str]:
-        """`container/name` of the blobs that were written since `remember`, in all containers that can be listed."""
+        """Returns `container/name` of the blobs written since `remember`, in all containers that can be listed."""
         return sorted(name for name, _ in self._listed() - self._known)
 
     @property
     def lists_containers(self) -> bool:
-        """Whether the connection may list the containers of the account; else only the contract's own are searched."""
+        """Returns whether the connection can list the containers of the account; else only those of the contract are
+        searched.
+        """
         try:
             next(self._service.list_containers(results_per_page=1).by_page(), None)
         except HttpResponseError as error:
@@ -64,7 +66,7 @@ class Blobs:
         return True
 
     def _listed(self) -> set[tuple[str, str]]:
-        """`container/name` and ETag of each blob."""
+        """Yields `container/name` and ETag of each blob."""
         everywhere = self.lists_containers
         containers = [each.name for each in self._service.list_containers()] if everywhere else _CONTAINERS
         return {

@@ -1,6 +1,6 @@
 """The rules of the contract, one check per rule. A check raises Wrong, or Skipped if it cannot run.
 
-`FAST` checks are made at once, `SLOW` ones need a sample that works for some seconds, `STOPPED` ones stop the service.
+`FAST` checks end at once, `SLOW` ones need a sample whose work takes some seconds, `STOPPED` ones stop the service.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ async def lanes(bench: Bench) -> None:
     if lane is None:
         raise Skipped(f"the bus has no lane next to {bench.options.lane}")
     directive, options = bench.directive(lane=lane), bench.options
-    # it ends by itself where the service does not listen there
+    # it expires if the service does not listen there
     await bench.send(directive, time_to_live_s=options.result_s + options.ack_s)
     await bench.until(lambda: bool(bench.anywhere(directive) or bench.of_type("RESULT")), options.result_s)
     if not await bench.until(lambda: bool(bench.anywhere(directive)), options.ack_s):
@@ -277,7 +277,7 @@ async def heartbeats(bench: Bench) -> None:
     result = await result_of(bench, directive)
     times = [each.at for each in bench.of(directive, "ACK", "HEARTBEAT")] + [result.at]
     longest = max(later - earlier for earlier, later in pairwise(times)) if len(times) > 1 else 0.0
-    # two in a row may be missed before LUCIUS takes the service for gone
+    # LUCIUS counts a service as gone after two missed heartbeats
     if longest > 2 * bench.options.cadence_s:
         raise Wrong(f"nothing came for {longest:.1f} s; the cadence is {bench.options.cadence_s:g} s")
     if result.at - times[0] <= 2 * bench.options.cadence_s:
@@ -346,24 +346,24 @@ FAST: tuple[Check, ...] = (
     *(final_result, unwritable_output, places, artifacts, lanes),
 )
 SLOW: tuple[Check, ...] = (acknowledges, heartbeats, duplicate_at_once, newer_attempt)
-#: before the service is killed: what it would still send is heard
+#: checks before the service is killed, which use its later replies
 LISTENING: tuple[Check, ...] = (heartbeats_end,)
 SLOW_STOPPED: tuple[Check, ...] = (killed, drained)
 STOPPED: tuple[Check, ...] = (*SLOW_STOPPED, duplicate_after_restart)
 LAST: tuple[Check, ...] = (stray_blobs,)
 
-#: least time between an ACK on receipt and the RESULT of a slow sample
+#: minimum seconds between an early ACK and the RESULT of a slow sample
 _ENOUGH_S = 0.5
 
 
 def _after_result(replies: list[Reply]) -> list[Reply]:
-    """The RESULT of an attempt and what came after it; []: there is no RESULT."""
+    """Returns the RESULT of an attempt and all later replies; [] if there is no RESULT."""
     first = next((number for number, each in enumerate(replies) if each.body["type"] == "RESULT"), len(replies))
     return replies[first:]
 
 
 def _intervals(bench: Bench) -> Iterator[float]:
-    """Seconds between two heartbeats of an attempt, before its RESULT."""
+    """Returns the seconds between consecutive heartbeats of an attempt, before its RESULT."""
     for replies in bench.of_attempts():
         working = replies[: len(replies) - len(_after_result(replies))]
         for earlier, later in pairwise(each.at for each in working if each.body["type"] == "HEARTBEAT"):

@@ -1,4 +1,4 @@
-"""What checks expect of replies and messages: each function raises Wrong if a message differs."""
+"""Expectations of the checks: each function raises Wrong if a reply or message differs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Skipped(Exception):
 
 
 async def result_of(bench: Bench, directive: Json) -> Reply:
-    """The RESULT of the directive's attempt. Raises Wrong if it does not arrive, or is not a RESULT."""
+    """Returns the RESULT of the directive's attempt. Raises Wrong if it does not arrive, or is not valid."""
     result = await bench.reply(directive, "RESULT", attempt=directive["attempt_no"])
     if result is None:
         ended = "; the service has ended" if bench.has_ended else ""
@@ -32,14 +32,14 @@ async def result_of(bench: Bench, directive: Json) -> Reply:
 
 
 def again(bench: Bench) -> str:
-    """Describes the wait for a directive that comes again, and says if a lock may last longer."""
+    """Describes the wait for a directive that is delivered again, and says if a lock may last longer."""
     waited_s = bench.options.again_s
     hint = "" if waited_s > LONGEST_LOCK_S else f" (a lock may last {LONGEST_LOCK_S:g} s: a longer --wait shows it)"
     return f"{waited_s:g} s{hint}"
 
 
 async def expect_same_result(bench: Bench, directive: Json) -> None:
-    """Raises Wrong if two RESULTs of a job differ, but for their spans."""
+    """Raises Wrong if two RESULTs of a job differ in more than their spans."""
     await bench.settle()
     # each sending has a span of its own
     bodies = [{k: v for k, v in each.body.items() if k != "traceparent"} for each in bench.of(directive, "RESULT")]
@@ -65,19 +65,19 @@ async def expect_dead_letter(bench: Bench, body: Json | bytes, what: str) -> Non
 
 
 def expect(expected: Any, actual: Any, what: str) -> None:
-    """Raises Wrong with both values."""
+    """Raises Wrong with both values if they differ."""
     if expected != actual:
         raise Wrong(f"{what} is {actual!r}, not {expected!r}")
 
 
 def uri_of(body: Json, name: str) -> str | None:
-    """Of a reference, which may be an object or a string."""
+    """Returns the URI of a reference, which may be an object or a string."""
     reference = body.get(name)
     uri = reference.get("uri") if isinstance(reference, dict) else reference
     return uri if isinstance(uri, str) and urlsplit(uri).scheme else None
 
 
 def trace_id(body: Json) -> str | None:
-    """The trace id of `traceparent`; None: there is none."""
+    """Returns the trace id of `traceparent`; None: there is none."""
     parts = str(body.get("traceparent") or "").split("-")
     return parts[1] if len(parts) == 4 else None

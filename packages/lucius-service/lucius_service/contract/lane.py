@@ -1,4 +1,6 @@
-"""One lane of the bus in a verification: directives out, replies in, and a look at the service's subscription."""
+"""One lane of the bus in a verification: sends directives, receives replies, and peeks at the service's
+subscription.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +13,12 @@ from azure.servicebus.aio import ServiceBusClient, ServiceBusReceiver, ServiceBu
 
 from lucius_service.directive import DIRECTIVE_TOPIC_PREFIX
 
-#: for the bus to answer at first
+#: seconds for the bus to respond at first
 CONNECT_TIMEOUT_S = 15.0
 
 
 class Lane:
-    """The links to one lane. `open` makes one."""
+    """The links to one lane, opened with `open`."""
 
     def __init__(self, number: int, sender: ServiceBusSender, peekers: dict[bool, ServiceBusReceiver]) -> None:
         self.number = number
@@ -36,10 +38,10 @@ class Lane:
         reply_subscription: str,
         take: Callable[[bytes, int, int], None],
     ) -> Lane:
-        """Opens the links; `stack` closes them. `take` gets the body of each reply, the number of the lane and the
-        sequence number of the message.
+        """Opens the links; `stack` closes them.
 
-        Raises ServiceBusError, ValueError, OSError, TimeoutError if the bus does not respond or has no such lane.
+        `take` gets the body of each reply, the number of the lane and the sequence number of the message. Raises
+        ServiceBusError, ValueError, OSError, TimeoutError if the bus does not respond or has no such lane.
         """
         topic = f"{DIRECTIVE_TOPIC_PREFIX}{number}"
         receiver = client.get_subscription_receiver(reply_topic, reply_subscription)
@@ -49,13 +51,13 @@ class Lane:
                 topic,
                 subscription,
                 sub_queue=ServiceBusSubQueue.DEAD_LETTER if dead else None,
-                # no message is received by it
+                # this receiver only peeks
                 prefetch_count=0,
             )
             for dead in (False, True)
         }
         links: tuple[ServiceBusReceiver | ServiceBusSender, ...] = (receiver, sender, *peekers.values())
-        # together: each has a connection of its own, whose close waits half a second
+        # closed together, since each has a connection of its own whose close waits half a second
         stack.push_async_callback(_together, *(link.close for link in links))
         async with asyncio.timeout(CONNECT_TIMEOUT_S):
             await _together(*(link.__aenter__ for link in links))
@@ -69,10 +71,10 @@ class Lane:
             await self._sender.send_messages(message)
 
     async def messages(self, *, dead: bool) -> list[ServiceBusReceivedMessage]:
-        """Messages in the service's subscription or its dead-letter queue, including locked ones."""
+        """Returns the messages in the service's subscription or its dead-letter queue, including locked ones."""
         async with self._turn:
             found: list[ServiceBusReceivedMessage] = []
-            # one page after the other: a queue of earlier runs may be long
+            # page by page, since a queue of earlier runs may be long
             while page := await self._peekers[dead].peek_messages(
                 max_message_count=200, sequence_number=(found[-1].sequence_number or 0) + 1 if found else 1
             ):
@@ -88,14 +90,14 @@ async def _listen(receiver: ServiceBusReceiver, number: int, take: Callable[[byt
 
 
 async def _together(*calls: Callable[[], Awaitable[object]]) -> None:
-    """Raises the first error once all have ended."""
+    """Runs them together. Raises the first error once all have ended."""
     for ended in await asyncio.gather(*(call() for call in calls), return_exceptions=True):
         if isinstance(ended, BaseException):
             raise ended
 
 
 async def _ended(task: asyncio.Task[None]) -> None:
-    # the SDK swallows a cancellation that meets a frame which has just come
+    # the SDK swallows a cancellation that arrives together with a frame
     while not task.done():
         task.cancel()
         await asyncio.wait({task}, timeout=0.5)

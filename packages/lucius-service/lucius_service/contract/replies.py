@@ -13,12 +13,12 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True)
 class Reply:
-    """A reply as it came."""
+    """A reply as received."""
 
     body: Json
-    #: by `time.monotonic`
+    #: time of receipt, by `time.monotonic`
     at: float
-    #: the lane of the reply topic; None: it came over HTTP
+    #: lane of the reply topic; None: it arrived over HTTP
     lane: int | None = None
     #: sequence number of the message on its topic
     number: int = 0
@@ -28,9 +28,10 @@ class Replies(list[Reply]):
     """All replies so far."""
 
     def take(self, body: bytes, lane: int | None = None, number: int = 0) -> None:
-        """Notes a reply, in the order in which the bus got those of a lane; one that comes again counts once.
+        """Notes a reply. Replies of a lane keep the order of the bus, and a repeated delivery counts once.
 
-        The SDK gives messages back that come between two of its receives, so a later message may arrive first.
+        The SDK returns messages to the bus that arrive between two of its receives, so a later message may arrive
+        first.
         """
         with suppress(ValueError):
             value = json.loads(body)

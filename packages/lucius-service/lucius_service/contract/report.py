@@ -1,4 +1,4 @@
-"""Runs the checks and reports them: as a table, as JSON or as JUnit's XML."""
+"""Runs the checks and reports them: as a table, as JSON or as JUnit XML."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ class Outcome:
     """The result of one check."""
 
     check: str
-    #: passed, failed or skipped
+    #: `passed`, `failed` or `skipped`
     outcome: str
-    #: why it failed or was skipped; "": it passed
+    #: reason why it failed or was skipped; "": it passed
     reason: str
     seconds: float
 
 
 @dataclass(frozen=True)
 class Report:
-    """The outcome of a verification."""
+    """The result of a verification."""
 
-    #: as its operator names it, with its version
+    #: name and version of the service, as its operator gives them
     service: str
     step_type: str
     contract_version: str
@@ -118,7 +118,7 @@ async def _made(check: Check, bench: Bench, skip: str = "") -> Outcome:
 
 
 def kit_digest() -> str:
-    """`sha256:{hex}` of the files of this package, in the order of their names."""
+    """Returns `sha256:{hex}` of the files of this package, in the order of their names."""
     digest = hashlib.sha256()
     for path in sorted(Path(__file__).parent.glob("*.py")):
         digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
