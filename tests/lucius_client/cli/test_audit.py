@@ -239,7 +239,7 @@ def test_an_export_begins_with_the_first_head(tmp_path: Path) -> None:
     assert run_main("audit", "verify", str(tmp_path / "b.tar.gz"), "--key", SIGNER.key_id).returncode == 0
 
 
-def test_an_export_of_a_new_deployment_says_when_to_come_back(tmp_path: Path) -> None:
+def test_an_export_of_a_new_deployment_names_when_to_repeat_it(tmp_path: Path) -> None:
     """The first window is signed minutes after the first event."""
     api = Api(documents(), SIGNER)
     api.refusal = CannedResponse(409, problem(409, "HEADS_INCOMPLETE"), {"retry-after": "240"})
