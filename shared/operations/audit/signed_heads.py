@@ -13,7 +13,7 @@ from shared.audit_refusals import HeadsIncomplete, HeadsMissing, SigningUnavaila
 from shared.core.audit.heads import day_of
 from shared.core.audit.statements import heads_statement, is_signed, pre_authentication, sha256
 from shared.errors import KeyUnavailable
-from shared.operations.audit.complete_heads import SETTLED, complete_until
+from shared.operations.audit.complete_heads import SETTLED, complete_until, read_completed
 from shared.operations.audit.sign_statement import sign, sign_statement
 from shared.operations.context import Context
 
@@ -96,7 +96,7 @@ async def _begun(context: Context, tenant: str, since: datetime | None, until: d
         raise HeadsMissing(begins)
     since = since if since is not None else begins
     if until is not None and until > newest:
-        known = await context.require_audit().heads.completed(tenant)
+        known = await read_completed(context, tenant)
         raise HeadsIncomplete(known.until, (until - newest).total_seconds())
     complete = await _complete_until(context, tenant, needed)
     until = until if until is not None else complete
@@ -108,7 +108,7 @@ async def _begun(context: Context, tenant: str, since: datetime | None, until: d
 async def _complete_until(context: Context, tenant: str, until: datetime) -> datetime:
     """Returns the time until which heads are complete. Raises HeadsIncomplete, LedgerUnavailable."""
     whole, now = context.of_all_tenants, context.clock.now
-    known, is_late = (await whole.require_audit().heads.completed(tenant)).until, now() + _CHECK_FOR
+    known, is_late = (await read_completed(whole, tenant)).until, now() + _CHECK_FOR
     is_fresh = known is not None and known > now() - SETTLED - _CHECKED_EVERY
     if not is_fresh:
         known = await complete_until(whole, tenant, until, lambda: now() >= is_late)

@@ -69,6 +69,20 @@ async def test_internal_rows_over_midnight(audited: Audited) -> None:
     assert await audited.recorded() == await audited.expected_heads(job_id)
 
 
+async def test_a_clock_that_jumps_over_midnight_and_back(audited: Audited) -> None:
+    """Each day has the last event that was written on it, also if another day's event came between."""
+    job_id = await submitted(audited.world, **ONE)
+    await dispatch(audited.world, job_id)
+    for days, type_ in ((1, "ACK"), (-1, "HEARTBEAT"), (1, "HEARTBEAT"), (-1, "RESULT")):
+        await audited.taken()
+        audited.world.clock.advance(days * DAY_S)
+        await sends(audited.world, job_id, type_)
+    await audited.taken()
+    expected = await audited.expected_heads(job_id)
+    assert await audited.recorded() == expected
+    assert len(expected) == 2
+
+
 async def test_a_batch_reads_nothing(audited: Audited, monkeypatch: pytest.MonkeyPatch) -> None:
     """Heads come with the hints, and go into the transaction of the feed."""
     job_id = await audited.finished()

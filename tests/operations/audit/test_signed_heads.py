@@ -27,7 +27,7 @@ from shared.operations.audit.write_anchors import write_anchors
 from shared.ports.heads import Completed
 from tests.operations.support import dispatch, submitted
 from tests.worlds.audit import Audited, audited, verified, write_key
-from tests.worlds.events import ONE, TENANT
+from tests.worlds.events import ONE, TENANT, sends
 from tests.worlds.gates import OCR, ruled
 
 __all__ = ["audited"]  # a fixture
@@ -152,6 +152,32 @@ async def test_a_purge_leaves_no_window_that_could_be_signed(audited: Audited) -
     assert await audited.recorded() == {}
     with pytest.raises(HeadsMissing):
         await pages(audited)
+
+
+@pytest.mark.parametrize("ahead", ["the check", "a row"])
+async def test_a_clock_that_jumps_back_signs_no_window_too_early(audited: Audited, ahead: str) -> None:
+    """An hour ahead while the heads are checked, or while a job's event is written: what follows is before that."""
+    world = audited.world
+    job_id = await submitted(world, **ONE)
+    await dispatch(world, job_id)
+    await audited.taken()
+    world.clock.advance(LATER_S)
+    world.clock.advance(3600)
+    if ahead == "the check":
+        await pages(audited)
+    else:
+        await sends(world, job_id, "ACK")
+    world.clock.advance(-3600)
+    await sends(world, job_id, "RESULT")
+    # lost
+    await audited.hints()
+    world.clock.advance(LATER_S)
+    with pytest.raises(HeadsIncomplete):
+        await pages(audited)
+    await audited.taken()
+    [head] = (await audited.expected_heads(job_id)).values()
+    [page] = await pages(audited)
+    assert page["heads"] == [head.line]
 
 
 async def test_a_busy_tenant_is_signed(audited: Audited) -> None:
