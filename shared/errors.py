@@ -34,6 +34,10 @@ class LedgerUnavailable(Transient):
     """The ledger's tables do not answer."""
 
 
+class JobVanished(LedgerUnavailable):
+    """The rows of a job were there a moment ago: it was archived or purged meanwhile."""
+
+
 class OtherStoreVersion(LedgerUnavailable):
     """The store was written by another release, which this one does not read."""
 

@@ -134,12 +134,15 @@ async def _planned(
     initial_status: JobStatus = JobStatus.QUEUED,
     dependencies: Sequence[str] = (),
 ) -> tuple[Record, Event]:
-    [first] = await context.ledger.events(old.record.job.job_id, limit=1)
+    old_id = old.record.job.job_id
+    if not (events := await context.ledger.events(old_id, limit=1)):
+        # Race purge: the job was archived or purged since
+        raise await not_in_ledger(context, old_id)
     return plan_redrive(
         old.record,
         job_id=job_id,
         created_at=created_at,
-        allowed=allowed_time(first),
+        allowed=allowed_time(events[0]),
         initial_status=initial_status,
         dependencies=dependencies,
         origin=origin,

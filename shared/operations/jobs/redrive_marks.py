@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from shared.core.incidents import IncidentState, Settlement
 from shared.core.jobs.history import Origin
 from shared.core.jobs.job import Job, Record
 from shared.core.jobs.occurrences import Redriven, Replayed
 from shared.core.jobs.states import JobStatus
+from shared.errors import JobVanished
 from shared.operations.context import Context
 from shared.operations.jobs.dead_letters import leave_open
 from shared.operations.jobs.transition import transition
@@ -34,13 +37,15 @@ async def mark_unnamed(context: Context, orchestrations: Orchestrations, record:
 async def mark_replayed(
     context: Context, orchestrations: Orchestrations, original: Stored, replay: Job, origin: Origin
 ) -> None:
-    """Adds the event that names its replay to the original, once. Raises LedgerUnavailable,
-    OrchestrationUnavailable.
+    """Adds the event that names its replay to the original, once. Raises LedgerUnavailable, OrchestrationUnavailable.
+
+    Race purge: an original that is archived or purged meanwhile gets none, and its replay runs.
     """
     cause_id = f"replay:{replay.job_id}"
     mark = Origin(cause_id=cause_id, actor=origin.actor, source=origin.source, reason=origin.reason)
     named = Replayed(replay.job_id, replay.replay_mode or "")
-    await transition(context, original, named, mark, orchestrations=orchestrations, maybe_repeated=True)
+    with suppress(JobVanished):
+        await transition(context, original, named, mark, orchestrations=orchestrations, maybe_repeated=True)
 
 
 async def mark_redriven(

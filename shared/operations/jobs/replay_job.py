@@ -102,10 +102,12 @@ async def _replay(
 async def _original(context: Context, job_id: str) -> _Original:
     """Returns the job to replay. Raises JobNotFound, NotReplayable, and errors of the archive."""
     stored = await context.ledger.read(job_id)
-    if stored is not None:
-        record, [first, *_] = stored.record, await context.ledger.events(job_id, limit=1)
+    # Race purge: none if the job was archived or purged since
+    events = await context.ledger.events(job_id, limit=1) if stored is not None else []
+    if stored is not None and events:
+        record, first = stored.record, events[0]
     elif (archived := await read_archived(context, job_id)) is not None:
-        record, first = archived.record, archived.events[0]
+        stored, record, first = None, archived.record, archived.events[0]
     else:
         raise JobNotFound(job_id)
     job = record.job

@@ -11,7 +11,7 @@ from shared.core.jobs.job import Event
 from shared.core.jobs.occurrences import Occurrence
 from shared.core.jobs.outcome import Outcome, OutcomeKind, ignored
 from shared.core.jobs.reasons import IgnoreReason
-from shared.errors import Conflict, Contended, LedgerUnavailable
+from shared.errors import Conflict, Contended, JobVanished
 from shared.operations.context import MAX_TRIES, Context
 from shared.ports.durable import Orchestrations
 from shared.ports.ledger import Stored
@@ -59,7 +59,7 @@ async def transition(
         except Conflict:
             await context.wait_after_conflict(conflicts)
             if (again := await context.ledger.read(job_id)) is None:
-                raise LedgerUnavailable(f"job {job_id} vanished between two reads") from None
+                raise JobVanished(f"job {job_id} vanished between two reads") from None
             stored = again
             if known := await context.ledger.find_event(job_id, origin.cause_id):
                 return await _repeated(context, stored, outcome, known, orchestrations)

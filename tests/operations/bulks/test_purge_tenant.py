@@ -15,16 +15,18 @@ from shared.adapters.memory_tables import MemoryAccount, MemoryTexts, Row
 from shared.adapters.tables.purging import RULES, Leaving
 from shared.archive_refusals import TenantLive
 from shared.core.bulks import Bulk, BulkState
+from shared.core.filters import JobFilter
 from shared.core.incidents import IncidentKind, opened
 from shared.core.jobs.occurrences import ControlKind
 from shared.core.jobs.states import JobStatus
-from shared.errors import LedgerUnavailable
+from shared.errors import Conflict, LedgerUnavailable
 from shared.operations.bulks.bulks import read_bulk
 from shared.operations.bulks.purge_tenant import preview_purge, purge_step, start_purge
 from shared.operations.bulks.work_bulk import work_bulk
 from shared.operations.context import Context
 from shared.operations.jobs.control_job import control_job
 from shared.operations.jobs.create_job import create_job
+from shared.operations.jobs.list_jobs import list_jobs
 from shared.operations.jobs.read_history import read_history
 from shared.operations.process.parts import Events, Process
 from shared.operations.sweeper.sweep import sweep
@@ -260,6 +262,56 @@ async def test_a_job_that_comes_meanwhile_stays(purging: Purging, steps: int) ->
     stored = await control_job(context, purging.orchestrations, job_id, ControlKind.CANCEL, by("stop"))
     assert stored.record.job.status is JobStatus.CANCELLED
     assert await context.index.read_active(VICTIM, job_id) is None
+    purging.clock.advance(2 * 3600)
+    assert (await purging.worked(await purging.started())).refused == 0
+    assert _words(await purging.left()) <= STAYS
+
+
+async def test_two_workers_purge_while_jobs_come(purging: Purging, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Race purge: two requests are one purge; a worker that lost its turn is still at work. Each job that comes
+    meanwhile keeps its whole history, and another purge deletes it.
+    """
+    context, chance, made = purging.context, random.Random(1), list[str]()
+    for name in ("get_entity", "write", "submit_transaction"):
+        honest = getattr(type(purging.account.of("x")), name)
+
+        async def waits(table: Any, *args: Any, honest: Any = honest) -> Any:
+            for _ in range(chance.randrange(3)):
+                await asyncio.sleep(0)
+            return await honest(table, *args)
+
+        monkeypatch.setattr(type(purging.account.of("x")), name, waits)
+    bulk, other = await asyncio.gather(purging.started(), purging.started())
+    assert bulk.bulk_id == other.bulk_id
+    purging.clock.advance(1)
+
+    async def works() -> None:
+        own = replace(context, process=Process())
+        while (stored := await context.bulks.read(VICTIM, bulk.bulk_id)) and stored.bulk.state is BulkState.RUNNING:
+            with contextlib.suppress(Conflict):
+                _, wait_s = await purge_step(own, purging.orchestrations, stored)
+                purging.clock.advance(wait_s)
+
+    async def comes(number: int) -> None:
+        for _ in range(number * 20):
+            await asyncio.sleep(0)
+        body = envelope(tenant_id=VICTIM, doc_id=f"meanwhile-{number}")
+        created = await create_job(context, purging.orchestrations, body, correlation_id=None)
+        made.append(job_id := created.stored.record.job.job_id)
+        if number % 2:
+            await control_job(context, purging.orchestrations, job_id, ControlKind.CANCEL, by("stop"))
+
+    await asyncio.gather(works(), works(), *map(comes, range(6)))
+    monkeypatch.undo()
+    done = await read_bulk(context, VICTIM, bulk.bulk_id)
+    assert (done.state, done.refused > 0) == (BulkState.DONE, True)
+    page = await list_jobs(context, JobFilter(tenant_id=VICTIM), after=None, limit=20)
+    assert {each.jobId for each in page.lines} == {*made}
+    for job_id in made:
+        record, events = await read_history(context, job_id)
+        assert len(events) == record.job.event_seq
+        if not record.job.status.terminal:
+            await control_job(context, purging.orchestrations, job_id, ControlKind.CANCEL, by("stop"))
     purging.clock.advance(2 * 3600)
     assert (await purging.worked(await purging.started())).refused == 0
     assert _words(await purging.left()) <= STAYS

@@ -203,6 +203,22 @@ async def test_a_redrive_of_a_redrive(world: World) -> None:
     assert b"first_job_id" not in encode_directive(directive_of(job, job.steps[1]))
 
 
+async def test_a_job_that_is_purged_meanwhile_is_not_redriven(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Race purge: its first event is gone; nothing is created."""
+    job_id = await failed_at_embedding(world)
+    honest, listed = world.ledger.events, len(world.index.listed)
+
+    async def purges(*args: Any, **named: Any) -> Any:
+        world.ledger.take(job_id)
+        await world.ledger.delete_remainder(job_id)
+        return await honest(*args, **named)
+
+    monkeypatch.setattr(world.ledger, "events", purges)
+    with pytest.raises(JobNotFound):
+        await redrive(world, job_id)
+    assert len(world.index.listed) == listed
+
+
 async def test_a_redrive_counts_against_the_limit(world: World) -> None:
     """It is refused as any new job would be, and nothing is written."""
     old_id = await failed_at_embedding(world)

@@ -213,6 +213,33 @@ async def test_an_archived_job_is_replayed(world: World) -> None:
     assert is_deterministic(compare(archived.record, await world.job(id_of(created)))) is True
 
 
+async def test_a_replay_of_a_job_that_is_purged_meanwhile_runs(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Race purge: wherever its rows go, the response is the new job or 404, and a new job that exists runs."""
+    for number, at in enumerate(
+        ("ledger.events", "index.reserve", "ledger.create", "ledger.find_event", "ledger.commit")
+    ):
+        job_id = await ended(world, doc_id=at)
+        target, method = at.split(".")
+        port = getattr(world, target)
+        honest = getattr(port, method)
+
+        async def purges(*args: Any, job_id: str = job_id, honest: Any = honest, **named: Any) -> Any:
+            world.ledger.take(job_id)
+            await world.ledger.delete_remainder(job_id, with_archived=True)
+            monkeypatch.undo()
+            return await honest(*args, **named)
+
+        monkeypatch.setattr(port, method, purges)
+        started = len(world.orchestrations.started)
+        if number:
+            new = id_of(await replay(world, job_id))
+            assert world.orchestrations.started[started:] == [new]
+            assert await proved(world, new) == []
+        with pytest.raises(JobNotFound):
+            await replay(world, job_id)
+        assert len(world.orchestrations.started) == started + bool(number)
+
+
 async def test_what_cannot_be_replayed_changes_nothing(world: World) -> None:
     """A living job, one that never was, one whose protocol or service is gone, or whose references are refused now."""
     job_id, living = await ended(world), await submitted(world)

@@ -160,6 +160,7 @@ ROWS = (
     Row(errors.ReplyUnfit("UNKNOWN_JOB", "no job job_1"), 404, "UNKNOWN_JOB"),
     unavailable(errors.Interrupted("no answer within 200 s")),
     unavailable(errors.LedgerUnavailable("127.0.0.1:10002 refused")),
+    unavailable(errors.JobVanished("job_1")),
     unavailable(errors.RunsUnavailable("https://account.example")),
     unavailable(errors.PublishUnavailable("sb://secret")),
     unavailable(errors.BusUnavailable("sb://secret")),
