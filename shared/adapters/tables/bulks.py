@@ -34,7 +34,7 @@ from shared.adapters.tables.table import (
     row_at,
     upsert_row,
 )
-from shared.adapters.tables.table_rows import TableRows, between
+from shared.adapters.tables.table_rows import TableRows, all_of, between
 from shared.adapters.tables.unknown_members import keep
 from shared.core.bulks import MAX_RUNNING, Bulk, BulkAction, BulkItem, BulkState, ItemState, Work
 from shared.core.canonical import encode_key
@@ -132,6 +132,12 @@ class TablesBulks:
 
     async def drop_due(self, due: DueBulk) -> None:
         await self._gates.delete(BULKS_PARTITION, _due_row(due))
+
+    async def drop_due_of(self, tenant: str, *, spared: str) -> None:
+        query = all_of(BULKS_PARTITION).having("tenant eq @tenant", tenant=tenant)
+        async for row in self._gates.query(query):
+            if row["bulk_id"] != spared:
+                await self._gates.delete(BULKS_PARTITION, row["RowKey"])
 
     async def _range(self, tenant: str, first: str, end: str, limit: int) -> list[Entity]:
         return await self._index.first(between(encode_key(tenant), first, end), limit)

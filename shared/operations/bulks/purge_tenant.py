@@ -199,6 +199,7 @@ async def _purge_elsewhere(context: Context, bulk: Bulk) -> bool:
     if await context.archive.remove(f"{encode_key(tenant)}/", limit=_ROWS):
         return True
     await _leave_open(context, tenant)
+    await context.bulks.drop_due_of(tenant, spared=bulk.bulk_id)
     await context.admissions.remove_tenant(tenant)
     context.process.gate_directory.forget()
     if context.events is None:

@@ -212,6 +212,7 @@ async def test_nothing_is_left_but_what_is_named(purging: Purging) -> None:
     assert gone
     assert not [key for *_, key, row in purging.account.rows() if gone & {key, *map(str, row.values.values())}]
     assert [key for _, _, key in left if key.startswith("BULK:")] == [f"BULK:{bulk.bulk_id}"]
+    assert {key.partition(":")[2] for _, partition, key in left if partition == "bulks"} == {bulk.bulk_id}
     changed = {name for name in others if after.get(name) != others[name]}
     assert {key.partition(":")[0] for _, _, key in changed} <= {"VERSION", "BOOK", "TENANTS", "MINUTE"}, changed
     # nothing is left to do, and the tenant can begin again
