@@ -91,7 +91,8 @@ def _wait_for_data(page: Page) -> None:
 def _frames(browser: Browser, stack: Stack) -> list[float]:
     def jobs(route: Route) -> None:
         line = {"tenant_id": "t", "request_type": "OCR", "status": "SUCCEEDED", "current_step_id": None, "seq": 5}
-        more = {"labels": {"batch": "one"}, "created_at": "2026-01-27T10:00:00Z", "links": {}}
+        ended = {"completed_at": "2026-01-27T10:00:02Z", "error_code": None}
+        more = {"labels": {"batch": "one"}, "created_at": "2026-01-27T10:00:00Z", **ended, "links": {}}
         lines = [{"jobId": f"job_{number:032x}", **line, **more} for number in range(ROWS)]
         body = json.dumps({"jobs": lines, "next": None, "partial": False})
         route.fulfill(content_type="application/json", body=body)

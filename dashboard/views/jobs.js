@@ -10,8 +10,8 @@ import { EmptyState, ErrorState, Skeleton, useLoad } from "../parts/load.js";
 import { connection, follow, visible } from "../parts/live.js";
 import { go, link, route, setQuery, tenant } from "../parts/route.js";
 import { may, ownTenant } from "../parts/session.js";
-import { hasEnded, reasonOf, State } from "../parts/state.js";
-import { now, Time } from "../parts/time.js";
+import { colorOf, hasEnded, reasonOf, State } from "../parts/state.js";
+import { duration, now, secondsBetween, Time } from "../parts/time.js";
 import { BulkBar } from "../parts/bulk.js";
 
 const PAGE = 100;
@@ -86,6 +86,9 @@ function Why({ job }) {
   return html`<span class="clip-lines" title=${words}>${words.split("; ")[0]}</span>`;
 }
 
+/** How long an ended job took, and why it failed. */
+const End = ({ job }) => html`<span class="clip">after ${duration(secondsBetween(job.created_at, job.completed_at))}${job.error_code && html` <b class=${`mono ${colorOf(job.status)}`} title=${job.error_code}>${job.error_code}</b>`}</span>`;
+
 /** The first label, and how many more there are. */
 const Labels = ({ labels }) => labels.length > 0 && html`<span class="chip clip" title=${labels.map((each) => each.join(":")).join("\n")}>${labels[0].join(":")}</span>${labels.length > 1 ? html`<span class="muted">+${labels.length - 1}</span>` : ""}`;
 
@@ -96,7 +99,7 @@ function Row({ job, showTenant, marked, onMark }) {
     <span role="cell" class="c-id"><a class="mono clip" href=${link(["jobs", job.jobId])} title=${job.jobId}>${job.jobId.slice(0, 12)}</a></span>
     <span role="cell" class="c-type clip" title=${job.request_type}>${job.request_type}</span>
     ${showTenant && html`<span role="cell" class="c-tenant clip" title=${job.tenant_id}>${job.tenant_id}</span>`}
-    <span role="cell" class="c-why muted"><${Why} job=${job} /></span>
+    <span role="cell" class="c-why muted">${job.completed_at ? html`<${End} job=${job} />` : html`<${Why} job=${job} />`}</span>
     <span role="cell" class="c-labels"><${Labels} labels=${Object.entries(job.labels)} /></span>
     <span role="cell" class="c-age muted"><${Time} at=${job.created_at} /></span>`;
 }
@@ -134,7 +137,7 @@ export function Jobs() {
   const types = (protocols.data?.protocols ?? []).map((each) => each.request_type);
   const header = html`<div class="vlist-row vlist-header" role="row" aria-rowindex="1">
     ${["mark", "state", "id", "type", ...(tenant.value ? [] : ["tenant"]), "why", "labels", "age"].map((each) => html`<span key=${each} role="columnheader" class=${`c-${each}`}>
-      ${{ mark: html`<span class="hidden">Select</span>`, state: "State", id: "Job", type: "Type", tenant: "Tenant", why: "Waits for", labels: "Labels", age: "Created" }[each]}</span>`)}
+      ${{ mark: html`<span class="hidden">Select</span>`, state: "State", id: "Job", type: "Type", tenant: "Tenant", why: "Waits for, or ended", labels: "Labels", age: "Created" }[each]}</span>`)}
   </div>`;
   return html`<section class="view fill" aria-labelledby="title">
     <header class="view-header"><h1 id="title">Jobs</h1>

@@ -263,6 +263,9 @@ class JobLine(Response):
     """Event number of `status` and `current_step_id`. For a job that has not ended, the item can be one sweep old."""
     labels: dict[str, str]
     created_at: Instant
+    completed_at: Instant | None
+    """Null if the job has not ended."""
+    error_code: ErrorCode
     archived_at: Instant | None
     """Time when the job was archived. Null if it is not archived."""
     links: JobLinks
@@ -335,14 +338,15 @@ def event_response(event: EventRow) -> Event:
     return Event.of(event, eventId=f"{event.job_id}:{event.seq}", jobId=event.job_id, stepId=event.step_id)
 
 
-def job_line(row: ListRow, *, status: JobStatus, current_step_id: str | None, seq: int) -> JobLine:
-    """Makes an item of a list from a LIST row. `seq`: number of the event of its status and step."""
+def job_line(row: ListRow) -> JobLine:
+    """Makes an item of a list from a LIST row."""
+    status = JobStatus(row.status)
     return JobLine.of(
         row,
         jobId=row.job_id,
         status=status,
-        current_step_id=None if status.terminal else current_step_id,
-        seq=seq,
+        current_step_id=None if status.terminal else row.current_step_id,
+        completed_at=row.ended_at,
         links=job_links(row.job_id),
     )
 

@@ -173,6 +173,8 @@ def by_model() -> JsonObject:
         "status": "SUCCEEDED",
         "current_step_id": None,
         "seq": story.record.job.event_seq,
+        "completed_at": "2026-01-27T10:00:41Z",
+        "error_code": None,
         "archived_at": None,
         "labels": ENVELOPE["labels"],
         "created_at": "2026-01-27T10:00:00Z",

@@ -186,6 +186,8 @@ class ListRow:
     staged_at: datetime | None = None
     admitted_at: datetime | None = None
     ended_at: datetime | None = None
+    #: code of the job's error; None: it has not failed
+    error_code: str | None = None
     #: time of archiving; None: the ledger has its rows
     archived_at: datetime | None = None
     #: `True` if its ENDED row was written a second time, which happens once

@@ -133,7 +133,7 @@ async def test_sources_that_were_seen(usage: Usage, monkeypatch: pytest.MonkeyPa
 
 
 async def test_a_list_has_what_usage_needs(storage: Storage) -> None:
-    """Source, staging, admission and end; of a job that was let in at once none but its end."""
+    """Source, staging, admission, end and error; of a job that was let in at once none but its end and error."""
 
     def job(number: int, **changes: object) -> Job:
         return replace(planned(f"job_{number}", doc_id=f"{number}", **changes).job, created_at=START)
@@ -145,11 +145,16 @@ async def test_a_list_has_what_usage_needs(storage: Storage) -> None:
     active = await storage.index.read_active("tenant_a", "job_1")
     assert active is not None
     await storage.index.refresh_listing(active, replace(staged, admitted_at=START + HOUR, event_seq=2))
-    done = replace(plain, status=JobStatus.SUCCEEDED, completed_at=START + 2 * HOUR)
+    ends = {"status": JobStatus.CANCELLED, "completed_at": START + 2 * HOUR, "error_code": "CANCELLED"}
+    done = replace(plain, **ends)
     await storage.index.close(done, claim_expires_at=START + 3 * HOUR)
     rows = {row.job_id: row for row in await storage.index.list_jobs("tenant_a", after=None, limit=9)}
-    found = [(row.source, row.staged_at, row.admitted_at, row.ended_at) for _, row in sorted(rows.items())]
-    assert found == [("scanner-7", START, START + HOUR, None), (None, None, None, START + 2 * HOUR)]
+    names = ("source", "staged_at", "admitted_at", "ended_at", "error_code")
+    found = [tuple(getattr(row, name) for name in names) for _, row in sorted(rows.items())]
+    assert found == [
+        ("scanner-7", START, START + HOUR, None, None),
+        (None, None, None, START + 2 * HOUR, "CANCELLED"),
+    ]
 
 
 async def test_a_fold_of_the_rows_that_are_stored(storage: Storage, usage: Usage, world: World) -> None:

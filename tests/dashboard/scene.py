@@ -13,6 +13,7 @@ from servicebus_emulator.tls import make_certificate
 from tests import running_stack
 from tests.api import live
 from tests.api.live import Live, envelope
+from tests.running_stack import RunningStack
 from tests.stack.scripted_service import TENANT, ScriptedService
 from tests.waiting import wait_until
 
@@ -64,10 +65,13 @@ def submit(api: Live, **changes: Any) -> str:
 
 def log_of(api: Live, job_id: str) -> BlobClient:
     """The log of the first attempt of a run, as its runner would write it."""
-    name = f"{TENANT}/{job_id}/1.log"
-    blob = BlobClient.from_connection_string(api.stack.storage_connection, "runs", name)
+    return log_in(api.stack, TENANT, job_id)
+
+
+def log_in(stack: RunningStack, tenant: str, job_id: str) -> BlobClient:
+    blob = BlobClient.from_connection_string(stack.storage_connection, "runs", f"{tenant}/{job_id}/1.log")
     if not blob.exists():
-        with ContainerClient.from_connection_string(api.stack.storage_connection, "runs") as container:
+        with ContainerClient.from_connection_string(stack.storage_connection, "runs") as container:
             if not container.exists():
                 container.create_container()
         blob.create_append_blob()

@@ -52,10 +52,8 @@ def page(*job_ids: str, next_: str | None = None) -> dict[str, Any]:
                 labels={},
                 seq=9,
                 created_at=START,
-            ),
-            status=JobStatus.SUCCEEDED,
-            current_step_id=None,
-            seq=9,
+                ended_at=START,
+            )
         )
         for job_id in job_ids
     ]

@@ -1838,6 +1838,13 @@ class JobLine(Message):
     ]
     labels: dict[str, str]
     created_at: AwareDatetime
+    completed_at: Annotated[AwareDatetime | None, Field(description="Null if the job has not ended.")]
+    error_code: Annotated[
+        str | None,
+        Field(
+            description="Error code of a job that ended without success: a code of a service, or one of LUCIUS (`ATTEMPTS_EXHAUSTED`: every attempt failed or timed out; `DISPATCH_FAILED`: Service Bus rejected the directive at every try; `TIME_EXCEEDED`: the job or a step exceeded its time limit; `ORCHESTRATION_FAILED`: the job's orchestration ended six times before the job did; `FAILED_FINAL`: a service reported a final failure without a code; `RESULT_REF_REFUSED`: the service returned a result URI that the tenant may not use; `DEPENDENCY_FAILED`: a dependency of the job did not succeed; `WITHDRAWN`: the process stopped before it finished the creation of the job)."
+        ),
+    ]
     archived_at: Annotated[
         AwareDatetime | None, Field(description="Time when the job was archived. Null if it is not archived.")
     ]

@@ -178,12 +178,17 @@ def _lasting_columns(job: Job) -> dict[str, Any]:
 
 def changing_columns(job: Job) -> dict[str, Any]:
     """Returns the columns that change until the job ends."""
-    instants = {"staged_at": job.staged_at, "admitted_at": job.admitted_at, "ended_at": job.completed_at}
+    known = {
+        "staged_at": job.staged_at,
+        "admitted_at": job.admitted_at,
+        "ended_at": job.completed_at,
+        "error_code": job.error_code,
+    }
     return {
         "status": job.status.value,
         "current_step_id": job.current_step_id,
         "seq": job.event_seq,
-        **{name: at for name, at in instants.items() if at is not None},
+        **{name: value for name, value in known.items() if value is not None},
     }
 
 

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Generic, Protocol, TypeVar
 
 from shared.api.job import JobLine, job_line
 from shared.core.canonical import digest
 from shared.core.filters import JobFilter
+from shared.core.jobs.job import Job
 from shared.core.jobs.routing import normalise
 from shared.core.jobs.states import JobStatus
 from shared.operations.context import Context
@@ -60,16 +61,15 @@ async def list_jobs(context: Context, job_filter: JobFilter, *, after: str | Non
     """Returns a page of jobs. Raises LedgerUnavailable."""
 
     async def render(listed: ListRow) -> JobLine | None:
-        status, step_id, seq = status_of(listed), listed.current_step_id, listed.seq
+        status = status_of(listed)
         if status is None:
             return None
         if job_filter.needs_ledger and not status.terminal:
             if (stored := await read_for_list(context.ledger, listed.job_id)) is not None:
-                job = stored.record.job
-                status, step_id, seq = job.status, job.current_step_id, job.event_seq
-            if not job_filter.has_status(status):
+                listed = _as_of(listed, stored.record.job)
+            if not job_filter.has_status(JobStatus(listed.status)):
                 return None
-        return job_line(listed, status=status, current_step_id=step_id, seq=seq)
+        return job_line(listed)
 
     return await walk_list(context, job_filter, render, after=after, limit=limit)
 
@@ -124,6 +124,18 @@ async def _of_key(
         return []
     row = await index.read_listed(tenant, claim.created_at, claim.job_id, correlation_id=correlation_id)
     return [row] if row is not None and (after is None or row.cursor > after) else []
+
+
+def _as_of(listed: ListRow, job: Job) -> ListRow:
+    """Returns the row with what changes until the job ends, as the job has it."""
+    return replace(
+        listed,
+        status=job.status.value,
+        current_step_id=job.current_step_id,
+        seq=job.event_seq,
+        ended_at=job.completed_at,
+        error_code=job.error_code,
+    )
 
 
 def status_of(listed: ListRow) -> JobStatus | None:

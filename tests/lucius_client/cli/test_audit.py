@@ -78,7 +78,8 @@ def job_line(document: Document) -> dict[str, Any]:
     job = document["job"]
     links = dict.fromkeys(("self", "steps", "events", "cancel"), "/")
     fields = {"jobId": job["job_id"], "current_step_id": None, "seq": 1, "archived_at": None, "links": links}
-    return fields | {name: job[name] for name in ("tenant_id", "request_type", "status", "labels", "created_at")}
+    kept = ("tenant_id", "request_type", "status", "labels", "created_at", "completed_at", "error_code")
+    return fields | {name: job.get(name) for name in kept}
 
 
 class Api:

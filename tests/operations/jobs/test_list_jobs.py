@@ -128,7 +128,9 @@ async def test_an_end_that_the_index_missed_is_in_the_list_after_one_sweep(
             await failed(world, job_id)
     await sweep(world.context, world.orchestrations)
     [found] = (await list_jobs(world.context, JobFilter(tenant_id="tenant_a"), after=None, limit=10)).lines
-    assert found.status == "FAILED_FINAL"
+    job = (await world.job(job_id)).job
+    assert (found.status, found.completed_at, found.error_code) == ("FAILED_FINAL", job.completed_at, job.error_code)
+    assert found.error_code
 
 
 async def test_relisting_goes_on_where_its_bound_stopped_it(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
