@@ -363,7 +363,7 @@ class NoBreaker(Refused, status=409):
 
 
 class TooManyRules(Refused):
-    """The tenant has the maximum of 100 quotas with limits, hold or throttle, or of 400 KiB for them."""
+    """The tenant has 100 quotas with limits, hold or throttle, or 400 KiB of them: the maximum. Delete one first."""
 
     def __init__(self, limit: int | str) -> None:
         of = "quotas with limits, hold or throttle" if isinstance(limit, int) else "of limits, holds and throttles"

@@ -205,15 +205,15 @@ def _bound(document: DocumentNode) -> None:
             if size.depth > MAX_DEPTH:
                 raise _too_complex("is too deep")
             if size.names.total() > MAX_FIELDS:
-                raise _too_complex("selects too many fields")
+                raise _too_complex(f"selects more than {MAX_FIELDS} fields")
             if any(count > MAX_SAME for name, count in (*size.names.items(), *size.aliases.items()) if name):
-                raise _too_complex("selects one field too often")
+                raise _too_complex(f"selects one field more than {MAX_SAME} times")
             if isinstance(definition, FragmentDefinitionNode):
                 continue
             if size.outer.total() > MAX_READS:
-                raise _too_complex("selects too many fields at the root")
+                raise _too_complex(f"selects more than {MAX_READS} fields at the root")
             if size.outer["events"] > MAX_PAGES_OF_EVENTS:
-                raise _too_complex("selects `events` too often")
+                raise _too_complex(f"selects `events` more than {MAX_PAGES_OF_EVENTS} times")
 
 
 def _written(selections: SelectionSetNode | None) -> int:

@@ -30,7 +30,7 @@ class BulkLinks(Response):
     self: str
     items: str
     cancel: str
-    """URL for POST."""
+    """Path of the cancellation; it requires POST."""
 
 
 class Bulk(Response):

@@ -86,7 +86,7 @@ class OverviewMinute(Response):
     reasons: dict[str, int]
     """Jobs that ended without success, by error code."""
     ack: OverviewLatency | None
-    """Null: none in this minute, or the overview of one tenant."""
+    """Latency until the ACK. Null: no ACK in this minute, or the overview of one tenant."""
     result: OverviewLatency | None
 
 
@@ -126,7 +126,7 @@ class OverviewQuota(Response):
     id: GateId
     kind: GateKindName
     tenant: str
-    """`*`: over all tenants."""
+    """Tenant id. `*`: the quota is over all tenants."""
     name: str
     """The quota in words."""
     active: int
@@ -151,7 +151,7 @@ class OverviewSweeper(Response):
     """The last sweep in any process."""
 
     last_pass_at: Instant | None
-    """Null: no sweep yet."""
+    """End of the last sweep. Null: no sweep yet."""
     late: bool
     more: bool | None
     """`true` if the sweep ran out of time before it did all due work."""
@@ -162,7 +162,7 @@ class DashboardMetrics(Response):
 
     at: Instant
     tenant: str | None
-    """Null: all tenants."""
+    """Tenant id. Null: all tenants."""
     health: OverviewHealth
     problems: list[OverviewProblem]
     """Worst first, at most 20."""

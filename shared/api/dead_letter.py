@@ -12,7 +12,7 @@ class DeadLetterLinks(JobLinks):
     """Paths of the failed job."""
 
     redrive: str
-    """URL for POST."""
+    """Path of the redrive; it requires POST."""
 
 
 class DeadLetter(Response):

@@ -65,7 +65,7 @@ class SweeperState(Response):
     """The last sweep in any process. With several sweepers: that of the one that is behind."""
 
     last_pass_at: Instant | None
-    """Null: no sweep yet."""
+    """End of the last sweep. Null: no sweep yet."""
     looked_at: int | None
     actions: int | None
     more: bool | None
@@ -73,7 +73,7 @@ class SweeperState(Response):
     late: bool
     """`true` if the last sweep was over five minutes ago. Jobs continue, but lost messages are not detected."""
     work: WorkInProgress | None
-    """Null: no sweep yet, or the caller does not see all tenants."""
+    """Counts of the last sweep. Null: no sweep yet, or the caller does not see all tenants."""
 
 
 class SettingNotRead(Response):

@@ -170,7 +170,7 @@ class JobLinks(Response):
     steps: str
     events: str
     cancel: str
-    """URL for POST."""
+    """Path of the cancellation; it requires POST."""
 
 
 class Job(Response):

@@ -133,7 +133,7 @@ class Quota(Response):
     hold: QuotaHold | None
     throttle: QuotaThrottle | None
     breaker: QuotaBreaker | None
-    """Null: the limits in effect have no breaker."""
+    """State of the circuit breaker. Null: the limits in effect have none."""
     active: int | None
     """Number of active jobs. Null for tenant `*`."""
     staged: int | None

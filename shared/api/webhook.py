@@ -78,7 +78,7 @@ class NewHook(RequestBody):
     """`cloudevents`: the event itself. Otherwise a message for an incoming webhook of Slack, or for a workflow of
     Teams."""
     filter: HookFilterBody | None = None
-    """Null: every event of the tenant, except those of webhooks."""
+    """Filter of events. Null: every event of the tenant, except those of webhooks."""
     description: _Description = ""
     """Description, one line."""
     after: Annotated[int, Field(ge=0, le=10**18), BeforeValidator(whole)] | None = None
@@ -124,10 +124,10 @@ DeliveryStateName = Literal["PENDING", "DELIVERED", "DEAD"]
 DeliveryError = Annotated[
     str | None,
     Field(
-        description="Reason for a missing response: `TIMEOUT`, `CONNECT`, `TLS`, `RESET`, `NOT_HTTP`, "
-        "`ADDRESS_REFUSED`, `NO_ADDRESS`, `KEY_GONE`: the key of the secret no longer exists, `JOB_GONE`: the job of "
-        "the callback URL is archived or erased, or `EXPIRED`: the event is no longer retained. Null: the endpoint "
-        "responded.",
+        description="Reason why the last attempt has no response: `TIMEOUT`, `CONNECT`, `TLS`, `RESET`, `NOT_HTTP`, "
+        "`ADDRESS_REFUSED` or `NO_ADDRESS`. Or why there was none: `KEY_GONE` (the key of the secret no longer exists),"
+        " `JOB_GONE` (the job of the callback URL is archived or erased) or `EXPIRED` (the event is deleted)."
+        " Null: the endpoint responded, or there was no attempt yet.",
         examples=["TIMEOUT"],
     ),
 ]
@@ -171,8 +171,8 @@ class Hook(Response):
     filter: HookFilter
     description: str
     state: HookStateName
-    """ENABLED: it receives events. DISABLED: it does not. SUSPENDED: no delivery succeeded for a day; its deliveries
-    wait."""
+    """ENABLED: the webhook gets events. DISABLED: it gets none. SUSPENDED: no delivery succeeded for a day, and its
+    deliveries wait."""
     state_reason: str | None
     created_at: Instant
     created_by: str

@@ -25,7 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help="host name that requests may name in Host, besides IP addresses, localhost and --host; may be repeated",
     )
-    parser.add_argument("--port", type=int, default=7071, help="HTTP port, 0 for a free one (default: %(default)s)")
+    parser.add_argument("--port", type=int, default=7071, help="HTTP port, 0 for any (default: %(default)s)")
     parser.add_argument("--data", type=Path, metavar="DIR", help="keep orchestrations in DIR/host.sqlite3")
     parser.add_argument("--watch", action="store_true", help="restart when the app's files change")
     parser.add_argument("--reloaded", type=Path, help=argparse.SUPPRESS)

@@ -131,7 +131,7 @@ class BulkLinks(Message):
 
     self: str
     items: str
-    cancel: Annotated[str, Field(description="URL for POST.")]
+    cancel: Annotated[str, Field(description="Path of the cancellation; it requires POST.")]
 
 
 class BulkPreview(Message):
@@ -227,8 +227,8 @@ class DeadLetterLinks(Message):
     self: str
     steps: str
     events: str
-    cancel: Annotated[str, Field(description="URL for POST.")]
-    redrive: Annotated[str, Field(description="URL for POST.")]
+    cancel: Annotated[str, Field(description="Path of the cancellation; it requires POST.")]
+    redrive: Annotated[str, Field(description="Path of the redrive; it requires POST.")]
 
 
 class DefaultSecret(Message):
@@ -269,7 +269,7 @@ class Delivery(Message):
     error: Annotated[
         str | None,
         Field(
-            description="Reason for a missing response: `TIMEOUT`, `CONNECT`, `TLS`, `RESET`, `NOT_HTTP`, `ADDRESS_REFUSED`, `NO_ADDRESS`, `KEY_GONE`: the key of the secret no longer exists, `JOB_GONE`: the job of the callback URL is archived or erased, or `EXPIRED`: the event is no longer retained. Null: the endpoint responded."
+            description="Reason why the last attempt has no response: `TIMEOUT`, `CONNECT`, `TLS`, `RESET`, `NOT_HTTP`, `ADDRESS_REFUSED` or `NO_ADDRESS`. Or why there was none: `KEY_GONE` (the key of the secret no longer exists), `JOB_GONE` (the job of the callback URL is archived or erased) or `EXPIRED` (the event is deleted). Null: the endpoint responded, or there was no attempt yet."
         ),
     ]
     took_ms: int | None
@@ -552,7 +552,7 @@ class HookSecret(Message):
     state: Annotated[
         Literal["ENABLED", "DISABLED", "SUSPENDED"],
         Field(
-            description="ENABLED: it receives events. DISABLED: it does not. SUSPENDED: no delivery succeeded for a day; its deliveries\nwait."
+            description="ENABLED: the webhook gets events. DISABLED: it gets none. SUSPENDED: no delivery succeeded for a day, and its\ndeliveries wait."
         ),
     ]
     state_reason: str | None
@@ -589,7 +589,7 @@ class HookTest(Message):
     error: Annotated[
         str | None,
         Field(
-            description="Reason for a missing response: `TIMEOUT`, `CONNECT`, `TLS`, `RESET`, `NOT_HTTP`, `ADDRESS_REFUSED`, `NO_ADDRESS`, `KEY_GONE`: the key of the secret no longer exists, `JOB_GONE`: the job of the callback URL is archived or erased, or `EXPIRED`: the event is no longer retained. Null: the endpoint responded."
+            description="Reason why the last attempt has no response: `TIMEOUT`, `CONNECT`, `TLS`, `RESET`, `NOT_HTTP`, `ADDRESS_REFUSED` or `NO_ADDRESS`. Or why there was none: `KEY_GONE` (the key of the secret no longer exists), `JOB_GONE` (the job of the callback URL is archived or erased) or `EXPIRED` (the event is deleted). Null: the endpoint responded, or there was no attempt yet."
         ),
     ]
     took_ms: int
@@ -632,7 +632,7 @@ class JobLinks(Message):
     self: str
     steps: str
     events: str
-    cancel: Annotated[str, Field(description="URL for POST.")]
+    cancel: Annotated[str, Field(description="Path of the cancellation; it requires POST.")]
 
 
 class Live(Message):
@@ -735,7 +735,8 @@ class OverviewMinute(Message):
     ended: Annotated[dict[str, int], Field(description="Jobs that ended, by status.")]
     reasons: Annotated[dict[str, int], Field(description="Jobs that ended without success, by error code.")]
     ack: Annotated[
-        OverviewLatency | None, Field(description="Null: none in this minute, or the overview of one tenant.")
+        OverviewLatency | None,
+        Field(description="Latency until the ACK. Null: no ACK in this minute, or the overview of one tenant."),
     ]
     result: OverviewLatency | None
 
@@ -747,7 +748,7 @@ class OverviewQuota(Message):
 
     id: str
     kind: Literal["tenant", "tenant/type", "tenant/source", "platform", "mode", "type", "service", "lane"]
-    tenant: Annotated[str, Field(description="`*`: over all tenants.")]
+    tenant: Annotated[str, Field(description="Tenant id. `*`: the quota is over all tenants.")]
     name: Annotated[str, Field(description="The quota in words.")]
     active: int
     max_active: int | None
@@ -797,7 +798,7 @@ class OverviewSweeper(Message):
     The last sweep in any process.
     """
 
-    last_pass_at: Annotated[AwareDatetime | None, Field(description="Null: no sweep yet.")]
+    last_pass_at: Annotated[AwareDatetime | None, Field(description="End of the last sweep. Null: no sweep yet.")]
     late: bool
     more: Annotated[bool | None, Field(description="`true` if the sweep ran out of time before it did all due work.")]
 
@@ -1163,7 +1164,7 @@ class ReplayLinks(Message):
     self: str
     steps: str
     events: str
-    cancel: Annotated[str, Field(description="URL for POST.")]
+    cancel: Annotated[str, Field(description="Path of the cancellation; it requires POST.")]
     comparison: str
 
 
@@ -1657,7 +1658,7 @@ class Hook(Message):
     state: Annotated[
         Literal["ENABLED", "DISABLED", "SUSPENDED"],
         Field(
-            description="ENABLED: it receives events. DISABLED: it does not. SUSPENDED: no delivery succeeded for a day; its deliveries\nwait."
+            description="ENABLED: the webhook gets events. DISABLED: it gets none. SUSPENDED: no delivery succeeded for a day, and its\ndeliveries wait."
         ),
     ]
     state_reason: str | None
@@ -1700,7 +1701,7 @@ class HookDetail(Message):
     state: Annotated[
         Literal["ENABLED", "DISABLED", "SUSPENDED"],
         Field(
-            description="ENABLED: it receives events. DISABLED: it does not. SUSPENDED: no delivery succeeded for a day; its deliveries\nwait."
+            description="ENABLED: the webhook gets events. DISABLED: it gets none. SUSPENDED: no delivery succeeded for a day, and its\ndeliveries wait."
         ),
     ]
     state_reason: str | None
@@ -2040,7 +2041,9 @@ class Quota(Message):
     ]
     hold: QuotaHold | None
     throttle: QuotaThrottle | None
-    breaker: Annotated[QuotaBreaker | None, Field(description="Null: the limits in effect have no breaker.")]
+    breaker: Annotated[
+        QuotaBreaker | None, Field(description="State of the circuit breaker. Null: the limits in effect have none.")
+    ]
     active: Annotated[int | None, Field(description="Number of active jobs. Null for tenant `*`.")]
     staged: Annotated[
         int | None,
@@ -2326,7 +2329,7 @@ class SweeperState(Message):
     The last sweep in any process. With several sweepers: that of the one that is behind.
     """
 
-    last_pass_at: Annotated[AwareDatetime | None, Field(description="Null: no sweep yet.")]
+    last_pass_at: Annotated[AwareDatetime | None, Field(description="End of the last sweep. Null: no sweep yet.")]
     looked_at: int | None
     actions: int | None
     more: Annotated[bool | None, Field(description="`true` if the sweep ran out of time before it did all due work.")]
@@ -2337,7 +2340,8 @@ class SweeperState(Message):
         ),
     ]
     work: Annotated[
-        WorkInProgress | None, Field(description="Null: no sweep yet, or the caller does not see all tenants.")
+        WorkInProgress | None,
+        Field(description="Counts of the last sweep. Null: no sweep yet, or the caller does not see all tenants."),
     ]
 
 
@@ -2406,7 +2410,7 @@ class DashboardMetrics(Message):
     """
 
     at: AwareDatetime
-    tenant: Annotated[str | None, Field(description="Null: all tenants.")]
+    tenant: Annotated[str | None, Field(description="Tenant id. Null: all tenants.")]
     health: OverviewHealth
     problems: Annotated[list[OverviewProblem], Field(description="Worst first, at most 20.")]
     jobs: OverviewJobs

@@ -48,8 +48,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help="host name that requests may name in Host, besides IP addresses, localhost and --host; may be repeated",
     )
-    serving.add_argument("--port", type=_port, default=5672, help="AMQP, 0 for a free port (default: %(default)s)")
-    serving.add_argument("--admin-port", type=_port, default=5300, help="HTTP, 0 for a free one (default: %(default)s)")
+    serving.add_argument("--port", type=_port, default=5672, help="AMQP port, 0 for any (default: %(default)s)")
+    serving.add_argument("--admin-port", type=_port, default=5300, help="HTTP port, 0 for any (default: %(default)s)")
     serving.add_argument("--ws-port", type=_port, metavar="PORT", help="port for AMQP over WebSockets")
     serving.add_argument("--tls", action="store_true", help="also serve TLS, with a new certificate for localhost")
     serving.add_argument("--tls-cert", type=Path, metavar="FILE", help="also serve TLS, with this certificate chain")
