@@ -13,7 +13,6 @@ from azure.servicebus import (
     ServiceBusMessage,
     ServiceBusReceivedMessage,
     ServiceBusReceiveMode,
-    ServiceBusSubQueue,
 )
 from azure.servicebus.aio import ServiceBusClient, ServiceBusReceiver, ServiceBusSender
 
@@ -75,10 +74,9 @@ async def test_forwarding_and_what_is_dead_lettered_on_the_way(client: ServiceBu
     async with client.get_queue_receiver("chain-last") as last:
         [message] = await last.receive_messages(max_wait_time=WAIT_S)
         await last.dead_letter_message(message, reason="why")
-    transfer = ServiceBusSubQueue.TRANSFER_DEAD_LETTER
     dead, refused, failed = await asyncio.gather(
         take(client.get_queue_receiver("chain-dead-letters", receive_mode=mode)),
-        take(client.get_queue_receiver("chain-refused", sub_queue=transfer, receive_mode=mode)),
+        take(client.get_queue_receiver("chain-refused", sub_queue="deadletter", receive_mode=mode)),
         take(client.get_subscription_receiver("divided", "by-quotient", sub_queue="deadletter", receive_mode=mode)),
     )
     assert (str(dead), dead.dead_letter_reason, dead.dead_letter_source) == ("x", "why", "chain-last")

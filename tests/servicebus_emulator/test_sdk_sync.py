@@ -307,7 +307,6 @@ def test_scheduled_messages(timed_bus: Bus, timed_client: ServiceBusClient, queu
         "deferred": 0,
         "scheduled": 0,
         "dead_letter": 0,
-        "transfer_dead_letter": 0,
     }
 
 

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
+
 from servicebus_emulator.broker.broker import Broker
 from servicebus_emulator.broker.descriptions import QueueDescription, SubscriptionDescription, TopicDescription
 from servicebus_emulator.broker.queue import DESCRIPTION, REASON, MessageQueue
@@ -50,19 +54,27 @@ def test_a_circle_ends_in_the_dead_letters() -> None:
     assert [texts(queue.dead_letters) for queue in queues] == [["x"], []]
 
 
-def test_what_cannot_be_forwarded_is_in_the_transfer_dead_letter_queue() -> None:
-    """If the target is missing or full, the send succeeds and the message is in the transfer dead-letter queue."""
+@pytest.mark.parametrize(
+    ("target", "why"),
+    [
+        ({}, "could not be found"),
+        ({"max_size_bytes": 1}, "maximum entity size"),
+        ({"status": "SendDisabled"}, "disabled"),
+    ],
+)
+def test_a_message_that_its_target_refuses_is_a_dead_letter(target: dict[str, Any], why: str) -> None:
+    """The target is missing, full or disabled: the send succeeds."""
     broker = Broker(StillClock())
-    broker.add_queue(QueueDescription("lost", forward_to="nowhere"))
-    broker.add_queue(QueueDescription("full", max_size_bytes=1))
-    broker.add_queue(QueueDescription("blocked", forward_to="full"))
-    for name in ("lost", "blocked"):
-        broker.destination(name).send(Text("xyz"))
-        transfer = broker.queue(f"{name}/$Transfer/$DeadLetterQueue")
-        [message] = transfer.peek(0, 9)
-        properties = message.content.application_properties()
-        assert properties[REASON] == "TransferFailed"
-        assert "Forwarding to" in properties[DESCRIPTION]
+    source = broker.add_queue(QueueDescription("source", forward_to="target"))
+    if target:
+        broker.add_queue(QueueDescription("target", **target))
+    broker.destination("source").send(Text("xyz"))
+    assert source.dead_letters is not None
+    [message] = source.dead_letters.peek(0, 9)
+    properties = message.content.application_properties()
+    assert properties[REASON] == "TransferFailed"
+    assert "Forwarding to 'target' failed" in properties[DESCRIPTION]
+    assert why in properties[DESCRIPTION]
 
 
 def test_dead_letters_are_forwarded_with_their_source() -> None:

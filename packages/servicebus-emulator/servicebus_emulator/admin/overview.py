@@ -9,7 +9,7 @@ from html import escape
 from servicebus_emulator.broker.broker import Broker
 from servicebus_emulator.broker.topic import Topic
 
-_STATES = ("active", "locked", "deferred", "scheduled", "dead_letter", "transfer_dead_letter")
+_STATES = ("active", "locked", "deferred", "scheduled", "dead_letter")
 METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _STYLE = """
 :root { color-scheme: light dark; font: 15px/1.4 system-ui, sans-serif; }

@@ -83,16 +83,7 @@ class Broker:
         queue = kind(path, description, self._env, counter, dead)
         self._queues[path.lower()] = queue
         self._queues[dead_path.lower()] = dead
-        self._add_transfer_queue(queue)
         return queue
-
-    def _add_transfer_queue(self, queue: MessageQueue) -> None:
-        if queue.description.forward_to is None or queue.transfer_dead_letters is not None:
-            return
-        path = f"{queue.path}/$Transfer/$DeadLetterQueue"
-        plain = replace(queue.description, requires_session=False, forward_dead_letters_to=None)
-        queue.transfer_dead_letters = MessageQueue(path, plain, self._env, queue.counter, None)
-        self._queues[path.lower()] = queue.transfer_dead_letters
 
     def _forward(self, name: str, content: Content, origin: Origin) -> None:
         self.destination(name).send(content, origin)
@@ -165,7 +156,6 @@ class Broker:
         queue.change(description)
         if queue.dead_letters is not None:
             queue.dead_letters.change(replace(description, requires_session=False))
-        self._add_transfer_queue(queue)
 
     def subscription(self, topic_name: str, name: str) -> Subscription:
         subscription = self.topic(topic_name).subscriptions.get(name.lower())
@@ -194,7 +184,7 @@ class Broker:
         del self.topic(topic_name).subscriptions[name.lower()]
 
     def _remove_queue(self, queue: MessageQueue) -> None:
-        for item in (queue, queue.dead_letters, queue.transfer_dead_letters):
+        for item in (queue, queue.dead_letters):
             if item is not None:
                 item.remove_all()
                 self._queues.pop(item.path.lower(), None)

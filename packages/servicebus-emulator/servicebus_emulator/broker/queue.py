@@ -41,8 +41,6 @@ class MessageQueue(EntityMessages):
         super().__init__(path, environment)
         self.description = description
         self.dead_letters = dead_letters
-        #: Messages that could not be forwarded; None if the queue does not forward.
-        self.transfer_dead_letters: MessageQueue | None = None
         self.counter = counter
         self._ready: list[int] = []
         self._locked: dict[uuid.UUID, Message] = {}
@@ -59,7 +57,7 @@ class MessageQueue(EntityMessages):
 
     def check(self, *contents: Content) -> None:
         """Raises QuotaExceeded if these messages do not fit in; scheduled messages and dead letters count too."""
-        parts = (self, self.schedule, self.dead_letters, self.transfer_dead_letters)
+        parts = (self, self.schedule, self.dead_letters)
         used = sum(part.size_bytes for part in parts if part is not None)
         if used + sum(content.size for content in contents) > self.description.max_size_bytes:
             raise QuotaExceeded(
@@ -94,9 +92,9 @@ class MessageQueue(EntityMessages):
         self.pump()
 
     def _forward(self, content: Content, origin: Origin) -> None:
-        """Forwards a message (Azure, "Chaining Service Bus entities with autoforwarding").
+        """Forwards a message; one that has too many hops, or that its target refuses, is dead-lettered here.
 
-        After too many hops it is dead-lettered here, after an error in the transfer dead-letter queue.
+        Azure, "Dead-lettering in auto forward scenarios": the transfer dead-letter queue is for sends via an entity.
         """
         target = self.description.forward_to or ""
         if origin.hops >= MAX_HOPS:
@@ -108,10 +106,7 @@ class MessageQueue(EntityMessages):
                 target, content, Origin(hops=origin.hops + 1, dead_letter_source=origin.dead_letter_source)
             )
         except BusError as error:
-            assert self.transfer_dead_letters is not None
-            text = f"Forwarding to '{target}' failed: {error}"
-            message = self._message(content, origin)
-            self.transfer_dead_letters.accept_dead_letter(message, {REASON: "TransferFailed", DESCRIPTION: text})
+            self.enqueue_dead_letter(content, origin, "TransferFailed", f"Forwarding to '{target}' failed: {error}")
 
     def enqueue_dead_letter(self, content: Content, origin: Origin, reason: str, description: str) -> None:
         """Adds a new message to the dead-letter queue."""
@@ -393,6 +388,5 @@ class MessageQueue(EntityMessages):
             "deferred": deferred,
             "scheduled": len(self.schedule.messages),
             "dead_letter": 0 if self.dead_letters is None else len(self.dead_letters._messages),
-            "transfer_dead_letter": 0 if (dead := self.transfer_dead_letters) is None else len(dead._messages),
             "enqueued": self.counter.last,
         }
