@@ -436,7 +436,6 @@ module messaging 'messaging.bicep' = {
     tags: allTags
     serviceBusSku: networkIsolation ? 'Premium' : serviceBusSku
     serviceBusCapacity: serviceBusCapacity
-    replies: replies
     targetBasedScaling: targetBasedScaling
     appPrincipalId: platform.outputs.appPrincipalId
     privateAccess: platform.outputs.?privateAccess
@@ -469,6 +468,29 @@ module data 'data.bicep' = {
     privateAccess: platform.outputs.?privateAccess
     workspaceResourceId: platform.outputs.workspaceResourceId
   }
+}
+
+// Topics that forward lose nothing, whatever the app reads: an app of lanes puts timeouts off, and its sweeper reads the queue. Topics
+// that do not forward need an app that reads them. So they begin to forward before the app changes, and stop after it.
+module forwardedReplies 'modules/reply-subscriptions.bicep' = if (replies == 'Shared') {
+  scope: resourceGroup(groupName)
+  name: 'forwarded-replies'
+  params: {
+    namespaceName: messaging.outputs.name
+    forward: true
+  }
+}
+
+module laneReplies 'modules/reply-subscriptions.bicep' = if (replies == 'Lanes') {
+  scope: resourceGroup(groupName)
+  name: 'lane-replies'
+  params: {
+    namespaceName: messaging.outputs.name
+    forward: false
+  }
+  dependsOn: [
+    compute
+  ]
 }
 
 module compute 'compute.bicep' = {
@@ -510,6 +532,9 @@ module compute 'compute.bicep' = {
     privateAccess: platform.outputs.?privateAccess
     workspaceResourceId: platform.outputs.workspaceResourceId
   }
+  dependsOn: [
+    forwardedReplies
+  ]
 }
 
 module services 'services.bicep' = {

@@ -32,13 +32,6 @@ param serviceBusSku string
 ])
 param serviceBusCapacity int
 
-@description('Required. Functions that read replies: `Shared`, one for all lanes; `Lanes`, one for each.')
-@allowed([
-  'Shared'
-  'Lanes'
-])
-param replies string
-
 @description('Required. Whether each reply lane scales by its number of replies. This requires the role Azure Service Bus Data Owner, with which the app can delete topics. Otherwise the app can only send and receive, and a lane scales by one instance at a time while its oldest reply ages.')
 param targetBasedScaling bool
 
@@ -59,7 +52,6 @@ module serviceBus 'modules/service-bus.bicep' = {
     tags: tags
     skuName: serviceBusSku
     capacity: serviceBusCapacity
-    sharedReplies: replies == 'Shared'
     privateAccess: privateAccess
     workspaceResourceId: workspaceResourceId
     roleAssignments: targetBasedScaling

@@ -97,6 +97,11 @@ class Compiler:
             for each in result["diagnostics"]
         ]
 
+    def template(self, path: Path) -> dict[str, Any]:
+        """Returns a sound template in the JSON that Resource Manager takes."""
+        content: dict[str, Any] = json.loads(self._call("compile", path=str(path))["contents"])
+        return content
+
     def format(self, path: Path) -> list[Finding]:
         """Returns a finding if `bicep format` would change the file; of one that is not Bicep `check` says more."""
         written = path.read_text(encoding="utf-8").split("\n")

@@ -17,6 +17,7 @@ from shared.adapters.servicebus.lanes import ServiceBusLanes
 from shared.adapters.servicebus.publisher import ServiceBusPublisher
 from shared.adapters.servicebus.receivers import ServiceBusDeadReplies
 from shared.adapters.servicebus.reply_entities import TOPIC_PROPERTY, ReplyEntities
+from shared.errors import BusUnavailable
 from shared.ports.bus import DeadReply
 from shared.wiring import SystemClock
 from tests.servicebus_emulator.process import start_bus
@@ -106,6 +107,9 @@ async def test_forwarded_replies_keep_their_lane_wherever_they_lie(tmp_path: Pat
         assert await drained(client, SHARED, None) == [("bad15", 15)]
         # the queue still holds m15 when the reply functions are those of the lanes again
         assert await drained(client, LANES, None) == [("m15", 15)]
+        # the state between in a change of the setting: topics forward, the app reads lanes; no lease ends meanwhile
+        with pytest.raises(BusUnavailable):
+            await ServiceBusLanes(client, LANES, SystemClock()).replies(3, since=datetime.now(UTC))
         # a queue that is gone or full: the topic keeps its reply among its dead letters
         await asyncio.to_thread(delete, f"{bus.admin_url}/{SHARED.queue}?api-version=2021-05")
         await send(client, SHARED.topic(5), "m5")

@@ -204,6 +204,31 @@ def test_a_companys_own_resources_take_the_place_of_ours(compiler: Compiler, tmp
     assert not snapshots.take(compiler, file).of("Microsoft.Network/privateEndpoints/privateDnsZoneGroups")
 
 
+@pytest.mark.needs("bicep")
+def test_reply_topics_forward_before_the_app_changes_and_stop_after_it(compiler: Compiler) -> None:
+    """The other order would leave replies in topics that nothing reads while timeouts run (decision 69)."""
+    modules = compiler.template(ROOT / "infra" / "bicep" / "main.bicep")["resources"]
+    assert "forwardedReplies" in modules["compute"]["dependsOn"]
+    assert "compute" in modules["laneReplies"]["dependsOn"]
+    conditions = {name: modules[name]["condition"] for name in ("forwardedReplies", "laneReplies")}
+    assert conditions == {
+        "forwardedReplies": "[equals(parameters('replies'), 'Shared')]",
+        "laneReplies": "[equals(parameters('replies'), 'Lanes')]",
+    }
+
+
+@pytest.mark.needs("bicep")
+def test_lanes_have_the_same_subscriptions_and_do_not_forward(compiler: Compiler, tmp_path: Path) -> None:
+    """No rule finds anything in a deployment with `Lanes`, which no parameter file takes."""
+    shutil.copytree(ROOT / "infra", tmp_path / "infra")
+    file = tmp_path / "infra" / "bicep" / "minimal.bicepparam"
+    file.write_text(f"{file.read_text()}\nparam replies = 'Lanes'\n")
+    lanes = snapshots.take(compiler, file)
+    assert [str(each) for each in every.check_snapshot(tmp_path, lanes)] == []
+    subscriptions = lanes.of("Microsoft.ServiceBus/namespaces/topics/subscriptions")
+    assert {each.get("properties.forwardTo") for each in subscriptions} == {None}
+
+
 def test_settings_are_read_of_the_expression() -> None:
     """Those of a condition too, which only a deployment can decide; commas and brackets in texts part nothing."""
     text = "[union(createObject('A', 'x, y', 'B', f(1, 2)), if(empty(z), createObject(), createObject('C', '(')))]"

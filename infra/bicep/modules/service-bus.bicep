@@ -1,5 +1,5 @@
 metadata name = 'Service Bus'
-metadata description = 'The bus: a topic a lane for directives and one for replies, their subscriptions and filters, all from topology.json.'
+metadata description = 'The bus: a topic a lane for directives and one for replies, queues, subscriptions and filters of directives, all from topology.json.'
 
 import { privateAccessType, roleAssignmentType, tagsType } from 'shapes.bicep'
 
@@ -30,9 +30,6 @@ param skuName string = 'Standard'
   16
 ])
 param capacity int = 1
-
-@description('Required. Whether each reply topic forwards to one queue, which one function reads.')
-param sharedReplies bool
 
 @description('Optional. Roles on the namespace.')
 param roleAssignments roleAssignmentType[] = []
@@ -168,7 +165,7 @@ resource eventsTopic 'Microsoft.ServiceBus/namespaces/topics@2024-01-01' = {
   }
 }
 
-// It exists in both cases: what is in it when the topics stop forwarding is not lost, and the sweeper applies it.
+// It exists also if the topics do not forward to it: what is in it when they stop is not lost, and the sweeper applies it.
 resource repliesQueue 'Microsoft.ServiceBus/namespaces/queues@2024-01-01' = {
   parent: namespace
   name: topology.replies.queue
@@ -190,39 +187,6 @@ resource replyTopics 'Microsoft.ServiceBus/namespaces/topics@2024-01-01' = [
       requiresDuplicateDetection: false
       maxSizeInMegabytes: topology.replies.maxSizeInMegabytes
       enableBatchedOperations: true
-    }
-  }
-]
-
-@batchSize(8)
-resource replySubscriptions 'Microsoft.ServiceBus/namespaces/topics/subscriptions@2024-01-01' = [
-  for lane in range(0, lanes): {
-    parent: replyTopics[lane]
-    name: topology.replies.subscription
-    properties: {
-      lockDuration: topology.replies.lockDuration
-      maxDeliveryCount: topology.replies.maxDeliveryCount
-      forwardTo: sharedReplies ? repliesQueue.name : null
-      enableBatchedOperations: true
-    }
-  }
-]
-
-// A forwarded reply must name its topic; the sender need not. The rule exists in both cases: a deployment stack that deleted it would
-// leave the subscription without a rule, and a subscription without a rule drops every message.
-@batchSize(8)
-resource replyRules 'Microsoft.ServiceBus/namespaces/topics/subscriptions/rules@2024-01-01' = [
-  for lane in range(0, lanes): {
-    parent: replySubscriptions[lane]
-    name: '$Default'
-    properties: {
-      filterType: 'SqlFilter'
-      sqlFilter: {
-        sqlExpression: '1=1'
-      }
-      action: {
-        sqlExpression: 'SET ${topology.replies.topicProperty} = \'${topology.replies.prefix}${lane}\''
-      }
     }
   }
 ]
