@@ -19,9 +19,9 @@ from shared import settings as settings_module
 from shared import telemetry
 from shared.adapters.memory_tables import MemoryAccount
 from shared.adapters.tables import exports
-from shared.adapters.tables.export_format import ROLES, read_manifest
+from shared.adapters.tables.export_format import ROLES, Manifest, read_manifest
 from shared.adapters.tables.exports import TablesExports
-from shared.adapters.tables.keys import JOB_ROW
+from shared.adapters.tables.keys import JOB_ROW, feed_event_row
 from shared.adapters.tables.restore import Restore
 from shared.core.jobs.states import JobStatus
 from shared.errors import ExportLate, ExportUnfit, LedgerUnavailable, OtherStoreVersion
@@ -147,6 +147,12 @@ async def test_an_export_of_many_runs_is_that_of_one(monkeypatch: pytest.MonkeyP
         **await rows_of(account, NAMES),
         ("tenants", "schema", "schema"): {"PartitionKey": "schema", "RowKey": "schema", "version": 2, "": []},
     }
+
+
+def test_a_manifest_of_100_000_feeds_is_5_mb() -> None:
+    """What docs/guides/restore.md says of its size, with ids of tenants as UUIDs; it is written with each part."""
+    feeds = {str(uuid.UUID(int=number)): feed_event_row(number) for number in range(100_000)}
+    assert len(Manifest("20261127T030000Z-1f2e3d4c", START, feeds=feeds).text()) < 7_000_000
 
 
 def taken_over(files: MemoryFiles) -> dict[str, bytes]:

@@ -75,12 +75,12 @@ class Restore:
         try:
             manifest = await read_manifest(self._files, name)
             if not manifest.complete:
-                raise ExportUnfit(f"export {name} is not complete: take an earlier one")
+                raise ExportUnfit(f"export {name} is not complete: restore an earlier export (`list` shows them)")
             for table in manifest.tables:
                 for part in table.parts:
                     await unpacked(self._files, part)
         except DataLost as lost:
-            raise ExportUnfit(f"export {name} lacks {lost}: take another export") from lost
+            raise ExportUnfit(f"export {name} lacks {lost}: restore another export (`list` shows them)") from lost
         return manifest
 
     async def _begin(self, manifest: Manifest) -> None:
