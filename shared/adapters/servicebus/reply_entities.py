@@ -1,4 +1,4 @@
-"""Entities of the bus that hold replies: a topic for each lane, and the queue that these topics can forward to."""
+"""Entities of the bus that hold replies: a topic for each lane, and a queue to which these topics can forward."""
 
 from __future__ import annotations
 
@@ -9,35 +9,35 @@ from typing import Any
 from azure.servicebus import ServiceBusSubQueue
 from azure.servicebus.aio import ServiceBusClient, ServiceBusReceiver
 
-#: property of a message that a rule of each reply subscription sets to the name of its topic, for every sender
+#: message property with the name of its topic, set by a rule of each reply subscription for every sender
 #: (`topicProperty` in infra/bicep/topology.json)
 TOPIC_PROPERTY = "lucius_topic"
-#: of the number of a lane
+#: maximum digits of a lane's number
 _DIGITS = 3
 
 
 @dataclass(frozen=True)
 class ReplyEntities:
-    """Names of the entities that hold replies, and receivers of each."""
+    """Names of the entities with replies, and their receivers."""
 
     prefix: str
     subscription: str
     queue: str = ""
-    #: the topics forward to the queue
+    #: `True` if the topics forward to the queue
     are_shared: bool = False
 
     def topic(self, lane: int) -> str:
         return f"{self.prefix}{lane}"
 
     def lane_of(self, properties: Mapping[Any, Any] | None) -> int:
-        """Returns the lane of a message of the queue; 0 if the message was sent to the queue itself.
+        """Returns the lane of a message in the queue; 0 if it was sent to the queue itself.
 
-        The Functions host gives names and values as text, the SDK as bytes.
+        The Functions host passes names and values as text, the SDK as bytes.
         """
         known = properties or {}
         topic = known.get(TOPIC_PROPERTY, known.get(TOPIC_PROPERTY.encode()))
         number = (topic.decode(errors="replace") if isinstance(topic, bytes) else str(topic)).removeprefix(self.prefix)
-        # a message that makes this fail would keep the queue's dead letters from being drained
+        # an error here would prevent the queue's dead letters from being drained
         return int(number) if number.isdecimal() and len(number) <= _DIGITS else 0
 
     def lane_receiver(self, client: ServiceBusClient, lane: int) -> ServiceBusReceiver:
@@ -47,7 +47,7 @@ class ReplyEntities:
         return client.get_queue_receiver(self.queue)
 
     def dead(self, client: ServiceBusClient, lane: int | None) -> Iterator[ServiceBusReceiver]:
-        """Yields a receiver of each place with dead replies of the lane; None: of the queue.
+        """Yields a receiver for each place with dead replies of the lane; for None, of the queue.
 
         A topic's dead-letter queue has replies that the queue did not accept ("Dead-lettering in auto forward
         scenarios" of Azure's documentation). The queue itself is read if the topics do not forward: what it holds came
