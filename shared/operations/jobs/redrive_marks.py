@@ -51,10 +51,14 @@ async def mark_replayed(
 async def mark_redriven(
     context: Context, orchestrations: Orchestrations, old: Stored, new_id: str, origin: Origin
 ) -> None:
-    """Writes the new job's id into the old job. Raises LedgerUnavailable, OrchestrationUnavailable."""
+    """Writes the new job's id into the old job. Raises LedgerUnavailable, OrchestrationUnavailable.
+
+    Race purge: an old job that is archived or purged meanwhile gets none, and its redrive runs.
+    """
     mark = Origin(cause_id=f"redrive:{new_id}", actor=origin.actor, source=origin.source, reason=origin.reason)
-    await transition(context, old, Redriven(new_id), mark, orchestrations=orchestrations)
-    await end_letter(context, old.record.job, new_id, origin)
+    with suppress(JobVanished):
+        await transition(context, old, Redriven(new_id), mark, orchestrations=orchestrations)
+        await end_letter(context, old.record.job, new_id, origin)
 
 
 async def end_letter(context: Context, job: Job, new_id: str, origin: Origin) -> None:

@@ -203,20 +203,31 @@ async def test_a_redrive_of_a_redrive(world: World) -> None:
     assert b"first_job_id" not in encode_directive(directive_of(job, job.steps[1]))
 
 
-async def test_a_job_that_is_purged_meanwhile_is_not_redriven(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Race purge: its first event is gone; nothing is created."""
+@pytest.mark.parametrize("at", ["ledger.events", "index.reserve", "ledger.create", "ledger.commit"])
+async def test_a_redrive_of_a_job_that_is_purged_meanwhile(
+    world: World, monkeypatch: pytest.MonkeyPatch, at: str
+) -> None:
+    """Race purge: wherever its rows go, the response is 404 and nothing is created, or it is a new job that runs."""
     job_id = await failed_at_embedding(world)
-    honest, listed = world.ledger.events, len(world.index.listed)
+    target, method = at.split(".")
+    port = getattr(world, target)
+    honest, listed, started = getattr(port, method), len(world.index.listed), len(world.orchestrations.started)
 
     async def purges(*args: Any, **named: Any) -> Any:
         world.ledger.take(job_id)
         await world.ledger.delete_remainder(job_id)
+        monkeypatch.undo()
         return await honest(*args, **named)
 
-    monkeypatch.setattr(world.ledger, "events", purges)
-    with pytest.raises(JobNotFound):
-        await redrive(world, job_id)
-    assert len(world.index.listed) == listed
+    monkeypatch.setattr(port, method, purges)
+    if at == "ledger.events":
+        with pytest.raises(JobNotFound):
+            await redrive(world, job_id)
+        assert len(world.index.listed) == listed
+    else:
+        new = (await redrive(world, job_id)).stored.record.job
+        assert world.orchestrations.started[started:] == [new.job_id]
+        assert (new.status, new.redrive_of) == (JobStatus.QUEUED, job_id)
 
 
 async def test_a_redrive_counts_against_the_limit(world: World) -> None:
