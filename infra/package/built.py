@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from infra.checks.finding import CheckFailed
 from infra.package import environment
@@ -86,11 +87,20 @@ def start(root: Path, built: Built, data: Path) -> list[str]:
         }
         options = ("--app", str(built.app), "--port", "0", "--data", str(data), "--no-keys")
         with _serving(built, path, "functions_emulator", *options, settings=settings) as api:
-            with urllib.request.urlopen(f"{api}/v1/health/live", timeout=60) as response:
-                if response.status != 200:
-                    raise CheckFailed(f"the started package responds {response.status} on /v1/health/live")
-            with urllib.request.urlopen(f"{api}/admin/functions", timeout=60) as response:
-                return sorted(function["name"] for function in json.load(response))
+            _ask(f"{api}/v1/health/live")
+            # loads what no start loads
+            _ask(f"{api}/v1/graphql", b'{"query": "{ __typename }"}')
+            return sorted(function["name"] for function in _ask(f"{api}/admin/functions"))
+
+
+def _ask(address: str, body: bytes | None = None) -> Any:
+    """Returns the JSON of a response. Raises CheckFailed if it is none of success."""
+    request = urllib.request.Request(address, body, {"Content-Type": "application/json"})
+    try:
+        with urllib.request.urlopen(request, timeout=60) as response:
+            return json.load(response)
+    except (OSError, ValueError) as error:
+        raise CheckFailed(f"the started package does not serve {address}: {error}") from error
 
 
 @contextmanager
