@@ -34,6 +34,9 @@ _ENVIRONMENT = {
     "LUCIUS_MONTHLY_BUDGET_START": "2026-11-01",
     # without the stages of .NET's compiler a run takes half of the CPU
     "DOTNET_TieredCompilation": "0",
+    # it collects garbage seldom, and in no thread of its own
+    "DOTNET_gcConcurrent": "0",
+    "DOTNET_GCgen0size": "0x8000000",
 }
 
 
