@@ -3,12 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
-import pty
 import re
-import signal
-import subprocess
-import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -18,7 +13,7 @@ import pytest
 from lucius_client.cli.rendering import json_text, visible
 from shared.apidocs.examples import by_model
 from tests.lucius_client import samples
-from tests.lucius_client.cli.command import PROGRAM, run_main
+from tests.lucius_client.cli.command import run_main
 from tests.lucius_client.cli.test_board import event
 from tests.lucius_client.stub_api import CannedResponse, serving
 from tests.lucius_client.test_job_stream import stream
@@ -129,36 +124,11 @@ def test_a_terminal_gets_the_programs_own_sequences_only(words: tuple[str, ...],
     """In a terminal there are colours and a live board; nothing else than these reaches it."""
     [body] = [body for command, body, _ in COMMANDS if command == words]
     with serving(*canned(body)) as api:
-        seen = in_a_terminal(*words, LUCIUS_API=api.url, LUCIUS_CONFIG_DIR=str(tmp_path))
+        environment = {"TERM": "xterm-256color", "COLUMNS": "120", "LUCIUS_CONFIG_DIR": str(tmp_path)}
+        seen = run_main(*words, api=api.url, terminal=True, **environment).stdout
     assert "FAILED_FINAL" in seen or words == ("jobs",)
     assert "\x1b[" in seen
     assert CONTROL.findall(OWN.sub("", seen)) == []
-
-
-def in_a_terminal(*words: str, **environment: str) -> str:
-    """What the installed program writes into a terminal of its own."""
-    ours, theirs = pty.openpty()
-    process = subprocess.Popen(
-        [str(PROGRAM), *words],
-        stdin=theirs,
-        stdout=theirs,
-        stderr=theirs,
-        env={**os.environ, "TERM": "xterm-256color", "COLUMNS": "120", **environment},
-        start_new_session=True,
-    )
-    os.close(theirs)
-    read, deadline = b"", time.monotonic() + 60
-    try:
-        while time.monotonic() < deadline and (more := os.read(ours, 65536)):
-            read += more
-    except OSError:  # the other end is closed
-        pass
-    finally:
-        os.close(ours)
-        if process.poll() is None:
-            process.send_signal(signal.SIGHUP)
-        process.wait(60)
-    return read.decode()
 
 
 def test_words_of_all_languages_stay() -> None:
