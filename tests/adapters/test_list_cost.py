@@ -30,8 +30,9 @@ from tests.operations.conftest import World, world
 __all__ = ["world"]  # a fixture of the operations' tests
 
 TENANT = "tenant_a"
-TABLE = "index"
+TABLE = "listed"
 _BATCH = 100
+_INSERTED = 3_000
 _JOB = planned("job").job
 
 
@@ -100,19 +101,21 @@ def stretch(file: Path, count: int) -> None:
 
 @pytest.fixture(
     scope="module",
-    params=[pytest.param(3_000, id="3000"), pytest.param(100_000, id="100000", marks=pytest.mark.long)],
+    params=[pytest.param(_INSERTED, id="3000"), pytest.param(100_000, id="100000", marks=pytest.mark.long)],
 )
 def storage_of(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """An Azurite with a tenant of so many jobs."""
+    if request.param <= _INSERTED:
+        connection = request.getfixturevalue("azurite")
+        insert(connection, request.param)
+        yield connection
+        return
     data = tmp_path_factory.mktemp("listing")
-    with running_azurite(data) as connection:
-        insert(connection, min(request.param, 3_000))
-        if request.param <= 3_000:
-            yield connection
-            return
+    with running_azurite(data, is_kept=True) as connection:
+        insert(connection, _INSERTED)
     [file] = data.rglob("__azurite_db_table__.json")
     stretch(file, request.param)
-    with running_azurite(data) as connection:
+    with running_azurite(data, is_kept=True) as connection:
         yield connection
 
 

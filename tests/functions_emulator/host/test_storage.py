@@ -12,21 +12,14 @@ import pytest
 from azure.storage.queue import QueueClient
 
 from functions_emulator.host.storage_queue import QueueOptions, QueueTrigger
-from tests.azurite import running_azurite
 from tests.functions_emulator.host.process import Host, eventually, start_host
 
 
 @pytest.fixture(scope="module")
-def connection(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with running_azurite(tmp_path_factory.mktemp("azurite")) as connection:
-        yield connection
-
-
-@pytest.fixture(scope="module")
-def host(connection: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
+def host(azurite: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
     folder = tmp_path_factory.mktemp("host")
     # the three services, identity-based as on Azure
-    parts = dict(part.split("=", 1) for part in connection.strip(";").split(";"))
+    parts = dict(part.split("=", 1) for part in azurite.strip(";").split(";"))
     identity = {
         f"STORAGE_CONNECTION__{service}ServiceUri": parts[f"{service.capitalize()}Endpoint"]
         for service in ("blob", "queue", "table")
@@ -49,10 +42,10 @@ def test_a_word_goes_through_queue_blob_and_table(host: Host) -> None:
     assert host.get("/words").json() == ["hello"]
 
 
-def test_a_message_that_fails_becomes_poison(host: Host, connection: str) -> None:
+def test_a_message_that_fails_becomes_poison(host: Host, azurite: str) -> None:
     """After maxDequeueCount failures it is in the poison queue."""
     host.post("/enqueue/bad")
-    poison = QueueClient.from_connection_string(connection, "incoming-poison")
+    poison = QueueClient.from_connection_string(azurite, "incoming-poison")
 
     def peeked() -> list[object]:
         try:
@@ -65,11 +58,11 @@ def test_a_message_that_fails_becomes_poison(host: Host, connection: str) -> Non
     assert host.log.count("to_blob failed, invocation") == 2
 
 
-async def test_what_the_storage_refuses_is_one_line(connection: str, caplog: pytest.LogCaptureFixture) -> None:
+async def test_what_the_storage_refuses_is_one_line(azurite: str, caplog: pytest.LogCaptureFixture) -> None:
     """A queue name that is too short is logged without the whole response."""
     function: Any = SimpleNamespace(name="shout", trigger=SimpleNamespace(fields={"queueName": "in"}))
     options = QueueOptions(batch_size=1, max_dequeue_count=1, max_poll_s=1, visibility_s=0, base64=True)
-    running = asyncio.create_task(QueueTrigger(function, connection, options, AsyncMock()).run())
+    running = asyncio.create_task(QueueTrigger(function, azurite, options, AsyncMock()).run())
     try:
         async with asyncio.timeout(30):
             while not (lines := [line for line in caplog.messages if line.startswith("shout cannot")]):  # noqa: ASYNC110
