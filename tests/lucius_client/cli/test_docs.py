@@ -41,6 +41,24 @@ def run(words: list[str], stack: RunningStack, cwd: Path) -> str:
     return completed.stdout
 
 
+def typed(commands: str, stack: RunningStack, cwd: Path) -> str:
+    """What the lines print. A line that is one `lucius` command runs in this process, any other in a shell."""
+    output = ""
+    for line in commands.splitlines():
+        command, _, file = line.partition(" > ")
+        if not command.startswith("lucius ") or "|" in command:
+            output += run(["bash", "-euo", "pipefail", "-c", line], stack, cwd)
+            continue
+        settings = {"LUCIUS_BLOB_CONNECTION": stack.storage_connection}
+        completed = run_main(*shlex.split(command)[1:], api=stack.api, cwd=cwd, **settings)
+        assert completed.returncode == 0, line + completed.stderr
+        if file:
+            (cwd / file).write_text(completed.stdout)
+        else:
+            output += completed.stdout
+    return output
+
+
 @pytest.fixture(scope="module")
 def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A writable folder with the files that the commands name; the invoice is the small one."""
@@ -60,7 +78,7 @@ def test_the_commands_about_versions(stack: RunningStack, tmp_path: Path) -> Non
     definition["steps"][0]["max_attempts"] = 5
     (tmp_path / "new" / "ocr.json").write_text(json.dumps(definition | {"version": 2}))
     commands = block("guides/audit.md", "diff", "sh", stack) + block("guides/audit.md", "versions", "sh", stack)
-    shown = run(["bash", "-euc", commands], stack, tmp_path)
+    shown = typed(commands, stack, tmp_path)
     assert "changed step ocr: max_attempts default -> 5" in shown
     assert '"new_version": 2' in shown
     assert re.search(r"^1 +yes +100% ", shown, re.MULTILINE)
@@ -79,20 +97,7 @@ def test_the_commands(stack: RunningStack, checkout: Path) -> None:
     first one."""
 
     def shell(name: str, job_id: str = "", document: str = "reference/cli.md") -> str:
-        output = ""
-        for line in block(document, name, "sh", stack).replace("JOB_ID", job_id).splitlines():
-            if "|" in line or ">" in line:
-                output += run(["bash", "-euo", "pipefail", "-c", line], stack, checkout)
-            else:
-                completed = run_main(
-                    *shlex.split(line)[1:],
-                    api=stack.api,
-                    cwd=checkout,
-                    LUCIUS_BLOB_CONNECTION=stack.storage_connection,
-                )
-                assert completed.returncode == 0, line + completed.stderr
-                output += completed.stdout
-        return output
+        return typed(block(document, name, "sh", stack).replace("JOB_ID", job_id), stack, checkout)
 
     submitted = shell("submit")
     [job_id] = re.findall(r"invoice\.png\s+SUCCEEDED\s+(\S+)", submitted)
@@ -133,23 +138,11 @@ def test_the_commands_of_governance(stack: RunningStack, checkout: Path, tenant:
 
     def shell(name: str, job_id: str = "") -> str:
         commands = block(pages.get(name, "guides/quotas.md"), f"governance {name}", "sh", stack)
-        output = ""
-        for line in commands.replace("acme", tenant).replace("JOB_ID", job_id).splitlines():
-            if not line.startswith("lucius"):
-                output += run(["bash", "-euo", "pipefail", "-c", line], stack, checkout)
-                continue
-            output += shell_line(line)
-        return output
-
-    def shell_line(line: str) -> str:
-        settings = {"LUCIUS_BLOB_CONNECTION": stack.storage_connection}
-        completed = run_main(*shlex.split(line)[1:], api=stack.api, cwd=checkout, **settings)
-        assert completed.returncode == 0, line + completed.stderr
-        return completed.stdout
+        return typed(commands.replace("acme", tenant).replace("JOB_ID", job_id), stack, checkout)
 
     def submitted(*words: str) -> str:
         options = f"-p OCR --tenant {tenant} --again -o ids {shlex.join(words)}"
-        return shell_line(f"lucius submit samples/bw40-manual.pdf {options}").split()[-1]
+        return typed(f"lucius submit samples/bw40-manual.pdf {options}", stack, checkout).split()[-1]
 
     def gate() -> dict[str, Any]:
         found: dict[str, Any] = stack.get("/v1/quotas", tenant=tenant)["quotas"][0]
@@ -201,12 +194,12 @@ def test_the_commands_of_governance(stack: RunningStack, checkout: Path, tenant:
     many = shell("bulk")
     assert "10 jobs (dry run); the first:" in many
     assert many.count("10 done, 0 refused, 0 open") == 4
-    shell_line(f"lucius quota hold --tenant {tenant} --reason why")
+    typed(f"lucius quota hold --tenant {tenant} --reason why", stack, checkout)
     root = submitted()
     below = submitted("--after", root)
-    shell_line(f"lucius job cancel {root}")
+    typed(f"lucius job cancel {root}", stack, checkout)
     wait_until(lambda: stack.get(f"/v1/jobs/{below}")["status"] == "FAILED_FINAL", "it did not fail", deadline_s=120)
-    shell_line(f"lucius quota resume --tenant {tenant} --reason why")
+    typed(f"lucius quota resume --tenant {tenant} --reason why", stack, checkout)
     tree = shell("tree", root)
     assert re.search(rf"is waited for by\s+{below}\s+FAILED_FINAL\s+DEPENDENCY_FAILED", tree)
     assert "2 done, 0 refused, 0 open" in tree

@@ -9,7 +9,7 @@ import uuid
 from pathlib import Path
 
 from tests.lucius_client.cli.command import run_on, stdout_of
-from tests.lucius_client.cli.test_docs import block, checkout, run
+from tests.lucius_client.cli.test_docs import block, checkout, run, typed
 from tests.running_stack import RunningStack
 from tests.waiting import wait_until
 
@@ -32,9 +32,7 @@ def test_a_job_is_replayed_and_its_tenant_leaves(stack: RunningStack, checkout: 
     assert [step["outcome"] for step in comparison["steps"]] == ["SAME"]
     assert run_on(stack, "job", "comparison", old["jobId"]).returncode != 0
 
-    shown = run(
-        ["bash", "-euc", block("guides/audit.md", "leave", "sh", stack).replace("acme", tenant)], stack, tmp_path
-    )
+    shown = typed(block("guides/audit.md", "leave", "sh", stack).replace("acme", tenant), stack, tmp_path)
     assert "RUNNING" in shown
     with tarfile.open(tmp_path / f"{tenant}.tar.gz") as tar:
         members = {member.name: tar.extractfile(member).read() for member in tar}  # type: ignore[union-attr]
