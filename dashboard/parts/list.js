@@ -2,7 +2,7 @@
 import { elementScroll, observeElementOffset, observeElementRect, Virtualizer } from "@tanstack/virtual-core";
 import { html, useLayoutEffect, useRef, useState } from "./html.js";
 
-/** Phone rows have two lines. */
+/** Phone rows have three lines. */
 const narrow = matchMedia("(max-width: 720px)");
 
 /** `row(item, index)` draws one item; `onEnd` is called when the last rows come into view. */
@@ -13,7 +13,6 @@ export function VirtualList({ items, row, height = 44, narrowHeight = 76, onEnd,
     count: items.length,
     getScrollElement: () => scroller.current,
     estimateSize: () => (narrow.matches ? narrowHeight : height),
-    getItemKey: (index) => items[index]?.key ?? index,
     overscan: 8,
     scrollToFn: elementScroll,
     observeElementRect,
