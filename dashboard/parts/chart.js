@@ -12,25 +12,29 @@ const color = (name) => {
   return found;
 };
 
-/** `times`: seconds since 1970; `series`: {name, color, values} each, drawn on top of one another. */
-export default function Chart({ times, series, label, height = 180, bar = 60 }) {
+/** `times`: seconds since 1970, `bar` apart, of those in which there was something, up to `until`; `series`: {name, color,
+ * values} each, drawn on top of one another. The axis has `bars` times, up to `until`.
+ */
+export default function Chart({ times, series, label, until, bars, height = 180, bar = 60 }) {
   const box = useRef(null);
   useEffect(() => {
     let chart = null;
     const draw = () => {
       chart?.destroy();
-      const sums = times.map(() => 0);
-      const stacked = series.map(({ values }) => values.map((value, index) => (sums[index] += value ?? 0)));
+      const axisTimes = Array.from({ length: bars }, (_, index) => (Math.floor(until / bar) - bars + 1 + index) * bar);
+      const places = new Map(times.map((time, index) => [time, index]));
+      const sums = axisTimes.map(() => 0);
+      const stacked = series.map(({ values }) => axisTimes.map((time, index) => (sums[index] += values[places.get(time)] ?? 0)));
       const axis = { stroke: color("muted"), grid: { stroke: color("line"), width: 1 }, ticks: { stroke: color("line"), width: 1 }, font: "13px system-ui" };
       const width = box.current.clientWidth;
       chart = new uPlot({
         width, height, cursor: { show: false }, legend: { show: false },
         tzDate: (at) => (local.value ? new Date(at * 1000) : uPlot.tzDate(new Date(at * 1000), "Etc/UTC")),
-        scales: { x: { time: true, range: [times[0] - bar, times.at(-1) + bar] }, y: { range: (_, __, most) => [0, Math.max(4, Math.ceil((most ?? 1) * 1.1))] } },
+        scales: { x: { time: true, range: [axisTimes[0] - bar, axisTimes.at(-1) + bar] }, y: { range: (_, __, most) => [0, Math.max(4, Math.ceil((most ?? 1) * 1.1))] } },
         axes: [{ ...axis, size: 28, space: 90, incrs: [60, 300, 600, 900, 1800, 3600, 7200, 21600, 86400], values: [[60, "{HH}:{mm}", null, null, null, null, null, null, 1]] }, { ...axis, size: 40, incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 5000] }],
         // the tallest first, so that the shorter ones are drawn over it
         series: [{}, ...series.map((each) => ({ fill: color(each.color), stroke: color(each.color), width: 0, points: { show: false }, paths: uPlot.paths.bars({ size: [0.8, 24] }) })).reverse()],
-      }, [times, ...stacked.reverse()], box.current);
+      }, [axisTimes, ...stacked.reverse()], box.current);
     };
     draw();
     const observer = new ResizeObserver(() => chart && box.current && Math.abs(chart.width - box.current.clientWidth) > 1 && chart.setSize({ width: box.current.clientWidth, height }));
@@ -40,7 +44,7 @@ export default function Chart({ times, series, label, height = 180, bar = 60 }) 
     theme.observe(document.documentElement, { attributes: true, attributeFilter: ["data-theme"] });
     scheme.addEventListener("change", draw);
     return () => (observer.disconnect(), theme.disconnect(), scheme.removeEventListener("change", draw), chart?.destroy());
-  }, [JSON.stringify([times, series]), local.value]);
+  }, [JSON.stringify([times, series, Math.floor(until / bar)]), local.value]);
   const total = (values) => values.reduce((sum, each) => sum + (each ?? 0), 0);
   return html`<figure class="chart">
     <div class="chart-box" ref=${box} style=${{ height: `${height}px` }} role="img" aria-label=${`${label}: ${series.map((each) => `${total(each.values)} ${each.name}`).join(", ")}`} />

@@ -1,11 +1,9 @@
 // The log of a run while it grows, and its artifacts.
 import { html, useEffect, useLayoutEffect, useRef, useState } from "./html.js";
 import { exchange, getRunArtifact, getRunLog, listRunArtifacts } from "../api.js";
-import * as commands from "./commands.js";
-import { CopyButton } from "./copy.js";
 import { EmptyState, ErrorState, Skeleton, useLoad } from "./load.js";
 import { visible } from "./live.js";
-import { hasEnded } from "./state.js";
+import { hasEnded, Shape } from "./state.js";
 import { exact } from "./time.js";
 
 /** Characters that are shown; the command and the API have the whole log. */
@@ -54,7 +52,7 @@ function Log({ job }) {
   }, [log.text]);
   const onScroll = ({ target }) => (atEnd.current = target.scrollHeight - target.scrollTop - target.clientHeight < 40);
   return html`<article class="card">
-    <header><h2>Log</h2><span class="muted">${log.complete ? "complete" : "live"}</span><${CopyButton} text=${commands.runLog(job.jobId)}>Copy as lucius command<//></header>
+    <header><h2>Log</h2><span class=${`state ${log.complete ? "idle" : "active"}`}><${Shape} color=${log.complete ? "good" : "active"} />${log.complete ? "complete" : "live"}</span></header>
     ${log.error && html`<${ErrorState} error=${log.error} retry=${log.retry} compact />`}
     ${log.cut && html`<p class="muted">The last ${SHOWN} characters. The command prints the whole log.</p>`}
     ${log.text || log.complete ? html`<pre class="mono log" role="log" tabindex="0" aria-label="Log of the run" ref=${box} onScroll=${onScroll}>${log.text || "The log is empty."}</pre>` : !log.error && html`<${Skeleton} rows=${4} />`}
@@ -81,11 +79,9 @@ function Artifacts({ job }) {
     ${(found.error || error) && html`<${ErrorState} error=${found.error ?? error} retry=${() => (setError(null), found.reload())} compact />`}
     ${found.loading && html`<${Skeleton} rows=${2} />`}
     ${found.data && !rows.length && html`<${EmptyState} title="No artifacts">${hasEnded(job.status) ? "The program left none." : "They are stored when the program ends."}<//>`}
-    ${rows.length > 0 && html`<table class="table"><thead><tr><th>Name</th><th>Bytes</th><th>Type</th><th>Written</th></tr></thead><tbody>
-      ${rows.map((each) => html`<tr key=${each.name}><td class="clip"><button class="link mono" onClick=${() => open(each.name)}>${each.name}</button></td>
-        <td class="tabular">${each.size}</td><td class="clip">${each.media_type}</td><td class="muted tabular nowrap">${exact(each.written_at)}</td></tr>`)}
-    </tbody></table>`}
+    ${rows.length > 0 && html`<ul class="rows">${rows.map((each) => html`<li key=${each.name}><button class="link mono clip-any" onClick=${() => open(each.name)}>${each.name}</button>
+      <span class="muted small tabular" title=${`${each.media_type}, written at ${exact(each.written_at)}`}>${each.size.toLocaleString("en")} bytes</span></li>`)}</ul>`}
   </article>`;
 }
 
-export const Run = ({ job }) => html`<div class="cards"><${Log} key=${job.jobId} job=${job} /><${Artifacts} job=${job} /></div>`;
+export const Run = ({ job }) => html`<div class="run"><${Log} key=${job.jobId} job=${job} /><${Artifacts} job=${job} /></div>`;

@@ -42,7 +42,7 @@ export function Timeline({ job, events, until, receipt }) {
       <div class="tl-grid" aria-hidden="true">${ticksOf(length).map((tick) => html`<span key=${tick} style=${{ left: percent(tick, length) }} />`)}</div>
       ${rows.map((row, index) => html`<${Bar} key=${index} row=${row} length=${length} start=${start} />`)}
       ${replies.length > 0 && html`<div class="tl-row" role="row">
-        <div class="tl-label" role="rowheader">ignored replies<span class="muted tabular">${replies.length}</span></div>
+        <div class="tl-label" role="rowheader"><span class="clip" title="replies that LUCIUS ignored">ignored</span><span class="muted tabular">${replies.length}</span></div>
         <div class="tl-track" role="cell">${replies.map((reply) => html`<${Ghost} key=${reply.event.seq} reply=${reply} length=${length} />`)}</div>
       </div>`}
     </div>

@@ -1,6 +1,6 @@
 // One job: what it is, where its time went, why it is where it is, and what an operator can do.
 import { html, useEffect, useMemo, useRef, useState } from "../parts/html.js";
-import { explainJob, getJob, getReceipt, listJobEvents } from "../api.js";
+import { explainJob, getJob, getReceipt, getRunLog, listJobEvents } from "../api.js";
 import { Controls } from "../parts/controls.js";
 import * as commands from "../parts/commands.js";
 import { CopyAs, CopyButton, curlOf } from "../parts/copy.js";
@@ -104,6 +104,7 @@ export function JobPage({ jobId }) {
   const tabs = Object.entries(TABS).filter(([name]) => name !== "run" || isRun(job));
   const until = seq ? events.at(-1).at : data.job.completed_at ?? new Date(Math.max(clock, new Date(data.events.at(-1).at))).toISOString();
   const took = duration(secondsBetween(job.created_at, until));
+  const [curl, lucius] = tab === "run" ? [curlOf(getRunLog, { jobId }), commands.runLog(jobId)] : [curlOf(getJob, { jobId, asOf: seq }), commands.job(jobId, seq)];
   const choose = (name) => setQuery({ tab: name === "timeline" ? null : name });
   const onTabKey = (event) => {
     const names = tabs.map(([name]) => name);
@@ -144,6 +145,6 @@ export function JobPage({ jobId }) {
       ${tab === "audit" && html`<${Audit} jobId=${jobId} />`}
     </div>
     ${["timeline", "events", "steps"].includes(tab) && html`<${Slider} events=${data.events} seq=${seq ?? data.events.at(-1).seq} onChange=${setAsOf} />`}
-    <footer class="view-footer"><${CopyAs} curl=${curlOf(getJob, { jobId, asOf: seq })} lucius=${commands.job(jobId, seq)} /></footer>
+    <footer class="view-footer"><${CopyAs} curl=${curl} lucius=${lucius} /></footer>
   </section>`;
 }

@@ -38,19 +38,19 @@ function Problem({ problem, first = false }) {
   </article>`;
 }
 
-function LastHour({ minutes }) {
+function LastHour({ minutes, at }) {
   if (!minutes.length) return html`<${EmptyState} title="No minute is recorded yet"><p>The sweeper writes one record a minute.</p><//>`;
   const times = minutes.map((each) => Date.parse(each.minute) / 1000);
   const ended = (state) => minutes.map((each) => each.ended[state] ?? 0);
   const reasons = {};
   for (const { reasons: found } of minutes) for (const [name, count] of Object.entries(found)) reasons[name] = (reasons[name] ?? 0) + count;
   const list = Object.entries(reasons).sort(([, one], [, other]) => other - one);
-  return html`<${Chart} label="Jobs that ended in the last hour" times=${times} series=${[
+  return html`<${Chart} label="Jobs that ended in the last hour" times=${times} until=${Date.parse(at) / 1000} bars=${60} series=${[
     { name: "failed", color: "bad", values: ended("FAILED_FINAL") },
     { name: "cancelled", color: "stopped", values: ended("CANCELLED") },
     { name: "succeeded", color: "good", values: ended("SUCCEEDED") },
   ]} />
-  ${list.length > 0 && html`<h3>Failures by reason</h3><ul class="bars">${list.slice(0, 6).map(([name, count]) => html`<li key=${name}>
+  ${list.length > 0 && html`<h3>Without success, by reason</h3><ul class="bars">${list.slice(0, 6).map(([name, count]) => html`<li key=${name}>
     <span class="mono clip">${name}</span><i class="bar"><i style=${{ width: `${(100 * count) / list[0][1]}%` }} /></i><b class="tabular">${count}</b></li>`)}</ul>`}`;
 }
 
@@ -72,7 +72,7 @@ const Services = ({ services }) => html`<div class="scroll" role="region" tabind
     <td class="tabular">${each.in_flight ?? "–"}</td><td class="tabular">${milliseconds(each.ack?.p95_ms)}</td><td class="tabular">${milliseconds(each.result?.p95_ms)}</td></tr>`)}
 </tbody></table></div>`;
 
-const Quotas = ({ quotas }) => html`<ul class="rows">${quotas.map((each) => html`<li key=${each.id}>
+const Quotas = ({ quotas }) => html`<ul class="rows tight">${quotas.map((each) => html`<li key=${each.id}>
   <a class="clip" href=${link(["quotas"], { quota: each.id })}>${each.name}</a><${Meter} value=${each.active} most=${each.max_active} />
   <span class="muted small">${[each.held && "held", each.throttled && "throttled", each.breaker && `breaker ${each.breaker}`, each.waiting > 0 && `${each.waiting} waiting`, each.oldest_wait_seconds && `oldest ${duration(each.oldest_wait_seconds)}`].filter(Boolean).join(", ")}</span></li>`)}</ul>`;
 
@@ -102,7 +102,7 @@ export default function Overview() {
       <b class="tabular">${[state, ...others].reduce((sum, each) => sum + (active[each] ?? 0), 0)}${atLeast ? "+" : ""}</b><${State} status=${state} /></a>`)}</div>
     <div class="cards wide">
       <div class="stack">
-        <${Card} title="Ended in the last hour" href=${link(["jobs"], { filter: "status=SUCCEEDED,FAILED_FINAL,CANCELLED since=1h" })}><${LastHour} minutes=${data.last_hour} /><//>
+        <${Card} title="Ended in the last hour" href=${link(["jobs"], { filter: "status=SUCCEEDED,FAILED_FINAL,CANCELLED since=1h" })}><${LastHour} minutes=${data.last_hour} at=${data.at} /><//>
         ${data.lanes && html`<${Card} title="Lanes"><${Lanes} lanes=${data.lanes} /><//>`}
         <${Card} title="Open incidents" href=${link(["incidents"])}><p class="big"><b class="tabular">${data.incidents.open}${data.incidents.at_least ? "+" : ""}</b></p>
           ${data.incidents.newest && html`<p><a href=${link(["incidents", data.incidents.newest.incidentId])}>${data.incidents.newest.code}</a> <span class="muted"><${Time} at=${data.incidents.newest.opened_at} /></span></p><p class="muted small clip-lines">${data.incidents.newest.detail}</p>`}<//>

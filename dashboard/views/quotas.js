@@ -35,8 +35,9 @@ function signs(quota) {
 
 function limits(rule) {
   if (!rule) return "no limits";
-  const words = { max_active: "active jobs maximum", max_per_hour: "starts per hour", burst: "starts at once", max_staged: "waiting jobs maximum", emergency_max_active: "emergency jobs", weight: "weight" };
-  return Object.entries(words).filter(([name]) => rule[name] !== null && rule[name] !== undefined).map(([name, text]) => `${rule[name]} ${text}`).join(", ") || "no limits";
+  const words = { max_active: "active jobs", max_per_hour: "starts per hour", burst: "starts at once", max_staged: "waiting jobs", emergency_max_active: "emergency jobs" };
+  const given = Object.entries(words).filter(([name]) => rule[name] !== null && rule[name] !== undefined).map(([name, text]) => `${rule[name]} ${text}`);
+  return [given.length ? `at most ${given.join(", ")}` : "no limits", rule.weight && `weight ${rule.weight}`].filter(Boolean).join(", ");
 }
 
 function Waiting({ quota }) {
@@ -51,13 +52,15 @@ function Waiting({ quota }) {
   </tbody></table></div>${total > waiting.length && html`<p class="muted small">The first ${waiting.length} of ${total}.</p>`}`;
 }
 
+const CHANGES = { RULE_SET: "Limits changed", RULE_DELETED: "Own limits removed", HELD: "Held", THROTTLED: "Throttled", RESUMED: "Resumed", JOB_ADMITTED: "Job admitted past its quotas", BREAKER_OPENED: "Breaker opened", BREAKER_HALF_OPEN: "Breaker half open", BREAKER_CLOSED: "Breaker closed", BREAKER_RESET: "Breaker reset" };
+
 function Log({ quota }) {
   const found = useLoad((options) => listQuotaLog({ ...keyOf(quota), limit: 20 }, options), `log:${quota.id}:${quota.etag}`);
   if (found.error) return html`<${ErrorState} error=${found.error} retry=${found.reload} compact />`;
   if (!found.data) return html`<${Skeleton} rows=${3} />`;
-  const entries = found.data.log ?? found.data.entries ?? [];
+  const { entries } = found.data;
   if (!entries.length) return html`<p class="muted">The quota has not been changed.</p>`;
-  return html`<ul class="rows">${entries.map((each) => html`<li key=${each.seq}><span><b class="mono">${each.type}</b> <span class="clip-any">${each.reason}</span></span><span class="muted small">${each.actor}, <${Time} at=${each.at} /></span></li>`)}</ul>`;
+  return html`<ul class="rows">${entries.map((each) => html`<li key=${each.seq}><span><b title=${each.type}>${CHANGES[each.type] ?? each.type}</b>${each.type === "RULE_SET" ? `, ${limits(each.data.after?.rule)}` : ""}: <span class="clip-any">${each.reason}</span></span><span class="muted small">${each.actor}, <${Time} at=${each.at} /></span></li>`)}</ul>`;
 }
 
 function Usage({ name }) {
@@ -67,7 +70,7 @@ function Usage({ name }) {
   if (!found.data) return html`<${Skeleton} rows=${3} height=${40} />`;
   const hours = Object.entries(found.data.groups ?? {}).sort(([one], [other]) => one.localeCompare(other));
   if (!hours.length) return html`<p class="muted">No job in the last 24 hours.</p>`;
-  return html`<${Chart} label="Jobs by hour" bar=${3600} height=${140} times=${hours.map(([hour]) => Date.parse(hour) / 1000)} series=${[
+  return html`<${Chart} label="Jobs by hour" bar=${3600} bars=${24} until=${Date.parse(since) / 1000 + 23 * 3600} height=${140} times=${hours.map(([hour]) => Date.parse(hour) / 1000)} series=${[
     { name: "waited", color: "stopped", values: hours.map(([, sum]) => sum.staged) },
     { name: "started at once", color: "accent", values: hours.map(([, sum]) => sum.created - sum.staged) },
   ]} />`;
@@ -86,7 +89,7 @@ function Quota({ quota, open, onChange }) {
       <section class="card"><header><h2>Waiting queue</h2></header><${Waiting} quota=${quota} /></section>
       <section class="card"><header><h2>Limits</h2></header><${QuotaActions} quota=${quota} keys=${key} onDone=${onChange} />
         <p class="muted small">In effect: ${limits(quota.in_force)}${quota.ruled_by && quota.ruled_by !== "own" ? ` (from ${quota.ruled_by})` : ""}.${quota.next_start_at ? ` The next start: ${exact(quota.next_start_at)}.` : ""}</p>
-        <h3>Log</h3><${Log} quota=${quota} /><${CopyAs} curl=${curlOf(listWaiting, key)} lucius=${commands.quota(key)} /></section>
+        <h3>Log</h3><${Log} quota=${quota} /></section>
       ${quota.tenant && quota.tenant !== "*" && html`<section class="card"><header><h2>Jobs by hour</h2></header><${Usage} name=${quota.tenant} /></section>`}
     </div>`}
   </article>`;
@@ -98,8 +101,10 @@ export default function Quotas() {
   const open = route.value.query.get("quota");
   useEffect(() => void (open && document.getElementById(`quota-${open}`)?.scrollIntoView({ block: "nearest" })), [open, Boolean(found.data)]);
   const quotas = found.data?.quotas;
+  const shown = quotas?.find((each) => each.id === open);
+  const [curl, lucius] = shown ? [curlOf(listWaiting, keyOf(shown)), commands.quota(keyOf(shown))] : [curlOf(listQuotas, filter), commands.quotas(tenant.value)];
   return html`<section class="view" aria-labelledby="title">
-    <header class="view-header"><h1 id="title">Quotas</h1><${CopyAs} curl=${curlOf(listQuotas, filter)} lucius=${commands.quotas(tenant.value)} /></header>
+    <header class="view-header"><h1 id="title">Quotas</h1><${CopyAs} curl=${curl} lucius=${lucius} /></header>
     ${found.error && html`<${ErrorState} error=${found.error} retry=${found.reload} />`}
     ${!quotas && !found.error && html`<${Skeleton} rows=${5} height=${64} />`}
     ${quotas && !quotas.length && html`<${EmptyState} title="No quotas"><p>A quota limits when jobs may start. Set one with <code class="mono">lucius quota set --tenant TENANT --max-active 5 --reason WHY</code>.</p><//>`}

@@ -9,12 +9,16 @@ import { ownTenant } from "../parts/session.js";
 import { Shape } from "../parts/state.js";
 import { readForm, SchemaForm } from "../parts/schema_form.js";
 
-/** What every job request has besides its payload; the texts follow the schema `Envelope`. */
-const REQUEST = {
+/** What every job request has besides its payload, and what it may have; the texts follow the schema `Envelope`. */
+const REQUIRED = {
   required: ["input_ref", "output_ref"],
   properties: {
     input_ref: { type: "string", description: "URI of the document." },
     output_ref: { type: "string", description: "URI of the destination of the last step's output." },
+  },
+};
+const OPTIONAL = {
+  properties: {
     priority: { enum: ["low", "normal", "high", "emergency"], default: "normal", description: "Order in the waiting queue of a quota." },
     doc_id: { type: "string", description: "Your id of the document. BURST needs it." },
     mode: { enum: ["DEFAULT", "BURST"], description: "BURST spreads the documents of one tenant over the lanes." },
@@ -22,6 +26,7 @@ const REQUEST = {
     labels: { type: "array", items: { type: "string" }, description: "key:value, one per line." },
   },
 };
+const REQUEST = { ...REQUIRED, properties: { ...REQUIRED.properties, ...OPTIONAL.properties } };
 const SAMPLES = ["bw40-manual.pdf", "invoice.png", "minutes-scan.pdf"];
 const onLaptop = ["127.0.0.1", "localhost", "[::1]"].includes(location.hostname);
 
@@ -49,7 +54,7 @@ function bodyOf(protocol, name, texts, payload) {
 
 const VERDICTS = { ADMITTED: ["good", "It would start at once."], STAGED: ["stopped", "It would wait for a quota."], REFUSED: ["bad", "It would be refused."] };
 
-function Answer({ body, error }) {
+function Answer({ body, error, children }) {
   const key = JSON.stringify(body);
   const [settled, setSettled] = useState(key);
   useEffect(() => {
@@ -57,31 +62,25 @@ function Answer({ body, error }) {
     return () => clearTimeout(timer);
   }, [key]);
   const found = useLoad((options) => (error ? Promise.resolve(null) : submitJob({ dryRun: true, body: JSON.parse(settled) }, options)), `${error}:${settled}`);
-  if (error) return html`<p class="muted">Complete the form: ${error}.</p>`;
-  if (found.error) return html`<${ErrorState} error=${found.error} retry=${found.reload} compact />`;
-  if (!found.data) return html`<${Skeleton} rows=${4} />`;
-  const { quota, route: lane, idempotency, directives } = found.data;
+  if (error) return html`<p class="muted">Complete the form: ${error}.</p>${children}`;
+  if (found.error) return html`<${ErrorState} error=${found.error} retry=${found.reload} compact />${children}`;
+  if (!found.data) return html`<${Skeleton} rows=${1} />${children}`;
+  const { quota, idempotency, directives } = found.data;
   const [color, text] = VERDICTS[quota.verdict] ?? ["idle", quota.verdict];
   return html`<p class=${`state ${color}`}><${Shape} color=${color} />${text}</p>
     ${quota.limit && html`<p class="muted">Limit: <span class="mono">${quota.limit}</span></p>`}
     ${quota.tenant_limit !== null && quota.tenant_limit !== undefined && html`<p class="muted">The tenant has ${quota.tenant_active} of ${quota.tenant_limit} active jobs.</p>`}
     ${idempotency.jobId && html`<p class="notice">The same request exists already: <a class="mono" href=${`#/jobs/${idempotency.jobId}`}>${idempotency.jobId.slice(0, 12)}</a>. No new job would be created.</p>`}
-    <details open><summary>Lane</summary><pre class="mono">${JSON.stringify(lane, null, 2)}</pre></details>
+    ${children}
     <details><summary>${directives.length} ${directives.length === 1 ? "directive" : "directives"}</summary><pre class="mono">${JSON.stringify(directives, null, 2)}</pre></details>`;
 }
 
-function Lane({ name }) {
-  const [doc, setDoc] = useState("");
-  const [mode, setMode] = useState("");
+/** The lane that this tenant and document would take, also while the rest of the form is empty. */
+function Lane({ name, doc = "", mode = "" }) {
   const ready = name && (mode !== "BURST" || doc);
   const found = useLoad((options) => (ready ? getRouting({ tenant: name, doc_id: doc, mode }, options) : Promise.resolve(null)), JSON.stringify([name, doc, mode]));
-  return html`<section class="card"><header><h2>Which lane?</h2></header>
-    <label class="field">doc_id<input value=${doc} onInput=${(event) => setDoc(event.target.value)} /></label>
-    <label class="field">mode<select value=${mode} onChange=${(event) => setMode(event.target.value)}><option value="">default of the tenant</option><option>DEFAULT</option><option>BURST</option></select></label>
-    ${!ready && html`<p class="muted">${name ? "BURST needs a document id." : "Enter a tenant."}</p>`}
-    ${found.error && html`<${ErrorState} error=${found.error} compact />`}
-    ${found.data && html`<p class="big">Lane <b>${found.data.lane}</b></p><p class="muted small clip-any">${found.data.topic}, routed by ${found.data.routing_key_used}: ${found.data.decision_reason}</p>`}
-  </section>`;
+  return html`${found.error && html`<${ErrorState} error=${found.error} compact />`}
+    ${found.data && html`<p>Lane <b>${found.data.lane}</b> <span class="muted small clip-any">topic ${found.data.topic}, routing key ${found.data.routing_key_used} (${found.data.decision_reason})</span></p>`}`;
 }
 
 export default function Submit() {
@@ -113,18 +112,18 @@ export default function Submit() {
   return html`<section class="view" aria-labelledby="title">
     <header class="view-header"><h1 id="title">Submit</h1><${CopyAs} curl=${curlOf(submitJob, { body })} lucius=${commands.submit(body)} /></header>
     <div class="split">
-      <form class="card form" onSubmit=${submit}>
+      <form class="card form" id="request" onSubmit=${submit}>
         <label class="field">Job type<select value=${protocol.request_type} onChange=${(event) => (setPayload({}), setQuery({ type: event.target.value }))}>${list.map((each) => html`<option key=${each.request_type} value=${each.request_type}>${each.request_type}</option>`)}</select><small>${protocol.description}</small></label>
         <label class="field">Tenant *<input value=${name} required readonly=${Boolean(ownTenant.value)} onInput=${(event) => setName(event.target.value)} /></label>
         ${onLaptop && html`<div class="buttons"><span class="muted small">Samples:</span>${SAMPLES.map((each) => html`<button type="button" key=${each} class="button small" onClick=${() => sample(each)}>${each}</button>`)}</div>`}
-        <${SchemaForm} schema=${REQUEST} texts=${texts} onTexts=${setTexts} />
+        <${SchemaForm} schema=${REQUIRED} texts=${texts} onTexts=${setTexts} />
         ${protocol.steps.filter((step) => step.payload_schema?.properties).map((step) => html`<fieldset key=${step.step_id}><legend>${step.step_id}</legend>
           <${SchemaForm} schema=${step.payload_schema} texts=${payload[step.step_id] ?? {}} onTexts=${(next) => setPayload({ ...payload, [step.step_id]: next })} /></fieldset>`)}
-        ${state.error && html`<${ErrorState} error=${state.error} compact />`}
-        <div class="dialog-buttons"><button class="button primary" disabled=${state.busy || Boolean(error)}>${state.busy ? "Working…" : "Submit the job"}</button></div>
+        <details><summary>Priority, document id, mode, idempotency key, labels</summary><${SchemaForm} schema=${OPTIONAL} texts=${texts} onTexts=${setTexts} /></details>
       </form>
-      <div class="stack"><section class="card" aria-live="polite"><header><h2>Preview</h2></header><${Answer} body=${body} error=${error} /></section>
-        <${Lane} name=${name.trim()} />
+      <div class="stack"><section class="card" aria-live="polite"><header><h2>Preview</h2><button class="button primary" form="request" disabled=${state.busy || Boolean(error)}>${state.busy ? "Working…" : "Submit the job"}</button></header>
+          ${state.error && html`<${ErrorState} error=${state.error} compact />`}
+          <${Answer} body=${body} error=${error}><${Lane} key="lane" name=${name.trim()} doc=${body.doc_id} mode=${body.mode} /><//></section>
         <section class="card"><header><h2>Request</h2></header><pre class="mono">${JSON.stringify(body, null, 2)}</pre></section></div>
     </div>
   </section>`;
