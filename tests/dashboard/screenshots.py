@@ -37,7 +37,14 @@ TENANT = "contoso"
 OCR_ERROR = {"code": "BUSY", "message": "all workers are busy"}
 FATAL = {"code": "DOCUMENT_ENCRYPTED", "message": "the PDF asks for a password"}
 LOST = {"code": "ATTEMPTS_EXHAUSTED", "message": "no worker took the document within its three attempts"}
-PACK = {"packId": "lease-report", "packVersion": "2.1.0", "planHash": f"sha256:{'4f' * 32}", "inputs": {"year": 2026}}
+PACK = {
+    "packId": "lease-report",
+    "packVersion": "2.1.0",
+    "planHash": f"sha256:{'4f' * 32}",
+    "inputs": {"year": 2026},
+    # no heartbeat follows while the pictures are taken
+    "heartbeatCadence": 300,
+}
 LOG = """[runner] attempt 1 of {job_id}: pack lease-report 2.1.0 on worker-2
 48 leases of 2026, 3 without an end
 page  1 of 12  12 leases  0.8 s
@@ -131,18 +138,17 @@ async def play_hour(stack: RunningStack) -> None:
 def play(stage: Stage) -> tuple[str, str]:
     """Plays what the pictures show. Returns the ids of the job with a retry and a late reply, and of a run."""
     asyncio.run(play_hour(stage.stack))
-    limits = {"fabrikam": 2, "northwind": 4}
-    for tenant, most in limits.items():
+    for number in range(8):
+        job_id = stage.submit("OCR", labels={"batch": "leases", "source": f"scanner-{number % 3}"})
+        stage.work("ocr", job_id, 0.1, metrics={"pages": 12})
+    for tenant, most, jobs in (("fabrikam", 2, 5), ("northwind", 1, 2)):
         quota = stage.http.get("/v1/quotas", params={"tenant": tenant}).json()["quotas"][0]
         change, match = {"max_active": most, "reason": "the contract of 2026"}, {"If-Match": quota["etag"]}
         path = f"/v1/quotas/{quota['id']}"
         stage.http.patch(path, params={"tenant": tenant}, json=change, headers=match).raise_for_status()
-        for number in range(5):
+        for number in range(jobs):
             stage.submit("OCR", tenant=tenant, labels={"batch": "archive"}, priority=["normal", "high"][number % 2])
-    for number in range(8):
-        job_id = stage.submit("OCR", labels={"batch": "leases", "source": f"scanner-{number % 3}"})
-        stage.work("ocr", job_id, 0.1, metrics={"pages": 12})
-    for error in (FATAL, LOST):
+    for error in (LOST, FATAL, LOST):
         stage.fail(stage.submit("OCR", labels={"batch": "invoices"}), error)
     payload = {"sis": {"prompt_set": ["When does the lease end?"]}}
     labels = {"batch": "leases", "team": "contracts"}
@@ -195,7 +201,7 @@ def main() -> None:
             "job": (f"jobs/{shown}", 1280, 640),
             "run": (f"jobs/{run}?tab=run", 1280, 800),
             "jobs": ("jobs", 1280, 800),
-            "overview": ("overview", 1280, 1160),
+            "overview": ("overview", 1280, 1220),
             "quotas": (f"quotas?tenant=fabrikam&quota={quota}", 1280, 800),
             "incidents": ("incidents", 1280, 800),
             "submit": ("submit?type=OCR", 1280, 800),
