@@ -78,7 +78,7 @@ function Message({ id, onDone }) {
 function Rejected() {
   const [open, setOpen] = useState(null);
   return html`<${List} id=${`rejected:${tenant.value}`} load=${(options) => api.listRejected({ tenant: tenant.value, limit: 50 }, options)} items="rejected"
-    empty=${html`<${EmptyState} title="No rejected messages"><p>Messages on the bus that no job accepts are stored here with the reason.</p><//>`}>
+    empty=${html`<${EmptyState} title="No rejected messages"><p>Messages on the bus that no job accepts are stored here with the reason.${tenant.value && " Without a tenant chosen, those that name no tenant are listed too."}</p><//>`}>
     ${(each, reload) => html`<header><h2 class="clip"><span class="mono">${each.reason}</span></h2><button class="button small" aria-expanded=${open === each.id} onClick=${() => setOpen(open === each.id ? null : each.id)}>${open === each.id ? "Close" : "What if applied?"}</button></header>
       <p class="clip-lines">${each.detail}</p><p class="muted small">lane ${each.lane} · message <span class="mono clip-any">${each.message_id}</span> · <${Time} at=${each.received_at} />${each.redriven_outcome ? ` · redriven: ${each.redriven_outcome}` : ""}</p>
       ${open === each.id && html`<${Message} id=${each.id} onDone=${reload} />`}`}
