@@ -8,12 +8,46 @@ import tarfile
 import uuid
 from pathlib import Path
 
-from tests.lucius_client.cli.command import run_on, stdout_of
+from tests.lucius_client.cli.command import run_main, run_on, stdout_of
+from tests.lucius_client.cli.test_audit import calling, job_line
 from tests.lucius_client.cli.test_docs import block, checkout, run, typed
+from tests.lucius_client.samples import problem
+from tests.lucius_client.stub_api import CannedResponse
+from tests.lucius_verify.stories import documents
 from tests.running_stack import RunningStack
 from tests.waiting import wait_until
 
 __all__ = ["checkout"]  # a fixture of the tests of other pages
+
+
+class Archive:
+    """An API with three archived jobs, of which one has a bundle; all other features are off."""
+
+    def __init__(self, code: str, status: int) -> None:
+        self.refusal = CannedResponse(status, problem(status, code))
+
+    def respond(self, path: str, cursor: str | None) -> CannedResponse:
+        kind, _, rest = path.removeprefix("/v1/").partition("/")
+        if kind == "jobs" and not rest:
+            return CannedResponse(body={"jobs": list(map(job_line, documents())), "next": None})
+        if path.endswith("/audit"):
+            return CannedResponse(body=documents()[0]) if "/job_a/" in path else self.refusal
+        return CannedResponse(404, problem(404, "EVENTS_OFF"))
+
+
+def test_an_export_names_the_jobs_that_it_lacks(tmp_path: Path) -> None:
+    """A purge may follow it. A feature that is off has no rows; any other refusal ends the export without a file."""
+    words = ("tenant", "export", "tenant_a", "--out", str(tmp_path / "a.tar.gz"), "--json")
+    with calling(Archive("ARCHIVE_GONE", 410)):
+        done = run_main(*words)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["files"]["jobs.jsonl"]["rows"] == 1
+    lacks = [line for line in done.stderr.splitlines() if "lacks" in line]
+    assert lacks == [f"jobs.jsonl lacks {job_id}: ARCHIVE_GONE" for job_id in ("job_b", "job_c")]
+    (tmp_path / "a.tar.gz").unlink()
+    with calling(Archive("SCOPE_MISSING", 403)):
+        refused = run_main(*words)
+    assert (refused.returncode, [*tmp_path.iterdir()]) == (3, [])
 
 
 def test_a_job_is_replayed_and_its_tenant_leaves(stack: RunningStack, checkout: Path, tmp_path: Path) -> None:

@@ -9,8 +9,8 @@ import os
 import tarfile
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -29,6 +29,8 @@ FORMAT = "lucius-tenant/1"
 #: maximum age of usage in the API, less a minute for the request
 _USAGE = timedelta(days=31) - timedelta(minutes=1)
 _NOT_FOUND = 404
+#: a creation that was withdrawn, and a bundle that was deleted from the archive, or is not the one that was written
+_NO_HISTORY = ("JOB_NOT_FOUND", "ARCHIVE_GONE", "ARCHIVE_INVALID")
 
 EXPORTED = Listing("files", "file", (Column("file", "file"), Column("rows", "rows")))
 PREVIEW = Listing("tenants", "tenant", (Column("tenant", "tenant"), Column("jobs", "jobs"), Column("living", "living")))
@@ -57,7 +59,7 @@ def export(
             manifest["files"] = files = {}
             for name, rows in _FILES.items():
                 session.progress.print(f"{name}: reading", highlight=False)
-                files[name] = _written(Path(folder, name), rows(client, tenant))
+                files[name] = _written(Path(folder, name), partial(rows, client, tenant))
             with tarfile.open(part, "w:gz") as tar:
                 content = json.dumps(manifest, indent=1).encode()
                 member = tarfile.TarInfo("manifest.json")
@@ -86,12 +88,12 @@ def purge(session: Session, tenant: TenantName, reason: Reason, dry_run: DryRun 
     finish(session, session.client.purge(tenant, reason=reason), wait=wait)
 
 
-def _written(file: Path, rows: Iterable[Any]) -> dict[str, Any]:
+def _written(file: Path, rows: Callable[[], Iterable[Any]]) -> dict[str, Any]:
     """Writes rows as JSON lines. Returns their number and the digest. A disabled feature has no rows."""
     digest, count = hashlib.sha256(), 0
     with file.open("wb") as written:
         try:
-            for row in rows:
+            for row in rows():
                 line = json.dumps(row, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
                 written.write(line)
                 digest.update(line)
@@ -105,8 +107,12 @@ def _written(file: Path, rows: Iterable[Any]) -> dict[str, Any]:
 
 def _jobs(client: Client, tenant: str) -> Iterator[Any]:
     for job_id in ids.of_every_job(client, tenant_id=tenant):
-        with suppress(Refused):  # the creation was withdrawn, or the audit bundle was deleted
+        try:
             yield client.audit(job_id)
+        except Refused as refused:
+            if refused.code not in _NO_HISTORY:
+                raise
+            rendering.write(f"jobs.jsonl lacks {job_id}: {refused.code}", stderr=True)
 
 
 def _quota_log(client: Client, tenant: str) -> Iterator[Any]:
