@@ -17,11 +17,13 @@ from shared.core.jobs.states import JobStatus
 
 Row = Mapping[str, Any]
 
-#: what only the recorded environment can repeat; AWAITED moves nothing, and comes when another job is submitted
+#: what only the recorded environment can repeat; AWAITED and JOB_REPLAYED move nothing, and come when another job is
+#: submitted
 _ENVIRONMENT = frozenset(
     {
         *(EventType.ADMITTED, EventType.PRIORITY_CHANGED, EventType.GATED, EventType.LEASE_RENEWED, EventType.AWAITED),
         *(EventType.ORCHESTRATION_RESTARTED, EventType.ORCHESTRATION_FAILED, EventType.REPAIRED),
+        EventType.JOB_REPLAYED,
     }
 )
 #: the first part of a cause id, and the kind of cause

@@ -19,10 +19,12 @@ from shared.contracts.messages import Directive
 from shared.core.jobs.as_of import columns, to_json
 from shared.core.jobs.history import EventType, Origin
 from shared.core.jobs.occurrences import ControlKind
+from shared.core.jobs.replay import ReplayMode, ReplayRequest
 from shared.errors import PublishUnavailable
 from shared.operations.jobs.control_job import control_job
 from shared.operations.jobs.create_job import create_job
 from shared.operations.jobs.redrive_job import redrive_job
+from shared.operations.jobs.replay_job import replay_job
 from shared.operations.jobs.replies.receive import ReplyMessage, receive_reply
 from shared.refusals import Refused
 from tape.compare import Difference, compared, first_difference
@@ -91,11 +93,10 @@ class Player:
     # --- callers
 
     def _schedule(self, job: RecordedJob) -> None:
-        origin = job.job.get("redrive_of")
         if job.was_never_admitted:
             self._not_played[job.job_id] = "they waited for a quota until their end"
-        elif origin is not None and origin not in self._jobs:
-            self._not_played[job.job_id] = "they redrive jobs that the bundle does not have"
+        elif job.origin is not None and job.origin not in self._jobs:
+            self._not_played[job.job_id] = "they redrive or replay jobs that the bundle does not have"
         elif job.events[0]["type"] != EventType.JOB_CREATED:
             self._not_played[job.job_id] = "they were withdrawn"
         else:
@@ -110,8 +111,11 @@ class Player:
         job_id_of_task.set(job.job_id)
         context, orchestrations = self._world.context, self._world.orchestrations
         try:
-            if (origin := job.job.get("redrive_of")) is not None:
-                await redrive_job(context, orchestrations, origin, _origin(job.events[0]))
+            origin = _origin(job.events[0])
+            if (old := job.job.get("redrive_of")) is not None:
+                await redrive_job(context, orchestrations, old, origin)
+            elif job.job.get("replay_of") is not None:
+                await replay_job(context, orchestrations, _replay_request(job), origin)
             else:
                 await create_job(context, orchestrations, self._envelope(job), correlation_id=None)
         except ValidationError as wrong:
@@ -227,6 +231,18 @@ class Player:
         parallel = {each["step_id"] for each in job.steps if each.get("group") is not None}
         parallel |= {each.step_id for each in stored.record.steps if each.group is not None}
         return first_difference(job.place, job.job, job.events, played, end, parallel)
+
+
+def _replay_request(job: RecordedJob) -> ReplayRequest:
+    """The recorded request; the key is the job's own, since a body can be sent twice with two keys."""
+    row = job.job
+    return ReplayRequest(
+        job_id=row["replay_of"],
+        mode=ReplayMode(row["replay_mode"]),
+        reason=job.events[0].get("reason") or "",
+        priority=row.get("priority"),
+        key=f"tape:{job.job_id}",
+    )
 
 
 def _origin(event: Row) -> Origin:

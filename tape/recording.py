@@ -97,6 +97,11 @@ class RecordedJob:
         return self.job.get("staged_at") is not None and self.job.get("admitted_at") is None and not self.dependencies
 
     @property
+    def origin(self) -> str | None:
+        """The job that it redrives or replays."""
+        return self.job.get("redrive_of") or self.job.get("replay_of")
+
+    @property
     def dependencies(self) -> Sequence[str]:
         return self.job.get("dependencies") or ()
 

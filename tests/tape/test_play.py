@@ -7,10 +7,12 @@ import asyncio
 import contextlib
 import io
 import json
+import re
 import shlex
 import shutil
 import warnings
 from collections.abc import Callable
+from datetime import datetime, timedelta
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -125,6 +127,35 @@ def test_a_refused_request_is_a_difference(bundle: Path, protocols: Path) -> Non
     report = played(bundle, protocols)
     assert report.first is not None
     assert report.first.played == "refused: RequestInvalid: payload.ocr 'language' is a required property"
+
+
+def with_replay(*, of_an_unknown_job: bool = False) -> dict[str, bytes]:
+    """The recorded files with a replay of the last job, an hour later."""
+    jobs, history = ((RECORDED / name).read_text() for name in ("jobs.jsonl", "history.jsonl"))
+    original = json.loads(jobs.splitlines()[-1])
+    assert original["job"]["status"] == "SUCCEEDED"
+    own = [each for each in history.splitlines() if json.loads(each)["job_id"] == original["job_id"]]
+    later = re.compile(r"\d{4}-\d\d-\d\dT[0-9:.]+\+00:00")
+
+    def again(text: str) -> str:
+        text = text.replace(original["job_id"], "job_zz")
+        return later.sub(lambda found: (datetime.fromisoformat(found[0]) + timedelta(hours=1)).isoformat(), text)
+
+    replay = json.loads(again(json.dumps(original)))
+    replay["job"]["replay_of"] = "job_unknown" if of_an_unknown_job else original["job_id"]
+    replay["job"] |= {"replay_mode": "compare", "idempotency_hash": "replay"}
+    lines = (f"{jobs}{json.dumps(replay)}\n", f"{history}{''.join(f'{again(each)}{chr(10)}' for each in own)}")
+    return {name: each.encode() for name, each in zip(("jobs", "history"), lines, strict=True)}
+
+
+def test_a_replay_is_played_as_one(tmp_path: Path) -> None:
+    """With the plan of its original; one whose original is not in the bundle is counted."""
+    report = played(packed(tmp_path / "b.tar.gz", **with_replay()), ROOT / "protocols")
+    assert (report.jobs, report.first, report.not_played.total()) == (9, None, 0)
+    unknown = packed(tmp_path / "c.tar.gz", **with_replay(of_an_unknown_job=True))
+    assert dict(played(unknown, ROOT / "protocols").not_played) == {
+        "they redrive or replay jobs that the bundle does not have": 1
+    }
 
 
 @pytest.mark.parametrize(
