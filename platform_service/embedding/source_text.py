@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lucius_service.errors import INPUT_BROKEN, INPUT_TYPE_UNSUPPORTED, NO_TEXT_FOUND, FailedFinal
+from lucius_service.workspace_io import Document
 
 TEXT_FORMAT = "lucius.text/1"
 
@@ -31,6 +32,16 @@ def read_json(data: bytes) -> dict[str, Any] | None:
     except RecursionError:
         raise FailedFinal(INPUT_BROKEN, "the input is JSON that nests too deep") from None
     return value if isinstance(value, dict) else None
+
+
+def document_uri(source: Document) -> str:
+    """Returns the URI of the document that the text is of: `input` of a result of OCR or EMBEDDING, else its own.
+
+    The URI of a result has the id of its job, and a replay has another one.
+    """
+    read_from = (read_json(source.data) or {}).get("input")
+    uri = read_from.get("uri") if isinstance(read_from, dict) else None
+    return uri if isinstance(uri, str) else source.uri
 
 
 def replace_surrogates(text: Any) -> str:

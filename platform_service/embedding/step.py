@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from lucius_service.step import Outcome, Task, read_payload
 from platform_service.embedding.embedder import DIMENSIONS, Embedder
-from platform_service.embedding.source_text import read_text
+from platform_service.embedding.source_text import document_uri, read_text
 from platform_service.embedding.vector_document import embed_pages, to_json
 
 DEFAULT_CHUNK_SIZE = 600
@@ -45,7 +45,7 @@ class EmbeddingStep:
         payload: EmbeddingPayload = task.payload
         pages = read_text(source.data)
         text = embed_pages(pages, self._embedder, payload.chunk_size, payload.overlap)
-        body = json.dumps(to_json(source.uri, text), ensure_ascii=False).encode()
+        body = json.dumps(to_json(document_uri(source), text), ensure_ascii=False).encode()
         return Outcome(
             task.write("embedding/vectors.json", body, "application/json"),
             {"pages": len(pages), "chunks": len(text.passages), "dimensions": DIMENSIONS},

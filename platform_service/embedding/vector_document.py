@@ -32,7 +32,7 @@ def embed_pages(pages: list[TextPage], embedder: Embedder, chunk_size: int, over
 
 
 def to_json(uri: str, text: EmbeddedText) -> dict[str, Any]:
-    """`vectors.json` as an object; `uri` is where the text came from."""
+    """`vectors.json` as an object; `uri` is that of the document."""
     return {
         "format": FORMAT,
         "input": {"uri": uri},

@@ -10,7 +10,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from lucius_service.step import Outcome, Task, read_payload
 from platform_service.embedding.embedder import Embedder
-from platform_service.embedding.source_text import read_json, read_text
+from platform_service.embedding.source_text import document_uri, read_json, read_text
 from platform_service.embedding.step import DEFAULT_CHUNK_SIZE, DEFAULT_OVERLAP
 from platform_service.embedding.vector_document import FORMAT as VECTORS_FORMAT
 from platform_service.embedding.vector_document import EmbeddedText, embed_pages, from_json
@@ -75,7 +75,7 @@ class SisStep:
             )
             answers.append({"id": prompt.id or str(number), "prompt": prompt.prompt, **answered})
             task.report(number / len(payload.prompt_set), f"question {number} of {len(payload.prompt_set)}")
-        result = {"format": FORMAT, "input": {"uri": source.uri}, "answers": answers}
+        result = {"format": FORMAT, "input": {"uri": document_uri(source)}, "answers": answers}
         body = json.dumps(result, ensure_ascii=False, indent=1).encode()
         return Outcome(
             task.write("sis/result.json", body, "application/json"),

@@ -53,6 +53,17 @@ def test_text_json_keeps_its_pages(runner: StepRunner, embedding: EmbeddingStep)
     assert [(c["page"], c["text"]) for c in run.result["chunks"]] == [(3, "Third page."), (9, "Ninth page.")]
 
 
+def test_the_result_names_the_document_and_not_the_workspace(runner: StepRunner, embedding: EmbeddingStep) -> None:
+    """So a replay, which has a workspace of its own, writes the same bytes."""
+    text = {"format": "lucius.text/1", "input": {"uri": "https://a/scan.png"}, "pages": [{"page": 1, "text": "One."}]}
+    runs = [runner.run(embedding, json.dumps(text).encode()) for _ in range(2)]
+    assert runs[0].outcome.result_ref != runs[1].outcome.result_ref
+    assert runs[0].result == runs[1].result
+    assert runs[0].result["input"] == {"uri": "https://a/scan.png"}
+    plain = runner.run(embedding, b"One.", name="plain.txt")
+    assert plain.result["input"]["uri"].endswith("/plain.txt")
+
+
 def test_half_a_surrogate_pair_is_replaced(runner: StepRunner, embedding: EmbeddingStep) -> None:
     """JSON may contain half a surrogate pair, which UTF-8 cannot encode."""
     data = json.dumps({"format": "lucius.text/1", "pages": [{"page": 1, "text": "Broken \ud83d sign."}]}).encode()
