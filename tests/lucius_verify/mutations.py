@@ -9,8 +9,10 @@ from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
 from typing import Any
 
-from tests.lucius_verify.forging import Files, Signer, chained, folded, retold
-from tests.lucius_verify.stories import logs, troubled
+from lucius_verify.json_rows import canonical
+from shared.core.jobs.as_of import as_created, rows_digest
+from tests.lucius_verify.forging import Files, Signer, chained, folded, retold, typed
+from tests.lucius_verify.stories import logs, replayed, troubled
 from tests.lucius_verify.walks import Document
 
 Json = dict[str, Any]
@@ -30,7 +32,8 @@ def _edit(name: str, change: Callable[[Any], Any]) -> OnFiles:
         first, end, rest = files[name].partition(b"\n") if name.endswith("l") else (files[name], b"", b"")
         value = json.loads(first)
         change(value)
-        files[name] = json.dumps(value).encode() + end + rest
+        # as the honest file has it, so that the change alone can be noticed
+        files[name] = canonical(value) + end + rest
 
     return edited
 
@@ -46,7 +49,7 @@ def _statement(name: str, change: Callable[[Json], Any], signer: Signer | None =
         envelope["payload"] = base64.b64encode(payload).decode()
         if signer is not None:
             envelope |= signer.signed(payload)
-        files[name] = json.dumps(envelope).encode()
+        files[name] = canonical(envelope)
 
     return edited
 
@@ -75,6 +78,15 @@ def _before(name: str, before: str) -> OnFiles:
                 files[each] = content
 
     return reordered
+
+
+def unchanged_files(files: Files) -> None:
+    """Writes the files again that mutations edit."""
+    for name in ("manifest.json", "heads.jsonl", _LINES, _KEYS):
+        _edit(name, lambda found: None)(files)
+    for name in (_PAGE, _ANCHOR):
+        _edit(name, lambda found: None)(files)
+        _statement(name, lambda found: None)(files)
 
 
 #: of the files, with the manifest as it was
@@ -203,6 +215,7 @@ CHAIN: dict[str, OnJob] = {
     "a step has another payload": _row("0", payload={"x": 1}),
     "a step has another result": _row("0", result_ref={"uri": "https://evil.example/x"}),
     "a step is in another state": _row("1", status="FAILED_FINAL"),
+    "a step has another artifact": lambda given: given["steps"][2]["result"]["artifacts"][0].update(name="else.json"),
     "a step has other timings": lambda given: given["steps"][0]["timings"].update(max_attempts=9),
     "a step gone": lambda given: given["steps"].pop(1),
     "a step twice": lambda given: given["steps"].insert(1, given["steps"][0]),
@@ -350,12 +363,80 @@ INVENTED: dict[str, OnJob] = {
         for seq in (3, 9, 15, 22)
     },
     "event 10: other progress": _retold(10, progress={"page": 7}),
+    "event 22: another artifact": _retold(
+        22, of_step_result={"artifacts": [{"name": "else.json", "uri": _EVIL["uri"]}]}
+    ),
     "event 11: another error": _retold(11, error={"code": "BUSY", "message": "never"}),
     "event 11: an error code": _retold(11, error={"code": "LAZY", "message": "come back later"}),
     "event 13: another note": _retold(13, note="never"),
     "event 15: another worker": _retold(15, worker_id="ocr-9"),
     "event 4: another fault": _retold(4, last_error_message="the bus was fine"),
     "event 3: another lease": _retold(3, lease_digest=f"sha256:{'0' * 64}"),
+}
+
+
+# a replay and its original: (the changed pair, level that must catch it)
+
+Pair = tuple[Document, Document]
+
+
+def with_rows(document: Document) -> Document:
+    """The document, chained, whose first event has the digest of its rows as created."""
+    document["events"][0]["data"]["rows"] = rows_digest(as_created(*typed(document)))
+    return chained(document)
+
+
+def _replay(
+    change: Callable[[Document], Any], finish: Callable[[Document], Document] = with_rows
+) -> Callable[[], Pair]:
+    def changed() -> Pair:
+        old, new = copy.deepcopy(replayed())
+        change(new)
+        return old, finish(new)
+
+    return changed
+
+
+def _original(seq: int, /, **changes: Any) -> Callable[[], Pair]:
+    return lambda: (retold(replayed()[0], seq, **changes), replayed()[1])
+
+
+def _named(other: str) -> Callable[[Document], None]:
+    def named(new: Document) -> None:
+        new["job"]["replay_of"] = new["events"][0]["data"]["replay_of"] = other
+
+    return named
+
+
+def _replayed_early() -> Pair:
+    old, new = copy.deepcopy(replayed())
+    old["events"][2] |= {
+        **{name: old["events"][4][name] for name in ("type", "reason")},
+        "data": old["events"][4]["data"],
+    }
+    return folded(old, replayed()[0]), new
+
+
+REPLAYED: dict[str, tuple[Callable[[], Pair], int]] = {
+    "the original names another replay": (_original(5, replayed_by="job_x"), 1),
+    "the original names another mode": (_original(5, mode="rerun"), 1),
+    "the original was replayed for another reason": (_original(5, reason="because"), 1),
+    "the original has another artifact": (
+        _original(4, of_step_result={"artifacts": [{"name": "else.json", "uri": _EVIL["uri"]}]}),
+        1,
+    ),
+    "the replay names no original": (_replay(lambda new: new["job"].pop("replay_of"), chained), 2),
+    "the replay has another mode": (_replay(lambda new: new["job"].update(replay_mode="rerun"), chained), 2),
+    "the original was replayed before its end": (_replayed_early, 3),
+    "the replay's first event names no original": (
+        _replay(lambda new: new["events"][0]["data"].pop("replay_of"), chained),
+        3,
+    ),
+    "the replay names another original": (_replay(_named("job_x")), 3),
+    "the replay has another document": (_replay(lambda new: new["job"].update(input_ref=_EVIL)), 3),
+    "the replay has another payload": (_replay(lambda new: new["steps"][0].update(payload={"dpi": 300})), 3),
+    "the replay has other labels": (_replay(lambda new: new["job"].update(labels={"team": "red"})), 3),
+    "the replay carries a step": (_replay(lambda new: new["steps"][0].update(carried=True)), 3),
 }
 
 

@@ -7,6 +7,7 @@ from functools import cache
 from typing import Any
 
 from shared.core.chained_log import chained
+from shared.core.jobs.history import Origin
 from shared.core.jobs.occurrences import (
     Control,
     ControlKind,
@@ -16,8 +17,10 @@ from shared.core.jobs.occurrences import (
     Occurrence,
     PublishFailed,
     RenewLease,
+    Replayed,
     ReplyArrived,
 )
+from shared.core.jobs.replay import ReplayMode, ReplayRequest, plan_replay
 from tests.jobs import START, recorded, reply
 from tests.lucius_verify.walks import Document, Walk
 from tests.simulation import protocols
@@ -40,6 +43,25 @@ class Story(Walk):
 
     def sent(self, seconds: float, step: str = "ocr") -> Story:
         return self.then(seconds, recorded(self.record, step))
+
+    def replay(self, job_id: str) -> Story:
+        """The replay of this job, a minute later."""
+        new = Story(_ONE_STEP, job_id, calm=True)
+        new.now = self.now + timedelta(seconds=60)
+        origin = Origin(cause_id="replay", actor="caller", source="http", reason="a new release")
+        new.record, first = plan_replay(
+            self.record,
+            ReplayRequest(job_id=self.record.job.job_id, mode=ReplayMode.COMPARE, reason="a new release"),
+            job_id=job_id,
+            created_at=new.now,
+            allowed=timedelta(days=7),
+            workspace_uri="https://account.blob.core.windows.net/workspace",
+            origin=origin,
+            salt=self._salt(),
+        )
+        new.events = [first]
+        self.then(60, Replayed(job_id, ReplayMode.COMPARE.value))
+        return new
 
 
 @cache
@@ -74,6 +96,15 @@ def failed_and_redriven() -> tuple[Document, Document]:
     new = story.redrive("job_c")
     new.now += timedelta(seconds=1)
     assert new.occurs(recorded(new.record, "embedding"))
+    return story.document(), new.document()
+
+
+@cache
+def replayed() -> tuple[Document, Document]:
+    """A job with an artifact, and the job that ran it again."""
+    story = Story(_ONE_STEP, "job_d", calm=True)
+    story.sent(1).replied(1, "ACK").replied(5, "RESULT", artifacts=[_artifact()])
+    new = story.replay("job_e").sent(1).replied(1, "ACK").replied(5, "RESULT")
     return story.document(), new.document()
 
 

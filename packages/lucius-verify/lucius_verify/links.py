@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from lucius_verify.chain import TERMINAL
+from lucius_verify.chain import TERMINAL, is_withheld
 from lucius_verify.faults import Fault, Unreadable
 from lucius_verify.histories import History
 from lucius_verify.json_rows import Row, digest, line
@@ -37,22 +37,33 @@ class Links:
             if len(self._named) > MAX_NAMES:
                 raise Unreadable(f"it names more than {MAX_NAMES} jobs", "links.jsonl", number)
         self._jobs: dict[str, Row] = {}
+        #: by the id of a replay, the jobs whose histories name it: one, or a second one that contradicts it
+        self._replayed: dict[str, tuple[str, ...]] = {}
         self._rows = hashlib.sha256()
         self.count = 0
         #: number of links with both jobs in the bundle
         self.compared = 0
 
     def add(self, history: History, kept: Mapping[str, frozenset[str]]) -> None:
-        """Adds a job. `kept`: the columns that a redrive copies from a `job`, a `step`, and a `carried` step."""
+        """Adds a job. `kept`: the columns that a redrive copies from a `job`, a `step` and a `carried` step, and those
+        that a `replay` copies from a job.
+        """
         job = history.job
         for each in links_of(job):
             self._rows.update(line(each))
             self.count += 1
+        for event in history.events:
+            if event["type"] != "JOB_REPLAYED" or is_withheld(event):
+                continue
+            new = event["data"]["replayed_by"]
+            if isinstance(new, str) and new in self._named:
+                self._replayed[new] = tuple(dict.fromkeys((*self._replayed.get(new, ())[:1], history.job_id)))
         if history.job_id not in self._named:
             return
         names = (
             "redrive_of",
             "redriven_by",
+            "replay_of",
             "dependencies",
             "dependencies_settled_at",
             "on_dependency_failure",
@@ -63,6 +74,7 @@ class Links:
             "status": job["status"],
             "place": history.row_fault(""),
             "kept": digest({name: job.get(name) for name in kept["job"]}),
+            "replayed": digest({name: job.get(name) for name in kept["replay"]}),
             "steps": {
                 step["step_id"]: {
                     "status": step["status"],
@@ -91,6 +103,13 @@ class Links:
         if old is not None:
             self.compared += 1
             yield from _redrive(job_id, job, old)
+        original = self._jobs.get(job["replay_of"] or "")
+        if original is not None:
+            self.compared += 1
+            yield from _replay(job, original)
+        for each in self._replayed.get(job_id, ()):
+            if each != job["replay_of"]:
+                yield f"it is the replay of {job['replay_of']}, and {each} says that it was replayed by it"
         new = self._jobs.get(job["redriven_by"] or "")
         if new is not None and new["redrive_of"] != job_id:
             yield f"it was redriven by {job['redriven_by']}, which is the redrive of {new['redrive_of']}"
@@ -104,6 +123,15 @@ class Links:
             for other, status in known:
                 if status in TERMINAL and status != "SUCCEEDED":
                     yield f"its dependencies succeeded, and {other} is {status}"
+
+
+def _replay(job: Row, original: Row) -> Iterator[str]:
+    """Returns the differences of a replay from its original. An archived original does not name its replays."""
+    if original["status"] not in TERMINAL:
+        yield f"it is the replay of {job['replay_of']}, which is {original['status']}"
+    plans, others = ({name: step["plan"] for name, step in each["steps"].items()} for each in (job, original))
+    if (job["replayed"], plans) != (original["replayed"], others):
+        yield f"it is not what a replay of {job['replay_of']} keeps"
 
 
 def _redrive(job_id: str, job: Row, old: Row) -> Iterator[str]:

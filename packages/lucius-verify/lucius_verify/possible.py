@@ -45,11 +45,17 @@ from shared.core.jobs.occurrences import (
     TimePassed,
 )
 from shared.core.jobs.redrive import JOB_KEPT, STEP_CARRIED, STEP_KEPT
+from shared.core.jobs.replay import NOT_REPLAYED
 from shared.core.jobs.states import JobStatus
 from shared.core.jobs.transitions import JOB_CREATION
 
-#: columns that a redrive copies from a job, from a step, and from a step that succeeded
-KEPT = {"job": JOB_KEPT - {"priority"}, "step": STEP_KEPT, "carried": STEP_CARRIED}
+#: columns that a redrive copies from a job, from a step, and from a step that succeeded; and a replay from a job
+KEPT = {
+    "job": JOB_KEPT - {"priority"},
+    "step": STEP_KEPT,
+    "carried": STEP_CARRIED,
+    "replay": JOB_KEPT - NOT_REPLAYED,
+}
 
 _Typed = TypeVar("_Typed", Job, Step, Event)
 

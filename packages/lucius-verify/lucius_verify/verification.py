@@ -64,7 +64,7 @@ class _Rules:
     """Runs level 3 if this installation has the app's rules."""
 
     def __init__(self) -> None:
-        self.kept: Mapping[str, frozenset[str]] = dict.fromkeys(("job", "step", "carried"), frozenset())
+        self.kept: Mapping[str, frozenset[str]] = dict.fromkeys(("job", "step", "carried", "replay"), frozenset())
         self.events = self.executed = 0
         self.there = carried.has_rules()
         if self.there:

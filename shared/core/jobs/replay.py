@@ -33,7 +33,7 @@ class ReplayMode(StrEnum):
 
 #: columns that a redrive copies and a replay does not: a replay calls no callback URL and writes only into the
 #: workspace
-_NOT_REPLAYED = frozenset(
+NOT_REPLAYED = frozenset(
     {
         *("callback_urls", "callback_digest", "callback_targets"),
         *("output_ref", "workspace_base", "body_hash", "priority", "replay_of", "replay_mode"),
@@ -81,7 +81,7 @@ def plan_replay(
     steps = tuple(fresh_step(step, created_at) for step in old.steps)
     base = Workspace(workspace_uri, old.job.tenant).uri
     job = Job(
-        **{name: getattr(old.job, name) for name in JOB_KEPT - _NOT_REPLAYED},
+        **{name: getattr(old.job, name) for name in JOB_KEPT - NOT_REPLAYED},
         priority=request.priority or old.job.priority,
         callback_urls={},
         workspace_base=base,
