@@ -24,6 +24,7 @@ GROUPS = {
         "tests/lucius_client/cli/test_docs.py",
         "tests/lucius_client/cli/test_jobs.py",
         "tests/lucius_client/cli/test_main.py",
+        "tests/lucius_client/cli/test_recorded_stack.py",
         "tests/lucius_client/cli/test_result.py",
         "tests/lucius_client/cli/test_submit.py",
         "tests/lucius_client/cli/test_tenants.py",

@@ -14,8 +14,7 @@ from lucius_service.step import Step, declared
 def main(argv: list[str] | None = None) -> int:
     """Serves the step of `lucius-service run MODULE:CLASS`. The class is created without arguments.
 
-    The module may be in the current folder. Returns the result of `run`; 2, with one line on stderr, if the class
-    cannot be imported or created.
+    Returns the result of `run`; 2, with one line on stderr, if the class cannot be imported or created.
     """
     parser = argparse.ArgumentParser(prog="lucius-service", description="Serve one kind of step over Service Bus.")
     commands = parser.add_subparsers(dest="command", required=True)
@@ -26,9 +25,8 @@ def main(argv: list[str] | None = None) -> int:
     )
     args = parser.parse_args(argv)
     path: str = args.step
-    sys.path.insert(0, os.getcwd())
     try:
-        step = _create(path)
+        step = create_step(path)
         name = declared(step).subscription
     except (ImportError, AttributeError, TypeError, ValueError) as error:
         print(f"lucius-service: {path}: {error}", file=sys.stderr)
@@ -40,8 +38,12 @@ def main(argv: list[str] | None = None) -> int:
     return run(name, lambda environ: step)
 
 
-def _create(path: str) -> Step:
-    """Creates the step. Raises ImportError, AttributeError, TypeError or ValueError."""
+def create_step(path: str) -> Step:
+    """Creates the step of `MODULE:CLASS`. The module may be in the current folder.
+
+    Raises ImportError, AttributeError, TypeError or ValueError.
+    """
+    sys.path.insert(0, os.getcwd())
     module, separator, name = path.partition(":")
     if not (module and separator and name):
         raise ValueError("must be MODULE:CLASS, as in my_module:MyStep")

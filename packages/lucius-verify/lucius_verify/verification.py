@@ -21,13 +21,13 @@ from lucius_verify.links import Links
 from lucius_verify.report import Report
 from lucius_verify.signed_heads import SignedHeads
 from lucius_verify.statements import Keys
+from lucius_verify.tarball import GZIP
 
 _STATUSES = chain.TERMINAL | {
     *("WAITING_FOR_JOBS", "THROTTLED", "QUEUED", "IN_PROGRESS", "PAUSING", "PAUSED", "CANCELLING"),
 }
 #: maximum entries of one log, whose hashes are in memory
 _MAX_ENTRIES = 100_000
-_GZIP = b"\x1f\x8b"
 _NO_RULES = "this installation has no rules of the app (shared/core): levels 1 and 2 only"
 #: errors from a value of another type than its column
 _WRONG_TYPES = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
@@ -43,10 +43,10 @@ def verify(path: Path, *, job: str | None = None, keys: Iterable[str] = (), head
     try:
         with path.open("rb") as file:
             start = file.read(2)
-            text = b"" if start == _GZIP else start + file.read(MAX_HISTORY)
+            text = b"" if start == GZIP else start + file.read(MAX_HISTORY)
     except OSError as error:
         raise ValueError(f"cannot read {path}: {error.strerror}") from None
-    if start == _GZIP:
+    if start == GZIP:
         report = Report(path.name)
         try:
             _Verification(report, path, known, job, head).run()

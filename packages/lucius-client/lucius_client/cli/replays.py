@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from lucius_client.cli import rendering
-from lucius_client.cli.exits import Exit
+from lucius_client.cli.audit import Key
+from lucius_client.cli.exits import Exit, UsageError
 from lucius_client.cli.job_controls import Priority
 from lucius_client.cli.job_page import show_job
-from lucius_client.cli.options import JobId, Reason
+from lucius_client.cli.options import JobId, OptionalReason
+from lucius_client.cli.sealed import Sealed, replay_sealed
 from lucius_client.cli.session import WATCH_RETRIES, Session, with_session
 from lucius_client.cli.tables import Column, Listing, exact
 
@@ -37,17 +40,41 @@ class Mode(StrEnum):
 def replay(
     session: Session,
     job: JobId,
-    reason: Reason,
+    reason: OptionalReason = None,
     mode: Annotated[Mode, typer.Option(help="compare: with --wait, show the comparison.")] = Mode.RERUN,
     priority: Annotated[Priority | None, typer.Option(help="Priority. Default: that of the original.")] = None,
     wait: Annotated[bool, typer.Option("--wait", help="Wait until the new job has ended.")] = False,
+    sealed: Annotated[
+        bool, typer.Option("--sealed", help="Run a job of --bundle on this machine, without the API.")
+    ] = False,
+    bundle: Annotated[Path | None, typer.Option(metavar="FILE", help="--sealed: a bundle with its content.")] = None,
+    step: Annotated[
+        list[str] | None,
+        typer.Option(metavar="MODULE:CLASS", help="--sealed: class of a service that runs its step; repeatable."),
+    ] = None,
+    artifacts: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="--sealed: copies of blobs, as CONTAINER/NAME.")
+    ] = None,
+    key: Key = None,
 ) -> None:
     """Run an ended job again, as a new job.
 
     All steps run. The output stays in the workspace; the original does not change. The original can be archived.
 
-    Exit code 1: with --wait, the new job failed, or a comparison is not SAME for each step.
+    With --sealed, no new job: the history is verified as by `lucius job verify`, and each --step runs again.
+
+    Exit code 1: with --wait, the new job failed, or a comparison is not SAME for each step. With --sealed also 2 and 3,
+    as `lucius audit verify`.
     """
+    if sealed:
+        if bundle is None:
+            raise UsageError("--sealed needs --bundle")
+        _show_sealed(session, replay_sealed(job, bundle, steps=step or (), artifacts=artifacts, keys=key or ()))
+        return
+    if bundle or step or artifacts or key:
+        raise UsageError("--bundle, --step, --artifacts and --key need --sealed")
+    if reason is None:
+        raise UsageError("a replay needs --reason")
     client = session.connect(WATCH_RETRIES) if wait else session.client
     new = client.replay(job, reason=reason, mode=mode.value, priority=priority.value if priority else None)
     if new.output_kept_until is not None:
@@ -71,6 +98,17 @@ def comparison(session: Session, job: JobId) -> None:
     Exit code 1: not each step is SAME.
     """
     _show_comparison(session, job)
+
+
+def _show_sealed(session: Session, found: Sealed) -> None:
+    if session.for_people:
+        rendering.write(found.report.to_text())
+        if found.steps:
+            rendering.write(_VERDICTS[found.deterministic])
+    if found.steps or not session.for_people:
+        document = {"deterministic": found.deterministic, "steps": found.steps, "report": found.report.to_json()}
+        session.show(COMPARED, found.steps, document)
+    raise typer.Exit(found.report.verdict or (Exit.NOT_WELL if found.steps and not found.deterministic else Exit.OK))
 
 
 def _show_comparison(session: Session, job_id: str) -> None:

@@ -1,0 +1,84 @@
+"""A sealed replay: a job of a bundle run again on this machine, by its services' own steps and without the API."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lucius_client.cli.exits import UsageError
+from lucius_client.cli.rendering import Json
+
+if TYPE_CHECKING:
+    from lucius_service.step import Step
+    from lucius_verify import Report
+
+
+@dataclass
+class Sealed:
+    """The result of a sealed replay."""
+
+    #: of the job's history
+    report: Report
+    #: `stepId`, `outcome` and `why` of each step; empty if no step was named, or if the history is broken
+    steps: list[Json] = field(default_factory=list)
+    #: as in the comparison of a replay
+    deterministic: bool | None = None
+
+
+def replay_sealed(
+    job_id: str, bundle: Path, *, steps: Sequence[str], artifacts: Path | None, keys: Sequence[str]
+) -> Sealed:
+    """Verifies the job, and runs its steps by the classes `MODULE:CLASS` over local files. Raises UsageError."""
+    try:
+        from lucius_verify import carried, verify
+    except ImportError as missing:
+        raise UsageError(f"the package lucius-verify is not installed ({missing})") from missing
+    if not carried.has_rules():
+        raise UsageError("this installation of lucius-verify has no rules of the app (shared/core)")
+    try:
+        found = Sealed(verify(bundle, job=job_id, keys=keys))
+        if found.report.broken is None and steps:
+            _run(found, job_id, bundle, _created(steps), artifacts)
+    except (ArithmeticError, AttributeError, LookupError, OSError, TypeError, ValueError) as wrong:
+        # of a history that could have happened, values of another type than a directive has
+        raise UsageError(f"{bundle}: {wrong}" if isinstance(wrong, OSError) else str(wrong)) from wrong
+    return found
+
+
+def _run(found: Sealed, job_id: str, bundle: Path, services: dict[str, Step], artifacts: Path | None) -> None:
+    from lucius_service.sealed import LocalWorkspace, run_recorded
+    from lucius_verify import sealed
+
+    history = sealed.read_job(bundle, job_id)
+    workspace = LocalWorkspace(sealed.account_of(history), artifacts)
+
+    def run(step_type: str, directive: bytes) -> Json:
+        if step_type not in services:
+            raise sealed.NotRun(f"no --step works on {step_type}")
+        try:
+            return run_recorded(services[step_type], directive, workspace)
+        except Exception as failed:  # a bug of the step, too
+            raise sealed.NotRun(f"{type(failed).__name__}: {failed}") from failed
+
+    compared = sealed.replay(history, run)
+    found.steps = [{"stepId": each.step_id, "outcome": each.likeness.value, "why": each.why} for each in compared]
+    found.deterministic = sealed.is_deterministic(compared)
+
+
+def _created(steps: Sequence[str]) -> dict[str, Step]:
+    """The steps, ready to work, by step type. Raises UsageError."""
+    try:
+        from lucius_service.command import create_step
+    except ImportError as missing:
+        raise UsageError(f"the package lucius-service is not installed ({missing})") from missing
+    made: dict[str, Any] = {}
+    for each in steps:
+        try:
+            step = create_step(each)
+            step.prepare()
+        except Exception as failed:  # what the module or the class raises
+            raise UsageError(f"--step {each}: {type(failed).__name__}: {failed}") from failed
+        made[step.step_type] = step
+    return made
