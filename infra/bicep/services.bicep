@@ -124,6 +124,7 @@ module registry 'modules/registry.bicep' = if (withRegistry && empty(registryRes
     name: 'crlucius${token}'
     location: location
     tags: tags
+    workspaceResourceId: workspaceResourceId
   }
 }
 

@@ -1,4 +1,5 @@
-"""Properties that stay as they are: no keys, nothing public, nothing in the clear; regions that are none; the runtime.
+"""Properties that stay as they are: no keys, nothing public, nothing in the clear; regions that are none; the runtime;
+tags and logs.
 
 Each of these templates would compile and deploy with another value.
 """
@@ -60,6 +61,19 @@ _WITH_ENDPOINT = (
     "Microsoft.Storage/storageAccounts",
     "Microsoft.Web/sites",
 )
+#: what logs to the workspace; the Durable Task Scheduler is left out, since it has no page on its logs
+_LOGGED = (
+    "Microsoft.App/managedEnvironments",
+    "Microsoft.AppConfiguration/configurationStores",
+    "Microsoft.ContainerRegistry/registries",
+    "Microsoft.KeyVault/vaults",
+    "Microsoft.Network/networkSecurityGroups",
+    "Microsoft.Network/virtualNetworks",
+    "Microsoft.OperationalInsights/workspaces",
+    "Microsoft.ServiceBus/namespaces",
+    "Microsoft.Storage/storageAccounts",
+    "Microsoft.Web/sites",
+)
 #: the account of anchors
 _ANCHORS = "staud"
 _POLICY = "properties.immutableStorageWithVersioning.immutabilityPolicy"
@@ -82,8 +96,21 @@ def check(snapshot: Snapshot) -> list[Finding]:
         if each.name.startswith(_ANCHORS)
         for path, value in _IMMUTABLE.items()
     ]
-    return [
+    logged = {each.scope for each in snapshot.of("Microsoft.Insights/diagnosticSettings")}
+    found = [
         snapshot.finding("hardening", each, f"{path} must be {value}, not {each.get(path)}")
         for each, path, value in expected
         if each.get(path) != value
     ]
+    found += [
+        snapshot.finding("hardening", each, "has no diagnostic setting")
+        for each in snapshot.of(*_LOGGED)
+        if each.content["id"] not in logged
+    ]
+    # a region is what can have tags; a company finds owner and cost by them
+    found += [
+        snapshot.finding("hardening", each, "has no tags")
+        for each in snapshot.resources
+        if each.get("location") and not each.get("tags")
+    ]
+    return found

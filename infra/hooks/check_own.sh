@@ -30,16 +30,29 @@ if [ -n "${LUCIUS_APP_SUBNET_ID:-}${LUCIUS_ENDPOINT_SUBNET_ID:-}${LUCIUS_CONTAIN
   plan=Microsoft.App/environments
   ! grep -qE "^param hosting = '(ElasticPremium|AppService)'" "$parameters" || plan=Microsoft.Web/serverFarms
   subnet LUCIUS_APP_SUBNET_ID "$plan" "--delegations $plan"
+  case $plan/${LUCIUS_APP_SUBNET_ID##*/} in
+    Microsoft.App/*_*) stop "LUCIUS_APP_SUBNET_ID: Flex Consumption takes no subnet with _ in its name: make another subnet" ;;
+  esac
   subnet LUCIUS_ENDPOINT_SUBNET_ID nothing "--remove delegations"
-  [ "${LUCIUS_PLATFORM_SERVICES:-all}" = none ] ||
+  [ "${LUCIUS_PLATFORM_SERVICES:-all}" = none ] || {
     subnet LUCIUS_CONTAINER_SUBNET_ID Microsoft.App/environments "--delegations Microsoft.App/environments"
+    prefix=$(exists LUCIUS_CONTAINER_SUBNET_ID "$id" "properties.addressPrefix || properties.addressPrefixes[0]")
+    [ "${prefix##*/}" -le 27 ] || stop "LUCIUS_CONTAINER_SUBNET_ID: $prefix is too small: container apps need a /27 or larger"
+  }
   [ "$LUCIUS_APP_SUBNET_ID" != "${LUCIUS_CONTAINER_SUBNET_ID:-}" ] ||
     stop "LUCIUS_CONTAINER_SUBNET_ID is the app's subnet: container apps need a subnet of their own, a /27 or larger"
 fi
 case ${LUCIUS_PRIVATE_DNS_ZONES:-none} in
   none) ;;
   /subscriptions/*/resourceGroups/*)
-    exists LUCIUS_PRIVATE_DNS_ZONES "$LUCIUS_PRIVATE_DNS_ZONES/providers/Microsoft.Network/privateDnsZones/privatelink.servicebus.windows.net" id >/dev/null
+    # the names of the template; those of telemetry only if the template makes a private link for it
+    for zone in $(sed -n "s/^  [a-zA-Z]*: '\(privatelink[^']*\)'.*/\1/p" infra/bicep/modules/private-dns.bicep |
+      sed 's/\${environment().suffixes.storage}/core.windows.net/'); do
+      case $zone in
+        *.monitor.* | *.opinsights.* | *.azure-automation.*) [ -z "${LUCIUS_WORKSPACE_ID:-}" ] || continue ;;
+      esac
+      exists LUCIUS_PRIVATE_DNS_ZONES "$LUCIUS_PRIVATE_DNS_ZONES/providers/Microsoft.Network/privateDnsZones/$zone" id >/dev/null
+    done
     ;;
   *) stop "LUCIUS_PRIVATE_DNS_ZONES is neither none nor the id of a resource group: az group show --name GROUP --query id" ;;
 esac

@@ -245,6 +245,9 @@ def test_preprovision_refuses_before_anything_is_made(
             {},
             "LUCIUS_CONTAINER_SUBNET_ID: the subnet is delegated to",
         ),
+        ({"size": 28}, {}, "10.1.0.0/28 is too small: container apps need a /27 or larger"),
+        ({"size": 27}, {}, ""),
+        ({}, {"LUCIUS_APP_SUBNET_ID": f"{NETWORK}/subnets/snet_app"}, "takes no subnet with _ in its name"),
         ({"network": "uksouth"}, {}, "the network is in uksouth, and the app would be in westeurope"),
         ({"workspace": "uksouth"}, {}, "the workspace is in uksouth, and its alerts would be in westeurope"),
         ({}, {"LUCIUS_ENDPOINT_SUBNET_ID": ""}, "LUCIUS_ENDPOINT_SUBNET_ID is not set"),
@@ -255,6 +258,7 @@ def test_preprovision_refuses_before_anything_is_made(
         ({}, {"LUCIUS_PRIVATE_DNS_ZONES": "none"}, ""),
         ({}, {"LUCIUS_PRIVATE_DNS_ZONES": "rg-dns"}, "neither none nor the id of a resource group"),
         ({}, {"LUCIUS_PRIVATE_DNS_ZONES": f"{ZONES}-2"}, "LUCIUS_PRIVATE_DNS_ZONES: there is no"),
+        ({}, {"LUCIUS_WORKSPACE_ID": ""}, "privatelink.monitor.azure.com, or you may not read it"),
     ],
 )
 def test_what_a_company_brings_is_compared(

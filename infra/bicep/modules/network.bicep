@@ -109,6 +109,8 @@ resource endpointSubnet 'Microsoft.Network/virtualNetworks/subnets@2025-05-01' =
   properties: {
     addressPrefix: cidrSubnet(addressPrefix, 24, 1)
     privateEndpointNetworkPolicies: 'Enabled'
+    // an endpoint opens no connection; subnets of the app and of container apps need a way out, which their service manages
+    defaultOutboundAccess: false
     networkSecurityGroup: {
       id: securityGroup.id
     }

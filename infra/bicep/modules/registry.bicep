@@ -14,6 +14,9 @@ param location string
 @description('Optional. Tags of the registry.')
 param tags tagsType = {}
 
+@description('Required. Resource id of the Log Analytics workspace for diagnostics.')
+param workspaceResourceId string
+
 resource registry 'Microsoft.ContainerRegistry/registries@2025-11-01' = {
   name: name
   location: location
@@ -24,6 +27,26 @@ resource registry 'Microsoft.ContainerRegistry/registries@2025-11-01' = {
   properties: {
     adminUserEnabled: false
     anonymousPullEnabled: false
+  }
+}
+
+resource diagnostics 'Microsoft.Insights/diagnosticSettings@2021-05-01-preview' = {
+  name: 'to-log-analytics'
+  scope: registry
+  properties: {
+    workspaceId: workspaceResourceId
+    logs: [
+      {
+        categoryGroup: 'allLogs'
+        enabled: true
+      }
+    ]
+    metrics: [
+      {
+        category: 'AllMetrics'
+        enabled: true
+      }
+    ]
   }
 }
 
