@@ -13,7 +13,7 @@ from benchmarks.scale.deployment import NAMES, PLAN, Deployment, read
 from benchmarks.scale.governance import ALONE, TOGETHER, by_default, waiting_rows
 from benchmarks.scale.job import COUNTED, REPLIES, ROWS, Job
 from benchmarks.scale.lanes import LANES, busiest, drain
-from benchmarks.scale.month import idle_operations, month
+from benchmarks.scale.month import idle_operations, month, operations_usd
 from benchmarks.scale.prices import FLEX_GB_S, MONTH_S
 from benchmarks.scale.tables import CALLS_AN_INSTANCE, OPTIONS, reply_s
 from shared.settings import SETTINGS
@@ -82,10 +82,16 @@ def test_lanes_cost_next_to_nothing_on_a_plan_and_a_fifth_more_on_flex_consumpti
 
 
 def test_the_reply_functions_share_less_time_than_they_take_apart() -> None:
-    """The goals of the design, without events and with a tenth of the traces, a million 3-step jobs a month."""
+    """The goals of the design, without events and with a tenth of the traces, a million 3-step jobs a month.
+
+    The page says what they cost with the defaults.
+    """
     usd = {name: month(each, 1_000_000, events=False).usd for name, each in OPTIONS.items()}
     assert usd["(a) and (b)"] <= 200
     assert usd["(e) App Service B1"] <= 125
+    flex, plan = (replace(OPTIONS[name], traces_kept=1.0) for name in ("(a) and (b)", "(e) App Service B1"))
+    default = " and ".join(f"{month(each, 1_000_000).usd:,.0f}" for each in (flex, plan))
+    assert f"With the defaults they cost {default} USD." in (ROOT / "docs" / "explanation" / "scale.md").read_text()
     assert usd["(a) and (b)"] < usd["(a) 512 MB"] < usd["as before: 2 GB, 16 reply functions"]
 
 
@@ -103,6 +109,12 @@ def test_an_idle_trigger_receives_once_a_minute_in_each_call() -> None:
     """Sixteen listeners that are up cost sixteen times one; the included operations do not pay for both plans."""
     lanes, shared = (idle_operations(Deployment(hosting=PLAN, size="B1", shared_replies=one)) for one in (False, True))
     assert lanes - shared == 15 * 16 * MONTH_S / 60
+
+
+def test_operations_cost_less_by_tier() -> None:
+    """Of a Standard namespace: none of the first 13 million, and the tiers of Azure's price page behind them."""
+    each = [operations_usd(millions) for millions in (13, 100, 2500, 2501)]
+    assert each == pytest.approx([0, 87 * 0.8, 87 * 0.8 + 2400 * 0.5, 87 * 0.8 + 2400 * 0.5 + 0.2])
 
 
 def test_the_price_of_a_parameter_file_is_printed() -> None:

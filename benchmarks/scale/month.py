@@ -16,8 +16,8 @@ from benchmarks.scale.events import events_of
 from benchmarks.scale.job import LANES, REPLIES, ROW_BYTES, TELEMETRY_BYTES_A_STEP, Group, Job
 from benchmarks.scale.prices import MONTH_H, MONTH_S
 
-#: operations of a Standard namespace that its base price includes
-INCLUDED = 13 * MILLION
+#: millions of operations of a Standard namespace a month: where a price begins; the base price includes those before
+_TIERS = {13: "BUS_STANDARD_OPERATIONS", 100: "BUS_STANDARD_OPERATIONS_100M", 2500: "BUS_STANDARD_OPERATIONS_2500M"}
 #: receives of an idle trigger in a minute: each of the calls that may run at once (`maxConcurrentCalls`) waits a minute
 #: for a message, and an empty answer is an operation. Azure.Messaging.ServiceBus: `ServiceBusProcessor` receives in
 #: that many loops, `ReceiverManager` begins again when one ends empty, `ServiceBusRetryOptions.TryTimeout` is a minute.
@@ -35,8 +35,8 @@ SWEEP_S, PRUNE_S = 2.0, 2.0
 _SWEEPS, _PRUNES = MONTH_S / 60, MONTH_S / 3600
 #: seconds of a batch of hints: a read and a write as a reply has them
 _FEED_S = 0.015
-#: of a sweep: a peek at both dead-letter queues of each lane, and at that of the shared queue
-_PEEKS = 33
+#: of a sweep: a peek at the dead-letter queue of each lane, and at that of the shared queue
+_PEEKS = 17
 
 
 @dataclass(frozen=True)
@@ -170,11 +170,19 @@ def _bus(deployment: Deployment, operations: float, replies: int) -> list[Row]:
     idle = idle_operations(deployment)
     # a forwarded message is an operation more
     whole = operations + (replies if deployment.shared_replies else 0) + idle
-    billed = max(0.0, whole - INCLUDED) / MILLION
     return [
         Row("Service Bus Standard: a namespace", MONTH_H * prices.BUS_STANDARD_H.usd),
-        Row("Service Bus Standard: operations past those included", billed * prices.BUS_STANDARD_OPERATIONS.usd),
+        Row("Service Bus Standard: operations past those included", operations_usd(whole / MILLION)),
     ]
+
+
+def operations_usd(millions: float) -> float:
+    """The price of a month's operations of a Standard namespace beside its base price."""
+    ends = [*_TIERS, math.inf][1:]
+    return sum(
+        max(0.0, min(millions, end) - begin) * prices.PRICES[name].usd
+        for (begin, name), end in zip(_TIERS.items(), ends, strict=True)
+    )
 
 
 def _durable(deployment: Deployment, job: Job, jobs: int) -> list[Row]:

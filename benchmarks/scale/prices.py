@@ -18,6 +18,8 @@ class Price:
     listed: float | None
     unit: str
     page: str
+    #: the date, and the source that has the same price; "": compared with nothing
+    compared: str
 
     @property
     def usd(self) -> float:
@@ -32,7 +34,10 @@ class Price:
 _FILE = json.loads((Path(__file__).parent / "prices.json").read_text())
 #: month and region of the prices
 READ, REGION = str(_FILE["read"]), str(_FILE["region"])
-PRICES = {name: Price(each["usd"], each["unit"], each["page"]) for name, each in _FILE["prices"].items()}
+PRICES = {
+    name: Price(each["usd"], each["unit"], each["page"], each.get("compared", ""))
+    for name, each in _FILE["prices"].items()
+}
 
 FLEX_GB_S = PRICES["FLEX_GB_S"]
 FLEX_EXECUTIONS = PRICES["FLEX_EXECUTIONS"]

@@ -289,8 +289,16 @@ def shared() -> str:
 
 def prices() -> str:
     return _table(
-        ["USD", "for one", "read it at"],
-        [["not read" if p.listed is None else f"{p.listed:g}", p.unit, p.page] for p in PRICES.values()],
+        ["USD", "for one", "read it at", "compared with"],
+        [
+            [
+                "not read" if p.listed is None else f"{p.listed:g}",
+                p.unit,
+                p.page,
+                p.compared.partition(", ")[2] or "nothing",
+            ]
+            for p in PRICES.values()
+        ],
     )
 
 
@@ -318,13 +326,18 @@ OPTIONS = {
     "(e) App Service P0v3": replace(_QUIET, hosting=PLAN, size="P0v3", shared_replies=False),
     "(e) Elastic Premium EP1": replace(_QUIET, hosting=PREMIUM, size="EP1", shared_replies=False),
 }
+#: of `OPTIONS`, with public events and all traces, as they are by default
+_LOUD = ("(a) and (b)", "(e) App Service B1", "(e) App Service P0v3")
 
 
 def options() -> str:
     """Ways to run the app, by the rate."""
+    rows = [(name, each, False) for name, each in OPTIONS.items()]
+    rows += [
+        (f"{name}, events in the feed, all traces", replace(OPTIONS[name], traces_kept=1.0), True) for name in _LOUD
+    ]
     body = [
-        [name, *(f"{month(each, jobs, events=False).usd:,.0f}" for jobs in OPTION_JOBS)]
-        for name, each in OPTIONS.items()
+        [name, *(f"{month(each, jobs, events=events).usd:,.0f}" for jobs in OPTION_JOBS)] for name, each, events in rows
     ]
     return _table(["USD a month, 3-step jobs", *(f"{jobs:,}" for jobs in OPTION_JOBS)], body)
 
