@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import itertools
 import json
 import os
@@ -30,6 +31,8 @@ EXIT_RETRY = 75
 _USERS = range(30_000, 60_000)
 #: places outside its folder where any user may write; its files there count for its disk and are deleted
 _SHARED = (Path("/tmp"), Path("/var/tmp"), Path("/dev/shm"))
+#: how the name of a run's folder begins
+_PREFIX = "lucius-run-"
 _MIB = 2**20
 #: files and folders of a run; counting more would take long
 _MAX_FILES = 20_000
@@ -110,7 +113,8 @@ class Program:
 @contextlib.contextmanager
 def run_folder() -> Iterator[RunFolder]:
     """A folder for one run, with a user of its own where the runner is root; both are gone afterwards."""
-    folder = RunFolder(Path(tempfile.mkdtemp(prefix="lucius-run-")), next(_free_users()) if os.geteuid() == 0 else None)
+    path, lock = _locked_folder()
+    folder = RunFolder(path, next(_free_users()) if os.geteuid() == 0 else None)
     try:
         folder.pack.mkdir()
         folder.artifacts.mkdir(parents=True)
@@ -118,6 +122,46 @@ def run_folder() -> Iterator[RunFolder]:
         yield folder
     finally:
         folder.remove()
+        os.close(lock)
+
+
+def remove_abandoned() -> None:
+    """Deletes the folders of runs whose runner was killed, and ends what still runs as their users."""
+    for path in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
+        with contextlib.suppress(OSError):
+            lock = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+            try:
+                if os.fstat(lock).st_uid != os.geteuid():
+                    continue
+                # a live runner holds it: BlockingIOError
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                folder = RunFolder(path, _user_of(path))
+                if folder.user is not None:
+                    RunProcesses(folder.user, 0).kill()
+                folder.remove()
+            finally:
+                os.close(lock)
+
+
+def _locked_folder() -> tuple[Path, int]:
+    """A new folder, and the descriptor that locks it until it is closed or this process ends."""
+    while True:
+        path = Path(tempfile.mkdtemp(prefix=_PREFIX))
+        # a runner that starts now may take it for an abandoned one before it is locked
+        with contextlib.suppress(FileNotFoundError):
+            lock = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if path.is_dir():
+                return path, lock
+            os.close(lock)
+
+
+def _user_of(path: Path) -> int | None:
+    """The user of an abandoned run; None: it had the runner's own, or has not begun."""
+    with contextlib.suppress(FileNotFoundError):
+        user = (path / "work").lstat().st_uid
+        return user if os.geteuid() == 0 and user in _USERS else None
+    return None
 
 
 def _free_users() -> Iterator[int]:

@@ -20,7 +20,16 @@ from lucius_service.settings import SettingsError
 from lucius_service.step import Artifact, Outcome, Task, read_payload
 from platform_service.packs.artifacts import store_artifacts
 from platform_service.packs.pack_folders import INCLUDED, PackFolders, copy_checked
-from platform_service.packs.run import EXIT_RETRY, PACK_FAILED, Program, RunFolder, hand_over, run_folder, run_program
+from platform_service.packs.run import (
+    EXIT_RETRY,
+    PACK_FAILED,
+    Program,
+    RunFolder,
+    hand_over,
+    remove_abandoned,
+    run_folder,
+    run_program,
+)
 from platform_service.packs.run_log import RunLog
 from platform_service.settings import PackLimits, read_pack_folders, read_pack_limits, read_pack_python
 
@@ -60,9 +69,10 @@ class PackStep:
         self._turn = threading.Lock()
 
     def prepare(self) -> None:
-        """Hides what the process has in memory and in /proc from programs of the same user."""
+        """Hides what the process has in memory and in /proc from programs of the same user, and tidies up."""
         if sys.platform == "linux":
             set_dumpable(0)
+            remove_abandoned()
 
     def heartbeat_s(self, payload: Any) -> float | None:
         """The cadence that the request has chosen; None: it is none."""

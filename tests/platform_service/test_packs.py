@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 import sys
+import tempfile
 import threading
 from dataclasses import replace
 from pathlib import Path
@@ -20,8 +22,10 @@ from lucius_service.testing import MemoryAppendBlob, MemoryWorkspace
 from platform_service.packs import run_log
 from platform_service.packs.pack_folders import INCLUDED
 from platform_service.packs.processes import RunProcesses
+from platform_service.packs.run import remove_abandoned, run_folder
 from platform_service.packs.run_log import RunLog
 from platform_service.packs.step import build, set_dumpable
+from tests.jobs import ROOT
 from tests.platform_service.pack_runs import FOLDER, INPUT, LIMITS, Runner
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="packs run on Linux only")
@@ -145,6 +149,36 @@ def test_a_program_that_forks_ends_with_all_that_it_started(runner: Runner) -> N
     user = int(runner.log().split("user ")[1].split()[0])
     assert "refused 11" in runner.log()
     assert RunProcesses(user, 0).usage().processes == 0
+
+
+_KILLED = """
+import os, signal, subprocess
+from platform_service.packs.run import hand_over, run_folder
+
+with run_folder() as folder:
+    hand_over(folder)
+    if folder.user is not None:
+        subprocess.Popen(["sleep", "60"], user=folder.user, stdout=subprocess.DEVNULL)
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_the_next_runner_removes_what_a_killed_one_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its folder and its processes; the folder of a live runner stays, and a link is not followed."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    environ = {**os.environ, "TMPDIR": str(tmp_path)}
+    assert subprocess.run([sys.executable, "-c", _KILLED], env=environ, cwd=ROOT, check=False).returncode == -9
+    [left] = tmp_path.iterdir()
+    user = (left / "work").stat().st_uid
+    with run_folder() as live:
+        foreign = tmp_path / "lucius-run-foreign"
+        foreign.symlink_to(live.path)
+        remove_abandoned()
+        assert set(tmp_path.iterdir()) == {live.path, foreign}
+        if AS_ROOT:
+            assert RunProcesses(user, 0).usage().processes == 0
+        foreign.unlink()
+    assert not list(tmp_path.iterdir())
 
 
 _SLEEP = "\nimport time\ntime.sleep(60)"
