@@ -11,6 +11,7 @@ from pathlib import Path
 
 from lucius_service.program import run
 from lucius_service.step import Step
+from platform_service.packs import privileges
 
 
 def names() -> list[str]:
@@ -35,6 +36,8 @@ def main(argv: list[str] | None = None) -> int:
             build(each, os.environ).prepare()
         return 0
     name: str = arguments.service
+    if name == "packs":
+        privileges.give_up_others()
     return run(name, lambda environ: build(name, environ))
 
 

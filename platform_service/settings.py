@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from lucius_service.settings import SettingsError, whole_number
+from platform_service.packs.privileges import missing
 
 
 @dataclass(frozen=True)
@@ -56,14 +57,14 @@ def read_pack_limits(environ: Mapping[str, str]) -> PackLimits:
 def read_pack_python(environ: Mapping[str, str]) -> str:
     """The Python that runs packs: `LUCIUS_PACK_PYTHON`, else the runner's own, else that of the system.
 
-    As root, another user must be able to execute it, which no user can whose Python lies in a home folder. Raises
-    SettingsError for a named one that does not exist.
+    Where each run has a user of its own, that user must be able to execute it, which no user can whose Python lies in a
+    home folder. Raises SettingsError for a named one that does not exist.
     """
     named = environ.get("LUCIUS_PACK_PYTHON", "").strip()
     if named and not os.access(named, os.X_OK):
         raise SettingsError(f"LUCIUS_PACK_PYTHON={named!r} must be a Python that the users of runs can execute")
     for python in [named] if named else [sys.executable, "/usr/local/bin/python3", "/usr/bin/python3"]:
-        if os.access(python, os.X_OK) and (os.geteuid() != 0 or _anybody_executes(Path(python))):
+        if os.access(python, os.X_OK) and (missing() or _anybody_executes(Path(python))):
             return python
     # each run then says so
     return named or sys.executable

@@ -1,7 +1,7 @@
 """The processes of one run: what they use, and their end.
 
-As root a run has a user of its own, and its processes are those of that user. Else they are those of its session; a
-process that leaves the session is no longer counted, nor ended (docs/guides/runs.md).
+A run with a user of its own has the processes of that user. Else they are those of its session; a process that leaves
+the session is no longer counted, nor ended (docs/guides/runs.md).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Usage:
 class RunProcesses:
     """All processes of a run."""
 
-    #: None: the runner is not root
+    #: None: the runner cannot change the user
     user: int | None
     #: process id of its first process, which leads the session
     session: int

@@ -20,6 +20,7 @@ from pathlib import Path
 
 from lucius_service.errors import CANCELLED, LIMIT_EXCEEDED, FailedFinal, FailedRetry
 from lucius_service.step import Watch
+from platform_service.packs.privileges import missing
 from platform_service.packs.processes import RunProcesses
 from platform_service.packs.run_log import RunLog
 from platform_service.settings import PackLimits
@@ -50,7 +51,7 @@ class RunFolder:
     """The folders of a run: it reads `pack/`, and reads and writes `work/`. No other run can enter them."""
 
     path: Path
-    #: None: the runner is not root, and the run has the runner's own user
+    #: None: the runner cannot change the user, and the run has the runner's own
     user: int | None
 
     @property
@@ -112,9 +113,9 @@ class Program:
 
 @contextlib.contextmanager
 def run_folder() -> Iterator[RunFolder]:
-    """A folder for one run, with a user of its own where the runner is root; both are gone afterwards."""
+    """A folder for one run, with a user of its own where the runner can change it; both are gone afterwards."""
     path, lock = _locked_folder()
-    folder = RunFolder(path, next(_free_users()) if os.geteuid() == 0 else None)
+    folder = RunFolder(path, None if missing() else next(_free_users()))
     try:
         folder.pack.mkdir()
         folder.artifacts.mkdir(parents=True)
@@ -160,7 +161,7 @@ def _user_of(path: Path) -> int | None:
     """The user of an abandoned run; None: it had the runner's own, or has not begun."""
     with contextlib.suppress(FileNotFoundError):
         user = (path / "work").lstat().st_uid
-        return user if os.geteuid() == 0 and user in _USERS else None
+        return user if user in _USERS and not missing() else None
     return None
 
 

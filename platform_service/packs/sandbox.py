@@ -1,6 +1,6 @@
 """Becomes the program of a pack: takes on its limits and its user, then replaces itself by Python with the program.
 
-`python sandbox.py SPEC`: SPEC is JSON with `argv`, `folder`, `user` (null: the runner is not root) and the limits. It
+`python sandbox.py SPEC`: SPEC is JSON with `argv`, `folder`, `user` (null: that of the runner) and the limits. It
 imports the standard library only, since it starts once for each run.
 """
 
@@ -15,6 +15,8 @@ import sys
 #: of prctl(2)
 _PR_SET_PDEATHSIG = 1
 _PR_SET_NO_NEW_PRIVS = 38
+#: of capset(2)
+_CAPABILITY_VERSION = 0x20080522
 _MIB = 2**20
 _MAX_OPEN_FILES = 256
 
@@ -43,6 +45,9 @@ def main(spec: dict) -> None:  # type: ignore[type-arg]
         os.setresgid(user, user, user)
         os.setresuid(user, user, user)
     libc = ctypes.CDLL(None, use_errno=True)
+    # a runner that is root and lacks the right to change the user keeps no other right for its program
+    if libc.capset((ctypes.c_uint32 * 2)(_CAPABILITY_VERSION, 0), (ctypes.c_uint32 * 6)()) != 0:
+        raise OSError(ctypes.get_errno(), "capset")
     for option, value in ((_PR_SET_PDEATHSIG, signal.SIGKILL), (_PR_SET_NO_NEW_PRIVS, 1)):
         if libc.prctl(option, value, 0, 0, 0) != 0:
             raise OSError(ctypes.get_errno(), "prctl")

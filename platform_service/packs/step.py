@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import json
+import logging
 import platform
 import signal
 import sys
@@ -20,6 +21,7 @@ from lucius_service.settings import SettingsError
 from lucius_service.step import Artifact, Outcome, Task, read_payload
 from platform_service.packs.artifacts import store_artifacts
 from platform_service.packs.pack_folders import INCLUDED, PackFolders, copy_checked
+from platform_service.packs.privileges import missing
 from platform_service.packs.run import (
     EXIT_RETRY,
     PACK_FAILED,
@@ -193,4 +195,8 @@ def build(environ: Mapping[str, str]) -> PackStep:
     if environ.get("LUCIUS_SERVICE_WORKERS", "1").strip() not in ("", "1"):
         raise SettingsError("LUCIUS_SERVICE_WORKERS must be 1: a runner runs one pack at a time; add replicas")
     folders = PackFolders([INCLUDED, *read_pack_folders(environ)])
+    if lacking := missing():
+        logging.getLogger(__name__).warning(
+            "runs share the user of the runner, which is missing %s (docs/guides/runs.md)", ", ".join(lacking)
+        )
     return PackStep(folders, read_pack_limits(environ), read_pack_python(environ))

@@ -322,9 +322,10 @@ def test_images_are_built_once(walk: Walk) -> None:
     assert "LUCIUS_SERVICE_BUILD=false" in done.error
     walk.know(denied=[])
     tag = walk.run(build, LUCIUS_REGISTRY="cr").output
-    assert walk.state()["images"] == [f"lucius-services:{tag.strip()}"]
+    images = [f"{image}:{tag.strip()}" for image in ("lucius-services", "lucius-packs")]
+    assert walk.state()["images"] == images
     assert walk.run(build, LUCIUS_REGISTRY="cr").output == tag
-    assert len(walk.state()["images"]) == 1
+    assert walk.state()["images"] == images
     own = {"LUCIUS_REGISTRY_ID": "/subscriptions/sub-1/x/registries/cr"}
     other = walk.run(build, LUCIUS_SERVICE_BASE="mirror/python", **own)
     assert other.output != tag

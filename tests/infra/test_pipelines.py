@@ -211,7 +211,7 @@ def test_a_first_deployment_makes_places_and_a_second_fills_them(walk: Walk) -> 
     done = deploy(walk, **{"vars.LUCIUS_CALLBACKS": "true"})
     assert done.code == 0, done.error
     assert len([line for line in done.asked if line.startswith("az stack sub create")]) == 2
-    assert walk.state()["deployed"]["container_apps"] == ["ocr", "embedding", "sis"]
+    assert walk.state()["deployed"]["container_apps"] == ["ocr", "embedding", "sis", "packs"]
     assert walk.state()["deployed"]["keys"] == ["callback"]
     # a second one assigns no role, however many there are
     walk.know(role_assignments=3990)

@@ -34,7 +34,16 @@ def test_an_image_is_made_of_what_its_tag_is_the_hash_of() -> None:
     assert service_images.tag("") != service_images.tag("mirror.example/python:3.12-slim")
 
 
-def test_nothing_of_the_image_runs_as_root() -> None:
+def test_the_runner_of_packs_starts_as_root_under_an_init() -> None:
+    """Without USER; tini is process 1, and hands SIGTERM on."""
+    text = (ROOT / service_images.images()["lucius-packs"]).read_text()
+    steps = dockerfile.instructions(text)
+    assert "USER" not in [word for word, _ in steps]
+    assert any(word == "RUN" and " tini " in rest for word, rest in steps)
+    assert steps[-1] == ("ENTRYPOINT", '["/usr/bin/tini", "--", "/service/bin/python", "-m", "platform_service"]')
+
+
+def test_nothing_of_the_image_of_services_runs_as_root() -> None:
     """The last USER is a number, so that a cluster can see that it is not root; nothing is added after it."""
     last = [word for word, _ in dockerfile.instructions(DOCKERFILE.read_text())].index("USER")
     assert dockerfile.instructions(DOCKERFILE.read_text())[last:] == [

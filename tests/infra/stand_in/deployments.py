@@ -56,20 +56,20 @@ def deploy(state: dict[str, Any], parameters: Path, environ: Mapping[str, str]) 
     }
 
 
-def _services(bicep: Path, parameters: Path, environ: Mapping[str, str]) -> list[str]:
-    """Those that container apps would run."""
+def _services(bicep: Path, parameters: Path, environ: Mapping[str, str]) -> list[dict[str, Any]]:
+    """The entries of `containers.json` that container apps would run."""
     [default] = re.findall(r"readEnvironmentVariable\('LUCIUS_PLATFORM_SERVICES', '(\w+)'\)", parameters.read_text())
     named = environ.get("LUCIUS_PLATFORM_SERVICES") or default
-    containers = [each["service"] for each in json.loads((bicep / "containers.json").read_text())]
-    return [each for each in containers if named == "all" or each in named.split(",")]
+    containers = json.loads((bicep / "containers.json").read_text())
+    return [each for each in containers if named == "all" or each["service"] in named.split(",")]
 
 
-def _container_apps(state: dict[str, Any], services: list[str], environ: Mapping[str, str]) -> list[str]:
+def _container_apps(state: dict[str, Any], services: list[dict[str, Any]], environ: Mapping[str, str]) -> list[str]:
     """None before there is a tag; an image that the registry lacks is refused."""
     tag = environ.get("LUCIUS_SERVICE_TAG", "")
-    if services and tag and f"lucius-services:{tag}" not in state["images"]:
-        refuse(f"(InvalidParameterValueInContainerTemplate) MANIFEST_UNKNOWN: lucius-services:{tag} is not found")
-    return services if tag else []
+    for image in sorted({f"{each['image']}:{tag}" for each in services if tag} - {*state["images"]}):
+        refuse(f"(InvalidParameterValueInContainerTemplate) MANIFEST_UNKNOWN: {image} is not found")
+    return [each["service"] for each in services if tag]
 
 
 def _without_etag(bicep: Path, kind: str) -> bool:

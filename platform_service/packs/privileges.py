@@ -1,0 +1,50 @@
+"""The rights of root that the runner needs, and the end of all others.
+
+As root with six capabilities the runner gives each run a user of its own. Container runtimes start root with more of
+them, and Azure Container Apps has no setting for that, so the runner gives the others up itself.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+from pathlib import Path
+
+#: capabilities(7) with their numbers: to change the owner of files, to read and delete those of another user, to end
+#: its processes, and to become that user
+NEEDED = {"CHOWN": 0, "DAC_OVERRIDE": 1, "FOWNER": 3, "KILL": 5, "SETGID": 6, "SETUID": 7}
+#: of prctl(2)
+_PR_CAPBSET_READ = 23
+_PR_CAPBSET_DROP = 24
+#: of capget(2), with two words for each set
+_VERSION_3 = 0x20080522
+
+
+def missing() -> list[str]:
+    """What this process lacks to give each run a user of its own: `root`, or capabilities."""
+    if sys.platform != "linux" or os.geteuid() != 0:
+        return ["root"]
+    status = Path("/proc/thread-self/status").read_text()
+    effective = int(status.partition("CapEff:")[2].split()[0], 16)
+    return [name for name, number in NEEDED.items() if not effective >> number & 1]
+
+
+def give_up_others() -> None:
+    """Starts this program again without the capabilities that it does not need; returns if it has none of them.
+
+    Call it before any thread starts. It also returns if the process lacks the right to give them up (SETPCAP).
+    """
+    if sys.platform != "linux" or os.geteuid() != 0:
+        return
+    libc = ctypes.CDLL(None, use_errno=True)
+    others = [number for number in range(64) if libc.prctl(_PR_CAPBSET_READ, number, 0, 0, 0) == 1]
+    others = [number for number in others if number not in NEEDED.values()]
+    if not others or any(libc.prctl(_PR_CAPBSET_DROP, number, 0, 0, 0) != 0 for number in others):
+        return
+    header, sets = (ctypes.c_uint32 * 2)(_VERSION_3, 0), (ctypes.c_uint32 * 6)()
+    if libc.capget(header, sets) == 0:
+        # effective, permitted, inheritable: root would inherit the last over the new start
+        sets[2] = sets[5] = 0
+        libc.capset(header, sets)
+    os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
