@@ -86,12 +86,14 @@ def test_a_pack_that_is_not_there_fails_its_job(stack: RunningStack) -> None:
 
 
 def test_the_commands_of_the_guide(stack: RunningStack) -> None:
-    """A pack from the page is submitted and followed, and its artifact is fetched. Eight programs start in turn."""
-    folder = stack.data / "packs"
-    text = block(ROOT / "docs" / "guides" / "runs.md", "runs")
+    """A pack from the page is submitted and followed, and its artifact is fetched: by `lucius`, then by curl."""
+    guide, folder = ROOT / "docs" / "guides" / "runs.md", stack.data / "packs"
+    text = "".join(block(guide, name) for name in ("runs", "submit", "follow", "artifacts"))
     output = run(stack, text, {"--dir packs": f"--dir {folder}", "packs/": f"{folder}/"})
     assert os.listdir(folder / "word-count")
-    assert "[runner] artifact result.json" in output
-    assert "read " in output
-    report = run(stack, block(ROOT / "docs" / "guides" / "runs.md", "report"), {"samples/invoice.png": INVOICE})
+    assert output.count("[runner] artifact result.json") == 2
+    assert output.count("read ") == 2
+    assert '"name": "result.json"' in output
+    assert output.endswith('"inputs": {}}')
+    report = run(stack, block(guide, "report"), {"samples/invoice.png": INVOICE})
     assert report.startswith("# Quality report\n")
