@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 _PROC = Path("/proc")
+#: System V shared memory of all users; it outlives the processes that have made it
+_SHARED_MEMORY = _PROC / "sysvipc" / "shm"
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _TICKS = os.sysconf("SC_CLK_TCK")
 #: for killed processes to be gone
@@ -49,30 +51,44 @@ class RunProcesses:
             count += 1
             ticks += sum(map(int, fields[11:15]))
             memory += int(fields[21]) * _PAGE
+        memory += self._shared_memory()
         return Usage(count, memory, ticks / _TICKS)
 
     def kill(self) -> bool:
-        """Kills them all; False: some are still there."""
+        """Kills them all and removes what the kernel holds for their user; False: some are still there."""
         end = time.monotonic() + _GONE_WITHIN_S
-        while any(True for _ in self._each()):
-            if time.monotonic() > end:
-                return False
+        while True:
             if self.user is not None:
                 # one call of the kernel for every process of the user, so that none can fork meanwhile
                 subprocess.run(
-                    ["/bin/sh", "-c", "kill -KILL -1"],
+                    ["/bin/sh", "-c", "kill -KILL -1; ipcrm --all"],
                     user=self.user,
                     group=self.user,
                     extra_groups=[],
-                    env={},
+                    env={"PATH": "/usr/bin:/bin"},
+                    stdout=subprocess.DEVNULL,
                     stderr=subprocess.DEVNULL,
                     check=False,
                 )
             for process, _ in self._each():
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(process, signal.SIGKILL)
+            if not any(True for _ in self._each()):
+                return True
+            if time.monotonic() > end:
+                return False
             time.sleep(0.01)
-        return True
+
+    def _shared_memory(self) -> int:
+        """Bytes of System V shared memory that the user has made, attached or not."""
+        if self.user is None:
+            return 0
+        try:
+            rows = [line.split() for line in _SHARED_MEMORY.read_text().splitlines()]
+        except OSError:
+            return 0  # a kernel without it
+        user, resident = rows[0].index("uid"), rows[0].index("rss")
+        return sum(int(row[resident]) for row in rows[1:] if int(row[user]) == self.user)
 
     def _each(self) -> Iterator[tuple[int, list[str]]]:
         """Process ids, and the fields of /proc/PID/stat after the name, without the dead."""

@@ -31,7 +31,7 @@ EXIT_RETRY = 75
 #: users of runs: numbers that no package and no person of an image has
 _USERS = range(30_000, 60_000)
 #: places outside its folder where any user may write; its files there count for its disk and are deleted
-_SHARED = (Path("/tmp"), Path("/var/tmp"), Path("/dev/shm"))
+_SHARED = (Path("/tmp"), Path("/var/tmp"), Path("/dev/shm"), Path("/run/lock"))
 #: how the name of a run's folder begins
 _PREFIX = "lucius-run-"
 _MIB = 2**20

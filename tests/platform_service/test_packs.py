@@ -10,6 +10,7 @@ import tempfile
 import threading
 from dataclasses import replace
 from pathlib import Path
+from textwrap import dedent
 from typing import Any
 
 import pytest
@@ -219,7 +220,7 @@ def test_the_next_runner_removes_what_a_killed_one_left(tmp_path: Path, monkeypa
     assert not list(tmp_path.iterdir())
 
 
-_SLEEP = "\nimport time\ntime.sleep(60)"
+_SLEEP = "\nimport signal, time\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\ntime.sleep(60)"
 
 
 @pytest.mark.parametrize(
@@ -233,17 +234,34 @@ _SLEEP = "\nimport time\ntime.sleep(60)"
         ),
         ("for n in range(20): open(f'{n}', 'wb').write(b'x' * 2**20)", "LIMIT_EXCEEDED", "of disk"),
         ("open('one', 'wb').truncate(2**30)", "PACK_FAILED", "File too large"),
+        pytest.param(
+            """
+            import ctypes
+            libc = ctypes.CDLL(None)
+            libc.shmat.restype, libc.shmdt.argtypes = ctypes.c_void_p, [ctypes.c_void_p]
+            for _ in range(5):
+                place = libc.shmat(libc.shmget(0, 60 * 2**20, 0o1600), None, 0)
+                ctypes.memset(place, 1, 60 * 2**20)
+                libc.shmdt(place)
+            """,
+            "LIMIT_EXCEEDED",
+            "of memory",
+            marks=pytest.mark.skipif(not AS_ROOT, reason="needs root"),
+        ),
         ("while True: pass", "LIMIT_EXCEEDED", "CPU"),
         ("", "LIMIT_EXCEEDED", "longer than 2 s"),
     ],
-    ids=["memory", "memory of all", "disk", "one file", "cpu", "time"],
+    ids=["memory", "memory of all", "disk", "one file", "memory without a process", "cpu", "time"],
 )
 def test_a_limit_ends_the_run(runner: Runner, program: str, code: str, why: str) -> None:
     runner.limits = replace(LIMITS, seconds=2 if "longer" in why else 60, cpu_s=1)
     with pytest.raises(FailedFinal) as caught:
-        runner.run_program(program + ("" if code == "PACK_FAILED" else _SLEEP))
+        runner.run_program(dedent(program) + ("" if code == "PACK_FAILED" else _SLEEP))
     assert caught.value.code == code
     assert why in runner.log()
+    if AS_ROOT:
+        left = [line.split()[7] for line in Path("/proc/sysvipc/shm").read_text().splitlines()[1:]]
+        assert not [user for user in left if 30_000 <= int(user) < 60_000]
 
 
 def test_a_long_log_is_cut(runner: Runner) -> None:
@@ -261,12 +279,13 @@ def test_a_long_log_is_cut(runner: Runner) -> None:
         "import os\nos.makedirs('artifacts/sub')",
         "import os\nos.symlink('/etc/passwd', 'artifacts/users')",
         "import os\nos.mkfifo('artifacts/pipe')",
+        "import socket\nsocket.socket(socket.AF_UNIX).bind('artifacts/socket')",
         "import os\nopen('a', 'w').close()\nos.link('a', 'artifacts/b')",
         "open('artifacts/a b', 'w').close()",
         "import shutil, os\nshutil.rmtree('artifacts')\nos.symlink('/etc', 'artifacts')",
         "for n in range(101): open(f'artifacts/{n}', 'w').close()",
     ],
-    ids=["folder", "link", "pipe", "second name", "blank", "other folder", "too many"],
+    ids=["folder", "link", "pipe", "socket", "second name", "blank", "other folder", "too many"],
 )
 def test_what_is_no_artifact_fails_the_run(runner: Runner, program: str) -> None:
     """Nothing is stored then, so that no file of the runner's machine leaves it."""
