@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import itertools
 import json
 import os
 import pwd
 import random
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -37,6 +37,8 @@ _PREFIX = "lucius-run-"
 _MIB = 2**20
 #: files and folders of a run; counting more would take long
 _MAX_FILES = 20_000
+#: folders within folders
+_MAX_DEPTH = 100
 #: between two looks at a running program, and between two counts of what it uses
 _LOOK_S = 0.1
 _COUNT_S = 0.5
@@ -67,14 +69,20 @@ class RunFolder:
         return self.work / "artifacts"
 
     def used(self) -> tuple[int, int]:
-        """Bytes of disk and number of files of the run, also outside its folder; stops at `_MAX_FILES`."""
-        places = [self.work, *self._elsewhere()]
+        """Bytes of disk and number of files of the run, also outside its folder.
+
+        It stops above `_MAX_FILES`. A tree that is too deep to be counted counts as that.
+        """
         size = files = 0
-        for place in places:
-            for where, folders, names in os.walk(place):
+        too_deep: list[OSError] = []
+        for place in [self.work, *self._elsewhere()]:
+            depth = len(place.parts) + _MAX_DEPTH
+            for where, folders, names in os.walk(
+                place, onerror=lambda error: too_deep.append(error) if error.errno == errno.ENAMETOOLONG else None
+            ):
                 files += len(folders) + len(names)
-                if files > _MAX_FILES:
-                    return size, files
+                if files > _MAX_FILES or too_deep or where.count(os.sep) > depth:
+                    return size, _MAX_FILES + 1
                 for name in names:
                     with contextlib.suppress(OSError):
                         size += (Path(where) / name).lstat().st_blocks * 512
@@ -83,13 +91,9 @@ class RunFolder:
         return size, files
 
     def remove(self) -> None:
-        """Deletes everything that the run has written."""
-        for place in (self.path, *self._elsewhere()):
-            if place.is_dir() and not place.is_symlink():
-                shutil.rmtree(place, ignore_errors=True)
-            else:
-                with contextlib.suppress(OSError):
-                    place.unlink()
+        """Deletes everything that the run has written, however deep."""
+        places = [self.path, *self._elsewhere()]
+        subprocess.run(["rm", "-rf", "--", *places], stderr=subprocess.DEVNULL, check=False)
 
     def _elsewhere(self) -> list[Path]:
         found: list[Path] = []
@@ -248,8 +252,8 @@ def _check(processes: RunProcesses, folder: RunFolder, limits: PackLimits) -> No
         (usage.processes, limits.processes, f"{limits.processes} processes"),
         (usage.memory, limits.memory_mib * _MIB, f"{limits.memory_mib} MiB of memory"),
         (usage.cpu_s, limits.cpu_s, f"{limits.cpu_s} s of CPU"),
-        (disk, limits.disk_mib * _MIB, f"{limits.disk_mib} MiB of disk"),
-        (files, _MAX_FILES, f"{_MAX_FILES} files"),
+        (disk + usage.nameless, limits.disk_mib * _MIB, f"{limits.disk_mib} MiB of disk"),
+        (files, _MAX_FILES, f"{_MAX_FILES} files, or {_MAX_DEPTH} folders within folders"),
     ):
         if used > limit:
             raise FailedFinal(LIMIT_EXCEEDED, f"the run used more than {what}, its limit")

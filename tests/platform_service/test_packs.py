@@ -233,6 +233,21 @@ _SLEEP = "\nimport signal, time\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\n
             "of memory",
         ),
         ("for n in range(20): open(f'{n}', 'wb').write(b'x' * 2**20)", "LIMIT_EXCEEDED", "of disk"),
+        (
+            """
+            import tempfile
+            kept = [tempfile.TemporaryFile() for _ in range(2)]
+            for each in kept:
+                each.write(b"x" * 6 * 2**20)
+            """,
+            "LIMIT_EXCEEDED",
+            "of disk",
+        ),
+        (
+            "import os\nprint(os.getcwd(), flush=True)\nfor _ in range(1100):\n os.mkdir('d')\n os.chdir('d')",
+            "LIMIT_EXCEEDED",
+            "folders within folders",
+        ),
         ("open('one', 'wb').truncate(2**30)", "PACK_FAILED", "File too large"),
         pytest.param(
             """
@@ -251,7 +266,17 @@ _SLEEP = "\nimport signal, time\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\n
         ("while True: pass", "LIMIT_EXCEEDED", "CPU"),
         ("", "LIMIT_EXCEEDED", "longer than 2 s"),
     ],
-    ids=["memory", "memory of all", "disk", "one file", "memory without a process", "cpu", "time"],
+    ids=[
+        "memory",
+        "memory of all",
+        "disk",
+        "deleted files",
+        "deep",
+        "one file",
+        "memory without a process",
+        "cpu",
+        "time",
+    ],
 )
 def test_a_limit_ends_the_run(runner: Runner, program: str, code: str, why: str) -> None:
     runner.limits = replace(LIMITS, seconds=2 if "longer" in why else 60, cpu_s=1)
@@ -259,6 +284,7 @@ def test_a_limit_ends_the_run(runner: Runner, program: str, code: str, why: str)
         runner.run_program(dedent(program) + ("" if code == "PACK_FAILED" else _SLEEP))
     assert caught.value.code == code
     assert why in runner.log()
+    assert not [line for line in runner.log().splitlines() if line.startswith("/") and Path(line).exists()]
     if AS_ROOT:
         left = [line.split()[7] for line in Path("/proc/sysvipc/shm").read_text().splitlines()[1:]]
         assert not [user for user in left if 30_000 <= int(user) < 60_000]
