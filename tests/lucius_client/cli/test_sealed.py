@@ -132,7 +132,7 @@ def test_equal_steps_are_the_same(folder: Path, monkeypatch: pytest.MonkeyPatch)
     assert "no --step works on SIS" in shown.stdout
 
 
-def test_what_differs_is_told_from_what_cannot_be_compared(folder: Path) -> None:
+def test_differences_are_apart_from_values_without_a_comparison(folder: Path) -> None:
     """Another release, a bug, a changed document, a missing one, and a step without its service: exit code 1."""
     assert replayed(folder, "Upper", "Reverse", "AnotherAnswer")[:2] == (1, ["SAME", "SAME", "DIFFERENT"])
     code, outcomes, reasons = replayed(folder, "Upper", "Reverse", "Broken")
