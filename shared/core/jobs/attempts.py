@@ -211,7 +211,7 @@ def lane_backlog(record: Record, step_id: str, attempt_no: int, what: str, prove
     return transitioned(record, after, EventType.LANE_BACKLOG, provenance, step=step, reason=what)
 
 
-def gated(record: Record, step_id: str, guard: str, why: str, provenance: Provenance) -> Outcome:
+def hold_back(record: Record, step_id: str, guard: str, why: str, provenance: Provenance) -> Outcome:
     """Postpones the next attempt, since a dispatch limit of the step's service or lane is reached (R56). Uses no
     attempt.
 

@@ -55,26 +55,26 @@ def apply(record: Record, occurrence: Occurrence, provenance: Provenance) -> Out
         case LaneBacklog(step_id, attempt_no, what):
             return attempts.lane_backlog(record, step_id, attempt_no, what, provenance)
         case Gated(step_id, guard, why):
-            return attempts.gated(record, step_id, guard, why, provenance)
+            return attempts.hold_back(record, step_id, guard, why, provenance)
         case OrchestrationEnded(instance_id, silent):
             return recovery.orchestration_ended(record, instance_id, provenance, silent=silent)
         case Repaired():
-            return recovery.repaired(record, occurrence, provenance)
+            return recovery.record_repair(record, occurrence, provenance)
         case Control(kind):
             return controls.decide_control(record, kind, provenance)
         case Admitted():
-            return staging.admitted(record, occurrence, provenance)
+            return staging.admit(record, occurrence, provenance)
         case Awaited():
-            return staging.awaited(record, provenance)
+            return staging.mark_awaited(record, provenance)
         case DependenciesSettled():
-            return staging.dependencies_settled(record, provenance)
+            return staging.release_dependent(record, provenance)
         case DependencyFailed(job_id):
-            return staging.dependency_failed(record, job_id, provenance)
+            return staging.fail_dependent(record, job_id, provenance)
         case Expired():
-            return staging.expired(record, provenance)
+            return staging.expire(record, provenance)
         case PriorityChanged(priority):
-            return staging.priority_changed(record, priority, provenance)
+            return staging.change_priority(record, priority, provenance)
         case Redriven(job_id):
-            return redrive.redriven(record, job_id, provenance)
+            return redrive.mark_redriven(record, job_id, provenance)
         case Replayed(job_id, mode):
-            return replay.replayed(record, job_id, mode, provenance)
+            return replay.mark_replayed(record, job_id, mode, provenance)

@@ -24,7 +24,7 @@ def instances(record: Record) -> list[str]:
     return own + [group_instance_id(each, index) for each in own for index in grouped]
 
 
-def repaired(record: Record, repair: Repaired, provenance: Provenance) -> Outcome:
+def record_repair(record: Record, repair: Repaired, provenance: Provenance) -> Outcome:
     """Records a repair: an EVENT row with the action, the state of the steps, and the difference (R20)."""
     stands = {step.step_id: step.status.value for step in record.steps}
     data = {"steps": stands, "before": repair.before, "after": repair.after}

@@ -99,7 +99,7 @@ def plan_redrive(
     return append(None, record, EventType.JOB_CREATED, provenance, data=data)
 
 
-def redriven(record: Record, job_id: str, provenance: Provenance) -> Outcome:
+def mark_redriven(record: Record, job_id: str, provenance: Provenance) -> Outcome:
     """Adds the EVENT of the redrive and `redriven_by` to the old job. Nothing else of an ended job changes."""
     if (why := not_redrivable(record)) is not None:
         return refused(record, why)

@@ -114,7 +114,7 @@ def _output_ref(old: Record, base: str, job_id: str) -> Ref:
     return {"uri": f"{base}/{job_id}/output/{types}/"}
 
 
-def replayed(record: Record, job_id: str, mode: str, provenance: Provenance) -> Outcome:
+def mark_replayed(record: Record, job_id: str, mode: str, provenance: Provenance) -> Outcome:
     """Returns the original with the replay's EVENT, which changes no column of it."""
     if not record.job.status.terminal:
         return refused(record, IgnoreReason.JOB_LIVE)

@@ -13,7 +13,7 @@ from shared.core.jobs.states import JobStatus
 from shared.core.jobs.transitions import JobTrigger, NoSuchTransition, move_job
 
 
-def admitted(record: Record, admission: Admitted, provenance: Provenance) -> Outcome:
+def admit(record: Record, admission: Admitted, provenance: Provenance) -> Outcome:
     """Admits the job: its total time counts from now on. IGNORED unless it is THROTTLED."""
     if record.job.status is not JobStatus.THROTTLED:
         return ignored(record, IgnoreReason.ALREADY)
@@ -29,7 +29,7 @@ def admitted(record: Record, admission: Admitted, provenance: Provenance) -> Out
     return transitioned(record, after, EventType.ADMITTED, provenance, data=data)
 
 
-def awaited(record: Record, provenance: Provenance) -> Outcome:
+def mark_awaited(record: Record, provenance: Provenance) -> Outcome:
     """Records that another job depends on this one, so its end must notify that job. IGNORED if it has ended."""
     if record.job.status.terminal:
         return ignored(record, IgnoreReason.JOB_TERMINAL)
@@ -38,7 +38,7 @@ def awaited(record: Record, provenance: Provenance) -> Outcome:
     return transitioned(record, record.with_job(awaited=True), EventType.AWAITED, provenance)
 
 
-def dependencies_settled(record: Record, provenance: Provenance) -> Outcome:
+def release_dependent(record: Record, provenance: Provenance) -> Outcome:
     """Moves the job on to its quotas, since its dependencies succeeded. IGNORED unless it is WAITING_FOR_JOBS."""
     if record.job.status is not JobStatus.WAITING_FOR_JOBS:
         return ignored(record, IgnoreReason.ALREADY)
@@ -46,7 +46,7 @@ def dependencies_settled(record: Record, provenance: Provenance) -> Outcome:
     return transitioned(record, after, EventType.DEPENDENCIES_SETTLED, provenance)
 
 
-def dependency_failed(record: Record, job_id: str, provenance: Provenance) -> Outcome:
+def fail_dependent(record: Record, job_id: str, provenance: Provenance) -> Outcome:
     """Ends the job and names the dependency that did not succeed. IGNORED unless it is WAITING_FOR_JOBS."""
     if record.job.status is not JobStatus.WAITING_FOR_JOBS:
         return ignored(record, IgnoreReason.ALREADY)
@@ -60,7 +60,7 @@ def dependency_failed(record: Record, job_id: str, provenance: Provenance) -> Ou
     return transitioned(record, after, EventType.DEPENDENCY_FAILED, provenance, data={"job_id": job_id})
 
 
-def priority_changed(record: Record, priority: str, provenance: Provenance) -> Outcome:
+def change_priority(record: Record, priority: str, provenance: Provenance) -> Outcome:
     """Changes the priority with which the job waits (R67). REFUSED if it no longer waits."""
     job = record.job
     if job.status.terminal:
@@ -74,7 +74,7 @@ def priority_changed(record: Record, priority: str, provenance: Provenance) -> O
     return transitioned(record, after, EventType.PRIORITY_CHANGED, provenance, data=data)
 
 
-def expired(record: Record, provenance: Provenance) -> Outcome:
+def expire(record: Record, provenance: Provenance) -> Outcome:
     """Fails a job that did not begin by its `expires_at`: FAILED_FINAL. REFUSED if it has begun or its time is not
     over.
     """
