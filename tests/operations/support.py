@@ -35,6 +35,7 @@ from shared.ports.sweeps import Share, Survey, SweepPosition
 from tests.contexts import changed
 from tests.jobs import START, envelope, reply
 from tests.operations.conftest import World
+from tests.operations.faults import failing
 
 
 async def submitted(world: World, **changes: Any) -> str:
@@ -282,16 +283,8 @@ async def early(world: World) -> tuple[str, str]:
 
 async def died_after_the_claim(world: World) -> str:
     """A creation whose process ended between the index transaction and the job's rows."""
-
-    class Dying:
-        def __getattr__(self, name: str) -> Any:
-            return getattr(world.ledger, name)
-
-        async def create(self, *_: Any) -> Any:
-            raise LedgerUnavailable
-
-    with pytest.raises(LedgerUnavailable):
-        await create_job(replace(world.context, ledger=Dying()), world.orchestrations, envelope(), correlation_id=None)
+    with failing(world.ledger, "create"), pytest.raises(LedgerUnavailable):
+        await create_job(world.context, world.orchestrations, envelope(), correlation_id=None)
     [active] = await world.index.due("tenant_a", now=world.clock.now().replace(year=2030), limit=10)
     return active.job_id
 

@@ -13,10 +13,10 @@ import pytest
 
 from shared.core.audit.heads import json_lines
 from shared.core.audit.statements import payload_of, sha256
-from shared.errors import LedgerUnavailable
 from shared.operations.audit import read_anchors as reading
 from shared.operations.audit.read_anchors import read_anchors
 from shared.operations.audit.write_anchors import INCOMPLETE_AFTER, part_name, write_anchors
+from tests.operations.faults import failing, noted
 from tests.operations.support import dispatch, submitted
 from tests.worlds.audit import Audited, audited, verified
 from tests.worlds.events import ONE, TENANT
@@ -69,28 +69,14 @@ async def test_missed_days_are_anchored_later_in_their_order(audited: Audited) -
 
 @pytest.mark.parametrize("fails_at", range(1, 8))
 @pytest.mark.parametrize("took_effect", [False, True])
-async def test_a_call_that_dies_anywhere(
-    audited: Audited, monkeypatch: pytest.MonkeyPatch, fails_at: int, took_effect: bool
-) -> None:
+async def test_a_call_that_dies_anywhere(audited: Audited, fails_at: int, took_effect: bool) -> None:
     """The next call takes the parts as they are; nothing is written twice, and no part changes."""
     await day_with_jobs(audited)
-    calls, kept, original = 0, audited.kept, {}
-    for name in ("create", "read", "names"):
-        original[name] = getattr(kept, name)
-
-        async def failing(*args: Any, name: str = name, **options: Any) -> Any:
-            nonlocal calls
-            calls += 1
-            if calls == fails_at and not took_effect:
-                raise LedgerUnavailable("before")
-            answer = await original[name](*args, **options)
-            if calls == fails_at:
-                raise LedgerUnavailable("after")
-            return answer
-
-        monkeypatch.setattr(kept, name, failing)
-    await write_anchors(audited.world.context)
-    assert calls >= min(fails_at, 6)
+    kept = audited.kept
+    with failing(kept, "create", "read", "names", at=[fails_at], after=took_effect):
+        calls = noted(kept, "create", "read", "names")
+        await write_anchors(audited.world.context)
+    assert len(calls) >= min(fails_at, 6)
     parts = {name: content for name, content in kept.files.items() if name.startswith("parts/")}
     await write_anchors(audited.world.context)
     day = audited.today - DAY

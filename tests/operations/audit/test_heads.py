@@ -11,6 +11,7 @@ from shared.core.events.hints import Hint
 from shared.core.events.public_log_events import feed_of
 from shared.operations.events.feed_writer import write_feed
 from shared.operations.incidents.incidents import find_incident
+from tests.operations.faults import failing, noted
 from tests.operations.support import dispatch, relisted, submitted
 from tests.worlds.audit import Audited, audited
 from tests.worlds.events import ONE, TENANT, sends
@@ -83,25 +84,13 @@ async def test_a_clock_that_jumps_over_midnight_and_back(audited: Audited) -> No
     assert len(expected) == 2
 
 
-async def test_a_batch_reads_nothing(audited: Audited, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_batch_reads_nothing(audited: Audited) -> None:
     """Heads come with the hints, and go into the transaction of the feed."""
     job_id = await audited.finished()
-    hints, transactions = await audited.hints(), list[int]()
-    original = audited.feed.write
-
-    async def counted(write):  # type: ignore[no-untyped-def]
-        transactions.append(len(write.heads))
-        return await original(write)
-
-    async def unread(*_: object, **__: object) -> None:
-        raise AssertionError("read")
-
-    monkeypatch.setattr(audited.feed, "write", counted)
-    monkeypatch.setattr(audited.world.ledger, "events", unread)
-    monkeypatch.setattr(audited.world.ledger, "read", unread)
-    await audited.taken(hints)
-    monkeypatch.undo()
-    assert transactions == [1]
+    hints, writes = await audited.hints(), noted(audited.feed, "write")
+    with failing(audited.world.ledger, "events", "read", error=AssertionError("read")):
+        await audited.taken(hints)
+    assert [len(write.heads) for _, write in writes] == [1]
     assert await audited.recorded() == await audited.expected_heads(job_id)
 
 

@@ -17,6 +17,7 @@ from shared.operations.bulks.bulks import cancel_bulk, read_bulk
 from shared.operations.bulks.work_bulk import work_bulk
 from shared.operations.sweeper.bulks import look_at_bulks
 from tests.operations.conftest import World
+from tests.operations.faults import failing, meanwhile
 from tests.operations.support import cancelled, control, one_pass, swept
 from tests.worlds.bulks import TENANT, adds_up, later, made, mortal, requests, started, status, worked
 
@@ -39,17 +40,8 @@ async def test_a_lost_call_is_made_up_by_the_sweeper(world: World) -> None:
 
 async def test_a_creation_that_died_leaves_nothing(world: World) -> None:
     """The directory has its row, and no bulk came: five minutes later the row goes."""
-
-    class Dying:
-        def __getattr__(self, name: str) -> Any:
-            return getattr(world.context.bulks, name)
-
-        async def create(self, *_: Any, **__: Any) -> None:
-            raise LedgerUnavailable
-
-    dying = replace(world, context=replace(world.context, bulks=Dying()))  # type: ignore[arg-type]
-    with pytest.raises(LedgerUnavailable):
-        await started(dying, BulkAction.CANCEL)
+    with failing(world.context.bulks, "create"), pytest.raises(LedgerUnavailable):
+        await started(world, BulkAction.CANCEL)
     await swept(world)
     assert len(await world.context.bulks.due(now=world.clock.now(), limit=9)) == 1
     world.clock.advance(301)
@@ -62,17 +54,8 @@ async def test_outcomes_are_kept_of_a_bulk_that_is_cancelled_meanwhile(world: Wo
     await made(world, 1)
     await later(world)
     bulk = await started(world, BulkAction.PAUSE, status="QUEUED")
-
-    class Cancelling:
-        def __getattr__(self, name: str) -> Any:
-            return getattr(world.ledger, name)
-
-        async def commit(self, *given: Any) -> Any:
-            await cancel_bulk(world.context, TENANT, bulk.bulk_id)
-            return await world.ledger.commit(*given)
-
-    meeting = replace(world, context=replace(world.context, ledger=Cancelling()))  # type: ignore[arg-type]
-    found = await worked(meeting, bulk)
+    meanwhile(world.ledger, "commit", lambda: cancel_bulk(world.context, TENANT, bulk.bulk_id))
+    found = await worked(world, bulk)
     assert (found.state, found.done, found.open) == (BulkState.CANCELLED, 1, 0)
 
 

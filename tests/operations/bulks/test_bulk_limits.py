@@ -15,6 +15,7 @@ from shared.operations.sweeper.bulks import look_at_bulks
 from shared.ports.bulks import DueBulk
 from shared.refusals import BulkLimit
 from tests.operations.conftest import World
+from tests.operations.faults import noted
 from tests.operations.interleave import Meeting, every_order
 from tests.operations.support import cancelled, limited, one_pass, swept
 from tests.worlds.bulks import TENANT, later, made, outcomes, started, status, worked
@@ -72,18 +73,7 @@ def test_in_every_order_two_creations_do_not_exceed_the_limit(monkeypatch: pytes
         world = meeting.world
         bulks = [await begun(world) for _ in range(2)]
         await cancel_bulk(world.context, TENANT, bulks[0].bulk_id)
-
-        class Port:
-            """Another creation may go first at each call."""
-
-            def __getattr__(self, name: str) -> Any:
-                async def call(*args: Any, **fields: Any) -> Any:
-                    await meeting.pause()
-                    return await getattr(world.context.bulks, name)(*args, **fields)
-
-                return call
-
-        context = replace(world.context, bulks=Port())  # type: ignore[arg-type]
+        context = replace(world.context, bulks=meeting.port(world.context.bulks))
         words: dict[str, Any] = {"tenant": TENANT, "action": BulkAction.PAUSE, "words": {}, "actor": "app:1"}
         ended = await meeting.at_once(
             first=start_bulk(context, reason="first", **words), second=start_bulk(context, reason="second", **words)
@@ -154,17 +144,8 @@ async def test_where_the_time_is_short_each_tenant_has_its_turn(world: World, ra
     world.clock.advance(1)
     bulks = [await begun(world, f"tenant_{number}") for number in range(9)]
     world.clock.advance(90)
-    checked: list[str] = []
-
-    class Counting:
-        def __getattr__(self, name: str) -> object:
-            return getattr(world.context.bulks, name)
-
-        async def read(self, tenant: str, bulk_id: str) -> object:
-            checked.append(tenant)
-            return await world.context.bulks.read(tenant, bulk_id)
-
-    context = replace(world.context, bulks=Counting())  # type: ignore[arg-type]
-    await look_at_bulks(await one_pass(replace(world, context=context)), lambda: len(checked) >= 40)
+    checks = noted(world.context.bulks, "read")
+    await look_at_bulks(await one_pass(world), lambda: len(checks) >= 40)
+    checked = [tenant for _, tenant, _ in checks]
     assert {each.tenant for each in bulks} <= set(checked)
     assert checked.count("many") < 40

@@ -9,10 +9,10 @@ import pytest
 
 from shared.core.bulks import BulkAction, BulkState, ItemState
 from shared.core.jobs.states import JobStatus
-from shared.errors import LedgerUnavailable
 from shared.operations.bulks.bulks import bulk_items, cancel_bulk, preview_bulk, read_bulk, start_bulk
 from shared.refusals import BulkEnded, BulkKeyConflict, BulkNotFound, FilterInvalid
 from tests.operations.conftest import World
+from tests.operations.faults import failing
 from tests.operations.support import cancelled, limited, swept
 from tests.worlds.bulks import TENANT, later, made, outcomes, started, status, worked
 
@@ -116,21 +116,7 @@ async def test_a_store_that_is_away_refuses_nothing(world: World) -> None:
     """Its items stay open, and each wait is longer than the one before, up to five minutes."""
     await made(world, 1)
     await later(world)
-
-    class Away:
-        def __init__(self) -> None:
-            self.is_away = True
-
-        def __getattr__(self, name: str) -> Any:
-            return getattr(world.ledger, name)
-
-        async def commit(self, *given: Any) -> Any:
-            if self.is_away:
-                raise LedgerUnavailable
-            return await world.ledger.commit(*given)
-
-    away = Away()
-    world = replace(world, context=replace(world.context, ledger=away))  # type: ignore[arg-type]
+    away = failing(world.ledger, "commit")
     bulk, waits = await started(world, BulkAction.CANCEL, status="QUEUED"), []
     for _ in range(7):
         before = world.clock.now()
@@ -138,7 +124,7 @@ async def test_a_store_that_is_away_refuses_nothing(world: World) -> None:
         waits.append((found.look_at - max(before, world.clock.now())).total_seconds())
     assert waits == [15, 30, 60, 120, 240, 300, 300]
     assert (found.open, (await outcomes(world, bulk)).popitem()[1].code) == (1, "DEPENDENCY_UNAVAILABLE")
-    away.is_away = False
+    away.ends()
     assert (await worked(world, bulk)).done == 1
 
 

@@ -19,6 +19,7 @@ from shared.operations.jobs.redrive_job import redrive_job
 from shared.ports.feed import FeedWrite, Head
 from tests.memory_stores import MemoryFeed
 from tests.operations.conftest import World
+from tests.operations.faults import failing, noted
 from tests.operations.support import dispatch, submitted
 from tests.worlds.events import ONE, TENANT, Fed, fed, of, sends
 
@@ -34,26 +35,14 @@ async def test_a_job_is_in_the_feed(fed: Fed) -> None:
     assert last["sequence"] == f"{len(await fed.ids()):020d}"
 
 
-async def test_a_batch_costs_one_write_and_no_read(fed: Fed, monkeypatch: pytest.MonkeyPatch) -> None:
-    calls: list[str] = []
-    for name in ("head", "seen", "write"):
-        original = getattr(fed.feed, name)
-
-        async def counted(*args: Any, name: str = name, original: Any = original) -> Any:
-            calls.append(name)
-            return await original(*args)
-
-        monkeypatch.setattr(fed.feed, name, counted)
-
-    async def unread(job_id: str, **_options: Any) -> Any:
-        raise AssertionError(f"{job_id} was read")
-
+async def test_a_batch_costs_one_write_and_no_read(fed: Fed) -> None:
+    calls = noted(fed.feed, "head", "seen", "write")
     first, second = await fed.finished(), await fed.finished(idempotency_key="2")
     hints = await fed.hints()
-    monkeypatch.setattr(fed.world.ledger, "events", unread)
+    failing(fed.world.ledger, "events", error=AssertionError("a job was read"))
     await fed.taken(hints[:4])
     await fed.taken(hints[4:])
-    assert calls == ["head", "write", "write"]
+    assert [name for name, *_ in calls] == ["head", "write", "write"]
     assert len(await fed.ids()) == len(hints) + 2  # a last RESULT means two
     assert first != second
 
@@ -162,17 +151,10 @@ async def test_a_fault_at_any_call_before_and_after_it(world: World) -> None:
                 assert found == await fed.expected(job_id), (call, after)
 
 
-async def test_a_job_that_cannot_be_read_holds_up_no_other(fed: Fed, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_job_that_cannot_be_read_holds_up_no_other(fed: Fed) -> None:
     bad, good = await fed.finished(), await fed.finished(idempotency_key="2")
     hints = [hint for hint in await fed.hints() if hint.job_id == good or hint.last != 2]
-    real = fed.world.ledger.read
-
-    async def read(job_id: str) -> Any:
-        if job_id == bad:
-            raise LedgerUnavailable("away")
-        return await real(job_id)
-
-    monkeypatch.setattr(fed.world.ledger, "read", read)
+    failing(fed.world.ledger, "read", only=lambda job_id: job_id == bad)
     await fed.taken(hints)
     assert await fed.ids() == await fed.expected(good)
     for wait in AGAIN_AFTER:
@@ -237,16 +219,9 @@ class Turns(MemoryFeed):
         return await super().write(write)
 
 
-async def test_more_than_a_transaction_holds(fed: Fed, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_more_than_a_transaction_holds(fed: Fed) -> None:
     """Sixty jobs in one batch, and one job that is far behind: no transaction has more rows than it may."""
-    rows: list[int] = []
-    real = fed.feed.write
-
-    async def write(write: FeedWrite) -> Head:
-        rows.append(1 + len(write.seen) + len(write.events))
-        return await real(write)
-
-    monkeypatch.setattr(fed.feed, "write", write)
+    writes = noted(fed.feed, "write")
     settings = replace(fed.world.context.settings, attempt_max_s=1_000_000.0)
     fed = replace(fed, world=replace(fed.world, context=replace(fed.world.context, settings=settings)))
     jobs = [await submitted(fed.world, idempotency_key=str(number), **ONE) for number in range(60)]
@@ -258,8 +233,8 @@ async def test_more_than_a_transaction_holds(fed: Fed, monkeypatch: pytest.Monke
     hints = await fed.hints()
     await fed.taken([hint for hint in hints if hint.job_id != jobs[0]])
     await fed.taken(hints[-1:])
-    assert max(rows) <= MAX_ROWS
-    assert len(rows) == 4
+    assert max(1 + len(write.seen) + len(write.events) for _, write in writes) <= MAX_ROWS
+    assert len(writes) == 4
     assert [each for each in await fed.ids() if each.startswith(f"{jobs[0]}:")] == await fed.expected(jobs[0])
     assert len(await fed.ids()) == 59 + len(await fed.expected(jobs[0]))
 

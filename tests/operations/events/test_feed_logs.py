@@ -22,6 +22,7 @@ from shared.operations.sweeper.sweep import sweep
 from shared.refusals import QuotaInvalid
 from tests.memory_stores import MemoryFeed
 from tests.operations.conftest import World
+from tests.operations.faults import failing
 from tests.operations.support import redrive
 from tests.worlds.events import TENANT, Fed, fed, logs, of, swept, types
 from tests.worlds.gates import EVERYBODY, MINUTE, OCR, OPERATOR, ends, held, opened, resumed, ruled, world
@@ -161,23 +162,18 @@ async def test_filters_find_what_concerns_a_job_or_a_type(fed: Fed) -> None:
     assert await ids(job_type="SIS") == []
 
 
-async def test_nothing_is_done_for_it_where_events_are_off(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_nothing_is_done_for_it_where_events_are_off(world: World) -> None:
     """No hint, no feed, and a gate of which nothing is left goes from its admission state with the change."""
     assert world.context.events is None
     await ruled(world, OCR, max_active=5)
     await quotas.delete_rule(world.context, world.orchestrations, OCR, OPERATOR, rule_seq=None)
-    stored = await world.index.admissions.read(TENANT)
-    assert stored is not None
+    stored = world.index.admissions.admissions[TENANT]
     assert OCR.id not in stored.admission.gates
     assert TENANT not in (await world.context.admissions.directory()).tenants
     incident = await raised(world)
     await incidents.settle_incident(world.context, IncidentKind.BREAKER, incident.subject, "over")
     assert await world.index.incidents.list_open(after=None, limit=9) == []
-
-    async def never(*args: Any, **options: Any) -> Any:
-        raise AssertionError("the list of open incidents was read")
-
-    monkeypatch.setattr(world.index.incidents, "list_open", never)
+    failing(world.index.incidents, "list_open", error=AssertionError("the list of open incidents was read"))
     world.clock.advance(61)
     await sweep(world.context, world.orchestrations)
 
@@ -194,7 +190,7 @@ async def test_hints_whose_log_is_read(fed: Fed, given: str) -> None:
     assert await fed.ids() == [f"{OCR.id}:{seq}:0" for seq in (1, 2, 3)]
 
 
-async def test_hints_that_follow_are_taken_as_they_are(fed: Fed, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_hints_that_follow_are_taken_as_they_are(fed: Fed) -> None:
     """Also past an entry that means nothing."""
     # the first pass compares all logs
     await sweep(fed.world.context, fed.world.orchestrations)
@@ -205,11 +201,8 @@ async def test_hints_that_follow_are_taken_as_they_are(fed: Fed, monkeypatch: py
     for job_id in jobs:
         await ends(fed.world, job_id, good=True)
 
-    async def unread(*args: Any, **options: Any) -> Any:
-        raise AssertionError("a log was read")
-
-    monkeypatch.setattr(fed.world.index.admissions, "log", unread)
-    monkeypatch.setattr(fed.world.index.incidents, "log", unread)
+    for log in (fed.world.index.admissions, fed.world.index.incidents):
+        failing(log, "log", error=AssertionError("a log was read"))
     await fed.taken()
     assert [each for each in await types(fed) if each.startswith("breaker")] == ["breaker.opened", "breaker.closed"]
 

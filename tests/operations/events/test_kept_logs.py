@@ -14,7 +14,6 @@ from shared.core.events.hints import Hint, decode_hint, encode_hint
 from shared.core.incidents import Incident, IncidentKind
 from shared.core.webhooks.hook_log import SYSTEM
 from shared.core.webhooks.webhooks import MAX_LOG, Answer, DeliveryState, HookAct
-from shared.errors import LedgerUnavailable
 from shared.operations.events.feed_writer import FORGETTABLE_AFTER, write_feed
 from shared.operations.events.prune_feeds import prune_feeds
 from shared.operations.incidents import incidents
@@ -24,6 +23,7 @@ from shared.operations.webhooks.change_hooks import HookChange, write_change
 from shared.operations.webhooks.webhooks import hook_log, remove_hook
 from tests.contexts import changed
 from tests.operations.conftest import World
+from tests.operations.faults import failing
 from tests.worlds.webhooks import TENANT, Hooked, hooked
 
 GATE = "0f3a5b7c9d1e2f40"
@@ -144,23 +144,14 @@ async def refused(given: Hooked, hook_id: str, count: int) -> None:
         await write_change(given.world.context, TENANT, change)
 
 
-async def test_a_webhook_s_log_keeps_what_is_shown(given: Hooked, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_webhook_s_log_keeps_what_is_shown(given: Hooked) -> None:
     """Its last entries, still one behind the other; who dies in the middle leaves the rest to the next day."""
     hook, other = await given.hook(), await given.hook("https://other.example")
     await refused(given, hook.id, MAX_LOG + 120)
     shown = await hook_log(given.world.context, TENANT, hook.id)
-    hooks, real, calls = given.feed.hooks, given.feed.hooks.drop_log, 0
-
-    async def dies(*args: Any, **options: Any) -> int:
-        nonlocal calls
-        calls += 1
-        if calls == 2:
-            raise LedgerUnavailable("killed here")
-        return await real(*args, **options)
-
-    monkeypatch.setattr(hooks, "drop_log", dies)
-    await pruned(given, timedelta(hours=1))
-    monkeypatch.setattr(hooks, "drop_log", real)
+    hooks = given.feed.hooks
+    with failing(hooks, "drop_log", at=[2]):
+        await pruned(given, timedelta(hours=1))
     assert len(await hooks.log(TENANT, hook.id, after=0, limit=9999)) == MAX_LOG + 21
     await pruned(given, timedelta(hours=1))
     kept = await hooks.log(TENANT, hook.id, after=0, limit=9999)

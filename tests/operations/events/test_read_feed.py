@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections import Counter
-from collections.abc import Awaitable, Callable
 from datetime import timedelta
-from typing import Any
 
 import pytest
 
 from shared.access.caller import Caller
 from shared.core.events.event_types import PublicType
-from shared.errors import LedgerUnavailable
 from shared.operations.events.prune_feeds import prune_feeds
 from shared.operations.events.read_feed import MAX_LOOKED_AT, EventFilter, FeedPage, read_feed
 from shared.ports.feed import FeedEvent, FeedIdentity, FeedWrite, Head
@@ -23,6 +19,7 @@ from tests.contexts import changed
 from tests.jobs import START
 from tests.memory_stores import MemoryFeed
 from tests.operations.conftest import World
+from tests.operations.faults import failing, meanwhile, noted
 from tests.operations.support import submitted
 
 TENANT = "tenant_a"
@@ -108,42 +105,26 @@ async def test_a_filter_that_nothing_fits_comes_to_an_end(world: World) -> None:
     assert ids(await read(world, feed, page.next)) == list(range(MAX_LOOKED_AT + 1, MAX_LOOKED_AT + 6))
 
 
-async def test_what_is_written_between_two_reads_is_no_gap(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_is_written_between_two_reads_is_no_gap(world: World) -> None:
     """The rows are read, and then HEAD, which is further then: what lies between is there."""
     feed = await filled(3)
     at_end = (await read(world, feed, "latest")).next
-    head = feed.head
-
-    async def later(tenant: str) -> Head:
-        monkeypatch.setattr(feed, "head", head)
-        before = await head(tenant)
-        text = '{"id": "4", "data": {"jobType": "OCR"}}'
-        four = FeedEvent(number=4, event_id="4", event_type="x", job_id="j", at=START, text=text)
-        await feed.write(FeedWrite(tenant=tenant, head=before, events=[four], seen={}))
-        return await head(tenant)
-
-    monkeypatch.setattr(feed, "head", later)
+    text = '{"id": "4", "data": {"jobType": "OCR"}}'
+    four = FeedEvent(number=4, event_id="4", event_type="x", job_id="j", at=START, text=text)
+    write = FeedWrite(tenant=TENANT, head=await feed.head(TENANT), events=[four], seen={})
+    meanwhile(feed, "head", lambda: feed.write(write))
     assert ids(await read(world, feed, at_end)) == [4]
 
 
-async def test_a_page_with_events_is_one_read(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_page_with_events_is_one_read(world: World) -> None:
     """And an empty one two: who follows a busy tenant reads little more than its events."""
-    feed, calls = await filled(3), Counter[str]()
-
-    def counted(name: str, method: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
-        async def call(*given: Any, **named: Any) -> Any:
-            calls[name] += 1
-            return await method(*given, **named)
-
-        return call
-
-    for name in ("events", "head"):
-        monkeypatch.setattr(feed, name, counted(name, getattr(feed, name)))
+    feed = await filled(3)
+    calls = noted(feed, "events", "head")
     page = await read(world, feed, "earliest", limit=2)
     page = await read(world, feed, page.next)
-    assert calls == {"events": 2}
+    assert [name for name, *_ in calls] == ["events"] * 2
     await read(world, feed, page.next)
-    assert calls == {"events": 3, "head": 1}
+    assert [name for name, *_ in calls] == [*["events"] * 3, "head"]
 
 
 async def test_cursors_that_hold_no_more(world: World) -> None:
@@ -202,7 +183,7 @@ async def test_a_request_reaches_its_own_tenants_feed_alone(world: World) -> Non
     assert await context.events.feed.events("tenant_b", after=0, limit=1) == []
 
 
-async def test_events_stay_for_their_days(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_events_stay_for_their_days(world: World) -> None:
     """Of every tenant; one whose rows cannot be reached keeps its own, and holds up nobody."""
     feed = await filled(250)
     await submitted(world)
@@ -210,12 +191,7 @@ async def test_events_stay_for_their_days(world: World, monkeypatch: pytest.Monk
     world.clock.advance(timedelta(days=6.9).total_seconds())
     assert await prune_feeds(context) == 0
     world.clock.advance(timedelta(days=0.2).total_seconds())
-
-    async def away(tenant: str, **_given: object) -> int:
-        raise LedgerUnavailable("away")
-
-    with monkeypatch.context() as patched:
-        patched.setattr(feed, "remove", away)
+    with failing(feed, "remove"):
         assert await prune_feeds(context) == 0
     assert await prune_feeds(context) == 250
     assert (await read(world, feed, "earliest")).next == (await read(world, feed, "latest")).next

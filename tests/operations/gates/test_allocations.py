@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from datetime import timedelta
 from typing import Any
 
@@ -13,6 +14,7 @@ from shared.errors import LedgerUnavailable
 from shared.operations.quotas import quotas
 from shared.operations.sweeper.sweep import sweep
 from tests.operations.conftest import World
+from tests.operations.faults import failing
 from tests.operations.support import cancelled, limited, submitted
 from tests.worlds.gates import (
     OPERATOR,
@@ -196,29 +198,16 @@ async def test_without_the_queue_lines_move_by_the_sweeps_alone(world: World) ->
         assert sum(count(world).values()) == min(2, 8 - ended)
 
 
-async def test_a_division_that_dies_lends_too_little_and_the_next_one_heals_it(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_division_that_dies_lends_too_little_and_the_next_one_heals_it(world: World) -> None:
     """At each of its writes; afterwards no place is lost."""
     for broken in ("write", "answer", "write_admission"):
         here = limited(world, max_inflight=3, overflow="stage")
         tenants = [f"{broken}_{number}" for number in range(5)]
-        with monkeypatch.context() as patch:
-            port = here.index if broken == "write_admission" else here.context.allocations
-            found, calls = getattr(port, broken), []
-
-            async def dies(*args: Any, found: Any = found, calls: list[int] = calls, **fields: Any) -> Any:
-                calls.append(1)
-                if len(calls) == 2:
-                    raise LedgerUnavailable("gone")
-                return await found(*args, **fields)
-
-            patch.setattr(port, broken, dies)
+        port = here.index if broken == "write_admission" else here.context.allocations
+        with failing(port, broken, at=[2]):
             for number, tenant in enumerate(tenants):
-                try:
+                with contextlib.suppress(LedgerUnavailable):
                     await created(here, number, tenant)
-                except LedgerUnavailable:
-                    continue
         for _ in range(4):
             here.clock.advance(301)
             await sweep(here.context, here.orchestrations)

@@ -11,11 +11,11 @@ import pytest
 from shared.core.gates import allocation, demand
 from shared.core.gates.rules import Gate, GateKind
 from shared.core.jobs.states import JobStatus
-from shared.errors import LedgerUnavailable
 from shared.operations.quotas import quotas
 from shared.operations.quotas.admit_job import admit_job
 from shared.operations.sweeper.sweep import sweep
 from tests.operations.conftest import World
+from tests.operations.faults import failing
 from tests.operations.support import cancelled, limited
 from tests.worlds.gates import (
     OPERATOR,
@@ -157,9 +157,7 @@ async def test_a_line_at_another_gate_has_no_request_refused(world: World) -> No
 
 
 @pytest.mark.parametrize("numbers", [{"max_per_hour": 36_000, "burst": 1000}, {}])
-async def test_a_gate_without_a_number_is_not_divided_at_each_end(
-    world: World, monkeypatch: pytest.MonkeyPatch, numbers: dict[str, int]
-) -> None:
+async def test_a_gate_without_a_number_is_not_divided_at_each_end(world: World, numbers: dict[str, int]) -> None:
     """Nor called for: an end makes no room at a rate or a throttle."""
     if numbers:
         await ruled(world, PLATFORM, **numbers)
@@ -215,9 +213,7 @@ async def test_a_call_without_a_request_ends_with_the_next_divisions(world: Worl
 
 
 @pytest.mark.parametrize("broken", ["read", "write_admission"])
-async def test_a_admission_that_cannot_be_reached_holds_up_no_other(
-    world: World, monkeypatch: pytest.MonkeyPatch, broken: str
-) -> None:
+async def test_a_admission_that_cannot_be_reached_holds_up_no_other(world: World, broken: str) -> None:
     """Its tenant keeps what it was lent, and the others are lent the rest."""
     world = limited(world, max_inflight=4, overflow="stage")
     running = await created(world, 0, "sick")
@@ -227,15 +223,7 @@ async def test_a_admission_that_cannot_be_reached_holds_up_no_other(
     await created(world, 2, "sick")
     assert await created(world, 3, "well")
     port: Any = world.context.admissions if broken == "read" else world.index
-    found = getattr(port, broken)
-
-    async def away(asked: Any) -> Any:
-        if (asked if broken == "read" else asked.after.tenant) == "sick":
-            raise LedgerUnavailable("gone")
-        return await found(asked)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(port, broken, away)
+    with failing(port, broken, only=lambda asked: (asked if broken == "read" else asked.after.tenant) == "sick"):
         for number in range(4):
             await created(world, 10 + number, "well")
         await created(world, 20, "other")

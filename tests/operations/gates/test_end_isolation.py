@@ -19,9 +19,10 @@ from shared.operations.sweeper.sweep import sweep
 from tests.contexts import changed
 from tests.memory_stores import MemoryFeed
 from tests.operations.conftest import World
+from tests.operations.faults import failing
 from tests.operations.gates.test_gate_counts import counted_by_another, hurrying
 from tests.operations.support import cancelled, create_numbered, dispatch, limited, service_sends, submitted
-from tests.worlds.gates import Dying, admission_of, ended, posted, staging, states_written, statuses
+from tests.worlds.gates import admission_of, ended, posted, staging, states_written, statuses
 
 __all__ = ["staging"]  # a fixture
 
@@ -31,12 +32,7 @@ async def test_the_directory_of_quotas_may_be_away(world: World, fault: Exceptio
     """A process goes on with its last copy for five minutes; then it stages new jobs. Other jobs go on and end."""
     [first, second] = await posted(world, 1, 2)
     await dispatch(world, first)
-    versions = world.index.admissions.versions
-
-    async def away() -> Any:
-        raise fault
-
-    world.index.admissions.versions = away  # type: ignore[method-assign]
+    away = failing(world.index.admissions, "versions", error=fault)
     world.clock.advance(299)
     await service_sends(world, first, "RESULT", 1)
     assert await world.index.read_active("tenant_a", first) is None
@@ -47,7 +43,7 @@ async def test_the_directory_of_quotas_may_be_away(world: World, fault: Exceptio
     await dispatch(world, second)
     await service_sends(world, second, "RESULT", 1)
     assert await world.index.read_active("tenant_a", second) is None
-    world.index.admissions.versions = versions  # type: ignore[method-assign]
+    away.ends()
     world.clock.advance(61)
     await sweep(world.context, world.orchestrations)
     assert await statuses(world, [late]) == ["QUEUED"]
@@ -72,8 +68,8 @@ async def test_dependants_that_cannot_be_read_keep_no_slot(staging: World, name:
     [first] = await posted(staging, 1)
     waits = await create_numbered(staging, 2, dependencies=[first])
     [third] = await posted(staging, 3)
-    ports: Any = {"index": Dying(staging.index, name)}
-    await ended(replace(staging, context=changed(staging.context, **ports)), first)
+    with failing(staging.index, name, at=[1]):
+        await ended(staging, first)
     assert await statuses(staging, [first, third]) == ["SUCCEEDED", "QUEUED"]
     calls = staging.context.bus.admission_calls.calls  # type: ignore[attr-defined]
     assert first not in [job_id for _, job_id, _ in calls]
@@ -122,8 +118,8 @@ async def test_a_queue_of_hints_that_raises_keeps_no_slot(staging: World, fault:
 async def test_a_turn_that_fails_is_the_sweepers(staging: World) -> None:
     """The end is done; the next job starts within a minute."""
     first, second = await posted(staging, 1, 2)
-    ports: Any = {"admissions": Dying(staging.context.admissions, "freed")}
-    await ended(replace(staging, context=changed(staging.context, **ports)), first)
+    with failing(staging.context.admissions, "freed", at=[1]):
+        await ended(staging, first)
     assert await staging.index.read_active("tenant_a", first) is None
     assert await statuses(staging, [second]) == ["THROTTLED"]
     staging.clock.advance(60)
@@ -141,8 +137,8 @@ async def test_a_count_while_an_ended_job_stays(staging: World) -> None:
     waiting = await posted(world, 4, 5)
     # the second count of the admission state comes with the end's own turn
     world.clock.advance(61)
-    ports: Any = {"index": Dying(world.index, "dependants")}
-    await service_sends(replace(world, context=changed(world.context, **ports)), first, "RESULT", 1)
+    with failing(world.index, "dependants", at=[1]):
+        await service_sends(world, first, "RESULT", 1)
     assert sorted(await statuses(world, [second, *waiting])) == ["QUEUED", "QUEUED", "THROTTLED"]
     assert (await create_numbered(world, 6)).stored.record.job.status is JobStatus.THROTTLED
 

@@ -14,6 +14,7 @@ from shared.errors import InstanceEnded, InstanceNotFound
 from shared.operations.sweeper.sweep import sweep
 from tests.jobs import reply as reply_of
 from tests.operations.conftest import World
+from tests.operations.faults import failing, noted
 from tests.operations.support import ERROR, arrives, cancelled, dispatch, service_sends, settle, submitted
 
 END = {"next": "END"}
@@ -95,20 +96,13 @@ async def test_a_success_is_raised_once(world: World) -> None:
 
 
 @pytest.mark.parametrize("gone", [InstanceEnded, InstanceNotFound])
-async def test_orchestrations_that_ended_need_no_word(
-    world: World, monkeypatch: pytest.MonkeyPatch, gone: type[Exception]
-) -> None:
+async def test_orchestrations_that_ended_need_no_word(world: World, gone: type[Exception]) -> None:
     """404 and 410 stop neither the others nor the closing of the job."""
     job_id = await group(world)
-    tried: list[str] = []
-
-    async def ended(instance_id: str, name: str, data: Any) -> None:
-        tried.append(instance_id)
-        raise gone(instance_id)
-
-    monkeypatch.setattr(world.orchestrations, "raise_event", ended)
+    failing(world.orchestrations, "raise_event", error=gone("gone"))
+    tried = noted(world.orchestrations, "raise_event")
     await fails(world, job_id)
-    assert tried == [f"{job_id}.s0", f"{job_id}.s1"]
+    assert [instance_id for _, instance_id, *_ in tried] == [f"{job_id}.s0", f"{job_id}.s1"]
     assert await world.index.due("tenant_a", now=world.clock.now(), limit=10) == []
 
 
@@ -124,19 +118,11 @@ async def test_a_result_that_was_not_raised_is_raised_after_the_end(world: World
     assert ("result:embedding:1", END) in raised(world)
 
 
-async def test_what_died_before_it_raised_is_raised_by_the_sweeper(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_what_died_before_it_raised_is_raised_by_the_sweeper(world: World) -> None:
     """Killed between the commit and the event: ACTIVE is still there, so the next sweep raises it, and no later one."""
     job_id = await group(world)
-
-    async def killed(*_: Any) -> None:
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patched:
-        patched.setattr(world.orchestrations, "raise_event", killed)
-        with pytest.raises(KeyboardInterrupt):
-            await fails(world, job_id)
+    with failing(world.orchestrations, "raise_event", error=KeyboardInterrupt), pytest.raises(KeyboardInterrupt):
+        await fails(world, job_id)
     assert (await world.job(job_id)).job.status is JobStatus.FAILED_FINAL
     for expected in ([("result:embedding:1", END), ("result:ocr:1", END)], []):
         world.clock.advance(600)

@@ -18,6 +18,7 @@ from shared.ports.admissions import AdmissionWrite
 from tests.contexts import changed
 from tests.jobs import START
 from tests.operations.conftest import World
+from tests.operations.faults import noted
 from tests.operations.support import dispatch, limited, service_sends, swept
 from tests.worlds.gates import TENANT, admission_of, ended, posted, staging, states_written, statuses
 
@@ -26,8 +27,7 @@ __all__ = ["staging"]  # a fixture
 
 async def counted_by_another(world: World, time: timedelta) -> None:
     """Another process counts the admission state, and has this much time for it."""
-    stored = await world.index.admissions.read("tenant_a")
-    assert stored is not None
+    stored = world.index.admissions.admissions["tenant_a"]
     until = world.clock.now() + time
     await world.index.write_admission(
         AdmissionWrite(before=stored, after=replace(stored.admission, counting_until=until))
@@ -58,8 +58,7 @@ async def test_a_second_count_takes_in_what_older_directories_did(world: World) 
     await posted(older, 3)
     await dispatch(older, first)
     await service_sends(older, first, "RESULT", 1)
-    stored = await world.index.admissions.read("tenant_a")
-    assert stored is not None
+    stored = world.index.admissions.admissions["tenant_a"]
     assert stored.admission.active == 2
     world.clock.advance(61)
     await posted(world, 4)
@@ -145,8 +144,7 @@ async def test_a_tenant_with_many_jobs_is_counted_by_a_call(world: World, monkey
     [late] = await posted(counted, 6)
     assert await statuses(world, [late]) == ["THROTTLED"]
     await take_turn(counted.context, "tenant_a")
-    stored = await world.ledger.read(late)
-    assert stored is not None
+    stored = world.ledger.jobs[late]
     await reconcile_place(counted.context, counted.orchestrations, stored)
     assert await statuses(world, [late]) == ["QUEUED"]
     assert (await admission_of(counted)).active == 6
@@ -161,8 +159,7 @@ async def test_a_long_count_is_not_begun_again(staging: World, monkeypatch: pyte
 
     async def slow(*args: Any, **fields: Any) -> Any:
         staging.clock.advance(2)
-        stored = await staging.index.admissions.read("tenant_a")
-        assert stored is not None
+        stored = staging.index.admissions.admissions["tenant_a"]
         others.append("waits" if (stored.admission.counting_until or START) > staging.clock.now() else "begins")
         return await pages(*args, **fields)
 
@@ -186,18 +183,11 @@ async def test_a_tenant_without_gates_has_no_admission(world: World) -> None:
     await states_written(
         world, GateState(gate=Gate(GateKind.TENANT, "tenant_b"), rule=Rule(max_active=1)), tenant="tenant_b"
     )
-    reads: list[str] = []
-    read = world.index.admissions.read
-
-    async def counted(tenant: str) -> Any:
-        reads.append(tenant)
-        return await read(tenant)
-
-    world.index.admissions.read = counted  # type: ignore[method-assign]
+    reads = noted(world.index.admissions, "read")
     [first] = await posted(world, 1)
     await ended(world, first)
     await swept(world)
-    assert "tenant_a" not in reads
+    assert ("read", "tenant_a") not in reads
     assert "tenant_a" not in world.index.admissions.admissions
 
 
@@ -212,8 +202,7 @@ async def test_the_sweeper_has_a_large_tenant_counted_by_a_call(
     await swept(counted)
     monkeypatch.setattr(admission_counts, "_PAGE", 2)
     monkeypatch.setattr(admission, "MAX_COUNTED", 2)
-    stored = await counted.index.admissions.read("tenant_a")
-    assert stored is not None
+    stored = counted.index.admissions.admissions["tenant_a"]
     key, count = next(iter(stored.admission.active_by_kind.items()))
     wrong = replace(stored.admission, active_by_kind={key: count + off_by})
     await counted.index.write_admission(AdmissionWrite(before=stored, after=wrong))

@@ -11,6 +11,7 @@ from shared.core.jobs.occurrences import ControlKind
 from shared.errors import CreationWithdrawn, DataLost, LedgerUnavailable, OrchestrationUnavailable
 from tests.jobs import START
 from tests.operations.conftest import World
+from tests.operations.faults import failing, meanwhile
 from tests.operations.support import control, dispatch, service_sends, swept
 from tests.worlds.gates import admission_of, ended, held_state, killed_at, posted, staging, states_written, statuses
 
@@ -50,15 +51,12 @@ async def test_a_creation_that_died_on_its_way_into_line_is_finished(staging: Wo
 async def test_a_late_creator_of_a_withdrawn_job_holds_nothing(staging: World) -> None:
     """Race admission: its claim is gone with its place; whoever writes its rows meets the tombstone."""
     await posted(staging, 1)
-    create = staging.ledger.create
 
-    async def slow(*args: Any) -> Any:
-        staging.ledger.create = create  # type: ignore[method-assign]
+    async def withdrawn() -> None:
         staging.clock.advance(301)
         await swept(staging)
-        return await create(*args)
 
-    staging.ledger.create = slow  # type: ignore[method-assign]
+    meanwhile(staging.ledger, "create", withdrawn)
     with pytest.raises(CreationWithdrawn):
         await posted(staging, 2)
     admission = await admission_of(staging)
@@ -83,16 +81,8 @@ async def test_a_lost_answer_takes_one_place(staging: World) -> None:
 async def test_a_line_moves_by_the_sweeps_alone(staging: World) -> None:
     """Whoever ended the first died before it notified the next: a minute later it is notified, with one start."""
     first, second = await posted(staging, 1, 2)
-    read = staging.ledger.read
-
-    async def fails(job_id: str) -> Any:
-        if job_id == second:
-            raise LedgerUnavailable("killed here")
-        return await read(job_id)
-
-    staging.ledger.read = fails  # type: ignore[method-assign]
-    await ended(staging, first)
-    staging.ledger.read = read  # type: ignore[method-assign]
+    with failing(staging.ledger, "read", only=lambda job_id: job_id == second):
+        await ended(staging, first)
     assert await statuses(staging, [first, second]) == ["SUCCEEDED", "THROTTLED"]
     assert (await admission_of(staging)).active == 1
     staging.clock.advance(61)
@@ -105,15 +95,9 @@ async def test_an_engine_that_is_away_fails_nobody_elses_end(staging: World) -> 
     """The start of the next one fails: the reply that ended the first is taken, and the sweeper starts the next."""
     first, second = await posted(staging, 1, 2)
     await dispatch(staging, first)
-    start = staging.orchestrations.start
-
-    async def away(*args: Any) -> None:
-        raise OrchestrationUnavailable("away")
-
-    staging.orchestrations.start = away  # type: ignore[method-assign]
-    await service_sends(staging, first, "RESULT", 1)
+    with failing(staging.orchestrations, "start", error=OrchestrationUnavailable("away")):
+        await service_sends(staging, first, "RESULT", 1)
     assert await statuses(staging, [first, second]) == ["SUCCEEDED", "QUEUED"]
-    staging.orchestrations.start = start  # type: ignore[method-assign]
     staging.clock.advance(61)
     assert await swept(staging) == ["start"]
     assert staging.orchestrations.started == [first, second]
@@ -170,19 +154,10 @@ async def test_a_job_in_line_that_cannot_be_read_stops_nobody(staging: World, fa
     soon = START + timedelta(minutes=5)
     first, second = [(await posted(staging, number, expires_at=soon))[0] for number in (1, 2)]
     staging.clock.advance(400)
-    read = staging.ledger.read
-
-    async def fails(job_id: str) -> Any:
-        if job_id == second:
-            raise fault
-        return await read(job_id)
-
-    staging.ledger.read = fails  # type: ignore[method-assign]
-    assert "failed, the next sweep tries again" in await swept(staging)
-    await dispatch(staging, first)
-    await service_sends(staging, first, "RESULT", 1)
-    staging.ledger.read = read  # type: ignore[method-assign]
+    with failing(staging.ledger, "read", error=fault, only=lambda job_id: job_id == second):
+        assert "failed, the next sweep tries again" in await swept(staging)
+        await dispatch(staging, first)
+        await service_sends(staging, first, "RESULT", 1)
     assert await statuses(staging, [first]) == ["SUCCEEDED"]
-    stored = await staging.index.admissions.read("tenant_a")
-    assert stored is not None
+    stored = staging.index.admissions.admissions["tenant_a"]
     assert (stored.admission.active, stored.admission.waiting) == (1, 0)

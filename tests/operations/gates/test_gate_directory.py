@@ -23,6 +23,7 @@ from tests.directory_table import DirectoryTable, directory_over
 from tests.jobs import START
 from tests.memory_stores import MemoryAdmissions
 from tests.operations.conftest import World
+from tests.operations.faults import failing, meanwhile
 from tests.operations.support import limited
 from tests.worlds.gates import posted, statuses
 
@@ -119,14 +120,11 @@ async def test_a_process_knows_its_own_change_at_once() -> None:
     process.copy.forget()
     assert {*(await process.at(1)).tenants} == {"tenant_a"}
 
-    async def versions() -> dict[str, int]:
-        del directory.versions  # type: ignore[method-assign]
-        found = await directory.versions()
+    async def changed() -> None:
         await directory.enter_tenant("tenant_b", START)
         process.copy.forget()
-        return found
 
-    directory.versions = versions  # type: ignore[method-assign]
+    meanwhile(directory, "versions", changed, after=True)
     await process.at(20)
     assert {*(await process.at(20)).tenants} == {"tenant_a", "tenant_b"}
 
@@ -255,15 +253,9 @@ async def test_a_store_that_hangs_holds_no_request(monkeypatch: pytest.MonkeyPat
 async def test_a_process_that_starts_without_the_directory_stages_new_jobs(world: World) -> None:
     """They start once it can be read."""
     starting = limited(world)
-    versions = world.index.admissions.versions
-
-    async def away() -> Any:
-        raise LedgerUnavailable("503")
-
-    world.index.admissions.versions = away  # type: ignore[method-assign]
-    [job_id] = await posted(starting, 1)
-    assert await statuses(starting, [job_id]) == ["THROTTLED"]
-    world.index.admissions.versions = versions  # type: ignore[method-assign]
+    with failing(world.index.admissions, "versions"):
+        [job_id] = await posted(starting, 1)
+        assert await statuses(starting, [job_id]) == ["THROTTLED"]
     world.clock.advance(61)
     await sweep(starting.context, starting.orchestrations)
     assert await statuses(starting, [job_id]) == ["QUEUED"]

@@ -45,8 +45,7 @@ async def fed(request: pytest.FixtureRequest, world: World) -> Fed:
     if fed.world.context.events is not None:
         await fed.taken()
         await swept_at_the_hour(fed)
-    stored = await world.index.admissions.read(TENANT)
-    assert stored is not None
+    stored = world.index.admissions.admissions[TENANT]
     assert OCR.id not in stored.admission.gates
     return fed
 
@@ -97,8 +96,7 @@ async def test_a_forgotten_quota_over_all_tenants_is_set_under_the_etag_that_was
     if is_fed:
         await fed.taken()
         await swept_at_the_hour(fed)
-    stored = await world.context.admissions.read(EVERY)
-    assert stored is not None
+    stored = world.index.admissions.admissions[EVERY]
     assert gate.id not in stored.admission.gates
     operator = Caller(actor="op", scopes=frozenset(), tenant=None, sees_all=sees_all, moves_all=True)
     read = await read_platform_state(seen_by(operator, world.context, moving=False), gate, by_operator=True)
@@ -113,8 +111,7 @@ async def test_a_admission_that_does_not_know_the_head_of_a_log_goes_past_it(wor
     world = limited(world, overflow="stage")
     for number in (20, 21):
         await ruled(world, OCR, breaker={"min_calls": 2}, max_active=number)
-    stored = await world.index.admissions.read(TENANT)
-    assert stored is not None
+    stored = world.index.admissions.admissions[TENANT]
     behind = stored.admission.with_state(replace(stored.admission.state(OCR), log_seq=1))
     await world.index.write_admission(AdmissionWrite(before=stored, after=behind))
     for job_id in await posted(world, 1, 2):

@@ -5,17 +5,15 @@ R49).
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
 from collections.abc import Sequence
 from datetime import timedelta
-from typing import Any
 
 import pytest
 
 from shared.core.gates.rules import GateState, Hold, Rule
 from shared.core.jobs.occurrences import ControlKind
 from shared.core.jobs.states import JobStatus
-from shared.errors import LedgerRefused, LedgerUnavailable
+from shared.errors import LedgerRefused
 from shared.operations.gates import freed
 from shared.operations.gates.freed import take_turn
 from shared.ports.admissions import AdmissionWrite
@@ -23,6 +21,7 @@ from shared.ports.index import Reservation
 from shared.refusals import LimitReached
 from tests.jobs import START
 from tests.operations.conftest import World
+from tests.operations.faults import failing, noted
 from tests.operations.support import cancelled, control, create_numbered, limited, redrive, swept
 from tests.worlds.gates import TENANT, admission_of, ended, held_state, posted, staging, states_written, statuses
 
@@ -166,12 +165,8 @@ async def test_nothing_expires_in_line(staging: World) -> None:
     assert (await admission_of(staging)).waiting == 1
 
 
-async def test_a_transaction_takes_a_hundred_operations(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_transaction_takes_a_hundred_operations(world: World) -> None:
     """Azure's limit: a creation with 50 dependencies, and a turn after 40 ends, admit as many as there is room."""
-
-    async def no_turn(*_: Any, **__: Any) -> None:
-        raise LedgerUnavailable
-
     until = START + timedelta(hours=1)
     await states_written(world, held_state(until))
     waiting = await posted(world, *range(50))
@@ -196,8 +191,7 @@ async def test_a_transaction_takes_a_hundred_operations(world: World, monkeypatc
     held_again = await posted(world, *range(61, 141))
     for job_id in held_again[-40:]:
         # their turn is never taken
-        with monkeypatch.context() as patched:
-            patched.setattr(freed, "take_turn", no_turn)
+        with failing(freed, "take_turn"):
             await cancelled(world, job_id)
     await states_written(world, GateState(gate=TENANT, rule_seq=3))
     sizes.clear()
@@ -211,27 +205,13 @@ async def test_jobs_that_come_and_end_together_share_transactions(world: World) 
     """
     world = limited(world, max_inflight_per_tenant=100, overflow="stage")
     await posted(world, 0)
-    writes = Counter[str]()
-
-    def counted(name: str) -> Any:
-        real = getattr(world.index, name)
-
-        async def call(*args: Any, **fields: Any) -> None:
-            writes[name] += 1
-            # others come meanwhile
-            await asyncio.sleep(0)
-            await real(*args, **fields)
-
-        return call
-
-    for name in ("reserve_together", "write_admission"):
-        setattr(world.index, name, counted(name))
+    writes = noted(world.index, "reserve_together", "write_admission")
     created = await asyncio.gather(*(create_numbered(world, number) for number in range(1, 41)))
     jobs = [each.stored.record.job.job_id for each in created]
     assert await statuses(world, jobs) == ["QUEUED"] * 40
-    assert writes["reserve_together"] <= 5
+    assert [name for name, *_ in writes].count("reserve_together") <= 5
     await asyncio.gather(*(ended(world, job_id) for job_id in jobs))
-    assert writes["write_admission"] <= 8
+    assert [name for name, *_ in writes].count("write_admission") <= 8
     assert (await admission_of(world)).active == 1
 
 
@@ -239,15 +219,12 @@ async def test_one_of_those_that_come_together_is_refused(world: World) -> None:
     """A duplicate, a job past the limit and a row that the store refuses: each has an outcome of its own."""
     world = limited(world, max_inflight_per_tenant=3)
     await posted(world, 0)
-    reserve = world.index.reserve_together
-
-    async def refuses(reservations: Sequence[Reservation], admission: AdmissionWrite | None = None) -> None:
-        await asyncio.sleep(0)
-        if any(each.job.doc_id == "doc-2" for each in reservations):
-            raise LedgerRefused("a row is too large")
-        await reserve(reservations, admission)
-
-    world.index.reserve_together = refuses  # type: ignore[method-assign]
+    failing(
+        world.index,
+        "reserve_together",
+        error=LedgerRefused("a row is too large"),
+        only=lambda reservations, **_: any(each.job.doc_id == "doc-2" for each in reservations),
+    )
     found = await asyncio.gather(
         *(create_numbered(world, number) for number in (1, 1, 2, 3, 4)), return_exceptions=True
     )

@@ -15,13 +15,14 @@ from shared.core.gates.rules import Gate, GateKind
 from shared.core.jobs.occurrences import ControlKind
 from shared.core.jobs.states import JobStatus, StepStatus
 from shared.core.jobs.verdict import VerdictKind
-from shared.errors import BusUnavailable, CountsForbidden, LedgerUnavailable
+from shared.errors import BusUnavailable, CountsForbidden
 from shared.operations.jobs.read_history import read_history
 from shared.operations.quotas import quotas
 from shared.operations.quotas.quotas import By
 from shared.refusals import QuotaInvalid
 from tests.contexts import changed
 from tests.operations.conftest import World
+from tests.operations.faults import failing
 from tests.operations.support import (
     cancelled,
     control,
@@ -200,10 +201,7 @@ async def test_the_next_attempt_passes_the_guard_too(world: World) -> None:
 
 
 async def unread(world: World) -> None:
-    async def fails(*_args: object) -> None:
-        raise LedgerUnavailable("the directory is away")
-
-    world.context.process.gate_directory.read = fails  # type: ignore[assignment,method-assign]
+    failing(world.context.process.gate_directory, "read")
 
 
 @pytest.mark.parametrize(

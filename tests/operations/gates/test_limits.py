@@ -14,6 +14,7 @@ from shared.operations.process.parts import Process
 from shared.operations.quotas import quotas
 from shared.refusals import LimitReached
 from tests.operations.conftest import World
+from tests.operations.faults import failing
 from tests.operations.support import cancelled, create_numbered, dispatch, limited, service_sends
 from tests.worlds.gates import OPERATOR
 
@@ -77,19 +78,11 @@ async def test_a_limit_over_all_tenants_refuses_and_makes_room(
 
 
 @pytest.mark.parametrize("fault", [LedgerRefused, asyncio.CancelledError])
-async def test_a_creation_that_is_broken_off_frees_its_place(
-    world: World, monkeypatch: pytest.MonkeyPatch, fault: type[BaseException]
-) -> None:
+async def test_a_creation_that_is_broken_off_frees_its_place(world: World, fault: type[BaseException]) -> None:
     """Whatever ends the reservation, the place is free for the next request."""
     world = limited(world, max_inflight=1)
-
-    async def broken(*args: object, **kwargs: object) -> None:
-        raise fault
-
-    with monkeypatch.context() as patch:
-        patch.setattr(world.index, "reserve_together", broken)
-        with pytest.raises(fault):
-            await create_numbered(world, 1)
+    with failing(world.index, "reserve_together", error=fault), pytest.raises(fault):
+        await create_numbered(world, 1)
     assert not (await create_numbered(world, 2)).replayed
 
 

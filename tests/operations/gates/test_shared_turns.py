@@ -20,6 +20,7 @@ from shared.ports.admissions import AdmissionWrite
 from shared.ports.index import PlaceMove
 from tests.contexts import changed
 from tests.operations.conftest import World
+from tests.operations.faults import meanwhile, noted
 from tests.operations.support import create_numbered, dispatch, limited, service_sends
 from tests.worlds.gates import admission_of, ended, killed_at, posted, staging, statuses
 
@@ -113,8 +114,7 @@ async def test_those_that_join_wait_for_a_count_once(staging: World) -> None:
     await posted(staging, 0)
     numbers = range(1, 9)
     await on_their_way(staging, *numbers)
-    stored = await staging.index.admissions.read("tenant_a")
-    assert stored is not None
+    stored = staging.index.admissions.admissions["tenant_a"]
     counting = replace(stored.admission, counting_until=staging.clock.now() + timedelta(minutes=1))
     await staging.index.write_admission(AdmissionWrite(before=stored, after=counting))
     began = staging.clock.now()
@@ -138,14 +138,7 @@ async def test_an_end_waits_until_its_own_slot_is_free(world: World, monkeypatch
     jobs = await posted(world, *range(90))
     for job_id in jobs:
         await dispatch(world, job_id)
-    write, sizes = world.index.write_admission, []
-
-    async def counted(admission: AdmissionWrite) -> None:
-        sizes.append(len(admission.freed))
-        await asyncio.sleep(0)
-        await write(admission)
-
-    world.index.write_admission = counted  # type: ignore[method-assign]
+    writes = noted(world.index, "write_admission")
 
     async def ends(job_id: str) -> bool:
         await service_sends(world, job_id, "RESULT", 1)
@@ -153,6 +146,7 @@ async def test_an_end_waits_until_its_own_slot_is_free(world: World, monkeypatch
         return job_id not in {row.job_id for row in rows}
 
     assert all(await asyncio.gather(*map(ends, jobs)))
+    sizes = [len(admission.freed) for _, admission in writes]
     assert (sum(sizes), max(sizes), len(sizes) <= 5) == (90, 40, True)
     assert (await admission_of(world)).active == 0
 
@@ -161,21 +155,10 @@ async def test_an_end_whose_row_another_process_took_writes_nothing(staging: Wor
     """The other one has freed the slot, and admitted the next job."""
     first, second = await posted(staging, 1, 2)
     other = replace(staging, context=changed(staging.context, gate_directory=GateDirectory()))
-    freed, write, writes = staging.index.admissions.freed, staging.index.write_admission, []
-
-    async def taken(*args: Any, **fields: Any) -> Any:
-        staging.index.admissions.freed = freed  # type: ignore[method-assign]
-        await take_turn(other.context, "tenant_a")
-        return await freed(*args, **fields)
-
-    async def counted(admission: AdmissionWrite) -> None:
-        writes.append([row.job_id for row in admission.freed])
-        await write(admission)
-
-    staging.index.admissions.freed = taken  # type: ignore[method-assign]
-    staging.index.write_admission = counted  # type: ignore[method-assign]
+    meanwhile(staging.index.admissions, "freed", lambda: take_turn(other.context, "tenant_a"))
+    writes = noted(staging.index, "write_admission")
     await ended(staging, first)
-    assert writes == [[first]]
+    assert [[row.job_id for row in admission.freed] for _, admission in writes] == [[first]]
     admission = await admission_of(staging)
     assert (admission.active, admission.waiting) == (1, 0)
     rows = await staging.index.list_active("tenant_a", after=None, limit=10)

@@ -17,6 +17,7 @@ from shared.operations.gates.allocations import allocate
 from shared.operations.jobs.admission import notify
 from shared.operations.sweeper.sweep import sweep
 from tests.operations.conftest import World
+from tests.operations.faults import failing
 from tests.operations.gates.test_gate_counts import hurrying
 from tests.operations.interleave import Meeting, Work, every_order
 from tests.operations.support import cancelled, limited
@@ -144,22 +145,15 @@ async def test_the_second_count_goes_by_the_first(world: World) -> None:
 async def test_a_gate_that_fails_keeps_no_other_from_the_sweeper(world: World, capsys: Any) -> None:
     """The divisions of the other gates follow; so does the change that could not be divided."""
     await ruled(world, PLATFORM, max_active=1)
-    read = world.context.allocations.read
-    broken = PLATFORM.id
-
-    async def failing(gate_id: str) -> Any:
-        if gate_id == broken:
-            raise TypeError("a decoder's own fault")
-        return await read(gate_id)
-
-    world.context.allocations.read = failing  # type: ignore[method-assign]
+    fault = TypeError("a decoder's own fault")
+    broken = failing(world.context.allocations, "read", error=fault, only=lambda gate_id: gate_id == PLATFORM.id)
     await ruled(world, OCR_OF_ALL, max_active=1)
     await ruled(world, PLATFORM, max_active=2)
     world.context.bus.admission_calls.divisions.clear()  # type: ignore[attr-defined]
     world.clock.advance(120)
     await sweep(world.context, world.orchestrations)
     assert (await allocation_record(world, OCR_OF_ALL)).allocated_at == world.clock.now()
-    broken = ""
+    broken.ends()
     await sweep(world.context, world.orchestrations)
     assert (await allocation_record(world)).allocated_at == world.clock.now()
 
@@ -167,15 +161,9 @@ async def test_a_gate_that_fails_keeps_no_other_from_the_sweeper(world: World, c
 async def test_a_book_that_is_away_refuses_no_job(world: World) -> None:
     """A new job is staged, and starts once the allocation record can be read."""
     await ruled(world, PLATFORM, max_active=2)
-    read = world.context.allocations.read
-
-    async def failing(gate_id: str) -> Any:
-        raise UNREADABLE[0]
-
-    world.context.allocations.read = failing  # type: ignore[method-assign]
-    job_id = await created(world, 1, "a")
-    assert await statuses(world, [job_id]) == [JobStatus.THROTTLED]
-    world.context.allocations.read = read  # type: ignore[method-assign]
+    with failing(world.context.allocations, "read", error=UNREADABLE[0]):
+        job_id = await created(world, 1, "a")
+        assert await statuses(world, [job_id]) == [JobStatus.THROTTLED]
     await minutes(world, 1)
     assert await statuses(world, [job_id]) == [JobStatus.QUEUED]
 

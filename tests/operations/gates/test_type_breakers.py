@@ -23,6 +23,7 @@ from shared.operations.gates.waiting import read_position
 from shared.operations.quotas import quotas
 from shared.operations.sweeper.sweep import sweep
 from tests.operations.conftest import World
+from tests.operations.faults import failing, noted
 from tests.operations.support import cancelled
 from tests.worlds.gates import (
     COOLDOWN,
@@ -166,9 +167,7 @@ async def test_a_breaker_that_is_taken_away_lets_all_in(world: World) -> None:
 
 @pytest.mark.parametrize("broken", ["write_admission", "write", "put_over_all"])
 @pytest.mark.parametrize("turn", range(1, 5))
-async def test_a_division_that_dies_while_it_opens_is_repeated(
-    world: World, monkeypatch: pytest.MonkeyPatch, broken: str, turn: int
-) -> None:
+async def test_a_division_that_dies_while_it_opens_is_repeated(world: World, broken: str, turn: int) -> None:
     """At each of its writes: the next one goes on; it opens once, and nobody goes in meanwhile who was told."""
     await with_breaker_over_all(world)
     jobs = [await created(world, 10 * number + each, f"t{number}") for number in range(3) for each in range(2)]
@@ -179,19 +178,9 @@ async def test_a_division_that_dies_while_it_opens_is_repeated(
         "write": world.context.allocations,
         "put_over_all": world.context.admissions,
     }[broken]
-    found, calls = getattr(port, broken), []
-
-    async def dies(*args: Any, **fields: Any) -> Any:
-        calls.append(1)
-        if len(calls) == turn:
-            raise LedgerUnavailable("gone")
-        return await found(*args, **fields)
-
     world.clock.advance(1)
-    with monkeypatch.context() as patch:
-        patch.setattr(port, broken, dies)
-        with contextlib.suppress(LedgerUnavailable):
-            await served(world)
+    with failing(port, broken, at=[turn]), contextlib.suppress(LedgerUnavailable):
+        await served(world)
     world.clock.advance(61)
     await sweep(world.context, world.orchestrations)
     found_now = await breaker_over_all(world)
@@ -229,8 +218,7 @@ async def test_what_was_published_too_late_is_made_good(world: World) -> None:
     await world.context.admissions.put_over_all(OCR_OF_ALL, replace(state, breaker=None), since)
     world.clock.advance(12)
     await allocate(world.context, OCR_OF_ALL)
-    stored = await world.context.admissions.read(EVERY)
-    assert stored is not None
+    stored = world.index.admissions.admissions[EVERY]
     assert (await world.context.admissions.directory()).over_all[OCR_OF_ALL.id][0] == stored.admission.state(OCR_OF_ALL)
     assert stored.admission.state(OCR_OF_ALL).rule == Rule(max_active=7, breaker=state.rule and state.rule.breaker)
 
@@ -256,23 +244,15 @@ async def test_the_gate_shows_its_breaker(world: World) -> None:
     assert (shown.state, shown.allow) == ("HALF_OPEN", 2)
 
 
-async def test_without_a_breaker_no_write_is_more(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_without_a_breaker_no_write_is_more(world: World) -> None:
     """Of a limit over all tenants: the ends ask for nothing, and leave nothing at the admission state."""
     await ruled(world, OCR_OF_ALL, max_active=9)
-    asked: list[str] = []
-    found = world.context.allocations.ask
-
-    async def ask(gate_id: str, tenant: str) -> None:
-        asked.append(tenant)
-        await found(gate_id, tenant)
-
     jobs = [await created(world, number, "t0") for number in range(3)]
-    monkeypatch.setattr(world.context.allocations, "ask", ask)
+    asked = noted(world.context.allocations, "ask")
     await fail(world, jobs[0])
     await ends(world, jobs[1], good=True)
     assert asked == []
-    stored = await world.context.admissions.read("t0")
-    assert stored is not None
+    stored = world.index.admissions.admissions["t0"]
     assert (stored.admission.share(OCR_OF_ALL).breaker.ring, stored.admission.share(OCR_OF_ALL).breaker.epoch) == (
         (),
         0,

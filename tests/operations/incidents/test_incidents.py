@@ -17,9 +17,9 @@ from shared.operations.jobs.dead_letters import dismiss_dead_letter
 from shared.operations.sweeper.sweep import sweep
 from shared.refusals import IncidentNoJob, IncidentNotFound, IncidentSettled, NotRedrivable
 from tests.operations.conftest import World
+from tests.operations.faults import failing
 from tests.operations.interleave import Meeting, every_order
 from tests.operations.support import by, limited, redrive, service_sends
-from tests.worlds.gates import Dying
 from tests.worlds.incidents import (
     BREAKER,
     EXHAUSTED,
@@ -78,26 +78,15 @@ async def test_a_protocol_names_the_reasons(world: World) -> None:
 
 
 @pytest.mark.parametrize("gated", [False, True])
-async def test_killed_at_its_end_it_is_opened_once(world: World, monkeypatch: pytest.MonkeyPatch, gated: bool) -> None:
+async def test_killed_at_its_end_it_is_opened_once(world: World, gated: bool) -> None:
     """Before the transaction that ends the job in the index, or after it: the next delivery, and any later one,
     leave one incident, in the list of open ones."""
     if gated:
         world = limited(world, max_inflight_per_tenant=5, overflow="stage")
-    real = world.index.close
     before, after = await given(world, 2)
-
-    async def killed_before(*_: Any, **__: Any) -> None:
-        raise LedgerUnavailable("killed here")
-
-    async def killed_after(*args: Any, **options: Any) -> None:
-        await real(*args, **options)
-        raise LedgerUnavailable("killed here")
-
-    for job_id, crash in ((before, killed_before), (after, killed_after)):
-        with monkeypatch.context() as patched:
-            patched.setattr(world.index, "close", crash)
-            with pytest.raises(LedgerUnavailable):
-                await failed(world, job_id)
+    for job_id in (before, after):
+        with failing(world.index, "close", after=job_id == after), pytest.raises(LedgerUnavailable):
+            await failed(world, job_id)
         assert await listed(world) == ([] if job_id == before else [job_incident_id(before)])
         for _ in range(2):
             error: dict[str, Any] = {"type_": "RESULT", "number": 1, "status": "FAILED_FINAL", "error": EXHAUSTED}
@@ -110,8 +99,8 @@ async def test_killed_at_its_end_it_is_opened_once(world: World, monkeypatch: py
 async def test_the_sweeper_lists_an_incident_that_the_end_could_not_list(world: World) -> None:
     """The list takes no row: the end of the job does not wait for it, and the next sweep but one makes up for it."""
     [job_id] = await given(world, 1)
-    incidents_port: Any = Dying(world.context.incidents, "enter_open")
-    await failed(replace(world, context=replace(world.context, incidents=incidents_port)), job_id)
+    with failing(world.context.incidents, "enter_open", at=[1]):
+        await failed(world, job_id)
     assert await world.index.read_active("tenant_a", job_id) is None
     assert await listed(world) == []
     world.clock.advance(61)
@@ -199,18 +188,12 @@ async def test_a_resolved_incident_stays_so(world: World) -> None:
 
 
 @pytest.mark.parametrize("late", ["an act", "a second redrive", "the sweeper"])
-async def test_a_redrive_that_died_is_finished_later(world: World, monkeypatch: pytest.MonkeyPatch, late: str) -> None:
+async def test_a_redrive_that_died_is_finished_later(world: World, late: str) -> None:
     """Killed between the old job's mark and its dead letter: whoever comes next settles the incident as retried."""
     incident_id = await an_incident(world)
     job_id = incident_id.removeprefix("inc_")
-
-    async def crash(*_: Any) -> None:
-        raise LedgerUnavailable("killed here")
-
-    with monkeypatch.context() as patched:
-        patched.setattr(world.index, "end_dead_letter", crash)
-        with pytest.raises(LedgerUnavailable):
-            await redrive(world, job_id)
+    with failing(world.index, "end_dead_letter"), pytest.raises(LedgerUnavailable):
+        await redrive(world, job_id)
     if late == "the sweeper":
         world.clock.advance(90)
         await sweep(world.context, world.orchestrations)

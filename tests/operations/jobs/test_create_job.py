@@ -12,6 +12,7 @@ from shared.operations.jobs.creation import Created
 from shared.refusals import DirectiveTooLarge, IdempotencyConflict, ProtocolUnknown, RequestInvalid
 from tests.jobs import envelope, registry
 from tests.operations.conftest import World
+from tests.operations.faults import failing
 
 
 async def create(world: World, **changes: Any) -> Created:
@@ -54,17 +55,8 @@ async def test_the_same_key_with_another_body_is_refused(world: World) -> None:
 
 async def test_a_creation_that_died_is_finished_by_the_next_post(world: World) -> None:
     """Killed after the claim: the next POST of the same body writes the rows and starts the orchestration."""
-
-    class Dying:
-        def __getattr__(self, name: str) -> Any:
-            return getattr(world.ledger, name)
-
-        async def create(self, *_: Any) -> Any:
-            raise LedgerUnavailable
-
-    dying = replace(world.context, ledger=Dying())
-    with pytest.raises(LedgerUnavailable):
-        await create_job(dying, world.orchestrations, envelope(), correlation_id=None)
+    with failing(world.ledger, "create"), pytest.raises(LedgerUnavailable):
+        await create(world)
     assert world.orchestrations.started == []
     world.clock.advance(60)
     created = await create(world)

@@ -13,6 +13,7 @@ from shared.operations.jobs.settle_step import settle_step
 from shared.operations.sweeper.sweep import sweep
 from shared.refusals import ControlNotPossible, JobNotFound
 from tests.operations.conftest import World
+from tests.operations.faults import failing
 from tests.operations.support import by, dispatch, redrive, service_sends, submitted
 
 TENANT_A = JobFilter(tenant_id="tenant_a")
@@ -106,20 +107,12 @@ async def test_a_redrive_takes_the_job_off(world: World) -> None:
 
 
 @pytest.mark.parametrize("late", ["a second redrive", "the sweeper"])
-async def test_a_redrive_that_died_is_not_listed_and_finished_later(
-    world: World, monkeypatch: pytest.MonkeyPatch, late: str
-) -> None:
+async def test_a_redrive_that_died_is_not_listed_and_finished_later(world: World, late: str) -> None:
     """Killed between the old job's mark and its DEAD row: no page shows it, and the row goes with the next step."""
     old, other = await several(world, 2)
     await failed(world, old, other)
-
-    async def crash(*_: Any) -> None:
-        raise LedgerUnavailable("killed here")
-
-    with monkeypatch.context() as patched:
-        patched.setattr(world.index, "end_dead_letter", crash)
-        with pytest.raises(LedgerUnavailable):
-            await redrive(world, old)
+    with failing(world.index, "end_dead_letter"), pytest.raises(LedgerUnavailable):
+        await redrive(world, old)
     assert (await world.job(old)).job.redriven_by is not None
     assert await listed(world, limit=1) == [other]
     assert len(await world.index.dead_letters("tenant_a", after=None, limit=10)) == 2
@@ -160,7 +153,7 @@ async def test_a_dismissal_takes_the_job_off_and_leaves_it_as_it_is(world: World
         await dismiss_dead_letter(world.context, first, by("known"))
 
 
-async def test_what_is_no_dead_letter_cannot_be_dismissed(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_is_no_dead_letter_cannot_be_dismissed(world: World) -> None:
     """A job that lives, one that does not exist; one whose end the lists do not know yet is for later."""
     alive, dying = await several(world, 2)
     with pytest.raises(ControlNotPossible):
@@ -168,13 +161,8 @@ async def test_what_is_no_dead_letter_cannot_be_dismissed(world: World, monkeypa
     with pytest.raises(JobNotFound):
         await dismiss_dead_letter(world.context, "job_none", by())
 
-    async def crash(*_: Any, **__: Any) -> None:
-        raise LedgerUnavailable("killed here")
-
-    with monkeypatch.context() as patched:
-        patched.setattr(world.index, "close", crash)
-        with pytest.raises(LedgerUnavailable):
-            await failed(world, dying)
+    with failing(world.index, "close"), pytest.raises(LedgerUnavailable):
+        await failed(world, dying)
     with pytest.raises(Contended):
         await dismiss_dead_letter(world.context, dying, by())
 

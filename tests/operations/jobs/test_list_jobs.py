@@ -14,6 +14,7 @@ from shared.operations.sweeper.sweep import sweep
 from shared.ports.sweeps import Survey
 from tests.jobs import START
 from tests.operations.conftest import World
+from tests.operations.faults import failing
 from tests.operations.support import dispatch, relisted, service_sends, submitted
 
 
@@ -113,19 +114,11 @@ async def test_a_line_is_as_of_an_event_and_a_sweep_brings_it_forward(world: Wor
     assert await relisted(world) == 0
 
 
-async def test_an_end_that_the_index_missed_is_in_the_list_after_one_sweep(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_an_end_that_the_index_missed_is_in_the_list_after_one_sweep(world: World) -> None:
     """A crash between the end of a job and its index rows shows for a sweep at most, whatever its next check was."""
     [job_id] = await several(world, 1)
-
-    async def crash(*_: Any, **__: Any) -> None:
-        raise LedgerUnavailable("killed here")
-
-    with monkeypatch.context() as patched:
-        patched.setattr(world.index, "close", crash)
-        with pytest.raises(LedgerUnavailable):
-            await failed(world, job_id)
+    with failing(world.index, "close"), pytest.raises(LedgerUnavailable):
+        await failed(world, job_id)
     await sweep(world.context, world.orchestrations)
     [found] = (await list_jobs(world.context, JobFilter(tenant_id="tenant_a"), after=None, limit=10)).lines
     job = (await world.job(job_id)).job

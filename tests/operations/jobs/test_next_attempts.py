@@ -12,6 +12,7 @@ from shared.core.jobs.verdict import VerdictKind
 from shared.operations.process.recent_jobs import RecentJobs
 from tests.contexts import changed
 from tests.operations.conftest import World
+from tests.operations.faults import noted
 from tests.operations.support import control, dispatch, failed_at_embedding, redrive, service_sends, submitted, swept
 
 NEXT = "embedding"
@@ -43,24 +44,16 @@ async def test_a_result_records_the_next_attempt(world: World) -> None:
     """Two EVENT rows in one transaction, with the cause of `dispatch`; the directive goes out without another one."""
     salts = map("{:032x}".format, itertools.count())
     world = replace(world, context=changed(world.context, new_salt=lambda: next(salts)))
-    commits = 0
-    commit = world.ledger.commit
-
-    async def counted(*args: object) -> object:
-        nonlocal commits
-        commits += 1
-        return await commit(*args)  # type: ignore[arg-type]
-
     job_id = await submitted(world)
     await dispatch(world, job_id)
-    world.ledger.commit = counted  # type: ignore[assignment,method-assign]
+    commits = noted(world.ledger, "commit")
     await service_sends(world, job_id, "RESULT", 1)
     result, recorded = (await world.ledger.events(job_id))[-2:]
     assert (result.type, recorded.type, recorded.step_id) == ("RESULT", "ATTEMPT_RECORDED", NEXT)
     assert (recorded.cause_id, recorded.actor, recorded.source) == (f"dispatch:{job_id}:{NEXT}:1", "system", "bus")
     assert recorded.salt != result.salt
     assert (await dispatch(world, job_id, NEXT)).kind is VerdictKind.SENT
-    assert commits == 1
+    assert len(commits) == 1
     step = (await world.job(job_id)).steps[1]
     directive = world.publisher.sent[-1]
     assert (directive.stepId, directive.lease_id, directive.lane) == (NEXT, step.lease_id, 15)

@@ -1,7 +1,6 @@
 import asyncio
 from dataclasses import fields, replace
 from datetime import timedelta
-from typing import Any
 
 import pytest
 
@@ -17,6 +16,7 @@ from shared.operations.sweeper.sweep import sweep
 from shared.refusals import JobNotFound, LimitReached, NotRedrivable, RequestInvalid
 from tests.audit_bundles import check_chain
 from tests.operations.conftest import World
+from tests.operations.faults import failing, meanwhile
 from tests.operations.support import (
     by,
     cancelled,
@@ -95,23 +95,12 @@ async def test_twice_is_the_same_job(world: World) -> None:
 
 @pytest.mark.parametrize("port", ["index.reserve", "ledger.create", "ledger.commit", "orchestrations.start"])
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
-async def test_killed_anywhere_the_next_call_finishes(
-    world: World, monkeypatch: pytest.MonkeyPatch, port: str, after: bool
-) -> None:
+async def test_killed_anywhere_the_next_call_finishes(world: World, port: str, after: bool) -> None:
     """Whatever write was the last, before it or after it: one new job, linked and started."""
     old_id = await failed_at_embedding(world)
     owner, name = port.split(".")
-    real = getattr(getattr(world, owner), name)
-
-    async def killed(*args: Any, **options: Any) -> None:
-        if after:
-            await real(*args, **options)
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patched:
-        patched.setattr(getattr(world, owner), name, killed)
-        with pytest.raises(KeyboardInterrupt):
-            await redrive(world, old_id)
+    with failing(getattr(world, owner), name, error=KeyboardInterrupt, after=after), pytest.raises(KeyboardInterrupt):
+        await redrive(world, old_id)
     world.clock.advance(10)
     new_id = (await redrive(world, old_id, "again")).stored.record.job.job_id
     assert (await world.job(old_id)).job.redriven_by == new_id
@@ -136,20 +125,17 @@ async def test_a_redrive_that_died_after_its_claim_is_withdrawn(world: World, mo
     assert (await world.job(new_id)).job.status is JobStatus.QUEUED
 
 
-async def test_a_late_finisher_meets_the_tombstone(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_late_finisher_meets_the_tombstone(world: World) -> None:
     """Its claim withdrawn between our look and our write: the call fails, and nothing is linked."""
     old_id = await failed_at_embedding(world)
-    real = world.index.reserve
 
-    async def slow(*args: Any, **options: Any) -> None:
-        await real(*args, **options)
+    async def withdrawn() -> None:
         world.clock.advance(WITHDRAW_AFTER.total_seconds() + 60)
         await sweep(world.context, world.orchestrations)
 
-    with monkeypatch.context() as patched:
-        patched.setattr(world.index, "reserve", slow)
-        with pytest.raises(CreationWithdrawn):
-            await redrive(world, old_id)
+    meanwhile(world.index, "reserve", withdrawn, after=True)
+    with pytest.raises(CreationWithdrawn):
+        await redrive(world, old_id)
     assert (await world.job(old_id)).job.redriven_by is None
 
 
@@ -204,22 +190,17 @@ async def test_a_redrive_of_a_redrive(world: World) -> None:
 
 
 @pytest.mark.parametrize("at", ["ledger.events", "index.reserve", "ledger.create", "ledger.commit"])
-async def test_a_redrive_of_a_job_that_is_purged_meanwhile(
-    world: World, monkeypatch: pytest.MonkeyPatch, at: str
-) -> None:
+async def test_a_redrive_of_a_job_that_is_purged_meanwhile(world: World, at: str) -> None:
     """Race purge: wherever its rows go, the response is 404 and nothing is created, or it is a new job that runs."""
     job_id = await failed_at_embedding(world)
     target, method = at.split(".")
-    port = getattr(world, target)
-    honest, listed, started = getattr(port, method), len(world.index.listed), len(world.orchestrations.started)
+    listed, started = len(world.index.listed), len(world.orchestrations.started)
 
-    async def purges(*args: Any, **named: Any) -> Any:
+    async def purged() -> None:
         world.ledger.take(job_id)
         await world.ledger.delete_remainder(job_id)
-        monkeypatch.undo()
-        return await honest(*args, **named)
 
-    monkeypatch.setattr(port, method, purges)
+    meanwhile(getattr(world, target), method, purged)
     if at == "ledger.events":
         with pytest.raises(JobNotFound):
             await redrive(world, job_id)

@@ -1,7 +1,6 @@
 import json
-from dataclasses import replace
 from datetime import date
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
@@ -9,10 +8,10 @@ from shared.core.jobs.states import StepStatus
 from shared.errors import LedgerRefused
 from shared.operations.jobs.rejected_messages import list_rejected, read_rejected, redrive_rejected, what_if
 from shared.operations.sweeper.sweep import sweep
-from shared.ports.ledger import Ledger
 from shared.refusals import RejectedNotFound, StillNotApplicable
 from tests.jobs import START
 from tests.operations.conftest import World
+from tests.operations.faults import failing
 from tests.operations.support import early, parked
 
 
@@ -45,17 +44,11 @@ async def test_a_redrive_again_changes_nothing(world: World) -> None:
     assert (await world.job(job_id), len(world.orchestrations.raised)) == (before, 1)
 
 
-async def test_killed_before_the_mark_the_move_is_not_made_twice(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_killed_before_the_mark_the_move_is_not_made_twice(world: World) -> None:
     """The next call finds the transition by its cause, raises the event again, and marks the message."""
     job_id, id_ = await early(world)
-
-    async def killed(*args: Any, **fields: Any) -> None:
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patched:
-        patched.setattr(world.rejected, "mark", killed)
-        with pytest.raises(KeyboardInterrupt):
-            await redrive(world, id_)
+    with failing(world.rejected, "mark", error=KeyboardInterrupt), pytest.raises(KeyboardInterrupt):
+        await redrive(world, id_)
     before = await world.job(job_id)
     assert (await redrive(world, id_)).redriven_outcome == "APPLIED"
     assert await world.job(job_id) == before
@@ -112,12 +105,7 @@ async def test_lists_walk_back_from_today(world: World) -> None:
 
 async def test_a_job_id_that_the_ledger_refuses_parks_the_message(world: World) -> None:
     """It is refused again at every delivery."""
-
-    class Refusing:
-        async def read(self, job_id: str) -> Any:
-            raise LedgerRefused("OutOfRangeInput")
-
-    world = replace(world, context=replace(world.context, ledger=cast(Ledger, Refusing())))
+    failing(world.ledger, "read", error=LedgerRefused("OutOfRangeInput"))
     id_ = await parked(world, ack("job_1", "lease"))
     assert world.rejected.quarantined[id_].reason == "LEDGER_REFUSED"
     what = await what_if(world.context, await read_rejected(world.context, id_))

@@ -29,6 +29,7 @@ from tests.audit_bundles import faults
 from tests.event_checks import check_event
 from tests.jobs import START
 from tests.operations.conftest import World
+from tests.operations.faults import failing
 from tests.operations.support import (
     by,
     cancelled,
@@ -154,22 +155,11 @@ async def test_two_at_once_are_one_replay(world: World) -> None:
 
 @pytest.mark.parametrize("dies_at", ["index.reserve", "ledger.create", "ledger.commit", "orchestrations.start"])
 @pytest.mark.parametrize("who", ["the caller", "the sweeper"])
-async def test_a_replay_that_died_is_finished(
-    world: World, monkeypatch: pytest.MonkeyPatch, dies_at: str, who: str
-) -> None:
+async def test_a_replay_that_died_is_finished(world: World, dies_at: str, who: str) -> None:
     """Wherever it dies, by the same request again; or by the sweeper, which withdraws one that has no rows."""
     job_id = await ended(world)
     target, method = dies_at.split(".")
-    port = getattr(world, target)
-    honest, died = getattr(port, method), list[bool]()
-
-    async def dies(*args: Any, **named: Any) -> Any:
-        if not died:
-            died.append(True)
-            raise LedgerUnavailable
-        return await honest(*args, **named)
-
-    monkeypatch.setattr(port, method, dies)
+    failing(getattr(world, target), method, at=[1])
     with pytest.raises(LedgerUnavailable):
         await replay(world, job_id)
     if who == "the sweeper":

@@ -202,8 +202,7 @@ async def test_our_own_backlog_uses_up_no_attempt(world: World) -> None:
 async def test_only_the_jobs_own_time_ends_a_backlog(world: World) -> None:
     """However long the queue: the job then ends with TIME_EXCEEDED, and no attempt was used up before."""
     job_id = await submitted(world, request_type="OCR", payload={})
-    stored = await world.ledger.read(job_id)
-    assert stored is not None
+    stored = world.ledger.jobs[job_id]
     capped = stored.record.with_job(deadline_at=world.clock.now() + timedelta(days=3))
     await world.ledger.commit(stored, capped, [])
     await dispatch(world, job_id)
@@ -220,8 +219,7 @@ async def test_only_the_jobs_own_time_ends_a_backlog(world: World) -> None:
 async def test_a_directive_lives_as_long_as_its_job(world: World) -> None:
     """It may wait behind any number of others: R36."""
     job_id = await submitted(world)
-    stored = await world.ledger.read(job_id)
-    assert stored is not None
+    stored = world.ledger.jobs[job_id]
     capped = stored.record.with_job(deadline_at=world.clock.now() + timedelta(hours=5))
     await world.ledger.commit(stored, capped, [])
     await dispatch(world, job_id)

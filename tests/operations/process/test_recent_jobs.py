@@ -21,6 +21,7 @@ from shared.ports.ledger import Stored
 from tests.contexts import changed
 from tests.jobs import START, planned
 from tests.operations.conftest import World
+from tests.operations.faults import failing
 from tests.operations.interleave import Meeting, every_order, process_of
 from tests.operations.support import control, dispatch, service_sends, submitted
 from tests.worlds.jobs import JOB, ONE, first_of_two, in_flight, in_service, queued, sends
@@ -134,14 +135,7 @@ async def test_a_reply_that_is_behind_is_decided_again(world: World) -> None:
 async def test_a_commit_without_an_answer_is_not_remembered(world: World) -> None:
     """It may have been committed: the next decision is on a fresh read, and the same reply is found in it."""
     await in_flight(world)
-    real = world.ledger.commit
-
-    async def answer_lost(*args: Any) -> Stored:
-        await real(*args)
-        world.ledger.commit = real  # type: ignore[method-assign]
-        raise LedgerUnavailable
-
-    world.ledger.commit = answer_lost  # type: ignore[method-assign]
+    failing(world.ledger, "commit", at=[1], after=True)
     with pytest.raises(LedgerUnavailable):
         await service_sends(world, JOB, "ACK", 1)
     assert world.context.process.recent_jobs.recall(JOB, world.clock.now()) is None

@@ -6,12 +6,10 @@ import asyncio
 import random
 from collections.abc import Sequence
 from datetime import timedelta
-from typing import Any
 
 import pytest
 
 from shared import telemetry
-from shared.errors import LedgerUnavailable
 from shared.operations.events.feed_writer import write_feed
 from shared.operations.events.prune_feeds import prune_feeds
 from shared.operations.process import topic_relay as module
@@ -19,6 +17,7 @@ from shared.ports.feed import FeedEvent, FeedWrite, Head
 from tests.contexts import changed
 from tests.memory_stores import MemoryFeed
 from tests.operations.conftest import StillClock, World
+from tests.operations.faults import failing, noted
 from tests.worlds.events import OTHER, TENANT, Process, Topic, event, fed_by, first_arrivals, of
 
 
@@ -143,17 +142,10 @@ async def test_a_send_has_room_for_many_tenants_and_a_bound(process: Process, to
     await process.writes(TENANT, 250)
     await process.passing.pass_on([TENANT])
     assert topic.tries == 1 + 3
-    sizes = []
-    original = topic.send
-
-    async def sized(events: Sequence[FeedEvent]) -> None:
-        sizes.append(sum(len(each.text.encode()) for each in events))
-        await original(events)
-
-    topic.send = sized  # type: ignore[method-assign]
+    sends = noted(topic, "send")
     await process.writes(TENANT, 30, size=24_000)
     await process.passing.pass_on([TENANT])
-    assert max(sizes) <= 200_000
+    assert max(sum(len(each.text.encode()) for each in events) for _, events in sends) <= 200_000
     assert topic.numbers()[60:] == list(range(1, 281))
     process.dies()
 
@@ -246,23 +238,12 @@ async def test_what_went_before_it_was_sent_is_gone_for_the_topic(
     assert (topic.numbers(), (await process.feed.head(TENANT)).sent) == ([4, 5], 7)
 
 
-async def test_a_tenant_that_cannot_be_read_holds_up_no_other(
-    process: Process, topic: Topic, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_tenant_that_cannot_be_read_holds_up_no_other(process: Process, topic: Topic) -> None:
     topic.refusals = 1
     await process.writes(TENANT, 2)
     await process.writes(OTHER, 2)
     await process.passing.pass_on([TENANT, OTHER])
-    real, away = process.feed.events, 2
-
-    async def events(tenant: str, **where: Any) -> list[FeedEvent]:
-        nonlocal away
-        if tenant == TENANT and away:
-            away -= 1
-            raise LedgerUnavailable("away")
-        return await real(tenant, **where)
-
-    monkeypatch.setattr(process.feed, "events", events)
+    failing(process.feed, "events", only=lambda tenant, **_: tenant == TENANT, at=[1, 2])
     await process.works()
     assert [each.event_id for each in topic.sent] == ["tenant_b:1:0", "tenant_b:2:0", "tenant_a:1:0", "tenant_a:2:0"]
 

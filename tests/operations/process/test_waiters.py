@@ -13,10 +13,11 @@ from shared.errors import LedgerUnavailable
 from shared.operations.events.read_feed import EventFilter, FeedPage, follow_feed
 from shared.operations.process import waiters
 from shared.operations.process.waiters import MAX_FOLLOWERS, MAX_WAITERS, End, Tails, Waiters
-from shared.ports.feed import FeedEvent, FeedWrite, Head
+from shared.ports.feed import FeedEvent, FeedWrite
 from tests.jobs import START
 from tests.memory_stores import MemoryFeed
 from tests.operations.conftest import World
+from tests.operations.faults import failing, noted
 from tests.worlds.events import Fed, of
 
 TENANT = "tenant_a"
@@ -87,22 +88,15 @@ async def test_what_another_process_writes_is_found_by_one_look_for_all(
 ) -> None:
     monkeypatch.setattr(waiters, "_LOOK_S", 0.05)
     at_end = (await follow(fed, "latest", 0)).next
-    looks, head = 0, fed.feed.head
-
-    async def counted(tenant: str) -> Head:
-        nonlocal looks
-        looks += 1
-        return await head(tenant)
-
     async with asyncio.timeout(30):
         began = time.monotonic()
         tasks = [asyncio.create_task(follow(fed, at_end)) for _ in range(8)]
         await waiting_at(fed, 8)
-        monkeypatch.setattr(fed.feed, "head", counted)
+        looks = noted(fed.feed, "head")
         while not looks:  # noqa: ASYNC110  # nobody signals a look
             await asyncio.sleep(0.01)
         await asyncio.sleep(0.3)
-        found = looks
+        found = len(looks)
         assert found <= (time.monotonic() - began) / 0.05 + 1
         await write(fed.feed, 2)
         assert [len(page.events) for page in await asyncio.gather(*tasks)] == [2] * 8
@@ -129,15 +123,11 @@ async def test_a_filter_waits_for_what_fits(fed: Fed, monkeypatch: pytest.Monkey
     assert [each["type"] for each in page.events] == ["job.completed"]
 
 
-async def test_a_fault_is_raised_and_leaves_nothing(fed: Fed, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_fault_is_raised_and_leaves_nothing(fed: Fed) -> None:
     at_end = (await follow(fed, "latest", 0)).next
-
-    async def away(tenant: str) -> Head:
-        raise LedgerUnavailable("away")
-
     task = asyncio.create_task(follow(fed, at_end))
     await waiting_at(fed, 1)
-    monkeypatch.setattr(fed.feed, "head", away)
+    failing(fed.feed, "head")
     with pytest.raises(LedgerUnavailable):
         async with asyncio.timeout(30):
             await task

@@ -22,6 +22,7 @@ from tests.fake_tables import FakeAccount
 from tests.jobs import START
 from tests.memory_stores import MemorySweepMark
 from tests.operations.conftest import StillClock
+from tests.operations.faults import meanwhile
 
 EVERY_S = 30
 SERVICES = {"ocr": "OCR"}
@@ -162,14 +163,7 @@ async def test_two_processes_load_a_new_version_at_once() -> None:
     """The one that writes its row first decides."""
     rows, clock = Rows(), StillClock()
     other = catalog(rows, clock, protocol(**OTHER))
-    add = rows.add
-
-    async def late(version: StoredVersion) -> bool:
-        rows.add = add  # type: ignore[method-assign]
-        await other.refresh()
-        return await add(version)
-
-    rows.add = late  # type: ignore[method-assign]
+    meanwhile(rows, "add", other.refresh)
     [kept] = await loaded(catalog(rows, clock, protocol()))
     assert kept.definition.steps[0].step_id == "text"
 

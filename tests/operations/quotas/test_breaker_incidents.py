@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -16,8 +15,8 @@ from shared.operations.gates import allocations
 from shared.operations.incidents.incidents import resolve_incident
 from shared.operations.quotas import quotas
 from shared.operations.quotas.breaker_incidents import answer_call, keep_incident
-from tests.contexts import changed
 from tests.operations.conftest import World
+from tests.operations.faults import Fault, failing
 from tests.operations.support import by, limited, swept
 from tests.worlds.gates import (
     MINUTE,
@@ -56,8 +55,7 @@ async def incidents(world: World, gate: Gate = OCR) -> list[Incident]:
 
 async def closed(world: World) -> None:
     """The breaker that is open closes by a probe, less than a minute after it opened."""
-    stored = await world.index.admissions.read("tenant_a")
-    assert stored is not None
+    stored = world.index.admissions.admissions["tenant_a"]
     until = stored.admission.gates[OCR.id].breaker.until  # type: ignore[union-attr]
     assert until is not None
     await later(world, max(0.0, (until - world.clock.now()).total_seconds()))
@@ -155,29 +153,19 @@ async def test_a_reset_before_the_call_leaves_a_settled_incident(world: World) -
     assert (incident.state, incident.reason) == (IncidentState.RESOLVED, "reset by app:1 (ops): month end")
 
 
-class Broken:
-    """The queue of calls, of which those to breakers fail."""
-
-    def __init__(self, target: Any, fault: Exception) -> None:
-        self._target, self._fault = target, fault
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._target, name)
-
-    async def call(self, tenant: str, job_id: str | None = None, **fields: Any) -> None:
-        if "breaker_of" in fields:
-            raise self._fault
-        await self._target.call(tenant, job_id, **fields)
+def without_calls_to_breakers(world: World, fault: Exception) -> Fault:
+    return failing(
+        world.context.bus.admission_calls, "call", error=fault, only=lambda *_, **fields: "breaker_of" in fields
+    )
 
 
 @pytest.mark.parametrize("fault", [BusUnavailable("away"), AttributeError("a bug in a client")])
 async def test_a_call_that_fails_stops_no_end(world: World, fault: Exception) -> None:
     """The job whose end opened the breaker is closed, and the sweep makes the incident."""
-    broken: Any = Broken(world.context.bus.admission_calls, fault)
-    failing = replace(world, context=changed(world.context, admission_calls=broken))
     await with_breaker(world)
-    for job_id in await posted(world, 1, 2):
-        await ends(failing, job_id)
+    with without_calls_to_breakers(world, fault):
+        for job_id in await posted(world, 1, 2):
+            await ends(world, job_id)
     assert (await breaker_of(world)).state is BreakerState.OPEN
     assert await world.index.list_active("tenant_a", after=None, limit=9) == []
     assert await incidents(world) == []
@@ -190,20 +178,8 @@ async def test_a_call_that_fails_stops_no_end(world: World, fault: Exception) ->
 async def test_an_incident_that_cannot_be_written_is_made_by_the_next_sweep(world: World, name: str) -> None:
     """The call is delivered again by the queue, and in the end is not: no job's state depends on it."""
     await opened(world, waiting=0)
-
-    class Away:
-        def __getattr__(self, asked: str) -> Any:
-            if asked != name:
-                return getattr(world.context.incidents, asked)
-
-            async def call(*_: Any, **__: Any) -> Any:
-                raise LedgerUnavailable
-
-            return call
-
-    away = replace(world.context, incidents=Away())  # type: ignore[arg-type]
-    with pytest.raises(LedgerUnavailable):
-        await answer_call(away, "tenant_a", OCR.id)
+    with failing(world.context.incidents, name), pytest.raises(LedgerUnavailable):
+        await answer_call(world.context, "tenant_a", OCR.id)
     await after_a_second(world, 7)
     await swept(world)
     assert [each.state for each in await incidents(world)] == [IncidentState.OPEN]
@@ -232,8 +208,7 @@ async def test_a_breaker_over_all_tenants_has_one_by_its_division(world: World) 
 
 
 async def test_a_division_that_opens_a_breaker_goes_on_without_its_call(world: World) -> None:
-    broken: Any = Broken(world.context.bus.admission_calls, BusUnavailable("away"))
-    world = replace(world, context=changed(world.context, admission_calls=broken))
+    without_calls_to_breakers(world, BusUnavailable("away"))
     await with_breaker_over_all(world)
     jobs = [await created(world, 10 * number, f"t{number}") for number in range(3)]
     for job_id in jobs[:2]:
@@ -248,8 +223,7 @@ async def test_a_gate_without_a_breaker_has_no_incident(world: World) -> None:
     """Nor a call to a gate, or a tenant, that is not there."""
     world = limited(world, max_inflight_per_tenant=1, overflow="stage")
     await posted(world, 1)
-    stored = await world.index.admissions.read("tenant_a")
-    assert stored is not None
+    stored = world.index.admissions.admissions["tenant_a"]
     await keep_incident(world.context, stored.admission.state(OCR))
     await answer_call(world.context, "tenant_a", "0" * 16)
     await answer_call(world.context, "nobody", OCR.id)

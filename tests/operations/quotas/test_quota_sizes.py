@@ -60,8 +60,7 @@ async def test_the_row_of_a_tenant_has_room_for_every_job(world: World, characte
     state = (await quotas.throttle(world.context, world.orchestrations, first, by, max_per_hour=9, until=until)).after
     state = replace(state, rule=Rule(max_active=5, max_per_hour=100, burst=3), credit=10**15, credit_at=START)
     room = min(99, MAX_BYTES // measure(state))
-    stored = await world.index.admissions.read("tenant_a")
-    assert stored is not None
+    stored = world.index.admissions.admissions["tenant_a"]
     admission = replace(stored.admission, gates={gate.id: replace(state, gate=gate) for gate in gates[:room]})
     await world.index.write_admission(AdmissionWrite(before=stored, after=admission))
     assert (room == 99) is (character == "x")
@@ -70,8 +69,7 @@ async def test_the_row_of_a_tenant_has_room_for_every_job(world: World, characte
     with pytest.raises(TooManyRules, match="100 quotas" if room == 99 else "400 KiB"):
         await held(world, by=by)
     await quotas.resume(world.context, world.orchestrations, first, by)
-    stored = await world.index.admissions.read("tenant_a")
-    assert stored is not None
+    stored = world.index.admissions.admissions["tenant_a"]
     admission = stored.admission
     # the most that jobs can add: every waiting queue, each source counted, and the ends that breakers keep
     sources = [state.gate.name for state in admission.gates.values() if state.gate.kind is GateKind.SOURCE]

@@ -1,20 +1,17 @@
-import asyncio
 import json
-from dataclasses import replace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
 from shared.core.jobs.states import JobStatus, StepStatus
-from shared.errors import BusUnavailable, LedgerUnavailable
+from shared.errors import BusUnavailable
 from shared.operations.sweeper.dead_replies import drain_replies
 from shared.operations.sweeper.report import Action, SweepAction
 from shared.operations.sweeper.sweep import sweep
 from shared.ports.bus import DeadReply
-from shared.ports.ledger import Ledger, Stored
-from tests.contexts import changed
 from tests.jobs import START, reply
 from tests.operations.conftest import World
+from tests.operations.faults import failing, noted
 from tests.operations.support import dispatch, submitted
 
 WHY = "MaxDeliveryCountExceeded: could not be consumed after 10 delivery attempts"
@@ -77,13 +74,9 @@ async def test_what_no_job_takes_is_parked_with_both_reasons(world: World, share
 
 async def test_a_fault_of_ours_does_not_stop_every_sweep(world: World) -> None:
     """A message that trips a bug is parked as FAILED."""
-
-    class Buggy:
-        async def read(self, job_id: str) -> Any:
-            raise ZeroDivisionError("a bug")
-
     await result_lies(world)
-    await drain_replies(replace(world.context, ledger=Buggy()), world.orchestrations)  # type: ignore[arg-type]
+    with failing(world.ledger, "read", error=ZeroDivisionError("a bug")):
+        await drain_replies(world.context, world.orchestrations)
     [parked] = world.rejected.quarantined.values()
     assert (parked.reason, parked.detail.split(" (")[0]) == ("FAILED", "ZeroDivisionError: a bug")
 
@@ -92,13 +85,8 @@ async def test_an_outage_leaves_it_there(world: World) -> None:
     """While the ledger is away a dead reply stays, other lanes go on, and the next pass takes it."""
     job_id = await result_lies(world)
     lies(world, b"rubbish", lane=3, number=2)
-
-    class Away:
-        async def read(self, job_id: str) -> Any:
-            raise LedgerUnavailable
-
-    away = replace(world.context, ledger=Away())  # type: ignore[arg-type]
-    drained = await drain_replies(away, world.orchestrations)
+    with failing(world.ledger, "read"):
+        drained = await drain_replies(world.context, world.orchestrations)
     assert (drained.replies, drained.unheard, len(world.dead_replies.lying[15])) == (1, {job_id}, 1)
     await drain_replies(world.context, world.orchestrations)
     assert (await world.job(job_id)).job.status is JobStatus.SUCCEEDED
@@ -108,13 +96,8 @@ async def test_no_lease_is_touched_on_a_lane_that_could_not_be_drained(world: Wo
     """With the bus away the sweeper leaves leases alone, and looks again at the next sweep."""
     job_id = await result_lies(world)
     world.clock.advance(10_000)
-
-    class BusAway:
-        async def drain(self, lane: int, take: Any) -> bool:
-            raise BusUnavailable
-
-    away = changed(world.context, dead_replies=BusAway())  # type: ignore[arg-type]
-    swept = await sweep(away, world.orchestrations)
+    with failing(world.dead_replies, "drain", error=BusUnavailable):
+        swept = await sweep(world.context, world.orchestrations)
     assert swept.undrained == set(range(16))
     assert swept.actions[-1] == Action(job_id, SweepAction.FAILED)
     assert (await world.job(job_id)).steps[0].status is StepStatus.INITIATED
@@ -125,15 +108,10 @@ async def test_no_lease_is_touched_on_a_lane_that_could_not_be_drained(world: Wo
 async def test_a_dry_run_only_counts(world: World) -> None:
     """Race dead-count: a dry run counts the dead replies of all lanes and takes none."""
     job_id = await result_lies(world)
-
-    class Slow:
-        async def waiting(self, lane: int | None) -> int:
-            await asyncio.sleep(0)
-            return await world.dead_replies.waiting(lane)
-
     lies(world, b"rubbish", lane=14, number=2)
-    slow = changed(world.context, dead_replies=Slow())  # type: ignore[arg-type]
-    swept = await sweep(slow, world.orchestrations, dry_run=True)
+    counts = noted(world.dead_replies, "waiting")
+    swept = await sweep(world.context, world.orchestrations, dry_run=True)
+    assert len(counts) > 1
     assert (swept.dead_replies, len(world.dead_replies.lying[15])) == (2, 1)
     assert (await world.job(job_id)).steps[0].status is StepStatus.INITIATED
 
@@ -159,20 +137,10 @@ async def test_a_reply_that_cannot_be_taken_now_holds_up_no_other(world: World) 
             body = reply(await world.job(job_id), "RESULT")
             lies(world, body.model_dump_json(exclude_none=True).encode(), number=number)
     world.clock.advance(10_000)
-
-    class Throttled:
-        def __getattr__(self, name: str) -> Any:
-            return getattr(world.ledger, name)
-
-        async def commit(self, before: Stored, *rest: Any) -> Any:
-            if before.record.job.job_id == stuck:
-                raise LedgerUnavailable
-            return await world.ledger.commit(before, *rest)
-
-    throttled = replace(world.context, ledger=cast(Ledger, Throttled()))
     for instance in (stuck, free, silent):
         await world.orchestrations.start(instance, {})
-    swept = await sweep(throttled, world.orchestrations)
+    with failing(world.ledger, "commit", only=lambda before, *_: before.record.job.job_id == stuck):
+        swept = await sweep(world.context, world.orchestrations)
     assert (swept.dead_replies, swept.undrained, swept.unheard) == (1, set(), {stuck})
     assert (await world.job(free)).job.status is JobStatus.SUCCEEDED
     assert (await world.job(silent)).steps[0].status is StepStatus.FAILED_RETRY

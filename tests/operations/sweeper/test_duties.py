@@ -23,6 +23,7 @@ from shared.operations.sweeper.sweep import sweep
 from shared.ports.admissions import AdmissionWrite
 from shared.ports.sweeps import Share
 from tests.operations.conftest import World
+from tests.operations.faults import failing
 from tests.operations.support import create_numbered, limited, submitted
 from tests.worlds.gates import OPERATOR, PLATFORM, active_jobs, created, ruled, served, with_breaker_over_all
 
@@ -181,17 +182,11 @@ async def test_a_position_that_cannot_be_decoded_is_replaced(world: World) -> No
     """That pass begins at the first tenant, does all, and fails at its end; the next one is as ever."""
     job_id = await submitted(world)
     world.orchestrations.states.clear()
-    read = world.index.read_position
-
-    async def broken(share: int) -> Any:
-        raise KeyError("survey")
-
-    world.index.read_position = broken  # type: ignore[method-assign]
     world.clock.advance(61)
-    with pytest.raises(KeyError):
+    with failing(world.index, "read_position", error=KeyError("survey")), pytest.raises(KeyError):
         await sweep(world.context, world.orchestrations)
     assert world.orchestrations.started == [job_id] * 2
-    assert (await read(0)).hourly_at is not None
+    assert (await world.index.read_position(0)).hourly_at is not None
 
 
 class Away:
@@ -216,8 +211,7 @@ async def test_waiting_jobs_are_admitted_while_no_incident_can_be_written(world:
     until = world.clock.now() + timedelta(minutes=2)
     await quotas.hold(world.context, world.orchestrations, tenant, OPERATOR, until=until)
     job_id = (await create_numbered(world, 5)).stored.record.job.job_id
-    stored = await world.index.admissions.read("tenant_a")
-    assert stored is not None
+    stored = world.index.admissions.admissions["tenant_a"]
     now = world.clock.now()
     opened = Breaker(state=BreakerState.OPEN, epoch=1, opened_at=now, until=now + timedelta(hours=5))
     admission = stored.admission.with_state(replace(stored.admission.state(other), breaker=opened))

@@ -11,7 +11,7 @@ import pytest
 
 from shared import telemetry
 from shared.core.webhooks.webhooks import DEFAULT_HOOK, Answer, DeliveryState, HookState
-from shared.errors import BusUnavailable, LedgerUnavailable
+from shared.errors import BusUnavailable
 from shared.operations.sweeper.heal_deliveries import MAX_OVERDUE, heal_deliveries
 from shared.operations.sweeper.sweep import sweep
 from shared.operations.webhooks.deliver_webhooks import FLOW_ROWS, deliver
@@ -19,6 +19,7 @@ from shared.operations.webhooks.webhooks import read_hook, remove_hook, resume_h
 from shared.ports.hooks import HookWrite
 from shared.ports.webhooks import DeliveryCall, decode_call, encode_call
 from tests.operations.conftest import World
+from tests.operations.faults import failing, noted
 from tests.worlds.webhooks import OK, TENANT, Hooked, call_of, happened, hooked, states
 
 BAD = Answer(status=500)
@@ -97,23 +98,15 @@ async def test_messages_that_are_lost(given: Hooked, lost: str) -> None:
     assert set(await states(given, hook)) == {DELIVERED}
 
 
-async def test_a_bus_that_takes_no_messages(given: Hooked, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_bus_that_takes_no_messages(given: Hooked) -> None:
     """The feed and the deliveries are written all the same."""
     hook = await given.hook(**DONE)
-
-    tried = 0
-
-    async def away(*_args: Any, **_options: Any) -> None:
-        nonlocal tried
-        tried += 1
-        raise BusUnavailable("away")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(given.queue, "send", away)
+    with failing(given.queue, "send", error=BusUnavailable("away")):
+        tries = noted(given.queue, "send")
         for number in range(3):
             await given.finished(idempotency_key=str(number))
     # who writes the feed does not wait for it each time
-    assert tried == 1
+    assert len(tries) == 1
     assert await states(given, hook) == [PENDING] * 3
     given.world.clock.advance(61)
     await sweep(given.world.context, given.world.orchestrations)
@@ -121,16 +114,11 @@ async def test_a_bus_that_takes_no_messages(given: Hooked, monkeypatch: pytest.M
     assert await states(given, hook) == [DELIVERED] * 3
 
 
-async def test_tables_that_do_not_answer(given: Hooked, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_tables_that_do_not_answer(given: Hooked) -> None:
     hook = await given.hook()
     [row] = await happened(given, 1, hook)
-
-    async def away(*_args: Any, **_options: Any) -> None:
-        raise LedgerUnavailable("away")
-
     for name in ("read", "delivery", "write"):
-        with monkeypatch.context() as patch:
-            patch.setattr(given.feed.hooks, name, away)
+        with failing(given.feed.hooks, name):
             await deliver(given.world.context, call_of(row))
     assert await states(given, hook) == [PENDING]
     given.world.clock.advance(61)
@@ -223,7 +211,7 @@ async def test_the_sweeper_forgets_tenants_without_hooks(given: Hooked) -> None:
     assert await given.feed.hooks.noted() == []
 
 
-async def test_a_sweep_leaves_the_number_of_suspended_webhooks(given: Hooked, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_sweep_leaves_the_number_of_suspended_webhooks(given: Hooked) -> None:
     """In its mark, by tenant. A sweep that does not look at a tenant leaves the number of the one before."""
     for number in range(3):
         hook = await given.hook(url=f"https://{number}.example")
@@ -240,8 +228,7 @@ async def test_a_sweep_leaves_the_number_of_suspended_webhooks(given: Hooked, mo
     assert await marked() == {TENANT: 2}
     await resume_hook(given.world.context, TENANT, hook.id, BY)
     for name in ("noted", "all_of"):
-        with monkeypatch.context() as patch:
-            patch.setattr(given.feed.hooks, name, _away)
+        with failing(given.feed.hooks, name):
             assert await marked() == {TENANT: 2}
     assert await marked() == {TENANT: 1}
 
@@ -265,10 +252,6 @@ async def test_a_short_sweep_leaves_no_tenant_out_for_ever(given: Hooked, monkey
         # of those at which it did not look the numbers of before stand
         assert found.suspended_since(Counter(a=1, b=1, c=1, gone=1)) == Counter(found.unseen)
     assert looked_at == tenants
-
-
-async def _away(*_args: Any) -> Any:
-    raise LedgerUnavailable("away")
 
 
 def test_messages_on_the_wire() -> None:

@@ -14,6 +14,7 @@ from shared.operations.sweeper.sweep import sweep
 from shared.ports.index import AWAKE_AFTER_POST, ActiveRow
 from tests.jobs import reply
 from tests.operations.conftest import World
+from tests.operations.faults import failing
 from tests.operations.support import arrives, dispatch, submitted, swept
 
 
@@ -47,21 +48,16 @@ async def test_a_count_does_not_leave_such_a_job_out(world: World, monkeypatch: 
         await recount(world.context, "tenant_a", None)
 
 
-async def test_such_a_job_is_looked_at_once_an_hour(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_such_a_job_is_looked_at_once_an_hour(world: World) -> None:
     """Its tenant's other jobs are repaired in the same pass."""
     broken, alive = [await submitted(world, doc_id=name) for name in ("broken", "alive")]
-    read = world.ledger.read
-
-    async def read_one(job_id: str) -> Any:
-        if job_id == broken:
-            raise Undecodable(f"{job_id} JOB", "KeyError", "tenant_a")
-        return await read(job_id)
 
     async def looks() -> dict[str, str]:
         report = await sweep(world.context, world.orchestrations)
         return {action.job_id: action.label.partition(",")[0] for action in report.actions}
 
-    monkeypatch.setattr(world.ledger, "read", read_one)
+    fault = Undecodable(f"{broken} JOB", "KeyError", "tenant_a")
+    failing(world.ledger, "read", error=fault, only=lambda job_id: job_id == broken)
     world.orchestrations.states.clear()
     world.clock.advance(61)
     assert await looks() == {broken: "failed", alive: "start"}
@@ -71,18 +67,12 @@ async def test_such_a_job_is_looked_at_once_an_hour(world: World, monkeypatch: p
     assert (await looks())[broken] == "failed"
 
 
-async def test_a_reply_to_such_a_job_is_given_back(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_reply_to_such_a_job_is_given_back(world: World) -> None:
     """An instance of the release that wrote the row may take it: it is not put into quarantine."""
     job_id = await submitted(world)
     await dispatch(world, job_id)
     ack = reply(await world.job(job_id), "ACK").model_dump_json(exclude_none=True).encode()
-
-    async def read(job_id: str) -> Any:
-        raise Undecodable(f"{job_id} JOB", "KeyError")
-
-    with monkeypatch.context() as patched:
-        patched.setattr(world.ledger, "read", read)
-        with pytest.raises(Undecodable):
-            await arrives(world, ack, delivery_count=2)
+    with failing(world.ledger, "read", error=Undecodable(f"{job_id} JOB", "KeyError")), pytest.raises(Undecodable):
+        await arrives(world, ack, delivery_count=2)
     await arrives(world, ack, delivery_count=3)
     assert (await world.job(job_id)).job.status is JobStatus.IN_PROGRESS

@@ -24,6 +24,7 @@ from shared.operations.sweeper import prune_logs
 from shared.ports.admissions import LogPlace
 from tests.memory_stores import MemoryAdmissions, MemoryUsage
 from tests.operations.conftest import World
+from tests.operations.faults import failing
 from tests.operations.support import Counting, by, create_numbered
 from tests.operations.sweeper.test_retention import ended
 from tests.operations.sweeper.test_retention import swept as sweep_labels
@@ -97,8 +98,7 @@ async def test_a_log_that_was_cut_goes_on(world: World) -> None:
     await held(world, OCR)
     await resumed(world, OCR)
     before = await entries(world, OCR)
-    stored = await world.index.admissions.read("tenant_a")
-    assert stored is not None
+    stored = world.index.admissions.admissions["tenant_a"]
     assert OCR.id not in stored.admission.gates
     await pruned(world, timedelta(days=KEPT + 1))
     assert await entries(world, OCR) == before[1:]
@@ -308,19 +308,13 @@ async def test_settled_incidents_go_and_open_ones_never(world: World) -> None:
     assert await all_incidents(world) == ["service_3"]
 
 
-async def test_an_incident_that_cannot_be_removed_stops_no_other(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_incident_that_cannot_be_removed_stops_no_other(world: World) -> None:
     for number in range(12):
         incident = await raised(world, f"service_{number}")
         world.clock.advance(1)
         await incidents.resolve_incident(world.context, incident.id, by())
-    real = world.index.incidents.remove
-
-    async def remove(incident: Incident) -> None:
-        if incident.subject == "service_7":
-            raise RuntimeError("a bug")
-        await real(incident)
-
-    monkeypatch.setattr(world.index.incidents, "remove", remove)
+    fault = RuntimeError("a bug")
+    failing(world.index.incidents, "remove", error=fault, only=lambda incident: incident.subject == "service_7")
     await pruned(world, timedelta(days=KEPT + 1))
     assert await all_incidents(world) == ["service_7"]
 
@@ -350,7 +344,7 @@ async def test_jobs_that_ended_before_there_was_a_retention_are_archived(world: 
     assert "archive" not in await sweep_labels(world)
 
 
-async def test_a_job_that_cannot_be_cleared_gets_one_row(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_job_that_cannot_be_cleared_gets_one_row(world: World) -> None:
     """It is put off again and again by the sweeper; a second row each day would be one more to look at for ever."""
     settings = replace(world.context.settings, idempotency_ttl_days=1)
     world = replace(world, context=replace(world.context, settings=settings))
@@ -358,11 +352,7 @@ async def test_a_job_that_cannot_be_cleared_gets_one_row(world: World, monkeypat
     for _ in range(4):
         await sweep_labels(world, 86_400)
     world = replace(world, context=replace(world.context, settings=replace(settings, retention_days=30)))
-
-    async def broken(_job_id: str) -> None:
-        raise DataLost("a blob is gone", tenant_id="tenant_a")
-
-    monkeypatch.setattr(world.ledger, "read", broken)
+    failing(world.ledger, "read", error=DataLost("a blob is gone", tenant_id="tenant_a"))
     await pruned(world, timedelta(days=40))
     for _ in range(5):
         await sweep_labels(world)

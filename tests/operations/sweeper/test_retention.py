@@ -8,7 +8,7 @@ import pytest
 from shared.core.canonical import digest
 from shared.core.jobs.occurrences import OrchestrationEnded
 from shared.core.jobs.recovery import instances
-from shared.errors import LedgerUnavailable, OrchestrationUnavailable, ReplyUnfit
+from shared.errors import OrchestrationUnavailable, ReplyUnfit
 from shared.operations.jobs.read_archived import read_archived
 from shared.operations.jobs.replies.apply import apply_reply
 from shared.operations.sweeper.report import Action, SweepAction
@@ -19,6 +19,7 @@ from shared.settings import SettingsError, load
 from tests.audit_bundles import faults
 from tests.jobs import Story, planned, reply
 from tests.operations.conftest import World
+from tests.operations.faults import failing, meanwhile
 from tests.operations.support import died_after_the_claim, dispatch, service_sends, submitted
 
 HOUR, DAY = 3600.0, 86_400.0
@@ -164,21 +165,17 @@ async def test_a_claim_that_stands_for_a_later_job_is_left(world: World) -> None
     assert (claim and claim.job_id) == new_id
 
 
-async def test_a_request_that_replaces_the_expired_claim_meanwhile_wins(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_request_that_replaces_the_expired_claim_meanwhile_wins(world: World) -> None:
     """Race expired-claim: between the sweeper's look and its delete the same request takes the claim over."""
     await ended(world)
     await swept(world, HOUR + 1)
     world.clock.advance(30 * DAY)
-    drop = world.index.delete_claim
     new_ids: list[str] = []
 
-    async def slow(*args: Any) -> None:
+    async def posted() -> None:
         new_ids.append(await submitted(world, request_type="OCR", payload={}))
-        await drop(*args)
 
-    monkeypatch.setattr(world.index, "delete_claim", slow)
+    meanwhile(world.index, "delete_claim", posted)
     await swept(world)
     [new_id] = new_ids
     again = await submitted(world, request_type="OCR", payload={})
@@ -208,25 +205,13 @@ async def test_a_job_past_its_retention_goes_into_the_archive(world: World) -> N
     "dies_at",
     ["archive.put", "index.delete_listing", "ledger.remove", "ledger.delete_remainder", "index.finish_clearing"],
 )
-async def test_an_archiving_that_died_is_gone_on_with(
-    world: World, monkeypatch: pytest.MonkeyPatch, dies_at: str
-) -> None:
+async def test_an_archiving_that_died_is_gone_on_with(world: World, dies_at: str) -> None:
     """Wherever it dies, the next sweep brings it to its end, and the bundle is proved."""
     world = keeping(world, 30)
     job_id = await ended(world)
     await swept(world, HOUR + 1)
     target, method = dies_at.split(".")
-    port = getattr(world, target)
-    honest = getattr(port, method)
-    died: list[bool] = []
-
-    async def dies(*args: Any) -> Any:
-        if not died:
-            died.append(True)
-            raise LedgerUnavailable
-        return await honest(*args)
-
-    monkeypatch.setattr(port, method, dies)
+    failing(getattr(world, target), method, at=[1])
     assert await swept(world, 30 * DAY) == ["failed, the next sweep tries again"]
     assert (await swept(world, 60))[0] in ("archive", "remove")
     assert (await world.ledger.read(job_id), await world.ledger.events(job_id)) == (None, [])
@@ -235,22 +220,13 @@ async def test_an_archiving_that_died_is_gone_on_with(
     assert await swept(world, DAY) == []
 
 
-async def test_a_reply_that_comes_while_a_job_is_archived_is_in_the_bundle(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_reply_that_comes_while_a_job_is_archived_is_in_the_bundle(world: World) -> None:
     """Race archived: a late reply between the bundle and the removal: that fails, and the next bundle has it."""
     world = keeping(world, 30)
     job_id = await ended(world)
     await swept(world, HOUR + 1)
-    put = world.archive.put
-
-    async def slow(*args: Any) -> None:
-        await put(*args)
-        await service_sends(world, job_id, "ACK", 99)
-
-    with monkeypatch.context() as patched:
-        patched.setattr(world.archive, "put", slow)
-        assert await swept(world, 30 * DAY) == ["failed, the next sweep tries again"]
+    meanwhile(world.archive, "put", lambda: service_sends(world, job_id, "ACK", 99), after=True)
+    assert await swept(world, 30 * DAY) == ["failed, the next sweep tries again"]
     assert (await world.ledger.events(job_id))[-1].type == "REPLY_IGNORED"
     assert await swept(world, 60) == ["archive"]
     archived = await read_archived(world.context, job_id)

@@ -16,6 +16,7 @@ from shared.ports.index import ActiveRow
 from tests.jobs import START
 from tests.memory_stores import MemorySweepMark
 from tests.operations.conftest import World
+from tests.operations.faults import failing
 from tests.operations.support import limited, submitted
 from tests.worlds.gates import created, held, statuses
 
@@ -142,26 +143,12 @@ async def test_a_survey_that_never_ends_keeps_no_line_waiting(world: World, monk
 
 
 @pytest.mark.parametrize("fault", [LedgerUnavailable("503"), KeyError("status")])
-async def test_a_row_that_cannot_be_read_stops_no_survey(
-    world: World, monkeypatch: pytest.MonkeyPatch, fault: Exception
-) -> None:
+async def test_a_row_that_cannot_be_read_stops_no_survey(world: World, fault: Exception) -> None:
     """A job, or all rows of a tenant: the others are counted, the job as its row says."""
     jobs = [await submitted(world, tenant_id=f"tenant_{number}") for number in range(4)]
     world.context = replace(world.context, sweep_marks=MemorySweepMark())
-    read, list_active = world.ledger.read, world.index.list_active
-
-    async def broken(job_id: str) -> Any:
-        if job_id == jobs[1]:
-            raise fault
-        return await read(job_id)
-
-    async def not_listed(tenant: str, **options: Any) -> Any:
-        if tenant == "tenant_2":
-            raise fault
-        return await list_active(tenant, **options)
-
-    monkeypatch.setattr(world.ledger, "read", broken)
-    monkeypatch.setattr(world.index, "list_active", not_listed)
+    failing(world.ledger, "read", error=fault, only=lambda job_id: job_id == jobs[1])
+    failing(world.index, "list_active", error=fault, only=lambda tenant, **_: tenant == "tenant_2")
     await sweep(world.context, world.orchestrations)
     marks = await world.context.sweep_marks.read(1)  # type: ignore[union-attr]
     assert marks[0].counts.active.total() == 3

@@ -11,10 +11,11 @@ from shared.errors import CreationWithdrawn, LedgerUnavailable, UnknownStatus
 from shared.operations.jobs.create_job import create_job
 from shared.operations.protocols.read_versions import read_versions
 from shared.operations.sweeper.sweep import sweep
-from shared.ports.durable import Instance, InstanceState
+from shared.ports.durable import InstanceState
 from tests.fake_tables import FakeAccount
 from tests.jobs import envelope, registry
 from tests.operations.conftest import World
+from tests.operations.faults import failing
 from tests.operations.support import cancelled, died_after_the_claim, dispatch, service_sends, submitted, swept
 
 
@@ -78,15 +79,8 @@ async def test_an_ended_job_is_closed(world: World) -> None:
     """Killed between the last RESULT's commit and the index transaction."""
     job_id = await submitted(world, request_type="OCR", payload={})
     await dispatch(world, job_id)
-    close = world.index.close
-
-    async def dies(*_: Any, **__: Any) -> None:
-        raise LedgerUnavailable
-
-    world.index.close = dies  # type: ignore[method-assign]
-    with pytest.raises(LedgerUnavailable):
+    with failing(world.index, "close"), pytest.raises(LedgerUnavailable):
         await service_sends(world, job_id, "RESULT", 1)
-    world.index.close = close  # type: ignore[method-assign]
     world.clock.advance(61)
     assert await swept(world) == ["close"]
     assert await swept(world) == []
@@ -116,14 +110,7 @@ async def test_a_fault_with_one_job_does_not_stop_the_sweep(world: World) -> Non
     first, second = await submitted(world), await submitted(world, doc_id="other")
     world.orchestrations.states.clear()
     world.orchestrations.started.clear()
-    real = world.orchestrations.look_up
-
-    async def fails_for_the_first(instance_id: str) -> Instance:
-        if instance_id == first:
-            raise LedgerUnavailable
-        return await real(instance_id)
-
-    world.orchestrations.look_up = fails_for_the_first  # type: ignore[method-assign]
+    failing(world.orchestrations, "look_up", only=lambda instance_id: instance_id == first)
     world.clock.advance(61)
     assert await swept(world) == ["failed, the next sweep tries again", "start"]
     assert world.orchestrations.started == [second]
@@ -133,14 +120,8 @@ async def test_a_tombstone_whose_sweep_died_is_withdrawn_by_the_next(world: Worl
     """Killed between the tombstone and the index: the claim is freed all the same."""
     await died_after_the_claim(world)
     world.clock.advance(301)
-    withdraw = world.index.withdraw
-
-    async def dies(*_: Any, **__: Any) -> None:
-        raise LedgerUnavailable
-
-    world.index.withdraw = dies  # type: ignore[method-assign]
-    assert await swept(world) == ["withdraw", "failed, the next sweep tries again"]
-    world.index.withdraw = withdraw  # type: ignore[method-assign]
+    with failing(world.index, "withdraw"):
+        assert await swept(world) == ["withdraw", "failed, the next sweep tries again"]
     assert await swept(world) == ["withdraw"]
     assert not (await create_job(world.context, world.orchestrations, envelope(), correlation_id=None)).replayed
 
@@ -165,8 +146,7 @@ async def test_a_start_by_the_sweeper_is_in_the_history(world: World) -> None:
 async def test_a_job_beyond_its_time_ends_though_its_orchestration_is_deaf(world: World) -> None:
     """The total time is over while a step waits to begin: the sweeper ends the job, and writes how."""
     job_id = await submitted(world)
-    stored = await world.ledger.read(job_id)
-    assert stored is not None
+    stored = world.ledger.jobs[job_id]
     capped = stored.record.with_job(deadline_at=world.clock.now() + timedelta(seconds=90))
     await world.ledger.commit(stored, capped, [])
     world.clock.advance(61)
@@ -190,23 +170,16 @@ async def reserved(world: World, tenant_id: str, number: int) -> str:
     return created.stored.record.job.job_id
 
 
-async def test_a_job_of_a_later_release_is_left_to_it(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_job_of_a_later_release_is_left_to_it(world: World) -> None:
     """A status that this release does not know is skipped and counted, living or ended; every other job is repaired."""
     _, alive, ended = [await submitted(world, doc_id=name) for name in ("foreign", "alive", "ended")]
     await cancelled(world, ended)
-    read = world.ledger.read
-
-    async def reads(job_id: str) -> Any:
-        if job_id != alive:
-            raise UnknownStatus
-        return await read(job_id)
-
-    monkeypatch.setattr(world.ledger, "read", reads)
+    foreign = failing(world.ledger, "read", error=UnknownStatus, only=lambda job_id: job_id != alive)
     world.orchestrations.states.clear()
     world.clock.advance(3601)
     assert sorted(action.partition(":")[0] for action in await swept(world)) == ["skip", "skip", "start"]
     assert await swept(world) == []
-    monkeypatch.undo()
+    foreign.ends()
     world.clock.advance(3600)
     assert "start" in await swept(world)
 

@@ -18,6 +18,7 @@ from shared.ports.index import AWAKE_AFTER_POST, FIRST_CHECK
 from shared.ports.sweeps import Share
 from tests.jobs import envelope
 from tests.operations.conftest import StillClock, World
+from tests.operations.faults import failing, noted
 from tests.operations.support import cancelled, submitted
 
 PERIOD_S = 60.0
@@ -176,35 +177,21 @@ async def test_a_pass_ends_when_its_time_is_over(world: World, monkeypatch: pyte
 
 async def test_a_job_that_fails_lets_the_others_of_its_tenant_go_first(world: World) -> None:
     """It is due still, and stands behind those that wait longer."""
-    failing, other = [await submitted(world, doc_id=str(number)) for number in range(2)]
-    state = world.orchestrations.look_up
-
-    async def fails(instance_id: str) -> object:
-        if instance_id == failing:
-            raise LedgerUnavailable
-        return await state(instance_id)
-
-    world.orchestrations.look_up = fails  # type: ignore[method-assign, assignment]
+    broken, other = [await submitted(world, doc_id=str(number)) for number in range(2)]
+    failing(world.orchestrations, "look_up", only=lambda instance_id: instance_id == broken)
     world.clock.advance(61)
     await sweep(world.context, world.orchestrations)
     later = world.clock.now() + timedelta(hours=1)
     due = await world.index.due("tenant_a", now=later, limit=10)
-    assert [row.job_id for row in due] == [failing, other]
+    assert [row.job_id for row in due] == [broken, other]
     assert due[0].check_at == world.clock.now()
     assert (await sweep(world.context, world.orchestrations)).looked_at == 1
 
 
-async def test_a_tenant_that_cannot_be_listed_holds_up_no_other(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_tenant_that_cannot_be_listed_holds_up_no_other(world: World) -> None:
     """The others' jobs are repaired; then the pass fails, so that its alert says so."""
     await several(world, 3)
-    due = world.index.due
-
-    async def throttled(tenant: str, **options: object) -> object:
-        if tenant == "tenant_0":
-            raise LedgerUnavailable
-        return await due(tenant, **options)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(world.index, "due", throttled)
+    failing(world.index, "due", only=lambda tenant, **_: tenant == "tenant_0")
     world.clock.advance(61)
     with pytest.raises(LedgerUnavailable):
         await sweep(world.context, world.orchestrations)
@@ -212,15 +199,11 @@ async def test_a_tenant_that_cannot_be_listed_holds_up_no_other(world: World, mo
 
 
 @pytest.mark.parametrize("broken", ["list_active"])
-async def test_counting_stops_no_repair(world: World, monkeypatch: pytest.MonkeyPatch, broken: str) -> None:
+async def test_counting_stops_no_repair(world: World, broken: str) -> None:
     """A fault of the counts comes after the repairs, and the pass has done its work all the same."""
     world.context = replace(world.context, settings=replace(world.context.settings, max_inflight=10))
     [job_id] = await several(world, 1)
-
-    async def away(*_: object, **__: object) -> object:
-        raise LedgerUnavailable
-
-    monkeypatch.setattr(world.index, broken, away)
+    failing(world.index, broken)
     world.clock.advance(61)
     await sweep(world.context, world.orchestrations)
     assert world.orchestrations.started == [job_id]
@@ -244,25 +227,18 @@ async def test_a_tenant_without_living_jobs_is_left_to_sleep(world: World) -> No
     ended = await submitted(world, tenant_id="idle")
     await submitted(world, tenant_id="busy")
     await cancelled(world, ended)
-    read: list[str] = []
-    due = world.index.due
-
-    async def listed(tenant: str, **options: object) -> object:
-        read.append(tenant)
-        return await due(tenant, **options)  # type: ignore[arg-type]
-
-    world.index.due = listed  # type: ignore[method-assign, assignment]
+    looks = noted(world.index, "due")
     for seconds in (AWAKE_AFTER_POST.total_seconds(), 1, AWAKE_AFTER_POST.total_seconds()):
         world.clock.advance(seconds)
         await sweep(world.context, world.orchestrations)
-    assert read == ["busy", "idle"] * 3
+    assert [tenant for _, tenant in looks] == ["busy", "idle"] * 3
     world.clock.advance(60)
     await sweep(world.context, world.orchestrations)
-    assert read[6:] == ["busy"]
+    assert looks[6:] == [("due", "busy")]
     created = await create_job(
         world.context, world.orchestrations, envelope(tenant_id="idle", doc_id="new"), correlation_id=None
     )
     world.clock.advance(FIRST_CHECK.total_seconds())
     await sweep(world.context, world.orchestrations)
-    assert read[7:] == ["busy", "idle"]
+    assert looks[7:] == [("due", "busy"), ("due", "idle")]
     assert not created.replayed

@@ -10,6 +10,7 @@ from shared.operations.jobs.read_history import read_history
 from shared.operations.usage.sum_receipts import Grouping, sum_receipts
 from tests.jobs import START, body
 from tests.operations.conftest import World
+from tests.operations.faults import noted
 from tests.operations.support import dispatch, eventful, failed_at_embedding, redrive, service_sends, settle, submitted
 
 
@@ -30,19 +31,7 @@ async def cost(world: World, job_id: str) -> Operations:
 
 async def test_a_job_without_faults_costs_its_bound(world: World) -> None:
     """N directives, 2N replies, 4 + 2N table writes for N steps, as counted at the ports."""
-    writes = 0
-    commit, create, reserve, close = world.ledger.commit, world.ledger.create, world.index.reserve, world.index.close
-
-    def counted(call: object) -> object:
-        async def counting(*args: object, **fields: object) -> object:
-            nonlocal writes
-            writes += 1
-            return await call(*args, **fields)  # type: ignore[operator]
-
-        return counting
-
-    world.ledger.commit, world.ledger.create = counted(commit), counted(create)  # type: ignore[assignment,method-assign]
-    world.index.reserve, world.index.close = counted(reserve), counted(close)  # type: ignore[assignment,method-assign]
+    in_ledger, in_index = noted(world.ledger, "commit", "create"), noted(world.index, "reserve", "close")
     job_id = await plain(world)
     assert body(await cost(world, job_id)) == {
         "directives": {"count": 3, "bound": 3},
@@ -52,7 +41,7 @@ async def test_a_job_without_faults_costs_its_bound(world: World) -> None:
         "episodes": {"count": 10, "bound": 10},
         "beyond": {},
     }
-    assert (writes, len(world.publisher.sent)) == (10, 3)
+    assert (len(in_ledger) + len(in_index), len(world.publisher.sent)) == (10, 3)
 
 
 async def test_beyond_lists_why_a_job_cost_more(world: World) -> None:

@@ -23,6 +23,7 @@ from shared.refusals import LimitReached
 from tests.jobs import START
 from tests.memory_stores import MemoryUsage
 from tests.operations.conftest import World
+from tests.operations.faults import failing, noted
 from tests.operations.support import create_numbered, limited, one_pass
 from tests.worlds.gates import ended, posted
 
@@ -143,21 +144,14 @@ async def test_a_pass_whose_time_is_over_goes_on_with_the_next_tenant(counting: 
 
 @pytest.mark.parametrize("fault", [KeyError("created_at"), LedgerUnavailable("503")])
 async def test_a_tenant_whose_list_cannot_be_read_keeps_no_other_from_its_hours(
-    counting: World, monkeypatch: pytest.MonkeyPatch, fault: Exception
+    counting: World, fault: Exception
 ) -> None:
     """An outage keeps them for six hours at most; the second fold makes up for the tenant."""
     for number in range(3):
         await create_numbered(counting, number, tenant_id=f"t{number}")
-    list_jobs = counting.index.list_jobs
-
-    async def broken(tenant: str, **options: Any) -> Any:
-        if tenant == "t1":
-            raise fault
-        return await list_jobs(tenant, **options)
 
     at(counting, FIRST + HOUR + timedelta(minutes=6))
-    with monkeypatch.context() as patched:
-        patched.setattr(counting.index, "list_jobs", broken)
+    with failing(counting.index, "list_jobs", error=fault, only=lambda tenant, **_: tenant == "t1"):
         first = await fold_usage(await one_pass(counting), kept(counting), lambda: False)
         assert first == (FIRST if isinstance(fault, LedgerUnavailable) else FIRST + HOUR)
         found = [await kept(counting).hours(f"t{number}", FIRST, FIRST + HOUR) for number in range(3)]
@@ -244,22 +238,15 @@ async def test_the_peak_is_the_most_that_a_look_saw(counting: World) -> None:
     assert hour.peaks == {("", ""): 2, ("type", "OCR"): 2, ("source", "s"): 2}
 
 
-async def test_a_source_costs_one_write_an_hour(counting: World, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_source_costs_one_write_an_hour(counting: World) -> None:
     """However many jobs name it; the row has the first job and, to the hour, the last."""
-    writes: list[str] = []
-    real = MemoryUsage.see_source
-
-    async def see(self: MemoryUsage, tenant: str, source: Any) -> bool:
-        writes.append(source.name)
-        return await real(self, tenant, source)
-
-    monkeypatch.setattr(MemoryUsage, "see_source", see)
+    writes = noted(counting.context.usage, "see_source")
     jobs = await posted(counting, 1, 2, 3, source=" Scanner-7 ")
     await posted(counting, 4)
-    assert writes == ["scanner-7"]
+    assert [source.name for _, _, source in writes] == ["scanner-7"]
     at(counting, FIRST + HOUR)
     [later] = await posted(counting, 5, source="scanner-7")
-    assert writes == ["scanner-7"] * 2
+    assert [source.name for _, _, source in writes] == ["scanner-7"] * 2
     [found] = await kept(counting).sources("tenant_a", after="", limit=9)
     assert (found.first_job, found.first_at, found.last_job, found.last_at) == (jobs[0], START, later, FIRST + HOUR)
 

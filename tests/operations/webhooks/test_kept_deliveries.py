@@ -15,10 +15,9 @@ from shared.operations.webhooks.webhooks import (
     redeliver,
     remove_hook,
 )
-from shared.ports.feed import Head
-from shared.ports.hooks import HookWrite
 from shared.refusals import DeliveryNotFound, FilterInvalid
 from tests.operations.conftest import World
+from tests.operations.faults import failing
 from tests.worlds.webhooks import TENANT, Hooked, happened, hooked
 
 BY = "user:somebody"
@@ -124,19 +123,8 @@ async def test_many_that_are_given_up_with_their_events_are_one_event(given: Hoo
     await happened(given, 100, hook)
     given.world.clock.advance(given.world.context.settings.feed_days * 86_400 + 1)
     before = given.world.clock.now() - timedelta(days=given.world.context.settings.feed_days)
-    written, real = 0, given.feed.hooks.write
-
-    async def dies(write: HookWrite) -> Head | None:
-        nonlocal written
-        written += 1
-        if written == 2:
-            raise LedgerUnavailable("away")
-        return await real(write)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(given.feed.hooks, "write", dies)
-        with pytest.raises(LedgerUnavailable):
-            await prune_deliveries(given.world.context, TENANT, before)
+    with failing(given.feed.hooks, "write", at=[2]), pytest.raises(LedgerUnavailable):
+        await prune_deliveries(given.world.context, TENANT, before)
     head = await given.feed.head(TENANT)
     await given.healed()
     await prune_deliveries(given.world.context, TENANT, before)

@@ -13,11 +13,10 @@ from shared.operations.context import Context
 from shared.operations.process.known_feeds import KnownFeeds
 from shared.operations.webhooks.webhooks import HookRequest as Request
 from shared.operations.webhooks.webhooks import change_hook, create_hook, hook_log, list_hooks, remove_hook, rotate_hook
-from shared.ports.feed import Head
-from shared.ports.hooks import HookWrite
 from shared.refusals import HookKeyConflict
 from tests.contexts import changed
 from tests.operations.conftest import World
+from tests.operations.faults import failing
 from tests.operations.interleave import Meeting, every_order
 from tests.worlds.webhooks import TENANT, Hooked, hooked
 
@@ -45,17 +44,10 @@ async def test_a_webhook_that_is_asked_for_again(given: Hooked) -> None:
     assert [each.type for each in await hook_log(context, TENANT, found[0][0].id)] == ["CREATED"]
 
 
-async def test_an_answer_that_was_lost_is_asked_for_again(given: Hooked, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_answer_that_was_lost_is_asked_for_again(given: Hooked) -> None:
     """Nobody knows whether it was written: it was, and the same secret signs."""
     context, request = given.world.context, Request(url="https://receiver.example")
-    real = given.feed.hooks.write
-
-    async def lost(write: HookWrite) -> Head | None:
-        monkeypatch.setattr(given.feed.hooks, "write", real)
-        await real(write)
-        raise LedgerUnavailable("the answer was lost")
-
-    monkeypatch.setattr(given.feed.hooks, "write", lost)
+    failing(given.feed.hooks, "write", at=[1], after=True)
     with pytest.raises(LedgerUnavailable):
         await create_hook(context, TENANT, request, BY, key="mine")
     hook, replayed = await create_hook(context, TENANT, request, BY, key="mine")

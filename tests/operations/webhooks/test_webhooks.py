@@ -40,6 +40,7 @@ from shared.refusals import (
 from tests.contexts import changed
 from tests.event_checks import check_event
 from tests.operations.conftest import World
+from tests.operations.faults import failing
 from tests.operations.support import limited
 from tests.worlds.webhooks import TENANT, Hooked, hooked, signed
 
@@ -118,14 +119,10 @@ async def test_a_hook_that_asks_for_the_past(given: Hooked, monkeypatch: pytest.
     )
 
 
-async def test_what_a_tenant_without_hooks_costs(given: Hooked, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_a_tenant_without_hooks_costs(given: Hooked) -> None:
     """As before there were any: no row of hooks is read or written."""
-
-    async def touched(*_args: Any, **_options: Any) -> Any:
-        raise AssertionError("a row of hooks was touched")
-
-    for name in ("read", "all_of", "write", "delivery", "pending", "note"):
-        monkeypatch.setattr(given.feed.hooks, name, touched)
+    names = ("read", "all_of", "write", "delivery", "pending", "note")
+    failing(given.feed.hooks, *names, error=AssertionError("a row of hooks was touched"))
     await given.finished()
     assert given.queue.sent == []
     assert len(await given.events()) > 3
@@ -352,18 +349,10 @@ async def test_what_belongs_to_no_tenant_has_hooks_too(world: World) -> None:
     assert [(body["type"], body["tenant"]) for _, _, body in given.receiver.got] == [("quota.changed", PLATFORM)]
 
 
-async def test_a_write_that_fails_is_not_believed(given: Hooked, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_write_that_fails_is_not_believed(given: Hooked) -> None:
     """Whether it was written nobody knows: HEAD is read again."""
-    original = given.feed.hooks.write
     hook = await given.hook()
-
-    async def unanswered(write: Any) -> Any:
-        await original(write)
-        raise LedgerUnavailable("no answer")
-
-    monkeypatch.setattr(given.feed.hooks, "write", unanswered)
-    with pytest.raises(LedgerUnavailable):
+    with failing(given.feed.hooks, "write", after=True), pytest.raises(LedgerUnavailable):
         await change_hook(given.world.context, TENANT, hook.id, {"enabled": False}, BY)
-    monkeypatch.setattr(given.feed.hooks, "write", original)
     await given.finished()
     assert await given.deliveries(hook) == []

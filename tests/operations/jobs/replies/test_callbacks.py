@@ -1,7 +1,7 @@
 import json
 from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
@@ -10,9 +10,9 @@ from shared.core.jobs.directive import encode_directive
 from shared.core.jobs.states import JobStatus, StepStatus
 from shared.errors import Conflict, LuciusError, ReplyUnfit
 from shared.operations.jobs.replies.callbacks import MAX_CALLBACK_BYTES, CallbackResult, Kind, receive_callback
-from shared.ports.ledger import Ledger
 from shared.refusals import BodyTooLarge, CallbackTokenInvalid, NotYourAttempt
 from tests.operations.conftest import World
+from tests.operations.faults import failing
 from tests.operations.support import dispatch, settle, submitted
 
 KEYS = (("k1", b"1" * 32),)
@@ -185,21 +185,8 @@ async def test_a_heartbeat_that_lost_a_race_still_renews_the_lease(calling: Worl
     calling.clock.advance(400)
     await call(calling, "HEARTBEAT", callbacks.token)
     calling.clock.advance(400)
-    ledger, conflicts = calling.ledger, 1
-
-    class Contended:
-        def __getattr__(self, name: str) -> Any:
-            return getattr(ledger, name)
-
-        async def commit(self, *given: Any) -> Any:
-            nonlocal conflicts
-            if conflicts:
-                conflicts -= 1
-                raise Conflict
-            return await ledger.commit(*given)
-
-    contended = replace(calling, context=replace(calling.context, ledger=cast(Ledger, Contended())))
-    await call(contended, "HEARTBEAT", callbacks.token)
+    failing(calling.ledger, "commit", error=Conflict, at=[1])
+    await call(calling, "HEARTBEAT", callbacks.token)
     lease = (await calling.job(job_id)).steps[0].lease_expires_at
     assert lease == calling.clock.now() + timedelta(seconds=900)
 
