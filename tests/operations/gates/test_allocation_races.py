@@ -17,6 +17,7 @@ from shared.operations.jobs.admission import notify
 from shared.operations.quotas import quotas
 from shared.operations.sweeper.sweep import sweep
 from tests.operations.conftest import World
+from tests.operations.faults import meanwhile
 from tests.operations.interleave import Meeting, Work, every_order
 from tests.operations.support import cancelled, limited
 from tests.worlds.gates import (
@@ -146,6 +147,17 @@ def test_divisions_in_every_order() -> None:
 def test_divisions_in_every_order_for_long(name: str) -> None:
     """With two interruptions, and the first killed at any call."""
     explore(name, kills=range(1, 40), interruptions=2)
+
+
+async def test_a_division_that_another_one_overtook_grants_nothing(world: World) -> None:
+    """Race division: the record was written after it was read, and the free slot granted; see `test_allocations.py` of
+    the adapters for the refusal.
+    """
+    world = limited(world, max_inflight=LIMIT, overflow="stage")
+    await created(world, 1, "a")
+    meanwhile(world.context.allocations, "write", lambda: created(apart(world), 2, "b"))
+    await created(world, 3, "c")
+    assert count(world) == {"a": 1, "b": 1}
 
 
 def test_a_division_without_epochs_lends_too_much(monkeypatch: pytest.MonkeyPatch) -> None:
