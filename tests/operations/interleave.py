@@ -28,8 +28,11 @@ _actor: contextvars.ContextVar[str | None] = contextvars.ContextVar("actor", def
 Scenario = Callable[["Meeting"], Awaitable[None]]
 
 
-def every_order(scenario: Scenario, *, interruptions: int = MAX_INTERRUPTIONS) -> int:
-    """How many orders there were. Raises what the scenario raises, with the order in which it did."""
+def every_order(scenario: Scenario, *, interruptions: int = MAX_INTERRUPTIONS, alike: bool = False) -> int:
+    """How many orders there were. Raises what the scenario raises, with the order in which it did.
+
+    `alike`: the works are equal, so that it is all the same which one begins.
+    """
     pending: list[tuple[int, ...]] = [()]
     count = 0
     while pending:
@@ -41,7 +44,7 @@ def every_order(scenario: Scenario, *, interruptions: int = MAX_INTERRUPTIONS) -
             error.add_note(f"in the order {' '.join(meeting.order)}")
             raise
         count += 1
-        for place in range(len(prefix), len(meeting.options)):
+        for place in range(max(len(prefix), int(alike)), len(meeting.options)):
             if meeting.interrupted[place] >= interruptions:
                 break
             pending += [(*meeting.taken[:place], other) for other in range(1, meeting.options[place])]
@@ -197,11 +200,14 @@ Work = Callable[[World], Coroutine[Any, Any, Any]]
 
 
 def serializable(
-    prepare: Callable[[World], Awaitable[None]], *works: Work, interruptions: int = MAX_INTERRUPTIONS
+    prepare: Callable[[World], Awaitable[None]],
+    *works: Work,
+    interruptions: int = MAX_INTERRUPTIONS,
+    alike: bool = False,
 ) -> int:
     """In whatever order the calls of `works` come, what is left is what is left when one comes after another.
 
-    How many orders there were.
+    How many orders there were; see `every_order`.
     """
     one_by_one = []
 
@@ -224,7 +230,11 @@ def serializable(
         assert found in one_by_one, f"{found} is none of {one_by_one}"
 
     return sum(
-        every_order(lambda meeting, apart=apart: together(meeting, apart=apart), interruptions=interruptions)  # type: ignore[misc]
+        every_order(
+            lambda meeting, apart=apart: together(meeting, apart=apart),  # type: ignore[misc]
+            interruptions=interruptions,
+            alike=alike,
+        )
         for apart in (False, True)
     )
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import Any
 
 import pytest
 
@@ -29,8 +28,9 @@ from shared.ports.admissions import ASLEEP, AdmissionWrite
 from tests.contexts import changed
 from tests.jobs import envelope
 from tests.operations.conftest import World
+from tests.operations.faults import failing, meanwhile
 from tests.operations.gates.admission_mutants import MUTANTS
-from tests.operations.interleave import Killed, Meeting, Work, every_order
+from tests.operations.interleave import Killed, Meeting, Work, every_order, left
 from tests.operations.support import dispatch, limited, service_sends, submitted
 from tests.worlds.gates import apart
 from tests.worlds.jobs import ONE, asks, nothing, posts
@@ -108,15 +108,8 @@ async def prepared(world: World, case: Case) -> None:
     assert await submitted(world, **ONE, doc_id="a") == FIRST
     await dispatch(world, FIRST)
     if case.half_made:
-        create = world.ledger.create
-
-        async def dies(*args: Any) -> Any:
-            raise Killed
-
-        world.ledger.__dict__["create"] = dies
-        with pytest.raises(Killed):
+        with failing(world.ledger, "create", error=Killed), pytest.raises(Killed):
             await submitted(world, **ONE, doc_id="b")
-        world.ledger.__dict__["create"] = create
         world.clock.advance(301)
     for name in ("b", "c")[: case.staged]:
         await submitted(world, **ONE, doc_id=name)
@@ -190,8 +183,20 @@ def remaining(world: World) -> list[str]:
     return left if counted == ({}, 0, {}) else [*left, f"the admission state counts {counted}"]
 
 
-async def meets(meeting: Meeting, case: Case, killed: tuple[str, int] | None) -> int:
-    """How many calls the first of the works made."""
+async def state_of(world: World) -> str:
+    """Everything that a sweep goes by, to the second."""
+    active = [
+        (row.job_id, row.counted_place, row.check_at.replace(microsecond=0)) for row in world.index.active.values()
+    ]
+    freed = [row for _, row in world.index.admissions.all_freed]
+    admission = world.index.admissions.admissions["tenant_a"].admission
+    counts = (admission.active_by_kind, admission.staged, admission.queues, admission.counting_until is None)
+    orchestrations = (sorted(started(world)), sorted(each for each in world.ledger.jobs))
+    return repr((await left(world), sorted(active, key=str), len(freed), counts, orchestrations))
+
+
+async def meets(meeting: Meeting, case: Case, killed: tuple[str, int] | None, known: set[str]) -> int:
+    """How many calls the first of the works made. `known`: states from which the sweeper has settled all."""
     world = limited(meeting.world, max_inflight_per_tenant=1, overflow="stage")
     await prepared(world, case)
     meeting.killed, meeting.watch = killed, lambda: wrong(world)
@@ -210,16 +215,18 @@ async def meets(meeting: Meeting, case: Case, killed: tuple[str, int] | None) ->
         rows = [row.counted_place.state for row in world.index.active.values()]
         if PlaceState.WAITING in rows:
             assert PlaceState.ADMITTED in rows, "one waits beside a free slot"
-    await settled(world)
+    if (state := await state_of(world)) not in known:
+        await settled(world)
+        known.add(state)
     return meeting._calls["0"]
 
 
 def explore(case: Case, *, interruptions: int, kills: Callable[[int], range]) -> int:
     """How many orders there were. Raises AssertionError."""
-    longest = [0] * len(case.works)
+    longest, known = [0] * len(case.works), set[str]()
 
     async def scenario(meeting: Meeting) -> None:
-        await meets(meeting, case, None)
+        await meets(meeting, case, None, known)
         for place in range(len(case.works)):
             longest[place] = max(longest[place], meeting._calls[str(place)])
 
@@ -228,7 +235,7 @@ def explore(case: Case, *, interruptions: int, kills: Callable[[int], range]) ->
         for call in kills(calls):
 
             async def with_a_death(meeting: Meeting, killed: tuple[str, int] = (str(place), call)) -> None:
-                await meets(meeting, case, killed)
+                await meets(meeting, case, killed, known)
 
             count += every_order(with_a_death, interruptions=min(1, interruptions - 1))
     return count
@@ -268,20 +275,8 @@ async def test_a_resumed_job_that_was_let_in_keeps_its_place(world: World) -> No
     world = limited(world, max_inflight_per_tenant=1, overflow="stage")
     await prepared(world, Case(()))
     index, other = world.index, apart(world)
-    read_active, move_place = index.read_active, index.move_place
-
-    async def after_it_the_first_ends(*args: Any) -> Any:
-        index.__dict__["read_active"] = read_active
-        found = await read_active(*args)
-        await ends(FIRST)(other)
-        return found
-
-    async def after_a_resume(*args: Any, **fields: Any) -> None:
-        index.__dict__["move_place"] = move_place
-        await asks(ControlKind.RESUME, "2", SECOND)(other)
-        await move_place(*args, **fields)
-
-    index.__dict__ |= {"read_active": after_it_the_first_ends, "move_place": after_a_resume}
+    meanwhile(index, "read_active", lambda: ends(FIRST)(other), after=True)
+    meanwhile(index, "move_place", lambda: asks(ControlKind.RESUME, "2", SECOND)(other))
     await asks(ControlKind.PAUSE, job_id=SECOND)(world)
     assert (await world.job(SECOND)).job.status is JobStatus.QUEUED
     assert wrong(world) is None

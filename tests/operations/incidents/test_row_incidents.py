@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import timedelta
-from typing import Any, get_args
+from typing import get_args
 
 import pytest
 
@@ -23,6 +22,7 @@ from shared.ports.admissions import DirectoryRows
 from tests.contexts import changed
 from tests.operations.bulks.test_bulk_limits import begun
 from tests.operations.conftest import World
+from tests.operations.faults import Fault, failing
 from tests.operations.support import by, cancelled, limited, submitted
 from tests.worlds.gates import ended, posted, staging
 
@@ -34,21 +34,8 @@ async def open_rows(world: World) -> list[Incident]:
     return [row.incident for row in rows if row.incident.kind is IncidentKind.ROW and row.incident.is_open]
 
 
-def failing(world: World, job_id: str, fault: Exception) -> Callable[[], None]:
-    """Each read of the job raises; the result makes it whole again."""
-    read = world.ledger.read
-
-    async def poisoned(asked: str) -> Any:
-        if asked == job_id:
-            raise fault
-        return await read(asked)
-
-    world.ledger.read = poisoned  # type: ignore[method-assign]
-
-    def mended() -> None:
-        world.ledger.read = read  # type: ignore[method-assign]
-
-    return mended
+def unreadable(world: World, job_id: str, fault: Exception) -> Fault:
+    return failing(world.ledger, "read", error=fault, only=lambda asked: asked == job_id)
 
 
 async def swept_for(world: World, minutes: int) -> int:
@@ -60,16 +47,16 @@ async def swept_for(world: World, minutes: int) -> int:
     return looks
 
 
-@pytest.mark.parametrize("fault", [KeyError("status"), LedgerRefused("413"), TypeError("max_cost")])
+@pytest.mark.parametrize("fault", [KeyError("status"), LedgerRefused("413")])
 async def test_a_job_that_cannot_be_read_is_looked_at_once_an_hour(world: World, fault: Exception) -> None:
     """One incident names it until a look succeeds, whatever the number of looks."""
     job_id = await submitted(world)
-    mended = failing(world, job_id, fault)
+    broken = unreadable(world, job_id, fault)
     assert await swept_for(world, 180) == 3
     [incident] = await open_rows(world)
     assert (incident.subject, incident.code, incident.tenant) == (f"tenant_a ACTIVE:{job_id}", "ROW_FAILS", None)
     assert incident.detail == f"{type(fault).__name__}: {fault}"
-    mended()
+    broken.ends()
     await swept_for(world, 60)
     assert await open_rows(world) == []
     settled = await world.context.incidents.read(None, incident.id, incident.opened_at)
@@ -82,13 +69,13 @@ async def test_an_ended_job_that_cannot_be_cleared_is_named_too(world: World) ->
     job_id = await submitted(world)
     await cancelled(world, job_id)
     world.clock.advance(3600)
-    mended = failing(world, job_id, KeyError("status"))
+    broken = unreadable(world, job_id, KeyError("status"))
     await swept_for(world, 61)
     [incident] = await open_rows(world)
     assert incident.subject == f"tenant_a ENDED:{job_id}"
     [due] = await world.index.due_for_clearing("tenant_a", now=world.clock.now() + timedelta(hours=1), limit=9)
     assert due.clear_at > world.clock.now()
-    mended()
+    broken.ends()
     await swept_for(world, 60)
     assert await open_rows(world) == []
 
@@ -96,9 +83,9 @@ async def test_an_ended_job_that_cannot_be_cleared_is_named_too(world: World) ->
 async def test_a_row_that_is_gone_settles_its_incident(world: World) -> None:
     """Its job ended by another way: nothing renews the incident for two hours."""
     job_id = await submitted(world)
-    mended = failing(world, job_id, KeyError("status"))
+    broken = unreadable(world, job_id, KeyError("status"))
     await swept_for(world, 2)
-    mended()
+    broken.ends()
     await cancelled(world, job_id)
     await swept_for(world, 110)
     assert len(await open_rows(world)) == 1
@@ -110,7 +97,7 @@ async def test_a_row_that_is_gone_settles_its_incident(world: World) -> None:
 async def test_a_fault_that_may_pass_is_tried_in_each_pass(world: World, fault: Exception, after_an_hour: int) -> None:
     """Races that go on for an hour are the row's; a store that is away has an alert of its own."""
     job_id = await submitted(world)
-    failing(world, job_id, fault)
+    unreadable(world, job_id, fault)
     assert await swept_for(world, 59) == 59
     assert await open_rows(world) == []
     looks = await swept_for(world, 60)
@@ -149,16 +136,9 @@ async def test_a_defect_at_which_all_rows_fail_opens_fifty_incidents(world: Worl
     assert len(await open_rows(world)) == MAX_REPORTED + 1
 
 
-async def test_an_incident_that_could_not_be_written_is_written_by_the_next_failure(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_an_incident_that_could_not_be_written_is_written_by_the_next_failure(world: World) -> None:
     """Work never fails for its incident."""
-
-    async def away(*_: Any, **__: Any) -> Any:
-        raise LedgerUnavailable("503")
-
-    with monkeypatch.context() as patched:
-        patched.setattr(world.context.incidents, "open", away)
+    with failing(world.context.incidents, "open"):
         assert await report_row(world.context, "row", KeyError("x"))
     assert await open_rows(world) == []
     assert await report_row(world.context, "row", KeyError("x"))
@@ -179,20 +159,14 @@ async def test_an_operator_may_settle_it(world: World) -> None:
 async def test_a_tenant_whose_admission_state_cannot_be_decoded_holds_up_no_other(staging: World) -> None:
     """The row names itself, once, however many jobs and duties meet it; the others' jobs go in."""
     first, second = await posted(staging, 1, 2)
-    read = staging.index.admissions.read
-
-    async def broken(tenant: str) -> Any:
-        if tenant == "tenant_b":
-            raise Undecodable("tenant_b GATES", "TypeError")
-        return await read(tenant)
-
     await submitted(staging, tenant_id="tenant_b")
-    staging.index.admissions.read = broken  # type: ignore[method-assign]
+    fault = Undecodable("tenant_b GATES", "TypeError")
+    broken = failing(staging.index.admissions, "read", error=fault, only=lambda tenant: tenant == "tenant_b")
     await ended(staging, first)
     await swept_for(staging, 3)
     assert (await staging.job(second)).job.status is JobStatus.QUEUED
     assert [each.subject for each in await open_rows(staging)] in ([], ["tenant_b GATES"])
-    staging.index.admissions.read = read  # type: ignore[method-assign]
+    broken.ends()
     await swept_for(staging, 2)
     assert await open_rows(staging) == []
 
@@ -219,40 +193,26 @@ async def test_rows_of_the_directory_that_cannot_be_decoded_are_named(world: Wor
 async def test_a_directory_that_cannot_be_read_for_five_minutes_is_an_incident(world: World) -> None:
     """Until then the process has its copy; the first pass that can read it settles the incident."""
     world = limited(world, max_inflight_per_tenant=5)
-    versions = world.index.admissions.versions
-
-    async def away() -> Any:
-        raise LedgerUnavailable("503")
-
     await swept_for(world, 1)
-    world.index.admissions.versions = away  # type: ignore[method-assign]
+    away = failing(world.index.admissions, "versions")
     await swept_for(world, 4)
     assert await open_rows(world) == []
     await swept_for(world, 2)
     assert [each.subject for each in await open_rows(world)] == [DIRECTORY]
-    world.index.admissions.versions = versions  # type: ignore[method-assign]
+    away.ends()
     await swept_for(world, 1)
     assert await open_rows(world) == []
     assert isinstance(world.context.process.gate_directory, GateDirectory)
 
 
-async def test_a_bulk_operation_that_cannot_be_read_holds_up_no_other(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_bulk_operation_that_cannot_be_read_holds_up_no_other(world: World) -> None:
     """The others are worked on; the row names the bulk operation."""
     for _ in range(3):
         await submitted(world, tenant_id="tenant_b")
     bad, good = [await begun(world, tenant) for tenant in ("tenant_a", "tenant_b")]
-    read = world.context.bulks.read
-
-    async def broken(tenant: str, bulk_id: str) -> Any:
-        if bulk_id == bad.bulk_id:
-            raise KeyError("state")
-        return await read(tenant, bulk_id)
-
-    monkeypatch.setattr(world.context.bulks, "read", broken)
+    failing(world.context.bulks, "read", error=KeyError("state"), only=lambda _, bulk_id: bulk_id == bad.bulk_id)
     await swept_for(world, 3)
-    stored = await read("tenant_b", good.bulk_id)
+    stored = await world.context.bulks.read("tenant_b", good.bulk_id)
     assert stored is not None
     assert stored.bulk.state is BulkState.DONE
     assert [each.subject for each in await open_rows(world)] == [f"tenant_a BULK:{bad.bulk_id}"]

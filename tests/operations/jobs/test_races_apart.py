@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
 
 import pytest
 
@@ -18,6 +17,7 @@ from shared.operations.protocols.overrides import CatalogState
 from shared.ports.durable import InstanceState
 from tests.jobs import registry
 from tests.operations.conftest import StillClock, World
+from tests.operations.faults import failing
 from tests.operations.interleave import Meeting, Work, every_order, serializable
 from tests.operations.support import early, relisted, service_sends
 from tests.worlds.jobs import (
@@ -48,7 +48,7 @@ from tests.worlds.jobs import (
 )
 def test_two_sweeps_at_once(prepare: Prepare, seconds: float) -> None:
     """Race sweeps: a second sweep repairs nothing twice."""
-    assert serializable(then(prepare, seconds=seconds), sweeps(), sweeps(), interruptions=1) >= 2
+    assert serializable(then(prepare, seconds=seconds), sweeps(), sweeps(), interruptions=1, alike=True) >= 2
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ def test_two_sweeps_restart_one_job() -> None:
         assert (await world.job(JOB)).job.instance_id == f"{JOB}.r1"
         assert set(world.orchestrations.started) == {JOB, f"{JOB}.r1"}
 
-    assert every_order(scenario, interruptions=1) >= 2
+    assert every_order(scenario, interruptions=1, alike=True) >= 2
 
 
 def test_a_list_row_and_its_jobs_end() -> None:
@@ -124,11 +124,7 @@ def test_a_resume_before_its_parking_is_heard() -> None:
 async def test_an_orchestration_that_is_ahead_of_its_reply(world: World) -> None:
     """Race heard: the orchestration ended by the ledger before the reply function raised its event."""
     await in_flight(world)
-
-    async def gone(instance_id: str, name: str, data: Any) -> None:
-        raise InstanceEnded(instance_id)
-
-    world.orchestrations.raise_event = gone  # type: ignore[method-assign]
+    failing(world.orchestrations, "raise_event", error=InstanceEnded(JOB))
     await service_sends(world, JOB, "RESULT", 1)
     assert (await world.job(JOB)).job.status is JobStatus.SUCCEEDED
 
@@ -199,7 +195,7 @@ def test_two_redrives_at_once() -> None:
         assert (await world.job(JOB)).job.redriven_by == new_id
         assert [event.type for event in await world.ledger.events(JOB)].count("JOB_REDRIVEN") == 1
 
-    assert every_order(scenario) > 20
+    assert every_order(scenario, alike=True) > 20
 
 
 def test_two_redrives_of_one_rejected_message() -> None:
@@ -214,4 +210,4 @@ def test_two_redrives_of_one_rejected_message() -> None:
         assert [one.value.redriven_outcome for one in outcomes.values()] == ["APPLIED", "APPLIED"]
         assert [event.type for event in await world.ledger.events(job_id)].count("ACK") == 1
 
-    assert every_order(scenario) > 5
+    assert every_order(scenario, alike=True) > 5

@@ -10,18 +10,17 @@ from datetime import timedelta
 import pytest
 
 from shared.core.chained_log import entry_hash
-from shared.core.gates.rules import EVERY, MAX_RULES, Gate, GateKind
+from shared.core.gates.rules import EVERY, Gate, GateKind
 from shared.core.jobs.states import JobStatus
 from shared.errors import Conflict, LedgerUnavailable
 from shared.operations.gates.find_gate import find_gate
 from shared.operations.gates.waiting import read_admission
 from shared.operations.process.gate_directory import GateDirectory
 from shared.operations.quotas import quotas
-from shared.ports.admissions import AdmissionWrite
 from shared.refusals import GateNotFound, GateUnclear, QuotaForbidden, QuotaInvalid, RuleChanged, TooManyRules
 from tests.contexts import changed
-from tests.memory_stores import MemoryIndex
 from tests.operations.conftest import World
+from tests.operations.faults import failing, meanwhile
 from tests.operations.support import swept
 from tests.worlds.gates import (
     OCR,
@@ -55,8 +54,7 @@ async def test_the_log_is_numbered_and_chained(world: World) -> None:
     """Also over a deletion and a new rule: who, why, before and after, and each entry's hash in the next."""
     await ruled(world, SCANNER, max_active=2)
     await quotas.delete_rule(world.context, world.orchestrations, SCANNER, OPERATOR, rule_seq=None)
-    stored = await world.context.admissions.read("tenant_a")
-    assert stored is not None
+    stored = world.index.admissions.admissions["tenant_a"]
     assert SCANNER.id not in stored.admission.gates
     changed = await ruled(world, SCANNER, seq=2, max_active=3)
     log = await entries(world, SCANNER)
@@ -95,9 +93,11 @@ async def test_a_refusal_of_a_tenant_without_gates_opens_no_admission(world: Wor
     assert (await world.context.admissions.directory()).tenants == {}
 
 
-async def test_the_101st_gate_is_refused(world: World) -> None:
-    """A changed one of the hundred is not; a deleted one makes room."""
-    gates = [Gate(GateKind.SOURCE, "tenant_a", f"s{number}") for number in range(MAX_RULES + 1)]
+async def test_a_gate_past_the_maximum_is_refused(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A hundred, and here four: a changed one of them is not refused; a deleted one makes room."""
+    assert quotas.MAX_RULES == 100
+    monkeypatch.setattr(quotas, "MAX_RULES", 4)
+    gates = [Gate(GateKind.SOURCE, "tenant_a", f"s{number}") for number in range(5)]
     for gate in gates[:-1]:
         await held(world, gate)
     for act in (ruled(world, gates[-1], max_active=1), held(world, gates[-1])):
@@ -118,21 +118,13 @@ async def test_a_tenants_own_callers_cannot_end_an_operators_hold(world: World) 
         await held(world, until=world.clock.now())
 
 
-async def test_a_rule_for_every_tenant_that_never_got_to_the_directory_comes_by_repetition(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_rule_for_every_tenant_that_never_got_to_the_directory_comes_by_repetition(world: World) -> None:
     """Killed between its admission state and the directory: the same request again publishes it, with no second
     entry.
     """
     default = Gate(GateKind.TENANT, EVERY)
-
-    async def away(*args: object) -> None:
-        raise LedgerUnavailable
-
-    with monkeypatch.context() as patch:
-        patch.setattr(world.index.admissions, "put_default", away)
-        with pytest.raises(LedgerUnavailable):
-            await ruled(world, default, max_active=1)
+    with failing(world.index.admissions, "put_default"), pytest.raises(LedgerUnavailable):
+        await ruled(world, default, max_active=1)
     assert (await world.context.admissions.directory()).defaults == {}
     await ruled(world, default, max_active=1)
     assert len((await world.context.admissions.directory()).defaults) == len(await entries(world, default)) == 1
@@ -161,8 +153,7 @@ async def test_a_hold_that_ended_by_time_takes_its_tenant_out_of_the_directory(w
     assert [*(await world.context.admissions.directory()).tenants] == ["tenant_a"]
     await hours(world, 1.5)
     assert (await world.context.admissions.directory()).tenants == {}
-    stored = await world.index.admissions.read("tenant_a")
-    assert stored is not None
+    stored = world.index.admissions.admissions["tenant_a"]
     assert gate is TENANT or gate.id not in stored.admission.gates
     await held(world, gate)
     await hours(world, 2)
@@ -179,38 +170,20 @@ async def hours(world: World, count: float) -> None:
 
 
 @pytest.mark.parametrize("late", ["before", "after"])
-async def test_a_last_rule_goes_while_another_comes(world: World, monkeypatch: pytest.MonkeyPatch, late: str) -> None:
+async def test_a_last_rule_goes_while_another_comes(world: World, late: str) -> None:
     """Race last-rule: a hold of another process meets the removal of the entry, and stays in force."""
     await ruled(world, max_active=1)
     other = replace(world, context=changed(world.context, gate_directory=GateDirectory()))
-    plain = world.index.admissions.remove_tenant
-
-    async def remove(tenant: str) -> None:
-        if late == "before":
-            await held(other)
-        await plain(tenant)
-        if late == "after":
-            await held(other)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(world.index.admissions, "remove_tenant", remove)
-        await quotas.delete_rule(world.context, world.orchestrations, TENANT, OPERATOR, rule_seq=None)
+    meanwhile(world.index.admissions, "remove_tenant", lambda: held(other), after=late == "after")
+    await quotas.delete_rule(world.context, world.orchestrations, TENANT, OPERATOR, rule_seq=None)
     assert [*(await world.context.admissions.directory()).tenants] == ["tenant_a"]
     assert await statuses(world, [await created(world, 1)]) == [JobStatus.THROTTLED]
 
 
-async def test_a_write_that_went_through_unheard_is_its_own(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_write_that_went_through_unheard_is_its_own(world: World) -> None:
     """The SDK repeats a write whose answer was lost: the conflict with itself is no stale ETag, and one entry stays."""
     await ruled(world, max_active=1)
-    plain = MemoryIndex.write_admission
-
-    async def unheard(index: MemoryIndex, write: AdmissionWrite) -> None:
-        await plain(index, write)
-        if write.log:
-            raise Conflict
-
-    with monkeypatch.context() as patch:
-        patch.setattr(MemoryIndex, "write_admission", unheard)
+    with failing(world.index, "write_admission", error=Conflict, only=lambda write: write.log, after=True):
         changed = await ruled(world, seq=1, max_active=2)
         assert (changed.before is changed.after, changed.after.rule_seq, len(await entries(world))) == (False, 2, 2)
         gone = await quotas.delete_rule(world.context, world.orchestrations, TENANT, OPERATOR, rule_seq=2)

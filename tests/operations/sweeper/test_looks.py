@@ -16,6 +16,7 @@ from shared.operations.jobs.control_job import control_job
 from shared.ports.durable import InstanceState
 from tests.jobs import START
 from tests.operations.conftest import World
+from tests.operations.faults import failing
 from tests.operations.support import dispatch, service_sends, submitted, swept
 
 
@@ -106,8 +107,7 @@ async def grouped(world: World) -> tuple[str, dict[str, str]]:
     job_id = await submitted(world)
     await dispatch(world, job_id)
     await service_sends(world, job_id, "RESULT", 1)
-    stored = await world.ledger.read(job_id)
-    assert stored is not None
+    stored = world.ledger.jobs[job_id]
     first, *group = stored.record.steps
     steps = (first, *(replace(step, group=0) for step in group))
     await world.ledger.commit(stored, Record(stored.record.job, steps), [])
@@ -125,8 +125,7 @@ async def test_a_lively_sibling_hides_no_stuck_one(world: World) -> None:
     for look_no in range(1, 6):
         world.orchestrations.shown[own["sis"]] = Shown("sis", 1, "SENT", look_no)
         # both time out again and again
-        stored = await world.ledger.read(job_id)
-        assert stored is not None
+        stored = world.ledger.jobs[job_id]
         late = [
             replace(step, status=StepStatus.FAILED_RETRY, due_at=world.clock.now()) for step in stored.record.steps[1:]
         ]
@@ -166,8 +165,7 @@ async def test_the_total_time_ends_what_nobody_else_ends(world: World, stands: s
         job_id = await submitted(world)
         await dispatch(world, job_id)
         world.orchestrations.shown.clear()
-    stored = await world.ledger.read(job_id)
-    assert stored is not None
+    stored = world.ledger.jobs[job_id]
     long = tuple(replace(step, lease_expires_at=START + timedelta(days=30)) for step in stored.record.steps)
     record = Record(stored.record.job, long if stands == "group" else stored.record.steps)
     await world.ledger.commit(stored, record.with_job(deadline_at=START + timedelta(hours=2)), [])
@@ -181,11 +179,7 @@ async def test_the_total_time_ends_what_nobody_else_ends(world: World, stands: s
 
 async def test_an_engine_that_terminates_nothing_holds_up_no_replacement(world: World) -> None:
     """The old orchestration is fenced off; its clearing terminates it."""
-
-    async def refuses(instance_id: str, reason: str) -> None:
-        raise OrchestrationUnavailable
-
-    world.orchestrations.terminate = refuses  # type: ignore[method-assign]
+    failing(world.orchestrations, "terminate", error=OrchestrationUnavailable)
     job_id = await submitted(world)
     seen: list[str] = []
     for _ in range(11):
@@ -196,14 +190,14 @@ async def test_an_engine_that_terminates_nothing_holds_up_no_replacement(world: 
 
 
 async def test_an_engine_that_is_away_for_ever_costs_no_job(world: World) -> None:
-    """Six days without a single episode: replacements come ever more rarely, and the job is there, as it was."""
+    """Replacements come ever more rarely, at last each eight hours, and the job is there, as it was."""
     job_id = await submitted(world)
-    for _ in range(6 * 24 * 12):
+    for _ in range(2 * 24 * 12):
         world.clock.advance(300)
         await swept(world)
     job = (await world.job(job_id)).job
     assert (job.status, job.orchestration_failures) == (JobStatus.QUEUED, 0)
-    assert 10 < len(world.orchestrations.started) < 30
+    assert len(world.orchestrations.started) == 10
 
 
 async def test_a_job_that_was_paused_often_is_resumed_by_one_event(world: World) -> None:
@@ -221,8 +215,7 @@ async def test_a_job_that_was_paused_often_is_resumed_by_one_event(world: World)
 async def test_a_job_that_waits_before_its_group_is_asked_itself(world: World) -> None:
     """The steps ahead are a group's, whose orchestrations do not exist yet: the job's own hears the look."""
     job_id = await submitted(world)
-    stored = await world.ledger.read(job_id)
-    assert stored is not None
+    stored = world.ledger.jobs[job_id]
     first, *group = stored.record.steps
     done = replace(first, status=StepStatus.SUCCEEDED, attempt_no=1)
     steps = (done, *(replace(step, group=0) for step in group))
