@@ -31,30 +31,6 @@ async def test_a_tenant_at_its_limit_is_refused_with_the_limits_name(world: Worl
     assert not (await create_numbered(world, 3, tenant_id="tenant_b")).replayed
 
 
-async def test_a_duplicate_is_never_refused(world: World) -> None:
-    """The same request at the limit is still the same job."""
-    world = limited(world, max_inflight_per_tenant=1)
-    first = await create_numbered(world, 1)
-    assert (await create_numbered(world, 1)).stored.record.job.job_id == first.stored.record.job.job_id
-
-
-async def test_an_ended_job_makes_room(world: World) -> None:
-    """The end of a job counts down in its index transaction."""
-    world = limited(world, max_inflight_per_tenant=1)
-    job_id = (await create_numbered(world, 1)).stored.record.job.job_id
-    await dispatch(world, job_id)
-    await service_sends(world, job_id, "RESULT", 1)
-    assert not (await create_numbered(world, 2)).replayed
-
-
-async def test_tens_at_once_are_exact(world: World) -> None:
-    """Of thirty different requests at once exactly the limit gets in."""
-    world = limited(world, max_inflight_per_tenant=7)
-    answers = await asyncio.gather(*(create_numbered(world, number) for number in range(30)), return_exceptions=True)
-    assert sum(isinstance(answer, Created) for answer in answers) == 7
-    assert sum(isinstance(answer, LimitReached) for answer in answers) == 23
-
-
 @pytest.mark.parametrize(
     ("limits", "mode", "name"),
     [

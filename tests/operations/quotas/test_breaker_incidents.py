@@ -102,17 +102,6 @@ async def test_a_breaker_that_closed_before_the_sweep_has_its_incident(world: Wo
     assert (incident.opened_at, incident.state, incident.reason) == (opened_at, IncidentState.RESOLVED, "it has closed")
 
 
-async def test_a_call_that_comes_after_the_closing_makes_one_settled_incident(world: World) -> None:
-    """Also where the sweep came before it."""
-    await opened(world, waiting=0)
-    await closed(world)
-    await after_a_second(world, 7)
-    await swept(world)
-    await called(world)
-    await swept(world)
-    assert [each.state for each in await incidents(world)] == [IncidentState.RESOLVED]
-
-
 @pytest.mark.parametrize("lost", [False, True])
 async def test_a_breaker_that_opens_again_before_it_closed_has_one_incident(world: World, lost: bool) -> None:
     [first, *_] = await opened(world, waiting=2)

@@ -1,13 +1,12 @@
 from dataclasses import replace
 from datetime import timedelta
-from typing import Any
 
 import pytest
 
 from shared.adapters.tables.protocol_versions import TablesProtocolVersions
 from shared.core.jobs.states import JobStatus
 from shared.core.registry import Registry
-from shared.errors import CreationWithdrawn, LedgerUnavailable, UnknownStatus
+from shared.errors import LedgerUnavailable, UnknownStatus
 from shared.operations.jobs.create_job import create_job
 from shared.operations.protocols.read_versions import read_versions
 from shared.operations.sweeper.sweep import sweep
@@ -56,23 +55,6 @@ async def test_a_creation_that_nobody_finishes_is_withdrawn(world: World) -> Non
     created = await create_job(world.context, world.orchestrations, envelope(), correlation_id=None)
     assert not created.replayed
     assert created.stored.record.job.job_id != job_id
-
-
-async def test_a_late_creator_meets_the_tombstone(world: World) -> None:
-    """A creator that comes after the tombstone gets an error and must send its request again."""
-    await died_after_the_claim(world)
-    world.clock.advance(301)
-
-    class NoWithdraw:
-        def __getattr__(self, name: str) -> Any:
-            return getattr(world.index, name)
-
-        async def withdraw(self, *_: Any, **__: Any) -> None:
-            return None
-
-    await sweep(replace(world.context, index=NoWithdraw()), world.orchestrations)
-    with pytest.raises(CreationWithdrawn):
-        await create_job(world.context, world.orchestrations, envelope(), correlation_id=None)
 
 
 async def test_an_ended_job_is_closed(world: World) -> None:
