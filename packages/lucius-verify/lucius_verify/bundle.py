@@ -88,6 +88,8 @@ class Bundle:
                     ) from None
                 if job_id <= last:
                     raise Unreadable("its jobs are not in order", "jobs.jsonl", number)
+                if waiting is not None and waiting[0] < job_id:
+                    break
                 last = job_id
                 if found is waiting:
                     waiting = next(events, None)
