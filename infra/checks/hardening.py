@@ -1,5 +1,5 @@
 """Properties that stay as they are: no keys, nothing public, nothing in the clear; regions that are none; the runtime;
-tags and logs.
+tags, logs and security groups.
 
 Each of these templates would compile and deploy with another value.
 """
@@ -106,6 +106,11 @@ def check(snapshot: Snapshot) -> list[Finding]:
         snapshot.finding("hardening", each, "has no diagnostic setting")
         for each in snapshot.of(*_LOGGED)
         if each.content["id"] not in logged
+    ]
+    found += [
+        snapshot.finding("hardening", each, "has no security group")
+        for each in snapshot.of("Microsoft.Network/virtualNetworks/subnets")
+        if not each.get("properties.networkSecurityGroup.id")
     ]
     # a region is what can have tags; a company finds owner and cost by them
     found += [
