@@ -6,21 +6,25 @@ import gc
 import os
 from collections.abc import Generator, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from tests import running_stack
 from tests.azurite import running_azurite
 from tests.running_stack import RunningStack
-from tests.worker_groups import GROUPS, group_of, pytest_xdist_make_scheduler
+from tests.worker_groups import GROUPS, group_of, place_in_group, pytest_xdist_make_scheduler
+
+if TYPE_CHECKING:
+    from tests.api.live import Live
 
 __all__ = ["pytest_xdist_make_scheduler"]  # the hook
 
 pytest_plugins = ("tests.machine",)
 
 _TESTS = Path(__file__).parent
-_STACK = pytest.StashKey[RunningStack]()
+#: by group
+_STACKS = pytest.StashKey[dict[str, RunningStack]]()
 
 # A collection reads and rewrites 400 modules: a fifth of its time would go to looking for garbage among them.
 gc.disable()
@@ -59,13 +63,13 @@ _LONGEST_FIRST = (
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Orders the tests; those of a group follow one another."""
 
-    def rank(item: pytest.Item) -> tuple[int, str]:
+    def rank(item: pytest.Item) -> tuple[int, str, int]:
         group, folder = group_of(item.nodeid), item.path.relative_to(_TESTS).parts[0]
         if "stack" in getattr(item, "fixturenames", ()) and group not in GROUPS:
             raise pytest.UsageError(f"{item.path} uses the stack: name it in tests/worker_groups.py")
         known = next((name for name in (group, folder) if name in _LONGEST_FIRST), None)
         place = _LONGEST_FIRST.index(known) if known else len(_LONGEST_FIRST)
-        return place, group
+        return place, group, place_in_group(item.nodeid)
 
     items.sort(key=rank)
 
@@ -101,7 +105,7 @@ def stack(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config)
     # LUCIUS_JOBS_TABLE is a setting of an earlier design: `tests/observability/test_health.py`
     environment = {"LUCIUS_JOBS_TABLE": "jobs", "LUCIUS_REPLIES": "shared", "LUCIUS_PACKS_PATH": str(folder / "packs")}
     running = running_stack.start(folder, environment=environment)
-    pytestconfig.stash[_STACK] = running
+    pytestconfig.stash.setdefault(_STACKS, {})["stack"] = running
     try:
         yield running
     finally:
@@ -109,17 +113,35 @@ def stack(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config)
     assert code == 0, running_stack.tails(running.data)
 
 
+@pytest.fixture(scope="session")
+def api(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config) -> Iterator[Live]:
+    """One stack for the group "api", with tokens on and no platform services."""
+    from tests.api import live
+
+    running = live.start(tmp_path_factory.mktemp("api"))
+    pytestconfig.stash.setdefault(_STACKS, {})["api"] = running.stack
+    try:
+        yield running
+    finally:
+        running.close()
+        code = running.stack.stop()
+    assert code == 0, running_stack.tails(running.stack.data)
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Adds the unexpected errors of the stack to a failure."""
+    """Adds the unexpected errors of the group's stack to a failure."""
     report = yield
-    if report.failed and _STACK in item.config.stash:
-        report.sections.append(("unexpected errors", running_stack.unexpected_errors(item.config.stash[_STACK].data)))
+    running = item.config.stash.get(_STACKS, {}).get(group_of(item.nodeid))
+    if report.failed and running is not None:
+        report.sections.append(("unexpected errors", running_stack.unexpected_errors(running.data)))
     return report
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
-    """Stops the stack after the last test of its group: idle, it takes 5 % of a core."""
-    if _STACK in item.config.stash and (nextitem is None or group_of(nextitem.nodeid) != "stack"):
-        item.config.stash[_STACK].stop()
+    """Stops a stack after the last test of its group: idle, it takes 5 % of a core."""
+    following = None if nextitem is None else group_of(nextitem.nodeid)
+    for group, running in item.config.stash.get(_STACKS, {}).items():
+        if group != following:
+            running.stop()

@@ -14,13 +14,7 @@ from xdist.scheduler import LoadScopeScheduling
 #: path prefixes by group; the group "stack" is every module that uses the fixture `stack`
 GROUPS = {
     "stack": (
-        "tests/stack/test_up.py",
-        "tests/stack/test_jobs.py",
-        "tests/stack/test_runs.py",
-        "tests/stack/test_readme.py",
         "tests/isolation/test_live_cells.py",
-        "tests/observability/test_health.py",
-        "tests/observability/test_runbook.py",
         "tests/lucius_client/cli/test_docs.py",
         "tests/lucius_client/cli/test_jobs.py",
         "tests/lucius_client/cli/test_main.py",
@@ -31,15 +25,28 @@ GROUPS = {
         "tests/lucius_client/cli/test_terminal.py",
         "tests/lucius_client/test_live.py",
         "tests/lucius_client/test_results.py",
+        "tests/observability/test_health.py",
+        "tests/observability/test_runbook.py",
+        "tests/stack/test_jobs.py",
+        "tests/stack/test_readme.py",
+        "tests/stack/test_runs.py",
+        "tests/stack/test_up.py",
     ),
     "scripted": ("tests/stack/scripted/",),
-    "api": ("tests/api/",),
+    # the dashboard shows what is there, so its tests come first
+    "api": ("tests/dashboard/", "tests/api/"),
     "security": ("tests/security/",),
     # one process of the compiler
     "bicep": ("tests/infra/test_planted_mistakes.py", "tests/infra/test_templates.py"),
     # both walk through every state of the same jobs
     "model": ("tests/model/test_reachable.py", "tests/mutation/"),
 }
+
+
+def place_in_group(nodeid: str) -> int:
+    """The number of the prefix by which a test is in its group; the tests of a group run in this order."""
+    prefixes = GROUPS.get(group_of(nodeid), ())
+    return next((number for number, prefix in enumerate(prefixes) if nodeid.startswith(prefix)), 0)
 
 
 def group_of(nodeid: str) -> str:

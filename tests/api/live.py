@@ -20,6 +20,7 @@ SCOPES = "orch:read orch:operate orch:quota orch:audit orch:admin"
 #: no service replies here, and no time-out may pass while a test runs
 ENVIRONMENT = {
     "LUCIUS_ACK_TIMEOUT_SECONDS": "3600",
+    "LUCIUS_EXECUTION_BACKOFF_SECONDS": "0.5",
     "LUCIUS_CALLBACK_KEYS": f"k1:{base64.b64encode(b'k' * 32).decode()}",
     "LUCIUS_EVENTS": "feed",
     "LUCIUS_PUBLIC_URL": "https://lucius.example/base",

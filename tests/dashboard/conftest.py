@@ -1,4 +1,4 @@
-"""One stack and one browser for the tests of the dashboard; its jobs are played by a scripted service."""
+"""One browser for the tests of the dashboard; its jobs are played by a scripted service."""
 
 from __future__ import annotations
 
@@ -9,19 +9,8 @@ from playwright.sync_api import Browser, sync_playwright
 
 from tests import machine
 from tests.api.live import Live
-from tests.dashboard.scene import Scene, play, start
+from tests.dashboard.scene import Scene, play
 from tests.dashboard.screen import DEADLINE_MS, Screens
-
-
-@pytest.fixture(scope="package")
-def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
-    running = start(tmp_path_factory.mktemp("dashboard"))
-    try:
-        yield running
-    finally:
-        running.close()
-        code = running.stack.stop()
-    assert code == 0
 
 
 @pytest.fixture(scope="package")

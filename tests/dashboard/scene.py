@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import uuid
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from azure.storage.blob import BlobClient, ContainerClient
 
-from servicebus_emulator.tls import make_certificate
-from tests import running_stack
-from tests.api import live
 from tests.api.live import Live, envelope
 from tests.running_stack import RunningStack
 from tests.stack.scripted_service import TENANT, ScriptedService
@@ -44,17 +40,6 @@ class Scene:
     incident: str
     #: a message that no job accepted
     rejected: str
-
-
-def start(folder: Path) -> Live:
-    certificate = make_certificate(folder / "tls")
-    environment = {
-        **live.ENVIRONMENT,
-        "SSL_CERT_FILE": str(certificate[0]),
-        "LUCIUS_EXECUTION_BACKOFF_SECONDS": "0.5",
-    }
-    stack = running_stack.start(folder, "--without-services", "--auth", environment=environment)
-    return Live(stack, certificate)
 
 
 def submit(api: Live, **changes: Any) -> str:
