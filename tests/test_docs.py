@@ -55,7 +55,8 @@ def test_the_guide_has_every_field_of_a_job_request() -> None:
 
 def test_every_path_that_leads_developers_exists() -> None:
     """Files and folders that these documents name."""
-    for name in ("CONTRIBUTING.md", "SECURITY.md", "docs/explanation/architecture.md", "docs/guides/rollout.md"):
+    pages = ("docs/explanation/architecture.md", "docs/contributing/where-to-look.md")
+    for name in ("CONTRIBUTING.md", "SECURITY.md", *pages, "docs/contributing/compatible-changes.md"):
         text = (ROOT / name).read_text(encoding="utf-8")
         paths = re.findall(r"`((?:[a-z_.-]+/)+[\w.-]*|\w+\.(?:py|toml|json))`", text)
         assert [path for path in paths if "NAME" not in path and not (ROOT / path).exists()] == [], name
