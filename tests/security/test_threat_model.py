@@ -1,4 +1,4 @@
-"""docs/explanation/security.md: the tests that it names exist, and its commands work."""
+"""docs/explanation/security.md and docs/contributing/defenses.md: each attack has its tests, and they exist."""
 
 from __future__ import annotations
 
@@ -9,12 +9,24 @@ import subprocess
 from tests.running_stack import ROOT
 
 SECURITY = (ROOT / "docs" / "explanation" / "security.md").read_text(encoding="utf-8")
+DEFENSES = (ROOT / "docs" / "contributing" / "defenses.md").read_text(encoding="utf-8")
+
+
+def _rows(text: str) -> list[str]:
+    """Returns the rows of the text's tables, without the header of the first one."""
+    return [line for line in text.splitlines() if line.startswith("| ")][1:]
+
+
+def test_each_attack_has_its_defense_and_its_tests() -> None:
+    """Both tables have the same attacks, in the same order."""
+    model = SECURITY.split("## Threat model")[1].split("\n## ")[0]
+    attacks, tested = ([row.split(" | ")[0] for row in _rows(text)] for text in (model, DEFENSES))
+    assert attacks == tested
 
 
 def test_every_attack_names_a_test_that_exists() -> None:
-    """Each row of the threat model has one, and each one named is a function of that file."""
-    model = SECURITY.split("## Threat model")[1]
-    rows = [line for line in model.splitlines() if line.startswith("| ")][1:]
+    """Each row has one, and each one named is a function of that file."""
+    rows = _rows(DEFENSES)
     assert len(rows) > 30
     for row in rows:
         named = re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", row)
@@ -31,7 +43,7 @@ def test_every_attack_over_http_is_in_the_model() -> None:
         tree = ast.parse((ROOT / path).read_text(encoding="utf-8"))
         for each in tree.body:
             if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef) and each.name.startswith("test_"):
-                assert each.name in SECURITY or each.name in ORDINARY, each.name
+                assert each.name in DEFENSES or each.name in ORDINARY, each.name
 
 
 def test_make_up_asks_for_tokens_with_its_option() -> None:
