@@ -99,7 +99,7 @@ def row_key(id_: str) -> str:
 def row_keys_between(first: date, last: date) -> tuple[str, str]:
     """Returns the bounds of the RowKeys of messages from the first to the last day."""
     newest, oldest = (int(datetime.combine(day, time(), UTC).timestamp() * 1000) for day in (last, first))
-    # not by a `date`, which has no day after 9999-12-31
+    # a day is added to the number: `date` has no day after 9999-12-31
     newest += _DAY_MS
     # `;` is the character after `:`
     return f"{_FAR_FUTURE_MS - newest:013d};", f"{_FAR_FUTURE_MS - oldest:013d};"

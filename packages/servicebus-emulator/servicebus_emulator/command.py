@@ -10,7 +10,7 @@ HELP = "a Service Bus for the Microsoft SDKs: AMQP 1.0, configured by the offici
 
 
 def _port(text: str) -> int:
-    """A port number; ArgumentTypeError for any other text."""
+    """Returns the port number; any other text is an ArgumentTypeError."""
     try:
         number = int(text)
     except ValueError:

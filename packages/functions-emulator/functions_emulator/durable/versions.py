@@ -28,7 +28,7 @@ class Versions:
         return _is_older_or_same((version or "").strip(), (self.current or "").strip())
 
     def refusal(self, version: str | None) -> str:
-        """The message for an instance that this worker does not run."""
+        """Returns the message for an instance that this worker does not run."""
         requested, current = version or "none", self.current or "none"
         return (
             f"The version {requested!r} of the orchestration does not match the worker's {current!r} "

@@ -45,7 +45,7 @@ class Function:
     #: Inputs annotated `str` or `bytes`, which get the plain value instead of the SDK's object.
     plain_inputs: Mapping[str, type]
     takes_context: bool
-    #: A binding exists that takes the return value.
+    #: True if a binding takes the return value.
     may_return: bool
     #: The retry policy as the SDK describes it.
     retry: Mapping[str, Any] | None
