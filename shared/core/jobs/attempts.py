@@ -77,9 +77,7 @@ def start(record: Record, step_id: str, lease_id: str, provenance: Provenance) -
 
 
 def renew(record: Record, step_id: str, attempt_no: int, provenance: Provenance) -> Outcome:
-    """Restarts the ACK timeout of an attempt before its directive is published. If its total time is over, the step
-    fails.
-    """
+    """Restarts the ACK timeout of an attempt before its publish. If its total time is over, the step fails."""
     step = _step(record, step_id)
     if (reason_code := _why_not_waiting(record, step, attempt_no, StepStatus.INITIATED)) is not None:
         return ignored(record, reason_code)
@@ -189,12 +187,10 @@ def time_passed(record: Record, step_id: str, provenance: Provenance) -> Outcome
 
 
 def lane_backlog(record: Record, step_id: str, attempt_no: int, what: str, provenance: Provenance) -> Outcome:
-    """Extends the wait of an attempt whose directive or reply is still on the lane (R8). `what`: name of the waiting
-    message.
+    """Extends the wait of an attempt whose directive or reply is still on the lane (R8). `what`: name of that message.
 
-    Each wait is twice the one before, up to five minutes; only the first one has an EVENT row. The waits end with
-    the total time of the step or job. They also end when the job is to be cancelled: then IGNORED, and the timeout
-    counts.
+    Each wait is twice the one before, up to five minutes; only the first one has an EVENT row. The waits end with the
+    total time of the step or job, and with a cancellation of the job: then IGNORED, and the timeout counts.
     """
     step = _step(record, step_id)
     if (reason_code := _why_not_expired(record, step, attempt_no, provenance)) is not None:
@@ -212,8 +208,7 @@ def lane_backlog(record: Record, step_id: str, attempt_no: int, what: str, prove
 
 
 def hold_back(record: Record, step_id: str, guard: str, why: str, provenance: Provenance) -> Outcome:
-    """Postpones the next attempt, since a dispatch limit of the step's service or lane is reached (R56). Uses no
-    attempt.
+    """Postpones the next attempt: a dispatch limit of its service or lane is reached (R56). Uses no attempt.
 
     Each wait is twice the one before, from half a minute to five minutes; only the first one has an EVENT row. The
     waits end with the total time of the step or job, and with every control. REFUSED if no attempt could be recorded
@@ -316,9 +311,7 @@ def lease_until(record: Record, step: Step, now: datetime) -> datetime:
 
 
 def attempt_deadline(step: Step, now: datetime) -> datetime | None:
-    """Returns the maximum end of an attempt in progress, set at its first ACK. Heartbeats do not extend it. None: no
-    limit.
-    """
+    """Returns the maximum end of an attempt in progress, as its first ACK set it. None: no limit."""
     if step.attempt_deadline_at is not None or step.timings.attempt_max_s is None:
         return step.attempt_deadline_at
     return now + timedelta(seconds=step.timings.attempt_max_s)
@@ -343,9 +336,7 @@ def _fail_by_time(
     step_code: str | None = StepError.TIME_EXCEEDED,
     **columns: Any,
 ) -> Outcome:
-    """Fails the step because the total time of the step or job is over, or would be over before the next action
-    (R10).
-    """
+    """Fails the step: the total time of the step or job is over, or would be before the next action (R10)."""
     whose = "step" if record.cap_of(step) == step.deadline_at else "job"
     return fail_final(
         record,
@@ -391,9 +382,7 @@ def _step(record: Record, step_id: str) -> Step:
 
 
 def _input_ref(record: Record, step: Step) -> Ref:
-    """Returns the job's input for the first step, else the result of the step before; after a group, of its
-    last step.
-    """
+    """Returns the job's input for the first step, else the result of the last step before it."""
     before = record.before(step)
     if not before:
         return record.job.input_ref
