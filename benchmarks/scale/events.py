@@ -1,6 +1,6 @@
 """What public events add to a job without faults, by `LUCIUS_EVENTS`, and what their deliveries cost.
 
-Counted by `tests/adapters/test_job_cost.py`, deliveries by `tests/adapters/test_delivery_cost.py`.
+Counted by `tests/adapters/test_event_cost.py`, deliveries by `tests/adapters/test_delivery_cost.py`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What heads and anchors add, with `LUCIUS_AUDIT_KEY`; without it nothing.
 
-Counted by `tests/adapters/test_job_cost.py`.
+Counted by `tests/adapters/test_event_cost.py`.
 """
 
 from __future__ import annotations

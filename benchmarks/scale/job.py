@@ -186,7 +186,7 @@ class Job:
 
 @dataclass(frozen=True)
 class Gated:
-    """What gates add to a job, whatever its steps; counted by `tests/adapters/test_job_cost.py`."""
+    """What gates add to a job, whatever its steps; counted by `tests/adapters/test_gate_cost.py`."""
 
     table_writes: int = 0
     table_reads: int = 0

@@ -14,7 +14,7 @@ from benchmarks.scale.job import Job
 from shared.adapters.tables.direct import DirectTable
 from shared.core.jobs.states import JobStatus
 from shared.operations.gates.freed import take_turn
-from tests.adapters.test_job_cost import App, app, world
+from tests.adapters.job_cost import App, app, world
 
 __all__ = ["app", "world"]  # fixtures
 

@@ -132,7 +132,7 @@ def test_it_finds_nothing(api: Live, tmp_path: Path) -> None:
 def test_another_tenants_jobs_are_found_by_nobody(api: Live, tmp_path: Path) -> None:
     """What one tenant's calls make, the other tenant's token does not reach; an operator's would, and is found out.
 
-    By a tool of its own: `tests/security/test_http.py` calls each route of a job as another tenant.
+    By a tool of its own: `tests/security/test_tenants.py` calls each route of a job as another tenant.
     """
     options = ("--checks", "object_level_authorization", "--phases", "stateful")
     peers = (
