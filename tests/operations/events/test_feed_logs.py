@@ -60,6 +60,20 @@ async def test_the_life_of_a_breaker_and_its_incident(fed: Fed) -> None:
     assert in_order == ["breaker.opened", "breaker.closed", "incident.resolved"]
 
 
+async def test_a_breaker_that_time_and_good_ends_close(fed: Fed) -> None:
+    """Half-open is no event; whoever lets the next ones in hints at what time has done."""
+    jobs = await opened(fed.world)
+    fed.world.clock.advance(MINUTE)
+    await swept(fed)
+    for job_id in jobs:
+        await ends(fed.world, job_id, good=True)
+    await fed.taken()
+    breaker = [each for each in await types(fed) if each.startswith("breaker")]
+    assert breaker == ["breaker.opened", "breaker.closed"]
+    log = await fed.world.context.admissions.log(TENANT, OCR.id, after=0, limit=100)
+    assert [each.type for each in log][1:] == ["BREAKER_OPENED", "BREAKER_HALF_OPEN", "BREAKER_CLOSED"]
+
+
 async def test_an_incident_of_a_job(fed: Fed) -> None:
     """Opened by the job's end, with the job's id; whatever settles it is one event that says which."""
     ends_of = {"RESOLVED": resolve, "DISMISSED": dismiss, "RETRIED": retry}

@@ -117,6 +117,18 @@ async def test_the_head_of_an_open_line_leaves_it(world: World, kind: ControlKin
     assert (admission.active, admission.waiting) == (1, 0)
 
 
+async def test_a_duplicate_of_a_staged_job_is_that_job(staging: World) -> None:
+    """Neither a second stand in line nor a start past the gate, nor a refusal where every line is full."""
+    await posted(staging, 1)
+    [second] = await posted(staging, 2)
+    again = await create_numbered(staging, 2)
+    assert (again.replayed, again.stored.record.job.job_id) == (True, second)
+    assert again.stored.record.job.status is JobStatus.THROTTLED
+    admission = await admission_of(staging)
+    assert (admission.active, admission.waiting) == (1, 1)
+    assert len(staging.orchestrations.started) == 1
+
+
 async def test_what_ended_in_line_is_redriven_through_the_gates(staging: World) -> None:
     """A new job, which waits in its turn, and has the total time that the old one never used."""
     first, second = await posted(staging, 1, 2)
