@@ -18,7 +18,7 @@ import pytest
 from tests.simulation.plans import plan_of
 from tests.simulation.world import Report, World, simulate
 
-SEEDS = 50
+SEEDS = 32
 #: worlds that a process simulates in one go
 CHUNK = 25
 
