@@ -79,7 +79,8 @@ def test_headers_of_the_platform_say_nothing(door: Door) -> None:
     assert door.ask("GET", "/v1/jobs", tenant=None, headers=forged).status_code == 401
     job_id = door.job()
     assert door.ask("GET", f"/v1/jobs/{job_id}", tenant=B, headers=forged).status_code == 404
-    assert door.ask("GET", "/v1/jobs", tenant=B, headers=forged).json()["jobs"] == []
+    listed = door.ask("GET", "/v1/jobs", tenant=B, headers=forged)
+    assert (listed.status_code, job_id in listed.text) == (200, False)
 
 
 def test_who_read_what_is_in_the_log(door: Door) -> None:
