@@ -189,6 +189,7 @@ SWEEPS: dict[str, Callable[[Bulks], Awaitable[object]]] = {
     "release_key": lambda bulks: bulks.release_key(bulk()),
     "due": lambda bulks: bulks.due(now=START, limit=1),
     "drop_due": lambda bulks: bulks.drop_due(replace(DUE, tenant="tenant_a")),
+    "drop_due_of": lambda bulks: bulks.drop_due_of("tenant_a", spared="bulk_1"),
 }
 
 

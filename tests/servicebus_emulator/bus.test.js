@@ -116,7 +116,7 @@ test("time to live, duplicate detection, forwarding and its dead letters", async
   assert.deepEqual([deadLetter.body, deadLetter.deadLetterReason, deadLetter.deadLetterSource], ["on its way", "why", "js-last"]);
   await assert.rejects(take("js-first"), /forwards its messages/);
   await send("js-refused", { body: "no session id" });
-  const [refused] = await take("js-refused", { subQueueType: "transferDeadLetter" });
+  const [refused] = await take("js-refused", { subQueueType: "deadLetter" });
   assert.match(refused.deadLetterErrorDescription, /SessionId was not set/);
 });
 
