@@ -117,5 +117,5 @@ class Bulks(Protocol):
     async def drop_due(self, due: DueBulk) -> None:
         """Deletes a bulk operation from the sweeper's directory. Idempotent."""
 
-    async def drop_due_of(self, tenant: str, *, spared: str) -> None:
-        """Deletes the sweeper's entries of a tenant but for one bulk operation. Idempotent."""
+    async def drop_due_before(self, bulk: Bulk) -> None:
+        """Deletes the sweeper's entries of the tenant's earlier bulk operations. Idempotent."""

@@ -164,6 +164,23 @@ async def test_the_directory_gives_what_is_due(storage: Storage) -> None:
     assert await bulks.due(now=later, limit=9) == rows[1:]
 
 
+async def test_a_purge_drops_entries_of_earlier_bulks(storage: Storage) -> None:
+    """Running or ended, of its tenant. A younger one may be about to be created: its entry is written first."""
+    bulks, ended = storage.bulks, START + timedelta(days=400)
+    rows = [
+        DueBulk(tenant="tenant_a", bulk_id="bulk_1", due_at=START),
+        DueBulk(tenant="tenant_a", bulk_id="bulk_2", due_at=START),
+        DueBulk(tenant="tenant_a", bulk_id="bulk_3", due_at=START),
+        DueBulk(tenant="tenant_b", bulk_id="bulk_4", due_at=START),
+        DueBulk(tenant="tenant_a", bulk_id="bulk_5", due_at=ended),
+    ]
+    for row in rows:
+        await bulks.put_due(row)
+    for _ in range(2):
+        await bulks.drop_due_before(bulk("bulk_2"))
+    assert await bulks.due(now=ended, limit=9) == [rows[0], rows[1], rows[3]]
+
+
 CALLER = Caller(actor="a", scopes=frozenset(), tenant="tenant_a")
 READER = Caller(actor="r", scopes=frozenset(), tenant="tenant_a", sees_all=True)
 OTHER = bulk(tenant="tenant_b")
@@ -189,7 +206,7 @@ SWEEPS: dict[str, Callable[[Bulks], Awaitable[object]]] = {
     "release_key": lambda bulks: bulks.release_key(bulk()),
     "due": lambda bulks: bulks.due(now=START, limit=1),
     "drop_due": lambda bulks: bulks.drop_due(replace(DUE, tenant="tenant_a")),
-    "drop_due_of": lambda bulks: bulks.drop_due_of("tenant_a", spared="bulk_1"),
+    "drop_due_before": lambda bulks: bulks.drop_due_before(bulk()),
 }
 
 

@@ -133,10 +133,11 @@ class TablesBulks:
     async def drop_due(self, due: DueBulk) -> None:
         await self._gates.delete(BULKS_PARTITION, _due_row(due))
 
-    async def drop_due_of(self, tenant: str, *, spared: str) -> None:
-        query = all_of(BULKS_PARTITION).having("tenant eq @tenant", tenant=tenant)
+    async def drop_due_before(self, bulk: Bulk) -> None:
+        query = all_of(BULKS_PARTITION).having("tenant eq @tenant", tenant=bulk.tenant)
         async for row in self._gates.query(query):
-            if row["bulk_id"] != spared:
+            # ids sort the newest first; a younger bulk operation may have no other row yet
+            if row["RowKey"].rpartition(":")[2] > bulk.bulk_id:
                 await self._gates.delete(BULKS_PARTITION, row["RowKey"])
 
     async def _range(self, tenant: str, first: str, end: str, limit: int) -> list[Entity]:

@@ -198,17 +198,19 @@ async def _purge_elsewhere(context: Context, bulk: Bulk) -> bool:
     # includes bundles of a sweeper that died before it wrote their rows
     if await context.archive.remove(f"{encode_key(tenant)}/", limit=_ROWS):
         return True
+    if context.events is not None:
+        for hook in await context.events.hooks.all_of(tenant):
+            # delete it as a caller would, so that processes that know the webhook learn of it
+            with telemetry.tolerate(Refused):
+                await remove_hook(context, tenant, hook.hook.id, bulk.actor)
+        if await context.events.feed.purge(tenant, limit=_ROWS):
+            return True
+    # each reads rows of all tenants, so they come last, once
     await _leave_open(context, tenant)
-    await context.bulks.drop_due_of(tenant, spared=bulk.bulk_id)
+    await context.bulks.drop_due_before(bulk)
     await context.admissions.remove_tenant(tenant)
     context.process.gate_directory.forget()
-    if context.events is None:
-        return False
-    for hook in await context.events.hooks.all_of(tenant):
-        # delete it as a caller would, so that processes that know the webhook learn of it
-        with telemetry.tolerate(Refused):
-            await remove_hook(context, tenant, hook.hook.id, bulk.actor)
-    return await context.events.feed.purge(tenant, limit=_ROWS) > 0
+    return False
 
 
 async def _leave_open(context: Context, tenant: str) -> None:
