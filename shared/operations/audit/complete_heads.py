@@ -40,7 +40,8 @@ _UNSEEN = 50
 async def read_completed(context: Context, tenant: str) -> Completed:
     """Returns the state of the tenant's check. Raises LedgerUnavailable.
 
-    A check by a clock that was ahead does not count: events that follow can be before its end.
+    While the end of a check is in the future, a clock was ahead, and the check does not count: events that follow can
+    be before its end. If no other check replaces it until that time, it counts from then on.
     """
     known, now = await context.require_audit().heads.completed(tenant), context.clock.now()
     is_ahead = max(known.until or now, known.goal or now) > now

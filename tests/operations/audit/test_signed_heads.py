@@ -180,6 +180,17 @@ async def test_a_clock_that_jumps_back_signs_no_window_too_early(audited: Audite
     assert page["heads"] == [head.line]
 
 
+async def test_a_window_without_an_end_ends_five_minutes_ago(audited: Audited) -> None:
+    """Also after a check by a clock that was four minutes ahead."""
+    await audited.finished()
+    await audited.taken()
+    audited.world.clock.advance(LATER_S + 240)
+    await pages(audited)
+    audited.world.clock.advance(-240)
+    [page] = await pages(audited)
+    assert page["until"] == (audited.world.clock.now() - SETTLED).isoformat().replace("+00:00", "Z")
+
+
 async def test_a_busy_tenant_is_signed(audited: Audited) -> None:
     """Rows that are newer than the window may have no heads yet."""
     await audited.finished()
