@@ -95,8 +95,8 @@ class Player:
     def _schedule(self, job: RecordedJob) -> None:
         if job.was_never_admitted:
             self._not_played[job.job_id] = "they waited for a quota until their end"
-        elif job.origin is not None and job.origin not in self._jobs:
-            self._not_played[job.job_id] = "they redrive or replay jobs that the bundle does not have"
+        elif any(each not in self._jobs or each in self._not_played for each in job.needs):
+            self._not_played[job.job_id] = "their original or a dependency is not in the bundle or not played"
         elif job.events[0]["type"] != EventType.JOB_CREATED:
             self._not_played[job.job_id] = "they were withdrawn"
         else:
@@ -142,7 +142,7 @@ class Player:
             | {
                 "payload": {each["step_id"]: each.get("payload", {}) for each in job.steps},
                 "idempotency_key": key,
-                "dependencies": [each for each in job.dependencies if each in self._jobs],
+                "dependencies": list(job.dependencies),
             }
         )
 

@@ -97,13 +97,14 @@ class RecordedJob:
         return self.job.get("staged_at") is not None and self.job.get("admitted_at") is None and not self.dependencies
 
     @property
-    def origin(self) -> str | None:
-        """The job that it redrives or replays."""
-        return self.job.get("redrive_of") or self.job.get("replay_of")
-
-    @property
     def dependencies(self) -> Sequence[str]:
         return self.job.get("dependencies") or ()
+
+    @property
+    def needs(self) -> Sequence[str]:
+        """The jobs that it redrives, replays or waits for."""
+        origin = self.job.get("redrive_of") or self.job.get("replay_of")
+        return (*self.dependencies, origin) if origin else self.dependencies
 
     def count(self, type_: EventType, attempt: Attempt) -> int:
         return sum(each["type"] == type_ and attempt_of(each) == attempt for each in self.events)
