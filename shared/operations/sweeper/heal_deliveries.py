@@ -79,7 +79,6 @@ async def heal_deliveries(context: Context, has: Callable[[str], bool], is_over:
     order = from_anywhere(noted, context.random()) if len(noted) > 1 else noted
     await at_once(order, one, limit=_AT_ONCE)
     now = context.clock.now()
-    telemetry.set_gauge("webhooks_suspended", found.suspended.total())
     telemetry.set_gauge("webhook_oldest_seconds", (now - found.oldest).total_seconds() if found.oldest else 0)
     return found
 

@@ -119,6 +119,8 @@ async def _leave_mark(one: Pass) -> None:
     if counts is not None and share.number == 0:
         others = [mark.counts for number, mark in known.items() if number != share.number]
         set_work_gauges(sum(others, counts), now)
+    suspended = one.hooks.suspended_since(last.suspended_hooks if last is not None else Counter())
+    telemetry.set_gauge("webhooks_suspended", suspended.total())
     mark = SweepMark(
         ended_at=now,
         looked_at=one.report.looked_at,
@@ -126,6 +128,6 @@ async def _leave_mark(one: Pass) -> None:
         more=one.report.more,
         counts=counts or WorkCounts(),
         quotas=quotas if quotas is not None else last.quotas if last is not None else (),
-        suspended_hooks=one.hooks.suspended_since(last.suspended_hooks if last is not None else Counter()),
+        suspended_hooks=suspended,
     )
     await marks.write(share.number, mark)

@@ -211,8 +211,12 @@ async def test_the_sweeper_forgets_tenants_without_hooks(given: Hooked) -> None:
     assert await given.feed.hooks.noted() == []
 
 
-async def test_a_sweep_leaves_the_number_of_suspended_webhooks(given: Hooked) -> None:
-    """In its mark, by tenant. A sweep that does not look at a tenant leaves the number of the one before."""
+async def test_a_sweep_leaves_the_number_of_suspended_webhooks(given: Hooked, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In its mark by tenant, and in the gauge. A sweep that does not look at a tenant leaves the number of the one
+    before.
+    """
+    gauges: dict[str, float] = {}
+    monkeypatch.setattr(telemetry, "set_gauge", lambda name, value, **_: gauges.update({name: value}))
     for number in range(3):
         hook = await given.hook(url=f"https://{number}.example")
         stored = await given.feed.hooks.read(TENANT, hook.id)
@@ -223,7 +227,9 @@ async def test_a_sweep_leaves_the_number_of_suspended_webhooks(given: Hooked) ->
 
     async def marked() -> dict[str, int]:
         await sweep(given.world.context, given.world.orchestrations)
-        return dict((await given.world.context.sweep_marks.read(1))[0].suspended_hooks)
+        found = (await given.world.context.sweep_marks.read(1))[0].suspended_hooks
+        assert gauges.pop("webhooks_suspended") == found.total()
+        return dict(found)
 
     assert await marked() == {TENANT: 2}
     await resume_hook(given.world.context, TENANT, hook.id, BY)
