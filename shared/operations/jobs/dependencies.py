@@ -7,7 +7,6 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from shared import telemetry
-from shared.archive_refusals import ArchiveGone, ArchiveInvalid
 from shared.core.canonical import digest
 from shared.core.gates.admission import ASLEEP
 from shared.core.gates.places import Place
@@ -16,7 +15,7 @@ from shared.core.jobs.job import Job
 from shared.core.jobs.occurrences import Awaited
 from shared.core.jobs.reasons import Reason
 from shared.core.jobs.states import JobStatus
-from shared.errors import Conflict, LedgerUnavailable
+from shared.errors import Conflict, Transient
 from shared.operations.context import Context
 from shared.operations.jobs.dependants import count_end
 from shared.operations.jobs.read_history import find_job
@@ -83,13 +82,21 @@ async def again_awaited(context: Context, job: Job) -> list[str]:
 async def mark(context: Context, orchestrations: Orchestrations, stored: Stored) -> None:
     """Marks each dependency of this job, or counts it now if it has ended.
 
-    Either the mark is written before the end, so the end notifies this job; or the mark finds the end. Raises
-    Contended, LedgerUnavailable.
+    Either the mark is written before the end, so the end notifies this job; or the mark finds the end. If one of them
+    cannot be read, marks the others first. Raises Contended, LedgerUnavailable, ArchiveGone, ArchiveInvalid.
     """
-    job = stored.record.job
-    await at_once(
-        job.dependencies or (), lambda job_id: _mark_one(context, orchestrations, job, job_id), limit=_AT_ONCE
-    )
+    job, faults = stored.record.job, list[Exception]()
+
+    async def one(job_id: str) -> None:
+        try:
+            await _mark_one(context, orchestrations, job, job_id)
+        except Exception as fault:
+            faults.append(fault)
+
+    await at_once(job.dependencies or (), one, limit=_AT_ONCE)
+    if faults:
+        # the next try comes sooner after a fault that may pass
+        raise next((each for each in faults if isinstance(each, Transient)), faults[0])
 
     async def mark_own() -> None:
         active = await context.index.read_active(job.tenant, job.job_id)
@@ -114,11 +121,12 @@ async def recount(context: Context, job: Job, active: ActiveRow, place: Place) -
     """Returns whether fewer dependencies are open than the job's place says: a DEP row was lost, so an end was never
     counted.
 
-    A dependency counts until its job has ended and its DEP row is deleted. Raises LedgerUnavailable.
+    A dependency counts until its job has ended and its DEP row is deleted. Raises LedgerUnavailable, ArchiveGone,
+    ArchiveInvalid.
     """
 
     async def one(job_id: str) -> tuple[bool, str | None]:
-        awaited = await _find_awaited(context, job_id)
+        awaited = await find_job(context, job_id)
         status = awaited.status if awaited is not None else JobStatus.FAILED_FINAL
         if not status.terminal or await context.index.is_dependant(job.tenant, job_id, job.job_id):
             return True, None
@@ -142,7 +150,7 @@ async def recount(context: Context, job: Job, active: ActiveRow, place: Place) -
 async def _mark_one(context: Context, orchestrations: Orchestrations, job: Job, job_id: str) -> None:
     while True:
         stored = await context.ledger.read(job_id)
-        awaited = stored.record.job if stored is not None else await _find_awaited(context, job_id)
+        awaited = stored.record.job if stored is not None else await find_job(context, job_id)
         if stored is None or awaited is None or awaited.status.terminal:
             # a purged one counts as failed
             succeeded = awaited is not None and awaited.status is JobStatus.SUCCEEDED
@@ -152,14 +160,3 @@ async def _mark_one(context: Context, orchestrations: Orchestrations, job: Job, 
             return
         origin = Origin(cause_id=f"await:{job_id}:{job.job_id}", actor="system", source="gates")
         await transition(context, stored, Awaited(), origin, orchestrations=orchestrations)
-
-
-async def _find_awaited(context: Context, job_id: str) -> Job | None:
-    """The job. Raises LedgerUnavailable, also if its archived bundle cannot be read.
-
-    No job fails for that: the sweeper tries again until the bundle is restored, or the waiting job expires.
-    """
-    try:
-        return await find_job(context, job_id)
-    except (ArchiveGone, ArchiveInvalid) as unread:
-        raise LedgerUnavailable(str(unread)) from unread

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
+from shared.archive_refusals import ArchiveGone, ArchiveInvalid
 from shared.errors import (
     AlreadyExists,
     Conflict,
@@ -26,6 +27,8 @@ MAX_REPORTED = 50
 _MAX_FAILING = 10_000
 #: faults of races (another sweep archived the job) and of connections, after which the next try may succeed
 _MAY_PASS = (Contended, Conflict, AlreadyExists, InstanceEnded, InstanceNotFound, Refused, OSError)
+#: refusals that last until an operator restores a blob
+_LASTING = (ArchiveGone, ArchiveInvalid)
 
 
 class RowFaults:
@@ -42,7 +45,7 @@ class RowFaults:
 
         A dependency that does not respond shows nothing about a row, however long the outage is.
         """
-        if not isinstance(fault, (Transient, *_MAY_PASS)):
+        if isinstance(fault, _LASTING) or not isinstance(fault, (Transient, *_MAY_PASS)):
             return True
         if not isinstance(fault, _MAY_PASS):
             return False

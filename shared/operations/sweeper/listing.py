@@ -22,6 +22,7 @@ from shared.core.usage import HOUR, hour_of, inside_by
 from shared.errors import Transient, Undecodable
 from shared.operations.context import Context
 from shared.operations.events.feed_comparison import hint_behind
+from shared.operations.incidents.row_incidents import POSTPONED_FOR
 from shared.operations.incidents.silent_services import Untaken, longer_out, untaken
 from shared.operations.jobs.read_history import read_for_list
 from shared.operations.sweeper.turns import AT_ONCE, at_once
@@ -201,7 +202,10 @@ class _Part:
             _count_steps(found.survey.counts, record, out)
         # a job that waits or was set aside has no due check
         asleep = state in (PlaceState.WAITING, PlaceState.OFF)
-        if asleep and row.place and find_owed(record.job, row.place) is not Owed.NOTHING:
+        owed = find_owed(record.job, row.place) if asleep and row.place else Owed.NOTHING
+        # the due check marks the dependencies; it may be postponed, since one of them cannot be read
+        is_due_soon = owed is Owed.MARK and row.check_at <= self._due_at + POSTPONED_FOR
+        if owed is not Owed.NOTHING and not is_due_soon:
             found.astray.append(row)
             return row
         if state is PlaceState.WAITING and await context.index.restore_waiting(row):

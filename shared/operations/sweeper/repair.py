@@ -10,6 +10,7 @@ import contextlib
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
+from shared.archive_refusals import ArchiveGone, ArchiveInvalid
 from shared.core.gates.admission import ASLEEP
 from shared.core.gates.places import Owed, PlaceState, find_owed
 from shared.core.jobs import durable_names
@@ -149,7 +150,13 @@ async def _repair_staged(
         origin = _origin(f"expired:{job.job_id}")
         stored = (await transition(context, stored, Expired(), origin, orchestrations=orchestrations)).stored
     else:
-        stored = await reconcile_place(context, orchestrations, stored)
+        try:
+            stored = await reconcile_place(context, orchestrations, stored)
+        except (ArchiveGone, ArchiveInvalid):
+            # the end of a dependency is not known until its bundle is restored; the job still expires in time
+            if active.check_at <= now:
+                await postpone(context, active, next_check(context, job))
+            raise
     if active.check_at <= now:
         # otherwise it waits or is set aside: its DUE row must stay asleep
         await _recheck(context, stored.record.job, active)

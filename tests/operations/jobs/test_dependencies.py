@@ -1,5 +1,6 @@
 """Jobs that wait for other jobs (R53)."""
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
@@ -8,10 +9,10 @@ from typing import Any
 import pytest
 
 from shared.archive_refusals import ArchiveGone, ArchiveInvalid
+from shared.core.incidents import IncidentKind
 from shared.core.jobs.job import Job
 from shared.core.jobs.occurrences import ControlKind
 from shared.core.jobs.states import JobStatus
-from shared.errors import LedgerUnavailable
 from shared.operations.jobs.dependants import AT_ONCE
 from shared.operations.jobs.dependencies import mark
 from shared.operations.jobs.redrive_job import redrive_job
@@ -19,8 +20,10 @@ from shared.operations.jobs.related_jobs import dependencies_of
 from shared.operations.sweeper.retention import clear
 from shared.operations.sweeper.sweep import sweep
 from shared.ports.durable import InstanceState
+from shared.ports.index import ActiveRow
 from shared.refusals import DependencyUnknown, IdempotencyConflict, NotRedrivable
 from tests.operations.conftest import World
+from tests.operations.faults import Fault, noted
 from tests.operations.support import (
     ERROR,
     answered,
@@ -367,7 +370,7 @@ async def test_an_archive_that_cannot_be_read_fails_no_job(world: World, broken:
         world.clock.advance(3601)
     assert (await job(world, waits)).status is JobStatus.WAITING_FOR_JOBS
     assert await dependencies_of(world.context, await job(world, waits)) == [(first, None)]
-    with pytest.raises(LedgerUnavailable):
+    with pytest.raises((ArchiveGone, ArchiveInvalid), match=first):
         await mark(world.context, world.orchestrations, world.ledger.jobs[waits])
     listed = len(world.index.listed)
     for refused in (redrive(world, failed), made(world, 5, dependencies=[first])):
@@ -377,3 +380,56 @@ async def test_an_archive_that_cannot_be_read_fails_no_job(world: World, broken:
     world.archive.kept.update(kept)
     await swept(world)
     assert (await job(world, waits)).status is JobStatus.QUEUED
+
+
+async def active_row(world: World, job_id: str) -> ActiveRow:
+    row = await world.index.read_active("tenant_a", job_id)
+    assert row is not None
+    return row
+
+
+async def test_a_lost_bundle_is_read_once_an_hour_and_has_an_incident(world: World) -> None:
+    """Also before the dependencies are marked; the waiting job still expires in time."""
+    first = await made(world, 1)
+    soon = world.clock.now() + timedelta(days=30, hours=3, minutes=30)
+    waits = await made(world, 2, dependencies=[first], expires_at=soon)
+    await world.index.drop_dependant("tenant_a", first, waits)
+    await leaves(world, first, "succeeded")
+    world.archive.kept.clear()
+    row = await active_row(world, waits)
+    assert row.place is not None
+    await world.index.move_place(row, replace(row.place, marked=False), world.clock.now())
+    reads = noted(world.archive, "read")
+    for seconds, number in ((0, 1), (60, 1), (60, 1), (3500, 2), (60, 2)):
+        world.clock.advance(seconds)
+        await swept(world)
+        assert len(reads) == number
+    incident = await world.context.incidents.find_open(IncidentKind.ROW, f"tenant_a ACTIVE:{waits}")
+    assert incident is not None
+    assert (incident.code, incident.detail) == ("ROW_FAILS", f"ArchiveGone: {ArchiveGone(first)}")
+    world.clock.advance((soon - world.clock.now()).total_seconds())
+    await swept(world)
+    assert (await job(world, waits)).error_code == "TIME_EXCEEDED"
+
+
+async def test_a_lost_bundle_hides_no_other_dependency(world: World) -> None:
+    """The mark counts the other one, however slow that is, before it raises."""
+    first, second = await made(world, 1), await made(world, 2)
+    waits = await made(world, 3, dependencies=[first, second])
+    await world.index.drop_dependant("tenant_a", first, waits)
+    await leaves(world, first, "succeeded")
+    world.archive.kept.clear()
+    world.ledger.take(second)
+
+    async def late(real: Callable[..., Any], *args: Any, **fields: Any) -> Any:
+        for _ in range(9):
+            await asyncio.sleep(0)
+        return await real(*args, **fields)
+
+    with Fault(world.index, ("move_place",), late), pytest.raises(ArchiveGone, match=first):
+        await mark(world.context, world.orchestrations, world.ledger.jobs[waits])
+    place = (await active_row(world, waits)).place
+    assert place is not None
+    assert place.failed_dependency == second
+    await answered(world)
+    assert (await job(world, waits)).error_code == "DEPENDENCY_FAILED"
