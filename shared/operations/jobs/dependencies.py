@@ -126,9 +126,11 @@ async def recount(context: Context, job: Job, active: ActiveRow, place: Place) -
     """
 
     async def one(job_id: str) -> tuple[bool, str | None]:
+        if await context.index.is_dependant(job.tenant, job_id, job.job_id):
+            return True, None
         awaited = await find_job(context, job_id)
         status = awaited.status if awaited is not None else JobStatus.FAILED_FINAL
-        if not status.terminal or await context.index.is_dependant(job.tenant, job_id, job.job_id):
+        if not status.terminal:
             return True, None
         return False, None if status is JobStatus.SUCCEEDED else job_id
 

@@ -10,7 +10,7 @@ from shared.core.jobs.states import JobStatus
 from shared.errors import Undecodable, UnknownStatus
 from shared.operations.context import Context
 from shared.operations.jobs.list_jobs import Page
-from shared.operations.jobs.read_history import find_job
+from shared.operations.jobs.read_history import find_job, read_for_list
 from shared.operations.process.concurrency import at_once
 
 _AT_ONCE = 8
@@ -26,8 +26,10 @@ async def dependencies_of(context: Context, job: Job) -> list[Related]:
 
 async def missing_of(context: Context, job: Job) -> list[Related]:
     """Returns the dependencies of a waiting job that have not ended. Raises LedgerUnavailable."""
-    found = await dependencies_of(context, job)
-    return [(job_id, each) for job_id, each in found if each is not None and not each.status.terminal]
+    # an archived job has ended
+    found = await at_once(job.dependencies or (), lambda job_id: read_for_list(context.ledger, job_id), limit=_AT_ONCE)
+    living = [each.record.job for each in found if each is not None and not each.record.job.status.terminal]
+    return [(each.job_id, each) for each in living]
 
 
 async def dependants_of(context: Context, job: Job, *, after: str | None, limit: int) -> Page[Related]:

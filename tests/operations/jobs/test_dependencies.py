@@ -14,9 +14,9 @@ from shared.core.jobs.job import Job
 from shared.core.jobs.occurrences import ControlKind
 from shared.core.jobs.states import JobStatus
 from shared.operations.jobs.dependants import AT_ONCE
-from shared.operations.jobs.dependencies import mark
+from shared.operations.jobs.dependencies import mark, recount
 from shared.operations.jobs.redrive_job import redrive_job
-from shared.operations.jobs.related_jobs import dependencies_of
+from shared.operations.jobs.related_jobs import dependencies_of, missing_of
 from shared.operations.sweeper.retention import clear
 from shared.operations.sweeper.sweep import sweep
 from shared.ports.durable import InstanceState
@@ -433,3 +433,24 @@ async def test_a_lost_bundle_hides_no_other_dependency(world: World) -> None:
     assert place.failed_dependency == second
     await answered(world)
     assert (await job(world, waits)).error_code == "DEPENDENCY_FAILED"
+
+
+async def test_what_a_job_still_waits_for_is_read_from_the_ledger_alone(world: World) -> None:
+    """An archived dependency has ended, and is not missing."""
+    first, second = await made(world, 1), await made(world, 2)
+    waits = await made(world, 3, dependencies=[first, second])
+    await leaves(world, first, "succeeded")
+    reads = noted(world.archive, "read")
+    found = await missing_of(world.context, await job(world, waits))
+    assert ([job_id for job_id, _ in found], reads) == ([second], [])
+
+
+async def test_the_hourly_count_reads_no_job_whose_row_is_there(world: World) -> None:
+    """The row of a dependency that has not been counted says enough."""
+    first = await made(world, 1)
+    waits = await made(world, 2, dependencies=[first])
+    row, waiting = await active_row(world, waits), await job(world, waits)
+    assert row.place is not None
+    reads = noted(world.ledger, "read")
+    assert not await recount(world.context, waiting, row, row.place)
+    assert reads == []
