@@ -35,8 +35,7 @@ _AT_ONCE = 8
 async def find_dependencies(context: Context, tenant: str, named: Sequence[str]) -> list[str]:
     """Returns the ids of the named jobs in order, each once.
 
-    Raises DependencyUnknown for an id that is no job of the tenant, ArchiveGone or ArchiveInvalid if the end of one is
-    not known any more, LedgerUnavailable.
+    Raises DependencyUnknown for an id that is no job of the tenant, and errors as `find_job`.
     """
 
     async def one(name: str) -> str | None:
@@ -60,8 +59,7 @@ async def again_awaited(context: Context, job: Job) -> list[str]:
     """Returns the dependencies of a job's redrive: each job that this one still waited for, or the latest redrive of
     it.
 
-    Raises NotRedrivable if one of them did not succeed and was not redriven, ArchiveGone or ArchiveInvalid if the end
-    of one is not known any more, LedgerUnavailable.
+    Raises NotRedrivable if one of them did not succeed and was not redriven, and errors as `find_job`.
     """
     if not job.is_dependent:
         return []

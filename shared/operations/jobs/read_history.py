@@ -55,7 +55,8 @@ async def read_job(context: Context, job_id: str) -> tuple[Record, ArchivedJob |
 async def find_job(context: Context, job_id: str) -> Job | None:
     """Returns the job from the ledger, else from the archive; None: there is no such job.
 
-    Raises ArchiveGone and ArchiveInvalid if its end is not known any more, LedgerUnavailable.
+    Raises ArchiveGone and ArchiveInvalid if its end is not known any more, DataLost, Undecodable, UnknownStatus,
+    LedgerUnavailable.
     """
     try:
         record, _ = await read_job(context, job_id)

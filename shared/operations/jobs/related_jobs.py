@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from shared.archive_refusals import ArchiveGone, ArchiveInvalid
 from shared.core.jobs.job import Job
 from shared.core.jobs.states import JobStatus
-from shared.errors import Undecodable, UnknownStatus
+from shared.errors import DataLost, Undecodable, UnknownStatus
 from shared.operations.context import Context
 from shared.operations.jobs.list_jobs import Page
 from shared.operations.jobs.read_history import find_job, read_for_list
@@ -62,7 +62,7 @@ async def _read(context: Context, job_ids: Sequence[str]) -> list[Related]:
     async def one(job_id: str) -> Related:
         try:
             return job_id, await find_job(context, job_id)
-        except (ArchiveGone, ArchiveInvalid, Undecodable, UnknownStatus):
+        except (ArchiveGone, ArchiveInvalid, DataLost, Undecodable, UnknownStatus):
             return job_id, None
 
     return await at_once(job_ids, one, limit=_AT_ONCE)

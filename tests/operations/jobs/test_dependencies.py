@@ -13,6 +13,7 @@ from shared.core.incidents import IncidentKind
 from shared.core.jobs.job import Job
 from shared.core.jobs.occurrences import ControlKind
 from shared.core.jobs.states import JobStatus
+from shared.errors import DataLost, Undecodable, UnknownStatus
 from shared.operations.jobs.dependants import AT_ONCE
 from shared.operations.jobs.dependencies import mark, recount
 from shared.operations.jobs.redrive_job import redrive_job
@@ -23,7 +24,7 @@ from shared.ports.durable import InstanceState
 from shared.ports.index import ActiveRow
 from shared.refusals import DependencyUnknown, IdempotencyConflict, NotRedrivable
 from tests.operations.conftest import World
-from tests.operations.faults import Fault, noted
+from tests.operations.faults import Fault, failing, noted
 from tests.operations.support import (
     ERROR,
     answered,
@@ -454,3 +455,12 @@ async def test_the_hourly_count_reads_no_job_whose_row_is_there(world: World) ->
     reads = noted(world.ledger, "read")
     assert not await recount(world.context, waiting, row, row.place)
     assert reads == []
+
+
+@pytest.mark.parametrize("fault", [DataLost("blob"), Undecodable("row", "broken"), UnknownStatus("LATER")])
+async def test_a_dependency_that_cannot_be_read_is_listed_without_its_status(world: World, fault: Exception) -> None:
+    """It does not hide the others."""
+    first, second = await made(world, 1), await made(world, 2)
+    waits = await job(world, await made(world, 3, dependencies=[first, second]))
+    with failing(world.ledger, "read", error=fault, only=lambda job_id: job_id == first):
+        assert await dependencies_of(world.context, waits) == [(first, None), (second, await job(world, second))]
