@@ -7,7 +7,9 @@ import json
 import tarfile
 import uuid
 from pathlib import Path
+from typing import Any
 
+from shared.apidocs.examples import by_model
 from tests.lucius_client.cli.command import run_main, run_on, stdout_of
 from tests.lucius_client.cli.test_audit import calling, job_line
 from tests.lucius_client.cli.test_docs import block, checkout, run, typed
@@ -19,12 +21,15 @@ from tests.waiting import wait_until
 
 __all__ = ["checkout"]  # a fixture of the tests of other pages
 
+EXAMPLES = by_model()
+
 
 class Archive:
-    """An API with three archived jobs, of which one has a bundle; all other features are off."""
+    """An API with three archived jobs, of which one has a bundle, and with other responses by path; all else is off."""
 
-    def __init__(self, code: str, status: int) -> None:
+    def __init__(self, code: str, status: int, **bodies: Any) -> None:
         self.refusal = CannedResponse(status, problem(status, code))
+        self.bodies = bodies
 
     def respond(self, path: str, cursor: str | None) -> CannedResponse:
         kind, _, rest = path.removeprefix("/v1/").partition("/")
@@ -32,7 +37,9 @@ class Archive:
             return CannedResponse(body={"jobs": list(map(job_line, documents())), "next": None})
         if path.endswith("/audit"):
             return CannedResponse(body=documents()[0]) if "/job_a/" in path else self.refusal
-        return CannedResponse(404, problem(404, "EVENTS_OFF"))
+        if (body := self.bodies.get(path.removeprefix("/v1/"))) is None:
+            return CannedResponse(404, problem(404, "EVENTS_OFF"))
+        return body if isinstance(body, CannedResponse) else CannedResponse(body={**body, "next": None})
 
 
 def test_an_export_names_the_jobs_that_it_lacks(tmp_path: Path) -> None:
@@ -46,6 +53,32 @@ def test_an_export_names_the_jobs_that_it_lacks(tmp_path: Path) -> None:
     assert lacks == [f"jobs.jsonl lacks {job_id}: ARCHIVE_GONE" for job_id in ("job_b", "job_c")]
     (tmp_path / "a.tar.gz").unlink()
     with calling(Archive("SCOPE_MISSING", 403)):
+        refused = run_main(*words)
+    assert (refused.returncode, [*tmp_path.iterdir()]) == (3, [])
+
+
+def test_an_export_names_what_is_deleted_while_it_reads(tmp_path: Path) -> None:
+    """The rows after it are exported. A list that is refused with another 404 ends the export without a file."""
+    bulk, message = EXAMPLES["BulkPage"]["bulks"][0], EXAMPLES["RejectedMessage"]
+    bodies = {
+        "bulk": {"bulks": [{**bulk, "bulkId": "b1"}, {**bulk, "bulkId": "b2"}]},
+        "bulk/b1/items": CannedResponse(404, problem(404, "BULK_NOT_FOUND")),
+        "bulk/b2/items": EXAMPLES["BulkItemPage"],
+        "rejected": {"rejected": [{**message, "id": name} for name in ("r1", "r2")]},
+        "rejected/r1": CannedResponse(404, problem(404, "REJECTED_NOT_FOUND")),
+        "rejected/r2": message,
+    }
+    words = ("tenant", "export", "tenant_a", "--out", str(tmp_path / "a.tar.gz"), "--json")
+    with calling(Archive("JOB_NOT_FOUND", 404, **bodies)):
+        done = run_main(*words)
+    assert done.returncode == 0, done.stderr
+    files = json.loads(done.stdout)["files"]
+    items = len(EXAMPLES["BulkItemPage"]["items"])
+    assert [files[f"{name}.jsonl"]["rows"] for name in ("bulks", "bulk_items", "rejected")] == [2, items, 1]
+    assert "bulk_items.jsonl lacks b1: BULK_NOT_FOUND" in done.stderr
+    assert "rejected.jsonl lacks r1: REJECTED_NOT_FOUND" in done.stderr
+    (tmp_path / "a.tar.gz").unlink()
+    with calling(Archive("JOB_NOT_FOUND", 404, sources=CannedResponse(404, problem(404, "ROUTE_NOT_FOUND")))):
         refused = run_main(*words)
     assert (refused.returncode, [*tmp_path.iterdir()]) == (3, [])
 

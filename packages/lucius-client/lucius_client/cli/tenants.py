@@ -9,6 +9,7 @@ import os
 import tarfile
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -28,9 +29,10 @@ from lucius_client.feed import events
 FORMAT = "lucius-tenant/1"
 #: maximum age of usage in the API, less a minute for the request
 _USAGE = timedelta(days=31) - timedelta(minutes=1)
-_NOT_FOUND = 404
-#: a creation that was withdrawn, and a bundle that was deleted from the archive, or is not the one that was written
-_NO_HISTORY = ("JOB_NOT_FOUND", "ARCHIVE_GONE", "ARCHIVE_INVALID")
+#: problem codes of features that are disabled
+_OFF = ("EVENTS_OFF", "WEBHOOKS_OFF")
+#: problem codes of an item that was deleted after it was listed, or whose bundle in the archive was deleted or replaced
+_GONE = ("JOB_NOT_FOUND", "BULK_NOT_FOUND", "REJECTED_NOT_FOUND", "ARCHIVE_GONE", "ARCHIVE_INVALID")
 
 EXPORTED = Listing("files", "file", (Column("file", "file"), Column("rows", "rows")))
 PREVIEW = Listing("tenants", "tenant", (Column("tenant", "tenant"), Column("jobs", "jobs"), Column("living", "living")))
@@ -88,31 +90,47 @@ def purge(session: Session, tenant: TenantName, reason: Reason, dry_run: DryRun 
     finish(session, session.client.purge(tenant, reason=reason), wait=wait)
 
 
+@dataclass(frozen=True)
+class _NotExported:
+    """An item that the API refuses to show."""
+
+    name: str
+    code: str
+
+
 def _written(file: Path, rows: Callable[[], Iterable[Any]]) -> dict[str, Any]:
     """Writes rows as JSON lines. Returns their number and the digest. A disabled feature has no rows."""
     digest, count = hashlib.sha256(), 0
     with file.open("wb") as written:
         try:
             for row in rows():
+                if isinstance(row, _NotExported):
+                    rendering.write(f"{file.name} lacks {row.name}: {row.code}", stderr=True)
+                    continue
                 line = json.dumps(row, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
                 written.write(line)
                 digest.update(line)
                 count += 1
         except Refused as refused:
-            if refused.status != _NOT_FOUND:
+            if count or refused.code not in _OFF:
                 raise
             rendering.write(f"{file.name}: {refused}", stderr=True)
     return {"rows": count, "sha256": digest.hexdigest()}
 
 
-def _jobs(client: Client, tenant: str) -> Iterator[Any]:
-    for job_id in ids.of_every_job(client, tenant_id=tenant):
+def _each(names: Iterable[str], read: Callable[[str], Iterable[Any]]) -> Iterator[Any]:
+    """Yields the rows of each item, or for one that is gone a `_NotExported`."""
+    for name in names:
         try:
-            yield client.audit(job_id)
+            yield from read(name)
         except Refused as refused:
-            if refused.code not in _NO_HISTORY:
+            if refused.code not in _GONE:
                 raise
-            rendering.write(f"jobs.jsonl lacks {job_id}: {refused.code}", stderr=True)
+            yield _NotExported(name, refused.code)
+
+
+def _jobs(client: Client, tenant: str) -> Iterator[Any]:
+    return _each(ids.of_every_job(client, tenant_id=tenant), lambda job_id: [client.audit(job_id)])
 
 
 def _quota_log(client: Client, tenant: str) -> Iterator[Any]:
@@ -122,14 +140,16 @@ def _quota_log(client: Client, tenant: str) -> Iterator[Any]:
 
 
 def _bulk_items(client: Client, tenant: str) -> Iterator[Any]:
-    for bulk in client.bulks(tenant=tenant):
-        for item in client.bulk_items(bulk.bulkId, tenant=tenant):
-            yield {"bulkId": bulk.bulkId, **item.plain()}
+    def items(bulk_id: str) -> Iterator[Any]:
+        for item in client.bulk_items(bulk_id, tenant=tenant):
+            yield {"bulkId": bulk_id, **item.plain()}
+
+    return _each((bulk.bulkId for bulk in client.bulks(tenant=tenant)), items)
 
 
 def _rejected(client: Client, tenant: str) -> Iterator[Any]:
-    for line in client.rejected(tenant=tenant):
-        yield client.rejected_message(line.id).plain()
+    found = (line.id for line in client.rejected(tenant=tenant))
+    return _each(found, lambda rejected_id: [client.rejected_message(rejected_id).plain()])
 
 
 def _usage(client: Client, tenant: str) -> Iterator[Any]:
