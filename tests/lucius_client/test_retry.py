@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 
@@ -13,6 +14,7 @@ from lucius_client.exchange import NoResponse, Pause, Request, Response
 from lucius_client.retry import Retries, send
 from shared.errors import BusUnavailable, Contended, LedgerUnavailable
 from shared.refusals import Overloaded
+from tests.lucius_client import samples
 from triggers.http.problems import problem_response
 
 NO_RESPONSE = NoResponse("connection refused")
@@ -33,6 +35,12 @@ def test_the_wait_doubles_and_is_a_random_part_of_it(outcome: Response | NoRespo
 def test_a_final_response_is_not_repeated(status: int) -> None:
     """A status that cannot change by itself is not tried again."""
     assert HALF.wait_s(1, response(status)) is None
+
+
+def test_a_bundle_that_an_operator_must_restore_is_requested_once() -> None:
+    """It is a 500 that no repetition changes; an export would wait two minutes for each such job."""
+    refused = Response(500, {}, json.dumps(samples.problem(500, "ARCHIVE_INVALID")).encode())
+    assert HALF.wait_s(1, refused) is None
 
 
 def test_retry_after_is_honoured() -> None:

@@ -58,5 +58,8 @@ def send(request: Request, retries: Retries) -> Flow[Response]:
 
 
 def _is_transient(outcome: Response | NoResponse) -> bool:
-    """Returns whether a repetition can have another outcome: not after 4xx (except 429) and 501."""
-    return isinstance(outcome, NoResponse) or outcome.status == 429 or outcome.status in (500, 502, 503, 504)
+    """Returns whether a repetition can have another outcome: not after 4xx (except 429), 501 and ARCHIVE_INVALID."""
+    if isinstance(outcome, NoResponse):
+        return True
+    # only an operator can restore the bundle of an archived job
+    return outcome.status in (429, 500, 502, 503, 504) and error_of(outcome).code != "ARCHIVE_INVALID"

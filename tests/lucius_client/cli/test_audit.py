@@ -6,6 +6,7 @@ import fcntl
 import json
 import os
 import re
+import tarfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
@@ -212,6 +213,22 @@ def test_a_job_that_is_gone_is_named(tmp_path: Path) -> None:
     assert (done.returncode, "job_a, job_c" in done.stderr) == (0, True)
     verified = run_main("audit", "verify", str(tmp_path / "b.tar.gz"), "--key", SIGNER.key_id)
     assert (verified.returncode, "job_a has a signed head and is not in the bundle" in verified.stdout) == (2, True)
+
+
+@pytest.mark.parametrize(("status", "code"), [(410, "DATA_LOST"), (500, "ARCHIVE_INVALID")])
+def test_a_job_that_cannot_be_read_stops_no_export(tmp_path: Path, status: int, code: str) -> None:
+    """Manifest and stderr name it, also after an interruption; exit code 1, since it can be restored."""
+    api = Api(documents(), SIGNER)
+    del api.jobs["job_a"]
+    api.absent, api.interrupted_after = CannedResponse(status, problem(status, code)), 1
+    assert exported(api, tmp_path).returncode == 130
+    api.interrupted_after, api.asked = None, []
+    done = exported(api, tmp_path)
+    assert (done.returncode, f"not exported: job_a ({code})" in done.stderr) == (1, True)
+    assert "/v1/jobs/job_a/audit" not in api.asked
+    with tarfile.open(tmp_path / "b.tar.gz") as tar:
+        manifest = json.load(tar.extractfile("manifest.json"))  # type: ignore[arg-type]
+    assert (manifest["not_exported"], manifest["totals"]["jobs"]) == ({"job_a": code}, 2)
 
 
 def test_a_second_export_to_the_same_file_ends(tmp_path: Path) -> None:

@@ -43,7 +43,10 @@ class Archive:
 
 
 def test_an_export_names_the_jobs_that_it_lacks(tmp_path: Path) -> None:
-    """A purge may follow it. A feature that is off has no rows; any other refusal ends the export without a file."""
+    """A purge may follow it. A feature that is off has no rows; exit code 1 if what it lacks can be restored.
+
+    Any other refusal ends the export without a file.
+    """
     words = ("tenant", "export", "tenant_a", "--out", str(tmp_path / "a.tar.gz"), "--json")
     with calling(Archive("ARCHIVE_GONE", 410)):
         done = run_main(*words)
@@ -51,6 +54,18 @@ def test_an_export_names_the_jobs_that_it_lacks(tmp_path: Path) -> None:
     assert json.loads(done.stdout)["files"]["jobs.jsonl"]["rows"] == 1
     lacks = [line for line in done.stderr.splitlines() if "lacks" in line]
     assert lacks == [f"jobs.jsonl lacks {job_id}: ARCHIVE_GONE" for job_id in ("job_b", "job_c")]
+    unreadable = {
+        "rejected": {"rejected": [EXAMPLES["RejectedMessage"]]},
+        f"rejected/{EXAMPLES['RejectedMessage']['id']}": CannedResponse(410, problem(410, "DATA_LOST")),
+    }
+    with calling(Archive("ARCHIVE_INVALID", 500, **unreadable)):
+        done = run_main(*words)
+    assert done.returncode == 1
+    with tarfile.open(tmp_path / "a.tar.gz") as tar:
+        files = json.load(tar.extractfile("manifest.json"))["files"]  # type: ignore[arg-type]
+    assert files["jobs.jsonl"]["not_exported"] == dict.fromkeys(("job_b", "job_c"), "ARCHIVE_INVALID")
+    assert [*files["rejected.jsonl"]["not_exported"].values()] == ["DATA_LOST"]
+    assert "job_b (ARCHIVE_INVALID), job_c (ARCHIVE_INVALID)" in done.stderr.splitlines()[-1]
     (tmp_path / "a.tar.gz").unlink()
     with calling(Archive("SCOPE_MISSING", 403)):
         refused = run_main(*words)

@@ -113,7 +113,8 @@ def export_bundle(
 
     With signed heads these are the jobs with an event in the window, else the jobs that were created in it.
 
-    An export that was interrupted continues when the same command is run again.
+    An export that was interrupted continues when the same command is run again. Exit code 1: the API cannot read some
+    jobs. The bundle lacks them, and its manifest has their ids.
     """
     session = Session(api, token or None, OutputFormat.TABLE)
     try:

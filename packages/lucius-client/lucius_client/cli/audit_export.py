@@ -1,8 +1,8 @@
 """Builds an audit bundle on this machine, page by page from the public API.
 
-`FILE.part/` keeps the state of an export: the plan (heads, keys, ids of jobs), and a line for each job. So the same
-command continues an export that was interrupted. One export at a time uses the folder. The bundle replaces FILE when it
-is whole.
+`FILE.part/` keeps the state of an export: the plan (heads, keys, ids of jobs), and a line for each job, with the
+problem code of one that was not exported. So the same command continues an export that was interrupted. One export at a
+time uses the folder. The bundle replaces FILE when it is whole.
 """
 
 from __future__ import annotations
@@ -22,16 +22,13 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 from lucius_client import NotFound, Refused
 from lucius_client.cli import ids, rendering
-from lucius_client.cli.exits import NAME_A_TENANT, CliError, Exit, UsageError
+from lucius_client.cli.exits import GONE, NAME_A_TENANT, UNREADABLE, CliError, Exit, UsageError, check_whole
 from lucius_client.cli.instants import instant_ago
 from lucius_client.cli.server import client_version
 from lucius_client.cli.session import WATCH_RETRIES, Session
 from lucius_client.client import Client
 
 Json = dict[str, Any]
-
-#: the job was purged, or its bundle was deleted from the archive
-_GONE = ("JOB_NOT_FOUND", "ARCHIVE_GONE")
 
 
 @dataclass(frozen=True)
@@ -58,7 +55,7 @@ class _Plan:
 
 
 def export(session: Session, window: Window, output: Path, *, with_content: bool) -> None:
-    """Writes the bundle and prints which levels can be verified. Raises UsageError, LuciusError."""
+    """Writes the bundle and prints which levels can be verified. Raises CliError, LuciusError."""
     try:
         from lucius_verify.writer import Signed, write_bundle
     except ImportError as missing:
@@ -71,10 +68,14 @@ def export(session: Session, window: Window, output: Path, *, with_content: bool
         with _locked(part):
             plan = _plan(client, {"api": session.api, **asdict(window)}, part / "plan.json")
             jobs = part / "jobs.jsonl"
-            missing_jobs = _read_jobs(session, client, plan.job_ids, jobs)
+            not_exported = _read_jobs(session, client, plan.job_ids, jobs)
             made = write_bundle(
                 output,
-                manifest={**plan.manifest, "created_at": datetime.now(UTC).isoformat()},
+                manifest={
+                    **plan.manifest,
+                    "created_at": datetime.now(UTC).isoformat(),
+                    "not_exported": not_exported,
+                },
                 jobs=_lines(jobs),
                 logs=_logs(client, window.tenant, plan.manifest),
                 signed=Signed(plan.pages, plan.anchors, plan.keys),
@@ -90,10 +91,9 @@ def export(session: Session, window: Window, output: Path, *, with_content: bool
     rendering.write(f"{output}: {totals['jobs']} jobs, {totals['events']} events")
     if not plan.pages:
         rendering.write("without signed heads: levels 1 to 3 can be verified, and an omitted job is not noticed")
-    if missing_jobs:
-        rendering.write(
-            f"not exported, since LUCIUS does not have them any more: {', '.join(missing_jobs)}", stderr=True
-        )
+    if gone := [job_id for job_id, code in not_exported.items() if code in GONE]:
+        rendering.write(f"not exported, since LUCIUS does not have them any more: {', '.join(gone)}", stderr=True)
+    check_whole(not_exported)
 
 
 @contextlib.contextmanager
@@ -181,12 +181,13 @@ def _signed_pages(client: Client, tenant: str, since: datetime | None, until: da
         return _signed_pages(client, tenant, earliest, until)
 
 
-def _read_jobs(session: Session, client: Client, job_ids: list[str], file: Path) -> list[str]:
-    """Appends each job's bundle to the file, from where an earlier run ended. Returns the jobs that are gone."""
+def _read_jobs(session: Session, client: Client, job_ids: list[str], file: Path) -> dict[str, str]:
+    """Appends each job's bundle to the file, from where an earlier run ended.
+
+    Returns the jobs that are not exported, with their problem codes.
+    """
     known = _whole(file)
-    last = max(known, default="")
-    left = [job_id for job_id in job_ids if job_id > last]
-    gone = [job_id for job_id in job_ids if job_id < last and job_id not in known]
+    left = [job_id for job_id in job_ids if job_id not in known]
     screen = session.progress
     columns = (TextColumn("reading jobs"), BarColumn(), MofNCompleteColumn())
     with (
@@ -198,25 +199,26 @@ def _read_jobs(session: Session, client: Client, job_ids: list[str], file: Path)
             try:
                 document = client.audit(job_id)
             except Refused as refused:
-                if refused.code not in _GONE:
+                if refused.code not in (*GONE, *UNREADABLE):
                     raise
-                gone.append(job_id)
-            else:
-                journal.write(json.dumps(document, ensure_ascii=False).encode() + b"\n")
+                document = {"job": {"job_id": job_id}, "not_exported": refused.code}
+            journal.write(json.dumps(document, ensure_ascii=False).encode() + b"\n")
+            known[job_id] = document.get("not_exported")
             progress.advance(task)
-    return gone
+    return {job_id: code for job_id, code in known.items() if code}
 
 
-def _whole(file: Path) -> set[str]:
-    """The ids of the jobs in the file, of which a torn last line is cut off."""
-    known, end = set[str](), 0
+def _whole(file: Path) -> dict[str, str | None]:
+    """The jobs in the file, with the problem code of one that was not exported. A torn last line is cut off."""
+    known, end = dict[str, str | None](), 0
     if not file.exists():
         return known
     with file.open("r+b") as journal:
         for line in journal:
             if not line.endswith(b"\n"):
                 break
-            known.add(json.loads(line)["job"]["job_id"])
+            document = json.loads(line)
+            known[document["job"]["job_id"]] = document.get("not_exported")
             end += len(line)
         journal.truncate(end)
     return known
@@ -225,7 +227,9 @@ def _whole(file: Path) -> set[str]:
 def _lines(file: Path) -> Iterator[Json]:
     with file.open("rb") as journal:
         for line in journal:
-            yield json.loads(line)
+            document = json.loads(line)
+            if "not_exported" not in document:
+                yield document
 
 
 def _logs(client: Client, tenant: str, manifest: Json) -> Iterator[Json]:

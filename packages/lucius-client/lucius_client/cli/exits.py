@@ -24,7 +24,7 @@ class Exit(IntEnum):
     """The exit codes, for scripts."""
 
     OK = 0
-    #: a job ended FAILED_FINAL or CANCELLED, a checked file is invalid, or compared jobs differ
+    #: a job ended FAILED_FINAL or CANCELLED, a checked file is invalid, compared jobs differ, or an export is not whole
     NOT_WELL = 1
     #: an invalid option or file
     USAGE = 2
@@ -58,6 +58,18 @@ class DependencyUnreachable(CliError):
 
 #: advice for writes, and for reads of one tenant
 NAME_A_TENANT = "name a tenant with --tenant or LUCIUS_TENANT, or log in to one"
+
+
+#: problem codes of an item that was deleted after it was listed, or whose bundle was deleted from the archive
+GONE = ("ARCHIVE_GONE", "BULK_NOT_FOUND", "JOB_NOT_FOUND", "REJECTED_NOT_FOUND")
+#: problem codes of an item that cannot be read until an operator restores it
+UNREADABLE = ("ARCHIVE_INVALID", "DATA_LOST")
+
+
+def check_whole(not_exported: Mapping[str, str]) -> None:
+    """Raises CliError (exit code 1) if an item that was not exported, given with its problem code, can be restored."""
+    if lost := [f"{name} ({code})" for name, code in not_exported.items() if code in UNREADABLE]:
+        raise CliError(f"not exported: {', '.join(lost)}; restore them, and export again", Exit.NOT_WELL)
 
 
 def problem_text(problem: Mapping[str, Any]) -> str:

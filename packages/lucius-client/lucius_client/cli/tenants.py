@@ -21,6 +21,7 @@ from lucius_client import Client, Refused
 from lucius_client.cli import ids, rendering
 from lucius_client.cli.bulk import DryRun, Wait, finish
 from lucius_client.cli.commands import add
+from lucius_client.cli.exits import GONE, UNREADABLE, check_whole
 from lucius_client.cli.options import Reason
 from lucius_client.cli.session import WATCH_RETRIES, Session, with_session
 from lucius_client.cli.tables import Column, Listing
@@ -31,8 +32,6 @@ FORMAT = "lucius-tenant/1"
 _USAGE = timedelta(days=31) - timedelta(minutes=1)
 #: problem codes of features that are disabled
 _OFF = ("EVENTS_OFF", "WEBHOOKS_OFF")
-#: problem codes of an item that was deleted after it was listed, or whose bundle in the archive was deleted or replaced
-_GONE = ("JOB_NOT_FOUND", "BULK_NOT_FOUND", "REJECTED_NOT_FOUND", "ARCHIVE_GONE", "ARCHIVE_INVALID")
 
 EXPORTED = Listing("files", "file", (Column("file", "file"), Column("rows", "rows")))
 PREVIEW = Listing("tenants", "tenant", (Column("tenant", "tenant"), Column("jobs", "jobs"), Column("living", "living")))
@@ -52,6 +51,8 @@ def export(
 
     JSON lines: jobs with their histories, also archived ones, events, webhooks, quotas, usage, incidents, bulk
     operations, sources and rejected messages. An existing file is replaced when the new one is complete.
+
+    Exit code 1: the API cannot read some items. The file lacks them, and its manifest has their ids.
     """
     client = session.connect(WATCH_RETRIES)
     part = out.with_name(f"{out.name}.part")
@@ -73,6 +74,7 @@ def export(
     finally:
         part.unlink(missing_ok=True)
     session.show(EXPORTED, [{"file": name, **each} for name, each in files.items()], manifest)
+    check_whole({name: code for each in files.values() for name, code in each["not_exported"].items()})
 
 
 @with_session
@@ -99,13 +101,17 @@ class _NotExported:
 
 
 def _written(file: Path, rows: Callable[[], Iterable[Any]]) -> dict[str, Any]:
-    """Writes rows as JSON lines. Returns their number and the digest. A disabled feature has no rows."""
-    digest, count = hashlib.sha256(), 0
+    """Writes rows as JSON lines. Returns their number, the digest, and the problem codes of items that it lacks.
+
+    A disabled feature has no rows.
+    """
+    digest, count, not_exported = hashlib.sha256(), 0, dict[str, str]()
     with file.open("wb") as written:
         try:
             for row in rows():
                 if isinstance(row, _NotExported):
                     rendering.write(f"{file.name} lacks {row.name}: {row.code}", stderr=True)
+                    not_exported[row.name] = row.code
                     continue
                 line = json.dumps(row, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
                 written.write(line)
@@ -115,16 +121,16 @@ def _written(file: Path, rows: Callable[[], Iterable[Any]]) -> dict[str, Any]:
             if count or refused.code not in _OFF:
                 raise
             rendering.write(f"{file.name}: {refused}", stderr=True)
-    return {"rows": count, "sha256": digest.hexdigest()}
+    return {"rows": count, "sha256": digest.hexdigest(), "not_exported": not_exported}
 
 
 def _each(names: Iterable[str], read: Callable[[str], Iterable[Any]]) -> Iterator[Any]:
-    """Yields the rows of each item, or for one that is gone a `_NotExported`."""
+    """Yields the rows of each item, or for one that is gone or unreadable a `_NotExported`."""
     for name in names:
         try:
             yield from read(name)
         except Refused as refused:
-            if refused.code not in _GONE:
+            if refused.code not in (*GONE, *UNREADABLE):
                 raise
             yield _NotExported(name, refused.code)
 
