@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
-import os
 import re
 import tarfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -235,14 +236,33 @@ def test_a_second_export_to_the_same_file_ends(tmp_path: Path) -> None:
     """One line; the first one's state stays as it is."""
     part = tmp_path / "b.tar.gz.part"
     part.mkdir()
-    first = os.open(part, os.O_RDONLY)
-    fcntl.flock(first, fcntl.LOCK_EX)
-    second = exported(Api(documents(), SIGNER), tmp_path)
+    with (part / "lock").open("a") as first:
+        fcntl.flock(first, fcntl.LOCK_EX)
+        second = exported(Api(documents(), SIGNER), tmp_path)
     assert (second.returncode, second.stdout, len(second.stderr.splitlines())) == (2, "", 1)
     assert "another export uses" in second.stderr
-    assert [*part.iterdir()] == []
-    os.close(first)
+    assert [*part.iterdir()] == [part / "lock"]
     assert exported(Api(documents(), SIGNER), tmp_path).returncode == 0
+    assert not part.exists()
+
+
+def test_an_export_to_a_file_system_without_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is done without a lock. Another error of the lock, and a lock that was removed meanwhile, end it."""
+
+    def refuse(lock: Any, _: int, number: int = errno.ENOLCK) -> None:
+        raise OSError(number, "no lock", lock.name)
+
+    def remove(lock: Any, _: int) -> None:
+        Path(lock.name).unlink()
+
+    for flock, code, text in (
+        (refuse, 0, ""),
+        (partial(refuse, number=errno.EIO), 2, "cannot write"),
+        (remove, 2, "another export uses"),
+    ):
+        monkeypatch.setattr(fcntl, "flock", flock)
+        done = exported(Api(documents(), SIGNER), tmp_path)
+        assert (done.returncode, text in done.stderr) == (code, True)
 
 
 def test_an_export_begins_with_the_first_head(tmp_path: Path) -> None:

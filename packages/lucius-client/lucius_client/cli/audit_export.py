@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import errno
 import json
 import os
-import shutil
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -29,6 +29,11 @@ from lucius_client.cli.session import WATCH_RETRIES, Session
 from lucius_client.client import Client
 
 Json = dict[str, Any]
+
+#: file that an export locks in its folder
+_LOCK = "lock"
+#: errors of a file system without locks
+_NO_LOCKS = (errno.EBADF, errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP)
 
 
 @dataclass(frozen=True)
@@ -81,7 +86,12 @@ def export(session: Session, window: Window, output: Path, *, with_content: bool
                 signed=Signed(plan.pages, plan.anchors, plan.keys),
                 with_content=with_content,
             )
-            shutil.rmtree(part, ignore_errors=True)
+            # the lock last: another export may use the folder then
+            for each in sorted(part.iterdir(), key=lambda each: each.name == _LOCK):
+                each.unlink()
+        # NFS keeps the lock's file until it is closed; the folder of another export is not empty
+        with contextlib.suppress(OSError):
+            part.rmdir()
     except KeyboardInterrupt:
         rendering.write(f"lucius: interrupted; the same command continues from {part}", stderr=True)
         raise
@@ -98,25 +108,28 @@ def export(session: Session, window: Window, output: Path, *, with_content: bool
 
 @contextlib.contextmanager
 def _locked(part: Path) -> Iterator[None]:
-    """Keeps other exports from the folder. Raises UsageError if one uses it."""
+    """Keeps other exports from the folder, if its file system has locks. Raises UsageError if one uses it."""
     part.mkdir(parents=True, exist_ok=True)
     try:
         import fcntl
     except ImportError:  # Windows
         yield
         return
-    folder = os.open(part, os.O_RDONLY)
-    try:
+    with contextlib.ExitStack() as opened:
         try:
-            fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            is_held = part.exists() and os.path.samestat(os.fstat(folder), part.stat())
-        except BlockingIOError:
+            # NFS locks only files that are open for writing
+            lock = opened.enter_context((part / _LOCK).open("a"))
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            is_held = os.path.samestat(os.fstat(lock.fileno()), (part / _LOCK).stat())
+        except (BlockingIOError, FileNotFoundError):  # held by another export, or removed at its end
             is_held = False
+        except OSError as error:
+            if error.errno not in _NO_LOCKS:
+                raise
+            is_held = True
         if not is_held:
             raise UsageError(f"another export uses {part}; wait for its end, or name another --output")
         yield
-    finally:
-        os.close(folder)
 
 
 def _plan(client: Client, words: Json, file: Path) -> _Plan:
