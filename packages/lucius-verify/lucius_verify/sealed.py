@@ -63,8 +63,9 @@ def replay(history: History, run: Run) -> list[ComparedStep]:
             reasons[step.step_id] = str(why)
             again.append(replace(step, status=StepStatus.FAILED_FINAL))
     compared = compare(record, Record(record.job, tuple(again)))
+    # also of a job that had not ended, whose steps `compare` takes for PENDING
     return [
-        replace(each, why=reasons.get(each.step_id, each.why)) if each.likeness is Likeness.NOT_COMPARABLE else each
+        replace(each, likeness=Likeness.NOT_COMPARABLE, why=reasons[each.step_id]) if each.step_id in reasons else each
         for each in compared
     ]
 

@@ -78,10 +78,10 @@ def digest(data: bytes) -> str:
     return f"sha256:{sha256(data).hexdigest()}"
 
 
-def recorded() -> Document:
-    """A job of three steps, whose RESULTs have the digests of `MADE`."""
+def recorded(steps: int = len(MADE)) -> Document:
+    """A job of three steps, of which so many have RESULTs, with the digests of `MADE`."""
     story, read = Story(10, "job_a", calm=True), TEXT
-    for step_id, made in MADE.items():
+    for step_id, made in [*MADE.items()][:steps]:
         story.sent(1, step_id).replied(1, "ACK", step_id)
         step = story.record.step(step_id)
         assert step is not None
@@ -93,7 +93,7 @@ def recorded() -> Document:
         read_digests = {"input_ref": digest(read)}
         story.replied(5, "RESULT", step_id, result_ref=result_ref, digests=digests, input_digests=read_digests)
         read = made
-    assert story.record.job.status == "SUCCEEDED"
+    assert (story.record.job.status == "SUCCEEDED") == (steps == len(MADE))
     return story.document()
 
 
@@ -142,6 +142,14 @@ def test_differences_are_apart_from_values_without_a_comparison(folder: Path) ->
     assert reasons[0] == "FailedFinal: INPUT_NOT_FOUND: there is no local file documents/lease.pdf"
     (folder / "documents" / "lease.pdf").write_bytes(b"another lease")
     assert replayed(folder, "Upper", "Reverse", "Answer")[:2] == (1, ["INPUT_CHANGED"] * 3)
+
+
+def test_a_job_that_has_not_ended_has_the_reasons(folder: Path) -> None:
+    """Its history was exported after the second step."""
+    write(folder / "b.tar.gz", [recorded(2)])
+    code, outcomes, reasons = replayed(folder, "Upper", "Answer")
+    assert (code, outcomes) == (1, ["SAME", "NOT_COMPARABLE", "NOT_COMPARABLE"])
+    assert reasons[1:] == ["no --step works on EMBEDDING", "it is PENDING in the history"]
 
 
 def test_a_step_of_a_broken_history_is_not_run(tmp_path: Path) -> None:
