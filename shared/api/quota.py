@@ -276,7 +276,7 @@ def quota_over_all(
     whole = quota(AdmissionState(tenant=EVERY, counted_at=now), directory, state, now, None)
     unsaid = {} if shows_reasons else {"reason": None, "actor": None}
     oldest = [part.oldest.created_at for part in parts if part.oldest is not None]
-    shares = [QuotaShare.of(each) for each in parts]
+    shares = [QuotaShare.of(each, keep=each.slots) for each in parts]
     return whole.model_copy(
         update={
             "hold": whole.hold.model_copy(update=unsaid) if whole.hold is not None else None,

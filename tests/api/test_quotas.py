@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import uuid
+from datetime import UTC, datetime
 from typing import Any
 
 import httpx
 import pytest
 
-from shared.api.quota import Quota, QuotaChange, QuotaLogPage, QuotaPage, WaitingPage
+from shared.api.quota import Quota, QuotaChange, QuotaLogPage, QuotaPage, QuotaShare, WaitingPage, quota_over_all
 from shared.api.usage import SourcePage, UsageReport
+from shared.core.gates.queue_position import TenantPart
+from shared.core.gates.rules import EVERY, Directory, Gate, GateKind, GateState, Rule
 from tests.api.live import Live, envelope
 from tests.api.strict import misfits
 
@@ -307,3 +310,10 @@ def test_a_dry_run_and_a_rule_for_every_tenant(operator: httpx.Client) -> None:
     everybody = operator.get("/v1/quotas").json()
     assert misfits(QuotaPage, everybody) == []
     assert everybody["quotas"][0]["tenant"] == "*"
+
+
+def test_a_quota_over_all_tenants_shows_each_tenants_share() -> None:
+    found, at = Gate(GateKind.PLATFORM, EVERY), datetime(2026, 1, 27, tzinfo=UTC)
+    part = TenantPart("tenant_a", slots=3, active=2, waiting=1, oldest=None)
+    shown = quota_over_all(Directory(), GateState(gate=found, rule=Rule(max_active=5)), at, [part], shows_reasons=True)
+    assert shown.shares == [QuotaShare(tenant="tenant_a", keep=3, active=2, waiting=1)]
