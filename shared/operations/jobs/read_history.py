@@ -24,19 +24,17 @@ async def read_history(context: Context, job_id: str) -> tuple[Record, list[Even
 
     Race history: later events are left out. Raises JobNotFound, ArchiveGone, ArchiveInvalid, LedgerUnavailable.
     """
-    stored = await context.ledger.read(job_id)
-    if stored is None:
-        if (archived := await read_archived(context, job_id)) is None:
-            raise JobNotFound(job_id)
-        return archived.record, archived.events
-    head = stored.record.job.event_seq
+    record, archived = await read_job(context, job_id)
+    if archived is not None:
+        return record, archived.events
+    head = record.job.event_seq
     events: list[Event] = []
     while len(events) < head:
         page = await context.ledger.events(job_id, after_seq=len(events), limit=min(_PAGE, head - len(events)))
         if not page:
             raise LedgerUnavailable(f"the events of job {job_id} are not all there")
         events += page
-    return stored.record, events
+    return record, events
 
 
 async def read_job(context: Context, job_id: str) -> tuple[Record, ArchivedJob | None]:
