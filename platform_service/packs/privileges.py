@@ -38,8 +38,8 @@ def give_up_others() -> None:
     if sys.platform != "linux" or os.geteuid() != 0:
         return
     libc = ctypes.CDLL(None, use_errno=True)
-    others = [number for number in range(64) if libc.prctl(_PR_CAPBSET_READ, number, 0, 0, 0) == 1]
-    others = [number for number in others if number not in NEEDED.values()]
+    held = [number for number in range(64) if libc.prctl(_PR_CAPBSET_READ, number, 0, 0, 0) == 1]
+    others = [number for number in held if number not in NEEDED.values()]
     if not others or any(libc.prctl(_PR_CAPBSET_DROP, number, 0, 0, 0) != 0 for number in others):
         return
     header, sets = (ctypes.c_uint32 * 2)(_VERSION_3, 0), (ctypes.c_uint32 * 6)()
