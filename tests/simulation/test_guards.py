@@ -71,7 +71,7 @@ async def test_a_guard_is_never_exceeded_by_one_process() -> None:
     assert max(record.job.event_seq for record in records) <= 7
 
 
-@pytest.mark.parametrize("seed", [5, 11])
+@pytest.mark.parametrize("seed", [5, 7])
 async def test_a_hold_loses_no_job(seed: int) -> None:
     """An hour of it, amid the faults of other worlds: crashes, losses, controls; every job ends well afterwards."""
     plan = HOSTILE if seed % 4 == 3 else MODERATE

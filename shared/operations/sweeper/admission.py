@@ -90,7 +90,7 @@ async def allocate(one: Pass, is_over: IsOver) -> None:
     known = await read_directory(one.context)
     one.gates += known.over_all.values()
     quotas = [state.gate for state in known.over_all.values()]
-    for gate in from_anywhere(quotas, one.context.random()):
+    for gate in from_anywhere(quotas, one.context.random):
         row = f"books BOOK:{gate.id}"
         try:
             for tenant, entered in (await allocate_if_due(one.context, known, gate)).items():

@@ -51,7 +51,7 @@ async def look_at_bulks(one: Pass, is_over: IsOver) -> None:
         else:
             one.note_success(row)
 
-    await in_turns(from_anywhere(sorted(due), context.random()), page, check, is_over, pieces=AT_ONCE)
+    await in_turns(from_anywhere(sorted(due), context.random), page, check, is_over, pieces=AT_ONCE)
 
 
 async def _due(context: Context, has: Callable[[str], bool], is_over: Callable[[], bool]) -> dict[str, list[DueBulk]]:

@@ -56,28 +56,25 @@ async def heal_deliveries(context: Context, has: Callable[[str], bool], is_over:
     """
     if context.events is None or context.webhooks is None:
         return FoundHooks(unseen=set())
-    hooks, found, unseen = context.events.hooks, FoundHooks(), set[str]()
-
-    async def one(noted: HookTenant) -> None:
-        if is_over():
-            return
-        try:
-            await _heal(context, hooks, noted, found)
-            unseen.discard(noted.tenant)
-        except Exception as fault:
-            telemetry.record_fault(fault, "HOOKS_UNSEEN", tenant_id=noted.tenant)
-            await report_row(context, f"{encode_key(noted.tenant)} HOOK", fault)
-
+    hooks, found = context.events.hooks, FoundHooks()
     try:
         noted = [each for each in await hooks.noted() if has(each.tenant)]
     except Exception as fault:
         telemetry.record_fault(fault, "HOOKS_UNSEEN")
         return found
-    found.unseen = unseen
-    unseen.update(each.tenant for each in noted)
-    # a draw for one tenant would only give other seeds to what comes after it
-    order = from_anywhere(noted, context.random()) if len(noted) > 1 else noted
-    await at_once(order, one, limit=_AT_ONCE)
+    found.unseen = unseen = {each.tenant for each in noted}
+
+    async def one(each: HookTenant) -> None:
+        if is_over():
+            return
+        try:
+            await _heal(context, hooks, each, found)
+            unseen.discard(each.tenant)
+        except Exception as fault:
+            telemetry.record_fault(fault, "HOOKS_UNSEEN", tenant_id=each.tenant)
+            await report_row(context, f"{encode_key(each.tenant)} HOOK", fault)
+
+    await at_once(from_anywhere(noted, context.random), one, limit=_AT_ONCE)
     now = context.clock.now()
     telemetry.set_gauge("webhook_oldest_seconds", (now - found.oldest).total_seconds() if found.oldest else 0)
     return found

@@ -73,8 +73,7 @@ async def _compare_gates(
             telemetry.record_fault(fault, "LOG_UNCOMPARED", tenant_id=tenant)
             await report_row(context, f"{encode_key(tenant)} GATES", fault)
 
-    if tenants := sorted(read | found.keys()):
-        await at_once(from_anywhere(tenants, context.random()), one)
+    await at_once(from_anywhere(sorted(read | found.keys()), context.random), one)
 
 
 async def _compare_admission(

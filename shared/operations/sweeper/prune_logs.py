@@ -66,7 +66,7 @@ async def prune_logs(context: Context) -> int:
     try:
         # tenants have the other half of the time, for any number of incidents
         removed = await prune_incidents(context, before, lambda: is_over(BUDGET / 2))
-        tenants = from_anywhere(sorted(await _tenants(context)), context.random())
+        tenants = from_anywhere(sorted(await _tenants(context)), context.random)
         removed += sum(await at_once(tenants, one, limit=_AT_ONCE))
     except Exception as fault:
         telemetry.record_fault(fault, "LOG_UNPRUNED")

@@ -50,11 +50,12 @@ async def at_once(pieces: Sequence[_Piece], serve: Callable[[_Piece], Awaitable[
     await bounded.at_once(pieces, serve, limit=AT_ONCE)
 
 
-def from_anywhere(pieces: Sequence[_Piece], random: float) -> list[_Piece]:
-    """Returns the pieces in order, starting with any of them: where the time is too short for all, none is always the
-    last. `random`: 0 <= `random` < 1.
+def from_anywhere(pieces: Sequence[_Piece], random: Callable[[], float]) -> list[_Piece]:
+    """Returns the pieces in order, starting with any of them, so that none is always the last if the time is too short.
+
+    `random` returns a number from 0 to below 1; it is called only for two pieces or more.
     """
-    first = int(random * len(pieces))
+    first = int(random() * len(pieces)) if len(pieces) > 1 else 0
     return [*pieces[first:], *pieces[:first]]
 
 
