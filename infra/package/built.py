@@ -94,7 +94,7 @@ def start(root: Path, built: Built, data: Path) -> list[str]:
 
 
 def _ask(address: str, body: bytes | None = None) -> Any:
-    """Returns the JSON of a response. Raises CheckFailed if it is none of success."""
+    """Returns the JSON of a response. Raises CheckFailed if the request fails or the body is not JSON."""
     request = urllib.request.Request(address, body, {"Content-Type": "application/json"})
     try:
         with urllib.request.urlopen(request, timeout=60) as response:
