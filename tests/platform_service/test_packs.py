@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
-import tempfile
 import threading
 from dataclasses import replace
 from pathlib import Path
@@ -22,12 +20,10 @@ from lucius_service.settings import SettingsError
 from lucius_service.testing import MemoryAppendBlob, MemoryWorkspace
 from platform_service.packs import run_log
 from platform_service.packs.pack_folders import INCLUDED
-from platform_service.packs.privileges import NEEDED, missing
+from platform_service.packs.privileges import missing
 from platform_service.packs.processes import RunProcesses
-from platform_service.packs.run import remove_abandoned, run_folder
 from platform_service.packs.run_log import RunLog
 from platform_service.packs.step import build, set_dumpable
-from tests.jobs import ROOT
 from tests.platform_service.pack_runs import FOLDER, INPUT, LIMITS, Runner
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="packs run on Linux only")
@@ -151,73 +147,6 @@ def test_a_program_that_forks_ends_with_all_that_it_started(runner: Runner) -> N
     user = int(runner.log().split("user ")[1].split()[0])
     assert "refused 11" in runner.log()
     assert RunProcesses(user, 0).usage().processes == 0
-
-
-_RIGHTS = """
-from pathlib import Path
-from platform_service.packs import privileges
-
-privileges.give_up_others()
-print(Path("/proc/self/status").read_text())
-"""
-
-
-@pytest.mark.skipif(not AS_ROOT, reason="needs root")
-def test_the_runner_keeps_six_rights_of_root() -> None:
-    """It starts again without the others, also without those that a program can take over from its parent."""
-    done = subprocess.run([sys.executable, "-c", _RIGHTS], cwd=ROOT, capture_output=True, text=True, check=True)
-    rights = dict(line.split(":\t") for line in done.stdout.splitlines() if line.startswith("Cap"))
-    kept = f"{sum(1 << number for number in NEEDED.values()):016x}"
-    assert [rights[name] for name in ("CapEff", "CapPrm", "CapBnd", "CapInh")] == [kept, kept, kept, "0" * 16]
-
-
-_SHARED_USER = """
-import sys
-from pathlib import Path
-from tests.platform_service.pack_runs import Runner
-
-runner = Runner(Path(sys.argv[1]))
-runner.run_program("import pathlib; print(pathlib.Path('/proc/self/status').read_text())")
-print(runner.log())
-"""
-
-
-@pytest.mark.skipif(not AS_ROOT, reason="needs root")
-def test_a_runner_that_cannot_change_the_user_gives_its_program_no_other_right(tmp_path: Path) -> None:
-    lowered = ["setpriv", "--bounding-set", "-setuid", sys.executable, "-c", _SHARED_USER, str(tmp_path)]
-    done = subprocess.run(lowered, cwd=ROOT, capture_output=True, text=True, check=True)
-    assert "Uid:\t0\t" in done.stdout
-    assert f"CapEff:\t{0:016x}\n" in done.stdout
-
-
-_KILLED = """
-import os, signal, subprocess
-from platform_service.packs.run import hand_over, run_folder
-
-with run_folder() as folder:
-    hand_over(folder)
-    if folder.user is not None:
-        subprocess.Popen(["sleep", "60"], user=folder.user, stdout=subprocess.DEVNULL)
-    os.kill(os.getpid(), signal.SIGKILL)
-"""
-
-
-def test_the_next_runner_removes_what_a_killed_one_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its folder and its processes; the folder of a live runner stays, and a link is not followed."""
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    environ = {**os.environ, "TMPDIR": str(tmp_path)}
-    assert subprocess.run([sys.executable, "-c", _KILLED], env=environ, cwd=ROOT, check=False).returncode == -9
-    [left] = tmp_path.iterdir()
-    user = (left / "work").stat().st_uid
-    with run_folder() as live:
-        foreign = tmp_path / "lucius-run-foreign"
-        foreign.symlink_to(live.path)
-        remove_abandoned()
-        assert set(tmp_path.iterdir()) == {live.path, foreign}
-        if AS_ROOT:
-            assert RunProcesses(user, 0).usage().processes == 0
-        foreign.unlink()
-    assert not list(tmp_path.iterdir())
 
 
 _SLEEP = "\nimport signal, time\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\ntime.sleep(60)"
