@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
@@ -9,8 +10,10 @@ from typing import Any
 
 from shared.access.references import Retention
 from shared.api.audit import bundle
+from shared.api.dashboard import dashboard_metrics, routing
 from shared.api.dead_letter import dead_letter
 from shared.api.explain import explain
+from shared.api.health import DependencyState
 from shared.api.incident import incident, incident_detail
 from shared.api.job import callback_outcome, event_response, job_links, job_response, step_response
 from shared.api.receipt import receipt
@@ -18,7 +21,6 @@ from shared.apidocs import (
     audit_examples,
     bulk_examples,
     event_schemas,
-    overview_examples,
     quota_examples,
     webhook_examples,
 )
@@ -32,7 +34,9 @@ from shared.core.jobs.history import Provenance
 from shared.core.jobs.job import Event, Record
 from shared.core.jobs.occurrences import Occurrence, RecordAttempt, ReplyArrived
 from shared.core.jobs.plan import TimingDefaults, digests, plan_job, with_first_event
-from shared.core.jobs.routing import decide_lane
+from shared.core.jobs.routing import LaneDecision, decide_lane
+from shared.core.minutes import MinuteCounts
+from shared.core.overview import Overview, Service
 from shared.core.registry import build_protocol
 
 JOB_ID = "job_6f1c0d3a9b5e4f7c8a2d1e0f9b8c7a65"
@@ -52,6 +56,8 @@ ENVELOPE: JsonObject = {
     "payload": {"ocr": {"dpi": 200}},
     "labels": {"team": "contracts"},
 }
+
+_OVERVIEW_AT = datetime(2026, 1, 27, 10, 1, tzinfo=UTC)
 
 _RUNS: JsonObject = {
     "RunArtifacts": {
@@ -265,7 +271,7 @@ def by_model() -> JsonObject:
         **quota_examples.by_model(JOB_ID),
         **audit_examples.heads_by_model(JOB_ID),
         **bulk_examples.by_model(JOB_ID),
-        **overview_examples.by_model(),
+        **_overview(),
         **_RUNS,
         **webhook_examples.by_model(JOB_ID),
     }
@@ -331,4 +337,22 @@ def _incidents(failed: Record) -> JsonObject:
     return {
         "IncidentDetail": dumped(incident_detail(resolved[0], [first, resolved[1]])),
         "IncidentPage": {"incidents": [dumped(incident(opened))], "next": None, "partial": False},
+    }
+
+
+def _overview() -> JsonObject:
+    """Returns examples of the overview and of a document's lane, by the names of their models."""
+    overview = Overview(
+        at=_OVERVIEW_AT,
+        tenant="tenant_a",
+        swept_at=_OVERVIEW_AT - timedelta(seconds=20),
+        active=Counter({"IN_PROGRESS": 2}),
+        services=[Service(name="ocr")],
+        minutes={_OVERVIEW_AT - timedelta(minutes=1): MinuteCounts(ends=Counter({("tenant_a", "SUCCEEDED", ""): 3}))},
+    )
+    tables = DependencyState(status="ok", since=_OVERVIEW_AT - timedelta(hours=1))
+    decision = LaneDecision(3, "tenant_a|doc_8", "DEFAULT", "GLOBAL_CONFIG", "default mode")
+    return {
+        "DashboardMetrics": dumped(dashboard_metrics(overview, None, {"tables": tables}, lanes=16)),
+        "Routing": dumped(routing("tenant_a", "doc_8", decision, "global-bus-replies-p")),
     }
