@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 from shared.access.tenants import plain_tenant, public_client
 from shared.access.webhook_addresses import listed_host
-from shared.core.strict_json import parse_json
+from shared.core.records.strict_json import parse_json
 
 _T = TypeVar("_T")
 

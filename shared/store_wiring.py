@@ -30,7 +30,7 @@ from shared.adapters.tables.rejected import TablesRejected
 from shared.adapters.tables.sweep_mark import TablesAnswers, TablesSweepMark
 from shared.adapters.tables.table import Tables
 from shared.adapters.tables.usage import TablesUsage
-from shared.operations.context import Stores
+from shared.operations.process.context import Stores
 from shared.ports.exports import LedgerExports
 from shared.ports.feed import Feed
 from shared.ports.heads import Heads

@@ -47,16 +47,16 @@ from shared.adapters.servicebus.senders import (
     ServiceBusHints,
 )
 from shared.core.jobs import durable_names
-from shared.operations.context import Context, Stores
 from shared.operations.jobs.ending import follow_end
+from shared.operations.process.context import Context, Stores
 from shared.operations.process.hinting import Hinting
 from shared.operations.process.known_feeds import KnownFeeds
 from shared.operations.process.minute_buffer import MinuteBuffer
 from shared.operations.process.parts import Audit, Bus, Events, Process, Webhooks
+from shared.operations.process.readiness import Dependency, Readiness
 from shared.operations.process.topic_relay import TopicRelay
 from shared.operations.protocols.catalog import Catalog
 from shared.operations.protocols.overrides import CatalogState
-from shared.operations.readiness import Dependency, Readiness
 from shared.ports.durable import Orchestrations
 from shared.ports.environment import Callers, Clock
 from shared.ports.feed import EventTopic

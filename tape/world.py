@@ -22,12 +22,12 @@ from shared.adapters.memory_tables import MemoryAccount, MemoryTexts
 from shared.adapters.protocol_files import load_registry
 from shared.core.jobs import durable_names
 from shared.errors import CountsForbidden, SettingsError
-from shared.operations.context import Context, Stores
 from shared.operations.jobs.dispatch_step import dispatch_step
 from shared.operations.jobs.ending import follow_end
 from shared.operations.jobs.places import reconcile_place
 from shared.operations.jobs.settle_step import settle_step
 from shared.operations.process import parts
+from shared.operations.process.context import Context, Stores
 from shared.operations.sweeper.sweep import sweep
 from shared.ports.bus import DeadReply, DirectivePublisher
 from shared.ports.durable import Orchestrations

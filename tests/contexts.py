@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from shared.core.events.hints import Hint
-from shared.operations.context import Context
+from shared.operations.process.context import Context
 from shared.operations.process.hinting import Hinting
 from shared.operations.process.parts import Bus, Events, Process, Webhooks
 

@@ -36,12 +36,12 @@ from shared.adapters.tables.rows import job_entity, step_entity
 from shared.adapters.tables.sweep_mark import TablesAnswers, TablesSweepMark
 from shared.adapters.tables.table import Entity
 from shared.adapters.tables.usage import TablesUsage
-from shared.core.canonical import encode_key
 from shared.core.gates.admission import QueuedJob
 from shared.core.gates.ends import Freed
 from shared.core.gates.log import LogEntry
 from shared.core.incidents import Incident
 from shared.core.jobs.job import Record
+from shared.core.records.canonical import encode_key
 from shared.core.webhooks.webhooks import Delivery, Hook, HookEntry
 from shared.ports.admissions import StoredAdmission
 from shared.ports.dead_letters import DeadRow

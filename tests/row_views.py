@@ -10,7 +10,7 @@ from typing import Any, Generic, TypeVar
 from urllib.parse import unquote
 
 from shared.adapters.tables.table import Entity
-from shared.core.canonical import encode_key
+from shared.core.records.canonical import encode_key
 from tests.fake_tables import FakeTable
 
 K = TypeVar("K")
@@ -60,7 +60,7 @@ class View(Generic[K, T]):
 
 
 def tenant_of(partition: str) -> str:
-    """The inverse of `shared.core.canonical.encode_key`."""
+    """The inverse of `shared.core.records.canonical.encode_key`."""
     return unquote(partition.replace("=", "%")) if "=" in partition else partition
 
 

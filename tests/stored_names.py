@@ -41,7 +41,7 @@ from shared.core.incidents import IncidentKind, incident_of, opened
 from shared.core.jobs.directive import directive_of
 from shared.core.jobs.job import Event, Job, Step
 from shared.core.jobs.states import JobStatus
-from shared.core.minutes import MinuteCounts
+from shared.core.overview.minutes import MinuteCounts
 from shared.core.webhooks.hook_log import logged as hook_logged
 from shared.core.webhooks.webhooks import Delivery, DeliveryState, Hook, HookAct, HookFilter, SecretVersion
 from shared.errors import LedgerUnavailable

@@ -16,7 +16,7 @@ import azure.functions as func
 
 from shared import telemetry
 from shared.core.jobs.routing import ADMISSION_QUEUE
-from shared.core.strict_json import parse_json
+from shared.core.records.strict_json import parse_json
 from shared.operations.bulks.work_bulk import work_bulk
 from shared.operations.gates.allocations import allocate_on_call
 from shared.operations.gates.find_gate import find_platform_gate_by_id

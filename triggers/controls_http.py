@@ -20,9 +20,9 @@ from shared.archive_refusals import ArchiveGone, ArchiveInvalid, JobArchived
 from shared.core.jobs.history import Origin
 from shared.core.jobs.occurrences import ControlKind
 from shared.operations.bulks.bulks import redrive_tree
-from shared.operations.context import Context
 from shared.operations.jobs.control_job import change_priority, control_job
 from shared.operations.jobs.redrive_job import redrive_job
+from shared.operations.process.context import Context
 from shared.operations.quotas.admit_job import admit_job
 from shared.operations.quotas.quotas import By
 from triggers.bulk_http import BULK_KEY, accepted, key_of

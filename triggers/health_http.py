@@ -12,7 +12,7 @@ from shared.apidocs.problem_codes import ProblemCode
 from shared.apidocs.route import Route
 from shared.build import build_info
 from shared.errors import LuciusError
-from shared.operations.readiness import Dependency, sweeper_late
+from shared.operations.process.readiness import Dependency, sweeper_late
 from shared.operations.sweeper.gauges import age_s
 from shared.ports.sweeps import SweepMark
 from shared.wiring import Wiring

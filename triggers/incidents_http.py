@@ -19,10 +19,10 @@ from shared.archive_refusals import JobArchived
 from shared.core.filters import IncidentFilter
 from shared.core.incidents import Incident
 from shared.core.jobs.history import Origin
-from shared.operations.context import Context
 from shared.operations.incidents import incidents
 from shared.operations.jobs.dead_letters import dismiss_dead_letter
 from shared.operations.jobs.list_jobs import MAX_READ_MORE
+from shared.operations.process.context import Context
 from triggers.controls_http import REDRIVE_PROBLEMS
 from triggers.http.bodies import BODY_PROBLEMS, optional_body
 from triggers.http.filters import filter_of, filter_problems, query_parameters

@@ -10,8 +10,8 @@ from shared.api.quota_changes import Pause, Resume, Slowdown
 from shared.apidocs.problem_codes import ProblemCode
 from shared.core.gates.rules import EVERY, PARTS, Gate
 from shared.core.jobs.routing import normalise
-from shared.operations.context import Context
 from shared.operations.gates.find_gate import find_gate, find_platform_gate
+from shared.operations.process.context import Context
 from shared.operations.quotas import quotas
 from shared.operations.quotas.quotas import By, Changed
 from shared.ports.durable import Orchestrations

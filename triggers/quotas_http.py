@@ -32,12 +32,12 @@ from shared.core.gates.changes import Patch
 from shared.core.gates.queue_position import count_waiting
 from shared.core.gates.rules import EVERY, OVER_ALL, OVER_ALL_EXAMPLES, PARTS, Directory, Gate, GateKind, GateState
 from shared.core.jobs.routing import normalise
-from shared.operations.context import Context
 from shared.operations.gates.admission_turns import read_directory
 from shared.operations.gates.find_gate import find_gate, find_platform_gate, find_platform_gate_by_id
 from shared.operations.gates.gate_logs import read_state
 from shared.operations.gates.platform_gates import list_waiting_of_all, read_parts, read_platform_state
 from shared.operations.gates.waiting import list_waiting, read_admission, read_oldest
+from shared.operations.process.context import Context
 from shared.operations.quotas import quotas
 from shared.operations.quotas.quotas import By, Changed
 from triggers.http.bodies import BODY_PROBLEMS, optional_body

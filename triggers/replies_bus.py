@@ -16,8 +16,8 @@ import azure.functions as func
 
 from shared import telemetry
 from shared.errors import Transient, UnknownStatus
-from shared.operations.context import Context
 from shared.operations.jobs.replies.receive import ReplyMessage, receive_reply
+from shared.operations.process.context import Context
 from shared.ports.durable import Orchestrations
 from shared.settings import SERVICEBUS_SETTING, Settings
 from shared.time_limits import REPLY_S, RETRY_FOR_S, TAKE_S, limited, time_limit

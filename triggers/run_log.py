@@ -12,8 +12,8 @@ from shared import telemetry
 from shared.apidocs.problem_codes import ProblemCode
 from shared.apidocs.route import NO_STORE, in_query
 from shared.contracts.protocol import PACK
-from shared.operations.context import Context
-from shared.operations.runs import Piece, Position, Run, read_log, run_of
+from shared.operations.jobs.runs import Piece, Position, Run, read_log, run_of
+from shared.operations.process.context import Context
 from shared.refusals import JobNotFound
 from triggers.http.long_poll import history_tail, wait_of
 from triggers.http.parameters import bad_cursor, job_id_of

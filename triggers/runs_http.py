@@ -13,7 +13,7 @@ from shared.api.run import ArtifactLink, RunArtifact, RunArtifacts
 from shared.apidocs.message_schemas import callback
 from shared.apidocs.problem_codes import ProblemCode
 from shared.apidocs.route import NO_STORE, Route, in_path, in_query
-from shared.operations.runs import Run, link_artifact
+from shared.operations.jobs.runs import Run, link_artifact
 from shared.refusals import JobNotFound
 from triggers.callbacks_http import CALLBACK_PROBLEMS, IDEMPOTENCY_KEY, receive_reply
 from triggers.http.long_poll import WAIT

@@ -30,7 +30,7 @@ from shared.core.events.public_events import MAX_VALUE_BYTES, encoded
 from shared.core.gates.rules import EVERY
 from shared.core.jobs.routing import normalise
 from shared.core.webhooks.webhooks import DEFAULT_HOOK, DeliveryState, Hook, HookFilter, HookFormat
-from shared.operations.context import Context
+from shared.operations.process.context import Context
 from shared.operations.webhooks import webhooks
 from triggers.bulk_http import MAX_KEY, key_of
 from triggers.http.bodies import BODY_PROBLEMS, optional_body

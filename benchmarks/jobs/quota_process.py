@@ -25,10 +25,10 @@ from shared.adapters.tables.direct import DirectAccount, DirectTable
 from shared.contracts.envelope import Envelope
 from shared.contracts.messages import Directive
 from shared.errors import AlreadyExists, Conflict, Transient
-from shared.operations.context import Context
 from shared.operations.jobs.create_job import create_job
 from shared.operations.jobs.dispatch_step import dispatch_step
 from shared.operations.jobs.replies.receive import ReplyMessage, receive_reply
+from shared.operations.process.context import Context
 from shared.ports.durable import Instance, InstanceState
 from shared.refusals import Overloaded
 from shared.settings import load

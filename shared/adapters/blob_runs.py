@@ -12,7 +12,7 @@ from azure.storage.blob import BlobSasPermissions, UserDelegationKey, generate_b
 from azure.storage.blob.aio import BlobClient, BlobServiceClient
 
 from shared.adapters.blobs import blob_service
-from shared.core.canonical import encode_key
+from shared.core.records.canonical import encode_key
 from shared.errors import RunsUnavailable
 from shared.ports.runs import LogPart, RunArtifact
 

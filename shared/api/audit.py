@@ -14,9 +14,9 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from shared.api.response import Instant, Response
-from shared.core.canonical import jcs_digest
 from shared.core.jobs.as_of import columns, row_from, to_json
 from shared.core.jobs.job import Event, Job, JsonValue, Record, Step
+from shared.core.records.canonical import jcs_digest
 
 
 class AuditBundle(Response):

@@ -16,8 +16,8 @@ from shared.api.response import Instant, Response
 from shared.core.gates.tight_quotas import TightQuota
 from shared.core.jobs.routing import DIRECTIVE_TOPIC_PREFIX, LaneDecision
 from shared.core.jobs.states import JobStatus
-from shared.core.minutes import ACK, RESULT, MinuteCounts, percentile_ms
-from shared.core.overview import Overview, Problem, Service, health_of, problems_of
+from shared.core.overview.minutes import ACK, RESULT, MinuteCounts, percentile_ms
+from shared.core.overview.overview import Overview, Problem, Service, health_of, problems_of
 from shared.ports.sweeps import Backlog, SweepMark, WorkCounts
 
 

@@ -35,8 +35,8 @@ from shared.core.jobs.job import Event, Record
 from shared.core.jobs.occurrences import Occurrence, RecordAttempt, ReplyArrived
 from shared.core.jobs.plan import TimingDefaults, digests, plan_job, with_first_event
 from shared.core.jobs.routing import LaneDecision, decide_lane
-from shared.core.minutes import MinuteCounts
-from shared.core.overview import Overview, Service
+from shared.core.overview.minutes import MinuteCounts
+from shared.core.overview.overview import Overview, Service
 from shared.core.registry import build_protocol
 
 JOB_ID = "job_6f1c0d3a9b5e4f7c8a2d1e0f9b8c7a65"

@@ -8,11 +8,11 @@ from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
-from shared.core.canonical import digest
-from shared.core.chained_log import Entry, chained
 from shared.core.jobs.job import Job
 from shared.core.jobs.reasons import Reason
 from shared.core.jobs.states import JobStatus
+from shared.core.records.canonical import digest
+from shared.core.records.chained_log import Entry, chained
 
 #: reasons for which a failed job opens an incident, if its protocol names none
 ESCALATED: tuple[str, ...] = (Reason.ATTEMPTS_EXHAUSTED, Reason.ORCHESTRATION_FAILED)

@@ -14,7 +14,7 @@ from jsonschema.validators import extend
 from pydantic import ValidationError
 
 from shared.contracts.protocol import ProtocolDefinition, StepDefinition
-from shared.core.canonical import canonical_json, digest
+from shared.core.records.canonical import canonical_json, digest
 from shared.errors import ProtocolError
 from shared.refusals import MAX_REQUEST_ERROR, MAX_REQUEST_ERRORS
 

@@ -14,14 +14,14 @@ from shared.core.filters import IncidentFilter
 from shared.core.gates.tight_quotas import TightQuota, tight_quotas
 from shared.core.gates.type_breaker import sync_breakers
 from shared.core.incidents import Incident, IncidentState
-from shared.core.minutes import KEPT_FOR, MinuteCounts
-from shared.core.overview import Down, Overview, Service
+from shared.core.overview.minutes import KEPT_FOR, MinuteCounts
+from shared.core.overview.overview import Down, Overview, Service
 from shared.errors import LedgerUnavailable
-from shared.operations.context import Context
 from shared.operations.gates.admission_turns import read_directory
 from shared.operations.gates.waiting import add_ages
 from shared.operations.incidents.incidents import list_incidents
-from shared.operations.readiness import Dependency, sweeper_late
+from shared.operations.process.context import Context
+from shared.operations.process.readiness import Dependency, sweeper_late
 from shared.ports.rejected import Rejection
 from shared.ports.sweeps import Backlog, Heard, SweepMark, WorkCounts
 

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Protocol
 
-from shared.core.minutes import MinuteCounts
+from shared.core.overview.minutes import MinuteCounts
 
 
 class Minutes(Protocol):
-    """Counts of minutes; see `shared.core.minutes`."""
+    """Counts of minutes; see `shared.core.overview.minutes`."""
 
     async def add(self, counts: Mapping[datetime, MinuteCounts], writer: str) -> None:
         """Writes the counts of one process by minute. `writer`: new for each call. Raises LedgerUnavailable."""

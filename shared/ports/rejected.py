@@ -12,9 +12,9 @@ from datetime import UTC, date, datetime, time, timedelta
 from typing import Protocol
 
 from shared.contracts.envelope import RESERVED_TENANTS
-from shared.core.canonical import digest
 from shared.core.jobs.routing import normalise
-from shared.core.strict_json import parse_json
+from shared.core.records.canonical import digest
+from shared.core.records.strict_json import parse_json
 
 _ID = re.compile(r"rej_(\d{13})_([0-9a-f]{24})")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import Protocol
 
-from shared.core.strict_json import parse_json
+from shared.core.records.strict_json import parse_json
 from shared.core.webhooks.webhooks import Answer
 
 #: kinds of messages: a try of one delivery, a probe of a waiting webhook, a flow of its waiting deliveries, and past

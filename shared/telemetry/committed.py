@@ -16,7 +16,7 @@ from shared.core.jobs.job import Event, Job, Record, Step
 from shared.core.jobs.outcome import Outcome
 from shared.core.jobs.reasons import Reason
 from shared.core.jobs.states import JobStatus, StepStatus
-from shared.core.minutes import RESULT, reply_latencies
+from shared.core.overview.minutes import RESULT, reply_latencies
 from shared.telemetry import tracing
 from shared.telemetry.lines import info, warn
 from shared.telemetry.meters import code, increment, observe

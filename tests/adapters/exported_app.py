@@ -15,10 +15,10 @@ from shared.adapters.tables.table import Tables
 from shared.core.jobs.states import JobStatus
 from shared.core.jobs.verdict import VerdictKind
 from shared.errors import DataLost
-from shared.operations.context import Stores
 from shared.operations.events.feed_writer import write_feed
 from shared.operations.events.read_feed import EventFilter, read_feed
 from shared.operations.jobs.settle_step import settle_step
+from shared.operations.process.context import Stores
 from shared.operations.process.hinting import Hinting
 from shared.operations.process.parts import Process
 from shared.operations.sweeper.sweep import sweep

@@ -7,12 +7,12 @@ from datetime import timedelta
 
 import pytest
 
-from shared.core.chained_log import entry_hash
 from shared.core.gates.admission_state import AdmissionState, WaitingQueue
 from shared.core.gates.breaker import MAX_ENDS, Breaker, BreakerRule, BreakerState, End, advance, count_end
 from shared.core.gates.log import append_entry
 from shared.core.gates.queues import MAX_QUEUES
 from shared.core.gates.rules import AdmissionBreaker, Gate, GateKind, GateState, Hold, Rule, Share, Throttle
+from shared.core.records.chained_log import entry_hash
 from shared.errors import AlreadyExists, Conflict
 from shared.ports.admissions import AdmissionWrite, LogPlace
 from tests.adapters.admission_rows import HOUR, LATER, opened, stored, type_gate

@@ -24,9 +24,9 @@ from shared.adapters.tables.feed import TablesFeed
 from shared.core.events.hints import Hint
 from shared.core.jobs.routing import EVENTS_TOPIC
 from shared.errors import BusUnavailable
-from shared.operations.context import Context
 from shared.operations.events.feed_writer import write_feed
 from shared.operations.events.read_feed import EventFilter, read_feed
+from shared.operations.process.context import Context
 from shared.operations.process.known_feeds import KnownFeeds
 from shared.operations.process.topic_relay import TopicRelay
 from shared.ports.feed import FeedEvent

@@ -11,7 +11,6 @@ import pytest
 from shared.adapters.tables import incidents as tables_incidents
 from shared.adapters.tables.table import upsert_row
 from shared.adapters.tables.table_rows import TableRows, between
-from shared.core.chained_log import entry_hash
 from shared.core.events.public_log_events import incident_events
 from shared.core.incidents import (
     Incident,
@@ -26,6 +25,7 @@ from shared.core.incidents import (
 from shared.core.incidents import settled as core_settled
 from shared.core.jobs.job import Job
 from shared.core.jobs.states import JobStatus
+from shared.core.records.chained_log import entry_hash
 from shared.errors import Contended
 from shared.ports.dead_letters import LetterState
 from tests.adapters.conftest import Storage

@@ -18,11 +18,11 @@ from shared.adapters.tables.account import TablesAccount
 from shared.adapters.tables.index import TablesIndex
 from shared.adapters.tables.keys import list_row
 from shared.adapters.tables.listing import list_columns
-from shared.core.canonical import encode_key
 from shared.core.filters import JobFilter
 from shared.core.jobs.states import JobStatus
-from shared.operations.context import Context
+from shared.core.records.canonical import encode_key
 from shared.operations.jobs.list_jobs import MAX_READ_MORE, list_jobs
+from shared.operations.process.context import Context
 from tests.azurite import running_azurite
 from tests.jobs import START, planned
 from tests.operations.conftest import World, world

@@ -8,7 +8,7 @@ from typing import Any
 
 from shared.adapters.tables.keys import MINUTES_PARTITION, minute_row
 from shared.adapters.tables.minutes import TablesMinutes
-from shared.core.minutes import ACK, KEPT_FOR, MINUTE, MinuteCounts
+from shared.core.overview.minutes import ACK, KEPT_FOR, MINUTE, MinuteCounts
 from shared.errors import LedgerUnavailable
 from tests.fake_tables import FakeAccount
 from tests.jobs import START

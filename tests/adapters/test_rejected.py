@@ -5,7 +5,7 @@ import pytest
 
 from shared.adapters.blobs import BlobTexts
 from shared.adapters.tables.rejected import TablesRejected
-from shared.core.canonical import digest
+from shared.core.records.canonical import digest
 from shared.ports.rejected import RejectedMessage, Rejection, rejection_id
 from tests.adapters.conftest import Storage
 from tests.jobs import START

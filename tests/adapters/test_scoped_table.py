@@ -19,8 +19,8 @@ from shared.adapters.tables.feed import TablesFeed
 from shared.adapters.tables.hooks import TablesHooks
 from shared.adapters.tables.index import TablesIndex
 from shared.adapters.tables.table import NotThere, Table, delete_row, merge_row, upsert_row
-from shared.core.canonical import encode_key
 from shared.core.jobs.routing import PLATFORM
+from shared.core.records.canonical import encode_key
 from shared.core.webhooks.webhooks import Hook, SecretVersion
 from shared.errors import LedgerRefused
 from shared.ports.feed import Head

@@ -11,7 +11,7 @@ import pytest
 from shared.adapters.tables.account import transact
 from shared.adapters.tables.active import inserts
 from shared.adapters.tables.index import TablesIndex
-from shared.core.canonical import encode_key
+from shared.core.records.canonical import encode_key
 from shared.operations.sweeper.report import SweepReport
 from shared.operations.sweeper.sweep import sweep
 from shared.ports.index import FIRST_CHECK, ActiveRow

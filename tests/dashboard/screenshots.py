@@ -22,7 +22,7 @@ from playwright.sync_api import Browser, sync_playwright
 
 from shared.adapters.tables.account import TablesAccount
 from shared.adapters.tables.minutes import TablesMinutes
-from shared.core.minutes import MINUTE, MinuteCounts, minute_of
+from shared.core.overview.minutes import MINUTE, MinuteCounts, minute_of
 from tests import machine, running_stack
 from tests.api import live
 from tests.dashboard.scene import log_in

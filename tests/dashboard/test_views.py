@@ -11,7 +11,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from shared.api.dashboard import dashboard_metrics
-from shared.core.overview import Overview, Service
+from shared.core.overview.overview import Overview, Service
 from shared.dashboard_assets import dashboard
 from tests.api.live import Live
 from tests.dashboard.scene import Scene, submit

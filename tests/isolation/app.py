@@ -32,7 +32,6 @@ from shared.core.events.hints import Hint, decode_hint, encode_hint
 from shared.core.webhooks.webhooks import Answer
 from shared.errors import LuciusError
 from shared.operations.bulks.work_bulk import work_bulk
-from shared.operations.context import Context
 from shared.operations.events.feed_writer import write_feed
 from shared.operations.gates.allocations import allocate_on_call
 from shared.operations.gates.find_gate import find_platform_gate_by_id
@@ -41,6 +40,7 @@ from shared.operations.jobs.admission import notify
 from shared.operations.jobs.ending import follow_end
 from shared.operations.jobs.places import reconcile_place
 from shared.operations.jobs.replies.receive import ReplyMessage, receive_reply
+from shared.operations.process.context import Context
 from shared.operations.process.hinting import Hinting
 from shared.operations.process.parts import Bus, Events, Webhooks
 from shared.operations.quotas.breaker_incidents import answer_call

@@ -11,9 +11,9 @@ from typing import Any, Protocol
 from shared.core.jobs import durable_names
 from shared.core.jobs.verdict import NOTHING_SHOWN, Shown, VerdictKind
 from shared.errors import InstanceEnded, InstanceNotFound
-from shared.operations.context import Context
 from shared.operations.jobs.dispatch_step import dispatch_step
 from shared.operations.jobs.settle_step import settle_step
+from shared.operations.process.context import Context
 from shared.ports.durable import Instance, InstanceState
 from tape.scheduler import Scheduler
 

@@ -6,7 +6,6 @@ from datetime import datetime, timedelta
 from functools import cache
 from typing import Any
 
-from shared.core.chained_log import chained
 from shared.core.jobs.history import Origin
 from shared.core.jobs.occurrences import (
     Control,
@@ -21,6 +20,7 @@ from shared.core.jobs.occurrences import (
     ReplyArrived,
 )
 from shared.core.jobs.replay import ReplayMode, ReplayRequest, plan_replay
+from shared.core.records.chained_log import chained
 from tests.jobs import START, recorded, reply
 from tests.lucius_verify.walks import Document, Walk
 from tests.simulation import protocols

@@ -9,7 +9,7 @@ from typing import Any, cast
 import azure.durable_functions as df
 
 from shared.errors import LedgerUnavailable
-from shared.operations.readiness import Readiness
+from shared.operations.process.readiness import Readiness
 from shared.wiring import Wiring
 from tests.memory_stores import MemorySweepMark
 from tests.observability.conftest import Telemetry

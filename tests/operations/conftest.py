@@ -16,8 +16,8 @@ from shared.core.jobs.directive import message_id
 from shared.core.jobs.job import Record
 from shared.core.jobs.verdict import NOTHING_SHOWN, Shown
 from shared.errors import BusUnavailable, InstanceNotFound, PublishUnavailable
-from shared.operations.context import Context
 from shared.operations.jobs.ending import follow_end
+from shared.operations.process.context import Context
 from shared.operations.process.parts import Bus
 from shared.ports.durable import Instance, InstanceState
 from shared.settings import load

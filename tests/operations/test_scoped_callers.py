@@ -11,10 +11,10 @@ from shared.access.caller import Caller, Scope
 from shared.core.gates.rules import Gate, GateKind
 from shared.core.jobs.occurrences import ControlKind
 from shared.core.jobs.states import JobStatus
-from shared.operations.context import Context
 from shared.operations.jobs.control_job import control_job
 from shared.operations.jobs.create_job import create_job
 from shared.operations.jobs.redrive_job import redrive_job
+from shared.operations.process.context import Context
 from shared.operations.quotas import quotas
 from shared.ports.index import ActiveRow
 from shared.wiring import seen_by

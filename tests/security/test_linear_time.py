@@ -15,7 +15,7 @@ from shared.access.references import ReferencePolicy
 from shared.access.tenants import TenantRules
 from shared.adapters.callers import JwtCallers
 from shared.adapters.jwt_keys import JwtKeys
-from shared.core.strict_json import parse_json
+from shared.core.records.strict_json import parse_json
 from shared.errors import LuciusError
 from shared.operations.jobs.replies.apply import parse_reply
 from tests.jobs import envelope, planned, registry, reply

@@ -15,7 +15,6 @@ from shared.adapters.tables.incidents import _incident_of
 from shared.adapters.tables.log_rows import entry_of
 from shared.adapters.tables.table import Operation
 from shared.core.audit.heads import INCIDENT_LOG, QUOTA_LOG
-from shared.core.chained_log import Entry
 from shared.core.events.hints import Hint, decode_hint, encode_hint
 from shared.core.events.public_events import PublicEvent, public_events
 from shared.core.events.public_log_events import feed_of, gate_events, incident_events
@@ -24,10 +23,11 @@ from shared.core.gates.rules import Gate
 from shared.core.incidents import Incident, IncidentEntry
 from shared.core.jobs.job import Event, Record
 from shared.core.jobs.reasons import Reason
+from shared.core.records.chained_log import Entry
 from shared.errors import BusUnavailable, LedgerUnavailable
-from shared.operations.context import Context
 from shared.operations.events.feed_writer import write_feed
 from shared.operations.events.prune_feeds import prune_feeds
+from shared.operations.process.context import Context
 from shared.operations.process.hinting import Hinting
 from shared.operations.process.hook_calls import HookCalls
 from shared.operations.process.known_feeds import ComparedLogs, KnownFeeds

@@ -7,10 +7,10 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from shared.adapters.tables.keys import ARCHIVED_ROW
-from shared.core.canonical import digest
 from shared.core.incidents import IncidentKind, escalates
 from shared.core.jobs.reasons import Reason
 from shared.core.jobs.states import JobStatus
+from shared.core.records.canonical import digest
 from shared.operations.sweeper.incidents import DIRECTORY
 from tests.audit_bundles import faults
 

@@ -18,14 +18,14 @@ from shared.adapters.kept_blobs import KeptInMemory
 from shared.adapters.tables.heads import TablesHeads
 from shared.core.audit.heads import DayHead, json_lines, last_of_days
 from shared.core.audit.statements import payload_of, sha256
-from shared.core.chained_log import Entry
 from shared.core.jobs.history import EventType
 from shared.core.jobs.job import Event
 from shared.core.jobs.states import JobStatus
+from shared.core.records.chained_log import Entry
 from shared.errors import LedgerUnavailable
 from shared.operations.audit.complete_heads import check_heads
 from shared.operations.audit.write_anchors import anchor_name, part_name, write_anchors
-from shared.operations.context import Context
+from shared.operations.process.context import Context
 from shared.operations.process.parts import Audit
 from shared.ports.heads import Completed
 from shared.ports.signing import PublicKey

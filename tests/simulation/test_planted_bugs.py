@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from shared.adapters.tables.keys import active_row
-from shared.core.canonical import encode_key
+from shared.core.records.canonical import encode_key
 from shared.operations.sweeper.report import SweepReport
 from tests.fake_tables import compare_no_etag
 from tests.simulation.plans import HOSTILE, LIVES, plan_of

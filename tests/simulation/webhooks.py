@@ -12,8 +12,8 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from shared.core.canonical import digest
 from shared.core.events.event_types import TERMINAL
+from shared.core.records.canonical import digest
 from shared.core.webhooks.deliveries import JOB_GONE, MAX_REFUSALS, WAITS, is_for
 from shared.core.webhooks.hook_log import EVENTS, PREFIX
 from shared.core.webhooks.webhooks import (
@@ -27,7 +27,7 @@ from shared.core.webhooks.webhooks import (
     HookState,
 )
 from shared.errors import BusUnavailable, Transient
-from shared.operations.context import Context
+from shared.operations.process.context import Context
 from shared.operations.sweeper.heal_deliveries import heal_deliveries
 from shared.operations.webhooks.deliver_webhooks import deliver, message_id
 from shared.operations.webhooks.webhooks import HookRequest, change_hook, create_hook, resume_hook

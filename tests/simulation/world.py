@@ -16,12 +16,12 @@ from shared.core.incidents import ESCALATED
 from shared.core.jobs import durable_names
 from shared.core.registry import Registry
 from shared.errors import BusUnavailable, LedgerUnavailable, OrchestrationUnavailable, PublishUnavailable, Transient
-from shared.operations.context import Context
 from shared.operations.jobs.dispatch_step import dispatch_step
 from shared.operations.jobs.ending import follow_end
 from shared.operations.jobs.replies.receive import ReplyMessage, receive_reply
 from shared.operations.jobs.settle_step import settle_step
 from shared.operations.process import parts
+from shared.operations.process.context import Context
 from shared.operations.sweeper.sweep import sweep
 from shared.settings import Settings, load
 from shared.time_limits import RETRY_FOR_S

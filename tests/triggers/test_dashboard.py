@@ -16,11 +16,11 @@ from shared.adapters.memory_tables import MemoryTexts
 from shared.core.gates.rules import Gate, GateKind
 from shared.core.incidents import IncidentKind
 from shared.errors import LedgerUnavailable
-from shared.operations.context import Context
 from shared.operations.incidents.incidents import raise_incident
 from shared.operations.jobs.replies.receive import ReplyMessage, quarantine
+from shared.operations.process.context import Context
+from shared.operations.process.readiness import Dependency, Readiness
 from shared.operations.quotas.quotas import By, hold
-from shared.operations.readiness import Dependency, Readiness
 from shared.ports.sweeps import merged
 from shared.store_wiring import stores_over
 from shared.wiring import Wiring

@@ -20,7 +20,7 @@ from shared.apidocs import docs_page
 from shared.apidocs.operation import refusals_of
 from shared.build import VERSION
 from shared.core.registry import Registry
-from shared.operations.context import Context
+from shared.operations.process.context import Context
 from shared.settings import Settings
 from shared.wiring import Wiring
 from tests.operations.conftest import World, world

@@ -13,8 +13,8 @@ import pytest
 
 from shared.access.caller import ANYONE, NOBODY, Caller, Scope
 from shared.errors import KeysUnavailable
-from shared.operations.context import Context
-from shared.operations.readiness import Dependency
+from shared.operations.process.context import Context
+from shared.operations.process.readiness import Dependency
 from shared.ports.sweeps import SweepMark
 from shared.refusals import TokenInvalid, TokenMissing
 from shared.wiring import Wiring

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from shared.core.chained_log import entry_hash
 from shared.core.filters import IncidentFilter, JobFilter
 from shared.core.incidents import Incident, IncidentKind, IncidentState, job_incident_id
+from shared.core.records.chained_log import entry_hash
 from shared.operations.incidents import incidents
 from shared.operations.jobs.dead_letters import list_dead_letters
 from tests.operations.conftest import World

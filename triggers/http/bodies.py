@@ -1,4 +1,4 @@
-"""Reads request bodies: limited in size, declared as JSON, and strict (`shared.core.strict_json`)."""
+"""Reads request bodies: limited in size, declared as JSON, and strict (`shared.core.records.strict_json`)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import azure.functions as func
 from pydantic import BaseModel, ValidationError
 
 from shared.apidocs.problem_codes import ProblemCode, Refusal
-from shared.core.strict_json import parse_json
+from shared.core.records.strict_json import parse_json
 from shared.refusals import BodyTooLarge, Refused
 from triggers.http.problems import RequestError, errors_of
 

@@ -20,7 +20,7 @@ from shared.access.caller import Caller
 from shared.apidocs.problem_codes import ProblemCode
 from shared.apidocs.route import in_header, in_query
 from shared.core.jobs.job import Record
-from shared.operations.context import Context
+from shared.operations.process.context import Context
 from shared.operations.process.waiters import End, Tail, Waiters
 from shared.ports.ledger import Stored
 from shared.refusals import JobNotFound

@@ -22,7 +22,7 @@ from shared.access.caller import ANYONE, NOBODY, Caller
 from shared.access.stream_ticket import read_ticket
 from shared.apidocs.route import DEPRECATED_SINCE, NO_STORE, Route, routes_of
 from shared.errors import Transient
-from shared.operations.context import Context
+from shared.operations.process.context import Context
 from shared.ports.durable import Orchestrations
 from shared.refusals import Refused, TokenInvalid
 from shared.settings import Settings

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 
 from shared.access.caller import Caller
-from shared.core.canonical import encode_key
+from shared.core.records.canonical import encode_key
 from shared.refusals import TenantForbidden
 
 

@@ -20,11 +20,11 @@ from shared.adapters.tables.places import place_columns, place_of
 from shared.adapters.tables.table import Entity, Operation, delete_row, merge_row, replace_row, row_at, upsert_row
 from shared.adapters.tables.table_rows import TableRows
 from shared.adapters.tables.unknown_members import keep
-from shared.core.canonical import encode_key
 from shared.core.gates.admission import QueuedJob
 from shared.core.gates.admission_state import Candidate
 from shared.core.gates.places import Place, PlaceState
 from shared.core.jobs.job import Job
+from shared.core.records.canonical import encode_key
 from shared.errors import LedgerRefused
 from shared.ports.index import FIRST_CHECK, ActiveRow, Looks
 

@@ -31,13 +31,13 @@ from shared.adapters.tables.places import candidate_columns, candidate_of, freed
 from shared.adapters.tables.table import Entity, Operation, Tables, delete_row, merge_row, replace_row, row_at
 from shared.adapters.tables.table_rows import TableRows, between, from_key
 from shared.adapters.tables.unknown_members import keep
-from shared.core.canonical import encode_key
 from shared.core.gates.admission import QueuedJob
 from shared.core.gates.admission_state import AdmissionState, WaitingQueue, find_epoch
 from shared.core.gates.ends import Freed
 from shared.core.gates.log import LogEntry
 from shared.core.gates.places import PlaceState
 from shared.core.gates.rules import Gate, GateKind, Share
+from shared.core.records.canonical import encode_key
 from shared.ports.admissions import AdmissionWrite, LogPlace, StoredAdmission
 
 _GATE = "gate_"

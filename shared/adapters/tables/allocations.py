@@ -24,8 +24,8 @@ from shared.adapters.tables.table import (
 )
 from shared.adapters.tables.table_rows import TableRows, from_key
 from shared.adapters.tables.unknown_members import keep
-from shared.core.canonical import encode_key
 from shared.core.gates.allocation import Account, AllocationRecord
+from shared.core.records.canonical import encode_key
 from shared.errors import Conflict
 from shared.ports.allocations import Ask, StoredAllocationRecord
 

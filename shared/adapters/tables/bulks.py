@@ -37,7 +37,7 @@ from shared.adapters.tables.table import (
 from shared.adapters.tables.table_rows import TableRows, all_of, between
 from shared.adapters.tables.unknown_members import keep
 from shared.core.bulks import MAX_RUNNING, Bulk, BulkAction, BulkItem, BulkState, ItemState, Work
-from shared.core.canonical import encode_key
+from shared.core.records.canonical import encode_key
 from shared.ports.bulks import BulkKey, BulkSlot, BulkWrite, DueBulk, StoredBulk
 
 _COUNTS = ("matched", "done", "refused", "listed", "last_no", "fruitless", "wait_s")

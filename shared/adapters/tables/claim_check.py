@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 from shared.adapters.tables.table import Entity
-from shared.core.canonical import digest
+from shared.core.records.canonical import digest
 
 #: maximum UTF-16 units of a string property; Azure Tables accepts 32K
 MAX_UNITS = 30_000

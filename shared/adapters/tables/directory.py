@@ -30,8 +30,8 @@ from shared.adapters.tables.keys import DIRECTORY_PARTITION
 from shared.adapters.tables.table import Entity, NotThere, Operation, Tables, delete_row, merge_row, row_at, upsert_row
 from shared.adapters.tables.table_rows import TableRows, all_of, from_key
 from shared.adapters.tables.unknown_members import keep
-from shared.core.canonical import digest
 from shared.core.gates.rules import Gate, GateKind, GateState, Rule
+from shared.core.records.canonical import digest
 from shared.errors import AlreadyExists, Conflict, Contended, Undecodable
 from shared.ports.admissions import DirectoryRows, joined
 

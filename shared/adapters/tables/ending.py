@@ -15,8 +15,8 @@ from shared.adapters.tables.keys import claim_row, correlation_row, dependant_ro
 from shared.adapters.tables.listing import changing_columns, dead_inserts, letter_column, list_columns
 from shared.adapters.tables.table import Entity, Operation, delete_row, merge_row, replace_row, row_at, upsert_row
 from shared.adapters.tables.unknown_members import keep
-from shared.core.canonical import encode_key
 from shared.core.jobs.job import Job
+from shared.core.records.canonical import encode_key
 from shared.ports.index import Claim, Clearing, EndedRow, Reservation, first_clearing
 
 _ENDED_COLUMNS = dict.fromkeys(("job_id", "clear_at", "purged", "owed"))

@@ -25,8 +25,8 @@ from shared.adapters.tables.export_format import (
 from shared.adapters.tables.keys import AFTER_FEED_EVENTS, HEAD_ROW, JOB_ROW, event_row, feed_event_row
 from shared.adapters.tables.table import Entity, Table, Tables
 from shared.adapters.tables.table_rows import all_of
-from shared.core.canonical import digest
 from shared.core.jobs.states import JobStatus
+from shared.core.records.canonical import digest
 from shared.errors import DataLost, ExportLate, ExportUnfit, LedgerUnavailable
 from shared.ports.exports import Exported
 

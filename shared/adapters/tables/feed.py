@@ -26,8 +26,8 @@ from shared.adapters.tables.keys import (
 from shared.adapters.tables.table import Entity, Operation, Tables, delete_row, merge_row, put_row, row_at, upsert_row
 from shared.adapters.tables.table_rows import TableRows, all_of, between
 from shared.core.audit.heads import DayHead
-from shared.core.canonical import encode_key
 from shared.core.incidents import opened_of
+from shared.core.records.canonical import encode_key
 from shared.errors import AlreadyExists, Conflict, LedgerUnavailable
 from shared.ports.feed import FeedEvent, FeedIdentity, FeedWrite, Head
 

@@ -11,7 +11,7 @@ from shared.adapters.tables.keys import COMPLETE_ROW, heads_before
 from shared.adapters.tables.table import Entity, Tables, replace_row, row_at
 from shared.adapters.tables.table_rows import TableRows, between, from_key
 from shared.core.audit.heads import DayHead
-from shared.core.canonical import encode_key
+from shared.core.records.canonical import encode_key
 from shared.errors import AlreadyExists, Conflict
 from shared.ports.heads import Completed
 

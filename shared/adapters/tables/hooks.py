@@ -20,7 +20,7 @@ from shared.adapters.tables.log_rows import entry_entity, entry_of
 from shared.adapters.tables.table import Entity, Operation, Tables, delete_row, replace_row, row_at, upsert_row
 from shared.adapters.tables.table_rows import TableRows, all_of, between
 from shared.adapters.tables.unknown_members import keep
-from shared.core.canonical import encode_key
+from shared.core.records.canonical import encode_key
 from shared.core.webhooks.webhooks import Delivery, DeliveryState, HookEntry
 from shared.errors import AlreadyExists, Conflict
 from shared.ports.feed import Head

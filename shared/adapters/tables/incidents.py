@@ -17,7 +17,6 @@ from shared.adapters.tables.keys import INCIDENTS_PARTITION, incident_log_row, n
 from shared.adapters.tables.log_rows import entry_entity, entry_of
 from shared.adapters.tables.table import Entity, Operation, Tables, delete_row, merge_row, row_at, upsert_row
 from shared.adapters.tables.table_rows import TableRows, between
-from shared.core.canonical import digest, encode_key
 from shared.core.incidents import (
     Incident,
     IncidentEntry,
@@ -30,6 +29,7 @@ from shared.core.incidents import (
     settled,
 )
 from shared.core.jobs.job import Job
+from shared.core.records.canonical import digest, encode_key
 from shared.errors import AlreadyExists, Conflict, Contended
 from shared.ports.dead_letters import ended_at
 from shared.ports.incidents import IncidentRow

@@ -55,10 +55,10 @@ from shared.adapters.tables.purging import TablesPurging
 from shared.adapters.tables.sweep_position import position_entity, position_of
 from shared.adapters.tables.table import Operation, Tables, delete_row, merge_row, row_at, upsert_row
 from shared.adapters.tables.tenants import TenantRows
-from shared.core.canonical import encode_key
 from shared.core.gates.ends import Freed, is_good
 from shared.core.gates.places import Place
 from shared.core.jobs.job import Job
+from shared.core.records.canonical import encode_key
 from shared.errors import AlreadyExists, Conflict, Contended, LedgerRefused
 from shared.ports.admissions import AdmissionWrite
 from shared.ports.index import (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, date, datetime, timedelta
 
-from shared.core.canonical import digest, encode_key
+from shared.core.records.canonical import digest, encode_key
 
 JOB_ROW = "JOB"
 #: row of an archived job, in the job's partition; sorts before EVENT, JOB and STEP

@@ -24,12 +24,12 @@ from shared.adapters.tables.keys import (
 )
 from shared.adapters.tables.table import Entity, Operation, Tables, delete_row, merge_row, put_row, row_at, upsert_row
 from shared.adapters.tables.table_rows import Query, TableRows, between
-from shared.core.canonical import encode_key
 from shared.core.incidents import Settlement
 from shared.core.jobs.job import Job
 from shared.core.jobs.reasons import Reason
 from shared.core.jobs.routing import normalise
 from shared.core.jobs.states import JobStatus
+from shared.core.records.canonical import encode_key
 from shared.errors import Conflict, Contended
 from shared.ports.dead_letters import DeadRow, LetterState, ended_at, letter_at_end
 from shared.ports.index import ListRow

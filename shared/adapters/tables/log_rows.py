@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from shared.adapters.tables.columns import json_text
 from shared.adapters.tables.table import Entity, row_at
-from shared.core.chained_log import Entry
+from shared.core.records.chained_log import Entry
 
 E = TypeVar("E", bound=Entry)
 

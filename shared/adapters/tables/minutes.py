@@ -14,7 +14,7 @@ from shared.adapters.tables.decoding import all_decoded
 from shared.adapters.tables.keys import MINUTES_PARTITION, minute_row
 from shared.adapters.tables.table import MAX_OPERATIONS, Entity, Operation, Tables, delete_row, replace_row, row_at
 from shared.adapters.tables.table_rows import TableRows, all_of
-from shared.core.minutes import KEPT_FOR, MinuteCounts, minute_of
+from shared.core.overview.minutes import KEPT_FOR, MinuteCounts, minute_of
 from shared.errors import AlreadyExists, Conflict
 
 #: maximum rows of one query: an hour of minutes, and the rows of many processes

@@ -16,7 +16,7 @@ from shared.adapters.tables.keys import (
 from shared.adapters.tables.listing import TablesLists
 from shared.adapters.tables.table import MAX_OPERATIONS, Entity, Operation, delete_row
 from shared.adapters.tables.table_rows import all_of, between
-from shared.core.canonical import encode_key
+from shared.core.records.canonical import encode_key
 from shared.errors import Conflict
 from shared.ports.purging import ListedJob
 

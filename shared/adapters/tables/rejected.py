@@ -17,7 +17,7 @@ from shared.adapters.tables.claim_check import SUFFIX, TextStore, offload, resto
 from shared.adapters.tables.decoding import decoded, row_as
 from shared.adapters.tables.table import Entity, Tables, merge_row, row_at, upsert_row
 from shared.adapters.tables.table_rows import Query, TableRows, all_of, between
-from shared.core.canonical import digest
+from shared.core.records.canonical import digest
 from shared.errors import Conflict, DataLost
 from shared.ports.rejected import RejectedMessage, Rejection, day_partition, row_key, row_keys_between
 

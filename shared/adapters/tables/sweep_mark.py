@@ -14,10 +14,10 @@ from shared.adapters.tables.keys import GUARD_PARTITION, SERVICES_PARTITION, SWE
 from shared.adapters.tables.sweep_position import backlogs_json, backlogs_of, instant_of, instant_text
 from shared.adapters.tables.table import Entity, Tables, put_row, row_at, upsert_row
 from shared.adapters.tables.table_rows import TableRows, all_of, from_key
-from shared.core.canonical import encode_key
 from shared.core.gates.breaker import BreakerState
 from shared.core.gates.rules import Gate, GateKind
 from shared.core.gates.tight_quotas import TightQuota
+from shared.core.records.canonical import encode_key
 from shared.ports.sweeps import Heard, SweepMark, WorkCounts
 
 #: stands for "not silent", since a merge cannot remove a column

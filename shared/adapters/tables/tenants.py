@@ -12,7 +12,7 @@ from shared.adapters.tables.decoding import row_as
 from shared.adapters.tables.keys import TENANTS_PARTITION
 from shared.adapters.tables.table import Tables, delete_row, merge_row, row_at, upsert_row
 from shared.adapters.tables.table_rows import TableRows, all_of
-from shared.core.canonical import encode_key
+from shared.core.records.canonical import encode_key
 from shared.errors import Conflict
 from shared.ports.index import WAKE_LASTS, AwakeTenant
 

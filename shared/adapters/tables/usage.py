@@ -28,7 +28,7 @@ from shared.adapters.tables.keys import (
 from shared.adapters.tables.table import Entity, Tables, put_row, replace_row, row_at, upsert_row
 from shared.adapters.tables.table_rows import TableRows, between
 from shared.adapters.tables.unknown_members import keep
-from shared.core.canonical import encode_key
+from shared.core.records.canonical import encode_key
 from shared.core.usage import Counted, Group, HourUsage, group_in
 from shared.errors import AlreadyExists, Conflict, Contended
 from shared.ports.usage import MAX_SOURCES, Folding, FoldPosition, SeenSource

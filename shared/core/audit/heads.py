@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 
-from shared.core.canonical import jcs
-from shared.core.chained_log import Entry
 from shared.core.jobs.job import Event
+from shared.core.records.canonical import jcs
+from shared.core.records.chained_log import Entry
 
 #: prefixes of the log names of quotas and incidents; a job id has no colon
 QUOTA_LOG, INCIDENT_LOG = "quota:", "incident:"

@@ -13,7 +13,7 @@ from datetime import UTC, date, datetime
 from typing import Any
 
 from shared.core.audit.heads import DayHead, json_lines
-from shared.core.canonical import jcs
+from shared.core.records.canonical import jcs
 
 PAYLOAD_TYPE = "application/vnd.in-toto+json"
 HEADS_TYPE = "https://lucius.dev/audit/heads/v1"

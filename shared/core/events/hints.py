@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 from datetime import date
 
 from shared.core.audit.heads import INCIDENT_LOG, QUOTA_LOG, DayHead, last_of_days
-from shared.core.chained_log import Entry
 from shared.core.events.event_types import TERMINAL
 from shared.core.events.public_events import PublicEvent, encoded, public_events
 from shared.core.events.public_log_events import feed_of, gate_events, incident_events
@@ -22,7 +21,8 @@ from shared.core.gates.rules import EVERY, Gate, GateKind
 from shared.core.incidents import Incident, IncidentEntry
 from shared.core.jobs.job import Event, Job, JsonValue
 from shared.core.jobs.routing import PLATFORM
-from shared.core.strict_json import parse_json
+from shared.core.records.chained_log import Entry
+from shared.core.records.strict_json import parse_json
 
 #: maximum size of a hint as JSON; a larger one has no events, and the writer reads them from the ledger
 MAX_HINT_BYTES = 100 * 1024

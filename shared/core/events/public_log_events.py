@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote
 
-from shared.core.chained_log import Entry
 from shared.core.events.event_types import PublicType
 from shared.core.events.public_events import PublicEvent, bounded, cloud_event, without_none
 from shared.core.gates.breaker import BreakerState
@@ -21,6 +20,7 @@ from shared.core.gates.rules import EVERY, Gate
 from shared.core.incidents import Incident, IncidentEntry, IncidentKind
 from shared.core.jobs.job import JsonValue
 from shared.core.jobs.routing import PLATFORM
+from shared.core.records.chained_log import Entry
 
 _C, _P = ChangeType, PublicType
 

@@ -9,8 +9,8 @@ from datetime import datetime
 from operator import attrgetter
 from typing import Any
 
-from shared.core.chained_log import Entry, chained
 from shared.core.gates.rules import GateState
+from shared.core.records.chained_log import Entry, chained
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,8 +14,8 @@ from enum import Enum, StrEnum, auto
 from functools import lru_cache
 from typing import Self
 
-from shared.core.canonical import canonical_json, digest
 from shared.core.gates.breaker import Breaker, BreakerRule, End
+from shared.core.records.canonical import canonical_json, digest
 
 #: name that stands for every tenant, or for every job type
 EVERY = "*"

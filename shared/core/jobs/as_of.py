@@ -14,10 +14,10 @@ from enum import StrEnum
 from types import UnionType
 from typing import Any, TypeVar, get_args, get_type_hints
 
-from shared.core.canonical import jcs_digest
 from shared.core.jobs.history import FORMAT
 from shared.core.jobs.job import HIDDEN, UNTOLD, Event, Job, JsonValue, Record, Step, Timings
 from shared.core.jobs.states import StepStatus
+from shared.core.records.canonical import jcs_digest
 
 #: columns without history: those that no event names, and the count of ignored replies, which can grow without an event
 NOT_FOLDED = UNTOLD | {"suppressed"}

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from shared.core.canonical import jcs
 from shared.core.jobs.job import Record, Step
 from shared.core.jobs.states import StepStatus
+from shared.core.records.canonical import jcs
 
 
 class Likeness(StrEnum):

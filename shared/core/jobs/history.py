@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
 
-from shared.core.canonical import digest, jcs, jcs_digest
 from shared.core.jobs.job import Event, Record, Step
+from shared.core.records.canonical import digest, jcs, jcs_digest
 
 #: version of the format of EVENT rows and their hashes; the first event of a job has it
 FORMAT = 2

@@ -14,7 +14,6 @@ from urllib.parse import quote, urlsplit
 
 from shared.contracts.envelope import Envelope
 from shared.contracts.protocol import PACK, StepDefinition
-from shared.core.canonical import canonical_json, digest, encode_key, jcs_digest
 from shared.core.jobs.as_of import creation_data
 from shared.core.jobs.history import EventType, Provenance, append
 from shared.core.jobs.job import Event, Job, Record, Step, Timings
@@ -22,6 +21,7 @@ from shared.core.jobs.reasons import Reason
 from shared.core.jobs.routing import LaneDecision, normalise
 from shared.core.jobs.states import JobStatus, StepStatus
 from shared.core.jobs.transitions import JOB_CREATION
+from shared.core.records.canonical import canonical_json, digest, encode_key, jcs_digest
 from shared.core.registry import Protocol
 
 #: first folder of every workspace path

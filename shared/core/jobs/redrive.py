@@ -12,7 +12,6 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from shared.core.canonical import digest
 from shared.core.jobs.as_of import creation_data
 from shared.core.jobs.history import EventType, Origin, Provenance, append
 from shared.core.jobs.job import Event, Job, Record, Step
@@ -20,6 +19,7 @@ from shared.core.jobs.outcome import Outcome, ignored, refused, transitioned
 from shared.core.jobs.plan import total_time
 from shared.core.jobs.reasons import IgnoreReason
 from shared.core.jobs.states import JobStatus, StepStatus
+from shared.core.records.canonical import digest
 
 #: columns that a redrive copies: those that the request and the protocol fixed
 JOB_KEPT = frozenset(

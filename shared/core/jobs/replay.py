@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 
-from shared.core.canonical import canonical_json, digest
 from shared.core.jobs.as_of import creation_data
 from shared.core.jobs.history import EventType, Origin, Provenance, append
 from shared.core.jobs.job import Event, Job, Record, Ref
@@ -20,6 +19,7 @@ from shared.core.jobs.plan import Workspace, total_time
 from shared.core.jobs.reasons import IgnoreReason
 from shared.core.jobs.redrive import JOB_KEPT, fresh_step
 from shared.core.jobs.states import JobStatus
+from shared.core.records.canonical import canonical_json, digest
 
 
 class ReplayMode(StrEnum):

@@ -7,11 +7,11 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from shared.core.canonical import digest
-from shared.core.chained_log import chained
 from shared.core.events.event_types import PublicType
 from shared.core.events.public_events import PublicEvent, cloud_event, without_none
 from shared.core.jobs.job import JsonValue
+from shared.core.records.canonical import digest
+from shared.core.records.chained_log import chained
 from shared.core.webhooks.webhooks import DEFAULT_HOOK, Hook, HookAct, HookEntry
 
 #: actor of a webhook change that LUCIUS makes itself

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
 
-from shared.core.chained_log import Entry
+from shared.core.records.chained_log import Entry
 
 #: id of the webhook for the `callback_urls` of a tenant's jobs: it has a secret and deliveries, and no URL of its own
 DEFAULT_HOOK = "default"

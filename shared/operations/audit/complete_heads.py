@@ -20,11 +20,11 @@ from shared.core.jobs.job import Job
 from shared.core.jobs.reasons import Reason
 from shared.core.jobs.routing import PLATFORM
 from shared.errors import Conflict, LuciusError
-from shared.operations.context import Context
 from shared.operations.events.feed_comparison import is_log_behind
 from shared.operations.events.feed_writer import log_rows
 from shared.operations.jobs.dead_letters import incident_of_job
 from shared.operations.process.concurrency import at_once
+from shared.operations.process.context import Context
 from shared.ports.heads import Completed
 
 #: maximum time from an event to its commit, with the differences of clocks

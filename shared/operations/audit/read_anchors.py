@@ -10,7 +10,7 @@ from typing import Any
 
 from shared.errors import LedgerUnavailable
 from shared.operations.audit.write_anchors import anchor_name, newest_anchor, part_name
-from shared.operations.context import Context
+from shared.operations.process.context import Context
 
 #: maximum bytes of tenants' files, and maximum days, in one page
 MAX_BYTES, MAX_DAYS = 1024 * 1024, 100

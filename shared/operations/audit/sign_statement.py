@@ -12,7 +12,7 @@ from shared import telemetry
 from shared.audit_refusals import SigningUnavailable
 from shared.core.audit.statements import PAYLOAD_TYPE, dsse_envelope, instant_text, pre_authentication
 from shared.errors import KeyUnavailable, LedgerUnavailable
-from shared.operations.context import Context
+from shared.operations.process.context import Context
 from shared.operations.process.parts import Audit
 from shared.ports.signing import PublicKey
 

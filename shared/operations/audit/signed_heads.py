@@ -15,7 +15,7 @@ from shared.core.audit.statements import heads_statement, is_signed, pre_authent
 from shared.errors import KeyUnavailable
 from shared.operations.audit.complete_heads import SETTLED, complete_until, read_completed
 from shared.operations.audit.sign_statement import sign, sign_statement
-from shared.operations.context import Context
+from shared.operations.process.context import Context
 
 #: maximum heads of a page
 MAX_HEADS = 5000

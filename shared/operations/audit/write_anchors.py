@@ -15,12 +15,12 @@ from datetime import UTC, date, datetime, time, timedelta
 from shared import telemetry
 from shared.core.audit.heads import day_of, json_lines
 from shared.core.audit.statements import anchor_statement, payload_of, sha256
-from shared.core.canonical import encode_key, jcs
+from shared.core.records.canonical import encode_key, jcs
 from shared.errors import LuciusError
 from shared.operations.audit.complete_heads import SETTLED, complete_until, open_incidents
 from shared.operations.audit.sign_statement import chunks, sign_statement
-from shared.operations.context import Context
 from shared.operations.process.concurrency import at_once
+from shared.operations.process.context import Context
 
 #: maximum time of one call; its function also removes old rows
 BUDGET = timedelta(minutes=2)

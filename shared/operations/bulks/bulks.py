@@ -10,13 +10,13 @@ from typing import Any
 from shared import telemetry
 from shared.api.job import JobLine
 from shared.core.bulks import MAX_RUNNING, Bulk, BulkAction, BulkItem, BulkState, ItemState, Work
-from shared.core.canonical import canonical_json, digest
 from shared.core.filters import JobFilter, parse_filter
 from shared.core.jobs.redrive import not_redrivable
+from shared.core.records.canonical import canonical_json, digest
 from shared.errors import BusUnavailable
-from shared.operations.context import Context
 from shared.operations.jobs.list_jobs import Page, list_jobs
 from shared.operations.jobs.read_archived import not_in_ledger
+from shared.operations.process.context import Context
 from shared.ports.bulks import BulkKey, BulkSlot, BulkWrite, DueBulk, StoredBulk
 from shared.refusals import BulkEnded, BulkKeyConflict, BulkLimit, BulkNotFound, NotRedrivable
 

@@ -17,15 +17,15 @@ from enum import Enum
 from shared import telemetry
 from shared.archive_refusals import TenantLive
 from shared.core.bulks import Bulk, BulkAction, BulkState
-from shared.core.canonical import encode_key
 from shared.core.incidents import IncidentState, Settlement, job_incident_id
 from shared.core.jobs.job import Job
 from shared.core.jobs.recovery import instances
+from shared.core.records.canonical import encode_key
 from shared.errors import Conflict, DataLost, Undecodable
 from shared.operations.bulks.bulks import create_bulk, new_bulk
-from shared.operations.context import Context
 from shared.operations.jobs.dead_letters import incident_of_job
 from shared.operations.process.concurrency import at_once
+from shared.operations.process.context import Context
 from shared.operations.webhooks.webhooks import remove_hook
 from shared.ports.bulks import BulkWrite, StoredBulk
 from shared.ports.durable import Orchestrations

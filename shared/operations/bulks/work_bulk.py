@@ -22,13 +22,13 @@ from shared.core.jobs.replay import ReplayMode, ReplayRequest
 from shared.errors import AlreadyExists, Conflict, Contended, DataLost, LuciusError, Transient
 from shared.operations.bulks.bulks import call, filter_of
 from shared.operations.bulks.purge_tenant import purge_step
-from shared.operations.context import MAX_TRIES, Context
 from shared.operations.gates.admission_turns import CLOCK_SKEW
 from shared.operations.jobs.control_job import control_job
 from shared.operations.jobs.list_jobs import list_jobs
 from shared.operations.jobs.redrive_job import redrive_job
 from shared.operations.jobs.replay_job import replay_job
 from shared.operations.process.concurrency import at_once
+from shared.operations.process.context import MAX_TRIES, Context
 from shared.ports.bulks import BulkWrite, StoredBulk
 from shared.ports.durable import Orchestrations
 from shared.refusals import LimitReached, Overloaded, Refused

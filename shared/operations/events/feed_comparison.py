@@ -5,8 +5,8 @@ from __future__ import annotations
 from shared.core.events.hints import Hint, incident_hint
 from shared.core.jobs.job import Job
 from shared.core.jobs.reasons import Reason
-from shared.operations.context import Context
 from shared.operations.jobs.dead_letters import incident_of_job
+from shared.operations.process.context import Context
 
 
 async def hint_behind(context: Context, job: Job) -> bool:

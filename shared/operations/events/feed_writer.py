@@ -14,16 +14,16 @@ from datetime import date, datetime, timedelta
 
 from shared import telemetry
 from shared.core.audit.heads import DayHead, last_of_days
-from shared.core.chained_log import Entry
 from shared.core.events.hints import Hint, callback_names
 from shared.core.events.public_events import Issuer, PublicEvent, encoded, numbered, public_events
 from shared.core.events.public_log_events import feed_of, gate_events, incident_events
 from shared.core.incidents import opened_of
+from shared.core.records.chained_log import Entry
 from shared.core.webhooks.webhooks import Delivery
 from shared.errors import Conflict, Contended, LuciusError
-from shared.operations.context import MAX_TRIES, Context
 from shared.operations.incidents.incidents import find_incident
 from shared.operations.process.concurrency import at_once
+from shared.operations.process.context import MAX_TRIES, Context
 from shared.operations.process.known_feeds import KnownFeed
 from shared.operations.process.parts import Events
 from shared.operations.process.topic_relay import with_sent

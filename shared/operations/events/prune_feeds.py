@@ -11,9 +11,9 @@ from datetime import timedelta
 from shared import telemetry
 from shared.core.audit.heads import day_of
 from shared.errors import LuciusError
-from shared.operations.context import Context
 from shared.operations.events.feed_writer import FORGETTABLE_AFTER
 from shared.operations.process.concurrency import at_once
+from shared.operations.process.context import Context
 from shared.operations.webhooks.prune_deliveries import prune_deliveries, prune_hook_logs
 
 #: UTC hour of the daily part, for rows that grow slowly

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from shared.core.events.event_types import TERMINAL, PublicType
-from shared.operations.context import Context
+from shared.operations.process.context import Context
 from shared.operations.process.waiters import End
 from shared.ports.feed import Feed, FeedEvent
 from shared.refusals import CursorExpired

@@ -15,7 +15,7 @@ from shared.core.gates.admission_state import AdmissionState
 from shared.core.gates.ends import Freed
 from shared.core.gates.places import Place, apply_count
 from shared.errors import Conflict
-from shared.operations.context import Context
+from shared.operations.process.context import Context
 from shared.ports.admissions import AdmissionWrite, StoredAdmission
 from shared.ports.index import ActiveRow
 

@@ -23,9 +23,9 @@ from shared.core.gates.ends import MAX_ADVANCED, Freed, advance_breakers
 from shared.core.gates.log import LogEntry
 from shared.core.gates.rules import ALLOCATED, Directory, Gate, GateState
 from shared.errors import AlreadyExists, BusUnavailable, Conflict, Contended, Interrupted, LedgerUnavailable
-from shared.operations.context import Context
 from shared.operations.gates import admission_counts
 from shared.operations.gates.gate_logs import continue_log
+from shared.operations.process.context import Context
 from shared.operations.process.log_hints import note_admission_log
 from shared.ports.admissions import AdmissionWrite, StoredAdmission
 from shared.ports.index import FIRST_CHECK

@@ -15,7 +15,6 @@ from shared.core.gates.places import Owed, PlaceState, QueueFull, admit_or_queue
 from shared.core.gates.queues import remove_waiting
 from shared.core.gates.rules import Directory, Gate, GateKind
 from shared.errors import Contended
-from shared.operations.context import Context
 from shared.operations.gates.admission_turns import (
     COUNTS_PATIENCE,
     AdmittedJobs,
@@ -26,6 +25,7 @@ from shared.operations.gates.admission_turns import (
     select_admissions,
     send_calls,
 )
+from shared.operations.process.context import Context
 from shared.ports.admissions import AdmissionWrite, StoredAdmission
 from shared.ports.index import FIRST_CHECK
 

@@ -22,12 +22,12 @@ from shared.core.gates.demand import Demand, is_blocked, measure_demand, move_to
 from shared.core.gates.rules import ALLOCATED, Directory, Gate, GateState, Share
 from shared.core.gates.type_breaker import close_epoch, sync_breaker
 from shared.errors import AlreadyExists, BusUnavailable, Conflict
-from shared.operations.context import Context
 from shared.operations.gates import admission_turns, type_breakers
 from shared.operations.gates.admission_turns import AdmittedJobs
 from shared.operations.gates.freed import request_incidents
 from shared.operations.gates.tenant_counts import DEMAND_PATIENCE, count_all, is_counted
 from shared.operations.process.concurrency import at_once
+from shared.operations.process.context import Context
 from shared.operations.process.gate_directory import DIRECTORY_LIVES
 from shared.ports.admissions import StoredAdmission
 from shared.ports.allocations import StoredAllocationRecord

@@ -27,7 +27,6 @@ from shared.core.gates.rules import Directory, Gate
 from shared.core.jobs.job import Job
 from shared.core.jobs.states import JobStatus
 from shared.errors import AlreadyExists, BusUnavailable, Conflict, LedgerRefused
-from shared.operations.context import Context
 from shared.operations.gates.admission_turns import (
     COUNTS_PATIENCE,
     FREE_OPERATIONS,
@@ -44,6 +43,7 @@ from shared.operations.gates.admission_turns import (
 )
 from shared.operations.gates.freed import MAX_FREED, MAX_LOG, CountedOut, log_opened_breakers, read_freed, take_freed
 from shared.operations.process.concurrency import at_once
+from shared.operations.process.context import Context
 from shared.ports.admissions import StoredAdmission
 from shared.ports.index import ActiveRow, Claim, Reservation
 from shared.refusals import LimitReached

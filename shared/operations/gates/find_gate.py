@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from shared.core.canonical import MAX_KEY, encode_key
 from shared.core.gates.rules import EVERY, OVER_ALL, OVER_ALL_EXAMPLES, PARTS, Gate, GateKind
 from shared.core.jobs.routing import PLATFORM, normalise
-from shared.operations.context import Context
+from shared.core.records.canonical import MAX_KEY, encode_key
+from shared.operations.process.context import Context
 from shared.refusals import GateNotFound, GateUnclear, QuotaInvalid
 
 #: possible names of quotas by `GateKind.key`; a missing key accepts every text

@@ -19,7 +19,6 @@ from shared.core.gates.places import PlaceState, release
 from shared.core.gates.rules import Directory, Gate, GateState
 from shared.core.jobs.job import Job
 from shared.errors import Interrupted, LuciusError
-from shared.operations.context import Context
 from shared.operations.gates.admission_turns import (
     COUNTS_PATIENCE,
     AdmittedJobs,
@@ -34,6 +33,7 @@ from shared.operations.gates.admission_turns import (
     select_admissions,
     send_calls,
 )
+from shared.operations.process.context import Context
 from shared.ports.admissions import StoredAdmission
 from shared.ports.index import FIRST_CHECK
 from shared.time_limits import time_limit

@@ -8,7 +8,7 @@ from dataclasses import replace
 from shared.core.gates.admission_state import AdmissionState
 from shared.core.gates.log import LogEntry, append_entry, group_entries
 from shared.core.gates.rules import Gate, GateKind, GateState
-from shared.operations.context import Context
+from shared.operations.process.context import Context
 
 _PAGE = 1000
 

@@ -6,7 +6,7 @@ from shared.core.events.public_log_events import feed_of
 from shared.core.gates import changes
 from shared.core.gates.admission_state import AdmissionState
 from shared.core.gates.rules import EVERY
-from shared.operations.context import Context
+from shared.operations.process.context import Context
 
 
 async def enter_tenant(context: Context, tenant: str) -> None:

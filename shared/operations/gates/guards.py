@@ -13,8 +13,8 @@ from shared import telemetry
 from shared.core.gates.rules import GUARDS, Gate
 from shared.core.jobs.job import Step
 from shared.errors import CountsForbidden, LedgerUnavailable
-from shared.operations.context import Context
 from shared.operations.gates import admission_turns
+from shared.operations.process.context import Context
 from shared.operations.process.in_flight import Count
 from shared.refusals import QuotaInvalid
 

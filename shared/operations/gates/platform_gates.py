@@ -12,12 +12,12 @@ from shared.core.gates.queue_position import MAX_POSITION, QueuePosition, Tenant
 from shared.core.gates.rules import ALLOCATED, EVERY, Directory, Gate, GateState
 from shared.core.gates.type_breaker import sync_breakers
 from shared.core.jobs.job import Job
-from shared.operations.context import Context
 from shared.operations.gates import admission_turns, type_breakers
 from shared.operations.gates.arrivals import decide
 from shared.operations.gates.gate_logs import read_state
 from shared.operations.gates.waiting import list_waiting, read_oldest
 from shared.operations.process.concurrency import at_once
+from shared.operations.process.context import Context
 
 
 async def read_platform_state(context: Context, gate: Gate, *, by_operator: bool) -> GateState:

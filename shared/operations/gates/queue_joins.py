@@ -15,7 +15,6 @@ from shared.core.gates.admission_state import Candidate
 from shared.core.gates.places import Owed, Place, PlaceState, QueueFull, admit_or_queue
 from shared.core.gates.rules import Directory
 from shared.errors import Contended, LedgerRefused
-from shared.operations.context import Context
 from shared.operations.gates.admission_turns import (
     COUNTS_PATIENCE,
     MAX_JOBS,
@@ -29,6 +28,7 @@ from shared.operations.gates.admission_turns import (
     send_calls,
 )
 from shared.operations.process.concurrency import at_once
+from shared.operations.process.context import Context
 from shared.ports.admissions import StoredAdmission
 from shared.ports.index import FIRST_CHECK, ActiveRow, PlaceMove
 

@@ -11,9 +11,9 @@ from shared.core.gates.admission_state import AdmissionState
 from shared.core.gates.allocation import Account, AllocationRecord, reserve_rest
 from shared.core.gates.rules import Directory, Gate
 from shared.errors import Conflict
-from shared.operations.context import Context
 from shared.operations.gates import admission_counts, admission_turns
 from shared.operations.process.concurrency import at_once
+from shared.operations.process.context import Context
 from shared.ports.allocations import StoredAllocationRecord
 
 #: tenants that are counted between two writes of the allocation record

@@ -19,10 +19,10 @@ from shared.core.gates.log import LogEntry
 from shared.core.gates.rules import EVERY, Directory, GateKind, GateState
 from shared.core.gates.type_breaker import apply_ends
 from shared.errors import Conflict
-from shared.operations.context import Context
 from shared.operations.gates import admission_turns
 from shared.operations.gates.freed import log_opened_breakers
 from shared.operations.gates.gate_logs import continue_log
+from shared.operations.process.context import Context
 from shared.operations.process.log_hints import note_admission_log
 from shared.ports.admissions import AdmissionWrite, StoredAdmission
 

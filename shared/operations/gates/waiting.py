@@ -15,9 +15,9 @@ from shared.core.gates.rules import Directory, Gate
 from shared.core.gates.tight_quotas import TightQuota
 from shared.core.gates.type_breaker import sync_breakers
 from shared.core.jobs.job import Job
-from shared.operations.context import Context
 from shared.operations.gates import admission_counts, admission_turns
 from shared.operations.process.concurrency import at_once
+from shared.operations.process.context import Context
 
 
 async def read_admission(

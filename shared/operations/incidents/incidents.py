@@ -31,11 +31,11 @@ from shared.core.jobs.history import Origin
 from shared.core.jobs.job import Job
 from shared.core.jobs.routing import normalise
 from shared.errors import Conflict
-from shared.operations.context import Context
 from shared.operations.jobs.creation import Created
 from shared.operations.jobs.dead_letters import end_dead_letter, incident_of_job, leave_list
 from shared.operations.jobs.list_jobs import Page, fill_from
 from shared.operations.jobs.redrive_job import redrive_job
+from shared.operations.process.context import Context
 from shared.operations.process.log_hints import note_incident, note_settled
 from shared.ports.dead_letters import LetterState
 from shared.ports.durable import Orchestrations

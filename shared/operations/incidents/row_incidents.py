@@ -12,9 +12,9 @@ from datetime import timedelta
 from shared import telemetry
 from shared.core.incidents import IncidentKind
 from shared.errors import Undecodable
-from shared.operations.context import Context
 from shared.operations.incidents.incidents import raise_incident, settle_incident
 from shared.operations.process.concurrency import at_once
+from shared.operations.process.context import Context
 from shared.ports.incidents import IncidentRow
 
 #: time by which work at a failing row is postponed

@@ -16,10 +16,10 @@ from shared.core.jobs.directive import message_id
 from shared.core.jobs.job import Record
 from shared.core.jobs.states import StepStatus
 from shared.errors import BusUnavailable
-from shared.operations.context import Context
 from shared.operations.incidents.incidents import raise_incident, settle_incident
 from shared.operations.jobs.backlog import LOOK_SHARED
 from shared.operations.jobs.replies.apply import NOTED_EVERY
+from shared.operations.process.context import Context
 from shared.ports.sweeps import Heard
 
 #: time without a reply while a directive waits

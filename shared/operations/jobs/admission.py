@@ -10,12 +10,12 @@ from shared.core.jobs.history import Origin
 from shared.core.jobs.occurrences import Admitted
 from shared.core.jobs.states import JobStatus
 from shared.errors import LuciusError
-from shared.operations.context import Context
 from shared.operations.gates import admissions, freed
 from shared.operations.gates.admission_turns import AdmittedJobs
 from shared.operations.jobs.redrive_marks import mark_unnamed
 from shared.operations.jobs.starting import start_once
 from shared.operations.jobs.transition import transition
+from shared.operations.process.context import Context
 from shared.ports.durable import Orchestrations
 from shared.ports.ledger import Stored
 

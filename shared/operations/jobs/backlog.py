@@ -9,7 +9,7 @@ from shared.core.jobs.directive import message_id
 from shared.core.jobs.job import Record, Step
 from shared.core.jobs.states import StepStatus
 from shared.errors import BusUnavailable
-from shared.operations.context import Context
+from shared.operations.process.context import Context
 
 #: time for which one read of a lane serves every job of the process: 10,000 waiting jobs cost a few reads a second
 LOOK_SHARED = timedelta(seconds=10)

@@ -6,11 +6,11 @@ from shared.core.jobs.history import Origin
 from shared.core.jobs.occurrences import Control, ControlKind, PriorityChanged
 from shared.core.jobs.outcome import OutcomeKind
 from shared.core.jobs.reasons import IgnoreReason
-from shared.operations.context import Context
 from shared.operations.jobs.ending import resume_parked
 from shared.operations.jobs.places import reconcile_place
 from shared.operations.jobs.read_archived import not_in_ledger
 from shared.operations.jobs.transition import transition
+from shared.operations.process.context import Context
 from shared.ports.durable import Orchestrations
 from shared.ports.ledger import Stored
 from shared.refusals import ControlNotPossible, JobTerminal

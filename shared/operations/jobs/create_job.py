@@ -9,21 +9,21 @@ from datetime import datetime
 
 from shared.access.webhook_addresses import AddressPolicy
 from shared.contracts.envelope import Envelope
-from shared.core.canonical import MAX_KEY, encode_key
 from shared.core.jobs.directive import MAX_DIRECTIVE_BYTES, directive_of, encode_directive
 from shared.core.jobs.job import Record
 from shared.core.jobs.plan import Digests, digests, plan_job, with_first_event
 from shared.core.jobs.routing import LaneDecision, decide_lane, normalise
 from shared.core.jobs.states import JobStatus
+from shared.core.records.canonical import MAX_KEY, encode_key
 from shared.core.registry import Protocol
 from shared.core.webhooks.deliveries import MAX_CALLBACKS_OF_HOST
 from shared.errors import Contended
-from shared.operations.context import Context
 from shared.operations.jobs.admission import notify
 from shared.operations.jobs.creation import MAX_CLAIM_RACES, Created, initial_status_of, is_expired, reserve, write_rows
 from shared.operations.jobs.dependencies import find_dependencies
 from shared.operations.jobs.places import reconcile_place
 from shared.operations.jobs.references import wrong_references
+from shared.operations.process.context import Context
 from shared.ports.durable import Orchestrations
 from shared.ports.index import Claim
 from shared.ports.ledger import Stored

@@ -15,12 +15,12 @@ from shared.core.gates.rules import Gate
 from shared.core.jobs.job import Event, Job, Record
 from shared.core.jobs.states import JobStatus
 from shared.errors import AlreadyExists, Conflict, Contended, LedgerUnavailable
-from shared.operations.context import Context
 from shared.operations.gates.admission_turns import AdmittedJobs, read_directory
 from shared.operations.gates.allocations import allocate_for_job
 from shared.operations.gates.arrivals import NeedsAllocation, NeedsTurn, reserve_slot, stage_uncounted
 from shared.operations.gates.freed import take_turn_after_end
 from shared.operations.jobs.admission import notify
+from shared.operations.process.context import Context
 from shared.ports.durable import Orchestrations
 from shared.ports.index import Claim
 from shared.ports.ledger import Stored

@@ -23,10 +23,10 @@ from shared.core.jobs.history import Origin
 from shared.core.jobs.job import Job
 from shared.core.jobs.states import JobStatus
 from shared.errors import Contended, LuciusError
-from shared.operations.context import Context
 from shared.operations.jobs.list_jobs import Page, fill, walk_list
 from shared.operations.jobs.read_archived import not_in_ledger
 from shared.operations.jobs.read_history import read_for_list
+from shared.operations.process.context import Context
 from shared.operations.process.log_hints import note_incident
 from shared.ports.dead_letters import DeadRow, LetterState, ended_at
 from shared.ports.index import ListRow

@@ -11,7 +11,7 @@ from shared.core.gates.places import count_dependency
 from shared.core.jobs.job import Job
 from shared.core.jobs.states import JobStatus
 from shared.errors import AlreadyExists, BusUnavailable, Conflict
-from shared.operations.context import Context
+from shared.operations.process.context import Context
 from shared.ports.index import FIRST_CHECK
 
 #: maximum jobs that one call notifies; the next call notifies the others

@@ -7,7 +7,6 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from shared import telemetry
-from shared.core.canonical import digest
 from shared.core.gates.admission import ASLEEP
 from shared.core.gates.places import Place
 from shared.core.jobs.history import Origin
@@ -15,12 +14,13 @@ from shared.core.jobs.job import Job
 from shared.core.jobs.occurrences import Awaited
 from shared.core.jobs.reasons import Reason
 from shared.core.jobs.states import JobStatus
+from shared.core.records.canonical import digest
 from shared.errors import Conflict, Transient
-from shared.operations.context import Context
 from shared.operations.jobs.dependants import count_end
 from shared.operations.jobs.read_history import find_job
 from shared.operations.jobs.transition import transition
 from shared.operations.process.concurrency import at_once
+from shared.operations.process.context import Context
 from shared.ports.durable import Orchestrations
 from shared.ports.index import FIRST_CHECK, ActiveRow
 from shared.ports.ledger import Stored

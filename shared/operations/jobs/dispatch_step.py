@@ -17,10 +17,10 @@ from shared.core.jobs.routing import DIRECTIVE_TOPIC_PREFIX
 from shared.core.jobs.states import JobStatus, StepStatus
 from shared.core.jobs.verdict import Verdict, VerdictKind, verdict_for
 from shared.errors import Conflict, Contended, PublishUnavailable
-from shared.operations.context import Context
 from shared.operations.gates.guards import find_shut_guard
 from shared.operations.jobs.replies.callbacks import callback_urls
 from shared.operations.jobs.transition import Transitioned, transition, transition_recent
+from shared.operations.process.context import Context
 from shared.ports.durable import Orchestrations
 from shared.ports.ledger import Stored
 from shared.telemetry import SpanName, tracing

@@ -9,11 +9,11 @@ from shared.contracts.envelope import Envelope
 from shared.core.jobs.directive import directive_of
 from shared.core.jobs.job import Job
 from shared.core.jobs.routing import DIRECTIVE_TOPIC_PREFIX, normalise
-from shared.operations.context import Context
 from shared.operations.gates import admissions
 from shared.operations.gates.platform_gates import preview_decision
 from shared.operations.jobs.create_job import ValidRequest, plan_record, validate_request
 from shared.operations.jobs.creation import is_expired
+from shared.operations.process.context import Context
 from shared.refusals import LimitReached
 
 

@@ -12,11 +12,11 @@ from shared.core.jobs.job import Event, Job, Record
 from shared.core.jobs.states import JobStatus
 from shared.core.jobs.verdict import end_event
 from shared.errors import InstanceEnded, InstanceNotFound, LuciusError
-from shared.operations.context import Context
 from shared.operations.gates import freed
 from shared.operations.jobs.admission import notify
 from shared.operations.jobs.dead_letters import list_open
 from shared.operations.jobs.dependants import call, notify_dependants
+from shared.operations.process.context import Context
 from shared.operations.process.hinting import is_sent
 from shared.ports.durable import Orchestrations
 from shared.ports.index import first_clearing

@@ -13,13 +13,13 @@ from dataclasses import dataclass, replace
 from typing import Generic, Protocol, TypeVar
 
 from shared.api.job import JobLine, job_line
-from shared.core.canonical import digest
 from shared.core.filters import JobFilter
 from shared.core.jobs.job import Job
 from shared.core.jobs.routing import normalise
 from shared.core.jobs.states import JobStatus
-from shared.operations.context import Context
+from shared.core.records.canonical import digest
 from shared.operations.jobs.read_history import read_for_list
+from shared.operations.process.context import Context
 from shared.ports.index import ListRow
 
 _READS_AT_ONCE = 16

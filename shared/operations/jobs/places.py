@@ -9,7 +9,6 @@ from shared.core.jobs.history import Origin
 from shared.core.jobs.occurrences import DependenciesSettled, DependencyFailed
 from shared.core.jobs.states import JobStatus
 from shared.errors import Contended
-from shared.operations.context import Context
 from shared.operations.gates import admissions
 from shared.operations.gates.admission_turns import QuotasUnknown
 from shared.operations.gates.queue_joins import join_queue
@@ -18,6 +17,7 @@ from shared.operations.jobs.dependencies import mark, recount
 from shared.operations.jobs.ending import follow_end
 from shared.operations.jobs.starting import check_not_withdrawn, start_once
 from shared.operations.jobs.transition import transition
+from shared.operations.process.context import Context
 from shared.ports.durable import Orchestrations
 from shared.ports.ledger import Stored
 

@@ -13,7 +13,7 @@ from shared.api.audit import history_of
 from shared.archive_refusals import ArchiveGone, ArchiveInvalid, JobArchived
 from shared.core.jobs.job import Event, Record
 from shared.errors import DataLost, Undecodable
-from shared.operations.context import Context
+from shared.operations.process.context import Context
 from shared.refusals import JobNotFound
 
 

@@ -9,8 +9,8 @@ from shared.api.explain import cite
 from shared.core.jobs.history import EventType
 from shared.core.jobs.job import Event, Job, Record
 from shared.errors import DataLost, LedgerUnavailable, Undecodable, UnknownStatus
-from shared.operations.context import Context
 from shared.operations.jobs.read_archived import ArchivedJob, read_archived
+from shared.operations.process.context import Context
 from shared.ports.ledger import Ledger, Stored
 from shared.refusals import JobNotFound
 

@@ -13,7 +13,6 @@ from shared.core.jobs.reasons import IgnoreReason, Reason
 from shared.core.jobs.redrive import claim_key_of, not_redrivable, plan_redrive
 from shared.core.jobs.states import JobStatus
 from shared.errors import Contended
-from shared.operations.context import Context
 from shared.operations.jobs.admission import notify
 from shared.operations.jobs.creation import (
     MAX_CLAIM_RACES,
@@ -29,6 +28,7 @@ from shared.operations.jobs.read_archived import not_in_ledger
 from shared.operations.jobs.redrive_marks import end_letter, mark_redriven
 from shared.operations.jobs.references import wrong_references
 from shared.operations.jobs.starting import check_not_withdrawn
+from shared.operations.process.context import Context
 from shared.ports.durable import Orchestrations
 from shared.ports.ledger import Stored
 from shared.refusals import NotRedrivable, RequestInvalid

@@ -10,9 +10,9 @@ from shared.core.jobs.job import Job, Record
 from shared.core.jobs.occurrences import Redriven, Replayed
 from shared.core.jobs.states import JobStatus
 from shared.errors import JobVanished
-from shared.operations.context import Context
 from shared.operations.jobs.dead_letters import leave_open
 from shared.operations.jobs.transition import transition
+from shared.operations.process.context import Context
 from shared.ports.dead_letters import LetterState
 from shared.ports.durable import Orchestrations
 from shared.ports.ledger import Stored

@@ -10,7 +10,7 @@ from shared.contracts.messages import Reply, ReplyError
 from shared.core.jobs.plan import Workspace
 from shared.core.jobs.reasons import Reason
 from shared.errors import ConfigurationUnavailable
-from shared.operations.context import Context
+from shared.operations.process.context import Context
 
 #: a host that no URI has, so that a policy with this list allows only the tenant's own workspace
 _NOWHERE = frozenset({"nowhere.invalid"})

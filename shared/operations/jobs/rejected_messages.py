@@ -10,9 +10,9 @@ from shared.core.jobs.history import Provenance
 from shared.core.jobs.occurrences import ReplyArrived
 from shared.core.jobs.outcome import OutcomeKind
 from shared.errors import LedgerRefused, ReplyUnfit
-from shared.operations.context import Context
 from shared.operations.jobs.replies.apply import apply_reply, parse_reply
 from shared.operations.jobs.replies.receive import message_cause
+from shared.operations.process.context import Context
 from shared.ports.durable import Orchestrations
 from shared.ports.rejected import RejectedMessage, Rejection, day_partition
 from shared.refusals import RejectedNotFound, StillNotApplicable

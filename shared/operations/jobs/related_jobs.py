@@ -8,10 +8,10 @@ from shared.archive_refusals import ArchiveGone, ArchiveInvalid
 from shared.core.jobs.job import Job
 from shared.core.jobs.states import JobStatus
 from shared.errors import DataLost, Undecodable, UnknownStatus
-from shared.operations.context import Context
 from shared.operations.jobs.list_jobs import Page
 from shared.operations.jobs.read_history import find_job, read_for_list
 from shared.operations.process.concurrency import at_once
+from shared.operations.process.context import Context
 
 _AT_ONCE = 8
 #: positions: a page first has the jobs that wait, then those that waited for a job that did not succeed

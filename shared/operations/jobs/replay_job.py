@@ -13,7 +13,6 @@ from shared.core.jobs.reasons import IgnoreReason, Reason
 from shared.core.jobs.replay import ReplayRequest, plan_replay
 from shared.core.jobs.states import JobStatus
 from shared.errors import Contended
-from shared.operations.context import Context
 from shared.operations.jobs.admission import notify
 from shared.operations.jobs.creation import (
     MAX_CLAIM_RACES,
@@ -28,6 +27,7 @@ from shared.operations.jobs.read_archived import read_archived
 from shared.operations.jobs.redrive_marks import mark_replayed
 from shared.operations.jobs.references import wrong_references
 from shared.operations.jobs.starting import check_not_withdrawn
+from shared.operations.process.context import Context
 from shared.ports.durable import Orchestrations
 from shared.ports.ledger import Stored
 from shared.refusals import IdempotencyConflict, JobNotFound, RequestInvalid

@@ -8,9 +8,9 @@ from shared.core.jobs.occurrences import DeadlinePassed, LaneBacklog
 from shared.core.jobs.reasons import IgnoreReason
 from shared.core.jobs.states import JobStatus
 from shared.core.jobs.verdict import Verdict, VerdictKind, verdict_for
-from shared.operations.context import Context
 from shared.operations.jobs.backlog import what_waits
 from shared.operations.jobs.transition import transition
+from shared.operations.process.context import Context
 from shared.ports.durable import Orchestrations
 from shared.ports.ledger import Stored
 from shared.telemetry import SpanName, tracing

@@ -12,7 +12,7 @@ from shared.core.jobs.occurrences import Occurrence
 from shared.core.jobs.outcome import Outcome, OutcomeKind, ignored
 from shared.core.jobs.reasons import IgnoreReason
 from shared.errors import Conflict, Contended, JobVanished
-from shared.operations.context import MAX_TRIES, Context
+from shared.operations.process.context import MAX_TRIES, Context
 from shared.ports.durable import Orchestrations
 from shared.ports.ledger import Stored
 

@@ -1,4 +1,4 @@
-"""Counts this process's commits until they are written for the overview each minute (`shared.core.minutes`).
+"""Counts this process's commits until they are written for the overview each minute (`shared.core.overview.minutes`).
 
 A commit only counts in memory. One task of the process writes once a minute, and a sweep writes the counts of its own
 process. A process that dies loses unwritten counts, so the numbers of the overview are approximate.
@@ -14,7 +14,7 @@ from datetime import datetime
 from shared import telemetry
 from shared.core.jobs.job import Record
 from shared.core.jobs.outcome import Outcome
-from shared.core.minutes import MINUTE, MinuteCounts, minute_of
+from shared.core.overview.minutes import MINUTE, MinuteCounts, minute_of
 from shared.ports.minutes import Minutes
 from shared.time_limits import time_limit
 

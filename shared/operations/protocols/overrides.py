@@ -14,8 +14,8 @@ from typing import Any
 
 from shared.contracts.envelope import OLDER_MODES, RESERVED_TENANTS
 from shared.core.jobs.routing import Modes, normalise
+from shared.core.records.strict_json import parse_json
 from shared.core.registry import Protocol, Registry, VersionKey, build_protocol
-from shared.core.strict_json import parse_json
 from shared.errors import ProtocolError
 
 _PROTOCOLS = "lucius:protocols:"

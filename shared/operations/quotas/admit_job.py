@@ -9,11 +9,11 @@ from shared.core.gates.queues import admit_from_queue
 from shared.core.gates.rules import Directory, Gate, GateKind
 from shared.core.jobs.job import Job
 from shared.core.jobs.states import JobStatus
-from shared.operations.context import Context
 from shared.operations.gates import admission_turns
 from shared.operations.jobs.admission import admit
 from shared.operations.jobs.places import reconcile_place
 from shared.operations.jobs.read_archived import not_in_ledger
+from shared.operations.process.context import Context
 from shared.operations.quotas.quotas import By
 from shared.ports.admissions import AdmissionWrite, StoredAdmission
 from shared.ports.durable import Orchestrations

@@ -13,8 +13,8 @@ from shared.core.gates.breaker import BreakerState, advance
 from shared.core.gates.changes import ChangeType
 from shared.core.gates.rules import EVERY, GateState
 from shared.core.incidents import IncidentKind
-from shared.operations.context import Context
 from shared.operations.incidents.incidents import find_incident_of, raise_incident, settle_incident
+from shared.operations.process.context import Context
 
 #: time after a breaker closed in which sweeps still create and settle its incident, since sweeps may fail
 _JUST_CLOSED = timedelta(hours=1)

@@ -33,7 +33,6 @@ from shared.core.gates.rules import (
 )
 from shared.core.incidents import IncidentKind
 from shared.errors import BusUnavailable
-from shared.operations.context import Context
 from shared.operations.gates import admission_turns, guards, type_breakers
 from shared.operations.gates.admission_turns import Uncounted
 from shared.operations.gates.allocations import allocate_after_change
@@ -44,6 +43,7 @@ from shared.operations.gates.waiting import count_admissible, read_admission
 from shared.operations.incidents.incidents import settle_incident
 from shared.operations.jobs.admission import notify
 from shared.operations.process.concurrency import at_once
+from shared.operations.process.context import Context
 from shared.operations.process.log_hints import note_gate_log
 from shared.operations.quotas.breaker_incidents import keep_incident
 from shared.ports.admissions import AdmissionWrite, StoredAdmission

@@ -11,14 +11,14 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from shared import telemetry
-from shared.core.canonical import encode_key
 from shared.core.gates.admission_state import AdmissionState
 from shared.core.gates.rules import Directory
-from shared.operations.context import Context
+from shared.core.records.canonical import encode_key
 from shared.operations.gates.admission_turns import COUNTS_PATIENCE, Uncounted, act_on_admission, read_directory
 from shared.operations.gates.allocations import allocate_if_due
 from shared.operations.gates.freed import take_turn
 from shared.operations.jobs.admission import notify
+from shared.operations.process.context import Context
 from shared.operations.sweeper.state import IsOver, Pass
 from shared.operations.sweeper.turns import AT_ONCE, at_once, from_anywhere, from_on
 from shared.ports.admissions import AdmissionWrite, StoredAdmission

@@ -10,10 +10,10 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from shared.core.bulks import Bulk, BulkState
-from shared.core.canonical import encode_key
+from shared.core.records.canonical import encode_key
 from shared.operations.bulks.bulks import due_while_running
 from shared.operations.bulks.work_bulk import work_bulk
-from shared.operations.context import Context
+from shared.operations.process.context import Context
 from shared.operations.sweeper.state import IsOver, Pass
 from shared.operations.sweeper.turns import AT_ONCE, from_anywhere, in_turns
 from shared.ports.bulks import DueBulk

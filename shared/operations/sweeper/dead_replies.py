@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 
 from shared import telemetry
 from shared.errors import ReplyUnfit, Transient
-from shared.operations.context import Context
 from shared.operations.jobs.replies.apply import parse_reply
 from shared.operations.jobs.replies.receive import ReplyMessage, quarantine, receive_reply
+from shared.operations.process.context import Context
 from shared.ports.bus import DeadReply
 from shared.ports.durable import Orchestrations
 from shared.time_limits import TAKE_S, time_limit

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 from shared import telemetry
-from shared.operations.context import Context
+from shared.operations.process.context import Context
 from shared.time_limits import time_limit
 
 #: extra time for the part that is being written; then the run stops, since the feeds wait for it

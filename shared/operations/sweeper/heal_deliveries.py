@@ -9,13 +9,13 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from shared import telemetry
-from shared.core.canonical import encode_key
+from shared.core.records.canonical import encode_key
 from shared.core.webhooks.deliveries import is_log_due
 from shared.core.webhooks.webhooks import DEFAULT_HOOK, Delivery, Hook, HookState
 from shared.errors import Conflict
-from shared.operations.context import Context
 from shared.operations.incidents.row_incidents import report_row
 from shared.operations.process.concurrency import at_once
+from shared.operations.process.context import Context
 from shared.operations.sweeper.turns import from_anywhere
 from shared.operations.webhooks.change_hooks import log_dead
 from shared.operations.webhooks.match_hooks import NOTED_EVERY

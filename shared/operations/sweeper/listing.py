@@ -14,17 +14,17 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from shared import telemetry
-from shared.core.canonical import encode_key
 from shared.core.gates.places import Owed, PlaceState, find_owed
 from shared.core.jobs.job import Record
 from shared.core.jobs.states import JobStatus, StepStatus
+from shared.core.records.canonical import encode_key
 from shared.core.usage import HOUR, hour_of, inside_by
 from shared.errors import Transient, Undecodable
-from shared.operations.context import Context
 from shared.operations.events.feed_comparison import hint_behind
 from shared.operations.incidents.row_incidents import POSTPONED_FOR
 from shared.operations.incidents.silent_services import Untaken, longer_out, untaken
 from shared.operations.jobs.read_history import read_for_list
+from shared.operations.process.context import Context
 from shared.operations.sweeper.turns import AT_ONCE, at_once
 from shared.ports.index import ActiveRow
 from shared.ports.sweeps import Backlog, Survey, TenantCounts, WorkCounts, earlier, version_name

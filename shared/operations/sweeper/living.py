@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 
-from shared.core.canonical import encode_key
+from shared.core.records.canonical import encode_key
 from shared.operations.sweeper.admission import check_counts, settle_before_sleep, take_turns
 from shared.operations.sweeper.gauges import set_queue_gauges
 from shared.operations.sweeper.listing import Surveyed, survey

@@ -15,16 +15,16 @@ from collections.abc import Callable, Iterable
 from datetime import timedelta
 
 from shared import telemetry
-from shared.core.canonical import encode_key
 from shared.core.events.hints import gate_hint, incident_hint
 from shared.core.gates import changes
 from shared.core.gates.admission_state import AdmissionState
 from shared.core.gates.rules import EVERY, Directory, GateState
-from shared.operations.context import Context
+from shared.core.records.canonical import encode_key
 from shared.operations.events.feed_comparison import is_log_behind
 from shared.operations.gates.admission_turns import act_on_admission, read_directory
 from shared.operations.gates.gated_tenants import is_in_use, remove_unused_tenant
 from shared.operations.incidents.row_incidents import report_row
+from shared.operations.process.context import Context
 from shared.operations.sweeper.turns import at_once, from_anywhere
 from shared.ports.admissions import AdmissionWrite, StoredAdmission
 from shared.ports.incidents import IncidentRow

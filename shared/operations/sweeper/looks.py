@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
-from shared.core.canonical import encode_key
+from shared.core.records.canonical import encode_key
 from shared.operations.incidents.row_incidents import POSTPONED_FOR
 from shared.operations.sweeper.repair import postpone, repair
 from shared.operations.sweeper.report import Action, SweepAction

@@ -1,4 +1,4 @@
-"""Writes the sweeper's part of the overview: a row a minute (`shared.core.minutes`), and quotas at which jobs wait."""
+"""Writes the sweeper's part of the overview: a row a minute, and quotas at which jobs wait."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from datetime import timedelta
 
 from shared.core.jobs.states import JobStatus
-from shared.operations.context import Context
+from shared.operations.process.context import Context
 from shared.ports.index import ListRow
 
 #: time after a job's retention in which its own ENDED row may exist, up to two days longer than its retention (R73)

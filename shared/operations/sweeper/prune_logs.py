@@ -19,9 +19,9 @@ from shared.core.events.public_log_events import feed_of
 from shared.core.gates.rules import EVERY
 from shared.core.usage import hour_of
 from shared.errors import Conflict
-from shared.operations.context import Context
 from shared.operations.events.prune_feeds import DAILY_HOUR
 from shared.operations.process.concurrency import at_once
+from shared.operations.process.context import Context
 from shared.operations.sweeper.prune_jobs import clear_late
 from shared.operations.sweeper.turns import from_anywhere
 from shared.operations.sweeper.usage import KEPT_FOR

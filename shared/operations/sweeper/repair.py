@@ -32,7 +32,6 @@ from shared.errors import (
     Undecodable,
     UnknownStatus,
 )
-from shared.operations.context import Context
 from shared.operations.gates import admission_turns
 from shared.operations.gates.freed import take_turn_after_end
 from shared.operations.jobs.admission import notify
@@ -42,6 +41,7 @@ from shared.operations.jobs.redrive_marks import mark_unnamed
 from shared.operations.jobs.settle_step import settle_step
 from shared.operations.jobs.starting import orchestration_input
 from shared.operations.jobs.transition import transition
+from shared.operations.process.context import Context
 from shared.operations.sweeper.report import SweepAction, SweepReport
 from shared.ports.durable import Instance, InstanceState, Orchestrations
 from shared.ports.index import NO_LOOKS, ActiveRow, Looks

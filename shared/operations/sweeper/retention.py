@@ -14,16 +14,16 @@ from datetime import datetime, timedelta
 
 from shared import telemetry
 from shared.api.audit import bundle
-from shared.core.canonical import encode_key
 from shared.core.incidents import job_incident_id
 from shared.core.jobs.job import Job
 from shared.core.jobs.recovery import instances
 from shared.core.jobs.states import JobStatus
+from shared.core.records.canonical import encode_key
 from shared.errors import Conflict, DataLost, Undecodable, UnknownStatus
-from shared.operations.context import Context
 from shared.operations.events.feed_comparison import is_behind
 from shared.operations.jobs.dead_letters import settle_dead_letter
 from shared.operations.jobs.read_history import read_history
+from shared.operations.process.context import Context
 from shared.operations.sweeper.repair import UNREADABLE_INTERVAL
 from shared.operations.sweeper.report import SweepAction
 from shared.ports.durable import Orchestrations

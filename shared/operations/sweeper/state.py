@@ -9,9 +9,9 @@ from datetime import datetime
 from shared import telemetry
 from shared.core.gates.admission_state import AdmissionState
 from shared.core.gates.rules import GateState
-from shared.operations.context import Context
 from shared.operations.incidents.row_incidents import report_row
 from shared.operations.incidents.silent_services import Untaken
+from shared.operations.process.context import Context
 from shared.operations.sweeper.heal_deliveries import FoundHooks
 from shared.operations.sweeper.report import SweepReport
 from shared.ports.durable import Orchestrations

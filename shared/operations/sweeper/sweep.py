@@ -12,7 +12,7 @@ from dataclasses import replace
 from shared import telemetry
 from shared.core.usage import HOUR, hour_of
 from shared.errors import Transient
-from shared.operations.context import Context
+from shared.operations.process.context import Context
 from shared.operations.sweeper.duties import do_duties
 from shared.operations.sweeper.gauges import set_breaker_gauges, set_work_gauges
 from shared.operations.sweeper.minutes import find_tight_quotas

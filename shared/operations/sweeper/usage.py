@@ -10,9 +10,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from shared.core.canonical import encode_key
+from shared.core.records.canonical import encode_key
 from shared.core.usage import HOUR, Counted, Group, hour_of
-from shared.operations.context import Context
+from shared.operations.process.context import Context
 from shared.operations.sweeper.state import IsOver, Pass
 from shared.operations.sweeper.turns import AT_ONCE, at_once
 from shared.operations.usage.read_usage import count

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from shared.core.usage import HOUR, Axis, Counted, Group, HourUsage, Sum, group_in, hour_of, summed
-from shared.operations.context import Context
+from shared.operations.process.context import Context
 from shared.ports.index import ListRow
 
 #: maximum period of one call

@@ -10,9 +10,9 @@ from shared.core.filters import JobFilter
 from shared.core.jobs.job import Job
 from shared.core.jobs.routing import normalise
 from shared.errors import DataLost, Undecodable, UnknownStatus
-from shared.operations.context import Context
 from shared.operations.jobs.list_jobs import Page, walk_list
 from shared.operations.jobs.read_history import read_history
+from shared.operations.process.context import Context
 from shared.ports.index import ListRow
 from shared.refusals import JobNotFound
 

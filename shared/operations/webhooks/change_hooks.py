@@ -12,7 +12,7 @@ from shared.core.webhooks.deliveries import with_dead_logged
 from shared.core.webhooks.hook_log import SYSTEM, hook_event, logged
 from shared.core.webhooks.webhooks import DEFAULT_HOOK, Delivery, Hook, HookAct, SecretVersion
 from shared.errors import Conflict, Contended, Transient
-from shared.operations.context import MAX_TRIES, Context
+from shared.operations.process.context import MAX_TRIES, Context
 from shared.operations.process.known_feeds import KnownFeed
 from shared.operations.process.topic_relay import with_sent
 from shared.ports.feed import FeedEvent, FeedWrite

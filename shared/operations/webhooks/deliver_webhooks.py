@@ -14,11 +14,11 @@ from typing import TypeGuard
 from urllib.parse import urlsplit
 
 from shared import telemetry
-from shared.core.canonical import digest
+from shared.core.records.canonical import digest
 from shared.core.webhooks.deliveries import EXPIRED, JOB_GONE, RecordedAnswer, given_up, is_for, record_answer, resumed
 from shared.core.webhooks.webhooks import DEFAULT_HOOK, Answer, Delivery, DeliveryState, Hook, HookAct, HookState
 from shared.errors import Conflict, Contended, LuciusError
-from shared.operations.context import MAX_TRIES, Context
+from shared.operations.process.context import MAX_TRIES, Context
 from shared.operations.webhooks.change_hooks import (
     HookChange,
     dead_logged,

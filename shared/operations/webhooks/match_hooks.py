@@ -10,7 +10,7 @@ from shared.core.events.hints import Hint
 from shared.core.events.public_events import PublicEvent
 from shared.core.webhooks.deliveries import targets
 from shared.core.webhooks.webhooks import DEFAULT_HOOK, Delivery
-from shared.operations.context import Context
+from shared.operations.process.context import Context
 from shared.operations.process.known_feeds import KnownFeed
 from shared.ports.feed import FeedEvent
 

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from shared.core.webhooks.deliveries import EXPIRED, given_up, with_dead
 from shared.core.webhooks.webhooks import DEFAULT_HOOK, MAX_LOG
 from shared.errors import Conflict
-from shared.operations.context import MAX_TRIES, Context
+from shared.operations.process.context import MAX_TRIES, Context
 from shared.operations.webhooks.change_hooks import default_hook, log_dead
 from shared.ports.hooks import Hooks, HookWrite, Place
 

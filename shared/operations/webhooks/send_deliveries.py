@@ -8,7 +8,7 @@ from datetime import datetime
 from shared import telemetry
 from shared.core.webhooks.webhooks import Delivery, Hook
 from shared.errors import LuciusError
-from shared.operations.context import Context
+from shared.operations.process.context import Context
 from shared.ports.webhooks import CATCH_UP, FLOW, PROBE, DeliveryCall
 
 

@@ -10,8 +10,8 @@ from datetime import timedelta
 from typing import Any
 from urllib.parse import urlsplit
 
-from shared.core.canonical import canonical_json, digest
 from shared.core.events.public_events import Issuer, encoded, numbered
+from shared.core.records.canonical import canonical_json, digest
 from shared.core.webhooks.deliveries import resumed
 from shared.core.webhooks.hook_log import PREFIX, hook_envelope, logged
 from shared.core.webhooks.webhooks import (
@@ -27,7 +27,7 @@ from shared.core.webhooks.webhooks import (
     HookFormat,
     HookState,
 )
-from shared.operations.context import Context
+from shared.operations.process.context import Context
 from shared.operations.webhooks.change_hooks import (
     HookChange,
     change_in_turn,

@@ -7,7 +7,6 @@ from datetime import timedelta
 
 import pytest
 
-from shared.core.chained_log import entry_hash
 from shared.core.gates.admission_state import (
     AdmissionState,
     BlockReason,
@@ -22,6 +21,7 @@ from shared.core.gates.places import Place, PlaceState, admit_or_queue, apply_co
 from shared.core.gates.rules import Directory, Gate, GateKind, GateState, Hold, Rule
 from shared.core.jobs.reasons import Reason
 from shared.core.jobs.states import JobStatus
+from shared.core.records.chained_log import entry_hash
 from tests.jobs import START, planned
 
 MINUTE = timedelta(minutes=1)

@@ -23,11 +23,11 @@ from shared.errors import Conflict, LedgerUnavailable
 from shared.operations.bulks.bulks import read_bulk
 from shared.operations.bulks.purge_tenant import preview_purge, purge_step, start_purge
 from shared.operations.bulks.work_bulk import work_bulk
-from shared.operations.context import Context
 from shared.operations.jobs.control_job import control_job
 from shared.operations.jobs.create_job import create_job
 from shared.operations.jobs.list_jobs import list_jobs
 from shared.operations.jobs.read_history import read_history
+from shared.operations.process.context import Context
 from shared.operations.process.parts import Events, Process
 from shared.operations.sweeper.sweep import sweep
 from shared.ports.durable import InstanceState

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from shared.access.caller import Caller
-from shared.core.chained_log import entry_hash
 from shared.core.gates.rules import EVERY, Gate, GateKind
+from shared.core.records.chained_log import entry_hash
 from shared.operations.gates.platform_gates import read_platform_state
 from shared.operations.quotas import quotas
 from shared.ports.admissions import AdmissionWrite

@@ -8,9 +8,9 @@ import pytest
 
 from shared.api.audit import bundle
 from shared.api.receipt import PARTS, receipt
-from shared.core.canonical import jcs_digest
 from shared.core.jobs.as_of import as_of
 from shared.core.jobs.job import Record
+from shared.core.records.canonical import jcs_digest
 from shared.refusals import JobNotFound
 from tests.audit_bundles import faults
 from tests.jobs import START, body

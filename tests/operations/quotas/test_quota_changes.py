@@ -9,9 +9,9 @@ from datetime import timedelta
 
 import pytest
 
-from shared.core.chained_log import entry_hash
 from shared.core.gates.rules import EVERY, Gate, GateKind
 from shared.core.jobs.states import JobStatus
+from shared.core.records.chained_log import entry_hash
 from shared.errors import Conflict, LedgerUnavailable
 from shared.operations.gates.find_gate import find_gate
 from shared.operations.gates.waiting import read_admission

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from shared.core.jobs.states import JobStatus
-from shared.core.minutes import ACK, RESULT, minute_of
+from shared.core.overview.minutes import ACK, RESULT, minute_of
 from shared.errors import Contended, LedgerUnavailable
 from shared.operations.process.minute_buffer import MinuteBuffer
 from shared.operations.sweeper import minutes as duty
@@ -79,7 +79,7 @@ async def test_a_broken_count_does_not_stop_a_transition(world: World, monkeypat
     def broken(*_: Any) -> None:
         raise KeyError("a step of a later release")
 
-    monkeypatch.setattr("shared.core.minutes.MinuteCounts.note", broken)
+    monkeypatch.setattr("shared.core.overview.minutes.MinuteCounts.note", broken)
     await ended(world)
 
 

@@ -9,11 +9,11 @@ from datetime import timedelta
 
 import pytest
 
-from shared.core.chained_log import entry_hash
 from shared.core.gates.admission_state import AdmissionState
 from shared.core.gates.log import LogEntry, append_entry
 from shared.core.gates.rules import EVERY, Gate, GateKind, GateState
 from shared.core.incidents import Incident, IncidentKind
+from shared.core.records.chained_log import entry_hash
 from shared.errors import DataLost, LedgerUnavailable
 from shared.operations.events.feed_writer import write_feed
 from shared.operations.events.prune_feeds import prune_feeds

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from shared.core.canonical import digest
 from shared.core.jobs.occurrences import OrchestrationEnded
 from shared.core.jobs.recovery import instances
+from shared.core.records.canonical import digest
 from shared.errors import OrchestrationUnavailable, ReplyUnfit
 from shared.operations.jobs.read_archived import read_archived
 from shared.operations.jobs.replies.apply import apply_reply

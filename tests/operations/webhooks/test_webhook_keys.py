@@ -9,7 +9,7 @@ import pytest
 
 from shared.core.webhooks.webhooks import Hook, HookFilter
 from shared.errors import LedgerUnavailable
-from shared.operations.context import Context
+from shared.operations.process.context import Context
 from shared.operations.process.known_feeds import KnownFeeds
 from shared.operations.webhooks.webhooks import HookRequest as Request
 from shared.operations.webhooks.webhooks import change_hook, create_hook, hook_log, list_hooks, remove_hook, rotate_hook

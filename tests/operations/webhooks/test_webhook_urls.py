@@ -13,9 +13,9 @@ from shared.adapters.tables.rows import job_entity, job_of
 from shared.adapters.webhook_http import HttpWebhookSender
 from shared.api.audit import bundle
 from shared.api.job import job_response
-from shared.core.canonical import jcs_digest
 from shared.core.jobs.as_of import as_of
 from shared.core.jobs.states import JobStatus
+from shared.core.records.canonical import jcs_digest
 from shared.operations.webhooks.webhooks import HookRequest as Request
 from shared.operations.webhooks.webhooks import change_hook, create_hook
 from shared.refusals import HookUrlRefused

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from shared.core.chained_log import entry_hash
 from shared.core.events.hints import hint_of
 from shared.core.gates.rules import Gate, GateKind
 from shared.core.jobs.routing import PLATFORM
+from shared.core.records.chained_log import entry_hash
 from shared.core.webhooks.hook_log import hook_event, logged
 from shared.core.webhooks.webhooks import DEFAULT_HOOK, Answer, DeliveryState, HookAct
 from shared.errors import LedgerUnavailable

@@ -10,7 +10,7 @@ import azure.functions as func
 import pytest
 
 from shared.access.caller import Caller, Scope
-from shared.operations.context import Context
+from shared.operations.process.context import Context
 from shared.wiring import Wiring
 from tests.operations.conftest import World, world
 from tests.operations.support import submitted

@@ -10,7 +10,7 @@ import azure.functions as func
 import pytest
 
 from shared.access.caller import ANYONE, Caller
-from shared.core.canonical import digest
+from shared.core.records.canonical import digest
 from tests.audit_bundles import faults
 from tests.operations.conftest import World, world
 from tests.operations.support import failed_at_embedding, submitted, swept

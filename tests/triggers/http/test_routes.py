@@ -17,8 +17,8 @@ from shared.access.caller import NOBODY, Caller, Scope
 from shared.api.job_requests import ControlRequest
 from shared.apidocs.route import NO_STORE, OWN, PUBLIC, Route
 from shared.core.filters import JobFilter
-from shared.operations.context import Context
 from shared.operations.jobs.list_jobs import list_jobs
+from shared.operations.process.context import Context
 from shared.refusals import Refused, TokenInvalid, TokenMissing
 from shared.wiring import Wiring
 from tests.operations.conftest import World, world

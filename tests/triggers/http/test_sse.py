@@ -17,7 +17,7 @@ import pytest
 from shared.access.caller import Caller, Scope
 from shared.access.stream_ticket import MAX_LIFE, Ticket, read_ticket, sign_ticket, ticket_for
 from shared.errors import KeysUnavailable, LedgerUnavailable
-from shared.operations.context import Context
+from shared.operations.process.context import Context
 from shared.operations.process.waiters import MAX_FOLLOWERS
 from shared.ports.feed import Head
 from shared.refusals import TokenInvalid

@@ -23,7 +23,7 @@ from shared.core.jobs.outcome import OutcomeKind
 from shared.core.jobs.replies import holds_lease
 from shared.core.jobs.states import JobStatus, StepStatus
 from shared.core.jobs.verdict import end_event
-from shared.core.strict_json import parse_json
+from shared.core.records.strict_json import parse_json
 from shared.errors import (
     Conflict,
     DataLost,
@@ -34,10 +34,10 @@ from shared.errors import (
     ReplyUnfit,
     Undecodable,
 )
-from shared.operations.context import Context
 from shared.operations.gates.guards import has_guard
 from shared.operations.jobs.references import with_allowed_result
 from shared.operations.jobs.transition import Transitioned, transition, transition_recent
+from shared.operations.process.context import Context
 from shared.ports.durable import Orchestrations
 from shared.ports.ledger import Stored
 from shared.telemetry import tracing

@@ -8,13 +8,13 @@ from typing import Any, Literal
 
 from shared.access.callback_token import Grant, grant_of, sign_token, verify_token
 from shared.contracts.messages import Callbacks
-from shared.core.canonical import digest
 from shared.core.jobs.job import Record, Step
 from shared.core.jobs.routing import normalise
-from shared.core.strict_json import parse_json
+from shared.core.records.canonical import digest
+from shared.core.records.strict_json import parse_json
 from shared.errors import ReplyUnfit
-from shared.operations.context import Context
 from shared.operations.jobs.replies.apply import ReplyResult, apply_reply, validate_reply
+from shared.operations.process.context import Context
 from shared.ports.durable import Orchestrations
 from shared.refusals import BodyTooLarge, CallbackTokenInvalid, NotYourAttempt
 from shared.settings import Settings

@@ -7,8 +7,8 @@ from datetime import datetime, timedelta
 
 from shared import telemetry
 from shared.errors import ReplyUnfit
-from shared.operations.context import Context
 from shared.operations.jobs.replies.apply import apply_reply, parse_reply
+from shared.operations.process.context import Context
 from shared.ports.durable import Orchestrations
 from shared.ports.rejected import RejectedMessage, rejection_id, tenant_named_in
 

@@ -13,8 +13,8 @@ from shared.core.gates.breaker import BreakerState
 from shared.core.gates.rules import Gate, GateKind
 from shared.core.gates.tight_quotas import MAX_TIGHT, TightQuota, tightest
 from shared.core.incidents import Incident, IncidentKind
-from shared.core.minutes import MinuteCounts
-from shared.core.overview import MAX_PROBLEMS, Down, Level, Overview, Service, health_of, problems_of
+from shared.core.overview.minutes import MinuteCounts
+from shared.core.overview.overview import MAX_PROBLEMS, Down, Level, Overview, Service, health_of, problems_of
 from tests.jobs import START
 
 NOW = START + timedelta(hours=1)

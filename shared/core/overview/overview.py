@@ -17,7 +17,7 @@ from shared.core.gates.rules import EVERY, OVER_ALL
 from shared.core.gates.tight_quotas import TightQuota
 from shared.core.incidents import Incident, IncidentKind
 from shared.core.jobs.states import JobStatus
-from shared.core.minutes import MinuteCounts
+from shared.core.overview.minutes import MinuteCounts
 
 MAX_PROBLEMS = 20
 #: time after which an unacknowledged directive is a problem

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 
 from shared import telemetry
 from shared.errors import LuciusError
-from shared.operations.context import Context
+from shared.operations.process.context import Context
 from shared.ports.durable import Orchestrations
 from shared.ports.environment import Clock
 from shared.ports.sweeps import SweepMark, SweepMarks, merged

@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from shared.core.minutes import ACK, LATENCIES_MS, MAX_GROUPS, OTHERS, MinuteCounts, bucket_of, percentile_ms
+from shared.core.overview.minutes import ACK, LATENCIES_MS, MAX_GROUPS, OTHERS, MinuteCounts, bucket_of, percentile_ms
 
 
 @pytest.mark.parametrize(

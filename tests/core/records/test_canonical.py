@@ -6,10 +6,10 @@ import rfc8785
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shared.core.canonical import _with_doubles, canonical_json, jcs
 from shared.core.jobs.plan import digests
 from shared.core.jobs.states import JobStatus
-from shared.core.strict_json import parse_json
+from shared.core.records.canonical import _with_doubles, canonical_json, jcs
+from shared.core.records.strict_json import parse_json
 from tests.jobs import envelope
 
 

@@ -8,7 +8,7 @@ from datetime import datetime
 
 from shared.contracts.protocol import PACK
 from shared.core.jobs.job import Record, Step
-from shared.operations.context import Context
+from shared.operations.process.context import Context
 from shared.ports.runs import LogPart, RunArtifact, RunFiles
 
 #: names that the runner gives to artifacts, without path separators

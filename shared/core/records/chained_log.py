@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from shared.core.canonical import jcs_digest
+from shared.core.records.canonical import jcs_digest
 
 
 @dataclass(frozen=True, kw_only=True)

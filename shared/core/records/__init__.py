@@ -1,0 +1,1 @@
+"""Rows of logs: canonical JSON, hash chains, and strict JSON for outside input."""
