@@ -2,7 +2,8 @@
 
 Parts: `counts` (requests, messages, episodes, executions and CPU a job), `floor` (the same work without LUCIUS),
 `latency` (one at a time, at 5 jobs a second, at saturation), `backlog` (jobs posted while no service runs), `growth`
-(beside jobs that wait; a job that grows old), `events` (how old they are at who waits for them), `gates` (ends and
+(beside jobs that wait; a job that grows old), `hosts` (table requests with one and with four processes of the app),
+`events` (how old they are at who waits for them), `gates` (ends and
 creations a second of one tenant with a quota), `dashboard` (paint, data and frames in a browser).
 Services answer at once. Each part starts stacks of its own.
 """
@@ -18,7 +19,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from benchmarks.jobs import counts, dashboard, events, floor, gates, growth, latency, report
+from benchmarks.jobs import counts, dashboard, events, floor, gates, growth, hosts, latency, report
 from benchmarks.measured import RECORDED, machine, measured, write
 
 #: (quick, default, full)
@@ -35,6 +36,8 @@ _PAIRS = ((0, 2), (0, 20, 100), (0, 20, 100, 500))
 #: processes; ends that come together; creations
 _PROCESSES = ((1, 2), (1, 4, 10), (1, 4, 10))
 _ENDS = ((8,), (50, 300), (50, 300, 1_000))
+#: processes of the app
+_HOSTS = ((2,), (1, 4), (1, 4))
 #: times that each page is opened
 _PAGES: _Sizes = (1, 5, 20)
 _CREATIONS: _Sizes = (8, 300, 1_000)
@@ -68,6 +71,10 @@ def _growth(size: int) -> dict[str, Any]:
     }
 
 
+def _hosts(size: int) -> dict[str, Any]:
+    return asyncio.run(hosts.requests(_HOSTS[size], _ALONE[size]))
+
+
 def _events(size: int) -> dict[str, Any]:
     return asyncio.run(events.ages(_EVENTS[size], _AT_ONCE[size]))
 
@@ -87,6 +94,7 @@ PARTS: dict[str, Callable[[int], dict[str, Any]]] = {
     "latency": _latency,
     "backlog": _backlog,
     "growth": _growth,
+    "hosts": _hosts,
     "events": _events,
     "gates": _gates,
     "dashboard": _dashboard,

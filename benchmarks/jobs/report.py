@@ -75,6 +75,11 @@ def cpu_of_all(used: dict[str, float]) -> float:
     return sum(ms for name, ms in used.items() if name not in OUTSIDE)
 
 
+def hosts(figures: dict[str, Any]) -> str:
+    """Lines for each number of processes."""
+    return text_table(list(figures["rows"][0]), [list(row.values()) for row in figures["rows"]])
+
+
 def latency(figures: dict[str, Any]) -> str:
     tables = []
     for name, one in figures.items():
@@ -164,6 +169,7 @@ TEXTS: dict[str, Callable[[dict[str, Any]], str]] = {
     "latency": latency,
     "backlog": backlog,
     "growth": growth,
+    "hosts": hosts,
     "events": events,
     "gates": gates,
     "dashboard": dashboard,

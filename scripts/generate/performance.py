@@ -137,6 +137,13 @@ def _events(figures: Figures) -> str:
     return markdown_table((head, *_SHARES), rows)
 
 
+def _hosts(figures: Figures) -> str:
+    rows = [
+        (row["processes"], _number(row["table reads"]), _number(row["table transactions"])) for row in figures["rows"]
+    ]
+    return markdown_table(("processes of the app", "table reads a 3-step job", "table transactions"), rows)
+
+
 def _dashboard(figures: Figures) -> str:
     rows = [
         (
@@ -313,6 +320,7 @@ PARTS = {
     "performance-latency": _table("latency", _latency),
     "performance-backlog": _table("backlog", _backlog),
     "performance-growth": _table("growth", _growth),
+    "performance-hosts": _table("hosts", _hosts),
     "performance-events": _table("events", _events),
     "performance-dashboard": _table("dashboard", _dashboard),
     "performance-gates-azurite": _table("gates", _gates("azurite")),

@@ -17,7 +17,7 @@ from benchmarks.peers import __main__ as peers
 from tests.running_stack import ROOT
 from tests.waiting import is_gone, wait_until
 
-PARTS = {"counts", "floor", "latency", "backlog", "growth", "events", "gates", "dashboard"}
+PARTS = {"counts", "floor", "latency", "backlog", "growth", "hosts", "events", "gates", "dashboard"}
 
 
 def run(*words: str, timeout_s: float = 900) -> subprocess.CompletedProcess[str]:
@@ -58,6 +58,9 @@ def test_every_part_reports(tmp_path: Path) -> None:
     three = of_three["per_job"]
     assert (three["table writes"], three["table reads"], three["directives"], three["replies"]) == (10, 0, 3, 6)
     assert parts["backlog"]["figures"]["failed"] == 0
+    [two] = parts["hosts"]["figures"]["rows"]
+    assert two["processes"] == 2
+    assert two["table transactions"] >= 10
     assert parts["events"]["figures"]["age_ms"]["p50"] > 0
     assert parts["dashboard"]["figures"]["views"]["overview"]["files"] > 10
     rates = parts["gates"]["figures"]["rows"]
