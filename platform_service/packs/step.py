@@ -177,14 +177,9 @@ def _result(payload: PackPayload, code: int, artifacts: list[Artifact]) -> dict[
         "packVersion": payload.packVersion,
         "planHash": payload.planHash,
         "exit_code": code,
+        # without URIs, which have the job's id: the result of a replay is compared by its digest
         "artifacts": [
-            {
-                "name": each.name,
-                "uri": each.uri,
-                "media_type": each.media_type,
-                "size": each.size,
-                "sha256": each.sha256,
-            }
+            {"name": each.name, "media_type": each.media_type, "size": each.size, "sha256": each.sha256}
             for each in artifacts
         ],
     }

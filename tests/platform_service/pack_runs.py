@@ -40,10 +40,10 @@ class Runner:
     workspace: MemoryWorkspace = field(default_factory=lambda: MemoryWorkspace({INPUT: b"a document"}))
     watch: Heard = field(default_factory=Heard)
 
-    def run(self, payload: dict[str, Any], *, attempt: int = 1) -> Outcome:
+    def run(self, payload: dict[str, Any], *, attempt: int = 1, job_id: str = "job_1") -> Outcome:
         step = PackStep(PackFolders([INCLUDED, self.folder]), self.limits, read_pack_python({}))
         directive = Directive(
-            jobId="job_1",
+            jobId=job_id,
             tenant_id="test",
             stepId="pack",
             step_type="PACK",
@@ -56,11 +56,11 @@ class Runner:
         )
         return step.execute(Task(directive, step.validate(payload), self.workspace, self.watch))
 
-    def run_program(self, program: str, *, attempt: int = 1, **inputs: Any) -> Outcome:
+    def run_program(self, program: str, *, attempt: int = 1, job_id: str = "job_1", **inputs: Any) -> Outcome:
         """Runs a pack of this program."""
         digest = write_pack(self.folder, program)
         payload = {"packId": "test", "packVersion": "1.0.0", "planHash": digest, "inputs": inputs}
-        return self.run(payload, attempt=attempt)
+        return self.run(payload, attempt=attempt, job_id=job_id)
 
     def log(self, attempt: int = 1) -> str:
         return self.workspace.blobs[f"{FOLDER}/{attempt}.log"].decode()

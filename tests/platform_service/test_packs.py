@@ -57,6 +57,28 @@ def test_the_report_over_the_text_of_an_ocr_job(runner: Runner) -> None:
     assert "2 pages, 1 empty, 1 doubtful lines" in runner.log()
 
 
+def test_two_runs_that_write_the_same_files_have_one_result(runner: Runner) -> None:
+    """A replay is compared by the digest of the result: only what was written counts, not the job or the attempt."""
+
+    def result(text: str, **run: Any) -> bytes:
+        outcome = runner.run_program(
+            """
+            import json, os
+            from pathlib import Path
+
+            text = json.loads(Path(os.environ["LUCIUS_INPUTS"]).read_text())["text"]
+            Path(os.environ["LUCIUS_ARTIFACTS"], "text.txt").write_text(text)
+            """,
+            text=text,
+            **run,
+        )
+        return runner.workspace.blobs[outcome.result_ref]
+
+    first = result("one")
+    assert result("one", job_id="job_2", attempt=2) == first
+    assert result("two", job_id="job_2", attempt=3) != first
+
+
 def test_a_program_gets_its_inputs_and_nothing_of_the_runner(
     runner: Runner, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:
