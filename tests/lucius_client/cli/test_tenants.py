@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
 import tarfile
@@ -96,6 +97,23 @@ def test_an_export_names_what_is_deleted_while_it_reads(tmp_path: Path) -> None:
     with calling(Archive("JOB_NOT_FOUND", 404, sources=CannedResponse(404, problem(404, "ROUTE_NOT_FOUND")))):
         refused = run_main(*words)
     assert (refused.returncode, [*tmp_path.iterdir()]) == (3, [])
+
+
+def test_one_export_at_a_time_writes_a_file(tmp_path: Path) -> None:
+    """The second one ends with one line and changes nothing. Files of a killed export are removed."""
+    part = tmp_path / "a.tar.gz.part"
+    part.mkdir()
+    (part / "jobs.jsonl").write_text("of another export")
+    words = ("tenant", "export", "tenant_a", "--out", str(tmp_path / "a.tar.gz"), "--json")
+    with calling(Archive("ARCHIVE_GONE", 410)):
+        with (part / "lock").open("a") as first:
+            fcntl.flock(first, fcntl.LOCK_EX)
+            second = run_main(*words)
+        assert (second.returncode, second.stdout, len(second.stderr.splitlines())) == (2, "", 1)
+        assert (part / "jobs.jsonl").read_text() == "of another export"
+        (part / "plan.json").touch()
+        assert run_main(*words).returncode == 0
+    assert [*tmp_path.iterdir()] == [tmp_path / "a.tar.gz"]
 
 
 def test_a_job_is_replayed_and_its_tenant_leaves(stack: RunningStack, checkout: Path, tmp_path: Path) -> None:

@@ -1,17 +1,14 @@
 """Builds an audit bundle on this machine, page by page from the public API.
 
 `FILE.part/` keeps the state of an export: the plan (heads, keys, ids of jobs), and a line for each job, with the
-problem code of one that was not exported. So the same command continues an export that was interrupted. One export at a
-time uses the folder. The bundle replaces FILE when it is whole.
+problem code of one that was not exported. So the same command continues an export that was interrupted. The bundle
+replaces FILE when it is whole.
 """
 
 from __future__ import annotations
 
 import base64
-import contextlib
-import errno
 import json
-import os
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -24,16 +21,12 @@ from lucius_client import NotFound, Refused
 from lucius_client.cli import ids, rendering
 from lucius_client.cli.exits import GONE, NAME_A_TENANT, UNREADABLE, CliError, Exit, UsageError, check_whole
 from lucius_client.cli.instants import instant_ago
+from lucius_client.cli.part_folder import part_folder
 from lucius_client.cli.server import client_version
 from lucius_client.cli.session import WATCH_RETRIES, Session
 from lucius_client.client import Client
 
 Json = dict[str, Any]
-
-#: file that an export locks in its folder
-_LOCK = "lock"
-#: errors of a file system without locks
-_NO_LOCKS = (errno.EBADF, errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP)
 
 
 @dataclass(frozen=True)
@@ -68,9 +61,8 @@ def export(session: Session, window: Window, output: Path, *, with_content: bool
     if window.tenant is None:
         raise UsageError(NAME_A_TENANT)
     client = session.connect(WATCH_RETRIES)
-    part = output.with_name(f"{output.name}.part")
-    try:
-        with _locked(part):
+    with part_folder(output, continues=True) as part:
+        try:
             plan = _plan(client, {"api": session.api, **asdict(window)}, part / "plan.json")
             jobs = part / "jobs.jsonl"
             not_exported = _read_jobs(session, client, plan.job_ids, jobs)
@@ -86,17 +78,9 @@ def export(session: Session, window: Window, output: Path, *, with_content: bool
                 signed=Signed(plan.pages, plan.anchors, plan.keys),
                 with_content=with_content,
             )
-            # the lock last: another export may use the folder then
-            for each in sorted(part.iterdir(), key=lambda each: each.name == _LOCK):
-                each.unlink()
-        # NFS keeps the lock's file until it is closed; the folder of another export is not empty
-        with contextlib.suppress(OSError):
-            part.rmdir()
-    except KeyboardInterrupt:
-        rendering.write(f"lucius: interrupted; the same command continues from {part}", stderr=True)
-        raise
-    except OSError as error:
-        raise UsageError(f"cannot write {error.filename or output}: {error.strerror}") from error
+        except KeyboardInterrupt:
+            rendering.write(f"lucius: interrupted; the same command continues from {part}", stderr=True)
+            raise
     totals = made["totals"]
     rendering.write(f"{output}: {totals['jobs']} jobs, {totals['events']} events")
     if not plan.pages:
@@ -104,32 +88,6 @@ def export(session: Session, window: Window, output: Path, *, with_content: bool
     if gone := [job_id for job_id, code in not_exported.items() if code in GONE]:
         rendering.write(f"not exported, since LUCIUS does not have them any more: {', '.join(gone)}", stderr=True)
     check_whole(not_exported)
-
-
-@contextlib.contextmanager
-def _locked(part: Path) -> Iterator[None]:
-    """Keeps other exports from the folder, if its file system has locks. Raises UsageError if one uses it."""
-    part.mkdir(parents=True, exist_ok=True)
-    try:
-        import fcntl
-    except ImportError:  # Windows
-        yield
-        return
-    with contextlib.ExitStack() as opened:
-        try:
-            # NFS locks only files that are open for writing
-            lock = opened.enter_context((part / _LOCK).open("a"))
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            is_held = os.path.samestat(os.fstat(lock.fileno()), (part / _LOCK).stat())
-        except (BlockingIOError, FileNotFoundError):  # held by another export, or removed at its end
-            is_held = False
-        except OSError as error:
-            if error.errno not in _NO_LOCKS:
-                raise
-            is_held = True
-        if not is_held:
-            raise UsageError(f"another export uses {part}; wait for its end, or name another --output")
-        yield
 
 
 def _plan(client: Client, words: Json, file: Path) -> _Plan:

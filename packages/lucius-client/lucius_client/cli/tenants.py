@@ -5,9 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-import os
 import tarfile
-import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -23,6 +21,7 @@ from lucius_client.cli.bulk import DryRun, Wait, finish
 from lucius_client.cli.commands import add
 from lucius_client.cli.exits import GONE, UNREADABLE, check_whole
 from lucius_client.cli.options import Reason
+from lucius_client.cli.part_folder import part_folder
 from lucius_client.cli.session import WATCH_RETRIES, Session, with_session
 from lucius_client.cli.tables import Column, Listing
 from lucius_client.feed import events
@@ -55,24 +54,21 @@ def export(
     Exit code 1: the API cannot read some items. The file lacks them, and its manifest has their ids.
     """
     client = session.connect(WATCH_RETRIES)
-    part = out.with_name(f"{out.name}.part")
-    try:
-        with tempfile.TemporaryDirectory() as folder:
-            manifest: dict[str, Any] = {"format": FORMAT, "tenant": tenant, "created_at": f"{datetime.now(UTC):%FT%TZ}"}
-            manifest["files"] = files = {}
-            for name, rows in _FILES.items():
-                session.progress.print(f"{name}: reading", highlight=False)
-                files[name] = _written(Path(folder, name), partial(rows, client, tenant))
-            with tarfile.open(part, "w:gz") as tar:
-                content = json.dumps(manifest, indent=1).encode()
-                member = tarfile.TarInfo("manifest.json")
-                member.size = len(content)
-                tar.addfile(member, io.BytesIO(content))
-                for name in files:
-                    tar.add(Path(folder, name), name)
-        os.replace(part, out)
-    finally:
-        part.unlink(missing_ok=True)
+    with part_folder(out, continues=False) as part:
+        manifest: dict[str, Any] = {"format": FORMAT, "tenant": tenant, "created_at": f"{datetime.now(UTC):%FT%TZ}"}
+        manifest["files"] = files = {}
+        for name, rows in _FILES.items():
+            session.progress.print(f"{name}: reading", highlight=False)
+            files[name] = _written(part / name, partial(rows, client, tenant))
+        packed = part / "tenant.tar.gz"
+        with tarfile.open(packed, "w:gz") as tar:
+            content = json.dumps(manifest, indent=1).encode()
+            member = tarfile.TarInfo("manifest.json")
+            member.size = len(content)
+            tar.addfile(member, io.BytesIO(content))
+            for name in files:
+                tar.add(part / name, name)
+        packed.replace(out)
     session.show(EXPORTED, [{"file": name, **each} for name, each in files.items()], manifest)
     check_whole({name: code for each in files.values() for name, code in each["not_exported"].items()})
 
