@@ -106,6 +106,8 @@ class ReceiptSums(Response):
     until: Instant | None
     jobs: int
     """Number of jobs in this page. All sums are over these jobs."""
+    unreadable: int
+    """Number of jobs in this page that are not in the sums, since their rows or archived bundles cannot be read."""
     by_status: dict[JobStatusName, int]
     elapsed_s: float
     total: Spent

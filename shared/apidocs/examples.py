@@ -220,7 +220,8 @@ def by_model() -> JsonObject:
         "Explanation": working,
         "Receipt": spent,
         "ReceiptSums": {
-            **{"tenant_id": "tenant_a", "since": None, "until": None, "jobs": 1, "by_status": {"SUCCEEDED": 1}},
+            **{"tenant_id": "tenant_a", "since": None, "until": None, "jobs": 1, "unreadable": 0},
+            "by_status": {"SUCCEEDED": 1},
             **{name: spent[name] for name in summed},
             "next": None,
             "partial": False,

@@ -92,7 +92,8 @@ def incident_detail() -> dict[str, Any]:
 
 def sums(next_: str | None) -> dict[str, Any]:
     """A page of receipts without jobs."""
-    return body(ReceiptSums(tenant_id="a", since=None, until=None, **add_up([]), next=next_, partial=False))
+    sums = {"tenant_id": "a", "since": None, "until": None, "unreadable": 0, **add_up([])}
+    return body(ReceiptSums(**sums, next=next_, partial=False))
 
 
 def problem(status: int, code: str, **more: Any) -> dict[str, Any]:

@@ -2147,6 +2147,12 @@ class ReceiptSums(Message):
     since: AwareDatetime | None
     until: AwareDatetime | None
     jobs: Annotated[int, Field(description="Number of jobs in this page. All sums are over these jobs.")]
+    unreadable: Annotated[
+        int,
+        Field(
+            description="Number of jobs in this page that are not in the sums, since their rows or archived bundles cannot be read."
+        ),
+    ]
     by_status: dict[str, int]
     elapsed_s: float
     total: Spent

@@ -75,7 +75,7 @@ async def redrive_tree(
         raise NotRedrivable(why, f"job {job_id} is {job.status}: only a job that did not succeed can be redriven")
     bulk = new_bulk(context, tenant=job.tenant, action=BulkAction.REDRIVE, root=job_id, reason=reason, actor=actor)
     # jobs that failed because of an earlier job in the chain of redrives, and were not redriven, also depend on this
-    # one
+    # one. An archived job has no DEPFAILED rows any more, and neither have those that ended before it
     named, earlier = [job_id], job.redrive_of
     while earlier is not None and len(named) <= _MAX_CHAIN:
         named.append(earlier)

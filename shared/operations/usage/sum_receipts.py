@@ -6,6 +6,7 @@ from enum import StrEnum
 from typing import Any
 
 from shared.api.receipt import Receipt, add_up, grouped, receipt
+from shared.archive_refusals import ArchiveGone, ArchiveInvalid
 from shared.core.filters import JobFilter
 from shared.core.jobs.job import Job
 from shared.core.jobs.routing import normalise
@@ -35,19 +36,25 @@ async def sum_receipts(
 
     Returns the sums and their page. `by`: also sums for each type, normalised source or priority. A page costs the
     queries of a list and, for each of its jobs, one query of its rows and one for each 1,000 of its events. A caller
-    adds the pages. Raises LedgerUnavailable.
+    adds the pages. A job that cannot be read is counted as `unreadable`. Raises LedgerUnavailable.
     """
     now = context.clock.now()
+    unreadable = 0
 
     async def one(listed: ListRow) -> tuple[Job, Receipt] | None:
+        nonlocal unreadable
         try:
             record, events = await read_history(context, listed.job_id)
-        except (JobNotFound, DataLost, Undecodable, UnknownStatus):
-            return None  # the creation is incomplete or was withdrawn, or the job cannot be read
+        except JobNotFound:
+            return None  # the creation is incomplete or was withdrawn
+        except (ArchiveGone, ArchiveInvalid, DataLost, Undecodable, UnknownStatus):
+            unreadable += 1
+            return None
         return (record.job, receipt(record, events, now)) if job_filter.has_status(record.job.status) else None
 
     page = await walk_list(context, job_filter, one, after=after, limit=min(limit, MAX_JOBS))
-    sums = {"tenant_id": normalise(job_filter.tenant_id or ""), **add_up([each for _, each in page.lines])}
+    added = add_up([each for _, each in page.lines])
+    sums = {"tenant_id": normalise(job_filter.tenant_id or ""), "unreadable": unreadable, **added}
     if by is not None:
         sums["groups"] = grouped((_key(job, by), each) for job, each in page.lines)
     return sums, page

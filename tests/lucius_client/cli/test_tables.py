@@ -96,6 +96,14 @@ def test_a_row_is_a_line_that_fits_into_the_terminal(words: tuple[str, ...], nam
     assert all(cell_len(line) <= 40 or line.split() == IDS.findall(line) for line in narrow)
 
 
+def test_sums_name_the_number_of_jobs_that_they_lack() -> None:
+    """On stderr, over all pages."""
+    page = EXAMPLES["ReceiptSums"] | {"unreadable": 2}
+    with serving(CannedResponse(body=page | {"next": "p2"}), CannedResponse(body=page)) as api:
+        done = run_main("receipts", "--tenant", "t", api=api.url)
+    assert (done.returncode, "not in the sums: 4 jobs" in done.stderr) == (0, True)
+
+
 LISTING = Listing(
     "things",
     "id",

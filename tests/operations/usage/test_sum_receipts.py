@@ -11,7 +11,17 @@ from shared.operations.usage.sum_receipts import Grouping, sum_receipts
 from tests.jobs import START, body
 from tests.operations.conftest import World
 from tests.operations.faults import noted
-from tests.operations.support import dispatch, eventful, failed_at_embedding, redrive, service_sends, settle, submitted
+from tests.operations.jobs.test_archived_dependencies import archives
+from tests.operations.support import (
+    cancelled,
+    dispatch,
+    eventful,
+    failed_at_embedding,
+    redrive,
+    service_sends,
+    settle,
+    submitted,
+)
 
 
 async def plain(world: World, **changes: object) -> str:
@@ -115,6 +125,23 @@ async def test_sums_are_those_of_the_jobs(world: World) -> None:
     assert (await sums(world, until=START))["jobs"] == 0
     failed = await sums(world, statuses=frozenset({JobStatus.FAILED_FINAL}), label=("team", "red"))
     assert (failed["jobs"], failed["by_status"]) == (1, {"FAILED_FINAL": 1})
+
+
+async def test_jobs_that_cannot_be_read_are_counted(world: World) -> None:
+    """On each page, which has the others. Of archived jobs the bundle is read: one is gone, one another one's."""
+    ids = []
+    for number in range(4):
+        ids.append(await submitted(world, doc_id=str(number)))
+        await cancelled(world, ids[-1])
+        await archives(world, ids[-1])
+    gone, wrong, whole, _ = (name for job_id in ids for name in world.archive.kept if job_id in name)
+    world.archive.kept[wrong] = world.archive.kept[whole]
+    del world.archive.kept[gone]
+    archived = JobFilter(tenant_id="tenant_a", archived=True)
+    first, found = await sum_receipts(world.context, archived, after=None, limit=2)
+    assert (first["jobs"], first["unreadable"]) == (2, 0)
+    second, found = await sum_receipts(world.context, archived, after=found.after, limit=2)
+    assert (second["jobs"], second["unreadable"], found.after) == (0, 2, None)
 
 
 async def sums(world: World, **job_filter: Any) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from lucius_client.cli import rendering
 from lucius_client.cli.instants import instant_ago
 from lucius_client.cli.options import OneTenant, Since, Until
 from lucius_client.cli.rendering import Json
@@ -59,14 +60,19 @@ def receipts(
     )
     #: sums by type, source or priority; None: over all jobs
     sums: dict[str | None, Counter[str]] = {None: Counter()}
+    unreadable = 0
     for page in pages:
         found = page.plain()
+        unreadable += found["unreadable"]
         for key, group in {**(found.get("groups") or {}), None: found}.items():
             sums.setdefault(key, Counter()).update(_numbers(group))
     total = sums.pop(None)
     rows = [{"of": key, **_rounded(numbers)} for key, numbers in sorted(sums.items(), key=lambda each: str(each[0]))]
     rows.append({"of": "total", **_rounded(total)})
     session.show(SUMS, rows)
+    if unreadable:
+        text = f"not in the sums: {unreadable} jobs that cannot be read; lucius audit export names them"
+        rendering.write(text, stderr=True)
 
 
 def _numbers(group: Json) -> dict[str, Any]:
