@@ -6,7 +6,7 @@ import azure.functions as func
 
 from shared.api.quota_changes import BreakerReset
 from shared.operations.quotas.quotas import By, reset_breaker
-from shared.refusals import NoBreaker, QuotaForbidden, QuotaInvalid
+from shared.refusals import NoBreaker, QuotaForbidden, QuotaInvalid, TooManyRules
 from triggers.http.bodies import BODY_PROBLEMS, optional_body
 from triggers.http.routes import Request
 from triggers.quotas_http import GATE, NAME, NAME_PROBLEMS, NAMES, change_response, change_route, operated_gate
@@ -21,7 +21,7 @@ from triggers.quotas_http import GATE, NAME, NAME_PROBLEMS, NAMES, change_respon
     parameters=(GATE, *NAMES, NAME),
     body=BreakerReset,
     body_required=True,
-    problems=(*NAME_PROBLEMS, *BODY_PROBLEMS, QuotaForbidden, NoBreaker),
+    problems=(*NAME_PROBLEMS, *BODY_PROBLEMS, QuotaForbidden, NoBreaker, TooManyRules),
 )
 async def _reset(request: Request) -> func.HttpResponse:
     body = optional_body(request.http, BreakerReset, QuotaInvalid)

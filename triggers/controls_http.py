@@ -32,13 +32,14 @@ from triggers.http.problems import RequestError
 from triggers.http.responses import respond
 from triggers.http.routes import Handler, Request
 
-#: problems of the optional body of each POST about a job
-CONTROL_PROBLEMS = (*BODY_PROBLEMS, ProblemCode.REASON_INVALID, refusals.JobNotFound, JobArchived)
+#: problems of every change of a job, which can wait for an archived one
+_CHANGE_PROBLEMS = (*BODY_PROBLEMS, refusals.JobNotFound, JobArchived, ArchiveGone, ArchiveInvalid)
 
 #: problems of every POST that redrives a job
 REDRIVE_PROBLEMS = (
-    ArchiveGone,
-    ArchiveInvalid,
+    *_CHANGE_PROBLEMS,
+    ProblemCode.REASON_INVALID,
+    refusals.RequestInvalid,
     ProblemCode.DEPENDENCY_FAILED,
     ProblemCode.JOB_LIVE,
     ProblemCode.JOB_SUCCEEDED,
@@ -61,7 +62,12 @@ def _control(kind: ControlKind) -> Handler:
         parameters=(JOB_ID,),
         body=ControlRequest,
         responses={200: Job},
-        problems=(*CONTROL_PROBLEMS, refusals.JobTerminal, refusals.ControlNotPossible),
+        problems=(
+            *_CHANGE_PROBLEMS,
+            ProblemCode.REASON_INVALID,
+            refusals.JobTerminal,
+            refusals.ControlNotPossible,
+        ),
     )
     async def control(request: Request) -> func.HttpResponse:
         job_id, origin = job_id_of(request.http), _origin(request)
@@ -89,7 +95,6 @@ _cancel, _pause, _resume = (_control(kind) for kind in ControlKind)
     descriptions={200: "The new job.", 202: "The bulk operation; the job is its first item."},
     headers={200: ("Location", "Idempotency-Replayed"), 202: ("Location", "Idempotency-Replayed")},
     problems=(
-        *CONTROL_PROBLEMS,
         *REDRIVE_PROBLEMS,
         ProblemCode.BULK_INVALID,
         refusals.BulkLimit,
@@ -140,11 +145,9 @@ async def _redrive_tree(request: Request, context: Context, job_id: str, body: R
     body_required=True,
     responses={200: Job},
     problems=(
-        *BODY_PROBLEMS,
+        *_CHANGE_PROBLEMS,
         ProblemCode.REASON_INVALID,
         refusals.QuotaForbidden,
-        refusals.JobNotFound,
-        JobArchived,
         refusals.JobTerminal,
         refusals.ControlNotPossible,
     ),
@@ -170,10 +173,8 @@ async def _admit(request: Request) -> func.HttpResponse:
     body_required=True,
     responses={200: Job},
     problems=(
-        *BODY_PROBLEMS,
+        *_CHANGE_PROBLEMS,
         ProblemCode.PRIORITY_INVALID,
-        refusals.JobNotFound,
-        JobArchived,
         refusals.JobTerminal,
         refusals.ControlNotPossible,
     ),
