@@ -207,6 +207,7 @@ def test_the_verifier(tmp_path: Path) -> None:
     program = install(tmp_path, "lucius-verify") / "lucius-verify"
     (tmp_path / "shared").mkdir()
     (tmp_path / "shared" / "__init__.py").write_text("raise RuntimeError('another program')")
+    assert "pip install ./packages/lucius-verify\n" in (ROOT / "docs" / "guides" / "audit.md").read_text()
     recorded = ROOT / "tests" / "lucius_verify" / "recorded" / "rules.1.tar.gz"
     for command in ([program], [program.with_name("python"), "-m", "lucius_verify"]):
         shown = run(*command, recorded, cwd=tmp_path)

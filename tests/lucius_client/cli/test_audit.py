@@ -6,6 +6,8 @@ import errno
 import fcntl
 import json
 import re
+import shlex
+import sys
 import tarfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -18,15 +20,18 @@ from unittest import mock
 import pytest
 
 from lucius_client import Client
-from lucius_verify import carried
+from lucius_verify import carried, command
+from tests.document_commands import block
 from tests.lucius_client.cli.command import run_main
 from tests.lucius_client.samples import problem
 from tests.lucius_client.stub_api import CannedResponse, serving
 from tests.lucius_verify.forging import Signer, write
 from tests.lucius_verify.stories import documents, logs, troubled
 from tests.lucius_verify.walks import Document
+from tests.running_stack import ROOT
 
 SIGNER = Signer()
+GUIDE = ROOT / "docs" / "guides" / "audit.md"
 EXPORT = ("audit", "export", "--tenant", "tenant_a", "--since", "2026-01-27T00:00:00Z")
 
 
@@ -155,6 +160,22 @@ def calling(api: Any) -> Iterator[None]:
 def exported(api: Api, folder: Path, *words: str) -> Any:
     with calling(api):
         return run_main(*EXPORT, "--output", str(folder / "b.tar.gz"), *words)
+
+
+def test_the_commands_of_the_guide(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The export's second line; the first one is run by `test_login`, and the installation by `test_wheels`."""
+    (tmp_path / "lucius.pem").write_bytes(SIGNER.pem)
+    [_, export], [_, verify] = (block(GUIDE, name).splitlines() for name in ("export", "verify"))
+    with calling(Api(documents(), SIGNER)):
+        done = run_main(*shlex.split(export)[1:], cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", shlex.split(verify))
+    with pytest.raises(SystemExit) as ended:
+        command.main()
+    assert (ended.value.code, "verified at levels 1, 2, 3, 4" in capsys.readouterr().out) == (0, True)
 
 
 @pytest.mark.parametrize("words", [(), ("--with-content",)])

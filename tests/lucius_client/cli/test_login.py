@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import shlex
 import signal
 import stat
 import subprocess
@@ -16,6 +17,7 @@ import pytest
 from emulator.up.ports import find_free
 from lucius_client.cli.login import SCOPES
 from shared.access.caller import Scope
+from tests.document_commands import block
 from tests.lucius_client import samples
 from tests.lucius_client.cli.command import run_main
 from tests.lucius_client.stub_api import CannedResponse, serving
@@ -46,6 +48,8 @@ def test_a_login_is_sent_until_the_logout(issuer: str, tmp_path: Path) -> None:
     config = tmp_path / "config"
     with serving(CannedResponse(body=samples.page())) as api:
         login = {"api": api.url, "LUCIUS_CONFIG_DIR": str(config)}
+        of_an_auditor = shlex.split(block(ROOT / "docs" / "guides" / "audit.md", "export").splitlines()[0])[1:]
+        assert run_main(*of_an_auditor, "--issuer", issuer, **login).returncode == 0
         scopes = ("--scope", "orch:read", "--scope", "orch:admin")
         completed = run_main("login", "--as", "tenant_a", *scopes, "--issuer", issuer, **login)
         assert completed.returncode == 0, completed.stderr

@@ -12,6 +12,7 @@ from azure.storage.blob import BlobServiceClient
 
 from shared.adapters.tables.keys import ended_row
 from tests.audit_bundles import faults
+from tests.lucius_client.cli.command import stdout_of
 from tests.running_stack import RunningStack
 from tests.stack.job_requests import (
     connections,
@@ -23,7 +24,7 @@ from tests.stack.job_requests import (
     until,
     without_the_host,
 )
-from tests.stack.scripted_service import LANE, ScriptedService
+from tests.stack.scripted_service import LANE, TENANT, ScriptedService
 from tests.waiting import wait_until
 
 MAX_DELIVERIES = 10
@@ -129,6 +130,10 @@ def test_a_job_long_ended_is_purged_and_archived(stack: RunningStack) -> None:
         return stack.http.get(f"/v1/jobs/{job_id}").json()["archived_at"] is not None
 
     wait_until(archived, "it was not archived", poll_s=0.5)
+    listed = stdout_of(stack, "jobs", "--archived", "--tenant", TENANT, "--output", "ids")
+    assert job_id in listed.split()
+    words = ("--tenant", TENANT, "--filter", "archived=true", "--reason", "a new release", "--dry-run", "--json")
+    assert json.loads(stdout_of(stack, "bulk", "replay", *words))["matched"] >= 1
     assert stack.http.get(instance).status_code == 404
     with BlobServiceClient.from_connection_string(stack.storage_connection) as blobs:
         names = list(blobs.get_container_client("lucius-archive").list_blob_names())
