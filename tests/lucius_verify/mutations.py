@@ -12,7 +12,7 @@ from typing import Any
 from lucius_verify.json_rows import canonical
 from shared.core.jobs.as_of import as_created, rows_digest
 from tests.lucius_verify.forging import Files, Signer, chained, folded, retold, typed
-from tests.lucius_verify.stories import logs, replayed, troubled
+from tests.lucius_verify.stories import failed_and_redriven, logs, replayed, troubled
 from tests.lucius_verify.walks import Document
 
 Json = dict[str, Any]
@@ -310,6 +310,13 @@ def _of_step(seq: int, columns: Json, **of_event: Any) -> OnJob:
     return _refolded(changed)
 
 
+def _step_after_a_failure(_: Document) -> Document:
+    honest, event = failed_and_redriven()[0], copy.deepcopy(troubled()["events"][19])
+    failed = copy.deepcopy(honest)
+    failed["events"][6:] = [event | {"job_id": "job_b", "job_from": "FAILED_FINAL", "job_to": "FAILED_FINAL"}]
+    return folded(failed, honest)
+
+
 IMPOSSIBLE: dict[str, OnJob] = {
     **{
         f"event {seq}: another {'.'.join(path)}": _set_change(seq, path, other)
@@ -338,6 +345,7 @@ IMPOSSIBLE: dict[str, OnJob] = {
     "rules that nobody has": _refolded(_event(9, rules=99)),
     "a type that nobody has": _refolded(_event(9, type="JOB_BLESSED")),
     "a time that is none": _then_chained(_event(9, at="yesterday")),
+    "a step after a failed one": _step_after_a_failure,
     "a job that was withdrawn and went on": _refolded(_event(1, type="JOB_WITHDRAWN")),
 }
 
