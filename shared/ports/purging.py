@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
+from shared.core.bulks import Bulk
+
 
 @dataclass(frozen=True, kw_only=True)
 class ListedJob:
@@ -25,11 +27,11 @@ class Purging(Protocol):
     async def drop_listed(self, tenant: str, listed: ListedJob) -> None:
         """Deletes rows that lead to jobs. Idempotent."""
 
-    async def purge(self, tenant: str, *, before: datetime, spared: str, limit: int) -> int | None:
-        """Deletes at most `limit` rows of a tenant without jobs, except the row `spared`. Returns their number.
+    async def purge(self, bulk: Bulk, *, limit: int) -> int | None:
+        """Deletes at most `limit` rows of a tenant without jobs, not those of the purge. Returns their number.
 
-        0: there are no more. None: the tenant has a job that is living, or was created at `before` or later, and
-        nothing was deleted.
+        0: there are no more. None: the tenant has a job that is living or not older than the purge, and nothing was
+        deleted.
         """
 
     async def forget_tenant(self, tenant: str, now: datetime) -> bool:

@@ -12,6 +12,7 @@ import pytest
 from shared.access.caller import ANYONE, Caller
 from shared.adapters.scoped.stores import TenantAdmissions, TenantIndex, TenantLedger, TenantRejected
 from shared.adapters.tables.index import TablesIndex
+from shared.core.bulks import Bulk, BulkAction
 from shared.core.gates.admission_state import AdmissionState, Candidate
 from shared.core.gates.places import Place
 from shared.core.gates.rules import EVERY, Gate, GateKind, Rule
@@ -39,6 +40,15 @@ from tests.memory_stores import MemoryAdmissions, MemoryIndex, MemoryLedger, Mem
 CALLER = Caller(actor="a", scopes=frozenset(), tenant="tenant_a")
 READER = Caller(actor="r", scopes=frozenset(), tenant="tenant_a", sees_all=True)
 MOVER = Caller(actor="m", scopes=frozenset(), tenant=None, moves_all=True)
+PURGE = Bulk(
+    bulk_id="bulk_1",
+    tenant="tenant_a",
+    action=BulkAction.PURGE,
+    reason=None,
+    actor="app:1",
+    created_at=START,
+    look_at=START,
+)
 OWN, OTHER = planned("job_a").job, planned("job_b", tenant_id="Tenant_B").job
 
 
@@ -156,7 +166,7 @@ SWEEPS: dict[str, Callable[[TenantIndex], Awaitable[object]]] = {
     "delete_listing": lambda index: index.delete_listing(OWN),
     "listed_jobs": lambda index: index.listed_jobs("tenant_a", after="", limit=1),
     "drop_listed": lambda index: index.drop_listed("tenant_a", ListedJob(row="LIST:1:job_1", job_id="job_1")),
-    "purge": lambda index: index.purge("tenant_a", before=START, spared="", limit=1),
+    "purge": lambda index: index.purge(PURGE, limit=1),
     "forget_tenant": lambda index: index.forget_tenant("tenant_a", START),
 }
 

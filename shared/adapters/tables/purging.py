@@ -10,12 +10,15 @@ from enum import Enum
 from shared.adapters.tables.keys import (
     GATES_ROW,
     GUARD_PARTITION,
+    bulk_key_row,
+    bulk_row,
     fold_again_row,
     list_row,
 )
 from shared.adapters.tables.listing import TablesLists
 from shared.adapters.tables.table import MAX_OPERATIONS, Entity, Operation, delete_row
 from shared.adapters.tables.table_rows import all_of, between
+from shared.core.bulks import Bulk
 from shared.core.records.canonical import encode_key
 from shared.errors import Conflict
 from shared.ports.purging import ListedJob
@@ -79,35 +82,35 @@ class TablesPurging(TablesLists):
     async def drop_listed(self, tenant: str, listed: ListedJob) -> None:
         await self._delete(tenant, listed.row)
 
-    async def purge(self, tenant: str, *, before: datetime, spared: str, limit: int) -> int | None:
-        partition = encode_key(tenant)
-        rows = [
-            row
-            for row in await self._rows.first(all_of(partition), limit + 2)
-            if row["RowKey"] not in (GATES_ROW, spared)
-        ]
-        if any(_is_of_job(row, before) for row in rows):
+    async def purge(self, bulk: Bulk, *, limit: int) -> int | None:
+        rows = await self._others(bulk, limit)
+        if any(_is_of_job(row, bulk.created_at) for row in rows):
             return None
         for start in range(0, len(rows), MAX_OPERATIONS):
             with contextlib.suppress(Conflict):
                 await self._rows.transact([_deletes(row) for row in rows[start : start + MAX_OPERATIONS]])
         if rows:
             return len(rows)
-        return await self._purge_admission(tenant, spared)
+        return await self._purge_admission(bulk)
 
-    async def _purge_admission(self, tenant: str, spared: str) -> int | None:
+    async def _others(self, bulk: Bulk, limit: int) -> list[Entity]:
+        """Returns rows of the tenant that are neither GATES nor the purge's own.
+
+        A repeated request finds the running purge by its key. Two purges would delete each other.
+        """
+        spared = {GATES_ROW, bulk_row(bulk.bulk_id), bulk_key_row(bulk.key or "")}
+        rows = await self._rows.first(all_of(encode_key(bulk.tenant)), limit + len(spared))
+        return [row for row in rows if row["RowKey"] not in spared]
+
+    async def _purge_admission(self, bulk: Bulk) -> int | None:
         """Deletes GATES under its ETag, since the creation of a job with quotas changes it."""
-        partition = encode_key(tenant)
-        admission = await self._rows.read(partition, GATES_ROW)
-        others = [
-            row for row in await self._rows.first(all_of(partition), 3) if row["RowKey"] not in (GATES_ROW, spared)
-        ]
-        if others:
+        admission = await self._rows.read(encode_key(bulk.tenant), GATES_ROW)
+        if await self._others(bulk, 1):
             return None
         if admission is not None:
-            await self._delete(tenant, GATES_ROW, admission.etag)
+            await self._delete(bulk.tenant, GATES_ROW, admission.etag)
         async for row in self._rows.query(between(GUARD_PARTITION, fold_again_row(None, ""), "REFOLD;")):
-            if row["tenant"] == tenant:
+            if row["tenant"] == bulk.tenant:
                 await self._rows.delete(GUARD_PARTITION, row["RowKey"])
         return 0
 

@@ -167,8 +167,7 @@ async def _purge_index(context: Context, job: Job) -> None:
 async def _purge_rows(context: Context, stored: StoredBulk) -> tuple[StoredBulk, int]:
     """Deletes rows of the tenant itself, once it has no jobs."""
     bulk, now = stored.bulk, context.clock.now()
-    own = f"BULK:{bulk.bulk_id}"
-    removed = await context.index.purge(bulk.tenant, before=bulk.created_at, spared=own, limit=_ROWS)
+    removed = await context.index.purge(bulk, limit=_ROWS)
     if removed is None:
         found = await preview_purge(context, bulk.tenant)
         stays = found.living + found.jobs

@@ -240,13 +240,17 @@ async def test_a_tenant_with_living_jobs_is_refused(purging: Purging) -> None:
     assert purging.of(VICTIM) == before
 
 
-async def test_asked_twice_it_is_one_purge(purging: Purging) -> None:
-    """For the same reason; for another one it is a conflict while it runs."""
+@pytest.mark.parametrize("steps", [0, 30])
+async def test_asked_twice_it_is_one_purge(purging: Purging, steps: int) -> None:
+    """For the same reason, however far it is; for another one it is a conflict while it runs."""
     bulk = await purging.started()
+    for number in range(3000):
+        await purging.archive.put(f"{VICTIM}/202601/job_{number}.json", "{}")
+    await purging.worked_steps(bulk, steps)
     assert (await purging.started()).bulk_id == bulk.bulk_id
     with pytest.raises(BulkKeyConflict):
         await purging.started("another reason")
-    await purging.worked(bulk)
+    assert (await purging.worked(bulk)).state is BulkState.DONE
     assert (await purging.started("another reason")).bulk_id != bulk.bulk_id
 
 
