@@ -3,7 +3,7 @@
 TEXT = """\
 This is an audit bundle of LUCIUS, format lucius-bundle/1: the histories of the jobs of one tenant in a window of time.
 
-  lucius-verify BUNDLE --key KEY.pem     verifies all of it (pip install lucius-verify)
+  lucius-verify BUNDLE --key KEY.pem     verifies all of it (packages/lucius-verify of a checkout)
 
 Files, as JSON Lines (RFC 8785, one object a line):
 

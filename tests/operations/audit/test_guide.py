@@ -37,7 +37,9 @@ async def test_a_page_is_verified_without_lucius_and_the_key_rotated(audited: Au
         envelope, following = await sign_heads(audited.world.context, TENANT, since=None, until=None, cursor=None)
         (tmp_path / "page.json").write_text(json.dumps({"envelope": envelope, "next": following}))
         key = await audited.audit.signer.public_key()
-        (tmp_path / "key.pem").write_text(key.pem)
+        run("public-key", tmp_path, LUCIUS_AUDIT_KEY=str(audited.key))
+        assert (tmp_path / "lucius.pem").read_text() == key.pem
+        (tmp_path / "lucius.pem").replace(tmp_path / "key.pem")
         [verified, key_id, head] = run("verify-heads", tmp_path).splitlines()
         assert verified == "Verified OK"
         assert key_id.split()[-1] == key.key_id == envelope["signatures"][0]["keyid"]
