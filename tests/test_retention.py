@@ -1,4 +1,4 @@
-"""docs/reference/sweeper-and-retention.md: each stored row and blob has its retention and an existing module."""
+"""docs/contributing/stored-rows.md: each stored row and blob has its retention and an existing module."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections import Counter
 from shared.adapters.tables.purging import RULES
 from tests.jobs import ROOT
 
-PAGE = ROOT / "docs" / "reference" / "sweeper-and-retention.md"
+PAGE = ROOT / "docs" / "contributing" / "stored-rows.md"
 KEYS = ROOT / "shared" / "adapters" / "tables" / "keys.py"
 #: by the shape of the partition or the blob's path: one kind of row, whatever its key is
 WHOLE = {
@@ -33,9 +33,8 @@ OWN = {"tenant_a", "job_1"}
 
 
 def table() -> list[list[str]]:
-    """The cells of the section's table, without its head."""
-    section = PAGE.read_text().partition("\n## Retention\n")[2]
-    lines = [line for line in section.splitlines() if line.startswith("| ")]
+    """The cells of the page's table, without its head."""
+    lines = [line for line in PAGE.read_text().splitlines() if line.startswith("| ")]
     return [[cell.strip() for cell in line.strip("| ").split(" | ")] for line in lines[1:]]
 
 

@@ -37,7 +37,7 @@ class Leaving(Enum):
     STAYS = "stays"
 
 
-#: by the first part of the key, as in docs/reference/sweeper-and-retention.md; for shared partitions with the partition
+#: by the first part of the key, as in docs/contributing/stored-rows.md; for shared partitions with the partition
 RULES: Mapping[str, Leaving] = {
     **dict.fromkeys(("ACTIVE", "DUE", "WAIT", "DEP"), Leaving.LIVING),
     **dict.fromkeys(("JOB", "STEP", "EVENT", "LIST", "ARCHIVED", "ENDED", "CLAIM", "CORRELATION"), Leaving.JOB),
