@@ -70,7 +70,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def main() -> None:
-    """The `functions-emulator` command."""
+    """Runs the `functions-emulator` command."""
     parser = argparse.ArgumentParser(prog="functions-emulator", description=HELP)
     add_arguments(parser)
     sys.exit(run(parser.parse_args()))

@@ -21,7 +21,7 @@ class CbsTokens:
         self._trusted = key is None
 
     def authenticate(self, mechanism: str, response: bytes) -> bool:
-        """Whether the SASL mechanism lets the client in.
+        """Returns whether the SASL mechanism lets the client in.
 
         PLAIN carries the key itself; after any other mechanism the client needs tokens.
         """
@@ -50,7 +50,7 @@ class CbsTokens:
         self._grants.append(grant)
 
     def allows(self, path: str) -> bool:
-        """Whether the entity may be used now; its token covers its `$management` too."""
+        """Returns whether the entity may be used now; its token covers its `$management` too."""
         if self._trusted:
             return True
         now, key = self._clock.now_ms(), path.lower()
@@ -58,7 +58,7 @@ class CbsTokens:
         return any(grant.covers(key) for grant in self._grants)
 
     def next_expiry_ms(self) -> int | None:
-        """When the next token expires, in Unix milliseconds; None without tokens."""
+        """Returns the time when the next token expires, in Unix milliseconds; None without tokens."""
         return min((grant.until_ms for grant in self._grants), default=None)
 
     def _reply(self, request: Request, status: int, description: str) -> bytes:

@@ -8,7 +8,7 @@ from typing import Protocol
 
 class Clock(Protocol):
     def now_ms(self) -> int:
-        """Unix time in milliseconds."""
+        """Returns Unix time in milliseconds."""
 
 
 class SystemClock:

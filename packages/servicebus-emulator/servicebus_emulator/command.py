@@ -21,7 +21,7 @@ def _port(text: str) -> int:
 
 
 def _positive(text: str) -> int:
-    """A whole number of at least 1; ArgumentTypeError for any other text."""
+    """Returns a whole number of at least 1; ArgumentTypeError for any other text."""
     try:
         number = int(text)
     except ValueError:
@@ -79,7 +79,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def main() -> None:
-    """The `servicebus-emulator` command."""
+    """Runs the `servicebus-emulator` command."""
     parser = argparse.ArgumentParser(prog="servicebus-emulator", description=HELP)
     add_arguments(parser)
     sys.exit(run(parser.parse_args()))

@@ -86,11 +86,11 @@ class Topology:
                 broker.add_subscription(topic.name, subscription)
 
     def plus(self, other: Topology) -> Topology:
-        """The entities of both topologies."""
+        """Returns the entities of both topologies."""
         return Topology(self.queues + other.queues, self.topics + other.topics)
 
     def limited(self, max_size_bytes: int) -> Topology:
-        """The same entities, each with this maximum size."""
+        """Returns the same entities, each with this maximum size."""
 
         def cut(items: tuple[SubscriptionDescription, ...]) -> tuple[SubscriptionDescription, ...]:
             return tuple(replace(item, queue=replace(item.queue, max_size_bytes=max_size_bytes)) for item in items)
@@ -102,7 +102,7 @@ class Topology:
 
 
 def from_names(queues: list[str], topics: list[str]) -> Topology:
-    """Entities named on a command line: queues `q`, and subscriptions `t/s` together with their topics."""
+    """Returns entities named on a command line: queues `q`, and subscriptions `t/s` together with their topics."""
     subscriptions: dict[str, list[SubscriptionDescription]] = {}
     for text in topics:
         topic, _, name = text.partition("/")
@@ -116,7 +116,7 @@ def from_names(queues: list[str], topics: list[str]) -> Topology:
 
 
 def load(path: Path) -> Topology:
-    """The entities of a Config.json; ConfigurationError when the file cannot be read or is invalid."""
+    """Returns the entities of a Config.json; ConfigurationError when the file cannot be read or is invalid."""
     try:
         document = json.loads(path.read_text(encoding="utf-8-sig"))
     except OSError as error:
@@ -130,7 +130,7 @@ def load(path: Path) -> Topology:
 
 
 def parse(document: Any) -> Topology:
-    """The entities of a Config.json that is parsed as JSON; ConfigurationError when it is invalid."""
+    """Returns the entities of a Config.json that is parsed as JSON; ConfigurationError when it is invalid."""
     user = _section(_mapping(document, "the file"), "UserConfig", "the file", ("UserConfig",))
     _known(user, ("Namespaces", "Logging"), "UserConfig")
     namespaces = _list(user, "Namespaces", "UserConfig")

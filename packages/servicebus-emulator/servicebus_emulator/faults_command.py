@@ -122,6 +122,6 @@ def _call(admin: str, method: str, path: str, body: Any = None) -> Any:
 
 
 def _refuse(line: str) -> NoReturn:
-    """One line on stderr, and exit code 2."""
+    """Prints one line on stderr, and exits with code 2."""
     typer.echo(f"lucius faults: {' '.join(line.split())}", err=True)
     raise typer.Exit(2)

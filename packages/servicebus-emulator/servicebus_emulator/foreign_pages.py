@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 
 
 def refusal(host: str | None, origin: str | None, names: Collection[str]) -> str | None:
-    """Why a request with these headers is refused, as one line; None if it is not.
+    """Returns the reason why a request with these headers is refused, as one line; None if it is not.
 
     `Host` must be an IP address, which nobody can rebind, `localhost`, or one of `names`; a page must come from there.
     """
@@ -43,7 +43,7 @@ def _is_ours(host: str, names: Collection[str]) -> bool:
 
 
 def refuse_foreign_pages(names: Collection[str] = ()) -> Middleware:
-    """A middleware that responds 403 with the line of `refusal`, before any upgrade to a WebSocket."""
+    """Returns a middleware that responds 403 with the line of `refusal`, before any upgrade to a WebSocket."""
 
     @web.middleware
     async def middleware(request: web.Request, handler: Any) -> web.StreamResponse:

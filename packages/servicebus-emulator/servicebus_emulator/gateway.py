@@ -59,7 +59,7 @@ _MAX_UNSENT_BYTES = 1024 * 1024
 
 
 def entity_path(address: str) -> str:
-    """The entity's path in the address of a link; the Python SDK sends a whole URL."""
+    """Returns the entity's path in the address of a link; the Python SDK sends a whole URL."""
     if "://" in address:
         address = urlsplit(address).path
     return unquote(address).strip("/")
@@ -153,7 +153,7 @@ class Gateway:
         return len(matching)
 
     def uses(self, path: str) -> bool:
-        """Whether the client has a link to the entity."""
+        """Returns whether the client has a link to the entity."""
         return any(entity.lower() == path.lower() for _, entity in self._entity_links())
 
     def drop_removed(self) -> None:
@@ -201,7 +201,7 @@ class Gateway:
         self.catch_up()
 
     def is_behind(self) -> bool:
-        """Whether so much output waits for the client that it gets no messages until it has read some."""
+        """Returns whether so much output waits for the client that it gets no messages until it has read some."""
         is_behind = self._paused or self.connection.unsent_bytes > _MAX_UNSENT_BYTES
         self._was_behind = self._was_behind or is_behind
         return is_behind
@@ -358,7 +358,8 @@ class Gateway:
         reply_link.send(request_link.handle(request))
 
     def _reply_link(self, link: IncomingLink, node: str, reply_to: str | None) -> ReplyLink | None:
-        """The reply link of the session on the node: the one that reply-to names, else the one attached last."""
+        """Returns the reply link of the session on the node: the one that reply-to names, else the one attached
+        last."""
         candidates = [
             item for item in self._replies.values() if item.link.session is link.session and item.node == node
         ]

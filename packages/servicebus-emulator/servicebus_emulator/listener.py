@@ -85,7 +85,7 @@ class Listener:
 
 
 async def _peek(connection: socket.socket) -> bytes:
-    """The first received byte, which stays in the socket's buffer; b"" when the peer has closed."""
+    """Returns the first received byte, which stays in the socket's buffer; b"" when the peer has closed."""
     loop = asyncio.get_running_loop()
     while True:
         try:

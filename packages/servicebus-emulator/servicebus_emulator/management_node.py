@@ -55,7 +55,7 @@ class Reply:
     description: str = "OK"
 
     def encode(self, request: Request) -> bytes:
-        """The reply as a message; its correlation id is the request's message id, of the same type."""
+        """Returns the reply as a message; its correlation id is the request's message id, of the same type."""
         application: dict[str, Any] = {"statusCode": Int(self.status), "statusDescription": self.description}
         if self.condition is not None:
             application["errorCondition"] = Symbol(self.condition)
@@ -157,7 +157,7 @@ class ManagementNode:
         return Reply()
 
     def batch_delete_messages(self, body: Mapping[str, Any]) -> Reply:
-        """`deleteMessages` and `purgeMessages` of JavaScript 7.10 (beta) and .NET."""
+        """Deletes messages: `deleteMessages` and `purgeMessages` of JavaScript 7.10 (beta) and .NET."""
         count = min(int(body["message-count"]), MAX_DELETE)
         deleted = self._queue.delete_batch(int(body["enqueued-time-utc"]), count, body.get("session-id"))
         if not deleted:
@@ -248,7 +248,7 @@ _OPERATIONS: dict[str, _Handler] = {
 
 
 def _items(value: Any) -> list[Any]:
-    """The items of an array or list; the SDKs send either."""
+    """Returns the items of an array or list; the SDKs send either."""
     if isinstance(value, Array):
         return list(value.items)
     if isinstance(value, list):

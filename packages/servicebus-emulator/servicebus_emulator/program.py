@@ -110,7 +110,7 @@ async def _serve(args: argparse.Namespace, context: ssl.SSLContext | None) -> in
 
 
 def _stop_on_signals(stopping: asyncio.Event) -> None:
-    """The first SIGTERM or SIGINT sets the event; the second one ends the process at once."""
+    """Sets the event at the first SIGTERM or SIGINT; the second one ends the process at once."""
     loop = asyncio.get_running_loop()
 
     def stop(number: int) -> None:

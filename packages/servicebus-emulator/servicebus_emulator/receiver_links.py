@@ -39,7 +39,7 @@ _TICKS_AT_EPOCH, _TICKS_PER_MS = 621_355_968_000_000_000, 10_000
 
 
 def render(message: Message, *, with_body: bool = True) -> bytes:
-    """The encoded message with the broker's annotations and its delivery count."""
+    """Returns the encoded message with the broker's annotations and its delivery count."""
     annotations: dict[Symbol, Any] = {
         _SEQUENCE_NUMBER: message.sequence_number,
         _ENQUEUED_TIME: Timestamp(message.enqueued_at_ms),
@@ -59,7 +59,7 @@ class Peer(Protocol):
     """The client at the other end of a link."""
 
     def is_behind(self) -> bool:
-        """Whether the client reads too slowly to get more messages now.
+        """Returns whether the client reads too slowly to get more messages now.
 
         Once it reads again, `LinkConsumer.request_messages` is called.
         """
@@ -95,12 +95,12 @@ class LinkConsumer:
 
 
 def has_session_filter(source: Any) -> bool:
-    """Whether a link's source asks for a session."""
+    """Returns whether a link's source asks for a session."""
     return isinstance(source, Source) and _SESSION_FILTER in (source.filter or {})
 
 
 def session_filter(source: Any) -> str | None:
-    """The id of the session that a link's source asks for; None for any session.
+    """Returns the id of the session that a link's source asks for; None for any session.
 
     InvalidRequest when it asks for no session.
     """

@@ -29,7 +29,7 @@ _SQL, _TRUE, _FALSE, _CORRELATES = (Ulong(0x1370000006 + offset) for offset in r
 
 
 def read_rule(name: str, description: Any) -> RuleDescription:
-    """The rule that an `add-rule` request describes; InvalidRequest if the description is invalid."""
+    """Returns the rule that an `add-rule` request describes; InvalidRequest if the description is invalid."""
     if not name or not isinstance(description, dict):
         raise InvalidRequest("A rule has a name and a description.")
     action = description.get("sql-rule-action")
@@ -65,7 +65,7 @@ def _expression(value: Any) -> str:
 
 
 def write_rule(rule: RuleDescription, created_at_ms: int) -> Described:
-    """The rule as a described list of an `enumerate-rules` reply."""
+    """Returns the rule as a described list of an `enumerate-rules` reply."""
     action = (
         Described(_EMPTY_ACTION, []) if rule.action is None else Described(_SQL_ACTION, [rule.action.expression, None])
     )

@@ -41,7 +41,8 @@ class Grant:
 
 
 def check_token(token: str, key: SasKey, now_ms: int) -> Grant:
-    """The grant of a token; Unauthorized names what is wrong with an invalid one, without the expected value."""
+    """Returns the grant of a token; Unauthorized names what is wrong with an invalid one, without the expected
+    value."""
     if not token.startswith(_PREFIX):
         raise Unauthorized("InvalidToken: a SharedAccessSignature is required.")
     fields = dict(_fields(token.removeprefix(_PREFIX)))
@@ -69,13 +70,13 @@ def _fields(text: str) -> list[tuple[str, str]]:
 
 
 def resource_path(resource: str) -> str:
-    """The path of a resource URI in lower case; "" is the whole namespace."""
+    """Returns the path of a resource URI in lower case; "" is the whole namespace."""
     path = urlsplit(resource).path if "://" in resource else resource
     return path.strip("/").lower()
 
 
 def check_plain(response: bytes, key: SasKey) -> bool:
-    """Whether a SASL PLAIN response, `authzid NUL name NUL key` (RFC 4616), carries the name and the key."""
+    """Returns whether a SASL PLAIN response, `authzid NUL name NUL key` (RFC 4616), carries the name and the key."""
     parts = response.split(b"\0")
     if len(parts) != 3:
         return False

@@ -33,9 +33,9 @@ WRITE_LIMIT_BYTES = 4 * 1024 * 1024
 class Timeouts:
     """Limits for silent clients, in seconds."""
 
-    #: From the start of the connection until the AMQP open frame.
+    #: time from the start of the connection until the AMQP open frame
     handshake_timeout_s: float = 60.0
-    #: Without a received byte. Twice the advertised time-out: the Python SDK sends its heartbeats late.
+    #: time without a received byte: twice the advertised timeout, because the Python SDK sends its heartbeats late
     idle_timeout_s: float = 2 * IDLE_TIMEOUT_MS / 1000
     #: The longest pause between two checks.
     check_every_s: float = 30.0
@@ -54,7 +54,7 @@ class Liveness:
         self._received_at_s = now_s
 
     def timeout_reason(self, now_s: float) -> str | None:
-        """Why the connection must be closed now; None if it may stay open."""
+        """Returns the reason why the connection must be closed now; None if it may stay open."""
         timeouts = self._timeouts
         if not self.is_open and now_s - self._connected_at_s >= timeouts.handshake_timeout_s:
             return f"not open after {timeouts.handshake_timeout_s:g} s"
@@ -63,7 +63,7 @@ class Liveness:
         return None
 
     def next_check_s(self, now_s: float, heartbeat_every_ms: int) -> float:
-        """Seconds until the next check, in time for the next heartbeat and for the timeouts.
+        """Returns seconds until the next check, in time for the next heartbeat and for the timeouts.
 
         `heartbeat_every_ms` is 0 if the peer expects none.
         """

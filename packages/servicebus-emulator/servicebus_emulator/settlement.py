@@ -65,5 +65,5 @@ def _dead_letter(queue: MessageQueue, token: uuid.UUID, error: Any) -> None:
 
 
 def _texts(entries: Mapping[Any, Any] | None) -> dict[str, Any]:
-    """The entries with text keys: Python sends symbols, JavaScript strings."""
+    """Returns the entries with text keys: Python sends symbols, JavaScript strings."""
     return {str(key): value for key, value in (entries or {}).items()}

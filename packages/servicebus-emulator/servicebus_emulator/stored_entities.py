@@ -53,7 +53,7 @@ def set_rules(broker: Broker, topic_name: str, subscription: Subscription, rules
 
 
 def apply_stored(topology: Topology, stored: Mapping[str, str | None]) -> Topology:
-    """The configured topology with the stored entities (`Store.entities`) put over it."""
+    """Returns the configured topology with the stored entities (`Store.entities`) put over it."""
     queues = {queue.name.lower(): queue for queue in topology.queues}
     topics = {
         topic.name.lower(): (topic, {item.queue.name.lower(): item for item in subscriptions})

@@ -18,7 +18,8 @@ class Retry:
     longest: timedelta = timedelta(days=6)
 
     def delay(self, attempts: int) -> timedelta:
-        """The wait after that many attempts; zero after the last (source: RetryInterceptor of DurableTask.Core)."""
+        """Returns the wait after that many attempts; zero after the last (source: RetryInterceptor of
+        DurableTask.Core)."""
         if attempts >= self.max_attempts:
             return timedelta()
         return timedelta(
@@ -74,7 +75,7 @@ class SignalEntity:
 
 @dataclass(frozen=True, slots=True)
 class CallHttp:
-    """`polls`: after a 202 response its `Location` is polled until the status is another one."""
+    """An HTTP call. With `polls` the extension polls the `Location` of a 202 response until the status changes."""
 
     request: Mapping[str, Any]
     polls: bool = False
@@ -115,7 +116,7 @@ class Await:
     children: list[Await] = field(default_factory=list)
     attempts: int = 0
     in_backoff: bool = False
-    #: Why the extension has not scheduled it; such an action is done at once.
+    #: the reason why the extension has not scheduled it; the action is then done at once
     problem: str | None = None
     poll: Mapping[str, Any] | None = None
 

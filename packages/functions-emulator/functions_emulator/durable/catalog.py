@@ -19,7 +19,7 @@ class Catalog:
         }
 
     def resolve(self, kind: str, name: str) -> str:
-        """The name as it was registered. Raises `FunctionNotFoundError` for an unknown one.
+        """Returns the name as it was registered. Raises `FunctionNotFoundError` for an unknown one.
 
         `kind` is `orchestrator`, `activity` or `entity`.
         """
@@ -30,7 +30,7 @@ class Catalog:
         return registered
 
     def problem(self, action: Action) -> str | None:
-        """Why the extension would not schedule this action, or `None`."""
+        """Returns the reason why the extension would not schedule this action, or `None`."""
         try:
             match action:
                 case CallActivity(name):
@@ -47,5 +47,5 @@ class Catalog:
 
 
 def entity_name(entity_id: str) -> str:
-    """`name` of `@name@key`."""
+    """Returns `name` of `@name@key`."""
     return entity_id.split("@", 2)[1]

@@ -26,10 +26,10 @@ _FORBIDDEN_IN_IDS = frozenset("/\\#?")
 
 
 class Client:
-    """Unknown ids raise `InstanceNotFoundError`; operations that need a live instance raise `InstanceGoneError`."""
+    """Manages instances. Unknown ids raise `InstanceNotFoundError`, ended instances `InstanceGoneError`."""
 
     def __init__(self, engine: Engine, default_version: str | None = None, *, replace_running: bool = False) -> None:
-        """`replace_running`: `overridableExistingInstanceStates` of host.json is `AnyState`."""
+        """`replace_running` is true if `overridableExistingInstanceStates` of host.json is `AnyState`."""
         self._engine = engine
         self._store = engine.store
         self._default_version = default_version
@@ -60,7 +60,7 @@ class Client:
         self._post(instance_id, Kind.EVENT_RAISED, {"Name": name, "Input": data_text})
 
     def terminate(self, instance_id: str, reason: str | None) -> None:
-        """Ends the instance as soon as its messages are looked at; `reason` becomes its output."""
+        """Ends the instance when its messages are read next; `reason` becomes its output."""
         self._post(instance_id, Kind.EXECUTION_TERMINATED, {"Input": reason})
 
     def suspend(self, instance_id: str, reason: str) -> None:
@@ -129,7 +129,7 @@ class Client:
     ) -> int:
         """Deletes the instances with one of `statuses`; returns their count. `None`: live ones and entities too.
 
-        The creation of an entity is its last batch: each continues it as new.
+        An entity counts as created by its last batch, since each batch continues it as new.
         """
         if statuses is not None and not statuses:
             return 0
@@ -142,7 +142,7 @@ class Client:
         return len(ids)
 
     def _delete(self, instance_id: str) -> None:
-        """Deletes what is stored under an id. What is under way to it stays in its queues."""
+        """Deletes the rows of an id. Messages to it stay in its queues."""
         now = self._engine.clock.now()
         with self._store.transaction():
             self._store.delete_instance(instance_id)
@@ -162,7 +162,7 @@ class Client:
         after: str = "",
         limit: int = -1,
     ) -> list[Instance]:
-        """Instances in the order of their ids, at most `limit`; `after` is the last id of the previous page."""
+        """Returns instances in the order of their ids, at most `limit`; `after` is the last id of the previous page."""
         return self._store.instances(
             created_from=created_from,
             created_to=created_to,
@@ -202,7 +202,7 @@ def _check_id(instance_id: str) -> None:
 
 
 def _rewound(past: Sequence[Event]) -> tuple[list[Event], list[str]]:
-    """The history without failures and completion, and the sub-orchestrations that failed in it."""
+    """Returns the history without failures and completion, and the sub-orchestrations that failed in it."""
     failed = {one.data["TaskScheduledId"] for one in past if one.kind in _FAILED}
     children: list[str] = []
     kept: list[Event] = []

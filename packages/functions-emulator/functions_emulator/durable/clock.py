@@ -12,10 +12,11 @@ class Clock(Protocol):
     """A source of aware UTC instants."""
 
     def now(self) -> datetime:
-        """The current instant, in UTC."""
+        """Returns the current instant, in UTC."""
 
     def seconds_until(self, instant: datetime) -> float | None:
-        """Real seconds until `instant`. `None`: the clock stands still, wait for the callback of `subscribe`."""
+        """Returns real seconds until `instant`. `None`: the clock stands still, wait for the callback of
+        `subscribe`."""
 
     def subscribe(self, changed: Callable[[], None]) -> None:
         """Registers `changed`, which is called whenever the time was moved by hand."""
@@ -35,14 +36,14 @@ class SystemClock:
 
 
 def stamp(instant: datetime) -> str:
-    """ISO 8601 text in UTC with microseconds and `Z`; texts sort as their instants do."""
+    """Returns ISO 8601 text in UTC with microseconds and `Z`; texts sort as their instants do."""
     if instant.tzinfo is None:
         raise ValueError("naive datetime")
     return instant.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
 def parse_stamp(text: str) -> datetime:
-    """The instant of an ISO 8601 text with up to 7 decimals; `Z` or no zone means UTC."""
+    """Returns the instant of an ISO 8601 text with up to 7 decimals; `Z` or no zone means UTC."""
     if "." in text:
         head, _, tail = text.partition(".")
         digits = tail.rstrip("Z")
@@ -56,7 +57,7 @@ _TIME_SPAN = re.compile(r"(?:(\d+)\.)?(\d{1,2}):(\d{1,2}):(\d{1,2})(?:\.(\d{1,7}
 
 
 def parse_time_span(text: str) -> timedelta:
-    """A .NET TimeSpan, `[d.]hh:mm:ss[.fffffff]`, not negative. Raises `ValueError` for other texts."""
+    """Returns a .NET TimeSpan, `[d.]hh:mm:ss[.fffffff]`, not negative. Raises `ValueError` for other texts."""
     match = _TIME_SPAN.fullmatch(text)
     if match is None:
         raise ValueError(f"not a time span like 00:05:00: {text!r}")

@@ -55,7 +55,7 @@ Decision = ScheduleActivity | ScheduleTimer | ScheduleSubOrchestration | SendOpe
 
 
 def history_event(decision: Decision, at: str) -> Event:
-    """The history event that records a decision; `at` is its timestamp as `stamp` writes it."""
+    """Returns the history event that records a decision; `at` is its timestamp as `stamp` writes it."""
     if isinstance(decision, ScheduleActivity):
         text = decision.input if isinstance(decision.input, str | None) else json.dumps(decision.input)
         data = {"Name": decision.name, "Version": "", "Input": json.dumps([text])}

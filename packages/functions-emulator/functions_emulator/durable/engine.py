@@ -76,7 +76,7 @@ class Engine:
     # --- taking work
 
     def next_episode(self) -> Episode | None:
-        """The next episode, or `None`. The caller must pass it to `finish_episode` or `drop_episode`."""
+        """Returns the next episode, or `None`. The caller must pass it to `finish_episode` or `drop_episode`."""
         while True:
             instance_id = self._wakeups.take(self.clock.now())
             if instance_id is None:
@@ -87,19 +87,20 @@ class Engine:
             self._wakeups.release(instance_id)
 
     def next_wake(self) -> datetime | None:
-        """When there is more to take than now: a timer or delayed message, or what a killed process has taken."""
+        """Returns the time when more work can be taken: a timer, a delayed message, or the work of a killed process."""
         now = self.clock.now()
         instants = (self._wakeups.next_at(now), self.entity_wakeups.next_at(now), self._activities.next_at(now))
         return min((at for at in instants if at is not None), default=None)
 
     @property
     def idle(self) -> bool:
-        """No message is due, no episode or batch is taken, and no activity waits or runs."""
+        """Returns whether no message is due, no episode or batch is taken, and no activity waits or runs."""
         now = self.clock.now()
         return self._wakeups.idle(now) and self.entity_wakeups.idle(now) and self._activities.idle(now)
 
     def next_activity(self) -> ActivityTask | None:
-        """The next activity call, or `None`. The caller must pass it to `finish_activity` or `fail_activity`."""
+        """Returns the next activity call, or `None`. The caller must pass it to `finish_activity` or
+        `fail_activity`."""
         now = self.clock.now()
         task = self._activities.take(now)
         if task is not None:
@@ -112,7 +113,7 @@ class Engine:
             self.store.hide("activities", self._activities.running, self.clock.now() + self.timeouts.activities)
 
     def hide(self, messages: Iterable[Message]) -> None:
-        """Hides messages that were taken from another process, which takes over if this one is killed."""
+        """Hides taken messages from another process, which takes over if this one is killed."""
         self.store.hide("messages", (one.seq for one in messages), self.clock.now() + self.timeouts.messages)
 
     def finish_activity(self, task: ActivityTask, result: str | None) -> None:
@@ -202,7 +203,7 @@ class Engine:
         if past is None:
             past = self.store.history(instance_id, current)
         if not past and messages[0].kind is not Kind.EXECUTION_STARTED:
-            return None  # its start is hidden still
+            return None  # the message that starts it is still hidden
         self.hide(messages)
         if past:
             now = max(now, parse_stamp(past[-1].at))
@@ -212,10 +213,10 @@ class Engine:
         return Episode(instance, tuple(messages), (*past, *news), len(past))
 
     def _turn_away(self, instance_id: str, messages: Sequence[Message], now: datetime) -> None:
-        """Deletes what came for an instance that is not there, except the operations of an entity with its id.
+        """Deletes the messages for an instance that does not exist, except the operations of an entity with its id.
 
-        Where a termination is among it, all of it comes back when its visibility timeout ends, and again, until an
-        instance with that id is there for it to end (durabletask issue 1398).
+        If a termination is among them, all of them come back at the end of their visibility timeout, and again, until
+        an instance with that id exists (durabletask issue 1398).
         """
         ours = [message.seq for message in messages if not is_operation(message.kind, message.data)]
         if not any(message.kind is Kind.EXECUTION_TERMINATED for message in messages):
@@ -232,7 +233,7 @@ class Engine:
         self._wakeups.add(instance_id, until, now)
 
     def _refuse_version(self, instance: Instance, messages: Sequence[Message]) -> None:
-        """By `versionFailureStrategy` of host.json: leaves the messages for another worker, or fails the instance."""
+        """Leaves the messages for another worker, or fails the instance, by `versionFailureStrategy` of host.json."""
         now = self.clock.now()
         reason = self._versions.refusal(instance.version)
         if not self._versions.fail:
@@ -261,7 +262,7 @@ class Engine:
             current = self.store.instance(instance.instance_id)
             replaced = current is not None and current.execution_id != instance.execution_id
             if current is not None and current.status.is_terminal and not replaced:
-                return  # this was answered before
+                return  # a reply was committed before
             outcome = Replay(reply, instance.execution_id, self.catalog.problem, self.poll_interval).run(
                 episode.history
             )
@@ -282,7 +283,7 @@ class Engine:
             self.work_arrived()
 
     def _send_unrecorded(self, episode: Episode, reply: Reply, outcome: Outcome) -> None:
-        """The instance was purged or replaced while its code ran: what it sends is sent, and nothing is recorded.
+        """Sends the messages of an instance that was purged or replaced while its code ran; records nothing.
 
         CompleteTaskOrchestrationWorkItemAsync in AzureStorageOrchestrationService.cs of DurableTask.AzureStorage: the
         messages go out before the history is written, which then fails. The first episode of a purged instance does
@@ -300,7 +301,7 @@ class Engine:
                 self._outgoing.send_operations(instance, outcome.decisions, now)
             else:
                 self._outgoing.send(instance, outcome.decisions, now)
-        # what it was given is turned away, or is for the instance that has its id by now
+        # its messages are turned away, or are for the instance that now has its id
         self._wakeups.add(instance.instance_id, now, now)
 
     def _commit(self, episode: Episode, reply: Reply, outcome: Outcome) -> Sequence[Event]:

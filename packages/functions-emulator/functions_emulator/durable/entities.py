@@ -49,13 +49,13 @@ class Entities:
     """Gives out batches of operations, and reads and signals entities."""
 
     def __init__(self, engine: Engine, max_batch: int = 50) -> None:
-        """`max_batch`: the most operations in one batch."""
+        """`max_batch` is the maximum number of operations in one batch."""
         self._max_batch = max_batch
         self._engine = engine
         self._store = engine.store
 
     def state(self, name: str, key: str) -> str | None:
-        """The state as JSON text; `None` if the entity does not exist."""
+        """Returns the state as JSON text; `None` if the entity does not exist."""
         return self._store.entity(entity_id(name, key))
 
     def find(
@@ -67,7 +67,7 @@ class Entities:
         after: str = "",
         limit: int = -1,
     ) -> list[Entity]:
-        """Entities in the order of their ids, at most `limit`; `after` is the last id of the previous page."""
+        """Returns entities in the order of their ids, at most `limit`; `after` is the last id of the previous page."""
         prefix = "@" if name is None else entity_id(name, "")
         rows = self._store.entities(prefix, after, limit, used_from, used_to)
         return [Entity(one, state, parse_stamp(at)) for one, state, at in rows]
@@ -85,7 +85,7 @@ class Entities:
             self._engine.post(entity_id(name, key), None, Kind.GENERIC, data, self._engine.clock.now())
 
     def next_batch(self) -> Batch | None:
-        """The next entity with waiting operations, or `None`. The caller must pass it to `finish` or `drop`."""
+        """Returns the next entity with waiting operations, or `None`. The caller must pass it to `finish` or `drop`."""
         while True:
             target = self._engine.entity_wakeups.take(self._engine.clock.now())
             if target is None:
@@ -102,7 +102,8 @@ class Entities:
         now = self._engine.clock.now()
         try:
             with self._store.transaction():
-                # the answers go out first; purged meanwhile, the state cannot be written, and the operations come back
+                # The results go out first. If the entity was purged meanwhile, its state cannot be written, and the
+                # operations come back.
                 if batch.state is None or self._store.entity(batch.entity_id) is not None:
                     self._store.delete_messages(message.seq for message in batch.messages)
                     self._store.put_entity(batch.entity_id, state if exists else None, now)
@@ -127,12 +128,12 @@ class Entities:
 
 
 def entity_id(name: str, key: str) -> str:
-    """`@name@key`, the name in lower case."""
+    """Returns `@name@key`, with the name in lower case."""
     return f"@{name.lower()}@{key}"
 
 
 def encode_batch(batch: Batch) -> str:
-    """The trigger input of an entity function, JSON text."""
+    """Returns the trigger input of an entity function, JSON text."""
     _, name, key = batch.entity_id.split("@", 2)
     return json.dumps(
         {

@@ -22,12 +22,12 @@ class Episode:
 
     @property
     def recorded(self) -> bool:
-        """Whether an earlier episode of the instance was committed."""
+        """Returns whether an earlier episode of the instance was committed."""
         return self.instance.status is not Status.PENDING
 
     @property
     def control_reason(self) -> str | None:
-        """The reason of the last suspension or resumption, as JSON: the output of an instance that goes on.
+        """Returns the reason of the last suspension or resumption, as JSON: the output of an instance that goes on.
 
         UpdateStateAsync in AzureTableTrackingStore.cs of DurableTask.AzureStorage.
         """

@@ -18,7 +18,8 @@ _HRESULT = -2146233088
 
 
 def activity_failure(name: str, text: str, stack: str) -> tuple[str, str]:
-    """Reason and details for an activity that raised; `text` is `TYPE: MESSAGE`, `stack` the formatted traceback."""
+    """Returns reason and details for an activity that raised; `text` is `TYPE: MESSAGE`, `stack` the formatted
+    traceback."""
     message = _worker_message(text, stack)
     # OutOfProcExceptionHelpers takes what is between the labels, with the space after the first one.
     friendly = message.split("\nException:", 1)[1].split("\nStack:", 1)[0]
@@ -41,33 +42,33 @@ def activity_failure(name: str, text: str, stack: str) -> tuple[str, str]:
 
 
 def http_failure(message: str) -> tuple[str, str]:
-    """Reason and details for an HTTP call that failed."""
+    """Returns reason and details for an HTTP call that failed."""
     details = _exception("System.Net.Http.HttpRequestException, System.Net.Http", message, None, NET_STACK)
     return message, details
 
 
 def error_without_state(text: str, stack: str) -> str:
-    """The error of an orchestrator function that raised before the SDK ran its code."""
+    """Returns the error of an orchestrator function that raised before the SDK ran its code."""
     return f"One or more errors occurred. ({_worker_message(text, stack)})"
 
 
 def orchestrator_reason(name: str, error: str) -> str:
-    """The output of an orchestration that failed, and the reason that its parent gets."""
+    """Returns the output of an orchestration that failed, and the reason that its parent gets."""
     return f"Orchestrator function '{name}' failed: {error}"
 
 
 def orchestrator_details(error: str) -> str:
-    """The details that the parent of a failed orchestration gets."""
+    """Returns the details that the parent of a failed orchestration gets."""
     return f"Message: {error}, StackTrace: {NET_STACK}"
 
 
 def _worker_message(text: str, stack: str) -> str:
-    """RpcException.Message of the Functions host, which holds what the Python worker has sent."""
+    """Returns the message of the host's RpcException, which has the text that the Python worker sent."""
     return f"Result: Failure\nType: \nException: {text}\nStack: {stack}"
 
 
 def _exception(type_name: str, message: str, inner: dict[str, Any] | None, stack: str | None = None) -> str:
-    """An exception as Newtonsoft.Json writes what it serializes itself (`Exception.GetObjectData`)."""
+    """Returns an exception as Newtonsoft.Json writes what it serializes itself (`Exception.GetObjectData`)."""
     members = {
         "$type": type_name,
         "ClassName": type_name.split(",")[0],

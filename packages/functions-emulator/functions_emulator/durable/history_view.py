@@ -40,7 +40,7 @@ _ENDS = frozenset(
 
 
 def show_history(history: Sequence[Event], *, with_output: bool) -> list[dict[str, Any]]:
-    """JSON objects for a history; `with_output` adds `Result` and `Input`."""
+    """Returns JSON objects for a history; `with_output` adds `Result` and `Input`."""
     begun = {one.event_id: one for one in history if one.kind in _BEGINNINGS}
     ended = {_task_id(one) for one in history if one.kind in _ENDS}
     lines = []

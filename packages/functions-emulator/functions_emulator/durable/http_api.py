@@ -69,7 +69,7 @@ class ApiRequest:
 
     @property
     def wait_s(self) -> tuple[float, float] | None:
-        """`timeout` and `pollingInterval` of a start or restart that waits for the end, in seconds."""
+        """Returns `timeout` and `pollingInterval` of a start or restart that waits for the end, in seconds."""
         timeout, interval = self.query.get("timeout"), self.query.get("pollingInterval")
         if not timeout or not interval:
             return None
@@ -90,7 +90,7 @@ class Links:
     query: str
 
     def of(self, instance_id: str) -> dict[str, str]:
-        """The management URLs of an instance, by their names in the API."""
+        """Returns the management URLs of an instance, by their names in the API."""
         one = f"{self.base}instances/{instance_id}"
         return {
             "id": instance_id,
@@ -105,7 +105,7 @@ class Links:
         }
 
     def creation(self) -> dict[str, str]:
-        """The templates of the URLs that start an instance."""
+        """Returns the templates of the URLs that start an instance."""
         start = f"{self.base}orchestrators/{{functionName}}[/{{instanceId}}]?{self.query}"
         return {
             "createNewInstancePostUri": start,
@@ -122,7 +122,7 @@ class HttpApi:
         self._entities = entities
 
     def handle(self, request: ApiRequest, links: Links) -> ApiResponse | None:
-        """The response; `None` to close the connection without one, which a fault asks for."""
+        """Returns the response; `None` to close the connection without one, which a fault asks for."""
         try:
             return self._route(request, links)
         except InstanceNotFoundError:
@@ -139,7 +139,8 @@ class HttpApi:
             return ApiResponse(412, str(error))
 
     def outcome(self, instance_id: str, links: Links) -> ApiResponse | None:
-        """The response to a caller that waits for the end: the output or the status; `None` while the instance runs."""
+        """Returns the response to a caller that waits for the end: the output or the status; `None` while the instance
+        runs."""
         instance = self._client.status(instance_id)
         if not instance.status.is_terminal:
             return None
@@ -311,7 +312,7 @@ def _page_before(request: ApiRequest) -> str:
 
 
 def _next_page(last: str | None) -> dict[str, str]:
-    """The header with the continuation token; the token is empty after the last page."""
+    """Returns the header with the continuation token; the token is empty after the last page."""
     return {_CONTINUATION: base64.urlsafe_b64encode((last or "").encode()).decode()}
 
 
@@ -335,7 +336,7 @@ def _statuses(query: Mapping[str, str]) -> list[Status]:
 
 
 def _ended_statuses(query: Mapping[str, str]) -> list[Status] | None:
-    """The statuses that a purge is for; `None`: any, also of what lives.
+    """Returns the statuses that a purge selects; `None`: any, also those of live instances.
 
     Names of other statuses are left out, and names in another case; where nothing remains, nothing is filtered:
     TryGetIEnumerableQueryParameterValue in HttpApiHandler.cs of the extension, and PurgeInstanceHistoryAsync with

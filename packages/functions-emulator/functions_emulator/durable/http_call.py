@@ -75,7 +75,9 @@ def _headers(request: Mapping[str, Any], token_of: Callable[[str], str | None]) 
 
 
 def _check_status(request: Mapping[str, Any], status: int) -> None:
-    """With retry options a status can be a failure: one of `statusCodesToRetry`, without them any from 400 on."""
+    """Raises `HttpCallError` if the call has retry options and its status is one of `statusCodesToRetry`, by default
+    any from 400 on.
+    """
     options = {name.lower(): value for name, value in (request.get("retryOptions") or {}).items()}
     if not options:
         return

@@ -1,4 +1,4 @@
-"""What instances and entities send each other: the data of messages, by the fields of history events."""
+"""Makes the data of messages between instances and entities, by the fields of history events."""
 
 from __future__ import annotations
 
@@ -11,12 +11,14 @@ from functions_emulator.durable.failures import orchestrator_details
 
 
 def start_data(instance: Instance) -> dict[str, object]:
-    """Of the message that starts an execution."""
+    """Returns the data of the message that starts an execution."""
     return {"Name": instance.name, "Version": instance.version, "Input": instance.input}
 
 
 def operation_data(request_id: str, operation: str, text: str | None, caller: Instance | None) -> dict[str, Any]:
-    """Of an operation for an entity; `text` is its input as JSON text. A signal has no caller to get its result."""
+    """Returns the data of an operation for an entity; `text` is its input as JSON text. A signal has no caller to get
+    its result.
+    """
     return {
         "id": request_id,
         "op": operation,
@@ -28,12 +30,12 @@ def operation_data(request_id: str, operation: str, text: str | None, caller: In
 
 
 def is_operation(kind: Kind, data: Mapping[str, Any]) -> bool:
-    """Whether a message is an operation for an entity; every other one is for an orchestration."""
+    """Returns whether a message is an operation for an entity; every other one is for an orchestration."""
     return kind is Kind.GENERIC and "op" in data
 
 
 def result_of(child: Instance, task_id: int, error: str | None) -> tuple[Kind, dict[str, object]]:
-    """Kind and data of the message with which a finished sub-orchestration answers the call `task_id`.
+    """Returns kind and data of the message with which a finished sub-orchestration answers the call `task_id`.
 
     `error` is what its code has raised. Source: ProcessWorkflowCompletedTaskDecision in TaskOrchestrationDispatcher.cs
     of DurableTask.Core.

@@ -1,4 +1,6 @@
-"""What an episode sends: activity calls, timers, sub-orchestrations, operations, and the result for a parent."""
+"""Sends the messages of an episode: activity calls, timers, sub-orchestrations, operations, and the result for a
+parent.
+"""
 
 from __future__ import annotations
 

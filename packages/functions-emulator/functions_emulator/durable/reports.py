@@ -1,4 +1,4 @@
-"""What instances wait for, and the stalls seen so far: for the log, the page and `/admin/emulator/stalls`."""
+"""Reports the waits and stalls of instances: for the log, the page and `/admin/emulator/stalls`."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class StallReport:
 
 
 class Reports:
-    """What the instances of one engine wait for, and their stalls."""
+    """The waits and the stalls of the instances of one engine."""
 
     def __init__(self) -> None:
         self._open: dict[str, StallReport] = {}
@@ -36,7 +36,7 @@ class Reports:
         self._waiting: dict[str, tuple[str, ...]] = {}
 
     def note(self, instance_id: str) -> str:
-        """JSON text of what is known about an instance, for `restore` in the next process."""
+        """Returns the facts about an instance as JSON text, for `restore` in the next process."""
         note: dict[str, object] = {"waits": self.waiting_for(instance_id)}
         stall = self._open.get(instance_id)
         if stall is not None:
@@ -66,7 +66,7 @@ class Reports:
         return report
 
     def forget(self, instance_id: str, now: datetime, *, keep_waiting: bool = False) -> None:
-        """Ends the stall of an instance, and forgets what it waited for."""
+        """Ends the stall of an instance, and forgets its waits."""
         report = self._open.pop(instance_id, None)
         if report is not None:
             self._over.append(replace(report, over_at=now))
@@ -74,12 +74,12 @@ class Reports:
             self._waiting.pop(instance_id, None)
 
     def waiting_for(self, instance_id: str) -> tuple[str, ...]:
-        """Descriptions of what an instance waited for at the end of its last episode."""
+        """Returns the waits of an instance at the end of its last episode, as texts."""
         return self._waiting.get(instance_id, ())
 
     @property
     def stalls(self) -> Sequence[StallReport]:
-        """The stalls that last, and those that ended since the start of this process; oldest first."""
+        """Returns the stalls that last, and those that ended since the start of this process; oldest first."""
         return sorted([*self._over, *self._open.values()], key=lambda report: report.seen_at)
 
 

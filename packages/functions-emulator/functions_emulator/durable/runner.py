@@ -52,7 +52,7 @@ class Functions(Protocol):
     """Runs the functions of the app. Inputs and results are JSON texts."""
 
     async def run_orchestrators(self, calls: Sequence[OrchestratorCall]) -> Sequence[str | OrchestratorRaisedError]:
-        """One result per call; an exception of the function is a result too."""
+        """Returns one result per call; an exception of the function is a result too."""
 
     async def run_entity(self, name: str, entity_id: str, batch: str) -> str:
         """Returns the new state and the results. Raises `ActivityFailedError` if the function could not run."""

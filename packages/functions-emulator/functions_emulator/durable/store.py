@@ -126,7 +126,8 @@ class Store:
         after: str = "",
         limit: int = -1,
     ) -> list[Instance]:
-        """Instances in the order of their ids; `after` is the last id of the previous page, `limit` -1 is no limit."""
+        """Returns instances in the order of their ids; `after` is the last id of the previous page, `limit` -1 is no
+        limit."""
         where, values = ["instance_id > ?"], [after]
         if created_from is not None:
             where.append("created_at >= ?")
@@ -147,7 +148,7 @@ class Store:
         return [_instance(row) for row in rows]
 
     def notes(self) -> list[tuple[str, str, str]]:
-        """Id, function name and note of the instances that have a note."""
+        """Returns id, function name and note of the instances that have a note."""
         return self._db.execute("SELECT instance_id, name, note FROM instances WHERE note IS NOT NULL").fetchall()
 
     def count_by_status(self) -> dict[Status, int]:
@@ -199,7 +200,7 @@ class Store:
         )
 
     def due_messages(self, instance_id: str, now: datetime) -> list[Message]:
-        """The visible messages to an instance, in the order in which they became visible."""
+        """Returns the visible messages to an instance, in the order in which they became visible."""
         rows = self._db.execute(
             "SELECT seq, instance_id, execution_id, kind, data, visible_at FROM messages "
             "WHERE instance_id = ? AND visible_at <= ? ORDER BY visible_at, seq",
@@ -211,7 +212,7 @@ class Store:
         ]
 
     def wake_times(self) -> list[tuple[str, datetime, bool]]:
-        """Ids with messages, the instants at which these become visible, and whether they are for an entity."""
+        """Returns ids with messages, the instants at which these become visible, and whether they are for an entity."""
         rows = self._db.execute(
             "SELECT DISTINCT instance_id, visible_at, kind = ? AND json_type(data, '$.op') IS NOT NULL FROM messages",
             (int(Kind.GENERIC),),
@@ -237,17 +238,17 @@ class Store:
         return ActivityTask(row[0], instance_id, execution_id, task_id, name, text)
 
     def activities(self) -> list[tuple[ActivityTask, datetime | None]]:
-        """The calls without a result, and the instants until which they are hidden."""
+        """Returns the calls without a result, and the instants until which they are hidden."""
         rows = self._db.execute(
             "SELECT hidden_until, seq, instance_id, execution_id, task_id, name, input FROM activities ORDER BY seq"
         )
         return [(ActivityTask(*row), None if until is None else parse_stamp(until)) for until, *row in rows]
 
     def delete_activity(self, seq: int) -> bool:
-        """False if it was deleted before: a repeated result counts once."""
+        """Deletes an activity call. Returns false if it was deleted before: a repeated result counts once."""
         return self._db.execute("DELETE FROM activities WHERE seq = ?", (seq,)).rowcount == 1
 
-    # --- what a process has taken
+    # --- taken messages and calls
 
     def hide(self, table: str, seqs: Iterable[int], until: datetime) -> None:
         """Hides messages or activity calls from the process that follows this one, until `until`."""
@@ -257,14 +258,15 @@ class Store:
         )
 
     def give_back(self) -> None:
-        """Hides nothing any more: this process ends, and finishes nothing of what it has taken."""
+        """Makes hidden messages and calls visible: this process ends, and finishes none of them."""
         for table in ("messages", "activities"):
             self._db.execute(f"UPDATE {table} SET hidden_until = NULL WHERE hidden_until IS NOT NULL")
 
     def take_over(self, now: datetime) -> tuple[int, datetime | None]:
-        """Called once by a process: what the one before has hidden becomes visible when its timeout ends.
+        """Makes the messages that the previous process hid visible at the end of their timeouts. A process calls this
+        once.
 
-        Returns how much is hidden still, and until when at the latest.
+        Returns the number of hidden messages and calls, and the latest end of their timeouts.
         """
         count, latest = self._db.execute(
             "SELECT count(*), max(hidden_until) FROM (SELECT hidden_until FROM messages UNION ALL "
@@ -280,14 +282,14 @@ class Store:
     # --- entities
 
     def entity(self, entity_id: str) -> str | None:
-        """The state as JSON text; `None` if the entity does not exist."""
+        """Returns the state as JSON text; `None` if the entity does not exist."""
         row = self._db.execute("SELECT state FROM entities WHERE entity_id = ?", (entity_id,)).fetchone()
         return None if row is None else row[0]
 
     def entities(
         self, prefix: str, after: str, limit: int, used_from: datetime | None, used_to: datetime | None
     ) -> list[tuple[str, str, str]]:
-        """Id, state and last use of the entities whose id begins with `prefix`, in the order of their ids."""
+        """Returns id, state and last use of the entities whose id begins with `prefix`, in the order of their ids."""
         return self._db.execute(
             "SELECT entity_id, state, updated_at FROM entities WHERE substr(entity_id, 1, ?) = ? AND entity_id > ? "
             "AND updated_at BETWEEN ? AND ? ORDER BY entity_id LIMIT ?",
@@ -313,7 +315,7 @@ class Store:
     # --- state of the host around the engine
 
     def state(self, name: str) -> Mapping[str, Any] | None:
-        """State that a part of the host has stored under `name`."""
+        """Returns state that a part of the host has stored under `name`."""
         row = self._db.execute("SELECT data FROM host_state WHERE name = ?", (name,)).fetchone()
         return None if row is None else json.loads(row[0])
 

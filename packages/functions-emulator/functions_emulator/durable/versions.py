@@ -37,7 +37,8 @@ class Versions:
 
 
 def _is_older_or_same(version: str, current: str) -> bool:
-    """By CompareVersions in TaskOrchestrationVersioningUtils.cs of DurableTask.Core.
+    """Returns whether a version is older or the same, by CompareVersions in TaskOrchestrationVersioningUtils.cs of
+    DurableTask.Core.
 
     No version is the oldest. Two texts that System.Version reads are compared by their numbers, other texts as texts.
     """

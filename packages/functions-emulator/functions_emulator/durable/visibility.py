@@ -1,7 +1,7 @@
 """When queued work is visible, by the rules of Azure Storage queues.
 
-A delay has whole seconds. What a host takes is hidden until the end of a visibility timeout, which the host extends
-while it works; after a kill it is visible again when that ends.
+A delay has whole seconds. A message that a host takes is hidden until the end of a visibility timeout, which the host
+extends while it works; after a kill it is visible again when that ends.
 """
 
 from __future__ import annotations
@@ -21,21 +21,24 @@ _LOG = logging.getLogger("functions_emulator.durable")
 
 @dataclass(frozen=True, slots=True)
 class VisibilityTimeouts:
-    """For how long what a host has taken stays hidden. The defaults are those of the extension."""
+    """Times for which taken messages and calls stay hidden. The defaults are those of the extension."""
 
-    #: Of messages to orchestrations and entities: `controlQueueVisibilityTimeout` of host.json.
+    #: for messages to orchestrations and entities: `controlQueueVisibilityTimeout` of host.json
     messages: timedelta = timedelta(minutes=5)
-    #: Of activity calls: `workItemQueueVisibilityTimeout` of host.json.
+    #: for activity calls: `workItemQueueVisibilityTimeout` of host.json
     activities: timedelta = timedelta(minutes=5)
 
     @property
     def renewal_interval(self) -> timedelta:
-        """How often a host extends the timeouts of running activities (AdjustRenewAt in TaskActivityDispatcher.cs)."""
+        """Returns the interval at which a host extends the timeouts of running activities (AdjustRenewAt in
+        TaskActivityDispatcher.cs).
+        """
         return min(timedelta(seconds=30), self.activities / 2)
 
 
 def delayed(until: datetime, now: datetime) -> datetime:
-    """When a message is visible that is sent at `now` for `until`: up to one second too early, never later.
+    """Returns the time at which a message becomes visible that is sent at `now` for `until`: up to one second too
+    early, never later.
 
     DurableTask.AzureStorage sends the delay as it is (GetVisibilityDelay in Messaging/TaskHubQueue.cs), and the storage
     client cuts it to whole seconds, `(int?)visibilityTimeout?.TotalSeconds` (SendMessageInternal in QueueClient.cs of
@@ -48,7 +51,7 @@ class ActivityQueue:
     """The activity calls that wait, those that a killed process has taken, and those that run."""
 
     def __init__(self, calls: Iterable[tuple[ActivityTask, datetime | None]]) -> None:
-        """`calls`: with the instants until which they are hidden."""
+        """`calls` have the instants until which they are hidden."""
         self._waiting: deque[ActivityTask] = deque()
         self._hidden: list[tuple[datetime, int, ActivityTask]] = []
         self.running: dict[int, ActivityTask] = {}
@@ -62,7 +65,7 @@ class ActivityQueue:
         self._waiting.append(task)
 
     def take(self, now: datetime) -> ActivityTask | None:
-        """The next call that is visible, or `None`. It runs until `end`."""
+        """Returns the next call that is visible, or `None`. It runs until `end`."""
         self._show(now)
         if not self._waiting:
             return None
@@ -74,12 +77,12 @@ class ActivityQueue:
         self.running.pop(task.seq, None)
 
     def next_at(self, now: datetime) -> datetime | None:
-        """When the next call is visible that is hidden at `now`, or `None`."""
+        """Returns the time when the next call becomes visible that is hidden at `now`, or `None`."""
         self._show(now)
         return self._hidden[0][0] if self._hidden else None
 
     def idle(self, now: datetime) -> bool:
-        """No call waits or runs."""
+        """Returns whether no call waits or runs."""
         self._show(now)
         return not self._waiting and not self.running
 
@@ -89,7 +92,7 @@ class ActivityQueue:
 
 
 def log_hidden(count: int, until: datetime | None) -> None:
-    """Writes one warning where a killed host had taken something; `until` is the end of its visibility timeouts."""
+    """Writes one warning if a killed host had taken messages or calls; `until`: the end of their timeouts."""
     if until is not None:
         _LOG.warning(
             "a killed host had taken %d messages and activity calls. They come back by %s, when their visibility "

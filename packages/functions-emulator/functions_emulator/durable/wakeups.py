@@ -23,7 +23,7 @@ class Wakeups:
             self._ready[instance_id] = None
 
     def take(self, now: datetime) -> str | None:
-        """The id of an instance with work due, or `None`. The instance stays taken until `release`."""
+        """Returns the id of an instance with work due, or `None`. The instance stays taken until `release`."""
         self._make_ready(now)
         while self._ready:
             instance_id = next(iter(self._ready))
@@ -43,12 +43,14 @@ class Wakeups:
             self._ready[instance_id] = None
 
     def next_at(self, now: datetime) -> datetime | None:
-        """The earliest wake-up after `now`, or `None`. What is due waits for `take`, perhaps long for a free slot."""
+        """Returns the earliest wake-up after `now`, or `None`. A due instance waits for `take`, maybe long, until a
+        slot is free.
+        """
         self._make_ready(now)
         return self._later[0][0] if self._later else None
 
     def idle(self, now: datetime) -> bool:
-        """No instance is due and none is taken."""
+        """Returns whether no instance is due and none is taken."""
         self._make_ready(now)
         return not self._ready and not self._busy and not self._again
 

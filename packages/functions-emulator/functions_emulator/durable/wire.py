@@ -44,7 +44,8 @@ class WireError(ValueError):
 def encode_context(
     instance: Instance, history: Sequence[Event], new_from: int, poll_interval: timedelta = DEFAULT_POLL_INTERVAL
 ) -> str:
-    """The trigger input of one episode, JSON text. Events from index `new_from` on have not been played before."""
+    """Returns the trigger input of one episode, JSON text. Events from index `new_from` on have not been played
+    before."""
     events = ",".join(
         [*map(_encode_played, history[:new_from]), *(_encode_event(event, False) for event in history[new_from:])]
     )
@@ -65,7 +66,9 @@ def encode_context(
 
 
 def _input_text(stored: str | None) -> str | None:
-    """The SDK's client posts a JSON string that holds JSON text; its orchestrator takes that text. Plain JSON stays."""
+    """Returns the input as the orchestrator takes it: the JSON text in the JSON string that the SDK's client posts.
+    Plain JSON stays.
+    """
     if stored is None:
         return None
     value = json.loads(stored)
@@ -100,7 +103,7 @@ def _wire_fields(event: Event) -> Mapping[str, Any]:
 
 
 def decode_reply(text: str) -> Reply:
-    """The reply in the state that an orchestrator function returned. Raises `WireError` for another text."""
+    """Returns the reply in the state that an orchestrator function returned. Raises `WireError` for another text."""
     try:
         state = json.loads(text)
         return _decode_state(state)
@@ -109,7 +112,7 @@ def decode_reply(text: str) -> Reply:
 
 
 def decode_error(message: str) -> Reply:
-    """The reply in the message of the exception that an orchestrator function raised.
+    """Returns the reply in the message of the exception that an orchestrator function raised.
 
     An exception without a state (the code could not start) is an error without actions.
     """

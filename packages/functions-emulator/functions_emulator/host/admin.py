@@ -46,7 +46,7 @@ class Admin:
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def handle(self, request: web.BaseRequest, path: str) -> web.Response:
-        """The response to a request; `path` has no leading slash."""
+        """Returns the response to a request; `path` has no leading slash."""
         match request.method, path.rstrip("/").split("/"):
             case "GET", ["admin", "host", "status"]:
                 uptime = int((monotonic() - self._started) * 1000)
@@ -131,7 +131,7 @@ class Admin:
 
 
 def _json_of(text: str) -> str | None:
-    """JSON text as the SDK's client would send it; a text that is not JSON becomes a JSON string."""
+    """Returns JSON text as the SDK's client would send it; a text that is not JSON becomes a JSON string."""
     try:
         json.loads(text)
     except ValueError:

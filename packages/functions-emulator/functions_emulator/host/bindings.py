@@ -44,7 +44,7 @@ def make_bindings(
 
 
 def queue_options(host_json: HostJson) -> QueueOptions:
-    """The options of storage queues in host.json."""
+    """Returns the options of storage queues in host.json."""
     from functions_emulator.host.storage_queue import QueueOptions
 
     return QueueOptions(

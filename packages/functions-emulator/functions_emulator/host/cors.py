@@ -27,7 +27,7 @@ class Cors:
         return origin in self.origins or "*" in self.origins
 
     def headers(self, origin: str | None) -> dict[str, str]:
-        """The CORS headers of a response to `origin`."""
+        """Returns the CORS headers of a response to `origin`."""
         if origin is None or not self.allows(origin):
             return {}
         if self.credentials:
@@ -39,7 +39,7 @@ class Cors:
         return {"Access-Control-Allow-Origin": "*" if "*" in self.origins else origin, "Vary": "Origin"}
 
     def preflight(self, request_headers: Mapping[str, str]) -> dict[str, str] | None:
-        """The headers of the response to an allowed preflight, else `None`."""
+        """Returns the headers of the response to an allowed preflight, else `None`."""
         method = request_headers.get("Access-Control-Request-Method")
         allowed = self.headers(request_headers.get("Origin"))
         if not method or not allowed:
@@ -58,7 +58,7 @@ def load_cors(app_dir: Path) -> Cors:
 
 
 def refusal(host: str | None, origin: str | None, names: Collection[str]) -> str | None:
-    """Why a request with these headers is refused, as one line; `None` if it is not.
+    """Returns the reason why a request with these headers is refused, as one line; `None` if it is not.
 
     `Host` must be an IP address, which nobody can rebind, `localhost`, or one of `names`; a page must come from there.
     """

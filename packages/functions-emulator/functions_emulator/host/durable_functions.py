@@ -48,7 +48,7 @@ class DurableFunctions:
 
     @property
     def catalog(self) -> Catalog:
-        """The names of the durable functions."""
+        """Returns the names of the durable functions."""
         return Catalog(*map(self._names, ("orchestrationTrigger", "activityTrigger", "entityTrigger")))
 
     def _names(self, kind: str) -> list[str]:
@@ -56,7 +56,7 @@ class DurableFunctions:
 
     @property
     def any(self) -> bool:
-        """Whether the app has durable functions."""
+        """Returns whether the app has durable functions."""
         return any(self._functions.values())
 
     async def run_orchestrators(self, calls: Sequence[OrchestratorCall]) -> Sequence[str | OrchestratorRaisedError]:

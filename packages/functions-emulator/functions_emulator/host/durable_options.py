@@ -20,7 +20,7 @@ _HUB_NAME = re.compile(r"[A-Za-z][A-Za-z0-9]{2,49}")
 
 
 def hub_name(host_json: HostJson, settings: Settings) -> str:
-    """The task hub. Raises `HostError` for a name that is not valid, as `%NAME%` is without its setting.
+    """Returns the task hub. Raises `HostError` for a name that is not valid, as `%NAME%` is without its setting.
 
     ValidateHubName in AzureStorageOptions.cs of the durable extension, whose text says 45 and whose bound is 50.
     """
@@ -34,7 +34,7 @@ def hub_name(host_json: HostJson, settings: Settings) -> str:
 
 
 def versions(host_json: HostJson) -> Versions:
-    """The version of new orchestrations, and which of the others run here. Raises `HostError`."""
+    """Returns the version of new orchestrations, and which of the others run here. Raises `HostError`."""
     key = "extensions.durableTask.versionMatchStrategy"
     # The default of Azure, which has an effect only with a version.
     strategy = host_json.text(key, "CurrentOrOlder" if DEFAULT_VERSION in host_json.values else "None")
@@ -45,19 +45,20 @@ def versions(host_json: HostJson) -> Versions:
 
 
 def poll_interval(host_json: HostJson) -> timedelta:
-    """How long `call_http` waits after a 202 without `Retry-After`."""
+    """Returns the wait of `call_http` after a 202 without `Retry-After`."""
     key = "extensions.durableTask.httpSettings.defaultAsyncRequestSleepTimeMilliseconds"
     return timedelta(milliseconds=host_json.number(key, 30_000))
 
 
 def replaces_running(host_json: HostJson) -> bool:
-    """Whether a start replaces an instance of its id that has not ended."""
+    """Returns whether a start replaces an instance of its id that has not ended."""
     key = "extensions.durableTask.overridableExistingInstanceStates"
     return host_json.text(key, "NonRunningStates") == "AnyState"
 
 
 def visibility_timeouts(host_json: HostJson, settings: Settings) -> VisibilityTimeouts:
-    """Those of host.json, or the emulator's own setting. Raises `HostError` for values that are not valid.
+    """Returns the timeouts of host.json, or the emulator's own setting. Raises `HostError` for values that are not
+    valid.
 
     The limits of the first are those of AzureStorageOptions.Validate of the extension, with which its host does not
     start; those of the second are the queue service's (Get Messages of its REST API). The emulator's own is at

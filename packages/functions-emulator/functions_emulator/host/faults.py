@@ -54,7 +54,7 @@ class Faults:
         store.committing = committing
 
     def client(self, engine: Engine, default_version: str | None, *, replace_running: bool) -> Client:
-        """The durable client, with the faults of events."""
+        """Returns the durable client, with the faults of events."""
         max_delay = self.delay_events or self.shuffle_events
         if max_delay is None:
             return Client(engine, default_version, replace_running=replace_running)
@@ -62,11 +62,11 @@ class Faults:
         return _DelayingClient(engine, default_version, max_delay, shuffle=shuffle, replace_running=replace_running)
 
     def functions(self, functions: Functions) -> Functions:
-        """The functions of the app, with the fault of activities."""
+        """Returns the functions of the app, with the fault of activities."""
         return functions if self.run_twice is None else _RepeatingFunctions(functions, self.run_twice)
 
     def api(self, api: HttpApi) -> HttpApi:
-        """The durable API, with the fault of responses."""
+        """Returns the durable API, with the fault of responses."""
         return api if self.drop_answer is None else _LosingApi(api, self.drop_answer)
 
 

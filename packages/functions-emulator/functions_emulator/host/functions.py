@@ -18,16 +18,17 @@ class Binding:
 
     @property
     def service(self) -> str:
-        """The service of its connection: `serviceBus`, `blob`, `queue` or `table`; for other bindings their type."""
+        """Returns the service of its connection: `serviceBus`, `blob`, `queue` or `table`; for other bindings their
+        type."""
         return self.type.removesuffix("Trigger")
 
     @property
     def connection(self) -> str:
-        """The name of its connection; the default is the one of the extension."""
+        """Returns the name of its connection; the default is the one of the extension."""
         return self.text("connection") or ("ServiceBus" if self.service == "serviceBus" else "Storage")
 
     def text(self, key: str) -> str | None:
-        """A field that is a text and not empty, else `None`."""
+        """Returns a field that is a text and not empty, else `None`."""
         value = self.fields.get(key)
         return value if isinstance(value, str) and value else None
 
@@ -52,11 +53,11 @@ class Function:
 
     @property
     def returns(self) -> Binding | None:
-        """The binding of the return value."""
+        """Returns the binding of the return value."""
         return next((one for one in self.outputs if one.name == "$return"), None)
 
     @property
     def has_expressions(self) -> bool:
-        """Whether a binding has an expression like `{name}`, which is replaced from the trigger's data."""
+        """Returns whether a binding has an expression like `{name}`, which is replaced from the trigger's data."""
         bindings = (*self.inputs, *self.outputs)
         return any("{" in value for one in bindings for value in one.fields.values() if isinstance(value, str))

@@ -88,19 +88,19 @@ class HostJson:
         return value
 
     def seconds(self, key: str, default: float) -> float:
-        """A .NET TimeSpan in seconds; `-1` (no limit) is infinity."""
+        """Returns a .NET TimeSpan in seconds; `-1` (no limit) is infinity."""
         if key not in self.values:
             return default
         return parse_timespan(self.values[key], f"host.json: {key}")
 
     def mapping(self, key: str) -> dict[str, str]:
-        """The members of an object, as texts by name."""
+        """Returns the members of an object, as texts by name."""
         prefix = f"{key}."
         return {name[len(prefix) :]: str(value) for name, value in self.values.items() if name.startswith(prefix)}
 
     @property
     def unknown_keys(self) -> list[str]:
-        """Keys that have no effect in the emulator, sorted."""
+        """Returns keys that have no effect in the emulator, sorted."""
         keys = _SUPPORTED | _AZURE_ONLY
         return sorted(key for key in self.values if not any(key == one or key.startswith(one + ".") for one in keys))
 
@@ -126,7 +126,7 @@ def _flatten(prefix: str, value: Any) -> list[tuple[str, Any]]:
 
 
 def parse_timespan(text: object, where: str) -> float:
-    """Seconds of `[d.]hh:mm:ss[.fffffff]`; `-1` is infinity. Raises `HostError`, which names `where`."""
+    """Returns seconds of `[d.]hh:mm:ss[.fffffff]`; `-1` is infinity. Raises `HostError`, which names `where`."""
     if text == "-1":
         return float("inf")
     try:

@@ -18,7 +18,7 @@ from functions_emulator.host.kestrel import uri_path
 
 
 async def function_request(request: web.BaseRequest, path: str, route_params: Mapping[str, str]) -> HttpRequest:
-    """The function's request.
+    """Returns the function's request.
 
     Only a body with a `Content-Length` arrives: a chunked one is empty (azure-functions-host issue 7930). Repeated
     headers and parameters are joined by commas. Parameters whose names differ in case arrive under the last spelling:
@@ -40,14 +40,14 @@ async def function_request(request: web.BaseRequest, path: str, route_params: Ma
 
 
 def _joined(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """Values by name, in any case; empty values of a repeated name are left out, as by StringValues of .NET."""
+    """Returns values by name, in any case; empty values of a repeated name are left out, as by StringValues of .NET."""
     values = CIMultiDict(pairs)
     names = {name.lower(): name for name in reversed(list(values))}
     return {name: ",".join(filter(None, values.getall(name))) for name in names.values()}
 
 
 def function_response(name: str, value: Any) -> web.Response:
-    """The response for a function's value: an HttpResponse, a text, or `None` (204).
+    """Returns the response for a function's value: an HttpResponse, a text, or `None` (204).
 
     Raises `FunctionFailedError` for other values.
     """

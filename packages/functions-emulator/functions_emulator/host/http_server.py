@@ -88,7 +88,7 @@ class HttpServer:
         return f"http://{name}:{self._runner.addresses[0][1]}"
 
     def rpc_url(self, url: str) -> str:
-        """The URL of the durable API for the SDK's client, which has no key."""
+        """Returns the URL of the durable API for the SDK's client, which has no key."""
         return f"{url}/{self._rpc_path}"
 
     def open(self, invoker: Invoker, links: Links, admin: Admin, page: Page, streams: Streams | None = None) -> None:
@@ -136,7 +136,9 @@ class HttpServer:
             self._running.discard(task)
 
     def _refusal(self, request: web.BaseRequest, first: str) -> str | None:
-        """Why a web page may not send this request. No other site's may use the emulator's own page."""
+        """Returns the reason why a web page may not send this request, or `None`. Only the emulator's own page may use
+        `/emulator`.
+        """
         origin = request.headers.get("Origin")
         if origin is not None and first != "emulator" and self._cors.allows(origin):
             origin = None
@@ -149,7 +151,7 @@ class HttpServer:
         return await self._admin.handle(request, path)
 
     async def _serve_page(self, request: web.BaseRequest, path: str) -> web.Response:
-        """The page; it is not served with access keys, since a browser has none."""
+        """Returns the page; it is not served with access keys, since a browser has none."""
         if self._keys is not None or self._page is None:
             return web.Response(status=404)
         try:
@@ -173,7 +175,7 @@ class HttpServer:
             return web.Response(status=400, text=str(error))
 
     def _serve_home(self) -> web.Response:
-        """The page at `/`, unless a function has that route (HomepageMiddleware.cs)."""
+        """Returns the page at `/`, unless a function has that route (HomepageMiddleware.cs)."""
         return web.Response(status=204) if self._home is None else _html(self._home)
 
     async def _serve_function(self, request: web.BaseRequest, path: str) -> web.StreamResponse:
@@ -263,7 +265,7 @@ class HttpServer:
         return _web_response(api_response)
 
     async def _wait_for_end(self, started: ApiResponse, timeout_s: float, interval_s: float) -> ApiResponse:
-        """The response for the end of the instance; after the timeout the one to its start."""
+        """Returns the response for the end of the instance; after the timeout the one to its start."""
         assert self._links is not None
         deadline = monotonic() + timeout_s
         while (ended := self._api.outcome(started.body["id"], self._links)) is None:
@@ -275,7 +277,7 @@ class HttpServer:
 
 
 def _parts(path: str) -> list[str]:
-    """The segments of a path, which may contain slashes."""
+    """Returns the segments of a path, which may contain slashes."""
     return [_SLASH.sub("/", part) for part in path.split("/")]
 
 
@@ -293,7 +295,9 @@ def _html(text: str) -> web.Response:
 
 
 def _key(request: web.BaseRequest) -> str | None:
-    """The header goes first, even if it is empty (AuthenticationLevelHandler.cs of azure-functions-host)."""
+    """Returns the key of a request. The header goes first, even if it is empty (AuthenticationLevelHandler.cs of
+    azure-functions-host).
+    """
     return request.headers.get("x-functions-key", request.query.get("code"))
 
 

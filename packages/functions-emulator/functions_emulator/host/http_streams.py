@@ -32,7 +32,8 @@ _call: contextvars.ContextVar[Call] = contextvars.ContextVar("call")
 
 
 def extension() -> Any | None:
-    """The base module of the extension if the app uses it, else `None`. PYTHON_ENABLE_INIT_INDEXING=0 disables it."""
+    """Returns the base module of the extension if the app uses it, else `None`. PYTHON_ENABLE_INIT_INDEXING=0 disables
+    it."""
     base = sys.modules.get(_BASE)
     if base is None or os.environ.get("PYTHON_ENABLE_INIT_INDEXING", "1").lower() in ("0", "false"):
         return None
@@ -40,7 +41,7 @@ def extension() -> Any | None:
 
 
 def annotation_rules() -> AnnotationRules | None:
-    """The types of requests and responses of the extension, if the app uses it."""
+    """Returns the types of requests and responses of the extension, if the app uses it."""
     base = extension()
     return base and AnnotationRules(base.RequestTrackerMeta.check_type, base.ResponseTrackerMeta.check_type)
 

@@ -27,7 +27,7 @@ _STORAGE = {
 
 
 def connection_by_identity(name: str, properties: Mapping[str, str], service: str) -> str:
-    """A connection string for `service`: `serviceBus`, `blob`, `queue` or `table`.
+    """Returns a connection string for `service`: `serviceBus`, `blob`, `queue` or `table`.
 
     `properties` are the settings `NAME__property`, with property names in lower case. Raises `BindingError` if they do
     not lead to an emulator on this machine.

@@ -111,7 +111,7 @@ def _import_script(path: Path) -> ModuleType:
 
 
 def _place(error: BaseException, app_dir: Path) -> str:
-    """File and line of the innermost frame in the app's own code, else of the innermost frame."""
+    """Returns file and line of the innermost frame in the app's own code, else of the innermost frame."""
     frames = traceback.extract_tb(error.__traceback__)
     own = [
         frame for frame in frames if frame.filename.startswith(str(app_dir)) and "site-packages" not in frame.filename
@@ -136,7 +136,7 @@ def _functions_of(module: ModuleType, script: Path) -> Iterator[tuple[str, Any]]
 
 
 def _build_all(app: Any) -> Iterator[tuple[str, Any]]:
-    """Every function with its name, or a `BindingError` in its place.
+    """Returns every function with its name, or a `BindingError` in its place.
 
     `get_functions` of the SDK stops at the first problem, and so does the worker on Azure, which then serves none.
     """

@@ -19,7 +19,7 @@ class InputReader(Protocol):
     """Reads the input bindings of one type."""
 
     async def read(self, binding: Binding, trigger_data: Mapping[str, Any]) -> Any:
-        """The value of an input binding."""
+        """Returns the value of an input binding."""
 
 
 class OutputWriter(Protocol):
@@ -49,7 +49,7 @@ class Invoker:
 
     @property
     def running(self) -> list[str]:
-        """Names of the running functions, sorted."""
+        """Returns names of the running functions, sorted."""
         return sorted(self._worker.running.values())
 
     async def invoke(
@@ -96,7 +96,8 @@ class Invoker:
 
 
 def _plain_value(value: Any, expected: type) -> Any:
-    """The value for a parameter annotated `str` or `bytes`: a message's body, a blob's content, JSON of a timer."""
+    """Returns the value for a parameter annotated `str` or `bytes`: a message's body, a blob's content, JSON of a
+    timer."""
     if value is None or isinstance(value, str | bytes):
         content = value
     elif hasattr(value, "get_body"):

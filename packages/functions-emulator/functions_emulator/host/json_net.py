@@ -39,7 +39,9 @@ def _dates_rewritten(value: Any) -> Any:
 
 
 def _rewritten(text: str) -> str:
-    """A date with an offset is written in the machine's time zone, and a fraction without zeros at its end."""
+    """Returns a date as Json.NET writes it: with the machine's time zone if it has an offset, its fraction without
+    zeros at the end.
+    """
     found = _DATE.fullmatch(text) if len(text) <= 40 else None
     if found is None:
         return text

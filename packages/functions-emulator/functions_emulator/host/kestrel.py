@@ -24,7 +24,7 @@ _MAX_HEADER_COUNT = 100
 #: The largest request body, as on Azure (FUNCTIONS_REQUEST_BODY_SIZE_LIMIT).
 MAX_BODY = 100 * 1024 * 1024
 
-#: other than those of Python (src/Http/WebUtilities/src/ReasonPhrases.cs of dotnet/aspnetcore)
+#: phrases that differ from Python's (src/Http/WebUtilities/src/ReasonPhrases.cs of dotnet/aspnetcore)
 _REASONS = {414: "URI Too Long"}
 
 _ESCAPES = re.compile(r"(?:%[0-9A-Fa-f]{2})+")
@@ -63,7 +63,9 @@ class _Connection(web.RequestHandler):
     _within_head = False
 
     def data_received(self, data: bytes) -> None:
-        """Kestrel takes a method in any case, and routes compare it without regard to case; aiohttp refuses it."""
+        """Changes the method to upper case. Kestrel takes a method in any case, and routes ignore case; aiohttp refuses
+        lower case.
+        """
         idle = self._waiter is not None and not self._waiter.done()
         if idle and not self._within_head and (method := _METHOD.match(data)):
             data = method[0].upper() + data[method.end() :]
@@ -87,14 +89,14 @@ class _Connection(web.RequestHandler):
 
 
 def refused(status: int) -> web.Response:
-    """A response without a body, after which the connection is closed."""
+    """Returns a response without a body, after which the connection is closed."""
     response = web.Response(status=status, reason=_REASONS.get(status))
     response.force_close()
     return response
 
 
 def path_of(request: web.BaseRequest) -> str:
-    """The path, decoded. Only `%2F` stays, and what is not UTF-8; then dot segments are removed.
+    """Returns the path, decoded. Only `%2F` stays, and what is not UTF-8; then dot segments are removed.
 
     Raises `RefusedError`.
     """
@@ -105,7 +107,7 @@ def path_of(request: web.BaseRequest) -> str:
 
 
 def uri_path(path: str) -> str:
-    """A decoded path as it stands in a URL (PathString.ToUriComponent of Microsoft.AspNetCore.Http)."""
+    """Returns a decoded path as it stands in a URL (PathString.ToUriComponent of Microsoft.AspNetCore.Http)."""
     return quote(_LONE_PERCENT.sub("%25", path), safe="/!$&'()*+,;=:@%")
 
 
@@ -128,7 +130,7 @@ def _check_head(request: web.BaseRequest) -> None:
 
 
 def _decoded(escapes: re.Match[str]) -> str:
-    """Characters for a run of escapes; a byte that is not UTF-8 stays as it is."""
+    """Returns characters for a run of escapes; a byte that is not UTF-8 stays as it is."""
     run = escapes[0]
     text, at = "", 0
     for character in bytes.fromhex(run.replace("%", "")).decode(errors="surrogateescape"):
@@ -142,7 +144,7 @@ def _decoded(escapes: re.Match[str]) -> str:
 
 
 def _without_dot_segments(path: str) -> str:
-    """RFC 3986 5.2.4."""
+    """Removes dot segments (RFC 3986 5.2.4)."""
     if "/." not in path:
         return path
     kept: list[str] = []

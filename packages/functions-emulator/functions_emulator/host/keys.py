@@ -40,7 +40,7 @@ class Keys:
         self._system = tuple(system.values())
 
     def opens_function(self, key: str | None, name: str, auth_level: str) -> bool:
-        """Whether `key` may call a function with this auth level."""
+        """Returns whether `key` may call a function with this auth level."""
         if auth_level == "anonymous":
             return True
         if auth_level == "admin":
@@ -48,21 +48,22 @@ class Keys:
         return _is_one_of(key, (self._master, *self._host, *self._functions.get(name.lower(), ())))
 
     def opens_admin(self, key: str | None) -> bool:
-        """Whether `key` may call `/admin`."""
+        """Returns whether `key` may call `/admin`."""
         return _is_one_of(key, (self._master,))
 
     def opens_durable(self, key: str | None) -> bool:
-        """Whether `key` may call the durable API."""
+        """Returns whether `key` may call the durable API."""
         return _is_one_of(key, (self._master, *self._system))
 
     @property
     def durable(self) -> str:
-        """The key in management URLs."""
+        """Returns the key in management URLs."""
         return self._system[0] if self._system else self._master
 
 
 def keys_of(file: Path | None, data_dir: Path | None) -> Keys:
-    """The keys of a file, else of `keys.json` in the data folder, which is made with random ones, else random ones.
+    """Returns the keys of a file, else of `keys.json` in the data folder, which is made with random ones, else random
+    ones.
 
     Raises `HostError`.
     """
@@ -101,7 +102,7 @@ def load_keys(path: Path) -> Keys:
 
 
 def _checked(keys: Mapping[str, Any], *parents: str) -> Mapping[str, str]:
-    """`keys`, whose values were read from a file. Raises `HostError` for one that is no text or blank."""
+    """Returns `keys`, which a file has. Raises `HostError` for a value that is blank or not a text."""
     for name, key in keys.items():
         if not isinstance(key, str) or not key.strip():
             raise HostError(f'"{".".join((*parents, name))}" must be a text that is not blank')

@@ -35,8 +35,8 @@ class LevelFilter(logging.Filter):
     def __init__(self, levels: Mapping[str, str]) -> None:
         """`levels` are those of host.json by category; `default` is for every other one. Raises `HostError`.
 
-        Without `default` all is shown that the loggers themselves let through. `default` is not for the host's own
-        SDKs, which are others than Microsoft's: below WARNING they are shown where their category is named.
+        Without `default` all records are shown that the loggers let through. `default` does not apply to the host's own
+        SDKs, which are not Microsoft's: their records below WARNING are shown only if their category is named.
         """
         super().__init__()
         self._levels = {"": logging.NOTSET, "azure.": logging.WARNING}
@@ -61,5 +61,6 @@ def _category(record: logging.LogRecord) -> str:
 
 
 def _is_hosts_sdk(record: logging.LogRecord) -> bool:
-    """Whether a record is from an SDK that this host itself uses, on its own thread; Microsoft's host has others."""
+    """Returns whether a record is from an SDK that this host itself uses, on its own thread; Microsoft's host has
+    others."""
     return record.name.startswith("azure.") and record.thread == threading.main_thread().ident and current.get() is None

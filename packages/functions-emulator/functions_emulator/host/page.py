@@ -43,7 +43,8 @@ class Page:
         self._client = client
 
     def overview(self, status: str, prefix: str, after: str) -> str:
-        """Functions, stalls, and a page of instances: of a status, an id prefix, after an id."""
+        """Returns the page of functions, stalls, and instances: of instances: of a status, an id prefix, after an
+        id."""
         statuses = [one for one in Status if one.value == status]
         instances = self._client.find(statuses=statuses, prefix=prefix, after=after, limit=_PAGE_SIZE)
         counts = self._engine.store.count_by_status()
@@ -68,7 +69,7 @@ class Page:
         )
 
     def detail(self, instance_id: str) -> str:
-        """One instance with its history. Raises `InstanceNotFoundError`."""
+        """Returns one instance with its history. Raises `InstanceNotFoundError`."""
         one = self._client.status(instance_id)
         history = self._client.history(one)
         path = f"/emulator/instances/{quote(instance_id, safe='')}"
@@ -133,7 +134,7 @@ class Page:
 
 
 def home(*, has_page: bool) -> str:
-    """The page at `/`; it links to the page at `/emulator` where that is served."""
+    """Returns the page at `/`; it links to the page at `/emulator` where that is served."""
     link = '<p><a href="/emulator">Functions and orchestrations</a></p>' if has_page else ""
     return _document("Functions host", f"<h1>Functions host</h1><p>The app is up and running.</p>{link}")
 

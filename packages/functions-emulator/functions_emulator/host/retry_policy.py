@@ -13,7 +13,8 @@ _MAX_INTERVAL_S = 3600.0
 
 
 def delays(policy: Mapping[str, Any] | None) -> list[float]:
-    """Seconds before each retry; empty without a policy. Raises `BindingError` for a policy that is not valid."""
+    """Returns seconds before each retry; empty without a policy. Raises `BindingError` for a policy that is not
+    valid."""
     if policy is None:
         return []
     try:

@@ -15,7 +15,7 @@ from functions_emulator.host.functions import Function
 
 #: These characters stand for `{{` and `}}`, the braces of a regular expression, while a template is parsed.
 _OPEN, _CLOSE = "\x00", "\x01"
-#: Of .NET: names compare by `OrdinalIgnoreCase`, numbers have ASCII digits, and a value may have any character.
+#: .NET's rules: names ignore case (`OrdinalIgnoreCase`), numbers have ASCII digits, and a value may have any character
 _FLAGS = re.IGNORECASE | re.ASCII | re.DOTALL
 _PART = re.compile(
     r"\{(?P<catch>\*{0,2})(?P<name>\w+)"
@@ -51,7 +51,7 @@ class Template:
     bounds: tuple[tuple[str, str, str], ...]
 
     def match(self, path: str) -> dict[str, str] | None:
-        """The parameters of a path (decoded, without a leading slash), or `None` if it does not match."""
+        """Returns the parameters of a path (decoded, without a leading slash), or `None` if it does not match."""
         match = self.pattern.fullmatch(path)
         if match is None:
             return None
@@ -135,7 +135,7 @@ class RouteTable:
         self.routes = tuple(_route(one, prefix) for one in sorted(functions, key=lambda one: one.name))
 
     def find(self, method: str, path: str) -> tuple[Route, dict[str, str]] | None:
-        """The route and the parameters of a path; `None` also for a wrong method (docs/decisions/0012).
+        """Returns the route and the parameters of a path; `None` also for a wrong method (docs/decisions/0012).
 
         The path is decoded, without a leading slash.
         """

@@ -18,7 +18,7 @@ class Schedule(Protocol):
     """The occurrences of a timer."""
 
     def next_after(self, instant: datetime) -> datetime:
-        """The first occurrence later than `instant`, in UTC."""
+        """Returns the first occurrence later than `instant`, in UTC."""
 
 
 class _Span:

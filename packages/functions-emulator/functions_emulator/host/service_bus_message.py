@@ -21,7 +21,7 @@ class UnreadableBatchError(Exception):
 
 
 def body_of(message: ServiceBusReceivedMessage) -> bytes:
-    """The bytes of the body; an AMQP value becomes its text."""
+    """Returns the bytes of the body; an AMQP value becomes its text."""
     if message.body_type is AmqpMessageBodyType.DATA:
         return b"".join(message.body)
     value = message.body
@@ -35,8 +35,8 @@ def body_of(message: ServiceBusReceivedMessage) -> bytes:
 def convert(message: ServiceBusReceivedMessage, trigger: Binding) -> ServiceBusMessage:
     """The message with all its system and application properties.
 
-    The extension gives a Python worker text, with U+FFFD for what is no UTF-8, unless `dataType` is binary. Source:
-    MessageToStringConverter.cs and MessageToByteArrayConverter.cs of azure-sdk-for-net
+    The extension gives a Python worker text, with U+FFFD for bytes that are not UTF-8, unless `dataType` is binary.
+    Source: MessageToStringConverter.cs and MessageToByteArrayConverter.cs of azure-sdk-for-net
     (Microsoft.Azure.WebJobs.Extensions.ServiceBus).
     """
     body = body_of(message)
@@ -46,7 +46,8 @@ def convert(message: ServiceBusReceivedMessage, trigger: Binding) -> ServiceBusM
 
 
 def convert_batch(messages: Sequence[ServiceBusReceivedMessage], trigger: Binding) -> list[ServiceBusMessage]:
-    """The messages of a trigger with cardinality many. Raises `UnreadableBatchError`: the function does not run.
+    """Returns the messages of a trigger with cardinality many. Raises `UnreadableBatchError`: the function does not
+    run.
 
     Without `dataType` the host asks for `object[]` (GetRequestedType in GeneralScriptBindingProvider.cs of
     azure-functions-host), so Json.NET reads each body (PocoTriggerArgumentBinding.cs of azure-webjobs-sdk), and
@@ -68,13 +69,13 @@ def convert_batch(messages: Sequence[ServiceBusReceivedMessage], trigger: Bindin
 
 
 def _data_type(trigger: Binding) -> str | None:
-    """`binary`, `string`, or `None` for a trigger that declares none."""
+    """Returns `binary`, `string`, or `None` for a trigger without a data type."""
     found = (trigger.text("dataType") or "").lower()
     return found if found in ("binary", "string") else None
 
 
 def _through_json_net(text: str, message: ServiceBusReceivedMessage) -> bytes:
-    """What `json.dumps` of the SDK (`_marshall_message_bodies`) writes of the host's JSON."""
+    """Returns the text that `json.dumps` of the SDK (`_marshall_message_bodies`) makes of the host's JSON."""
     try:
         return json.dumps(json_net.read(text)).encode()
     except ValueError as error:
@@ -123,7 +124,7 @@ def _with_metadata(message: ServiceBusReceivedMessage, body: bytes) -> ServiceBu
 
 
 def _decoded(properties: Mapping[Any, Any]) -> dict[str, Any]:
-    """The properties with texts for bytes: the SDK returns keys and texts as bytes."""
+    """Returns the properties with texts for bytes: the SDK returns keys and texts as bytes."""
     return {_text(key): _text(value) for key, value in properties.items()}
 
 
@@ -132,7 +133,7 @@ def _text(value: Any) -> Any:
 
 
 def _metadata(fields: Mapping[str, Any], properties: Mapping[str, Any]) -> dict[str, Datum]:
-    """The raw trigger metadata behind `ServiceBusMessage.metadata`, with the names of .NET."""
+    """Returns the raw trigger metadata behind `ServiceBusMessage.metadata`, with the names of .NET."""
     metadata = {_pascal(name): _datum(value) for name, value in fields.items() if value is not None}
     metadata["ApplicationProperties"] = metadata["UserProperties"] = Datum(dict(properties), "dict")
     return metadata

@@ -84,7 +84,7 @@ class ServiceBusTrigger:
 
     @property
     def source(self) -> str:
-        """The name of the queue or subscription, for the log."""
+        """Returns the name of the queue or subscription, for the log."""
         return source_of(self._function)
 
     async def run(self) -> None:
@@ -158,7 +158,7 @@ class ServiceBusTrigger:
             most = self._limits.max_batch - 1
             return first + await receiver.receive_messages(max_message_count=most, max_wait_time=_BATCH_WAIT_S)
         except asyncio.CancelledError:
-            # what else arrived is still in the SDK's queue
+            # other messages that arrived are still in the SDK's queue
             return first
         finally:
             handler._socket_timeout = _IDLE_POLL_S
@@ -222,22 +222,22 @@ class ServiceBusTrigger:
 
 
 def _unused_tls(connection: str) -> ssl.SSLContext | None:
-    """For a bus without TLS, as an emulator's is: else the SDK reads all certificates of the world for each receiver.
+    """Returns a TLS context that trusts no certificate, for a bus without TLS; `None` for another bus.
 
-    Where TLS were used all the same, it trusts nobody.
+    Without it the SDK reads all certificates of the machine for each receiver.
     """
     return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT) if "usedevelopmentemulator=true" in connection.lower() else None
 
 
 def source_of(function: Function) -> str:
-    """The name of the queue or subscription, for the log."""
+    """Returns the name of the queue or subscription, for the log."""
     fields = function.trigger.fields
     topic = fields.get("topicName")
     return f"{topic}/{fields.get('subscriptionName')}" if topic else str(fields.get("queueName"))
 
 
 def open_receiver(client: ServiceBusClient, function: Function, **options: Any) -> ServiceBusReceiver:
-    """The receiver of a function's queue or subscription."""
+    """Returns the receiver of a function's queue or subscription."""
     trigger = function.trigger
     if topic := trigger.text("topicName"):
         return client.get_subscription_receiver(topic, str(trigger.fields["subscriptionName"]), **options)
@@ -245,10 +245,10 @@ def open_receiver(client: ServiceBusClient, function: Function, **options: Any) 
 
 
 def keep_alive(receiver: ServiceBusReceiver, every_s: float) -> None:
-    """How often the SDK listens on the connection by itself, beside whoever receives; it has no option for that.
+    """Sets the interval at which the SDK listens on the connection by itself; the SDK has no option for that.
 
-    A message that it hears waits until the receive, which waits for another frame, looks into its queue. So it must
-    not listen while we receive.
+    A message that it hears waits until the receive, which waits for another frame, looks into its queue. So it must not
+    listen while we receive.
     """
     receiver._handler._keep_alive_interval = every_s
 

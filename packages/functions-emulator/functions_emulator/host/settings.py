@@ -21,21 +21,21 @@ class Settings:
         self._values = values
 
     def get(self, name: str) -> str | None:
-        """The value of a setting, or `None`."""
+        """Returns the value of a setting, or `None`."""
         value = self._values.get(name)
         return value if value is not None else self._values.get(name.replace(":", "__"))
 
     def flag(self, name: str) -> bool:
-        """Whether a setting is `true`, in any case."""
+        """Returns whether a setting is `true`, in any case."""
         return (self.get(name) or "").lower() == "true"
 
     def disabled(self, function: str) -> bool:
-        """Whether `AzureWebJobs.NAME.Disabled` switches a function off; the dots may be written `_` or `__`."""
+        """Returns whether `AzureWebJobs.NAME.Disabled` switches a function off; the dots may be written `_` or `__`."""
         values = (self.get(f"AzureWebJobs{dot}{function}{dot}Disabled") for dot in (".", "_", "__"))
         return any((value or "").lower() in ("true", "1") for value in values)
 
     def resolve(self, text: str) -> str:
-        """`text` with every `%NAME%` replaced. Raises `BindingError` for a missing setting."""
+        """Returns `text` with every `%NAME%` replaced. Raises `BindingError` for a missing setting."""
 
         def value(placeholder: re.Match[str]) -> str:
             setting = self.get(placeholder[1])
@@ -46,12 +46,14 @@ class Settings:
         return _NAME.sub(value, text)
 
     def whole(self, text: str) -> str:
-        """The setting where `text` is `%NAME%` and it is there; else `text`: so Durable reads `hubName`."""
+        """Returns the value of the setting if `text` is `%NAME%` and it exists; else `text`. Durable reads `hubName`
+        this way.
+        """
         name = _NAME.fullmatch(text)
         return (self.get(name[1]) if name else None) or text
 
     def connection(self, name: str, service: str) -> str:
-        """The connection string for the `connection` of a binding.
+        """Returns the connection string for the `connection` of a binding.
 
         `service` is `serviceBus`, `blob`, `queue` or `table`. The order is that of the WebJobs SDK
         (GetWebJobsConnectionSection): with its prefix first, connection strings before settings. Raises `BindingError`
@@ -66,7 +68,7 @@ class Settings:
         raise BindingError(f"the connection setting {name!r} is missing")
 
     def _properties(self, name: str) -> dict[str, str]:
-        """The settings `NAME__property` and `NAME:property` by property, in lower case."""
+        """Returns the settings `NAME__property` and `NAME:property` by property, in lower case."""
         prefixes = (f"{name}__".lower(), f"{name}:".lower())
         return {
             key[len(prefix) :].lower(): value

@@ -127,7 +127,7 @@ class BlobStorage:
         return BlobServiceClient.from_connection_string(connection)
 
     async def read(self, binding: Binding, trigger_data: Mapping[str, Any]) -> InputStream | None:
-        """The blob, or `None` if it does not exist."""
+        """Returns the blob, or `None` if it does not exist."""
         path = fill(str(binding.fields["path"]), trigger_data)
         container, name = _split(path)
         async with self._open(binding) as service:
@@ -151,7 +151,7 @@ class BlobStorage:
                 await blob.upload_blob(content, overwrite=True)
 
     async def close(self) -> None:
-        """Nothing is kept open."""
+        """Does nothing: no connection is kept open."""
 
 
 def _split(path: str) -> tuple[str, str]:

@@ -161,7 +161,7 @@ class QueueWriter:
                 await send(queue, base64.b64encode(body).decode() if self._encode else body.decode())
 
     async def close(self) -> None:
-        """Nothing is kept open."""
+        """Does nothing: no connection is kept open."""
 
 
 def _body(value: Any) -> bytes:

@@ -27,7 +27,7 @@ class TableStorage:
         return TableClient.from_connection_string(self._settings.connection(binding.connection, binding.service), table)
 
     async def read(self, binding: Binding, trigger_data: Mapping[str, Any]) -> str | None:
-        """With a row key the entity or `None`, else the list of what the filter lets through."""
+        """Returns the entity of a row key, or `None`; without a row key, the entities that the filter selects."""
         partition = fill(binding.text("partitionKey") or "", trigger_data)
         row = fill(binding.text("rowKey") or "", trigger_data)
         async with self._open(binding, trigger_data) as table:
@@ -54,7 +54,7 @@ class TableStorage:
         return " and ".join(parts)
 
     async def write(self, binding: Binding, value: Any, trigger_data: Mapping[str, Any]) -> None:
-        """Inserts; the binding's keys complete an entity that names none. An entity that exists is an error."""
+        """Inserts entities; the binding's keys complete an entity without keys. An entity that exists is an error."""
         parsed = json.loads(value) if isinstance(value, str | bytes) else value
         async with self._open(binding, trigger_data) as table:
             keys = {
@@ -71,9 +71,9 @@ class TableStorage:
                     await table.create_entity({**key_fields, **entity})
 
     async def close(self) -> None:
-        """Nothing is kept open."""
+        """Does nothing: no connection is kept open."""
 
 
 def _json_value(value: Any) -> Any:
-    """What a table holds and JSON does not."""
+    """Returns the JSON form of a table's value that JSON does not have."""
     return value.isoformat() if isinstance(value, datetime | date) else str(value)

@@ -57,7 +57,9 @@ class TimerTrigger:
         return self._schedule.next_after(first) - first
 
     async def run(self) -> None:
-        """Runs until cancelled. Past due is only what was missed before: `HandleTimerEvent` in TimerListener.cs."""
+        """Runs until cancelled. Only an occurrence that was missed before is past due (`HandleTimerEvent` in
+        TimerListener.cs).
+        """
         state = self._store.state(self._key) if self._monitored else None
         now = self._clock.now()
         due = parse_stamp(state["Next"]) if state else self._schedule.next_after(now)
@@ -101,6 +103,6 @@ class TimerTrigger:
 
 
 def _schedule_status(status: Mapping[str, Any]) -> dict[str, str]:
-    """The schedule status of a `TimerRequest`; the zero time of .NET stands for never."""
+    """Returns the schedule status of a `TimerRequest`; the zero time of .NET stands for never."""
     never = "0001-01-01T00:00:00+00:00"
     return {name: status.get(name) or never for name in ("Last", "Next", "LastUpdated")}

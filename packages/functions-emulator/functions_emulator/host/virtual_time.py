@@ -87,7 +87,7 @@ class VirtualTime:
         self._one_at_a_time = asyncio.Lock()
 
     def now(self) -> datetime:
-        """The current virtual time, in UTC."""
+        """Returns the current virtual time, in UTC."""
         return self._clock.now()
 
     async def advance(self, by: timedelta, bus_admin: str | None = None) -> None:

@@ -46,7 +46,7 @@ class Worker:
     """The event loop and the thread pool of the app's code."""
 
     def __init__(self, function_timeout_s: float) -> None:
-        """Infinity means no timeout."""
+        """An infinite `function_timeout_s` means no timeout."""
         self._timeout = min(function_timeout_s, _NO_TIMEOUT_S)
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._run, name="app-loop", daemon=True)
@@ -75,12 +75,12 @@ class Worker:
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop:
-        """The loop of `async` functions."""
+        """Returns the loop of `async` functions."""
         return self._loop
 
     @property
     def running(self) -> Mapping[str, str]:
-        """Function names of running invocations, by invocation id."""
+        """Returns function names of running invocations, by invocation id."""
         return self._running
 
     async def call(self, function: Function, arguments: Mapping[str, Any], invocation: Invocation) -> Any:
@@ -213,7 +213,7 @@ class Worker:
 
 
 def _thread_count() -> int | None:
-    """`PYTHON_THREADPOOL_THREAD_COUNT`; without a valid value `None`, which is Python's default."""
+    """Returns `PYTHON_THREADPOOL_THREAD_COUNT`; `None`, Python's default, if its value is not valid."""
     setting = os.environ.get("PYTHON_THREADPOOL_THREAD_COUNT", "")
     if setting and not (setting.isdigit() and int(setting) > 0):
         _LOG.warning("PYTHON_THREADPOOL_THREAD_COUNT must be a whole number from 1 on, not %r; it is ignored", setting)

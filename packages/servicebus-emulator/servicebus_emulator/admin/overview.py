@@ -23,7 +23,7 @@ td.dead { color: #c33; color: light-dark(#b22, #f77); font-weight: 600; }
 
 
 def counts(broker: Broker) -> dict[str, dict[str, int]]:
-    """Counts of every queue and subscription by path.
+    """Returns counts of every queue and subscription by path.
 
     `active` includes locked messages; `enqueued` is the last sequence number, the count of all messages so far.
     """
@@ -38,7 +38,7 @@ def counts(broker: Broker) -> dict[str, dict[str, int]]:
 
 
 def metrics(broker: Broker, connections: int) -> str:
-    """Metrics as Prometheus text, of the content type `METRICS_TYPE`."""
+    """Returns metrics as Prometheus text, of the content type `METRICS_TYPE`."""
     lines = [
         "# HELP lucius_bus_connections Open client connections.",
         "# TYPE lucius_bus_connections gauge",
@@ -71,7 +71,7 @@ def _label(text: str) -> str:
 
 
 def page(broker: Broker, connections: int) -> str:
-    """An HTML page that reloads itself every five seconds."""
+    """Returns an HTML page that reloads itself every five seconds."""
     head = "".join(f"<th>{state.replace('_', ' ')}</th>" for state in _STATES)
     entries = sorted({**counts(broker), **_topics(broker)}.items(), key=lambda item: _numbers_in_order(item[0]))
     rows = "".join(_row(path, entry) for path, entry in entries)
@@ -86,12 +86,12 @@ def page(broker: Broker, connections: int) -> str:
 
 
 def _numbers_in_order(path: str) -> list[str | int]:
-    """A sort key by which `lane-2` precedes `lane-10`: text and numbers alternate."""
+    """Returns a sort key by which `lane-2` precedes `lane-10`: text and numbers alternate."""
     return [int(part) if index % 2 else part for index, part in enumerate(re.split(r"([0-9]+)", path))]
 
 
 def _topics(broker: Broker) -> dict[str, dict[str, int]]:
-    """Counts of the topics, which hold scheduled messages only."""
+    """Returns counts of the topics, which hold scheduled messages only."""
     topics = [item.entity for item in broker.destinations.values() if isinstance(item.entity, Topic)]
     return {
         topic.path: {"scheduled": len(topic.schedule.messages), "enqueued": topic.last_sequence_number}

@@ -59,7 +59,7 @@ class Request:
 
     @property
     def endpoint(self) -> str:
-        """The endpoint of the namespace, as the client calls it."""
+        """Returns the endpoint of the namespace, as the client calls it."""
         return f"sb://{self.base_url.partition('://')[2]}"
 
 
@@ -72,7 +72,7 @@ class RestApi:
         self._on_removed = on_removed
 
     def handle(self, request: Request) -> tuple[int, str]:
-        """The status and the XML of the response."""
+        """Returns the status and the XML of the response."""
         try:
             return self._route(request)
         except BusError as error:

@@ -44,7 +44,7 @@ log = logging.getLogger(__name__)
 
 MAX_FRAME_BYTES = 65_536
 MAX_SESSIONS = 5000
-#: Advertised. A silent connection is closed after twice as long, because SDKs send heartbeats late.
+#: advertised idle timeout; a silent connection is closed after twice as long, because SDKs send heartbeats late
 IDLE_TIMEOUT_MS = 120_000
 _MIN_FRAME_BYTES = 512
 #: Part 5, 5.3. Both SDKs use ANONYMOUS and authorise afterwards, by tokens on `$cbs`.
@@ -91,7 +91,7 @@ class Connection:
             self._buffer.feed(data)
 
     def next_event(self) -> Event | None:
-        """The next event; None until more bytes are received."""
+        """Returns the next event; None until more bytes are received."""
         while not self._events:
             if self.state is State.CLOSED:
                 return None
@@ -103,7 +103,7 @@ class Connection:
         return self._events.popleft()
 
     def take_output(self) -> bytes:
-        """Bytes to write, in order."""
+        """Returns bytes to write, in order."""
         if not self._output:
             return b""
         data = b"".join(self._output)

@@ -34,7 +34,7 @@ _Decoder = Callable[[bytes, int], tuple[Any, int]]
 
 
 def decode(data: bytes, pos: int = 0) -> tuple[Any, int]:
-    """The value at `pos`, and the position after it."""
+    """Returns the value at `pos`, and the position after it."""
     try:
         return _DECODERS[data[pos]](data, pos + 1)
     except (IndexError, struct.error) as error:
@@ -50,7 +50,7 @@ def decode(data: bytes, pos: int = 0) -> tuple[Any, int]:
 
 
 def skip(data: bytes, pos: int) -> int:
-    """The position after the value at `pos`; the high half of its format code gives its width (part 1, 1.6)."""
+    """Returns the position after the value at `pos`; the high half of its format code gives its width (part 1, 1.6)."""
     try:
         code = data[pos]
         if code == 0:
@@ -141,7 +141,7 @@ def _boolean(data: bytes, pos: int) -> tuple[bool, int]:
 
 
 def _header(data: bytes, pos: int, width: int) -> tuple[int, int, int]:
-    """Size and count of a list, map or array: (count, first element, end)."""
+    """Returns size and count of a list, map or array: (count, first element, end)."""
     if width == 1:
         end = pos + 1 + data[pos]
         count, start = data[pos + 1], pos + 2

@@ -30,17 +30,18 @@ from servicebus_emulator.amqp.values import (
 
 
 def encode(value: Any) -> bytes:
-    """The encoding of `value`; KeyError for a type without an encoding, struct.error for a number out of range."""
+    """Returns the encoding of `value`; KeyError for a type without an encoding, struct.error for a number out of
+    range."""
     return _ENCODERS[type(value)](value)
 
 
 def encoder_of(kind: type) -> Callable[[Any], bytes]:
-    """The encoder of a type; it also takes plain values, such as an int as uint."""
+    """Returns the encoder of a type; it also takes plain values, such as an int as uint."""
     return _ENCODERS[kind]
 
 
 def encode_fields(code: int, fields: list[bytes]) -> bytes:
-    """A described list from fields already encoded; trailing nulls are left out (part 1, 1.4)."""
+    """Returns a described list from fields already encoded; trailing nulls are left out (part 1, 1.4)."""
     while fields and fields[-1] == b"\x40":
         fields.pop()
     body = b"".join(fields)
@@ -50,7 +51,7 @@ def encode_fields(code: int, fields: list[bytes]) -> bytes:
 
 
 def encode_described(code: int, value: Any) -> bytes:
-    """A value described by a small ulong, such as a message section."""
+    """Returns a value described by a small ulong, such as a message section."""
     return b"\x00\x53" + bytes((code,)) + encode(value)
 
 

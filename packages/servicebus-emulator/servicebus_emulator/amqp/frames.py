@@ -40,7 +40,8 @@ class FrameBuffer:
         self._data += data
 
     def next_header(self) -> bytes | None:
-        """The next eight bytes, None until they are complete; FramingError if they cannot be a protocol header."""
+        """Returns the next eight bytes, None until they are complete; FramingError if they cannot be a protocol
+        header."""
         head = bytes(self._data[self._start : self._start + 8])
         if not head.startswith(b"AMQP"[: len(head)]):
             raise FramingError("the connection does not begin with an AMQP header")
@@ -50,7 +51,8 @@ class FrameBuffer:
         return head
 
     def next_frame(self) -> Frame | None:
-        """The next frame, None until it is complete; FramingError if its header is invalid or it is too large."""
+        """Returns the next frame, None until it is complete; FramingError if its header is invalid or it is too
+        large."""
         start, data = self._start, self._data
         if len(data) - start < _HEADER_BYTES:
             return None
@@ -67,6 +69,6 @@ class FrameBuffer:
 
 
 def encode_frame(body: Body, channel: int = 0, payload: bytes = b"", kind: int = AMQP_FRAME) -> bytes:
-    """The bytes of one frame."""
+    """Returns the bytes of one frame."""
     raw = encode_body(body)
     return _header.pack(8 + len(raw) + len(payload), 2, kind, channel) + raw + payload

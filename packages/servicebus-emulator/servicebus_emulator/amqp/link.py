@@ -44,7 +44,7 @@ class _Link:
 
     @property
     def properties(self) -> dict[Any, Any]:
-        """The link properties that the peer sent."""
+        """Returns the link properties that the peer sent."""
         return self.attach.properties or {}
 
     def refuse(self, condition: str, description: str) -> None:
@@ -141,17 +141,17 @@ class OutgoingLink(_Link):
 
     @property
     def settles_on_send(self) -> bool:
-        """Whether the peer asked for settled messages: receive-and-delete."""
+        """Returns whether the peer asked for settled messages: receive-and-delete."""
         return self.attach.snd_settle_mode == 1
 
     @property
     def usable_credit(self) -> int:
-        """The credit that can be used now: none while the peer's session window is closed."""
+        """Returns the credit that can be used now: none while the peer's session window is closed."""
         return self.credit if self.session.window_is_open else 0
 
     @property
     def is_sending(self) -> bool:
-        """Whether the last frames of a delivery wait for the peer's session window."""
+        """Returns whether the last frames of a delivery wait for the peer's session window."""
         return self.session.is_sending(self)
 
     def accept(self, filters: dict[Any, Any] | None = None, properties: dict[Any, Any] | None = None) -> None:
@@ -193,6 +193,6 @@ class OutgoingLink(_Link):
 
 
 def address_of(terminus: Any) -> str:
-    """The address of a source or target; empty when there is none."""
+    """Returns the address of a source or target; empty when there is none."""
     address = terminus.address if isinstance(terminus, Source | Target) else None
     return address if isinstance(address, str) else ""

@@ -63,7 +63,7 @@ _BROKER_ANNOTATIONS = frozenset(
 
 
 def sections(data: bytes) -> list[tuple[int, int, int, int]]:
-    """The sections of an encoded message in their order: (code, start, start of the value, end).
+    """Returns the sections of an encoded message in their order: (code, start, start of the value, end).
 
     Any order is accepted: pyamqp writes delivery annotations after the body. DecodeError for other bytes.
     """
@@ -87,7 +87,8 @@ def sections(data: bytes) -> list[tuple[int, int, int, int]]:
 
 
 def split_batch(data: bytes) -> list[bytes]:
-    """The messages in a batch (format 0x80013700), each a whole message in a data section; the envelope is ignored."""
+    """Returns the messages in a batch (format 0x80013700), each a whole message in a data section; the envelope is
+    ignored."""
     messages = []
     for code, _, value, _ in sections(data):
         if code == DATA:
@@ -194,7 +195,9 @@ class AmqpMessage:
         )
 
     def with_time_to_live(self, ms: int, from_ms: int) -> AmqpMessage:
-        """The header's ttl, and expiry and creation times, of which the .NET SDK takes the difference."""
+        """Returns a copy with the header's ttl, and with expiry and creation times, of which the .NET SDK takes the
+        difference.
+        """
         header, properties = list(self.header), _properties(self.properties_raw)
         header += [None] * (_TTL + 1 - len(header))
         header[_TTL] = Uint(min(ms, _LONGEST_TTL_MS))
@@ -211,7 +214,7 @@ class AmqpMessage:
         return header + self._annotated(self.annotations)
 
     def render(self, delivery_count: int, annotations: Mapping[Symbol, Any], *, with_body: bool = True) -> bytes:
-        """The bytes for a receiver, with the broker's annotations and the delivery count (part 3, 3.2.1)."""
+        """Returns the bytes for a receiver, with the broker's annotations and the delivery count (part 3, 3.2.1)."""
         header = self.header
         fields = [encode(_at(header, index)) for index in (0, 1, 2)]
         head = encode_fields(HEADER, [*fields, b"\x40", encode(Uint(delivery_count))])
@@ -264,7 +267,7 @@ def simple_message(
     application_properties: Mapping[str, Any],
     correlation_id: Any = None,
 ) -> bytes:
-    """An encoded message with an amqp-value body, such as a reply of `$cbs` or `$management`."""
+    """Returns an encoded message with an amqp-value body, such as a reply of `$cbs` or `$management`."""
     properties = [b"\x40"] * 5 + [encode(correlation_id)]
     return (
         encode_fields(PROPERTIES, properties)

@@ -305,7 +305,7 @@ class SaslOutcome(Body):
 
 
 def _reader(names: tuple[str, ...]) -> Callable[[Any], tuple[Any, ...]]:
-    """A function that reads the attributes of these names."""
+    """Returns a function that reads the attributes of these names."""
     if len(names) == 1:
         return lambda body: (getattr(body, names[0]),)
     return attrgetter(*names)
@@ -343,7 +343,7 @@ _BODIES.update({f"amqp:{name}:list": _BODIES[code] for name, code in _NAMES.item
 
 
 def decode_body(data: bytes, pos: int = 0) -> tuple[Body, int]:
-    """The performative at `pos`, and the position of its payload."""
+    """Returns the performative at `pos`, and the position of its payload."""
     value, pos = decode(data, pos)
     body = interpret(value)
     if not isinstance(body, Body):
@@ -352,7 +352,7 @@ def decode_body(data: bytes, pos: int = 0) -> tuple[Body, int]:
 
 
 def interpret(value: Any) -> Any:
-    """The body of a described value; the value itself if its descriptor is unknown."""
+    """Returns the body of a described value; the value itself if its descriptor is unknown."""
     if not isinstance(value, Described) or not isinstance(value.descriptor, int | str):
         return value
     kind = _BODIES.get(value.descriptor)
@@ -381,7 +381,7 @@ def _in_range(item: Any, maximum: int) -> bool:
 
 
 def encode_body(body: Body) -> bytes:
-    """A performative's bytes; trailing nulls are left out (part 1, 1.4)."""
+    """Returns a performative's bytes; trailing nulls are left out (part 1, 1.4)."""
     kind = type(body)
     if kind in _CONSTANT:
         return _CONSTANT[kind]

@@ -84,7 +84,7 @@ class Session:
 
     @property
     def window_is_open(self) -> bool:
-        """Whether the peer takes a transfer now; if not, no delivery may begin.
+        """Returns whether the peer takes a transfer now; if not, no delivery may begin.
 
         A delivery that begins is counted by its link and locked by the broker, and must reach the peer before the
         answer to a drain (part 2, 2.6.7).
@@ -92,7 +92,7 @@ class Session:
         return self._remote_window > 0
 
     def is_sending(self, link: OutgoingLink) -> bool:
-        """Whether the last frames of a delivery on the link wait for the peer's window."""
+        """Returns whether the last frames of a delivery on the link wait for the peer's window."""
         return any(entry[0] is link for entry in self._waiting)
 
     def forget(self, link: IncomingLink | OutgoingLink) -> None:

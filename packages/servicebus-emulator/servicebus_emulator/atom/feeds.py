@@ -14,12 +14,12 @@ _ATOM = "http://www.w3.org/2005/Atom"
 
 
 def instant(ms: int) -> str:
-    """A time in Unix milliseconds as ISO 8601."""
+    """Returns a time in Unix milliseconds as ISO 8601."""
     return datetime.fromtimestamp(ms / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
 def read_content(body: bytes) -> ElementTree.Element:
-    """The description element in the content of an entry; InvalidRequest if there is none."""
+    """Returns the description element in the content of an entry; InvalidRequest if there is none."""
     if b"<!" in body:
         raise InvalidRequest("Document types and entities are not accepted.")
     try:
@@ -33,18 +33,18 @@ def read_content(body: bytes) -> ElementTree.Element:
 
 
 def texts_of(element: ElementTree.Element) -> dict[str, str]:
-    """The simple properties of a description, by name without namespace."""
+    """Returns the simple properties of a description, by name without namespace."""
     return {child.tag.rpartition("}")[2]: child.text or "" for child in element if len(child) == 0}
 
 
 def write_description(kind: str, texts: Mapping[str, str], extra: str = "") -> str:
-    """A description element; `extra` is XML that follows the properties."""
+    """Returns a description element; `extra` is XML that follows the properties."""
     items = "".join(f"<{name}>{escape(text)}</{name}>" for name, text in texts.items())
     return f'<{kind} xmlns="{SERVICE_BUS}" xmlns:i="{INSTANCE}">{items}{extra}</{kind}>'
 
 
 def entry(base: str, path: str, title: str, at: str, content: str, *, root: bool = True) -> str:
-    """An entry; `base` and `path` make its id."""
+    """Returns an entry; `base` and `path` make its id."""
     namespace = f' xmlns="{_ATOM}"' if root else ""
     url = escape(f"{base}/{path}?api-version=2021-05")
     return (
@@ -55,7 +55,7 @@ def entry(base: str, path: str, title: str, at: str, content: str, *, root: bool
 
 
 def feed(base: str, path: str, title: str, at: str, entries: list[str], next_query: str | None = None) -> str:
-    """A feed; `next_query` is the query of its next page."""
+    """Returns a feed; `next_query` is the query of its next page."""
     url = escape(f"{base}/{path}")
     links = f'<link rel="self" href="{url}"/>'
     if next_query is not None:
@@ -67,5 +67,5 @@ def feed(base: str, path: str, title: str, at: str, entries: list[str], next_que
 
 
 def error(status: int, detail: str) -> str:
-    """The document of an error."""
+    """Returns the document of an error."""
     return f"<Error><Code>{status}</Code><Detail>{escape(detail)}</Detail></Error>"

@@ -85,7 +85,7 @@ EXTRA_PROPERTIES: Mapping[str, str | None] = {
 
 
 def read(properties: tuple[Property, ...], texts: Mapping[str, str]) -> dict[str, Any]:
-    """Fields of a description from the texts of a request; InvalidRequest names an invalid property."""
+    """Returns fields of a description from the texts of a request; InvalidRequest names an invalid property."""
     fields: dict[str, Any] = {}
     for item in properties:
         text = texts.get(item.name)
@@ -99,12 +99,12 @@ def read(properties: tuple[Property, ...], texts: Mapping[str, str]) -> dict[str
 
 
 def whole_megabytes(size_bytes: int) -> int:
-    """A size without its rest of a megabyte, in bytes."""
+    """Returns a size without its rest of a megabyte, in bytes."""
     return size_bytes // MEGABYTE * MEGABYTE
 
 
 def write(properties: tuple[Property, ...], description: Any, endpoint: str | None = None) -> dict[str, str]:
-    """The properties of a description as texts; with an endpoint, it precedes the names of other entities."""
+    """Returns the properties of a description as texts; with an endpoint, it precedes the names of other entities."""
     texts = {}
     for item in properties:
         value = getattr(description, item.field)

@@ -29,7 +29,7 @@ _CORRELATION = (
 
 
 def read_rule(name: str, element: Element) -> RuleDescription:
-    """The rule of a RuleDescription element; InvalidRequest if its filter or action is invalid."""
+    """Returns the rule of a RuleDescription element; InvalidRequest if its filter or action is invalid."""
     filters, actions = element.find("s:Filter", _NS), element.find("s:Action", _NS)
     selects = TrueFilter() if filters is None else _read_filter(filters)
     action = None
@@ -97,7 +97,7 @@ def _value(kind: str, text: str) -> Any:
 
 
 def _timestamp(moment: datetime) -> Timestamp:
-    """The moment in milliseconds. Without a time zone it is read as UTC, and written back without one."""
+    """Returns the moment in milliseconds. Without a time zone it is read as UTC, and written back without one."""
     kind = NaiveTimestamp if moment.tzinfo is None else Timestamp
     return kind(((moment if moment.tzinfo else moment.replace(tzinfo=UTC)) - _EPOCH) // timedelta(milliseconds=1))
 
@@ -110,7 +110,7 @@ def _duration_ms(text: str) -> int:
 
 
 def write_rule(rule: RuleDescription, created_at: str) -> str:
-    """The RuleDescription element of a rule."""
+    """Returns the RuleDescription element of a rule."""
     return (
         f'<RuleDescription xmlns="{SERVICE_BUS}" xmlns:i="{INSTANCE}">{_write_filter(rule.filter)}'
         f"{_write_action(rule.action)}<CreatedAt>{created_at}</CreatedAt><Name>{escape(rule.name)}</Name>"
@@ -163,7 +163,7 @@ def _write_value(value: Any) -> str:
 
 
 def _typed(value: Any) -> tuple[str, str]:
-    """The XML Schema type of a value and its text."""
+    """Returns the XML Schema type of a value and its text."""
     match value:
         case bool():
             return "boolean", str(value).lower()

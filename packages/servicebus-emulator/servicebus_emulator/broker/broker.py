@@ -35,7 +35,7 @@ class Broker:
 
     @property
     def desk(self) -> FaultDesk:
-        """The faults of messages that clients send."""
+        """Returns the faults of messages that clients send."""
         return self._env.desk
 
     # Entities
@@ -97,7 +97,8 @@ class Broker:
     # Addresses
 
     def queue(self, address: str) -> MessageQueue:
-        """The queue, subscription or dead-letter queue that a receiver reads; a BusError if it cannot be read."""
+        """Returns the queue, subscription or dead-letter queue that a receiver reads; a BusError if it cannot be
+        read."""
         queue = self._queues.get(address.lower())
         if queue is None:
             if address.lower() in self.destinations:
@@ -112,7 +113,7 @@ class Broker:
         return queue
 
     def destination(self, address: str) -> Destination:
-        """The queue or topic that a sender writes to; a BusError for any other address."""
+        """Returns the queue or topic that a sender writes to; a BusError for any other address."""
         destination = self.destinations.get(address.lower())
         if destination is None:
             if address.lower() in self._queues:
@@ -121,11 +122,11 @@ class Broker:
         return destination
 
     def queues(self) -> list[MessageQueue]:
-        """All queues, subscriptions and dead-letter queues."""
+        """Returns all queues, subscriptions and dead-letter queues."""
         return list(self._queues.values())
 
     def knows(self, address: str) -> bool:
-        """Whether a sender or receiver can use the address."""
+        """Returns whether a sender or receiver can use the address."""
         key = address.lower()
         return key in self._queues or key in self.destinations
 

@@ -87,5 +87,5 @@ class SubscriptionDescription:
     rules: tuple[RuleDescription, ...] = (RuleDescription(DEFAULT_RULE),)
 
     def rules_by_name(self) -> list[RuleDescription]:
-        """The rules in the order in which Azure lists them."""
+        """Returns the rules in the order in which Azure lists them."""
         return sorted(self.rules, key=lambda rule: rule.name.lower())

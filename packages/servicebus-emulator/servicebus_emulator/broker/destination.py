@@ -26,7 +26,7 @@ class DuplicateHistory:
         self._order: deque[tuple[int, str]] = deque()
 
     def knows(self, message_id: str, now_ms: int) -> bool:
-        """Whether the id was seen within the window."""
+        """Returns whether the id was seen within the window."""
         self.forget(now_ms)
         return message_id in self._until
 
@@ -61,7 +61,7 @@ class Destination:
     removed: bool = False
     #: A fault that tests can set: sends fail with ServerBusy until then.
     refuse_until_ms: int = 0
-    #: Of messages that wait until the next one is accepted.
+    #: timers of messages that wait until the next one is accepted
     held: list[Timer] = field(default_factory=list)
 
     @property

@@ -48,11 +48,11 @@ class Consumer(Protocol):
 
     @property
     def credit(self) -> int:
-        """How many messages it accepts now."""
+        """Returns the number of messages that it accepts now."""
 
     @property
     def settles_on_send(self) -> bool:
-        """Receive-and-delete: the queue removes a message when it delivers it."""
+        """Returns whether the queue removes a message when it delivers it (receive-and-delete)."""
 
     def deliver(self, message: Message) -> None:
         """Accepts a message; it is locked with `message.lock_token` unless the consumer settles on send."""
@@ -113,7 +113,7 @@ class EntityMessages:
 def first_of(
     messages: Mapping[int, Message], from_sequence_number: int, count: int, session_id: str | None
 ) -> list[Message]:
-    """The first messages from a sequence number on; of one session if given."""
+    """Returns the first messages from a sequence number on; of one session if given."""
     numbers = (
         number
         for number, message in messages.items()

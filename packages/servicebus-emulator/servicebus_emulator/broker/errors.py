@@ -8,7 +8,7 @@ _MORE = "To know more visit https://aka.ms/sbResourceMgrExceptions."
 
 
 def topic_part(topic: str, *names: str) -> str:
-    """A subscription, or with two names a rule, as Azure's errors name it."""
+    """Returns a subscription, or with two names a rule, as Azure's errors name it."""
     return f"{NAMESPACE}:Topic:{'|'.join((topic, *names))}"
 
 

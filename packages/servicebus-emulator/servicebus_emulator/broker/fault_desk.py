@@ -48,9 +48,9 @@ class Rule:
     #: application properties
     step_type: str | None = None
     tenant: str | None = None
-    #: of the messages that match
+    #: share of the matching messages that the rule strikes
     percent: float = 100.0
-    #: how many it strikes at most; None: any number
+    #: maximum number of messages that the rule strikes; None: no maximum
     count: int | None = None
     ms: int = _DEFAULT_MS
 
@@ -80,7 +80,7 @@ class Strike:
 
 @dataclass(slots=True)
 class Verdict:
-    """What is to happen to a message; each fault with its milliseconds."""
+    """The faults of one message, each with its milliseconds."""
 
     faults: dict[str, int] = field(default_factory=dict)
 
@@ -125,12 +125,12 @@ class FaultDesk:
         self._struck.clear()
 
     def describe(self) -> dict[str, Any]:
-        """Seed, rules with their counts, and the run, as JSON."""
+        """Returns seed, rules with their counts, and the run, as JSON."""
         rules = [{**asdict(rule), "struck": self._struck[rule.id]} for rule in self.rules]
         return {"seed": self.seed, "rules": rules, "run": [asdict(strike) for strike in self.run]}
 
     def judge(self, path: str, content: Content) -> Verdict:
-        """The faults that strike a message at an entity; of one kind, the first rule's."""
+        """Returns the faults that strike a message at an entity; of one kind, the first rule's."""
         return Verdict(dict(reversed([*self._strikes(path, content)])))
 
     def _strikes(self, path: str, content: Content) -> Iterator[tuple[str, int]]:

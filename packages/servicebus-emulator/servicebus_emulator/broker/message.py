@@ -28,25 +28,25 @@ class Content(Protocol):
 
     @property
     def size(self) -> int:
-        """Bytes of the encoded message."""
+        """Returns bytes of the encoded message."""
 
     def system_properties(self) -> Mapping[str, Any]:
-        """`MessageId, CorrelationId, To, ReplyTo, Label, ContentType, SessionId, ReplyToSessionId, PartitionKey`, and
-        `TimeToLive` and `ScheduledEnqueueTimeUtc` in milliseconds."""
+        """Returns `MessageId, CorrelationId, To, ReplyTo, Label, ContentType, SessionId, ReplyToSessionId,
+        PartitionKey`, and `TimeToLive` and `ScheduledEnqueueTimeUtc` in milliseconds."""
 
     def application_properties(self) -> Mapping[str, Any]: ...
 
     def with_changes(self, application: Mapping[str, Any], system: Mapping[str, Any] | None = None) -> Content:
-        """A copy with these properties set; a value of None removes one."""
+        """Returns a copy with these properties set; a value of None removes one."""
 
     def with_time_to_live(self, ms: int, from_ms: int) -> Content:
-        """A copy that says when it expires: `ms` after the time `from_ms`."""
+        """Returns a copy that says when it expires: `ms` after the time `from_ms`."""
 
     def truncated(self) -> Content:
-        """A copy without the second half of its body's data."""
+        """Returns a copy without the second half of its body's data."""
 
     def encode(self) -> bytes:
-        """The whole message as bytes, for the store."""
+        """Returns the whole message as bytes, for the store."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -194,7 +194,7 @@ class MessageQueue(EntityMessages):
             self._pumping = False
 
     def _pop_ready(self, numbers: list[int]) -> Message | None:
-        """The first available message of a heap of sequence numbers; drops the numbers of others."""
+        """Returns the first available message of a heap of sequence numbers; drops the numbers of others."""
         while numbers:
             message = self._messages.get(heapq.heappop(numbers))
             if message is not None and message.lock_token is None and message.state is MessageState.ACTIVE:
@@ -360,7 +360,7 @@ class MessageQueue(EntityMessages):
     # Peek and deferred messages
 
     def peek(self, from_sequence_number: int, count: int, session_id: str | None = None) -> list[Message]:
-        """Messages in any state by sequence number, without locking them; of one session if given."""
+        """Returns messages in any state by sequence number, without locking them; of one session if given."""
         everything = {**self._messages, **self.schedule.messages} if self.schedule.messages else self._messages
         return first_of(everything, from_sequence_number, count, session_id)
 
@@ -380,7 +380,7 @@ class MessageQueue(EntityMessages):
         return messages
 
     def counts(self) -> dict[str, int]:
-        """Counts by state; `active` includes locked messages, `enqueued` counts all messages so far."""
+        """Returns counts by state; `active` includes locked messages, `enqueued` counts all messages so far."""
         deferred = sum(message.state is MessageState.DEFERRED for message in self._messages.values())
         return {
             "active": len(self._messages) - deferred,

@@ -26,7 +26,7 @@ class Holder(Protocol):
     """The holder of a session's lock."""
 
     def session_lock_lost(self) -> None:
-        """The lock expired."""
+        """Is called when the lock has expired."""
 
 
 @dataclass(eq=False, slots=True)
@@ -195,7 +195,7 @@ class SessionQueue(MessageQueue):
         session.state, session.changed_at_ms = state, self._env.clock.now_ms()
 
     def list_sessions(self, changed_since_ms: int | None) -> list[str]:
-        """Ids of sessions with messages or state; with a time, of those whose state was set after it."""
+        """Returns ids of sessions with messages or state; with a time, of those whose state was set after it."""
         if changed_since_ms is not None:
             return sorted(item.id for item in self._sessions.values() if item.changed_at_ms > changed_since_ms)
         ids = {message.content.session_id or "" for message in self._messages.values()}

@@ -35,7 +35,7 @@ def either(left: bool | None, right: bool | None) -> bool | None:
 
 
 def as_truth(value: Any) -> bool | None:
-    """A boolean or unknown as it is; FilterError for any other value."""
+    """Returns a boolean or unknown as it is; FilterError for any other value."""
     if value is None or isinstance(value, bool):
         return value
     raise FilterError(f"A condition expected, not {value!r}.")
@@ -83,7 +83,7 @@ def _kind(value: Any) -> str:
 
 
 def compute(operator: str, left: Any, right: Any) -> Any:
-    """Arithmetic; `+` joins texts. Whole numbers divide to whole numbers, towards zero, as in C#."""
+    """Computes `left operator right`; `+` joins texts. Whole numbers divide to whole numbers, as in C#."""
     if left is None or right is None:
         return None
     if operator == "+" and isinstance(left, str) and isinstance(right, str):
@@ -132,7 +132,7 @@ def like(value: Any, pattern: Any, escape: str | None) -> bool | None:
 
 @lru_cache(maxsize=256)
 def _tokens(pattern: str, escape: str | None) -> tuple[str, ...]:
-    """The pattern's characters: "" stands for any text, "any" for any one character."""
+    """Returns the pattern's characters: "" stands for any text, "any" for any one character."""
     tokens = []
     characters = iter(pattern)
     for character in characters:

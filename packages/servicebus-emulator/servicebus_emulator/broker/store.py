@@ -35,7 +35,7 @@ class Store(Protocol):
 
     @property
     def is_dirty(self) -> bool:
-        """Whether there are changes to commit."""
+        """Returns whether there are changes to commit."""
 
     def put(self, entity: str, message: Message) -> None:
         """Stores a message that is new or has changed content."""
@@ -69,12 +69,12 @@ class Store(Protocol):
         """Makes the changes durable; StoreError when that fails."""
 
     def messages(self) -> Iterator[StoredMessage]:
-        """All messages, each entity's in order of sequence number."""
+        """Yields all messages, each entity's in order of sequence number."""
 
     def counters(self) -> dict[str, int]: ...
 
     def history(self, now_ms: int) -> Iterator[tuple[str, str, int]]:
-        """Entity, message id and expiry of the message ids that have not expired."""
+        """Yields entity, message id and expiry of the message ids that have not expired."""
 
     def session_states(self) -> Iterator[tuple[str, str, bytes]]: ...
 

@@ -55,7 +55,7 @@ class Timers:
         return len(self._heap)
 
     def next_due_ms(self) -> int | None:
-        """When the next call is due; None when there is none."""
+        """Returns the time of the next call; None when there is none."""
         heap = self._heap
         while heap and heap[0][2].call is None:
             heapq.heappop(heap)
