@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[1]
-#: what the page shows: `{part: {"machine", "date", "commit", "figures"}}` of each command
+#: results that the page shows: `{part: {"machine", "date", "commit", "figures"}}` of each command
 RECORDED = ROOT / "docs" / "explanation" / "performance"
 
 

@@ -20,7 +20,7 @@ _COMMANDS = {
     "issuer": "emulator.issuer.command",
     "traces": "emulator.traces.command",
 }
-#: LUCIUS's own entities, which `bus` serves where no option names others
+#: LUCIUS's own entities, which `bus` serves unless an option names others
 _BUS_CONFIG = Path(__file__).resolve().parents[1] / "infra" / "bus" / "Config.json"
 
 

@@ -12,9 +12,9 @@ from typing import Any
 ROOT = Path(__file__).parents[1]
 TOPOLOGY = ROOT / "infra" / "bicep" / "topology.json"
 CONFIG = ROOT / "infra" / "bus" / "Config.json"
-#: Microsoft's emulator takes no longer window
+#: maximum window of Microsoft's emulator
 _LONGEST_WINDOW = "PT5M"
-#: the longest that Microsoft's own configurations of its emulator have
+#: maximum in Microsoft's own configurations of its emulator
 _LONGEST_LIFE = "PT1H"
 
 

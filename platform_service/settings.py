@@ -28,17 +28,17 @@ class ModelEndpoint:
 class PackLimits:
     """Limits of one run of a pack."""
 
-    #: longest run
+    #: maximum seconds of a run
     seconds: int
-    #: of all its processes together
+    #: maximum CPU seconds of all processes of a run together
     cpu_s: int
-    #: of each process, and of all its processes together
+    #: maximum memory of each process, and of all processes together
     memory_mib: int
-    #: of its files together
+    #: maximum size of all files of a run together
     disk_mib: int
-    #: at a time
+    #: maximum processes at the same time
     processes: int
-    #: of the log of an attempt, which is cut there
+    #: maximum size of an attempt's log, which is cut there
     log_mib: int
 
 
@@ -66,7 +66,7 @@ def read_pack_python(environ: Mapping[str, str]) -> str:
     for python in [named] if named else [sys.executable, "/usr/local/bin/python3", "/usr/bin/python3"]:
         if os.access(python, os.X_OK) and (missing() or _anybody_executes(Path(python))):
             return python
-    # each run then says so
+    # each run then reports it
     return named or sys.executable
 
 

@@ -164,7 +164,7 @@ def minutes_scan_pdf() -> bytes:
         letter.set_font("Times", "B" if number < 2 else "", 17 if number < 2 else 14)
         letter.cell(0, 9, line, new_x=XPos.LMARGIN, new_y=YPos.NEXT)
     page = pypdfium2.PdfDocument(bytes(letter.output()))[0].render(scale=SCAN_DPI / 72).to_pil().convert("L")
-    page = page.point(lambda light: 35 + light * 215 // 255)  # toner that is not black, paper that is not white
+    page = page.point(lambda light: 35 + light * 215 // 255)  # toner is not black, and paper is not white
     page = page.rotate(1.4, resample=Image.Resampling.BICUBIC, fillcolor=250).filter(ImageFilter.GaussianBlur(0.7))
     chance = random.Random(SEED)
     pixels = page.load()

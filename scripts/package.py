@@ -24,7 +24,7 @@ from infra.package import wheels  # noqa: E402  # not an installed package
 from infra.package.durable_backend import HOST_JSON, chosen, parameter_file  # noqa: E402  # not an installed package
 from infra.package.files import LOCK, packaged  # noqa: E402
 
-#: as in shared/build.py, which needs packages that a plain Python does not have
+#: the same name as in shared/build.py, which needs packages that a plain Python does not have
 COMMIT_FILE = "BUILD_COMMIT"
 
 
@@ -32,7 +32,7 @@ def build(target: Path, *, backend: str, packages: bool) -> int:
     """Writes the zip, or the folder where `target` is no `.zip`. Returns the number of files. Raises CheckFailed."""
     files = {path: ROOT / path for path in packaged(ROOT) if path.name != COMMIT_FILE}
     files[Path("host.json")] = ROOT / HOST_JSON[backend]
-    # whoever builds it installs what has one of these hashes, or nothing
+    # a build installs only files with these hashes
     files[Path("requirements.txt")] = ROOT / LOCK
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -73,7 +73,7 @@ def _install(folder: Path) -> Path:
 def _commit() -> str:
     """The commit that the health routes report: of this checkout, else of LUCIUS_BUILD_COMMIT. Raises CheckFailed."""
     try:
-        # a folder inside another checkout has that one's commit, not ours
+        # a folder inside another checkout would have the commit of that checkout
         _git("ls-files", "--error-unmatch", "host.json")
         return _git("rev-parse", "HEAD")
     except (FileNotFoundError, subprocess.CalledProcessError):

@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-#: what images are made of, as .dockerignore has it
+#: files that images are made of, as .dockerignore has them
 SOURCES = (".dockerignore", "packages/lucius-service/lucius_service", "platform_service", "requirements-demo.lock")
 
 

@@ -34,11 +34,11 @@ _AZURITE = (
     "AccountKey=Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==;"
 )
 _TERMINAL = ("SUCCEEDED", "FAILED_FINAL", "CANCELLED")
-#: between two requests for the job
+#: seconds between two requests for the job
 _POLL_S = 2.0
 _REQUEST_TIMEOUT_S = 30
-#: what a terminal obeys instead of showing it: controls of ECMA-48 but for tab and line feed, the embeddings, overrides
-#: and isolates of UAX #9, and surrogates
+#: characters that a terminal obeys instead of showing: controls of ECMA-48 but for tab and line feed, the embeddings,
+#: overrides and isolates of UAX #9, and surrogates
 _COMMANDS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
@@ -103,7 +103,7 @@ def upload(blobs: str, connection: str, container: str, document: Path, tenant: 
             client = BlobServiceClient(blobs, credential=DefaultAzureCredential(), retry_total=2)
         else:
             client = BlobServiceClient.from_connection_string(connection, retry_total=2)
-            # in Azure the template makes it
+            # in Azure the template makes the container
             with suppress(ResourceExistsError):
                 client.create_container(container)
         blob = client.get_blob_client(container, f"{folder}/{uuid.uuid4().hex}{document.suffix}")

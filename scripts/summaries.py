@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-#: as `make generate` wrote it
+#: the document that `make generate` wrote
 DOCUMENT = Path(__file__).resolve().parents[1] / "docs" / "openapi.json"
 # fmt: off
 VERBS = {

@@ -17,8 +17,8 @@ from shared.core.jobs.states import JobStatus
 
 Row = Mapping[str, Any]
 
-#: what only the recorded environment can repeat; AWAITED and JOB_REPLAYED move nothing, and come when another job is
-#: submitted
+#: events that only the recorded environment can repeat; AWAITED and JOB_REPLAYED move nothing, and come when another
+#: job is submitted
 _ENVIRONMENT = frozenset(
     {
         *(EventType.ADMITTED, EventType.PRIORITY_CHANGED, EventType.GATED, EventType.LEASE_RENEWED, EventType.AWAITED),
@@ -59,7 +59,7 @@ class Difference:
     place: int
     job_id: str
     request_type: str
-    #: of the recorded event, or of the played one if there is none
+    #: time of the recorded event, or of the played one if there is none
     at: str
     #: events of this stream before it, the last two
     before: tuple[str, ...]

@@ -92,9 +92,9 @@ class Durable:
         self.store = Store(None)
         self.spawn: Callable[..., Any] = scheduler.spawn
         self.stalls: list[str] = []
-        #: counts what may have changed an instance's state
+        #: number of events that may have changed an instance's state
         self.changes = 0
-        #: in between, the engine takes messages and does nothing
+        #: between these two times the engine takes messages and does nothing
         self.away: tuple[datetime, datetime] = (scheduler.now, scheduler.now)
         self._running = False
         self._pump_at: datetime | None = None
@@ -228,7 +228,7 @@ class SimulatedOrchestrations:
             raise InstanceNotFound(instance_id)
         if found.status.is_terminal:
             raise InstanceEnded(instance_id)
-        # as the SDK sends it: JSON text within JSON
+        # JSON text within JSON, as the SDK sends it
         text = json.dumps(json.dumps(data))
         self._scheduler.later(self._faults.event_latency_s(), lambda: self._deliver(instance_id, name, text))
 
@@ -236,4 +236,4 @@ class SimulatedOrchestrations:
         try:
             self._durable.client.raise_event(instance_id, name, text)
         except (InstanceGoneError, InstanceNotFoundError):
-            return  # it was on its way when the instance ended: dropped, as in Azure
+            return  # the message was on its way when the instance ended: dropped, as in Azure

@@ -18,14 +18,14 @@ from shared.ports.ledger import Ledger
 from tape.recording import RecordedJob, Row, attempt_of, instant
 from tape.scheduler import Scheduler
 
-#: a recorded event that is later than this has another cause than lateness
+#: maximum lateness; a later recorded event has another cause
 MAX_LATENESS = timedelta(minutes=1)
 _SENT_AGAIN = frozenset({EventType.LEASE_RENEWED, EventType.PUBLISH_FAILED})
 _PREVENTED = frozenset({EventType.CANCEL_REQUESTED, EventType.PAUSE_REQUESTED})
 _NO_MOVE = frozenset({EventType.REPLY_IGNORED, EventType.GATED})
 _PASSED = frozenset({EventType.ACK_TIMEOUT, EventType.LEASE_EXPIRED, EventType.TIME_EXCEEDED})
 
-#: of the settle that this task runs: the message that lay on its lane then
+#: message that lay on the lane at the settle that this task runs
 waiting_message: ContextVar[str | None] = ContextVar("waiting_message", default=None)
 
 

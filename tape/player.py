@@ -34,14 +34,14 @@ from tape.world import World, job_id_of_task
 
 #: code of the error with which `--unknown fail` ends a step
 UNKNOWN_CODE = "TAPE_UNKNOWN"
-#: after a directive that the tape does not have
+#: times of the ACK and the RESULT after a directive that the tape does not have
 _UNKNOWN_ACK, _UNKNOWN_RESULT = timedelta(seconds=0.1), timedelta(seconds=0.2)
-#: of a reply that had the lease of no attempt
+#: lease of a reply that had the lease of no attempt
 _NO_LEASE = "0" * 32
 
 Key = tuple[str, str, int]
 
-#: columns of JOB that a request gives
+#: columns of JOB that come from a request
 _REQUESTED = (
     *("tenant_id", "request_type", "input_ref", "output_ref", "schema_version", "mode", "doc_id", "priority"),
     *("labels", "source", "requested_by", "expires_at", "correlation_id", "on_dependency_failure"),
@@ -63,7 +63,7 @@ class Report:
     unknown: int = 0
     #: (job type, recorded version, played version)
     versions: Counter[tuple[str, int, int]] = field(default_factory=Counter)
-    #: the one that is the first in time
+    #: the earliest difference
     first: Difference | None = None
 
 

@@ -24,7 +24,7 @@ Row = Mapping[str, Any]
 #: (step id, attempt number)
 Attempt = tuple[str, int]
 
-#: jobs of a tape, which are in memory together
+#: maximum jobs of a tape, which are in memory together
 MAX_JOBS = 10_000
 #: events that start the time of an attempt, whose replies are recorded relative to them
 _SENT = frozenset({EventType.ATTEMPT_RECORDED, EventType.LEASE_RENEWED})
@@ -54,13 +54,13 @@ class RecordedReply:
     #: fields of the message, without ids and lease
     body: dict[str, Any]
     step_id: str
-    #: as the reply named it
+    #: number of the attempt that the reply named
     attempt_no: int
     #: the attempt that it came after, by its lease or else by its name; None: it names no attempt of the job
     follows: Attempt | None
-    #: it had the lease of that attempt
+    #: `True` if the reply had the lease of that attempt
     has_lease: bool
-    #: when that attempt was sent; of no attempt: as `at`
+    #: time when that attempt was sent; without an attempt the same as `at`
     sent_at: datetime
     at: datetime
 
@@ -69,7 +69,7 @@ class RecordedReply:
 class RecordedJob:
     """One job of the tape."""
 
-    #: in the order of creation, from 1
+    #: number of the job in the order of creation, from 1
     place: int
     job: Row
     steps: Sequence[Row]

@@ -38,10 +38,10 @@ from tape.lateness import Lateness, RecordedLanes
 from tape.recording import RecordedJob, TapeError
 from tape.scheduler import Scheduler
 
-#: of every call and message; the same for both, so that order in time is order of cause
+#: seconds of every call and message: the same for both, so that order in time is order of cause
 _LATENCY_S = 0.001
 _SWEEP_EVERY = timedelta(minutes=1)
-#: sweeps after the last event: a job that waits for the sweeper is ended by one of them
+#: sweeps after the last event, which end jobs that wait for the sweeper
 _MAX_SWEEPS = 60
 _ENVIRONMENT = {
     "LUCIUS_STORAGE_BACKEND": "memory",
@@ -57,7 +57,7 @@ SETTINGS = (
     *("LUCIUS_DISPATCH_BACKOFF_SECONDS", "LUCIUS_ACK_BACKOFF_SECONDS", "LUCIUS_EXECUTION_BACKOFF_SECONDS"),
 )
 
-#: of the job that this task creates: a played job has the id of the recorded one
+#: id of the job that this task creates: that of the recorded one
 job_id_of_task: ContextVar[str] = ContextVar("job_id_of_task")
 
 

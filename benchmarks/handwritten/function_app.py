@@ -20,7 +20,7 @@ STEPS = ("ocr", "embedding", "sis")
 ACK_S, RESULT_S, WAIT_S = 30, 900, 20
 
 app = df.DFApp(http_auth_level=func.AuthLevel.ANONYMOUS)
-#: by step a sender, and a lock, since the SDK's sender is not for concurrent use
+#: a sender and a lock for each step, since the SDK's sender is not for concurrent use
 _senders: dict[str, tuple[Any, asyncio.Lock]] = {}
 
 

@@ -114,7 +114,7 @@ async def service_bus(folder: Path, messages: int) -> list[str]:
         environment={"BUS_CONNECTION": connection},
     )
     try:
-        await asyncio.sleep(1.0)  # until the receiver has a link
+        await asyncio.sleep(1.0)  # wait until the receiver has a link
         async with ServiceBusClient.from_connection_string(connection) as client:
             async with client.get_queue_sender("work") as sender:
                 began = time.perf_counter()

@@ -17,7 +17,8 @@ from functions_emulator.durable.runner import Runner
 from functions_emulator.host import worker
 from functions_emulator.host.functions_host import FunctionsHost
 
-#: OrchestratorStarted, TaskCompleted or EventRaised, OrchestratorCompleted twice, and one TaskScheduled.
+#: events of an episode: OrchestratorStarted, TaskCompleted or EventRaised, OrchestratorCompleted twice, one
+#: TaskScheduled
 _EVENTS_A_STEP = 7
 
 

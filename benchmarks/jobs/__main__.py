@@ -22,7 +22,7 @@ from typing import Any
 from benchmarks.jobs import counts, dashboard, events, floor, gates, growth, hosts, latency, report
 from benchmarks.measured import RECORDED, machine, measured, write
 
-#: (quick, default, full)
+#: sizes: (quick, default, full)
 _Sizes = tuple[int, int, int]
 _JOBS: _Sizes = (4, 120, 500)
 _ALONE: _Sizes = (3, 60, 200)
@@ -33,7 +33,7 @@ _BACKLOG: _Sizes = (8, 2_000, 2_000)
 _WAITING = ((4,), (100, 1_000), (100, 1_000, 10_000))
 _EVENTS: _Sizes = (16, 240, 1_200)
 _PAIRS = ((0, 2), (0, 20, 100), (0, 20, 100, 500))
-#: processes; ends that come together; creations
+#: numbers of processes, of ends that come together, and of creations
 _PROCESSES = ((1, 2), (1, 4, 10), (1, 4, 10))
 _ENDS = ((8,), (50, 300), (50, 300, 1_000))
 #: processes of the app
@@ -133,7 +133,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    # a run in the background ends by them as well
+    # SIGINT and SIGTERM end a run in the background too
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:

@@ -90,7 +90,7 @@ def _by_group(ran: list[Invocation], jobs: int) -> dict[str, Any]:
     return {
         group: {
             "executions_per_job": sum(each.times for each in those) / jobs,
-            # the episodes of a batch are billed by their process's time, whichever of them runs
+            # each episode of a batch is charged with the CPU time of the process
             "wall_ms_per_job": sum(each.ended - each.began for each in those) * 1000 / jobs,
             "wall_ms": percentiles([(each.ended - each.began) * 1000 / each.times for each in those]),
         }

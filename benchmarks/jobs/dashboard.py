@@ -19,7 +19,7 @@ _VIEWS = ("overview", "jobs", "jobs/{job}")
 _JOBS, _AT_ONCE = 24, 8
 _DEADLINE_MS = 60_000
 _PAINT = "performance.getEntriesByName('first-contentful-paint')[0].startTime"
-#: files and compressed bytes
+#: number of files, and compressed bytes
 _LOADED = """performance.getEntriesByType('resource').filter(each => each.name.includes('/assets/'))
     .reduce(([files, bytes], each) => [files + 1, bytes + each.encodedBodySize], [0, 0])"""
 #: scrolls to the end in 120 frames; the time between each two frames, in ms

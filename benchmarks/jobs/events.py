@@ -17,11 +17,11 @@ from benchmarks.jobs.load import TENANTS, THREE, Load, loading
 from benchmarks.jobs.stack import running
 from benchmarks.jobs.tables import percentiles
 
-#: a goal of docs/explanation/performance.md: events a second of all tenants, or this share of what the machine can
+#: goals of docs/explanation/performance.md: events of all tenants a second, or this share of the machine's maximum
 GOAL_PER_S, GOAL_SHARE = 50.0, 0.6
-#: tenants that are followed, by a reader each, of the sixteen that have jobs
+#: tenants with a reader each, of the sixteen that have jobs
 READERS = 4
-#: until the feeds have the last events
+#: seconds until the feeds have the last events
 _SETTLED_S = 5.0
 _TIMEOUT_S = 60.0
 
@@ -32,9 +32,9 @@ class Reader:
 
     client: httpx.AsyncClient
     tenant: str
-    #: of each event: from the instant of its transition, which is before the commit, to the bytes
+    #: time of each event from its transition, which is before the commit, to the bytes
     ages_ms: list[float] = field(default_factory=list)
-    #: of them, those that happened while a request waited for them
+    #: the same for events that occurred while a request waited for them
     met_ms: list[float] = field(default_factory=list)
     _after: str = "latest"
 
@@ -96,7 +96,7 @@ async def _reading(load: Load) -> AsyncIterator[list[Reader]]:
     async with httpx.AsyncClient(base_url=load.stack.api, timeout=_TIMEOUT_S, trust_env=False, limits=limits) as client:
         readers = [Reader(client, f"tenant-{number}") for number in range(READERS)]
         tasks = [asyncio.create_task(each.run()) for each in readers]
-        # each has its position: what was before does not count
+        # each reader has its position: earlier events do not count
         await asyncio.sleep(1)
         yield readers
         for task in tasks:

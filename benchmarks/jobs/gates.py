@@ -26,18 +26,18 @@ from benchmarks.jobs.stack import ROOT, running
 from emulator.up.environment import _ACCOUNT_KEY, ACCOUNT
 from emulator.up.parent_death import end_with_parent
 
-#: of a call to the memory stores
+#: seconds of a call to the memory stores
 DELAY_S = 0.010
-#: no job of these loads waits, and each of those does
+#: limits with which no job waits, and with which each job waits
 WIDE, SHUT = 100_000, 1
-#: that create jobs at the same time, all processes together
+#: callers that create jobs at the same time, in all processes together
 CALLERS = 64
-#: ends a second of a steady stream, or this share of the rate of ends at once, if that is less
+#: ends a second of a steady stream, or this share of the rate of simultaneous ends, if that is less
 STREAM_PER_S, STREAM_SHARE = 150.0, 0.5
 _WARM_UP = 8
-#: until each process has its command
+#: seconds until each process has its command
 _LEAD_S = 0.3
-#: bytes of a line of a process
+#: maximum bytes of a process's output line
 _LINE = 2**26
 
 

@@ -9,7 +9,7 @@ from benchmarks.jobs.load import THREE, Load, Ran, loading
 from benchmarks.jobs.stack import Invocation, running, wait_for_log
 from benchmarks.jobs.tables import percentiles
 
-#: of the goals of docs/explanation/performance.md
+#: rate of the goals in docs/explanation/performance.md
 GOAL_PER_S = 5
 
 

@@ -20,16 +20,16 @@ STEPS = {
     "OCR_EMBEDDING": ("ocr", "embedding"),
     "OCR_EMBEDDING_SIS": ("ocr", "embedding", "sis"),
 }
-#: the job of most figures
+#: job type of most figures
 THREE = "OCR_EMBEDDING_SIS"
 _PAYLOADS: dict[str, Any] = {"ocr": {}, "embedding": {}, "sis": {"prompt_set": ["When does the lease end?"]}}
-#: as many as there are lanes; their names spread them over ten of the sixteen
+#: as many tenants as lanes; their names spread them over ten of the sixteen lanes
 TENANTS = 16
-#: the first jobs find cold processes
+#: number of jobs that warm up the processes
 WARM_UP = 24
 _DEADLINE_S = 900
 _POLL_S = 0.2
-#: the longest that the API holds a response back
+#: maximum seconds for which the API delays a response
 WAIT_S = 20
 _LIVE = ("QUEUED", "IN_PROGRESS")
 #: waits before a submission that was refused for load (503) is sent again
@@ -40,13 +40,13 @@ _PAUSE_S = 0.1
 class Ran:
     """Jobs of one run; times by `time.monotonic`."""
 
-    #: of each job when its POST began, when it was answered 202
+    #: by job: times of its POST and of the 202
     sent: dict[str, float] = field(default_factory=dict)
     answered: dict[str, float] = field(default_factory=dict)
-    #: from the POST until the job has ended
+    #: seconds from the POST to the end of the job
     whole_s: dict[str, float] = field(default_factory=dict)
     seconds: float = 0.0
-    #: POSTs that were answered 503 and sent again
+    #: POSTs that got 503 and were sent again
     refused: int = 0
 
     @property

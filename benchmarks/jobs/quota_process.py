@@ -35,13 +35,13 @@ from shared.settings import load
 from shared.wiring import Wiring
 
 TENANT = "tenant-a"
-#: ports of the context that are a store's
+#: ports of the context that are stores
 STORES = ("ledger", "index", "admissions", "incidents", "allocations", "bulks", "usage")
 #: calls of the memory stores that are a transaction of the tenant's partition
 _TRANSACTIONS = frozenset({"reserve", "reserve_together", "move_place", "move_places", "write_admission", "close"})
-#: between two tries of a request that was refused for load, or of a reply that met a fault
+#: seconds between two tries of a request that was refused because of load, or of a reply after a fault
 _PAUSE_S = 0.1
-#: a call to a memory store takes its delay times a number between these
+#: a call to a memory store takes its delay times a random number between these
 _JITTER = (0.7, 1.6)
 _PREPARED_AT_ONCE = 16
 _BARE_PARTITION = "bare"
@@ -236,7 +236,7 @@ class QuotaProcess:
                 self.counts["again"] += 1
                 await asyncio.sleep(_PAUSE_S)
             except AlreadyExists:
-                # the answer of an earlier try was lost
+                # the response to an earlier try was lost
                 return
             else:
                 return
@@ -335,7 +335,7 @@ async def _main(environment: dict[str, str]) -> None:
     print("ready", flush=True)
     while line := await lines.readline():
         print(json.dumps(await process.obey(json.loads(line))), flush=True)
-    # nothing of it is kept, so its connections need no end
+    # no result is kept, so its connections need no end
     os._exit(0)
 
 

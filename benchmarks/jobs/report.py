@@ -15,7 +15,7 @@ _DELAYS = {
     "lease_ms": "lease: directive read to its ACK committed",
     "job_ms": "whole job",
 }
-#: CPU that is no part of the system under measurement
+#: processes that do not belong to the system under measurement
 OUTSIDE = ("driver",)
 
 

@@ -75,9 +75,9 @@ class Services:
 
 class _Answering:
     def __init__(self, senders: Sequence[Any]) -> None:
-        #: by lane
+        #: senders by lane
         self._senders = senders
-        #: the SDK's sender is not for concurrent use
+        #: locks, since the SDK's sender is not for concurrent use
         self._alone = [asyncio.Lock() for _ in senders]
         self._held: dict[str, tuple[int, dict[str, Any]]] = {}
         self._directives: list[tuple[str, str, int, float]] = []

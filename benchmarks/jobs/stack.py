@@ -58,7 +58,8 @@ class Stack:
 
     def __init__(self, data: Path, *, recorded: bool = False, events: str | None = None) -> None:
         free = [word for name in ("api", "bus", "admin", "azurite") for word in (f"--{name}-port", "0")]
-        # once a year: no sweep falls into a measurement; a job's counts are those without its events
+        # The sweep runs once a year, so that none falls into a measurement. The counts of a job do not include its
+        # events.
         environment = {"LUCIUS_EVENTS": "off", **os.environ, "LUCIUS_SWEEP_SCHEDULE": "0 0 0 1 1 *"}
         if events is not None:
             environment["LUCIUS_EVENTS"] = events
@@ -68,7 +69,7 @@ class Stack:
             paths = [str(ROOT / "benchmarks" / "jobs" / "recorder"), str(ROOT), os.environ.get("PYTHONPATH", "")]
             environment |= {SETTING: str(self._recorded), "PYTHONPATH": os.pathsep.join(filter(None, paths))}
         self._durable: Counter[str] = Counter()
-        #: when each ended, in seconds since 1970
+        #: time of each job's end, in seconds since 1970
         self.ended_at: dict[str, float] = {}
         with (data / "up.stderr").open("w") as stderr:
             self._process = subprocess.Popen(
@@ -78,7 +79,7 @@ class Stack:
                 stdout=subprocess.PIPE,
                 stderr=stderr,
                 text=True,
-                start_new_session=True,  # a Ctrl-C reaches the benchmark alone, which then stops the stack
+                start_new_session=True,  # a Ctrl-C reaches only the benchmark, which then stops the stack
                 preexec_fn=end_with_parent(signal.SIGTERM),
             )
         assert self._process.stdout is not None

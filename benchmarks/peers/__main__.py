@@ -128,7 +128,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    # a run in the background ends by them as well
+    # SIGINT and SIGTERM end a run in the background too
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:

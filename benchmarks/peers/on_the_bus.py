@@ -22,13 +22,13 @@ from benchmarks.jobs.services import Services
 from benchmarks.jobs.stack import ROOT, Stack, cpu_seconds
 from emulator.up.parent_death import end_with_parent
 
-#: of the queues of the app that is written by hand
+#: prefix of the queues of the handwritten app
 _PREFIX = "handwritten"
 _QUEUE = (
     '<entry xmlns="http://www.w3.org/2005/Atom"><content type="application/xml"><QueueDescription '
     'xmlns="http://schemas.microsoft.com/netservices/2010/10/servicebus/connect"/></content></entry>'
 )
-#: between two looks at a job that outlived its first request
+#: seconds between two checks of a job that outlived its first request
 _POLL_S = 1.0
 
 #: runs one job and waits for its end
@@ -56,7 +56,7 @@ async def by_hand(folder: Path) -> AsyncIterator[tuple[Job, Callable[[], float]]
                 number += 1
                 response = await client.post("/jobs", json=envelope(THREE, number))
                 while response.raise_for_status().status_code == 202:
-                    # a 202 names the URL of the job's status; that answers 202 as long as the job runs
+                    # a 202 names the URL of the job's status, which returns 202 while the job runs
                     await asyncio.sleep(_POLL_S)
                     response = await client.get(response.headers["Location"])
 

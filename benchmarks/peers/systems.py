@@ -39,7 +39,7 @@ class Running:
     """A system that serves. `run(jobs, at_once)` runs jobs, at most `at_once` POSTs (or callers) under way."""
 
     run: Callable[[int, int], Awaitable[Outcome]]
-    #: CPU seconds of all its processes so far
+    #: CPU seconds of all the system's processes so far
     cpu_s: Callable[[], float]
 
 
@@ -158,7 +158,7 @@ async def restate(folder: Path, *, external: bool) -> AsyncIterator[Running]:
             yield running
 
 
-#: in the order of a round
+#: systems in the order of a round
 SYSTEMS: dict[str, Callable[..., contextlib.AbstractAsyncContextManager[Running]]] = {
     "LUCIUS": lucius,
     "by hand": by_hand,

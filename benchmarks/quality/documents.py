@@ -56,11 +56,11 @@ class Question:
     prompt: str
     #: text, two_sentences, table, field or absent
     kind: str
-    #: an answer that is right has all of these
+    #: a correct answer has all of these texts
     expect: tuple[str, ...] = ()
-    #: and none of these
+    #: a correct answer has none of these texts
     forbid: tuple[str, ...] = ()
-    #: the passage that proves the answer has these
+    #: texts of the passage that proves the answer
     evidence: tuple[str, ...] = ()
     #: index of the block with the answer
     block: int | None = None
@@ -120,7 +120,7 @@ def _fill(template: str, values: dict[str, str]) -> str:
 @dataclass
 class _Maker:
     document: Document
-    #: 0 or 1: which half
+    #: number of the half, 0 or 1
     half: int
     content: dict[str, Any]
     chance: random.Random

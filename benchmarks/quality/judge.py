@@ -10,7 +10,7 @@ from rapidfuzz.distance import Levenshtein
 
 from benchmarks.quality.documents import Question
 
-#: characters; a longer answer reads out the page instead
+#: maximum characters; a longer answer repeats the page
 LONGEST_ANSWER = 300
 
 

@@ -11,7 +11,7 @@ from fpdf import FPDF
 from benchmarks.quality.documents import Block, Document, Fields, Heading, Paragraph, Table
 
 _MADE_AT = datetime(2025, 1, 1, tzinfo=UTC)
-#: points
+#: sizes in points
 _WIDTH, _HEIGHT, _MARGIN, _GAP = 595.0, 842.0, 56.0, 26.0
 FONTS = ("Helvetica", "Times", "Courier")
 

@@ -52,7 +52,7 @@ class Figures:
     top_3: Counter[str] = field(default_factory=Counter)
     cpu_s: Counter[str] = field(default_factory=Counter)
     pages: Counter[str] = field(default_factory=Counter)
-    #: with the model endpoint, the page that the answer cites too
+    #: correct answers with the model endpoint that cite the right page too
     model_right: Counter[str] = field(default_factory=Counter)
     failures: list[Failure] = field(default_factory=list)
 
@@ -80,7 +80,7 @@ class Services:
 
     def __post_init__(self) -> None:
         self.sis_model = SisStep(model=ModelEndpoint(self.recording.url, NAME))
-        # OCR loads its models with the first scan
+        # load OCR's models with a first scan
         for step in (self.embedding, self.sis, self.sis_model):
             step.prepare()
 
@@ -135,7 +135,7 @@ def _ask(figures: Figures, services: Services, document: Document, drawn: Drawn,
         with _cpu(figures, "sis, 10 questions", count * len(document.questions) / 10):
             answers = json.loads(run_step(services.sis, vectors, prompts).result)["answers"]
         by_model = json.loads(run_step(services.sis_model, vectors, prompts).result)["answers"]
-    except StepFailed:  # each answer is wrong
+    except StepFailed:  # each answer counts as wrong
         pass
     for question, answer, model_answer in zip(document.questions, answers, by_model, strict=True):
         page = drawn.block_pages[question.block] if question.block is not None else None

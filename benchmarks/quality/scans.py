@@ -11,7 +11,7 @@ import pypdfium2
 from fpdf import FPDF
 from PIL import Image, ImageFilter
 
-#: of an office scanner's usual setting
+#: resolution of an office scanner's usual setting
 DPI = 150
 
 
@@ -20,15 +20,15 @@ class Condition:
     """How a page was scanned."""
 
     name: str
-    #: standard deviation of the light of a pixel, of 255
+    #: standard deviation of a pixel's light, of 255
     noise: float
     #: radius of the blur in pixels
     blur: float
     #: share of pixels with a speck
     specks: float
-    #: of JPEG
+    #: JPEG quality
     quality: int
-    #: degrees, counterclockwise
+    #: rotation in degrees, counterclockwise
     turned: int = 0
     #: largest skew in degrees
     skew: float = 0.5
@@ -76,7 +76,7 @@ def _spoil(page: Image.Image, condition: Condition, chance: random.Random) -> Im
     noise = np.random.default_rng(chance.getrandbits(32))
     light = np.asarray(page, np.float32)
     if condition.noise:
-        # toner that is not black, paper that is darker towards one edge
+        # toner is not black, and paper is darker towards one edge
         paper = np.linspace(252, condition.shade, light.shape[1], dtype=np.float32)
         light = 35 + light / 255 * (paper[None, :] - 35)
         light += noise.normal(0, condition.noise, light.shape)

@@ -65,7 +65,7 @@ def main() -> None:
             raise SystemExit("docs/explanation/scale.md is out of date; run `python -m benchmarks.scale`")
         return
     page.write_text(then)
-    # only who draws needs the drawing library
+    # only plots need the drawing library
     from benchmarks.scale.plots import draw
 
     draw(DOCS / "scale")

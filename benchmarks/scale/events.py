@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from benchmarks.scale import prices
 from benchmarks.scale.job import MESSAGE_OVERHEAD_BYTES
 
-#: hints of one batch, of all jobs together
+#: bytes of the hints of one batch, of all jobs together
 FULL = 100
 #: bodies, of a job whose own texts are short: two percent or more above what is sent; a hint of two moves counts twice
 HINT_BYTES, EVENT_BYTES = 850, 730
@@ -25,7 +25,7 @@ class Events:
     steps: int
     #: `off`, `feed` or `topic`
     mode: str
-    #: of its hints, in which there are no others: one shared with other jobs counts in part
+    #: batches of its hints; a batch that it shares with other jobs counts in part
     batches: float
     #: batches that have the job in them
     seen: int

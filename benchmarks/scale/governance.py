@@ -17,11 +17,11 @@ ENDS_TOGETHER, CREATIONS_TOGETHER = 40, 18
 #: rows of the tenant's partition that each end writes beyond those of a job without quotas, and those that it reads:
 #: FREED in and out; ACTIVE and FREED
 END_WRITES, END_READS = 2, 2
-#: of each turn, and of each transaction of creations, however many jobs share it: GATES, read and written
+#: rows read and written by each turn, and by each transaction of creations, however many jobs share it: GATES
 SHARED = 2
 #: requests of a turn, and of creations, one after the other under one ETag: GATES and FREED read, then the write
 TURN_CALLS, CREATION_CALLS = 3, 2
-#: seconds of a request to a table; an assumption, of no measurement
+#: seconds of a request to a table: an assumption
 CALL_S = 0.01
 
 #: rows of the list of open incidents: one is entered at the job's end and once more by the sweeper, and leaves after
@@ -32,7 +32,7 @@ FAILING = 0.05
 
 #: tenants that one quota over all tenants has in its allocation record: `MAX_TENANTS` of the app
 BOOK_TENANTS = 1_000
-#: of an allocation, beside the tenants: the allocation record and its requests read, the allocation record written
+#: reads and writes of an allocation, besides those of the tenants: the allocation record, and its requests
 BOOK_READS, BOOK_WRITES = 2, 1
 #: seconds between two allocations of a quota at least
 ALLOCATED_EVERY_S = 1

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from benchmarks.scale import prices
 from benchmarks.scale.events import events_of
 
-#: of a hint: its head's day, number and hash
+#: bytes that a hint has more: its head's day, number and hash
 HEAD_BYTES = 105
 
 
@@ -24,7 +24,7 @@ class Heads:
     blob_writes: float = 0
     blob_reads: float = 0
     signatures: float = 0
-    #: for `LUCIUS_CHANGE_LOG_DAYS`
+    #: rows that are kept for `LUCIUS_CHANGE_LOG_DAYS`
     rows_kept: float = 0
 
     @property
@@ -38,7 +38,7 @@ class Heads:
         )
 
 
-#: each reads the job, and how far the feed has it
+#: each check reads the job, and the last event of it in the feed
 JOB_AT_MIDNIGHT = Heads(table_reads=2)
 #: what is complete, living and ended jobs, quotas, and the heads of the day; and the file with them
 TENANT = Heads(table_writes=1, entities_written=1, table_reads=5, blob_writes=1, blob_reads=1)

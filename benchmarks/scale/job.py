@@ -13,9 +13,9 @@ _CALLS_A_MESSAGE = 3
 #: Standard counts a credit for the send and one for the receive
 _CREDITS_A_MESSAGE = 2
 
-#: what `make bench` counted and docs/explanation/performance.md shows
+#: counts of `make bench`, which docs/explanation/performance.md shows
 COUNTED: dict[str, Any] = json.loads((RECORDED / "jobs.json").read_text())["counts"]["figures"]
-#: by the number of steps: counts and CPU a job
+#: counts and CPU of a job, by its number of steps
 ROWS: dict[int, dict[str, Any]] = {row["steps"]: row for row in COUNTED["jobs"]}
 
 #: bodies of the shipped protocols, as counted; the rest of an AMQP message is an estimate
@@ -26,13 +26,13 @@ MESSAGE_OVERHEAD_BYTES = 400
 #: shows them
 MEASURED: dict[str, Any] = json.loads((RECORDED / "microsoft.json").read_text())["cpu"]
 _MICROSOFT = MEASURED["figures"]["LUCIUS, Microsoft's host and worker"]
-#: CPU seconds of the same
+#: CPU seconds of the same job
 MICROSOFT_HOST_S, MICROSOFT_WORKER_S = _MICROSOFT["host"] / 1000, _MICROSOFT["worker"] / 1000
 EMULATED_HOST_S = MEASURED["figures"]["LUCIUS, the emulated host"]["host"] / 1000
 #: counted by tests/lucius_service/test_cost.py, of a service on the kit: a result and the attempt's record are written,
 #: the record and the input read; the copy of the job's result at `output_ref` is read and written
 BLOB_WRITES_A_STEP, BLOB_READS_A_STEP, BLOB_WRITES_A_COPY, BLOB_READS_A_COPY = 2, 2, 1, 1
-#: a RESULT, and what the copy adds to it, without metrics
+#: bytes of a RESULT, and bytes that the copy adds to it, without metrics
 RESULT_BYTES, COPY_BYTES = 673, 268
 #: CPU of a call of a store or the durable client in a Python process: two cores, 2026-11-22 (docs/explanation/scale.md)
 CALL_CPU_S = 0.0025
@@ -45,7 +45,7 @@ ROW_BYTES, TELEMETRY_BYTES_A_STEP = 900, 8_000
 
 #: the group of the functions that read replies, and how many there are where each lane has its own
 REPLIES, LANES = "replies", 16
-#: of one execution in each scale group
+#: seconds of one execution in each scale group
 _WALL_S = {
     REPLIES if name == "lanes" else name: one["wall_ms_per_job"] / one["executions_per_job"] / 1000
     for name, one in COUNTED["groups"].items()

@@ -22,7 +22,7 @@ CODE_LIFETIME_S = 60
 _LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 #: RFC 7636 4.2: the SHA-256 of a verifier, in base64url without padding
 _CHALLENGE = re.compile(r"[A-Za-z0-9_-]{43}")
-#: of an authorization request
+#: parameters of an authorization request
 PARAMETERS = (
     *("client_id", "redirect_uri", "response_type", "response_mode", "state", "nonce", "scope", "prompt"),
     *("code_challenge", "code_challenge_method"),
@@ -72,7 +72,7 @@ def sign_in_of(values: Mapping[str, Any]) -> SignIn:
     elif mode not in _MODES or given.get("code_challenge_method") != "S256" or not _CHALLENGE.fullmatch(challenge):
         error = "invalid_request"
     elif given.get("prompt") == "none":
-        # this issuer keeps no sessions, so it has to ask
+        # this issuer has no sessions, so it must ask
         error = "login_required"
     return SignIn(
         client=client,

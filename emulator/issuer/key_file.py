@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, generate_private_key
 from jwt.algorithms import RSAAlgorithm
 
-#: published keys: the one that signs, and earlier ones whose tokens may still be valid
+#: published keys: the current one, and earlier ones whose tokens may still be valid
 _MAX_KEYS = 3
 
 

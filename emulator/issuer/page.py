@@ -16,7 +16,7 @@ SCOPES = {
     "orch:quota": "change quotas",
     "orch:audit": "read signed heads and anchors",
 }
-#: what an administrator of a directory gives
+#: roles that an administrator of a directory assigns
 ROLES = {
     "orch:admin": "webhooks, rejected messages and admin routes",
     "orch:all-tenants:read": "see every tenant",

@@ -18,12 +18,12 @@ from emulator.issuer.authorization import DISCOVERY, Codes, UnknownClient, allow
 from emulator.issuer.key_file import KeyFile, KeyFileError
 from emulator.serving import serve
 
-#: lifetime of a token where the form has no `expires_in`: about that of Entra ID
+#: default lifetime of a token: about that of Entra ID
 _LIFETIME_S = 3600
-#: largest `expires_in`
+#: maximum lifetime of a token
 _MAX_LIFETIME_S = 86_400
 
-#: what the issuer itself puts into each token
+#: claims that the issuer itself puts into each token
 _OWN_CLAIMS = ("iss", "aud", "sub", "iat", "nbf", "exp")
 
 Clock = Callable[[], float]

@@ -38,7 +38,7 @@ class Span:
     start_ns: int
     end_ns: int
     attributes: Attributes
-    #: (trace id, span id)
+    #: linked spans: (trace id, span id)
     links: tuple[tuple[str, str], ...]
     failed: bool
 
@@ -53,7 +53,7 @@ class Point:
     service: str
     attributes: Attributes
     value: float
-    #: histograms only: how many values
+    #: histograms only: number of values
     count: int | None
 
 

@@ -11,7 +11,7 @@ from emulator.traces.otlp import Point, Span
 from emulator.traces.trace_buffer import JOB, Trace
 from emulator.traces.waterfall import rows
 
-#: of a bar, in per cent; a narrower one would be invisible
+#: minimum width of a bar in per cent; a narrower one would be invisible
 _MIN_WIDTH = 0.3
 _HUES = 7
 

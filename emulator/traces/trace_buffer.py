@@ -7,12 +7,12 @@ from collections.abc import Iterable, Sequence
 
 from emulator.traces.otlp import Point, Span
 
-#: of one trace; later spans are counted and dropped
+#: maximum spans of one trace; later spans are counted and dropped
 MAX_SPANS = 5000
-#: of all services; later ones are dropped
+#: maximum metrics of all services; later ones are dropped
 MAX_POINTS = 5000
 
-#: the attribute with the job id of a span
+#: attribute of a span with the job id
 JOB = "lucius.job_id"
 
 
@@ -22,7 +22,7 @@ class Trace:
     def __init__(self, trace_id: str) -> None:
         self.trace_id = trace_id
         self.dropped = 0
-        #: a span names a job; traces of reads have none
+        #: `True` if a span names a job; traces of reads do not
         self.has_job = False
         self._spans: dict[str, Span] = {}
 

@@ -25,9 +25,9 @@ _BACKOFF_S = (0.2, 1.0, 2.0, 5.0)
 _SETTLED_S = 30.0
 #: A child that was ready once and then fails this many starts in a row will not come back by itself.
 _MAX_FAILED_STARTS = 5
-#: Loading the models of a service from a cold disk on a busy machine is the slowest start there is.
+#: The slowest start is that of a service which loads its models from a cold disk on a busy machine.
 _READY_TIMEOUT_S = 180.0
-#: What a child may take to drain before it is killed: a service gives its running work 20 s, Azurite saves in 2.
+#: Seconds for a child to drain before it is killed: a service gives its running work 20 s, Azurite saves in 2.
 _STOP_TIMEOUT_S = 25.0
 _PROBE_S = 0.05
 #: A grandchild in a session of its own survives the kill and keeps the pipes open.
@@ -46,7 +46,7 @@ class ChildSpec:
     argv: tuple[str, ...]
     environment: Mapping[str, str] = field(repr=False)
     cwd: Path
-    #: Children with a lower rank are stopped first, those of one rank together: what uses a child ends before it.
+    #: Children with a lower rank are stopped first, those of one rank together: a child ends before those that it uses.
     stop_rank: int
     ready_ports: tuple[int, ...] = ()
     #: The signal that the kernel sends to it when this process is killed. SIGTERM lets Azurite save.
@@ -156,7 +156,7 @@ class Child:
         """Asks it to drain, then kills what is left of its process group."""
         if self._process is not None:
             self._signal(signal.SIGTERM)
-            self._signal(signal.SIGCONT)  # a paused child receives the other signal only then
+            self._signal(signal.SIGCONT)  # a paused child receives the other signal only after this
             try:
                 await asyncio.wait_for(self._process.wait(), _STOP_TIMEOUT_S)
             except TimeoutError:
@@ -185,7 +185,7 @@ class Child:
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=self._pipes[0].write_end,
                 stderr=self._pipes[1].write_end,
-                start_new_session=True,  # this process passes a Ctrl-C of the terminal on, in order
+                start_new_session=True,  # this process passes a Ctrl-C on to its children, in order
                 preexec_fn=end_with_parent(self.spec.orphan_signal),
                 pass_fds=(self._data.lock_fd,),
             )

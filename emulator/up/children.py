@@ -53,7 +53,7 @@ def azurite(ports: Ports, data: Path, environment: Mapping[str, str]) -> ChildSp
 
 
 def bus(ports: Ports, data: Path, environment: Mapping[str, str]) -> ChildSpec:
-    # of the topology as it is: a service that was just added needs no generated file to be tried
+    # The topology is read as it is: a new service needs no generated file to be tried.
     config = data / "bus.json"
     shared = environment.get("LUCIUS_REPLIES") == "shared"
     config.write_text(topology.render(shared_replies=shared), encoding="utf-8")

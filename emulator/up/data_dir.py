@@ -112,7 +112,7 @@ class DataDir:
                 with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
                     file.write(make())
                 draft.replace(path)
-            # one that cannot be read ends the start with its name
+            # a file that cannot be read ends the start with its name
             path.read_bytes()
         except OSError as error:
             raise UpError(f"{path} cannot be used: {error.strerror}") from None
@@ -168,7 +168,7 @@ def _is_alive(pid: str) -> bool:
 
 
 def _new_key() -> bytes:
-    # an eighth of a second, of the first start alone
+    # this takes an eighth of a second, at the first start only
     from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, generate_private_key
     from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 

@@ -28,7 +28,7 @@ _DEFAULTS = {
     "LUCIUS_AUTH_MODE": "none",
     # the receivers of a laptop's webhooks are on that laptop
     "LUCIUS_WEBHOOK_HOSTS": "127.0.0.1:*,localhost:*",
-    # with Azure Storage what a killed host had taken comes back after a minute; a laptop's user does not wait for that
+    # With Azure Storage the messages of a killed host come back after a minute; a laptop's user does not wait for that.
     "EMULATOR_VISIBILITY_TIMEOUT": "5s",
 }
 #: short intervals: the user of a laptop looks at traces while they are made

@@ -17,7 +17,7 @@ LOOPBACK = "127.0.0.1"
 _FREE_RANGE = (20_000, 32_000)
 #: Distance in ports at which processes of neighbouring ids start to search for free ports.
 _APART = 592
-#: found by this process, which may not have bound them yet
+#: ports that this process has found and maybe not bound yet
 _found: set[int] = set()
 
 
@@ -29,9 +29,9 @@ class Ports:
     bus: int
     admin: int
     azurite: int
-    #: 0: no collector of traces
+    #: port of the trace collector; 0: none
     traces: int = 0
-    #: 0: no issuer of tokens, and none is asked for
+    #: port of the token issuer; 0: none
     issuer: int = 0
 
     @property
@@ -108,7 +108,7 @@ def find_free(count: int = 1, avoid: Iterable[int] = ()) -> int:
 
 def _is_free(port: int) -> bool:
     with socket.socket() as probe:
-        # as servers do, so that connections of a stack that has just ended (TIME_WAIT) do not count
+        # SO_REUSEADDR, as servers set it: connections of a stack that has just ended (TIME_WAIT) do not count
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((LOOPBACK, port))

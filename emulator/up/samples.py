@@ -89,7 +89,7 @@ def first_commands(ports: Ports, environment: Mapping[str, str]) -> list[str]:
     storage = ""
     if ports.azurite != DEFAULTS.azurite:
         storage = f"LUCIUS_BLOB_CONNECTION={shlex.quote(environment['LUCIUS_BLOB_CONNECTION'])} "
-    # in double quotes, so that the shell replaces $TOKEN
+    # double quotes, so that the shell replaces $TOKEN
     bearer = ' -H "Authorization: Bearer $TOKEN"' if ports.issuer else ""
     first = f"{shlex.join(login)}\n" if ports.issuer else ""
     return [shlex.join(curl) + bearer, first + storage + shlex.join(lucius)]

@@ -18,7 +18,7 @@ from emulator.up.environment import addresses, blob_endpoint, for_children, issu
 from emulator.up.ports import LOOPBACK, Ports
 from emulator.up.stack import Stack
 
-_UPLOAD_TIMEOUT_S = 20.0  # a few small files to loopback
+_UPLOAD_TIMEOUT_S = 20.0  # seconds to upload a few small files to loopback
 
 
 async def serve(args: argparse.Namespace) -> int:
@@ -105,7 +105,7 @@ class _Announcement:
         try:
             await self._upload
             uploaded = True
-        except Exception as error:  # the stack serves all the same
+        except Exception as error:  # the stack serves without the samples
             # a timeout has no text
             reason = (str(error) or type(error).__name__).splitlines()[0]
             log(f"the samples were not uploaded: {reason}")

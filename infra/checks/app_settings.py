@@ -14,7 +14,7 @@ _LAPTOP = frozenset(
         *("LUCIUS_APPCONFIG_CONNECTION", "LUCIUS_PROTOCOLS_PATH", "LUCIUS_TOPOLOGY_PATH"),
     }
 )
-#: without these the app does not start in Azure, or starts without tokens, metrics, identities or bounds
+#: settings without which the app does not start in Azure, or starts without tokens, metrics, identities or bounds
 _NEEDED = frozenset(
     {
         "LUCIUS_SERVICEBUS_CONNECTION__fullyQualifiedNamespace",
@@ -27,7 +27,7 @@ _NEEDED = frozenset(
         "FUNCTIONS_REQUEST_BODY_SIZE_LIMIT",
     }
 )
-#: by the type of a resource that a deployment may have: needed with it, and useless without
+#: settings that a resource needs and that are useless without it, by the resource's type
 _NEEDED_WITH = {
     "Microsoft.AppConfiguration/configurationStores": "LUCIUS_APPCONFIG_ENDPOINT",
     "Microsoft.DurableTask/schedulers": "DURABLE_TASK_SCHEDULER_CONNECTION_STRING",
@@ -41,9 +41,9 @@ _PLATFORM = frozenset(
     }
 )
 _HOST_JSON = "AzureFunctionsJobHost__"
-#: the scale controller reads these in the packaged host.json only: what a setting says, it does not know
+#: The scale controller reads these in the packaged host.json only; it does not know the values of settings.
 _DURABLE = "AzureFunctionsJobHost__extensions__durableTask__"
-#: Flex Consumption has functionAppConfig for these and refuses them
+#: settings that Flex Consumption refuses, since functionAppConfig has them
 _PREMIUM_ONLY = frozenset(
     {
         *("FUNCTIONS_WORKER_RUNTIME", "FUNCTIONS_EXTENSION_VERSION"),

@@ -17,7 +17,7 @@ from infra.checks.finding import CheckFailed, Finding
 from infra.checks.snapshots import Resource, Snapshot, settings, short
 
 FOLDER = Path("infra/bicep/snapshots")
-#: characters of a text that is shown
+#: maximum characters of a shown text
 _LONGEST = 450
 
 

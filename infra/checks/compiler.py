@@ -17,12 +17,12 @@ from typing import Any
 
 from infra.checks.finding import CheckFailed, Finding
 
-#: the version that the snapshots and the table of planted mistakes were made with
+#: version that made the snapshots and the table of planted mistakes
 VERSION = "0.49.2"
 INSTALL = f"az bicep install --version v{VERSION}, then set BICEP to ~/.azure/bin/bicep"
 SUBSCRIPTION = "00000000-0000-0000-0000-000000000001"
 _TENANT = "00000000-0000-0000-0000-000000000002"
-#: each optional resource is part of a snapshot, and each principal has another name
+#: parameters with which each optional resource is part of a snapshot, and each principal has another name
 _ENVIRONMENT = {
     "AZURE_PRINCIPAL_ID": "operator",
     "LUCIUS_SMOKE_PRINCIPAL_ID": "smoke",
@@ -34,7 +34,7 @@ _ENVIRONMENT = {
     "LUCIUS_MONTHLY_BUDGET_START": "2026-11-01",
     # without the stages of .NET's compiler a run takes half of the CPU
     "DOTNET_TieredCompilation": "0",
-    # it collects garbage seldom, and in no thread of its own
+    # .NET collects garbage rarely, and in no thread of its own
     "DOTNET_gcConcurrent": "0",
     "DOTNET_GCgen0size": "0x8000000",
 }

@@ -66,7 +66,7 @@ def _rule(rule: dict[str, Any]) -> list[str]:
             reasons.append(f"the scaler needs {name}")
         if value is not None and value not in each.get("allowedValue", [value]):
             reasons.append(f"{name} must be one of {', '.join(each['allowedValue'])}")
-    # by an identity there is no connection string that names the namespace (azure_servicebus_scaler.go)
+    # with an identity, no connection string names the namespace (azure_servicebus_scaler.go)
     if not metadata.get("namespace"):
         reasons.append("a rule by identity needs namespace")
     return reasons

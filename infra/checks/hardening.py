@@ -14,7 +14,7 @@ from infra.checks.snapshots import Resource, Snapshot
 from infra.package.environment import DEPLOYED
 
 _PYTHON = ".".join(map(str, DEPLOYED))
-#: by type: values of properties
+#: required values of properties, by resource type
 _VALUES: Mapping[str, Mapping[str, str | bool]] = {
     "Microsoft.AppConfiguration/configurationStores": {"properties.disableLocalAuth": True},
     "Microsoft.App/managedEnvironments": {"properties.publicNetworkAccess": "Disabled"},
@@ -52,7 +52,7 @@ _VALUES: Mapping[str, Mapping[str, str | bool]] = {
     "Microsoft.Web/sites/basicPublishingCredentialsPolicies": {"properties.allow": False},
 }
 _PUBLIC = "properties.publicNetworkAccess"
-#: what is closed to the public if there are private endpoints
+#: resource types that are closed to the public if there are private endpoints
 _WITH_ENDPOINT = (
     "Microsoft.AppConfiguration/configurationStores",
     "Microsoft.DurableTask/schedulers",
@@ -61,7 +61,7 @@ _WITH_ENDPOINT = (
     "Microsoft.Storage/storageAccounts",
     "Microsoft.Web/sites",
 )
-#: what logs to the workspace; the Durable Task Scheduler is left out, since it has no page on its logs
+#: resource types that log to the workspace, without the Durable Task Scheduler, whose logs are not documented
 _LOGGED = (
     "Microsoft.App/managedEnvironments",
     "Microsoft.AppConfiguration/configurationStores",
@@ -112,7 +112,7 @@ def check(snapshot: Snapshot) -> list[Finding]:
         for each in snapshot.of("Microsoft.Network/virtualNetworks/subnets")
         if not each.get("properties.networkSecurityGroup.id")
     ]
-    # a region is what can have tags; a company finds owner and cost by them
+    # resources with a region can have tags, by which a company finds owner and cost
     found += [
         snapshot.finding("hardening", each, "has no tags")
         for each in snapshot.resources

@@ -13,7 +13,7 @@ _TEXT = re.compile(r"'[^']*'")
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _CALL = re.compile(r"[A-Za-z_]\w*(?=\s*\()")
 _KEY = re.compile(r"(\w+)\['([^']+)'\]")
-#: an operator of this form keeps the columns that it gets
+#: operators that keep the columns of their input
 _KEEPING = frozenset({"where", "order", "top", "take", "sort"})
 _OPERATORS = _KEEPING | {"extend", "project", "summarize"}
 _KEYWORDS = frozenset({"and", "asc", "between", "by", "contains", "desc", "has", "in", "not", "or", "startswith"})
@@ -32,11 +32,11 @@ class Query:
     table: str
     #: columns of the table
     columns: frozenset[str]
-    #: pairs of a column and a key in it: `Properties['jobType']`; a column that the query made itself among them
+    #: pairs of a column and a key in it, for example `Properties['jobType']`; also of columns that the query made
     keys: frozenset[tuple[str, str]]
-    #: what `Name` is compared with
+    #: values that `Name` is compared with
     names: frozenset[str]
-    #: None: those of the table, and what was added
+    #: columns of the output; None: those of the table, and added ones
     output: frozenset[str] | None
 
 

@@ -21,7 +21,7 @@ APP = (
     "shared",
     "protocols",
 )
-#: folders that must not be in it
+#: folders that must not be in the package
 NOT_APP = ("tests", "emulator", "packages", "platform_service", "benchmarks", "docs", "samples", "scripts")
 #: what azd deploys to Azure Functions, and builds as Python (its schema of azure.yaml)
 _SERVICE = {"host": ("function",), "language": ("py", "python")}

@@ -12,7 +12,7 @@ from infra.checks.finding import Finding
 from infra.checks.snapshots import Resource, Snapshot, settings
 
 _STORAGE = "core.windows.net"
-#: by type and group of the target: the private DNS zones that get its records
+#: private DNS zones with the records of a target, by its type and group
 _ZONES = {
     ("Microsoft.AppConfiguration/configurationStores", "configurationStores"): {"privatelink.azconfig.io"},
     ("Microsoft.DurableTask/schedulers", "scheduler"): {"privatelink.durabletask.io"},
@@ -31,7 +31,7 @@ _ZONES = {
         for group in ("blob", "queue", "table")
     },
 }
-#: a setting that is given an endpoint, and the endpoint that is read for it
+#: settings with an endpoint, and the endpoint that a template reads for them
 _SERVICE = re.compile(r"(blob|queue|table)(?:service)?_?(?:endpoint|uri)$", re.IGNORECASE)
 _READ = re.compile(r"\.primaryEndpoints\.(\w+)$")
 

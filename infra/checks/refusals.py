@@ -7,7 +7,7 @@ import json
 from infra.checks.finding import Finding
 from infra.checks.snapshots import Resource, Snapshot
 
-#: what error 51021 was seen to name, and what only Elastic Premium has; a null counts as sent. Microsoft's list:
+#: Settings that error 51021 named, and settings that only Elastic Premium has; null counts as sent. Microsoft's list:
 #: https://learn.microsoft.com/azure/azure-functions/functions-app-settings#flex-consumption-plan-deprecations
 REFUSED = frozenset(
     {
@@ -17,7 +17,7 @@ REFUSED = frozenset(
         *("pythonVersion", "use32BitWorkerProcess", "windowsFxVersion"),
     }
 )
-#: another value each time: a name or a date that Azure does not let change
+#: values that change at each deployment: a name, or a date that Azure refuses to change
 _CHANGING = ("utcNow(", "newGuid(")
 
 
@@ -46,7 +46,7 @@ def _again(resource: Resource) -> str | None:
     if resource.type == "Microsoft.Network/virtualNetworks" and resource.get("properties.subnets") is not None:
         return "a list of subnets deletes those that others made; make each a resource"
     if resource.type == "Microsoft.Authorization/roleAssignments":
-        # of a principal that the deployment makes, the id is an expression
+        # the id of a principal that the deployment makes is an expression
         principal = str(resource.get("properties.principalId")).strip("[]")
         if "(" in principal and principal not in resource.name:
             return "its name must hold its principalId: an identity that was made anew keeps no old assignment"

@@ -12,7 +12,7 @@ from infra.checks.finding import Finding
 from infra.checks.snapshots import Resource, Snapshot, short
 from infra.checks.topics import LANES
 
-#: those that LUCIUS assigns; https://learn.microsoft.com/azure/role-based-access-control/built-in-roles
+#: roles that LUCIUS assigns; https://learn.microsoft.com/azure/role-based-access-control/built-in-roles
 BUILT_IN = {
     "AcrPull": "7f951dda-4ed3-4680-a7ca-43fe172d538d",
     "App Configuration Data Owner": "5ae67dd6-50cb-40e7-96ff-dc2bfa4b606b",
@@ -33,7 +33,7 @@ BUILT_IN = {
     "Storage Table Data Contributor": "0a9a7e1f-b9d0-4cc4-a60d-0319b160aaa3",
 }
 _NAMES = {guid: name for name, guid in BUILT_IN.items()}
-#: a tenth of what a subscription takes
+#: maximum assignments: a tenth of a subscription's limit
 MOST_ASSIGNMENTS = 400
 
 
@@ -70,20 +70,20 @@ _STORE = (
     Right("app", "App Configuration Data Reader", "appcs"),
     Right("operator", "App Configuration Data Owner", "appcs"),
 )
-#: where heads are signed
+#: rights if heads are signed
 _SIGNER = (
     Right("app", "Key Vault Crypto User", "kv/lucius-audit"),
     Right("app", "Storage Blob Data Contributor", "staud"),
 )
 _SCHEDULER = (Right("app", "Durable Task Data Contributor", "dts/lucius"),)
-#: the AzureStorage backend has queues
+#: rights of the AzureStorage backend, which has queues
 _NO_SCHEDULER = (Right("app", "Storage Queue Data Contributor", "strun"),)
-#: of Container Apps: it pulls images, and Service Bus shows the number of messages to owners only
+#: rights of Container Apps: it pulls images, and Service Bus shows the number of messages to owners only
 _CONTAINERS = (
     Right("containers", "AcrPull", "crlucius"),
     Right("containers", "Azure Service Bus Data Owner", "sbns/global-bus-p*"),
 )
-#: of who acts as platform services; `*` is each lane
+#: rights of each platform service; `*` is each lane
 _SERVICES = (
     Right("{who}", "Azure Service Bus Data Sender", "sbns/global-bus-replies-p*"),
     Right("{who}", "Storage Blob Data Reader", "stdoc/documents"),
@@ -91,9 +91,9 @@ _SERVICES = (
     Right("{who}", "Storage Blob Data Contributor", "stdoc/results", "delete, move: nowhere"),
     Right("{who}", "Storage Blob Data Contributor", "stdoc/workspace", "add, delete, move, write: {folders}"),
 )
-#: and of each of these services
+#: right of one platform service
 _SERVICE = Right("{who}", "Azure Service Bus Data Receiver", "sbns/global-bus-p*/{service}")
-#: and of the runner of packs
+#: right of the runner of packs
 _RUNNER, _RUNS = "packs", Right("{who}", "Storage Blob Data Contributor", "stdoc/runs")
 #: parameter files with operatorRunsServices: there the smoke test acts as every service, and uploads documents
 _RUNS_SERVICES = ("minimal",)

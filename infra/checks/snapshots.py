@@ -14,7 +14,7 @@ from infra.checks.finding import Finding
 _GROUP = re.compile(
     rf"/subscriptions/{SUBSCRIPTION}/resourceGroups/[\w-]+(?:/providers/)?|/subscriptions/{SUBSCRIPTION}"
 )
-#: what Azure knows after the resource was made: `reference('TYPE/NAME', 'VERSION').property`
+#: values that Azure knows after it made the resource: `reference('TYPE/NAME', 'VERSION').property`
 _REFERENCE = re.compile(r"reference\('(?:[^']*/)?([^'/]+)', '[\w-]+'(?:, 'full')?\)")
 _LANE = re.compile(r"(?<=-p)\d+\b")
 

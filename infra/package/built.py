@@ -21,7 +21,7 @@ from infra.package.files import LOCK, packaged
 
 #: Flex Consumption takes packages up to 1 GB; far below that, a cold start gets slow
 MOST_BYTES = 300 * 1024 * 1024
-#: the packages that serve the app here, with the extras that its bindings need
+#: packages that serve the app here, with the extras of its bindings
 _EMULATORS = {"servicebus-emulator": (), "functions-emulator": ("azure",)}
 
 
@@ -88,7 +88,7 @@ def start(root: Path, built: Built, data: Path) -> list[str]:
         options = ("--app", str(built.app), "--port", "0", "--data", str(data), "--no-keys")
         with _serving(built, path, "functions_emulator", *options, settings=settings) as api:
             _ask(f"{api}/v1/health/live")
-            # loads what no start loads
+            # this imports modules that no start imports
             _ask(f"{api}/v1/graphql", b'{"query": "{ __typename }"}')
             return sorted(function["name"] for function in _ask(f"{api}/admin/functions"))
 

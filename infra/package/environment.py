@@ -46,7 +46,7 @@ def made(
         return folder
     for earlier in folder.parent.glob(f"{name}-*"):
         shutil.rmtree(earlier, ignore_errors=True)
-    # installing a pip for it, and bytecode of every module, would take longer than the rest
+    # pip and bytecode of every module would take longer than all other steps
     _run(name, [str(python), "-m", "venv", "--without-pip", str(folder)])
     if over is not None:
         (site_packages(folder) / "over.pth").write_text(f"{site_packages(over)}\n")

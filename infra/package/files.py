@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-#: what the package has as its requirements.txt: each package that is deployed, by version and hash
+#: content of the package's requirements.txt: each deployed package, by version and hash
 LOCK = "requirements.lock"
 
 

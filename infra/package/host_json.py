@@ -13,7 +13,7 @@ from infra.checks.finding import Finding
 from infra.package.durable_backend import HOST_JSON
 
 _DURABLE = ("extensions", "durableTask")
-#: what the scale controller must read in the file, by the template's backend
+#: values that the scale controller must read in the file, by the template's backend
 _PROVIDERS = {
     "DurableTaskScheduler": {
         "type": "azureManaged",
@@ -21,17 +21,18 @@ _PROVIDERS = {
     },
     "AzureStorage": {"type": "AzureStorage", "connectionName": "AzureWebJobsStorage"},
 }
-#: of Azure Storage, in seconds: at least, at most
+#: minimum and maximum of options of Azure Storage, in seconds
 _PROVIDER_S = {
-    # how often an idle hub is read; the default of 30 s is the latency of every timer and event
+    # seconds between two reads of an idle hub; the default of 30 s would delay every timer and event
     "maxQueuePollingInterval": (1, 2),
-    # how long the work of a killed instance stays hidden: docs/decisions/0057-a-killed-instance-costs-a-minute.md
+    # seconds for which the work of a killed instance stays hidden:
+    # docs/decisions/0057-a-killed-instance-costs-a-minute.md
     "controlQueueVisibilityTimeout": (60, 60),
     "workItemQueueVisibilityTimeout": (60, 60),
 }
 
 _LOG_LEVEL = ("logging", "logLevel")
-#: of Microsoft.Extensions.Logging, in the order of what they let through
+#: levels of Microsoft.Extensions.Logging, lowest first
 _LEVELS = ("Trace", "Debug", "Information", "Warning", "Error", "Critical", "None")
 #: categories with INFO lines for each request, message or work item: `default` shows them, and Azure bills them
 #: (Azure/azure-functions-host#8973, Azure/azure-functions-durable-extension#1497). At Error those whose warnings come

@@ -28,7 +28,7 @@ class _Handed(TyperGroup):
         if not _ROOT.joinpath(*self.module.split(".")[:-1]).is_dir():
             typer.echo(f"{name}: no checkout of LUCIUS in this folder; run `make setup` in a checkout", err=True)
             raise typer.Exit(2)
-        # a checkout is no package: its folders are found by the path
+        # a checkout is not installed: its folders are found by the path
         sys.path.insert(0, str(_ROOT))
         command = importlib.import_module(self.module)
         parser = argparse.ArgumentParser(prog=name, description=command.HELP)

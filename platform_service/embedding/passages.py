@@ -11,7 +11,7 @@ from platform_service.embedding.structure import header, is_heading, is_laid_out
 
 #: A line of at least this share of the page's long lines was broken at the margin and continues in the next line.
 FULL_LINE_SHARE = 0.75
-#: in characters; shorter lines (addresses, signatures) are not broken at a margin, even of a narrow column
+#: minimum characters of a full line; shorter lines (addresses, signatures) are not broken at a margin
 MIN_FULL_LINE = 30
 
 _SENTENCE_END = re.compile(r"(?<=[.!?])[\"')\]]*\s+(?=[\"'(\[]?[A-Z0-9ÄÖÜÉ])")
@@ -26,7 +26,7 @@ _ABBREVIATIONS = frozenset(
 class Passage:
     """A run of sentences of one page. Sentences of a paragraph are joined by a space, paragraphs by a line break."""
 
-    #: counted from 0 through the document
+    #: number of the passage in the document, from 0
     index: int
     page: int
     text: str
@@ -38,7 +38,7 @@ class _Unit:
 
     separator: str
     text: str
-    #: whether it heads what comes after it
+    #: `True` if the block is the heading of the next ones
     heads: bool
 
 

@@ -16,7 +16,7 @@ TEXT_FORMAT = "lucius.text/1"
 class TextPage:
     """One page's text with its line breaks."""
 
-    #: counted from 1
+    #: page number, from 1
     number: int
     text: str
 

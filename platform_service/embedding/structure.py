@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-#: between the cells of a row, as OCR and markdown write it
+#: separator of a row's cells, as OCR and markdown write it
 _SEPARATOR = re.compile(r"\s+\|\s+")
 _FIELD = re.compile(r"((?:[^\W_][\w'\u2019.()/%-]*\s+){0,5}[\w'\u2019.()/%-]+):\s+(\S.*)")
-#: in characters; a longer line is prose
+#: maximum characters of a heading; a longer line is prose
 MAX_HEADING = 60
 
 

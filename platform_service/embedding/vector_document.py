@@ -13,7 +13,7 @@ from platform_service.embedding.passages import Passage, split_passages
 from platform_service.embedding.source_text import TextPage, replace_surrogates
 
 FORMAT = "lucius.vectors/1"
-#: of each number: half the size of full precision, and cosines stay equal to four digits
+#: decimals of each number: half the size of full precision, and cosines stay equal to four digits
 DECIMALS = 5
 
 

@@ -10,11 +10,11 @@ from typing import Generic, TypeVar
 
 T = TypeVar("T")
 
-#: between the cells of a row
+#: separator of a row's cells
 CELL_SEPARATOR = " | "
-#: of the height of the text: a wider gap is between cells or columns, a narrower one between words
+#: share of the text's height: a wider gap is between cells or columns, a narrower one between words
 CELL_GAP = 0.9
-#: rows that two columns of prose have at least beside each other
+#: minimum rows that two columns of prose have beside each other
 MIN_COLUMN_ROWS = 4
 #: share of the runs of a page that begin at the left edge of a column at least; a page of many runs stays quick so
 MIN_COLUMN_SHARE = 0.05
@@ -33,7 +33,7 @@ class Run(Generic[T]):
     top: float
     right: float
     bottom: float
-    #: what the caller knows about it
+    #: the caller's own data of the run
     source: T
 
     @property

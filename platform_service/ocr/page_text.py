@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
-#: the document's `format`, by which a reader recognises it
+#: value of the document's `format`, by which a reader recognises it
 FORMAT = "lucius.text/1"
 
-#: left, top, right, bottom; the origin is at the top left
+#: left, top, right and bottom; the origin is at the top left
 Box = tuple[float, float, float, float]
 
 
@@ -17,9 +17,9 @@ class Line:
     """One line of text on a page."""
 
     text: str
-    #: 0 to 1; 1 where the text was read from a text layer
+    #: share from 0 to 1; 1: the text comes from a text layer
     confidence: float
-    #: in the page's unit
+    #: place of the line, in the page's unit
     box: Box
 
 
@@ -27,11 +27,11 @@ class Line:
 class Page:
     """One page."""
 
-    #: counted from 1
+    #: page number, from 1
     number: int
     width: float
     height: float
-    #: of width, height and boxes: points of 1/72 inch in a PDF, pixels in an image
+    #: unit of width, height and boxes: points of 1/72 inch in a PDF, pixels in an image
     unit: Literal["point", "pixel"]
     source: Literal["text_layer", "ocr"]
     lines: tuple[Line, ...]

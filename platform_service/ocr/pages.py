@@ -23,11 +23,11 @@ from platform_service.ocr.page_text import Box, Line, Page
 #: a stamp as text.
 MIN_LETTERS = 20
 POINTS_PER_INCH = 72
-#: of the height of a character: a wider gap in a text layer is between cells or columns
+#: share of a character's height: a wider gap in a text layer is between cells or columns
 LAYER_GAP = 1.1
 #: longest side of a rendered page, so that a poster does not fill the memory
 MAX_SIDE_PX = 6000
-#: of one page of an image file: an A3 page at 400 dpi has 31 million
+#: maximum pixels of one page of an image file: an A3 page at 400 dpi has 31 million
 MAX_PIXELS = 64_000_000
 
 

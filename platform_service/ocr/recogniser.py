@@ -21,7 +21,7 @@ Pixels = NDArray[np.uint8]
 DETECTOR_SIDE_PX = 960
 #: runs of text that are recognised both ways up, to find out whether the page is upside down
 TRIED_RUNS = 5
-#: and their width over their height: enough letters to be sure of, and cheap
+#: minimum width of these runs over their height: enough letters for a clear result, and cheap
 TRIED_SHAPE = 6.0
 
 
@@ -40,13 +40,13 @@ class Recogniser:
             params={
                 "Global.log_level": "critical",
                 "Global.text_score": 0.0,
-                # it squeezes long lines until it is wrong about them
+                # this step squeezes long lines until the result is wrong
                 "Global.use_cls": False,
                 "Det.limit_type": "max",
                 "Det.limit_side_len": DETECTOR_SIDE_PX,
                 # a batch is padded to its longest line: one by one is faster on a CPU and takes a third less memory
                 "Rec.rec_batch_num": 1,
-                # a page takes one thread; pages are recognised beside each other
+                # each page has one thread; pages are recognised at the same time
                 "EngineConfig.onnxruntime.intra_op_num_threads": 1,
                 "EngineConfig.onnxruntime.inter_op_num_threads": 1,
             }

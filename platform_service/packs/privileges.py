@@ -14,10 +14,10 @@ from pathlib import Path
 #: capabilities(7) with their numbers: to change the owner of files, to read and delete those of another user, to end
 #: its processes, and to become that user
 NEEDED = {"CHOWN": 0, "DAC_OVERRIDE": 1, "FOWNER": 3, "KILL": 5, "SETGID": 6, "SETUID": 7}
-#: of prctl(2)
+#: option of prctl(2)
 _PR_CAPBSET_READ = 23
 _PR_CAPBSET_DROP = 24
-#: of capget(2), with two words for each set
+#: version of capget(2), with two words for each set
 _VERSION_3 = 0x20080522
 
 

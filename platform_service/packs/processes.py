@@ -22,7 +22,7 @@ _PROC = Path("/proc")
 _SHARED_MEMORY = _PROC / "sysvipc" / "shm"
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _TICKS = os.sysconf("SC_CLK_TCK")
-#: for killed processes to be gone
+#: seconds until killed processes are gone
 _GONE_WITHIN_S = 5.0
 
 
@@ -31,9 +31,9 @@ class Usage:
     """What the processes of a run use now."""
 
     processes: int = 0
-    #: resident; a page that two processes share counts twice
+    #: resident bytes; a page that two processes share counts twice
     memory: int = 0
-    #: of the living processes and of children that they have waited for
+    #: CPU seconds of the living processes, and of children that they have waited for
     cpu_s: float = 0.0
     #: bytes of open files without a name: deleted ones, and those in memory (memfd)
     nameless: int = 0
@@ -103,7 +103,7 @@ class RunProcesses:
         try:
             rows = [line.split() for line in _SHARED_MEMORY.read_text().splitlines()]
         except OSError:
-            return 0  # a kernel without it
+            return 0  # the kernel does not have this file
         user, resident = rows[0].index("uid"), rows[0].index("rss")
         return sum(int(row[resident]) for row in rows[1:] if int(row[user]) == self.user)
 
@@ -118,7 +118,7 @@ class RunProcesses:
                 # the name may have spaces and parentheses
                 fields = (folder / "stat").read_text().rpartition(")")[2].split()
             except (OSError, ValueError):
-                continue  # it has ended
+                continue  # the process has ended
             if (self.user is not None or int(fields[3]) == self.session) and fields[0] not in "ZX":
                 yield int(folder.name), fields
 

@@ -26,23 +26,23 @@ from platform_service.packs.run_log import RunLog
 from platform_service.settings import PackLimits
 
 PACK_FAILED = "PACK_FAILED"
-#: of a program that asks for another attempt (EX_TEMPFAIL of sysexits.h)
+#: exit code of a program that requests another attempt (EX_TEMPFAIL of sysexits.h)
 EXIT_RETRY = 75
 #: users of runs: numbers that no package and no person of an image has
 _USERS = range(30_000, 60_000)
-#: places outside its folder where any user may write; its files there count for its disk and are deleted
+#: shared folders where any user may write; a run's files there count for its disk and are deleted
 _SHARED = (Path("/tmp"), Path("/var/tmp"), Path("/dev/shm"), Path("/run/lock"))
-#: how the name of a run's folder begins
+#: prefix of the name of a run's folder
 _PREFIX = "lucius-run-"
 _MIB = 2**20
 #: files and folders of a run; counting more would take long
 _MAX_FILES = 20_000
-#: folders within folders
+#: maximum depth of folders
 _MAX_DEPTH = 100
-#: between two looks at a running program, and between two counts of what it uses
+#: seconds between two checks of a running program, and between two counts of its resources
 _LOOK_S = 0.1
 _COUNT_S = 0.5
-#: for the end of the log to be stored
+#: seconds to store the end of the log
 _LOG_S = 60.0
 
 _users = itertools.cycle(random.sample(_USERS, len(_USERS)))
@@ -111,7 +111,7 @@ class Program:
     """What a run executes."""
 
     python: str
-    #: from the pack's folder
+    #: path of the program in the pack's folder
     entry: str
 
 

@@ -12,10 +12,10 @@ import resource
 import signal
 import sys
 
-#: of prctl(2)
+#: option of prctl(2)
 _PR_SET_PDEATHSIG = 1
 _PR_SET_NO_NEW_PRIVS = 38
-#: of capset(2)
+#: version of capset(2)
 _CAPABILITY_VERSION = 0x20080522
 _MIB = 2**20
 _MAX_OPEN_FILES = 256
@@ -23,7 +23,7 @@ _MAX_OPEN_FILES = 256
 
 def main(spec: dict) -> None:  # type: ignore[type-arg]
     os.umask(0o077)
-    # of all processes of the machine the kernel ends this one first when memory runs out
+    # if memory runs out, the kernel ends this process first
     with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
         file.write("1000")
     user = spec["user"]
@@ -35,7 +35,7 @@ def main(spec: dict) -> None:  # type: ignore[type-arg]
         (resource.RLIMIT_CPU, spec["cpu_s"]),
     ]
     if user is not None:
-        # it counts all processes of a user, and only this run has that user
+        # the limit counts all processes of a user, and only this run has that user
         limits.append((resource.RLIMIT_NPROC, spec["processes"]))
     for which, limit in limits:
         # at the soft limit of CPU the program gets SIGXCPU, at the hard one it is killed

@@ -41,7 +41,7 @@ PACK_UNSUPPORTED = "PACK_UNSUPPORTED"
 RUNS = "runs"
 FORMAT = "lucius.run/1"
 MIN_CADENCE_S, MAX_CADENCE_S = 15, 300
-#: of prctl(2)
+#: option of prctl(2)
 _PR_SET_DUMPABLE = 4
 
 

@@ -57,7 +57,7 @@ class LocalStack:
     def _start(self) -> None:
         ports = [word for name in ("api", "bus", "admin", "azurite") for word in (f"--{name}-port", "0")]
         signals: list[int] = []
-        with _signals_to(signals.append):  # none may be lost between the fork and the assignment
+        with _signals_to(signals.append):  # no signal may be lost between the fork and the assignment
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "emulator", "up", "--data", str(self.data), *ports],
                 cwd=ROOT,
@@ -107,12 +107,12 @@ class LocalStack:
                 try:
                     self._process.wait(_STOP_TIMEOUT_S)
                 except subprocess.TimeoutExpired:
-                    self._process.kill()  # its children end with it
+                    self._process.kill()  # the children of the process end with it
                     self._process.wait()
             if not self._failed:
                 shutil.rmtree(self.data, ignore_errors=True)
                 if self._created_home:
-                    with suppress(OSError):  # it is used by something else now
+                    with suppress(OSError):  # another process uses it now
                         self._home.rmdir()
 
     def _terminate(self) -> None:

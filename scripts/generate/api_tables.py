@@ -77,7 +77,7 @@ def problems() -> str:
     return markdown_table(("code", "status", "meaning"), rows)
 
 
-#: for `scripts.generate`
+#: parts that `scripts.generate` writes
 PARTS = {
     "api-begin": begin,
     "api-routes": routes,

@@ -18,7 +18,7 @@ from datetime import datetime
 from typing import TypedDict
 '''
 _FILTERS = {"JobFilter": "/v1/jobs", "IncidentFilter": "/v1/incidents"}
-#: of every page
+#: parameters of every page
 _PAGE = ("limit", "cursor")
 
 

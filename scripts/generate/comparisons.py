@@ -20,11 +20,11 @@ FILE = Path(__file__).resolve().parents[2] / "tests" / "comparisons.json"
 class State(StrEnum):
     """What became of a difference."""
 
-    #: as in Azure since then; `test` shows it
+    #: the behaviour is Azure's since then; `test` shows it
     REPAIRED = "repaired"
     #: `why` has the reason
     STAYS = "stays"
-    #: nobody here knows what Azure does; `why` says what would show it
+    #: Azure's behaviour is not known; `why` says how it could be found
     NOT_KNOWN = "not known"
 
 
@@ -80,5 +80,5 @@ def _in(state: State) -> Iterable[Difference]:
     return (one for one in read()[1] if one.state is state)
 
 
-#: for `scripts.generate`
+#: parts that `scripts.generate` writes
 PARTS = {"compared": judges, "staying": staying, "not-known": not_known}

@@ -151,7 +151,7 @@ def _when(duty: Duty) -> str:
     return ", ".join(found)
 
 
-#: what an operator does about a warning: a section of the runbook, or words. Others repair themselves
+#: action of an operator after a warning: a section of the runbook, or words. Other warnings repair themselves
 _ACTIONS = {
     **dict.fromkeys(("SERVICE_SILENT",), "#directives-are-not-taken-up"),
     **dict.fromkeys(("DEAD_REPLIES", "DEAD_REPLIES_UNFINISHED"), "#dead-replies"),
@@ -197,7 +197,7 @@ def _action(event: str) -> str:
     return _section(action[1:], "../guides/operations.md") if action.startswith("#") else action
 
 
-#: for `scripts.generate`
+#: parts that `scripts.generate` writes
 PARTS = {
     "settings": settings,
     "settings-not-read": settings_not_read,

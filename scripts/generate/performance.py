@@ -25,12 +25,12 @@ _DELAYS = {
     "job_ms": "whole job",
 }
 _PACED = "5 a second"
-#: of one tenant with a quota
+#: figures of one tenant with a quota
 _SHARED_BY, _BEFORE = 4, "gates-before.json"
 #: share of Azurite's own rate from which Azurite is the limit
 _AZURITES = 0.8
 _STORES = {"memory": "in memory", "azurite": "on Azurite"}
-#: no part of the system under measurement
+#: process that does not belong to the system under measurement
 _DRIVER = "driver"
 
 Figures = Any
@@ -199,7 +199,7 @@ def _microsoft(figures: Figures) -> str:
     processes = ("host", "worker", "azurite", "bus")
     rows = []
     for name, used in figures.items():
-        # the emulated host is its worker too
+        # the emulated host has no separate worker
         cells = [_number(used[process]) if process in used else "in the host's" for process in processes]
         rows.append((name, *cells, f"**{_number(sum(used.values()))}**"))
     return markdown_table(("CPU-ms a 3-step job", *processes, "all"), rows)
@@ -312,7 +312,7 @@ _QUALITY = {
     "cpu_s_a_page": "CPU seconds a page",
 }
 
-#: for `scripts.generate`
+#: parts that `scripts.generate` writes
 PARTS = {
     "performance-counts": _table("counts", _counts),
     "performance-groups": _table("counts", _groups),

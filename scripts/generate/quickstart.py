@@ -6,10 +6,10 @@ import json
 
 from shared.apidocs.examples import ENVELOPE
 
-#: of the API that `make up` starts, and of the issuer that AUTH=1 adds
+#: addresses of the API that `make up` starts, and of the issuer that AUTH=1 adds
 API = "http://127.0.0.1:7071"
 ISSUER = "http://127.0.0.1:7080"
-#: of the Azurite that it starts; the samples of the checkout are there
+#: address of the Azurite that `make up` starts; it has the samples of the checkout
 BLOBS = "http://127.0.0.1:10000/devstoreaccount1"
 
 _TENANT = ENVELOPE["tenant_id"]

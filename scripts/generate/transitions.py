@@ -48,5 +48,5 @@ def files() -> dict[str, str]:
     return {f"reference/transitions.{RULES}.json": json.dumps(document, indent=1) + "\n"}
 
 
-#: for `scripts.generate`
+#: parts that `scripts.generate` writes
 PARTS = {"step-diagram": step_diagram}

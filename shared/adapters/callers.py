@@ -47,7 +47,7 @@ _WHY: Sequence[tuple[type[PyJWTError], str]] = (
     (ImmatureSignatureError, "the token is not valid yet"),
     (InvalidAudienceError, "the token is for another audience"),
     (InvalidIssuerError, "the token is of another issuer"),
-    # before its base class DecodeError
+    # this class comes before its base class DecodeError
     (InvalidSignatureError, "the signature of the token is invalid"),
     (DecodeError, "the token cannot be read"),
 )

@@ -1,4 +1,4 @@
 """Records the host from within; `sitecustomize` starts it, since its folder is on the path of the stack's processes."""
 
-#: the file that is written to
+#: environment variable with the file to write
 SETTING = "BENCH_RECORDED"

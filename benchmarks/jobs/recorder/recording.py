@@ -21,12 +21,12 @@ from typing import Any, TextIO
 from benchmarks.jobs.recorder import SETTING
 
 ROOT = Path(__file__).parents[3]
-#: between two looks at the threads
+#: seconds between two samples of the threads
 _LOOK_S = 0.004
 _WRITE_EVERY = 100
 _APP = ("shared", "triggers", "orchestrations", "activities", "function_app.py")
 _HOST = ("emulator", "packages")
-#: what runs the host's two event loops: a frame right below is the loop itself
+#: functions that run the host's two event loops: a frame right below one is the loop itself
 _LOOPS = {"program.py": ("run",), "worker.py": ("_run",)}
 
 
@@ -75,7 +75,7 @@ def _sample(out: TextIO) -> None:
             try:
                 now = time.clock_gettime(time.pthread_getcpuclockid(thread))
             except (OSError, ProcessLookupError):
-                continue  # it has just ended
+                continue  # the thread has just ended
             part, step = ("recorder", None) if thread == me else _whose(frame)
             spent = max(0.0, now - before.get(thread, 0.0))
             used[part] += spent

@@ -24,7 +24,7 @@ from benchmarks.peers.apps.worker import STEPS
 
 _URL = os.environ["BENCH_REDIS"]
 app = Celery("bench", broker=f"{_URL}/0", backend=f"{_URL}/1")
-#: what external jobs have besides tasks: the worker's list of steps, the replies of each step, the ends
+#: data of external jobs besides tasks: the worker's list of steps, the replies of each step, the ends
 store = redis.Redis.from_url(f"{_URL}/2")
 app.conf.update(task_acks_late=True, task_reject_on_worker_lost=True, broker_connection_retry_on_startup=True)
 
@@ -92,7 +92,7 @@ def _main() -> None:
 
 
 if __name__ == "__main__":
-    # the module by its name: a task of `__main__` has another name than the worker's
+    # import the module by its name: a task of `__main__` has another name than the worker's
     from benchmarks.peers.apps import celery_app
 
     celery_app._main()

@@ -6,7 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
-#: of `--drain`, in seconds
+#: maximum of `--drain`, in seconds
 _MAX_DRAIN_S = 3600
 
 HELP = "a Functions host for any Python v2-model app, with a durable engine"

@@ -13,7 +13,7 @@ from lucius_verify.json_rows import Row, digest, line
 
 #: maximum jobs that links name; each needs about a kilobyte of memory
 MAX_NAMES = 500_000
-#: by the kind of a link: the column of a job that names the other one, and the other's column that names it back
+#: by kind of link: the column of a job that names the other job, and the other's column that names it back
 NAMED_BY = {"redrive": ("redrive_of", "redriven_by"), "replay": ("replay_of", None)}
 
 

@@ -65,7 +65,7 @@ class Report:
     unnamed: list[str] = field(default_factory=list)
     #: `True` if the user named keys, and nothing is signed
     unsigned: bool = False
-    #: facts that a reader must know, but that are no faults
+    #: facts that a reader must know and that are not faults
     notes: list[str] = field(default_factory=list)
 
     @property

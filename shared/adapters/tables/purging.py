@@ -31,7 +31,7 @@ class Leaving(Enum):
     LIVING = "of a job that has not ended"
     #: together with its job, which a LIST, ARCHIVED or ENDED row leads to
     JOB = "with its job"
-    #: after the jobs
+    #: after the jobs of the tenant
     TENANT = "with the tenant"
     #: not a row of a tenant, or without its content
     STAYS = "stays"

@@ -39,7 +39,7 @@ class BreakerState(StrEnum):
     CLOSED = "CLOSED"
     #: no job may start until `until`
     OPEN = "OPEN"
-    #: at most `allow` jobs are active
+    #: at most `allow` jobs may be active
     HALF_OPEN = "HALF_OPEN"
 
 

@@ -63,7 +63,7 @@ class Found:
     astray: list[ActiveRow] = field(default_factory=list)
     #: tenants of jobs whose lost row in the waiting queue was written again
     restored: set[str] = field(default_factory=set)
-    #: of the jobs that were read, the attempt without an ACK that waits longest, by service
+    #: by service: the attempt without an ACK that waits longest, of the jobs that were read
     untaken: dict[str, Untaken] = field(default_factory=dict)
     tenants: list[Surveyed] = field(default_factory=list)
     #: tenants (None) and rows, by key, that were skipped, each with its fault

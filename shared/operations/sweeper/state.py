@@ -55,7 +55,7 @@ class Pass:
     has_all_gates: bool = False
     #: counts of a survey that ended in this sweep
     counts: WorkCounts | None = None
-    #: at tenants with webhooks
+    #: position at the tenants with webhooks
     hooks: FoundHooks = field(default_factory=FoundHooks)
     #: tenants without a living job
     idle: list[str] = field(default_factory=list)

@@ -21,7 +21,7 @@ def activity_failure(name: str, text: str, stack: str) -> tuple[str, str]:
     """Returns reason and details for an activity that raised; `text` is `TYPE: MESSAGE`, `stack` the formatted
     traceback."""
     message = _worker_message(text, stack)
-    # OutOfProcExceptionHelpers takes what is between the labels, with the space after the first one.
+    # OutOfProcExceptionHelpers takes the text between the labels, with the space after the first one.
     friendly = message.split("\nException:", 1)[1].split("\nStack:", 1)[0]
     inner = {
         "$type": "Microsoft.Azure.WebJobs.Script.Workers.Rpc.RpcException, Microsoft.Azure.WebJobs.Script",

@@ -57,7 +57,7 @@ _AZURE_ONLY = {
     "extensions.durableTask.extendedSessionsEnabled",
     "extensions.durableTask.useGracefulShutdown",
     "extensions.serviceBus.clientRetryOptions",
-    "logging",  # of which `logLevel` is read
+    "logging",  # the host reads only `logLevel` of it
     "telemetryMode",
     "concurrency",
     "aggregator",

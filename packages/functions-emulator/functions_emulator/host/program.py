@@ -29,7 +29,7 @@ def run(args: argparse.Namespace) -> int:
     """Serves until SIGTERM or Ctrl-C. Returns the exit code: 0, or 1 if the host cannot start."""
     _log_to_stderr(args.log_level)
     args.app = args.app.resolve()
-    # stdout is for the ready line; what the app prints goes to the log.
+    # stdout is for the ready line; output of the app goes to the log
     args.stdout, sys.stdout = sys.stdout, sys.stderr
     # Orchestrators are CPU-bound Python; the default of 5 ms would delay every switch to the host's loop.
     sys.setswitchinterval(0.001)

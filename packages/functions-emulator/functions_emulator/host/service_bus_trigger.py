@@ -25,8 +25,8 @@ from functions_emulator.host.service_bus_message import UnreadableBatchError, co
 
 _LOG = logging.getLogger("functions_emulator.host")
 
-#: How often the SDK polls an idle connection; a frame wakes it at once all the same. It is given to each receiver: in
-#: 7.15 they do not take it from their client.
+#: Seconds after which the SDK polls an idle connection; a frame wakes it at once. Each receiver gets the value, since
+#: in 7.15 receivers do not take it from their client.
 _IDLE_POLL_S = 1.0
 #: After this time without a message a receiver must show the bus that its connection lives.
 _KEEP_ALIVE_S = 30.0

@@ -131,7 +131,7 @@ class QueueTrigger:
             try:
                 return base64.b64decode(content, validate=True)
             except binascii.Error:
-                return content.encode()  # from a client that does not encode, as some explorers
+                return content.encode()  # the client does not encode, as some explorers
         return content.encode()
 
 

@@ -65,7 +65,7 @@ class Worker:
 
     def collect_garbage(self, every_s: float) -> None:
         """Collects garbage between turns of the loop, so that a task that can be lost is lost soon."""
-        gc.freeze()  # what was imported stays, so that a collection is short
+        gc.freeze()  # imported modules stay, so that a collection is short
 
         def collect() -> None:
             gc.collect()

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 class Sealed:
     """The result of a sealed replay."""
 
-    #: of the job's history
+    #: verification of the job's history
     report: Report
     #: `stepId`, `outcome` and `why` of each step; empty if no step was named, or if the history is broken
     steps: list[Json] = field(default_factory=list)
@@ -42,7 +42,7 @@ def replay_sealed(
         if found.report.broken is None and steps:
             _run(found, job_id, bundle, _created(steps), artifacts)
     except (ArithmeticError, AttributeError, LookupError, OSError, TypeError, ValueError) as wrong:
-        # of a history that could have happened, values of another type than a directive has
+        # a history that could have happened may have values of another type than a directive has
         raise UsageError(f"{bundle}: {wrong}" if isinstance(wrong, OSError) else str(wrong)) from wrong
     return found
 
@@ -78,7 +78,7 @@ def _created(steps: Sequence[str]) -> dict[str, Step]:
         try:
             step = create_step(each)
             step.prepare()
-        except Exception as failed:  # what the module or the class raises
+        except Exception as failed:  # the module or the class can raise any error
             raise UsageError(f"--step {each}: {type(failed).__name__}: {failed}") from failed
         made[step.step_type] = step
     return made

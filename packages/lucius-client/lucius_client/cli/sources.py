@@ -19,7 +19,7 @@ MAX_LINES = 1000
 MAX_BYTES = 1024 * 1024
 
 
-#: by the type of a protocol's first step: whether it reads files of a media type; other steps read all files
+#: whether a protocol's first step reads files of a media type, by the step's type; other steps read all files
 _READS: dict[str, Callable[[str], bool]] = {
     "OCR": lambda kind: kind in ("application/pdf", "image/png", "image/jpeg", "image/tiff"),
     "EMBEDDING": lambda kind: kind.startswith("text/") or kind == "application/json",

@@ -57,7 +57,7 @@ def compare(operator: str, left: Any, right: Any) -> bool | None:
     if left is None or right is None:
         return None
     if _kind(left) != _kind(right):
-        # A UUID equals its text, which is what the SDKs show.
+        # A UUID equals its text, as the SDKs show it.
         left, right = str(left), str(right)
         if {_kind(left), _kind(right)} != {"text"} or not _is_id(left, right):
             return None
