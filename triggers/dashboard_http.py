@@ -93,9 +93,9 @@ async def routing_read(request: Request) -> func.HttpResponse:
     doc_id, mode = params.get("doc_id"), params.get("mode")
     mode = OLDER_MODES.get(mode, mode) if mode is not None else None
     if mode not in (None, *_MODES):
-        raise RequestError(ProblemCode.ROUTING_INVALID, f"mode is one of {', '.join(_MODES)}")
+        raise RequestError(ProblemCode.ROUTING_INVALID, f"mode must be one of {', '.join(_MODES)}")
     if doc_id is not None and not (doc_id.strip() and len(doc_id) <= _MAX_NAME):
-        raise RequestError(ProblemCode.ROUTING_INVALID, f"doc_id has 1 to {_MAX_NAME} characters")
+        raise RequestError(ProblemCode.ROUTING_INVALID, f"doc_id must have 1 to {_MAX_NAME} characters")
     settings = context.settings
     try:
         decision = decide_lane_of(

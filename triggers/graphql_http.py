@@ -123,7 +123,7 @@ def _accepted(req: func.HttpRequest) -> set[str]:
     given = [each.partition(";")[0].strip().lower() for each in req.headers.get("Accept", "*/*").split(",")]
     accepted = {each for each in (_JSON, EVENT_STREAM) if {each, f"{each.split('/')[0]}/*", "*/*"} & {*given}}
     if not accepted:
-        raise _not_acceptable(f"answers are {_JSON} or {EVENT_STREAM}")
+        raise _not_acceptable(f"Accept must allow {_JSON} or {EVENT_STREAM}")
     return accepted
 
 

@@ -11,7 +11,7 @@ from emulator import options
 from emulator.up.data_dir import DEFAULT
 from emulator.up.ports import DEFAULTS
 
-HELP = "serve the whole stack: Azurite, bus, host with function_app.py, platform services"
+HELP = "serve the whole stack: Azurite, bus, host with the function app, platform services"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -20,20 +20,27 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     def port(option: str, default: int | None, text: str) -> None:
         parser.add_argument(option, type=options.port, default=default, metavar="N", help=text)
 
-    parser.add_argument("--data", type=Path, default=DEFAULT, metavar="DIR", help=f"what must outlive it ({DEFAULT})")
-    port("--api-port", DEFAULTS.api, f"HTTP API ({DEFAULTS.api})")
-    port("--bus-port", DEFAULTS.bus, f"AMQP ({DEFAULTS.bus})")
-    port("--admin-port", None, f"the bus's HTTP ({DEFAULTS.admin}; a free one where --bus-port is given)")
-    port("--azurite-port", DEFAULTS.azurite, f"blob N, queue N+1, table N+2 ({DEFAULTS.azurite})")
+    parser.add_argument(
+        "--data", type=Path, default=DEFAULT, metavar="DIR", help=f"folder of data and logs (default: {DEFAULT})"
+    )
+    port("--api-port", DEFAULTS.api, f"port of the HTTP API (default: {DEFAULTS.api}); commands then need --api")
+    port("--bus-port", DEFAULTS.bus, f"port of AMQP (default: {DEFAULTS.bus})")
+    port("--admin-port", None, f"port of the bus's HTTP API (default: {DEFAULTS.admin}, or a free one with --bus-port)")
+    port(
+        "--azurite-port",
+        DEFAULTS.azurite,
+        f"port N of blobs, N+1 of queues, N+2 of tables (default: {DEFAULTS.azurite}); "
+        "`lucius submit` then needs LUCIUS_BLOB_CONNECTION",
+    )
     parser.add_argument("--traces", action="store_true", help="start a page that shows traces and metrics")
     parser.add_argument("--auth", action="store_true", help="require access tokens; start a local token issuer")
-    port("--issuer-port", DEFAULTS.issuer, f"that issuer ({DEFAULTS.issuer})")
-    port("--traces-port", DEFAULTS.traces, f"that page, and OTLP ({DEFAULTS.traces})")
-    parser.add_argument("--without-services", action="store_true", help="no platform services")
+    port("--issuer-port", DEFAULTS.issuer, f"port of the token issuer (default: {DEFAULTS.issuer})")
+    port("--traces-port", DEFAULTS.traces, f"port of the page with traces, and of OTLP (default: {DEFAULTS.traces})")
+    parser.add_argument("--without-services", action="store_true", help="start no platform services")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Serves until SIGTERM or Ctrl-C: 0. What cannot start is one line on stderr: 1."""
+    """Serves until SIGTERM or Ctrl-C. Returns the exit code: 0; 1 after one line on stderr if a part cannot start."""
     from emulator.up.errors import UpError
     from emulator.up.serve import serve
 

@@ -235,7 +235,7 @@ param platformServices platformServiceType[]?
 @description('Optional. Whether container apps run the platform services of `containers.json` that have no identity of their own.')
 param containerApps bool = true
 
-@description('Optional. Tag of their images, which `infra/hooks/build_images.sh` builds. Empty: the images are not built yet, and there is no container app.')
+@description('Optional. Tag of the images of the platform services, which `infra/hooks/build_images.sh` builds. Empty: the images are not built yet, and there is no container app.')
 param serviceImageTag string = ''
 
 @description('Optional. Resource id of an existing registry for the images. Empty: a new one is created.')

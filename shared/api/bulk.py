@@ -120,7 +120,7 @@ class DependencyPage(Response):
     jobId: JobId
     dependencies: list[RelatedJob]
     dependants: list[RelatedJob]
-    """Jobs that wait for it. If it did not succeed, jobs that waited for it."""
+    """Jobs that wait for the job. If the job did not succeed: jobs that waited for it."""
     next: Cursor
 
 

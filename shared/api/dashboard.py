@@ -42,7 +42,7 @@ class OverviewProblem(Response):
     since: Instant | None
     subject: OverviewSubject
     command: str | None
-    """`lucius` command that comes next."""
+    """Next `lucius` command to run."""
 
 
 class OverviewHealth(Response):
@@ -103,7 +103,7 @@ class OverviewLane(Response):
 
 
 class OverviewService(Response):
-    """Platform service. In the overview of one tenant all but `service` and `silent_since` is null."""
+    """Platform service. In the overview of one tenant all fields but `service` and `silent_since` are null."""
 
     service: str
     answered_at: Instant | None
@@ -116,7 +116,7 @@ class OverviewService(Response):
     in_flight: int | None
     """Attempts that it has acknowledged and not ended, as of the last sweep."""
     ack: OverviewLatency | None
-    """Of the last hour."""
+    """Latency of the last hour."""
     result: OverviewLatency | None
 
 

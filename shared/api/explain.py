@@ -75,7 +75,7 @@ class Explanation(Response):
     until: Instant | None
     """End of the time limit. Null if there is no time limit, or the job has ended."""
     then: str
-    """Effect if no event arrives by then."""
+    """Effect if no event arrives by `until`."""
     brought_here: Move | None
     """Transition that led to the current state."""
     what_if: dict[str, str]

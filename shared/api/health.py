@@ -62,7 +62,7 @@ class WorkInProgress(Response):
 
 
 class SweeperState(Response):
-    """The last sweep in any process. With several sweepers: that of the one that is behind."""
+    """The last sweep in any process. With several sweepers: the earliest of their last sweeps."""
 
     last_pass_at: Instant | None
     """End of the last sweep. Null: no sweep yet."""

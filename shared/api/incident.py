@@ -60,7 +60,7 @@ class Incident(Response):
     opened_at: Instant
     settled_at: Instant | None
     settled_by: str | None
-    """Actor. `system`: the cause ended."""
+    """Actor that settled the incident. `system`: its cause ended."""
     reason: str | None
     """Reason that the actor gave."""
     retried_by: JobId | None

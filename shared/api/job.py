@@ -45,10 +45,10 @@ class Event(Response):
     attempt_no: int | None
     lease_digest: LeaseDigest
     from_status: str | None
-    """Status of the step before. Null if no step changed."""
+    """Status of the step before the event. Null if no step changed."""
     to_status: str | None
     job_from: str | None
-    """Status of the job before. Null for the first event."""
+    """Status of the job before the event. Null for the first event."""
     job_to: str
     actor: Annotated[str, Field(examples=["service:ocr"])]
     """Actor of the event."""
@@ -63,7 +63,7 @@ class Event(Response):
     cause_id: str
     """Cause: a message, a request or an activity."""
     rules: int
-    """Version of the rules that decided it."""
+    """Version of the rules that decided the event."""
     prev_hash: str
     hash: str
     """SHA-256 over the event's row, in which a digest of salt and data replaces both."""
@@ -232,7 +232,7 @@ class Job(Response):
     replay_mode: Literal["rerun", "compare"] | None
     """Purpose of the replay."""
     incident: str | None
-    """`incidentId` of its failure, if any."""
+    """`incidentId` of the job's failure, if any."""
     event_seq: int
     """Number of the last event."""
     created_at: Instant

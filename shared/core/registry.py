@@ -197,7 +197,7 @@ def _checked_schema(source: str, step: StepDefinition, schemas: Mapping[str, Any
     try:
         Draft202012Validator.check_schema(schema)
     except SchemaError as wrong:
-        raise ProtocolError(f"{source}: {step.payload_schema} is no JSON Schema: {wrong.message}") from None
+        raise ProtocolError(f"{source}: {step.payload_schema} is not a valid JSON Schema: {wrong.message}") from None
     return schema
 
 

@@ -110,7 +110,7 @@ LINES: tuple[Line, ...] = (
     Line(
         "MINUTES_UNWRITTEN",
         _W,
-        "Could not write counts of the last hour; the overview shows too few, and jobs are not affected",
+        "Could not write counts of the last hour; the overview shows too low numbers; jobs are not affected",
     ),
     Line("USAGE_UNFOLDED", _W, "Could not write the hourly rollup of a tenant's usage; retried by the next sweep"),
     Line(

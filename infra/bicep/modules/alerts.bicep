@@ -112,7 +112,7 @@ var metricAlerts = [
     name: 'dead-directives'
     means: 'A platform service lets directives die.'
     section: 'dead-directives'
-    command: 'lucius jobs --status QUEUED,IN_PROGRESS'
+    command: 'lucius job list --status QUEUED,IN_PROGRESS'
     severity: 2
     scope: serviceBusResourceId
     namespace: 'Microsoft.ServiceBus/namespaces'
@@ -157,7 +157,7 @@ var metricAlerts = [
     name: 'bus-throttled'
     means: 'Service Bus refuses requests because of load.'
     section: 'throttling'
-    command: 'lucius jobs --status QUEUED,IN_PROGRESS'
+    command: 'lucius job list --status QUEUED,IN_PROGRESS'
     severity: 2
     scope: serviceBusResourceId
     namespace: 'Microsoft.ServiceBus/namespaces'
@@ -174,7 +174,7 @@ var metricAlerts = [
     name: 'ledger-throttled'
     means: 'The tables of the ledger refuse requests because of load.'
     section: 'throttling'
-    command: 'lucius jobs --status QUEUED,IN_PROGRESS'
+    command: 'lucius job list --status QUEUED,IN_PROGRESS'
     severity: 1
     scope: '${ledgerResourceId}/tableServices/default'
     namespace: 'Microsoft.Storage/storageAccounts/tableServices'
@@ -234,7 +234,7 @@ var logAlerts = [
     name: 'queued-jobs'
     means: 'A job waits and no service has taken it up.'
     section: 'jobs-wait'
-    command: 'lucius jobs --status QUEUED'
+    command: 'lucius job list --status QUEUED'
     severity: 1
     query: loadTextContent('../queries/queued-jobs.kql')
     measure: 'Oldest'
@@ -258,7 +258,7 @@ var logAlerts = [
     name: 'breaker-open'
     means: 'A circuit breaker is open: jobs of a type fail, and the next ones wait until a few have succeeded.'
     section: 'a-breaker-is-open'
-    command: 'lucius deadletters'
+    command: 'lucius deadletter list'
     severity: 2
     query: loadTextContent('../queries/breaker-open.kql')
     measure: 'State'
@@ -271,7 +271,7 @@ var logAlerts = [
     name: 'webhooks-suspended'
     means: 'The receiver of a webhook took nothing for a day: its events wait until an operator resumes it.'
     section: 'a-webhook-is-suspended'
-    command: 'lucius webhooks list'
+    command: 'lucius webhook list'
     severity: 3
     query: loadTextContent('../queries/webhooks-suspended.kql')
     measure: 'Suspended'
@@ -283,7 +283,7 @@ var logAlerts = [
     name: 'stuck-jobs'
     means: 'Directives wait for their ACK: a platform service is away, or does not keep up.'
     section: 'directives-are-not-taken-up'
-    command: 'lucius jobs --status QUEUED,IN_PROGRESS'
+    command: 'lucius job list --status QUEUED,IN_PROGRESS'
     severity: 2
     query: loadTextContent('../queries/stuck-dispatch.kql')
     measure: 'Oldest'
@@ -308,7 +308,7 @@ var logAlerts = [
     name: 'failure-rate'
     means: 'Too many jobs fail for good.'
     section: 'jobs-fail'
-    command: 'lucius deadletters'
+    command: 'lucius deadletter list'
     severity: 2
     query: replace(
       loadTextContent('../queries/failure-rate.kql'),
@@ -324,7 +324,7 @@ var logAlerts = [
     name: 'exceptions'
     means: 'Functions raise, or the host cannot start one.'
     section: 'functions-raise'
-    command: 'lucius jobs --status FAILED_FINAL --since 1h'
+    command: 'lucius job list --status FAILED_FINAL --since 1h'
     severity: 2
     query: loadTextContent('../queries/exceptions.kql')
     measure: 'Exceptions'

@@ -447,9 +447,11 @@ class Event(Message):
     lease_digest: Annotated[
         str | None, Field(description="`sha256:{hex}` of the attempt's lease. Only its service knows the lease.")
     ]
-    from_status: Annotated[str | None, Field(description="Status of the step before. Null if no step changed.")]
+    from_status: Annotated[
+        str | None, Field(description="Status of the step before the event. Null if no step changed.")
+    ]
     to_status: str | None
-    job_from: Annotated[str | None, Field(description="Status of the job before. Null for the first event.")]
+    job_from: Annotated[str | None, Field(description="Status of the job before the event. Null for the first event.")]
     job_to: str
     actor: Annotated[str, Field(description="Actor of the event.")]
     source: Annotated[
@@ -462,7 +464,7 @@ class Event(Message):
         str, Field(description="Random, so that `data` cannot be guessed from its digest if it is withheld.")
     ]
     cause_id: Annotated[str, Field(description="Cause: a message, a request or an activity.")]
-    rules: Annotated[int, Field(description="Version of the rules that decided it.")]
+    rules: Annotated[int, Field(description="Version of the rules that decided the event.")]
     prev_hash: str
     hash: Annotated[
         str, Field(description="SHA-256 over the event's row, in which a digest of salt and data replaces both.")
@@ -761,7 +763,7 @@ class OverviewQuota(Message):
 
 class OverviewService(Message):
     """
-    Platform service. In the overview of one tenant all but `service` and `silent_since` is null.
+    Platform service. In the overview of one tenant all fields but `service` and `silent_since` are null.
     """
 
     service: str
@@ -775,7 +777,7 @@ class OverviewService(Message):
     in_flight: Annotated[
         int | None, Field(description="Attempts that it has acknowledged and not ended, as of the last sweep.")
     ]
-    ack: Annotated[OverviewLatency | None, Field(description="Of the last hour.")]
+    ack: Annotated[OverviewLatency | None, Field(description="Latency of the last hour.")]
     result: OverviewLatency | None
 
 
@@ -1599,7 +1601,8 @@ class DependencyPage(Message):
     jobId: str
     dependencies: list[RelatedJob]
     dependants: Annotated[
-        list[RelatedJob], Field(description="Jobs that wait for it. If it did not succeed, jobs that waited for it.")
+        list[RelatedJob],
+        Field(description="Jobs that wait for the job. If the job did not succeed: jobs that waited for it."),
     ]
     next: Annotated[str | None, Field(description="Value for `cursor` to get the next page. Null: last page.")]
 
@@ -1765,7 +1768,7 @@ class Incident(Message):
     detail: Annotated[str | None, Field(description="Cause in words, at most 1,000 characters.")]
     opened_at: AwareDatetime
     settled_at: AwareDatetime | None
-    settled_by: Annotated[str | None, Field(description="Actor. `system`: the cause ended.")]
+    settled_by: Annotated[str | None, Field(description="Actor that settled the incident. `system`: its cause ended.")]
     reason: Annotated[str | None, Field(description="Reason that the actor gave.")]
     retried_by: Annotated[str | None, Field(description="RETRIED only. The new job that redrives the failed job.")]
     links: IncidentLinks
@@ -1791,7 +1794,7 @@ class IncidentDetail(Message):
     detail: Annotated[str | None, Field(description="Cause in words, at most 1,000 characters.")]
     opened_at: AwareDatetime
     settled_at: AwareDatetime | None
-    settled_by: Annotated[str | None, Field(description="Actor. `system`: the cause ended.")]
+    settled_by: Annotated[str | None, Field(description="Actor that settled the incident. `system`: its cause ended.")]
     reason: Annotated[str | None, Field(description="Reason that the actor gave.")]
     retried_by: Annotated[str | None, Field(description="RETRIED only. The new job that redrives the failed job.")]
     links: IncidentLinks
@@ -1929,7 +1932,7 @@ class OverviewProblem(Message):
     consequence: Annotated[str | None, Field(description="Consequence if no operator acts.")]
     since: AwareDatetime | None
     subject: OverviewSubject
-    command: Annotated[str | None, Field(description="`lucius` command that comes next.")]
+    command: Annotated[str | None, Field(description="Next `lucius` command to run.")]
 
 
 class Protocol(Message):
@@ -2332,7 +2335,7 @@ class StepPage(Message):
 
 class SweeperState(Message):
     """
-    The last sweep in any process. With several sweepers: that of the one that is behind.
+    The last sweep in any process. With several sweepers: the earliest of their last sweeps.
     """
 
     last_pass_at: Annotated[AwareDatetime | None, Field(description="End of the last sweep. Null: no sweep yet.")]
@@ -2475,7 +2478,7 @@ class Explanation(Message):
         AwareDatetime | None,
         Field(description="End of the time limit. Null if there is no time limit, or the job has ended."),
     ]
-    then: Annotated[str, Field(description="Effect if no event arrives by then.")]
+    then: Annotated[str, Field(description="Effect if no event arrives by `until`.")]
     brought_here: Annotated[Move | None, Field(description="Transition that led to the current state.")]
     what_if: Annotated[dict[str, str], Field(description="Possible next events, by name, each with its effect now.")]
     rows_if: Annotated[
@@ -2559,7 +2562,7 @@ class Job(Message):
     redriven_by: Annotated[str | None, Field(description="Job that redrives this job.")]
     replay_of: Annotated[str | None, Field(description="Job that this job replays.")]
     replay_mode: Annotated[Literal["rerun", "compare"] | None, Field(description="Purpose of the replay.")]
-    incident: Annotated[str | None, Field(description="`incidentId` of its failure, if any.")]
+    incident: Annotated[str | None, Field(description="`incidentId` of the job's failure, if any.")]
     event_seq: Annotated[int, Field(description="Number of the last event.")]
     created_at: AwareDatetime
     updated_at: AwareDatetime

@@ -68,7 +68,7 @@ def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, value in pairs:
         if name in found:
-            raise ValueError(f"the key {name[:MAX_QUOTED]!r} stands twice in one object")
+            raise ValueError(f"the key {name[:MAX_QUOTED]!r} occurs twice in one object")
         found[name] = value
     return found
 

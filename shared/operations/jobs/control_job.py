@@ -60,5 +60,5 @@ async def change_priority(
     job = result.stored.record.job
     if result.outcome.kind is OutcomeKind.REFUSED:
         refused = JobTerminal if job.status.terminal else ControlNotPossible
-        raise refused(job_id, job.status, "change its place in line")
+        raise refused(job_id, job.status, "change the priority of")
     return await reconcile_place(context, orchestrations, result.stored)

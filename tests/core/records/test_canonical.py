@@ -39,7 +39,7 @@ def test_key_and_body_claims_never_meet() -> None:
     [
         (b'{"a": NaN}', "NaN is not JSON"),
         (b'{"a": 1e999}', "out of range"),
-        (b'{"a": 1, "a": 2}', "'a' stands twice"),
+        (b'{"a": 1, "a": 2}', "'a' occurs twice"),
         (b'{"a": "\\ud800"}', "lone surrogate"),
         (b"[" * 65 + b"]" * 65, "nests deeper than 64"),
         (b'{"a": ', "not JSON: Expecting value at line 1, column 7"),

@@ -1,4 +1,4 @@
-"""`lucius events`: the events of a tenant's jobs, quotas, incidents and webhooks, in order."""
+"""`lucius event list`: the events of a tenant's jobs, quotas, incidents and webhooks, in order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`lucius jobs` and `lucius job`: lists, reads and controls jobs."""
+"""`lucius job`: lists, reads and controls jobs."""
 
 from __future__ import annotations
 

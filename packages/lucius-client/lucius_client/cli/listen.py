@@ -1,4 +1,4 @@
-"""`lucius webhooks listen`: posts a tenant's events to a program on this machine, signed as webhooks are."""
+"""`lucius webhook listen`: posts a tenant's events to a program on this machine, signed as webhooks are."""
 
 from __future__ import annotations
 

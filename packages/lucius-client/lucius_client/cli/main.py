@@ -188,6 +188,6 @@ def main() -> None:
         sys.exit(error.exit)
     except KeyboardInterrupt:
         sys.exit(Exit.INTERRUPTED)
-    except BrokenPipeError:  # for example `lucius jobs | head`
+    except BrokenPipeError:  # for example `lucius job list | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(Exit.OK)

@@ -1,4 +1,4 @@
-"""`lucius protocols` and `lucius protocol`: lists, shows and compares protocols, and checks protocol files."""
+"""`lucius protocol`: lists, shows and compares protocols, and checks protocol files."""
 
 from __future__ import annotations
 

@@ -41,19 +41,21 @@ def replay(
     session: Session,
     job: JobId,
     reason: OptionalReason = None,
-    mode: Annotated[Mode, typer.Option(help="compare: with --wait, show the comparison.")] = Mode.RERUN,
+    mode: Annotated[Mode, typer.Option(help="Purpose. compare: --wait shows the comparison.")] = Mode.RERUN,
     priority: Annotated[Priority | None, typer.Option(help="Priority. Default: that of the original.")] = None,
     wait: Annotated[bool, typer.Option("--wait", help="Wait until the new job has ended.")] = False,
     sealed: Annotated[
         bool, typer.Option("--sealed", help="Run a job of --bundle on this machine, without the API.")
     ] = False,
-    bundle: Annotated[Path | None, typer.Option(metavar="FILE", help="--sealed: a bundle with its content.")] = None,
+    bundle: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="With --sealed: a bundle with its content.")
+    ] = None,
     step: Annotated[
         list[str] | None,
-        typer.Option(metavar="MODULE:CLASS", help="--sealed: class of a service that runs its step; repeatable."),
+        typer.Option(metavar="MODULE:CLASS", help="With --sealed: class that runs a step; repeatable."),
     ] = None,
     artifacts: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="--sealed: copies of blobs, as CONTAINER/NAME.")
+        Path | None, typer.Option(metavar="DIR", help="With --sealed: folder with blobs as CONTAINER/NAME.")
     ] = None,
     key: Key = None,
 ) -> None:

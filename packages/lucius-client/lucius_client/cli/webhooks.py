@@ -1,4 +1,4 @@
-"""`lucius webhooks`: the URLs that get a tenant's events, their deliveries, and an endpoint on a laptop."""
+"""`lucius webhook`: the URLs that get a tenant's events, their deliveries, and an endpoint on a laptop."""
 
 from __future__ import annotations
 
