@@ -35,8 +35,8 @@ class StoreSettings:
         "LUCIUS_TABLE_TRANSPORT",
         form.choice("direct", "sdk"),
         "direct",
-        help="Client of the Table service. `direct`: the app's own HTTP client; `sdk`: Microsoft's SDK, which needs a "
-        "multiple of the CPU",
+        help="Client of the Table service. `direct`: the app's own HTTP client; `sdk`: Microsoft's SDK, which needs "
+        "several times the CPU",
         tuning=True,
     )
     blob_connection: str | None = setting(

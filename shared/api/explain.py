@@ -235,7 +235,7 @@ def _waiting(record: Record, step: Step, now: datetime) -> tuple[datetime, str, 
                 "Then it is sent again.",
             )
         case StepStatus.INITIATED if step.silent_until is not None and step.silent_until <= now:
-            # it may never have been sent
+            # the directive may never have been sent
             waits_for = f"the orchestration, which sends or ends {attempt}"
             return step.updated_at, waits_for, step.silent_until, "That time is over; the sweeper repairs it."
         case StepStatus.INITIATED:

@@ -132,7 +132,7 @@ class CallbackUrls(BaseModel):
             raise ValueError(f"at most {MAX_CALLBACK_URLS}")
         for name, url in urls.items():
             if not 0 < len(name) <= _MAX_CALLBACK_NAME or _CONTROL.search(name):
-                raise ValueError(f"a name has 1 to {_MAX_CALLBACK_NAME} characters, none of them a control character")
+                raise ValueError(f"a name must have 1 to {_MAX_CALLBACK_NAME} characters, without control characters")
             # as strict as the schema: `urlsplit` removes line breaks, which a client of the URL may not do
             if not isinstance(url, str) or len(url) > MAX_URI or not _HTTPS.fullmatch(url):
                 raise ValueError(f"{name} must be an https URL without credentials")

@@ -52,7 +52,7 @@ class BulkWrite:
     after: Bulk
     #: items to write, replacing existing ones
     items: Sequence[BulkItem] = ()
-    #: those of `items` that must not exist yet
+    #: items of `items` that must not exist yet
     new_items: Sequence[BulkItem] = ()
     #: finished units of work, and further ones
     finished: Sequence[Work] = ()

@@ -23,7 +23,7 @@ class Instance:
     """An instance, according to the durable engine."""
 
     state: InstanceState
-    #: its custom status
+    #: custom status of the orchestration
     shown: Shown = NOTHING_SHOWN
 
 

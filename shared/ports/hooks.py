@@ -59,7 +59,7 @@ class HookWrite:
     #: webhook after the write; None: it is deleted, or, without `before`, not written
     after: Hook | None = None
     entry: HookEntry | None = None
-    #: each delivery as read (None: it is new), and after the write
+    #: deliveries as read (None: the delivery is new), and after the write
     deliveries: Sequence[tuple[StoredDelivery | None, Delivery]] = ()
 
 

@@ -23,7 +23,7 @@ FIRST_CHECK = timedelta(minutes=1)
 
 #: time after a job's end at which the sweeper clears histories that no later end has cleared
 FIRST_CLEARING = timedelta(hours=1)
-#: the same for a job whose end opens an incident: the sweeper ensures that the list of open ones has it
+#: the same time for a job whose end opens an incident: the sweeper ensures that the list of open ones has it
 FIRST_CLEARING_OF_INCIDENT = timedelta(minutes=1)
 
 #: time for which a process relies on having woken a tenant

@@ -24,7 +24,7 @@ class SpanName(StrEnum):
 
 
 class SpanRow(NamedTuple):
-    """One row of the table."""
+    """One row of the table of spans."""
 
     name: str
     kind: str

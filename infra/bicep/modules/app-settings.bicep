@@ -206,7 +206,7 @@ type tuningType = {
   @description('Optional. Minimum seconds between two reads of App Configuration.')
   LUCIUS_APPCONFIG_REFRESH_SECONDS: string?
 
-  @description('Optional. Client of the Table service. `direct`: the app\'s own HTTP client; `sdk`: Microsoft\'s SDK, which needs a multiple of the CPU.')
+  @description('Optional. Client of the Table service. `direct`: the app\'s own HTTP client; `sdk`: Microsoft\'s SDK, which needs several times the CPU.')
   LUCIUS_TABLE_TRANSPORT: string?
 
   @description('Optional. Retention in days of the daily exports of the tables, in the blob container `lucius-exports`. Unset: no exports.')

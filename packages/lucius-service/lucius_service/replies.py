@@ -179,7 +179,7 @@ class BusReplySender:
         return True
 
     async def close(self) -> None:
-        # each takes up to a second
+        # closing a sender takes up to a second
         await asyncio.gather(*(self._drop(lane) for lane in list(self._senders)))
 
     async def _drop(self, lane: int) -> None:

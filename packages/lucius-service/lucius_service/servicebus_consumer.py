@@ -125,7 +125,7 @@ class LaneConsumer:
             else:
                 await receiver.complete_message(held.message)
         except (MessageLockLostError, MessageAlreadySettled) as error:
-            # it is delivered again, and the stored RESULT is sent
+            # the message is delivered again, and the stored RESULT is sent
             log.info("%s: a message could not be settled: %s", self._topic, type(error).__name__)
 
     async def _keep_lock(self, receiver: ServiceBusReceiver, held: _HeldMessage) -> bool:

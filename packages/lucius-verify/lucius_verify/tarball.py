@@ -18,7 +18,7 @@ from typing import BinaryIO
 
 from lucius_verify.faults import Unreadable
 
-#: how a bundle begins; the bundle of one job is JSON
+#: first bytes of a bundle; the bundle of one job is JSON
 GZIP = b"\x1f\x8b"
 _BLOCK = 512
 _CHUNK = 1 << 20

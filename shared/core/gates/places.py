@@ -94,7 +94,7 @@ class Owed(StrEnum):
     NOTHING = "NOTHING"
     #: add it to its waiting queue, or admit it
     JOIN_QUEUE = "LINE_UP"
-    #: its priority changed: move it within the waiting queue (R67)
+    #: the priority of the job changed: move it within the waiting queue (R67)
     REORDER = "REORDER"
     #: start the admitted job
     NOTIFY = "NOTIFY"
@@ -102,11 +102,11 @@ class Owed(StrEnum):
     STEP_OUT = "STEP_OUT"
     #: write the rows by which the ends of its dependencies notify it
     MARK = "MARK"
-    #: its dependencies have ended: let it wait for its quotas
+    #: the dependencies of the job have ended: let it wait for its quotas
     SETTLE = "SETTLE"
     #: end it: a dependency did not succeed
     FAIL = "FAIL"
-    #: it has ended: move its rows in the index
+    #: the job has ended: move its rows in the index
     END = "END"
 
 

@@ -79,7 +79,7 @@ def _rejection(record: Record, step: Step | None, reply: Reply, provenance: Prov
         if job.status is JobStatus.PAUSED and reply.type != "RESULT":
             return IgnoreReason.LATE  # nothing is in flight while PAUSED: only a RESULT is accepted (R7)
         if step.attempt_is_over(provenance.at) and reply.type != "RESULT":
-            return IgnoreReason.LATE  # its maximum duration is over: only a RESULT is accepted (R10)
+            return IgnoreReason.LATE  # the maximum duration of the attempt is over: only a RESULT is accepted (R10)
     return None
 
 

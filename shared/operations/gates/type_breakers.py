@@ -57,7 +57,7 @@ async def record_ends(
         if written.breaker is not None and written.breaker.epoch > epoch:
             opened.append(written)
     if directory.over_all[gate.id] != _strip_ends(written):
-        # or its writer died, or published an earlier state late
+        # the last writer died, or published an earlier state late
         await publish(context, written)
     return replace(record, breaker=steps[-1])
 

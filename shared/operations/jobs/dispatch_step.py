@@ -84,7 +84,7 @@ async def _dispatch(
             # the attempt is taken over: its directive was seen on the lane, or the bus does not respond
             return verdict
         elif stored.record.job.status is JobStatus.CANCELLING:
-            # it is not sent any more, and ends with its lease
+            # the attempt is not sent any more, and ends with its lease
             return verdict
         elif is_late(step, now) or step.publish_failures:
             occurrence = RenewLease(step_id, step.attempt_no)

@@ -52,7 +52,7 @@ class Submissions:
                 await turn
         except BaseException as error:
             if turn.done() and not turn.cancelled():
-                # its turn came while it gave up
+                # the turn of this submission came while it gave up
                 self._give_on()
             else:
                 self._leave(tenant, turn)

@@ -54,7 +54,7 @@ async def _enter(context: Context, job: Job, by: By) -> bool:
         active, now = await context.index.read_active(job.tenant, job.job_id), context.clock.now()
         place = active.counted_place if active is not None else None
         if active is None or place is None or place.state is not PlaceState.WAITING or place.queue is None:
-            # it is active, or was paused, or ended
+            # the job is active, or was paused, or has ended
             return False
         admission = admit_from_queue(stored.admission, directory, place.queue, place.candidate, now)
         state, entry = append_entry(

@@ -11,18 +11,18 @@ class SweepAction(StrEnum):
 
     #: the job had no orchestration
     START = "start"
-    #: its quotas admitted it, or it was about to join a waiting queue
+    #: quotas admitted the job, or it was about to join a waiting queue
     ADMIT = "admit"
-    #: its orchestration had ended before the job did
+    #: the orchestration had ended before the job did
     RESTART = "restart"
-    #: its orchestration is behind and is woken to check the ledger
+    #: the orchestration is behind and is woken to check the ledger
     RAISE = "raise"
-    #: its orchestration is alive and ignores its wake-ups: another one continues
+    #: the orchestration is alive and ignores its wake-ups: another one continues
     REPLACE = "replace"
     END = "end, its time is over"
-    #: its creation died between the idempotency record and the rows
+    #: the creation died between the idempotency record and the rows
     WITHDRAW = "withdraw"
-    #: it had ended, and the index did not show it
+    #: the job had ended, and the index did not show it
     CLOSE = "close"
     #: in a dry run: a part of an ended job is due to be cleared
     CLEAR = "clear"

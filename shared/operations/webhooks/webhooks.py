@@ -207,7 +207,7 @@ async def rotate_hook(context: Context, tenant: str, hook_id: str, actor: str) -
         keys = {key_id for key_id, _ in context.settings.webhook_keys}
         goes_on = hook.waits_until is not None and stored.hook.secret.key_id not in keys
         after, entry = logged(resumed(hook) if goes_on else hook, HookAct.ROTATED, actor=actor, reason="", at=now)
-        # it gets the same events as before, so HEAD need not order the change
+        # the webhook gets the same events as before, so HEAD need not order the change
         await hooks.write(HookWrite(tenant=tenant, before=stored, after=after, entry=entry))
         if goes_on:
             await send_calls(context, [flow_of(after)])
@@ -300,7 +300,7 @@ async def send_test_event(context: Context, tenant: str, hook_id: str) -> Answer
     hook = (await _own(context, tenant, hook_id)).hook
     id_ = f"{hook.id}:test:{context.new_salt()}"
     event = hook_envelope(hook, id_, f"{PREFIX}test", context.clock.now(), {"status": hook.state.value})
-    # no type of the feed, so it has no schema
+    # the type is not in the feed, so it has no schema
     text = encoded(numbered(event, 0, Issuer(context.settings.environment))).decode()
     assert hook.url is not None
     with context.require_webhooks().tests.hold(f"{tenant} tests", (tenant, hook.id, 0, id_)) as has_room:

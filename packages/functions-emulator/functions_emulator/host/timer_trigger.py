@@ -66,7 +66,7 @@ class TimerTrigger:
         if due > now and self._schedule.next_after(now) < due:
             due = self._schedule.next_after(now)  # the schedule was changed while the host was down
         late = due <= now
-        # one run at the start: where one was missed it is that
+        # there is one run at the start: that of a missed occurrence, if there is one
         if self._function.trigger.fields.get("runOnStartup") is True and not late:
             await self._fire(due, past_due=False)
             due = self._schedule.next_after(self._clock.now())

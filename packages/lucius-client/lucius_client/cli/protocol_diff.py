@@ -125,7 +125,7 @@ def compare(old: Definition, new: Definition) -> Difference:
 def _breaks(old: Definition, new: Definition, found: Difference) -> Iterator[str]:
     steps, new_steps = ({step["step_id"]: step for step in each["steps"]} for each in (old, new))
     if old["request_type"] != new["request_type"]:
-        yield f"request_type {old['request_type']} is {new['request_type']}: requests for the old name are refused"
+        yield f"request_type {old['request_type']} became {new['request_type']}: requests for the old name are refused"
     for name in found.steps_removed:
         yield f"step {name} is removed: a payload with the key {name} is refused"
     if len(steps) == 1 and len(new_steps) > 1:

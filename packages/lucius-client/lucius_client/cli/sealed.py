@@ -23,7 +23,7 @@ class Sealed:
     report: Report
     #: `stepId`, `outcome` and `why` of each step; empty if no step was named, or if the history is broken
     steps: list[Json] = field(default_factory=list)
-    #: as in the comparison of a replay
+    #: `True` if each step is `SAME`, `False` if one is `DIFFERENT`, else None
     deterministic: bool | None = None
 
 

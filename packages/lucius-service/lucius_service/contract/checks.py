@@ -60,7 +60,7 @@ async def lanes(bench: Bench) -> None:
     if lane is None:
         raise Skipped(f"the bus has no lane next to {bench.options.lane}")
     directive, options = bench.directive(lane=lane), bench.options
-    # it expires if the service does not listen there
+    # the message expires if the service does not listen there
     await bench.send(directive, time_to_live_s=options.result_s + options.ack_s)
     await bench.until(lambda: bool(bench.anywhere(directive) or bench.of_type("RESULT")), options.result_s)
     if not await bench.until(lambda: bool(bench.anywhere(directive)), options.ack_s):
@@ -94,7 +94,7 @@ async def heartbeats_end(bench: Bench) -> None:
         for result, *after in filter(None, map(_after_result, bench.of_attempts())):
             for reply in after:
                 if reply.body["type"] == "ACK":
-                    break  # its message was delivered again
+                    break  # the message of the directive was delivered again
                 if reply.body["type"] == "HEARTBEAT":
                     return reply.at - result.at
         return None

@@ -108,7 +108,8 @@ class Destination:
         now_ms, timers = self.environment.clock.now_ms(), self.environment.timers
 
         def accept() -> None:
-            with contextlib.suppress(BusError):  # it has been accepted: the entity may be full or gone by now
+            # the sender's message was accepted: the entity may be full or gone by now
+            with contextlib.suppress(BusError):
                 self.entity.accept(content, origin)
 
         if "reorder" in verdict:
