@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
 import statistics
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from playwright.sync_api import Browser, Page, Route, sync_playwright
@@ -90,10 +92,7 @@ def _wait_for_data(page: Page) -> None:
 
 def _frames(browser: Browser, stack: Stack) -> list[float]:
     def jobs(route: Route) -> None:
-        line = {"tenant_id": "t", "request_type": "OCR", "status": "SUCCEEDED", "current_step_id": None, "seq": 5}
-        ended = {"completed_at": "2026-01-27T10:00:02Z", "error_code": None}
-        more = {"labels": {"batch": "one"}, "created_at": "2026-01-27T10:00:00Z", **ended, "links": {}}
-        lines = [{"jobId": f"job_{number:032x}", **line, **more} for number in range(ROWS)]
+        lines = [_line(number) for number in range(ROWS)]
         body = json.dumps({"jobs": lines, "next": None, "partial": False})
         route.fulfill(content_type="application/json", body=body)
 
@@ -104,3 +103,23 @@ def _frames(browser: Browser, stack: Stack) -> list[float]:
     frames: list[float] = page.locator(".vlist").evaluate(_SCROLL)
     page.close()
     return frames
+
+
+def _line(number: int) -> dict[str, Any]:
+    """One of many jobs, none of which looks like its neighbours."""
+    status = ("SUCCEEDED", "FAILED_FINAL", "IN_PROGRESS", "CANCELLED", "THROTTLED")[number % 5]
+    ended = status in ("SUCCEEDED", "FAILED_FINAL", "CANCELLED")
+    created = datetime(2026, 1, 27, tzinfo=UTC) - timedelta(seconds=number)
+    return {
+        "jobId": f"job_{hashlib.sha256(bytes(str(number), 'ascii')).hexdigest()[:32]}",
+        "tenant_id": f"tenant-{number % 7}",
+        "request_type": ("OCR", "OCR_EMBEDDING_SIS", "PACK_RUN")[number % 3],
+        "status": status,
+        "current_step_id": "ocr" if status == "IN_PROGRESS" else None,
+        "seq": 5,
+        "error_code": "DOCUMENT_ENCRYPTED" if status == "FAILED_FINAL" else None,
+        "labels": {"batch": f"batch-{number % 11}"},
+        "created_at": created.isoformat(),
+        "completed_at": (created + timedelta(seconds=number % 60)).isoformat() if ended else None,
+        "links": {},
+    }

@@ -13,21 +13,22 @@ export function VirtualList({ items, row, height = 44, narrowHeight = 76, onEnd,
     count: items.length,
     getScrollElement: () => scroller.current,
     estimateSize: () => (narrow.matches ? narrowHeight : height),
-    overscan: 4,
+    overscan: 2,
     scrollToFn: elementScroll,
     observeElementRect,
     observeElementOffset,
     onChange: () => redraw((count) => count + 1),
   };
   const held = useRef(null);
-  const drawn = useRef({});
+  const drawn = useRef({ row: null, nodes: new Map() });
+  const made = useRef(0);
   held.current ??= new Virtualizer(options);
   held.current.setOptions(options);
   useLayoutEffect(() => held.current._didMount(), []);
   useLayoutEffect(() => held.current._willUpdate());
   useLayoutEffect(() => {
     const measure = () => {
-      drawn.current = {};
+      drawn.current.row = null;
       held.current.measure();
     };
     narrow.addEventListener("change", measure);
@@ -36,17 +37,22 @@ export function VirtualList({ items, row, height = 44, narrowHeight = 76, onEnd,
   useLayoutEffect(() => {
     if (selected >= 0) held.current.scrollToIndex(selected, { align: "auto" });
   }, [selected]);
-  // while the list only scrolls, a row that stays in view is the same vnode, which preact does not compare again
-  if (drawn.current.row !== row) drawn.current = { row, nodes: new Map() };
-  const draw = (each) => {
-    const { nodes } = drawn.current;
-    if (!nodes.has(each.index)) {
-      nodes.set(each.index, html`<div key=${each.key} class=${`vlist-row${each.index === selected ? " selected" : ""}`} role="row" aria-rowindex=${each.index + 2}
-        style=${{ height: `${each.size}px`, transform: `translateY(${each.start}px)` }}>${row(items[each.index], each.index)}</div>`);
-    }
-    return nodes.get(each.index);
-  };
   const shown = held.current.getVirtualItems();
+  const inView = new Set(shown.map((each) => each.index));
+  const active = scroller.current?.contains(document.activeElement) && document.activeElement.closest("[aria-rowindex]");
+  // the list keeps the focus when the row that has it leaves
+  if (active && drawn.current.nodes.has(active.ariaRowIndex - 2) && !inView.has(active.ariaRowIndex - 2)) scroller.current.focus({ preventScroll: true });
+  // a row that comes takes the element of one that left, which costs a third of a new one
+  const { nodes: before, row: drawnBy } = drawn.current;
+  const free = [...before].filter(([index]) => !inView.has(index)).map(([, node]) => node.key);
+  const draw = (each) => {
+    const old = before.get(each.index);
+    // while the list only scrolls, a row that stays in view is the same vnode, which preact does not compare again
+    if (old && drawnBy === row) return old;
+    return html`<div key=${old?.key ?? free.shift() ?? (made.current += 1)} class=${`vlist-row${each.index === selected ? " selected" : ""}`} role="row" aria-rowindex=${each.index + 2}
+      style=${{ height: `${each.size}px`, transform: `translateY(${each.start}px)` }}>${row(items[each.index], each.index)}</div>`;
+  };
+  drawn.current = { row, nodes: new Map(shown.map((each) => [each.index, draw(each)])) };
   const last = shown.at(-1)?.index ?? 0;
   useLayoutEffect(() => {
     if (onEnd && items.length && last >= items.length - 20) onEnd();
@@ -54,7 +60,7 @@ export function VirtualList({ items, row, height = 44, narrowHeight = 76, onEnd,
   return html`<div class="vlist" ref=${scroller} role="table" aria-label=${label} aria-rowcount=${items.length + 1} tabindex="0">
     ${header}
     <div class="vlist-body" role="rowgroup" style=${{ height: `${held.current.getTotalSize()}px` }}>
-      ${shown.map(draw)}
+      ${[...drawn.current.nodes.values()]}
     </div>
   </div>`;
 }

@@ -66,16 +66,17 @@ const reasons = new Map();
 /** Why a job waits: words of its state; after a while those of the API, up to their first semicolon. */
 function Why({ job }) {
   const key = `${job.jobId}:${job.seq}`;
-  const [text, setText] = useState(reasons.get(key));
+  const [, redraw] = useState(0);
+  const text = reasons.get(key);
   const old = now.value - new Date(job.created_at) > EXPLAINED_AFTER_MS;
   useEffect(() => {
-    if (hasEnded(job.status) || !old || reasons.has(key)) return setText(reasons.get(key));
+    if (hasEnded(job.status) || !old || reasons.has(key)) return undefined;
     const control = new AbortController();
     const timer = setTimeout(async () => {
       try {
         const found = await explainJob({ jobId: job.jobId }, { signal: control.signal });
         reasons.set(key, found.waits_for ?? "");
-        setText(found.waits_for ?? "");
+        redraw((count) => count + 1);
       } catch {
         // the words of its state stand
       }
