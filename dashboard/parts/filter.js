@@ -86,7 +86,7 @@ export function FilterBox({ value, onChange, error, types = [] }) {
       role="combobox" aria-label="Filter" aria-expanded=${found.length > 0} aria-controls=${id} aria-invalid=${Boolean(error)}
       aria-activedescendant=${chosen >= 0 ? `${id}-${chosen}` : undefined}
       onInput=${(event) => (setText(event.target.value), setOpen(true), setChosen(-1))} onFocus=${() => setOpen(true)}
-      onBlur=${() => setTimeout(() => setOpen(false), 150)} onKeyDown=${onKeyDown} />
+      onBlur=${() => setOpen(false)} onKeyDown=${onKeyDown} />
     ${text && html`<button class="icon-button" aria-label="Clear the filter" onClick=${() => (setText(""), enter(""))}>✕</button>`}
     <ul id=${id} class="suggestions" role="listbox" aria-label="Suggestions" hidden=${!found.length}>
       ${found.map(([each, note], index) => html`<li key=${each} id=${`${id}-${index}`} role="option" aria-selected=${index === chosen}

@@ -1,6 +1,6 @@
 // The list of jobs: live, with a filter, and actions on many.
 import { html, useEffect, useMemo, useRef, useState } from "../parts/html.js";
-import { createBulk, explainJob, listJobs, listProtocols } from "../api.js";
+import { createBulk, explainJob, getMetrics, listJobs, listProtocols } from "../api.js";
 import * as commands from "../parts/commands.js";
 import { CopyAs, curlOf } from "../parts/copy.js";
 import { FilterBox, parseFilter } from "../parts/filter.js";
@@ -11,10 +11,12 @@ import { connection, follow, visible } from "../parts/live.js";
 import { go, link, route, setQuery, tenant } from "../parts/route.js";
 import { may, ownTenant } from "../parts/session.js";
 import { colorOf, hasEnded, reasonOf, State } from "../parts/state.js";
-import { duration, now, secondsBetween, Time } from "../parts/time.js";
+import { duration, exact, now, secondsBetween, Time } from "../parts/time.js";
 import { BulkBar } from "../parts/bulk.js";
 
 const PAGE = 100;
+/** The sweeper counts jobs once a minute. */
+const COUNTED_EVERY_MS = 60_000;
 /** A job that waits for longer than this gets its reason from the API; a younger one mostly moves on by itself. */
 const EXPLAINED_AFTER_MS = 5000;
 
@@ -105,7 +107,22 @@ function Row({ job, showTenant, marked, onMark }) {
     <span role="cell" class="c-age muted"><${Time} at=${job.created_at} /></span>`;
 }
 
-const SHORTCUTS = [["All", ""], ["Not ended", "status=WAITING_FOR_JOBS,THROTTLED,QUEUED,IN_PROGRESS,PAUSING,PAUSED,CANCELLING"], ["Waiting", "status=WAITING_FOR_JOBS,THROTTLED,QUEUED"], ["Failed", "status=FAILED_FINAL"], ["Succeeded", "status=SUCCEEDED"]];
+const WAITING = ["WAITING_FOR_JOBS", "THROTTLED", "QUEUED"];
+const SHORTCUTS = [["All", []], ["Not ended", [...WAITING, "IN_PROGRESS", "PAUSING", "PAUSED", "CANCELLING"]], ["Waiting", WAITING], ["In progress", ["IN_PROGRESS"]], ["Failed", ["FAILED_FINAL"]], ["Succeeded", ["SUCCEEDED"]]];
+
+/** The buttons of frequent filters. While nothing but states and a tenant is chosen, those of living jobs have counts of the overview. */
+function Shortcuts({ text, values, onChange }) {
+  const plain = Object.keys(values).every((key) => key === "status");
+  const { data } = useLoad(async (options) => (plain ? getMetrics({ tenant: tenant.value }, options) : null), `counts:${tenant.value}:${plain}`, { every: COUNTED_EVERY_MS });
+  // a tenant's jobs are counted for the response, those of all tenants by the sweeper
+  const at = data && (data.tenant === null ? data.jobs.counted_at : data.at);
+  const count = (states) => `${states.reduce((sum, each) => sum + (data.jobs.active[each] ?? 0), 0)}${data.jobs.at_least ? "+" : ""}`;
+  return html`<div class="segmented" role="group" aria-label="Filters">${SHORTCUTS.map(([name, states]) => {
+    const filter = states.length ? `status=${states.join(",")}` : "";
+    const counted = at && states.length > 0 && !states.some(hasEnded) && count(states);
+    return html`<button key=${name} aria-pressed=${text === filter} onClick=${() => onChange(filter)} title=${counted && `Counted at ${exact(at, { milliseconds: false })}`}>${name}${counted && html` <span class="count tabular">${counted}</span>`}</button>`;
+  })}</div>`;
+}
 
 export function Jobs() {
   const text = route.value.query.get("filter") ?? "";
@@ -146,9 +163,7 @@ export function Jobs() {
     </header>
     <div class="toolbar">
       <${FilterBox} value=${text} onChange=${setFilter} error=${wrong} types=${types} />
-      <div class="segmented" role="group" aria-label="Filters">
-        ${SHORTCUTS.map(([name, value]) => html`<button key=${name} aria-pressed=${text === value} onClick=${() => setFilter(value)}>${name}</button>`)}
-      </div>
+      <${Shortcuts} text=${text} values=${values} onChange=${setFilter} />
     </div>
     ${may(createBulk) && html`<${BulkBar} filter=${filter} text=${text} marked=${marked} jobs=${jobs} more=${Boolean(found.next)} onDone=${() => (setMarked(new Set()), found.reload())} />`}
     ${found.error && html`<${ErrorState} error=${found.error} retry=${found.reload} compact=${jobs.length > 0} />`}

@@ -35,10 +35,22 @@ def act(page: Page, button: str, confirm: str, reason: str = "a test") -> None:
 
 
 def test_jobs_are_listed_with_the_reason_why_they_wait(screens: Screens, scene: Scene) -> None:
+    """The filters of living jobs have counts, unless the list is filtered by more than states and a tenant."""
     page = screens.open(f"jobs?tenant={scene.throttled_tenant}&filter=status%3DTHROTTLED")
     rows = page.get_by_role("row").filter(has_text="Throttled")
     expect(rows).to_have_count(2)
     expect(rows.first.get_by_text("the quota of tenant")).to_be_visible()
+    filters = page.get_by_role("group", name="Filters")
+    expect(filters.get_by_role("button", name="Waiting")).to_have_text("Waiting 3")
+    filters.get_by_role("button", name="In progress").click()
+    expect(page.get_by_text("No job matches")).to_be_visible()
+    expect(filters.get_by_role("button")).to_have_text(
+        ["All", "Not ended 3", "Waiting 3", "In progress 0", "Failed", "Succeeded"]
+    )
+    box = page.get_by_role("combobox", name="Filter")
+    box.fill("status=THROTTLED label=batch:one")
+    box.press("Enter")
+    expect(filters.get_by_role("button", name="Waiting")).to_have_text("Waiting")
     expect(page.get_by_text("Live")).to_be_visible()
 
 
