@@ -12,7 +12,7 @@ document.addEventListener("visibilitychange", () => (visible.value = document.vi
 const FIRST_DELAY_MS = 1000;
 const LAST_DELAY_MS = 20000;
 
-const pause = (milliseconds, signal) =>
+export const pause = (milliseconds, signal) =>
   new Promise((resolve) => {
     const timer = setTimeout(resolve, milliseconds);
     signal.addEventListener("abort", () => (clearTimeout(timer), resolve()), { once: true });
@@ -25,7 +25,7 @@ export function parseEvents(text) {
   for (const block of text.split(/\r?\n\r?\n/)) {
     const found = { id: null, event: "message", data: [] };
     for (const line of block.split(/\r?\n/)) {
-      const [, name, value] = /^([^:]*):? ?(.*)$/.exec(line);
+      const [, name, value] = /^([^:]*):? ?(.*)$/s.exec(line);
       if (name === "id") found.id = value;
       else if (name === "event") found.event = value;
       else if (name === "data") found.data.push(value);

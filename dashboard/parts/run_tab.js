@@ -2,69 +2,70 @@
 import { html, useEffect, useLayoutEffect, useRef, useState } from "./html.js";
 import { exchange, getRunArtifact, getRunLog, listRunArtifacts } from "../api.js";
 import { EmptyState, ErrorState, Skeleton, useLoad } from "./load.js";
-import { visible } from "./live.js";
+import { parseEvents, pause, visible } from "./live.js";
+import { route, setQuery } from "./route.js";
 import { hasEnded, Shape } from "./state.js";
 import { exact } from "./time.js";
 
 /** Characters that are shown; the command and the API have the whole log. */
 const SHOWN = 200000;
-const HOLD_S = 20;
-const PAUSE_MS = 1000;
-const next = (response) => /[?&]after=([0-9.]+)[^>]*>; *rel="next"/.exec(response.headers.get("Link") ?? "")?.[1];
 
-/** Reads the log until the run has ended; each response begins where the one before ended. */
-async function read(jobId, onText, signal) {
-  let after;
-  do {
-    const { url, init } = getRunLog.request({ jobId, after, wait: after ? HOLD_S : undefined }, { signal, headers: { Accept: "text/plain" } });
-    const { response, body } = await exchange(url, init);
-    if (body) onText(body);
-    after = next(response);
-    // an API with too many waiting readers responds at once
-    if (after && !body) await new Promise((resolve) => setTimeout(resolve, PAUSE_MS));
-  } while (after && !signal.aborted);
+/** Reads the log of one attempt until it is complete: the run has ended, or the next attempt has a log. */
+async function read(jobId, attempt, onText, signal) {
+  let after = `${attempt}.0`;
+  while (!signal.aborted && parseInt(after) === attempt) {
+    const { url, init } = getRunLog.request({ jobId, after }, { signal, headers: { Accept: "text/event-stream" } });
+    const { events, retry } = parseEvents((await exchange(url, init)).body ?? "");
+    const pieces = events.filter((each) => each.event === "message" && each.data).map((each) => JSON.parse(each.data));
+    const own = pieces.filter((each) => each.attempt === attempt);
+    if (own.length) onText(own.map((each) => each.text).join(""));
+    if (own.length < pieces.length || events.some((each) => each.event === "end")) return;
+    after = events.findLast((each) => each.id)?.id ?? after;
+    await pause(retry ?? 1000, signal);
+  }
 }
 
-function useLog(jobId) {
-  const [log, setLog] = useState({ text: "", cut: false, complete: false, error: null });
+function useLog(jobId, attempt) {
+  const empty = { text: "", cut: false, complete: false, error: null };
+  const [log, setLog] = useState(empty);
   const shown = visible.value;
   const [tries, setTries] = useState(0);
   useEffect(() => {
     if (!shown) return undefined;
     const control = new AbortController();
-    setLog({ text: "", cut: false, complete: false, error: null });
-    const add = (text) => setLog((old) => ({ ...old, text: (old.text + text).slice(-SHOWN), cut: old.cut || old.text.length + text.length > SHOWN }));
-    read(jobId, add, control.signal).then(
+    setLog(empty);
+    const add = (text) => control.signal.aborted || setLog((old) => ({ ...old, text: (old.text + text).slice(-SHOWN), cut: old.cut || old.text.length + text.length > SHOWN }));
+    read(jobId, attempt, add, control.signal).then(
       () => control.signal.aborted || setLog((old) => ({ ...old, complete: true })),
       (error) => error.name === "AbortError" || setLog((old) => ({ ...old, error })),
     );
     return () => control.abort();
-  }, [jobId, shown, tries]);
+  }, [jobId, attempt, shown, tries]);
   return { ...log, retry: () => setTries(tries + 1) };
 }
 
-function Log({ job }) {
-  const log = useLog(job.jobId);
+function Log({ job, attempt }) {
+  const log = useLog(job.jobId, attempt);
   const box = useRef(null);
   const atEnd = useRef(true);
   useLayoutEffect(() => {
-    if (atEnd.current && box.current) box.current.scrollTop = box.current.scrollHeight;
+    if (atEnd.current) box.current.scrollTop = box.current.scrollHeight;
   }, [log.text]);
   const onScroll = ({ target }) => (atEnd.current = target.scrollHeight - target.scrollTop - target.clientHeight < 40);
   return html`<article class="card">
     <header><h2>Log</h2><span class=${`state ${log.complete ? "idle" : "active"}`}><${Shape} color=${log.complete ? "good" : "active"} />${log.complete ? "complete" : "live"}</span></header>
     ${log.error && html`<${ErrorState} error=${log.error} retry=${log.retry} compact />`}
     ${log.cut && html`<p class="muted">The last ${SHOWN} characters. The command prints the whole log.</p>`}
-    ${log.text || log.complete ? html`<pre class="mono log" role="log" tabindex="0" aria-label="Log of the run" ref=${box} onScroll=${onScroll}>${log.text || "The log is empty."}</pre>` : !log.error && html`<${Skeleton} rows=${4} />`}
+    <pre class="mono log" role="log" tabindex="0" aria-label="Log of the run" ref=${box} onScroll=${onScroll}>${log.text || (log.complete ? "The log is empty." : "No output yet.")}</pre>
   </article>`;
 }
 
-function Artifacts({ job }) {
-  const found = useLoad((options) => listRunArtifacts({ jobId: job.jobId }, options), `${job.jobId}:${job.attempts_total}:${job.status}`);
+function Artifacts({ job, attempt }) {
+  const found = useLoad((options) => listRunArtifacts({ jobId: job.jobId, attempt }, options), `${job.jobId}:${attempt}:${job.attempts_total}:${job.status}`);
   const [error, setError] = useState(null);
   const open = async (name) => {
     try {
-      const { url } = await getRunArtifact({ jobId: job.jobId, name, attempt: found.data.attempt }, { headers: { Accept: "application/json" } });
+      const { url } = await getRunArtifact({ jobId: job.jobId, name, attempt }, { headers: { Accept: "application/json" } });
       const anchor = document.createElement("a");
       anchor.href = url;
       anchor.rel = "noreferrer";
@@ -84,4 +85,13 @@ function Artifacts({ job }) {
   </article>`;
 }
 
-export const Run = ({ job }) => html`<div class="run"><${Log} key=${job.jobId} job=${job} /><${Artifacts} job=${job} /></div>`;
+/** The last attempt, also when a new one begins; or the one that the reader chose. */
+export function Run({ job }) {
+  const last = Math.max(1, job.steps.find((step) => step.step_type === "PACK").attempt_no);
+  const asked = Number(route.value.query.get("attempt"));
+  const attempt = Number.isInteger(asked) && asked > 0 && asked < last ? asked : last;
+  const attempts = Array.from({ length: last }, (_, index) => index + 1);
+  return html`${last > 1 && html`<div class="segmented" role="group" aria-label="Attempts">
+      ${attempts.map((each) => html`<button key=${each} aria-pressed=${each === attempt} onClick=${() => setQuery({ attempt: each === last ? null : each })}>Attempt ${each}</button>`)}</div>`}
+    <div class="run"><${Log} key=${`${job.jobId}:${attempt}`} job=${job} attempt=${attempt} /><${Artifacts} job=${job} attempt=${attempt} /></div>`;
+}

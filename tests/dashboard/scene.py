@@ -48,13 +48,13 @@ def submit(api: Live, **changes: Any) -> str:
     return str(client.post("/v1/orchestrate", json=body).raise_for_status().json()["jobId"])
 
 
-def log_of(api: Live, job_id: str) -> BlobClient:
-    """The log of the first attempt of a run, as its runner would write it."""
-    return log_in(api.stack, TENANT, job_id)
+def log_of(api: Live, job_id: str, attempt: int = 1) -> BlobClient:
+    """The log of an attempt of a run, as its runner would write it."""
+    return log_in(api.stack, TENANT, job_id, attempt)
 
 
-def log_in(stack: RunningStack, tenant: str, job_id: str) -> BlobClient:
-    blob = BlobClient.from_connection_string(stack.storage_connection, "runs", f"{tenant}/{job_id}/1.log")
+def log_in(stack: RunningStack, tenant: str, job_id: str, attempt: int = 1) -> BlobClient:
+    blob = BlobClient.from_connection_string(stack.storage_connection, "runs", f"{tenant}/{job_id}/{attempt}.log")
     if not blob.exists():
         with ContainerClient.from_connection_string(stack.storage_connection, "runs") as container:
             if not container.exists():

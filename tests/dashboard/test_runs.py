@@ -22,34 +22,50 @@ _EVENTS = """url => new Promise(resolve => {
 
 
 def test_a_log_is_shown_while_it_grows(screens: Screens, scene: Scene, api: Live) -> None:
-    """Markup in it stays text. When the run ends, its artifacts are listed, and a name leads to the content."""
+    """Markup in it stays text. A new attempt takes the place of the one before, which can be opened again.
+
+    When the run ends, its artifacts are listed, and a name leads to the content.
+    """
     job_id = submit(api, request_type="PACK_RUN", payload=PACK, doc_id="shown")
-    log = log_of(api, job_id)
-    log.append_block(b"<b>first</b>\n")
     page = screens.open(f"jobs/{job_id}?tab=run")
     shown = page.get_by_role("log")
-    expect(shown).to_have_text("<b>first</b>\n")
+    expect(shown).to_have_text("No output yet.")
     expect(page.get_by_text("No artifacts")).to_be_visible()
+    log = log_of(api, job_id)
+    log.append_block("<b>first</b>\u2028\n".encode())
+    expect(shown).to_have_text("<b>first</b>\u2028\n")
     log.append_block(b"second\n")
-    expect(shown).to_have_text("<b>first</b>\nsecond\n")
+    expect(shown).to_have_text("<b>first</b>\u2028\nsecond\n")
     with ScriptedService(api.stack.bus_connection, "packs") as runner:
+        first = runner.directive(job_id)
+        runner.reply(first, "ACK")
+        error = {"code": "BUSY", "message": "later"}
+        runner.reply(first, "RESULT", status="FAILED_RETRY", error=error, result_ref=None)
         directive = runner.directive(job_id)
         runner.reply(directive, "ACK")
-        name = f"{TENANT}/{job_id}/1/report.txt"
+        log = log_of(api, job_id, 2)
+        log.append_block(b"again\n")
+        expect(shown).to_have_text("again\n")
+        page.get_by_role("button", name="Attempt 1").click()
+        expect(shown).to_have_text("<b>first</b>\u2028\nsecond\n")
+        expect(page.get_by_text("complete", exact=True)).to_be_visible()
+        assert "attempt=1" in page.url
+        page.get_by_role("button", name="Attempt 2").click()
+        name = f"{TENANT}/{job_id}/2/report.txt"
         with BlobClient.from_connection_string(api.stack.storage_connection, "runs", name) as artifact:
             artifact.upload_blob(b"the report")
         log.append_block(b"last\n")
         runner.reply(directive, "RESULT")
     expect(page.get_by_text("complete", exact=True)).to_be_visible()
-    expect(shown).to_have_text("<b>first</b>\nsecond\nlast\n")
+    expect(shown).to_have_text("again\nlast\n")
     with page.expect_download() as downloading:
         page.get_by_role("button", name="report.txt").click()
     assert downloading.value.path().read_bytes() == b"the report"
     assert downloading.value.suggested_filename == "report.txt"
     ticket = api.client().post("/v1/events:ticket", json={"path": f"/v1/runs/{job_id}/logs"}).json()["ticket"]
     found, end = page.evaluate(_EVENTS, f"{api.stack.api}/v1/runs/{job_id}/logs?ticket={ticket}")
-    assert "".join(text for _, text in found) == "<b>first</b>\nsecond\nlast\n"
-    assert end == {"status": "SUCCEEDED", "attempts": 1}
+    assert "".join(text for _, text in found) == "<b>first</b>\u2028\nsecond\nagain\nlast\n"
+    assert end == {"status": "SUCCEEDED", "attempts": 2}
 
 
 def test_a_job_that_is_no_run_has_no_such_tab(screens: Screens, scene: Scene) -> None:
