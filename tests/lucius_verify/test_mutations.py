@@ -10,6 +10,7 @@ import pytest
 from lucius_verify import Report, Verdict, verify
 from lucius_verify.json_rows import digest
 from lucius_verify.report import State
+from tests.lucius_verify.file_mutations import BYTES, SIGNED, OnFiles, unchanged_files
 from tests.lucius_verify.forging import (
     Files,
     Signer,
@@ -23,18 +24,14 @@ from tests.lucius_verify.forging import (
     write,
 )
 from tests.lucius_verify.mutations import (
-    BYTES,
     CHAIN,
     IMPOSSIBLE,
     INVENTED,
     LOGS,
     REPLAYED,
-    SIGNED,
-    OnFiles,
     OnJob,
     fresh,
     fresh_logs,
-    unchanged_files,
     with_rows,
 )
 from tests.lucius_verify.stories import documents, failed_and_redriven, logs, replayed, troubled
