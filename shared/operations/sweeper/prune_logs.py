@@ -1,4 +1,5 @@
-"""Deletes old entries of quota logs, old settled incidents and old usage once a day (R88).
+"""Deletes old entries of quota logs, old settled incidents and old usage once a day (R88), and lets the sweeper archive
+jobs that it could not find (R21).
 
 A log loses its oldest entries. Of those older than `LUCIUS_CHANGE_LOG_DAYS` the last one stays: it has the state in
 which the first younger entry was written, and the hash that the younger one continues. So a log is never empty, and its
@@ -17,20 +18,23 @@ from datetime import datetime, timedelta
 from shared import telemetry
 from shared.core.events.public_log_events import feed_of
 from shared.core.gates.rules import EVERY
+from shared.core.jobs.states import JobStatus
 from shared.core.usage import hour_of
 from shared.errors import Conflict
 from shared.operations.events.prune_feeds import DAILY_HOUR
 from shared.operations.process.concurrency import at_once
 from shared.operations.process.context import Context
-from shared.operations.sweeper.prune_jobs import clear_late
 from shared.operations.sweeper.turns import from_anywhere
 from shared.operations.sweeper.usage import KEPT_FOR
 from shared.ports.admissions import LogPlace
+from shared.ports.index import ListRow
 
 #: maximum time of a call, out of 570 s of its function; `prune_feeds` has the rest
 BUDGET = timedelta(minutes=4)
-#: maximum rows of a query and of a transaction
-PAGE, _REMOVED = 1000, 100
+#: maximum rows of a query, of a transaction, and maximum jobs of a transaction
+PAGE, _REMOVED, _CLEARED = 1000, 100, 50
+#: time after a job's retention in which its own ENDED row may exist, up to two days longer than its retention (R73)
+_GRACE = timedelta(days=4)
 #: maximum tenants at the same time
 _AT_ONCE = 8
 #: a number after every entry of a log
@@ -142,3 +146,32 @@ async def prune_incidents(context: Context, before: datetime, is_over: Callable[
                 removed += 1
         after = rows[-1].cursor
     return removed
+
+
+async def clear_late(context: Context, tenant: str, is_over: Callable[[], bool]) -> int:
+    """Schedules the clearing of the tenant's jobs whose retention ended days ago and that no ENDED row leads to: there
+    was no retention when their idempotency record expired (R21). Returns their number. Raises LedgerUnavailable.
+    """
+    if context.settings.retention_days is None:
+        return 0
+    retention, found, after = timedelta(days=context.settings.retention_days), 0, None
+    now = context.clock.now()
+    before = now - retention - _GRACE
+    while True:
+        rows = await context.index.list_jobs(tenant, after=after, limit=PAGE, until=before)
+        late = [
+            (row, row.ended_at + retention)
+            for row in rows
+            # checked first, since a job that cannot be read is postponed again and again
+            if row.ended_at is not None and row.ended_at < before and _has_ended(row) and not row.cleared_again
+        ]
+        for start in range(0, len(late), _CLEARED):
+            await context.index.clear_again(tenant, late[start : start + _CLEARED], now)
+        found += len(late)
+        if len(rows) < PAGE or is_over():
+            return found
+        after = rows[-1].cursor
+
+
+def _has_ended(row: ListRow) -> bool:
+    return row.status in set(JobStatus) and JobStatus(row.status).terminal
