@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from shared.core.jobs.as_of import as_created, rows_digest
-from tests.lucius_verify.forging import Files, Signer, chained, folded, retold, typed
+from tests.lucius_verify.forging import chained, folded, retold, typed
 from tests.lucius_verify.stories import failed_and_redriven, logs, replayed, troubled
 from tests.lucius_verify.walks import Document
 
