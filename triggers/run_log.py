@@ -12,9 +12,9 @@ from shared import telemetry
 from shared.apidocs.problem_codes import ProblemCode
 from shared.apidocs.route import NO_STORE, in_query
 from shared.contracts.protocol import PACK
+from shared.operations.jobs.read_history import read_job
 from shared.operations.jobs.runs import Piece, Position, Run, read_log, run_of
 from shared.operations.process.context import Context
-from shared.refusals import JobNotFound
 from triggers.http.long_poll import history_tail, wait_of
 from triggers.http.parameters import bad_cursor, job_id_of
 from triggers.http.problems import RequestError
@@ -90,7 +90,7 @@ async def log_stream(request: Request) -> func.HttpResponse:
 async def _follow(request: Request, given: str | None, wait_s: float, limit: int) -> _Found:
     """Returns the bytes after a position, waiting for them within the time.
 
-    Raises JobNotFound, LedgerUnavailable, RunsUnavailable, RequestError (400, 404).
+    Raises RunsUnavailable, RequestError (400, 404), and errors as `read_job`.
     """
     context, job_id = request.context(), job_id_of(request.http)
     end = time.monotonic() + wait_s
@@ -130,10 +130,9 @@ async def _read(run: Run, at: Position, limit: int) -> _Found:
 
 
 async def find_run(context: Context, job_id: str) -> Run:
-    """Returns the run. Raises JobNotFound, LedgerUnavailable, RequestError (404)."""
-    if (stored := await context.ledger.read(job_id)) is None:
-        raise JobNotFound(job_id)
-    if (run := run_of(context, stored.record)) is None:
+    """Returns the run, also of an archived job. Raises errors as `read_job`, and RequestError (404)."""
+    record, _ = await read_job(context, job_id)
+    if (run := run_of(context, record)) is None:
         raise RequestError(ProblemCode.RUN_NOT_FOUND, f"run not found: job {job_id} has no step of type {PACK}")
     return run
 

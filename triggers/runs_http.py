@@ -22,6 +22,7 @@ from triggers.http.problems import RequestError
 from triggers.http.responses import Content, respond, weights_of
 from triggers.http.routes import Request
 from triggers.http.sse import EVENT_STREAM, LAST_EVENT_ID, TICKET, wants_stream
+from triggers.jobs_http import READ_PROBLEMS
 from triggers.run_log import AFTER, find_run, log_stream, log_text
 
 #: lifetime of a link to an artifact
@@ -50,10 +51,10 @@ route = partial(Route, scope=Scope.READ, tag="runs")
     responses={200: "text/plain", 204: None},
     descriptions={200: "The log.", 204: "Streams only. The run has ended, and the reader has the whole log."},
     headers={200: ("RunLink",)},
-    problems=(JobNotFound, ProblemCode.RUN_NOT_FOUND, ProblemCode.CURSOR_INVALID, ProblemCode.WAIT_INVALID),
+    problems=(*READ_PROBLEMS, ProblemCode.RUN_NOT_FOUND, ProblemCode.CURSOR_INVALID, ProblemCode.WAIT_INVALID),
 )
 async def _run_logs(request: Request) -> func.HttpResponse:
-    """Returns the log. Raises JobNotFound, LedgerUnavailable, RunsUnavailable, RequestError (400, 404)."""
+    """Returns the log. Raises RunsUnavailable, RequestError (400, 404), and errors as `read_job`."""
     return await log_stream(request) if wants_stream(request.http) else await log_text(request)
 
 
@@ -65,7 +66,7 @@ async def _run_logs(request: Request) -> func.HttpResponse:
     description="Files that the program left in `artifacts/`, by name. They are stored when the program has ended.",
     parameters=(JOB_ID, ATTEMPT),
     responses={200: RunArtifacts},
-    problems=(JobNotFound, ProblemCode.RUN_NOT_FOUND, ProblemCode.ATTEMPT_INVALID),
+    problems=(*READ_PROBLEMS, ProblemCode.RUN_NOT_FOUND, ProblemCode.ATTEMPT_INVALID),
 )
 async def _run_artifacts(request: Request) -> func.HttpResponse:
     job_id = job_id_of(request.http)
@@ -88,7 +89,7 @@ async def _run_artifacts(request: Request) -> func.HttpResponse:
     headers={307: ("RunLocation",)},
     caching=NO_STORE,
     problems=(
-        JobNotFound,
+        *READ_PROBLEMS,
         ProblemCode.RUN_NOT_FOUND,
         ProblemCode.ARTIFACT_NOT_FOUND,
         ProblemCode.ATTEMPT_INVALID,

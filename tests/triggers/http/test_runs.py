@@ -18,6 +18,7 @@ from shared.ports.runs import LogPart
 from shared.refusals import JobNotFound
 from tests.memory_runs import MemoryRuns
 from tests.operations.conftest import World, world
+from tests.operations.jobs.test_archived_dependencies import archives
 from tests.operations.support import dispatch, service_sends, submitted
 from tests.triggers.http.waiting_requests import OWNER, STRANGER, request, waiting_at
 from triggers import run_log, runs_http
@@ -214,6 +215,20 @@ async def test_artifacts_are_listed_and_linked(api: World, files: MemoryRuns) ->
     assert found.headers["Location"].startswith(f"https://store/{TENANT}/{job_id}/1/report.json?until=")
     linked = await get(api, runs_http._run_artifact, job_id, name="second.md", accept="application/json")
     assert json.loads(linked.get_body())["url"].startswith(f"https://store/{TENANT}/{job_id}/2/second.md")
+
+
+async def test_a_run_of_an_archived_job_is_read(api: World, files: MemoryRuns) -> None:
+    """As long as its files are there; another tenant learns nothing of it."""
+    job_id = await started(api)
+    files.logs[TENANT, job_id, 1] = b"one\n"
+    files.names[TENANT, job_id, 1] = ["report.json"]
+    await ended(api, job_id)
+    await archives(api, job_id)
+    assert await stream(api, job_id) == ([{"attempt": 1, "offset": 0, "text": "one\n"}], "1.4.end", True)
+    listed = json.loads((await get(api, runs_http._run_artifacts, job_id)).get_body())
+    assert [each["name"] for each in listed["artifacts"]] == ["report.json"]
+    with pytest.raises(JobNotFound):
+        await get(api, runs_http._run_logs, job_id, caller=STRANGER)
 
 
 @pytest.mark.parametrize("name", ["missing", "a/b", "../1.log", "..", "a%2Fb", ""])
