@@ -130,7 +130,7 @@ class Issuer:
             case "authorization_code":
                 found = self._codes.redeem(form)
                 if found is None:
-                    detail = "the code is unknown, used or expired, or client, redirect_uri or verifier are not its own"
+                    detail = "the code is unknown, used or expired, or has another client, redirect_uri or verifier"
                     return _error_response("invalid_grant", detail)
                 sign_in, choice = found
                 own = {"aud": sign_in.client, **({"nonce": sign_in.nonce} if sign_in.nonce else {})}

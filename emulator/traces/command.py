@@ -6,7 +6,7 @@ import argparse
 
 from emulator.options import port, positive
 
-HELP = "a collector and page for OpenTelemetry traces: OTLP/HTTP in, a waterfall a trace out"
+HELP = "a collector of OpenTelemetry traces (OTLP/HTTP), and a page that shows each as a waterfall"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

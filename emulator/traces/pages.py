@@ -44,7 +44,7 @@ def overview(traces: Sequence[Trace], prefix: str, *, all_: bool) -> str:
     """The list of traces. `prefix` fills the form again; `all_`: the list is not limited to jobs."""
     body = "".join(_trace_row(trace) for trace in traces)
     if not body:
-        why = "no trace fits" if prefix else "no trace yet: submit a job, and load this page again"
+        why = "no trace matches" if prefix else "no trace yet: submit a job, and load this page again"
         body = f'<tr><td colspan="6" class="soft">{why}</tr>'
     other = '<a href="/">jobs only</a>' if all_ else '<a href="/?all">all requests</a>'
     return _document(

@@ -23,7 +23,7 @@ _HANDOVER_S = 30.0
 _POLL_S = 0.1
 _LOCK = "up.lock"
 
-HELP = "delete what `up` kept: jobs, messages, documents, keys and logs"
+HELP = "delete the data of `up`: jobs, messages, documents, keys and logs"
 DEFAULT = Path(".lucius")
 
 
@@ -147,8 +147,8 @@ class DataDir:
                     ) from None
                 if time.monotonic() > deadline:
                     raise UpError(
-                        f"{self.path} is still held by what a killed stack left behind; "
-                        f"its processes stand in {self.path / 'up.json'}"
+                        f"{self.path} is still locked by processes of a killed stack; "
+                        f"{self.path / 'up.json'} lists them"
                     ) from None
                 time.sleep(_POLL_S)
         os.ftruncate(self._lock, 0)

@@ -46,7 +46,7 @@ def commands_text(ports: Ports, environment: Mapping[str, str]) -> str:
     token = ""
     if ports.issuer:
         token = (
-            f"\nA token for tenant {TENANT}, good for an hour:\n\n"
+            f"\nA token for tenant {TENANT}, valid for an hour:\n\n"
             f"TOKEN=$(curl -s {issuer_url(ports)}/token -d grant_type=client_credentials -d tenant={TENANT} "
             '-d \'scope=orch:read orch:operate\' | sed \'s/.*"access_token": *"\\([^"]*\\)".*/\\1/\')\n'
         )

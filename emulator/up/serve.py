@@ -32,7 +32,7 @@ async def serve(args: argparse.Namespace) -> int:
             environment.setdefault("LUCIUS_AUDIT_KEY", str(data.audit_key()))
         for name, value in addresses(chosen).items():
             if environment[name] != value:
-                log(f"{name} comes from your environment: it need not be this stack's own")
+                log(f"{name} comes from your environment and may belong to another stack")
         stack = Stack(_waves(chosen, data, environment, without_services=args.without_services), data, log)
         stop = asyncio.Event()
         _on_signals(stop, stack)
@@ -78,7 +78,7 @@ def _on_signals(stop: asyncio.Event, stack: Stack) -> None:
         if stop.is_set():
             stack.kill()
             os._exit(130)
-        log("stopping (once more to stop at once)")
+        log("stopping; press Ctrl-C again to stop at once")
         stop.set()
 
     loop = asyncio.get_running_loop()

@@ -33,7 +33,7 @@ class CbsTokens:
     def handle(self, request: Request) -> bytes:
         """Checks a token and keeps it. The keys of the reply are hyphenated, unlike those of `$management`."""
         if request.application.get("operation") != "put-token":
-            return self._reply(request, 400, "The operation is put-token.")
+            return self._reply(request, 400, "The operation must be put-token.")
         if self._key is not None:
             try:
                 self._put(request, self._key)

@@ -116,7 +116,7 @@ def _call(admin: str, method: str, path: str, body: Any = None) -> Any:
             try:
                 _refuse(str(json.load(error)["error"]))
             except (ValueError, KeyError, TypeError):
-                _refuse(f"{admin} is no bus emulator: it answered {error.code}")
+                _refuse(f"{admin} is not a bus emulator: it responded {error.code}")
     except (OSError, ValueError) as error:
         _refuse(f"no bus emulator responds at {admin} ({error})")
 

@@ -180,7 +180,7 @@ class ManagementNode:
     def set_session_state(self, body: Mapping[str, Any]) -> Reply:
         state = body.get("session-state")
         if state is not None and not isinstance(state, bytes):
-            raise InvalidRequest("A session's state is binary or null.")
+            raise InvalidRequest("A session's state must be binary or null.")
         self._sessions.set_state(body["session-id"], state)
         return Reply()
 

@@ -112,7 +112,7 @@ def session_filter(source: Any) -> str | None:
     if isinstance(value, Described):
         value = value.value
     if value is not None and not isinstance(value, str):
-        raise InvalidRequest("A session filter is a session id or null.")
+        raise InvalidRequest("A session filter must be a session id or null.")
     return value
 
 

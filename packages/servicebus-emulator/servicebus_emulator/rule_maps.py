@@ -51,16 +51,16 @@ def _read_filter(description: Mapping[str, Any]) -> Filter:
     application = dict(correlation.get("properties") or {})
     for name, value in application.items():
         if isinstance(value, Timestamp) and not _FIRST_MS <= value <= _LAST_MS:
-            raise InvalidRequest(f"The property '{name}' is no date of the years 1 to 9999.")
+            raise InvalidRequest(f"The property '{name}' is not a date of the years 1 to 9999.")
     if not system and not application:
-        raise InvalidRequest("A correlation filter names at least one property.")
+        raise InvalidRequest("A correlation filter must name at least one property.")
     return CorrelationFilter(system, application)
 
 
 def _expression(value: Any) -> str:
     expression = value.get("expression") if isinstance(value, dict) else None
     if not isinstance(expression, str):
-        raise InvalidRequest("An SQL filter or action has an expression.")
+        raise InvalidRequest("An SQL filter or action must have an expression.")
     return expression
 
 

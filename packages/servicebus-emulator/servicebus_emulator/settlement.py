@@ -51,7 +51,7 @@ def settle(queue: MessageQueue, token: uuid.UUID, outcome: Any) -> Body:
             case TransactionalState():
                 raise NotImplementedHere(NO_TRANSACTIONS)
             case _:
-                raise InvalidRequest("A delivery is settled with accepted, modified, rejected or released.")
+                raise InvalidRequest("A delivery must be settled with accepted, modified, rejected or released.")
     except BusError as error:
         return Rejected(Error(error.condition, error.description))
 

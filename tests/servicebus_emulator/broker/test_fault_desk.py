@@ -154,9 +154,9 @@ def test_a_run_begins_again_by_its_seed() -> None:
     ("rule", "named"),
     [
         ([], "JSON object"),
-        ({}, "fault is one of"),
-        ({"fault": "fire"}, "fault is one of"),
-        ({"fault": ["drop"]}, "fault is one of"),
+        ({}, "fault must be one of"),
+        ({"fault": "fire"}, "fault must be one of"),
+        ({"fault": ["drop"]}, "fault must be one of"),
         ({"fault": "drop", "lane": -1}, "lane"),
         ({"fault": "drop", "lane": True}, "lane"),
         ({"fault": "drop", "percent": 0}, "percent"),

@@ -120,7 +120,7 @@ def verify(
     from lucius_service.contract.report import verify as run
 
     if output not in ("table", "json", "junit"):
-        refuse(f"-o {output} is none of table, json, junit")
+        refuse(f"-o {output}: must be table, json or junit")
     options = Options(
         step_type,
         bus,

@@ -38,9 +38,11 @@ class Made:
 def make(name: str, step_type: str, folder: Path) -> Made:
     """Writes the files of a service. Raises NotMade if the name or the step type is invalid or exists."""
     if not _NAME.fullmatch(name) or keyword.iskeyword(name):
-        raise NotMade(f"{name!r} is no name: 1 to 40 of a-z, 0-9 and _, a letter first, as in word_count")
+        raise NotMade(f"{name!r} is not a valid name: 1 to 40 of a-z, 0-9 and _, a letter first, as in word_count")
     if not _STEP_TYPE.fullmatch(step_type):
-        raise NotMade(f"{step_type!r} is no step type: 1 to 40 of A-Z, 0-9 and _, a letter first, as in WORD_COUNT")
+        raise NotMade(
+            f"{step_type!r} is not a valid step type: 1 to 40 of A-Z, 0-9 and _, a letter first, as in WORD_COUNT"
+        )
     topology = folder / TOPOLOGY
     try:
         return (

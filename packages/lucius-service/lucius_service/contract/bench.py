@@ -113,7 +113,9 @@ class Bench:
             await self._stack.enter_async_context(self._client)
             await self._open(options.lane)
         except _NO_LANE as error:
-            raise NotRun(f"no bus responds, or it has not the entities of the contract ({_line(error)})") from None
+            raise NotRun(
+                f"no bus responds, or it does not have the entities of the contract ({_line(error)})"
+            ) from None
         if options.callback is not None:
             await self._serve_callbacks(options.callback)
 

@@ -34,7 +34,7 @@ class Faults:
             raise InvalidRequest("A fault is a JSON object.")
         inject = _FAULTS.get(str(request.get("fault")))
         if inject is None:
-            raise InvalidRequest(f"fault is one of {', '.join(_FAULTS)}")
+            raise InvalidRequest(f"fault must be one of {', '.join(_FAULTS)}")
         unknown = set(request) - {"fault", "entity", "ms", "count"}
         if unknown:
             raise InvalidRequest(f"unknown: {', '.join(sorted(unknown))}")
@@ -91,7 +91,7 @@ _FAULTS: dict[str, Callable[[Faults, dict[str, Any]], int]] = {
 def _entity(request: dict[str, Any]) -> str | None:
     entity = request.get("entity")
     if entity is not None and not isinstance(entity, str):
-        raise InvalidRequest("entity is a name such as orders or orders/Subscriptions/audit")
+        raise InvalidRequest("entity must be a name such as orders or orders/Subscriptions/audit")
     return entity
 
 

@@ -300,9 +300,9 @@ class RestApi:
         try:
             skip, top = (int(request.query.get(name, default)) for name, default in (("$skip", 0), ("$top", _PAGE)))
         except ValueError as error:
-            raise InvalidRequest("$skip and $top are numbers.") from error
+            raise InvalidRequest("$skip and $top must be numbers.") from error
         if skip < 0 or top < 1:
-            raise InvalidRequest("$skip and $top are not negative.")
+            raise InvalidRequest("$skip and $top must not be negative.")
         page = [write(item) for item in items[skip : skip + min(top, _PAGE)]]
         after = skip + len(page)
         following = f"$skip={after}&$top={top}&api-version=2021-05" if after < len(items) else None

@@ -226,7 +226,7 @@ class Connection:
     def _receive_open(self, body: Open) -> None:
         remote = body.max_frame_size
         if remote is not None and remote < _MIN_FRAME_BYTES:
-            raise InvalidFieldError(f"max-frame-size is at least {_MIN_FRAME_BYTES}")
+            raise InvalidFieldError(f"max-frame-size must be at least {_MIN_FRAME_BYTES}")
         self.remote_max_frame_bytes = min(self._max_frame_bytes, remote or self._max_frame_bytes)
         self.remote_container_id = body.container_id
         self.heartbeat_every_ms = (body.idle_time_out or 0) // 2

@@ -61,7 +61,7 @@ class FrameBuffer:
         if not _HEADER_BYTES <= offset <= size or kind > 1:
             raise FramingError("malformed frame header")
         if size > self._max_frame_bytes:
-            raise FramingError(f"a frame of {size} bytes; the maximum agreed is {self._max_frame_bytes}")
+            raise FramingError(f"a frame of {size} bytes; the agreed maximum is {self._max_frame_bytes}")
         if len(data) - start < size:
             return None
         self._start = start + size

@@ -51,7 +51,7 @@ def _read_filter(element: Element) -> Filter:
             system = {name: text for name in _CORRELATION if (text := _text(element, name)) is not None}
             application = _pairs(element.find("s:Properties", _NS))
             if not system and not application:
-                raise InvalidRequest("A correlation filter names at least one property.")
+                raise InvalidRequest("A correlation filter must name at least one property.")
             return CorrelationFilter(system, application)
         case kind:
             raise InvalidRequest(f"The filter type '{kind}' is not known.")

@@ -164,7 +164,7 @@ def _rule(request: Any, rule_id: int) -> Rule:
     given = {name: value for name, value in request.items() if value is not None}
     fault = given.pop("fault", None)
     if fault not in FAULTS:
-        raise InvalidRequest(f"fault is one of {', '.join(FAULTS)}")
+        raise InvalidRequest(f"fault must be one of {', '.join(FAULTS)}")
     for name, value in given.items():
         if name not in _FIELDS:
             raise InvalidRequest(f"unknown: {name}")

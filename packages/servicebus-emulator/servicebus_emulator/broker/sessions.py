@@ -258,7 +258,7 @@ class SessionQueue(MessageQueue):
         return super()._take_lock(token)
 
     def renew(self, token: uuid.UUID) -> int:
-        raise InvalidRequest("A message of a session has no lock of its own: renew the session's.")
+        raise InvalidRequest("A message of a session has no lock of its own: renew the session's lock.")
 
     @staticmethod
     def _token(message: Message) -> uuid.UUID:

@@ -50,7 +50,7 @@ class SqlAction:
                 parser.expect("end")
                 break
         if not statements:
-            raise InvalidExpression("An action has at least one statement.")
+            raise InvalidExpression("An action must have at least one statement.")
         object.__setattr__(self, "_statements", tuple(statements))
 
     def apply(self, content: Content) -> Content:
