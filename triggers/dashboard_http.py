@@ -67,7 +67,12 @@ async def dashboard_metrics_read(request: Request) -> func.HttpResponse:
     description="Lane that a job of this tenant and document would take now, by the function that pins the lane of a "
     "job. Creates nothing.",
     parameters=(
-        Parameter(name="tenant", where="query", schema={"type": "string"}, description="Default: the caller's tenant."),
+        Parameter(
+            name="tenant",
+            where="query",
+            schema={"type": "string"},
+            description="Tenant of the document. Default: the caller's tenant.",
+        ),
         Parameter(
             name="doc_id",
             where="query",
