@@ -7,6 +7,7 @@ import random
 import secrets
 import time
 import uuid
+from collections.abc import Callable
 from dataclasses import fields, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -47,6 +48,7 @@ from shared.adapters.servicebus.senders import (
     ServiceBusHints,
 )
 from shared.core.jobs import durable_names
+from shared.operations.events.feed_first import FeedFirst
 from shared.operations.jobs.ending import follow_end
 from shared.operations.process.context import Context, Stores
 from shared.operations.process.hinting import Hinting
@@ -190,7 +192,7 @@ class Wiring:
                 dead_replies=dead_replies,
                 counts=counts,
             ),
-            events=_events(settings, stores, publisher.client, clock),
+            events=_events(settings, stores, publisher.client, clock, self.context),
             exports=stores.exports,
             webhooks=_webhooks(settings, publisher.client),
             runs=_runs(settings, clock),
@@ -233,15 +235,20 @@ def seen_by(caller: Caller, context: Context, *, moving: bool) -> Context:
     )
 
 
-def _events(settings: Settings, stores: EveryStore, bus: ServiceBusClient, clock: Clock) -> Events | None:
+def _events(
+    settings: Settings, stores: EveryStore, bus: ServiceBusClient, clock: Clock, context: Callable[[], Context]
+) -> Events | None:
+    """`context`: of all tenants, once it is made."""
     if settings.events == "off":
         return None
     known_feeds = KnownFeeds()
     topic = _events_topic(settings, bus) if settings.events == "topic" else None
+    # several processes that send to the topic would repeat each other's events
+    hints = ServiceBusHints(bus) if topic is not None else FeedFirst(ServiceBusHints(bus), context)
     return Events(
         feed=stores.feed,
         hooks=stores.hooks,
-        hinting=Hinting(ServiceBusHints(bus), clock, has_heads=settings.audit_key is not None),
+        hinting=Hinting(hints, clock, has_heads=settings.audit_key is not None),
         known_feeds=known_feeds,
         relay=TopicRelay(topic, stores.feed, known_feeds, clock) if topic is not None else None,
     )

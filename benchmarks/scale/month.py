@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from benchmarks.scale import prices
 from benchmarks.scale.cost import BILLED_S, CPU_SHARE, IDLE_QUEUES, MILLION, POLL_S, needs
 from benchmarks.scale.deployment import CONSUMPTION, FLEX, PLAN, PREMIUM, SIZES, Deployment
-from benchmarks.scale.events import events_of
+from benchmarks.scale.events import events_by_commits, events_of
 from benchmarks.scale.job import LANES, REPLIES, ROW_BYTES, TELEMETRY_BYTES_A_STEP, Group, Job
 from benchmarks.scale.prices import MONTH_H, MONTH_S
 
@@ -35,6 +35,9 @@ SWEEP_S, PRUNE_S = 2.0, 2.0
 _SWEEPS, _PRUNES = MONTH_S / 60, MONTH_S / 3600
 #: seconds of a batch of hints: a read and a write as a reply has them
 _FEED_S = 0.015
+#: jobs a second up to which the processes of the commits write the feed: an estimate; past it they lose too many writes
+#: to one another and leave them to `tell`
+_BY_COMMITS = 3.0
 #: of a sweep: a peek at the dead-letter queue of each lane, and at that of the shared queue
 _PEEKS = 17
 
@@ -64,24 +67,28 @@ class Month:
         return [row.what for row in self.rows if row.usd is None]
 
 
-def groups(deployment: Deployment, job: Job, *, events: bool) -> list[Group]:
-    """What scales by itself on Flex Consumption and works for jobs."""
+def groups(deployment: Deployment, job: Job, *, told: bool) -> list[Group]:
+    """What scales by itself on Flex Consumption and works for jobs. `told`: `tell` writes the feed."""
     found = []
     for group in job.groups:
         apart = group.name == REPLIES and not deployment.shared_replies
         found.append(replace(group, functions=LANES) if apart else group)
-    if events:
+    if told:
         found.append(Group("tell", 1, _HINTED + job.steps, _FEED_S, (_HINTED + job.steps) * _FEED_S))
     return found
 
 
 def month(deployment: Deployment, jobs: int, *, steps: int = 3, events: bool = True) -> Month:
     """Jobs of this number of steps, evenly spread, with public events in the feed unless `events` is false."""
-    job, in_feed = Job(steps), events_of(steps, "feed" if events else "off", alone=False)
-    works = groups(deployment, job, events=events)
+    told = events and jobs / MONTH_S > _BY_COMMITS
+    in_feed = (
+        events_by_commits(steps) if events and not told else events_of(steps, "feed" if told else "off", alone=False)
+    )
+    job = Job(steps)
+    works = groups(deployment, job, told=told)
     times = jobs / MILLION
     # of one in a hundred together and one alone, what a quiet deployment has
-    executions = (job.executions + (_HINTED + steps if events else 0)) * jobs + _SWEEPS + _PRUNES
+    executions = (job.executions + (_HINTED + steps if told else 0)) * jobs + _SWEEPS + _PRUNES
     rows = [*_functions(deployment, works, jobs)]
     if deployment.hosting == FLEX:
         rows.append(Row("Functions: executions", executions / MILLION * prices.FLEX_EXECUTIONS.usd))

@@ -14,8 +14,9 @@ from typing import Any
 
 import pytest
 
-from benchmarks.scale.events import EVENT_BYTES, Events
+from benchmarks.scale.events import EVENT_BYTES, Events, events_by_commits
 from benchmarks.scale.heads import ALL_TENANTS, HEAD_BYTES, JOB_AT_MIDNIGHT, TENANT
+from benchmarks.scale.job import Job
 from shared.adapters.kept_blobs import KeptInMemory
 from shared.adapters.signing import PemSigner
 from shared.adapters.tables.account import TablesAccount
@@ -24,6 +25,7 @@ from shared.adapters.tables.feed import TablesFeed
 from shared.adapters.tables.heads import TablesHeads
 from shared.core.events.hints import Hint, encode_hint
 from shared.operations.audit.write_anchors import write_anchors
+from shared.operations.events.feed_first import FeedFirst
 from shared.operations.events.feed_writer import write_feed
 from shared.operations.process.hinting import Hinting
 from shared.operations.process.known_feeds import KnownFeeds
@@ -120,6 +122,39 @@ async def test_what_events_add_to_a_job(app: App, azurite: str, monkeypatch: pyt
         mine = [event for event in events if event.job_id == list(app.world.orchestrations.started)[-1]]
         assert len(mine) + bool(mine) == model.rows_kept
         assert sum(len(event.text.encode()) for event in mine) <= EVENT_BYTES * model.events
+    await account.close()
+
+
+@pytest.mark.parametrize("app", ["apart", "one process"], indirect=True)
+async def test_what_a_feed_costs_that_the_processes_of_the_commits_write(app: App, azurite: str) -> None:
+    """No message, and at most the requests and reads of the model, however the processes meet."""
+    own, queue, clock = uuid.uuid4().hex[:12], MemoryHints(), app.world.clock
+    account = TablesAccount.connect(connection=azurite, endpoint=None, credential=None, version_table=f"tenants{own}")
+    feed = TablesFeed(account, f"feed{own}", clock.now)
+
+    def process(world: World) -> World:
+        context = changed(world.context, feed=feed, known_feeds=KnownFeeds())
+        return replace(world, context=changed(context, hinting=Hinting(FeedFirst(queue, lambda: context), clock)))
+
+    apart = app.lane is not app.http
+    http = process(app.http)
+    durable, lane = (process(app.durable), process(app.lane)) if apart else (http, http)
+    fed = replace(app, http=http, durable=durable, lane=lane)
+
+    async def job(number: int) -> None:
+        await fed.job("OCR_EMBEDDING_SIS", number)
+        for each in (http, durable, lane):
+            await each.context.require_events().hinting.settle()
+
+    await job(0)
+    await job(1)
+    app.requests.clear()
+    await job(2)
+    plain, model = Job(3), events_by_commits(3)
+    assert app.requests["writes"] <= plain.table_writes + model.table_writes
+    assert app.requests["reads"] <= plain.table_reads + model.table_reads
+    assert queue.sent == []
+    assert len(await feed.events("tenant_a", after=0, limit=1000)) == 3 * model.events
     await account.close()
 
 

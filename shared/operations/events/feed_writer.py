@@ -8,7 +8,7 @@ Rows are read only for a job whose hint does not continue where the feed ends.
 from __future__ import annotations
 
 from collections import OrderedDict, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime, timedelta
 
@@ -43,6 +43,8 @@ FORGETTABLE_AFTER = timedelta(days=30)
 _YOUNG = timedelta(minutes=10)
 #: maximum tenants at the same time
 _AT_ONCE = 8
+#: conflicts after which the process of a commit leaves its hints to the queue
+_OWN_TRIES = 3
 
 
 @dataclass
@@ -89,17 +91,30 @@ async def write_feed(context: Context, hints: Sequence[Hint]) -> None:
     """Writes the events that the hints name. Sends hints again later for rows that cannot be read now. Raises no error
     of LUCIUS.
     """
-    events = context.events
-    if events is None:
-        return
+    if (events := context.events) is not None:
+        await _of_each_tenant(events, hints, lambda *hinted: _FeedWriter(context, events, *hinted).run())
+
+
+async def write_own(context: Context, hints: Sequence[Hint]) -> list[Hint]:
+    """Writes the events of commits of this process, without waits for other writers. Returns the hints that it could
+    not write. Raises no error of LUCIUS.
+    """
+    events, left = context.require_events(), list[Hint]()
+
+    async def one(tenant: str, of_tenant: Sequence[Hint]) -> None:
+        left.extend(await _FeedWriter(context, events, tenant, of_tenant).run_own())
+
+    await _of_each_tenant(events, hints, one)
+    return left
+
+
+async def _of_each_tenant(
+    events: Events, hints: Sequence[Hint], write: Callable[[str, Sequence[Hint]], Awaitable[None]]
+) -> None:
     of_tenants: defaultdict[str, list[Hint]] = defaultdict(list)
     for hint in hints:
         of_tenants[hint.tenant].append(hint)
-
-    async def one(hinted: tuple[str, list[Hint]]) -> None:
-        await _FeedWriter(context, events, *hinted).run()
-
-    await at_once(of_tenants.items(), one, limit=_AT_ONCE)
+    await at_once(of_tenants.items(), lambda hinted: write(*hinted), limit=_AT_ONCE)
     if events.relay is not None:
         await events.relay.pass_on(of_tenants)
 
@@ -130,7 +145,15 @@ class _FeedWriter:
             self._failed += [hint for hints in self._todo.values() for hint in hints]
         await self._hint_again()
 
-    async def _write_all(self) -> None:
+    async def run_own(self) -> list[Hint]:
+        """Returns the hints that it could not write."""
+        try:
+            await self._write_all(_OWN_TRIES)
+        except LuciusError:
+            self._events.known_feeds.forget(self._tenant)
+        return self._failed + [hint for hints in self._todo.values() for hint in hints]
+
+    async def _write_all(self, max_conflicts: int = MAX_TRIES) -> None:
         """Writes the events of all hints. Raises Contended, LedgerRefused, LedgerUnavailable."""
         # a loop of its own, since conflicts of all its transactions count together
         conflicts = 0
@@ -144,7 +167,7 @@ class _FeedWriter:
                 self._events.known_feeds.forget(self._tenant)
                 self._trusts_first = False
                 conflicts += 1
-                if conflicts == MAX_TRIES:
+                if conflicts == max_conflicts:
                     raise Contended("concurrent writers changed the feed at every try") from None
                 await self._context.wait_after_conflict(conflicts)
 

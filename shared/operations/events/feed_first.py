@@ -1,0 +1,48 @@
+"""Writes the feed in the process that committed; messages carry the hints that it could not write (R71).
+
+A message to `tell` costs three operations of Service Bus and wakes an instance. Writing here costs the transaction that
+`tell` would write. Several processes may write one feed, as several instances of `tell` do: HEAD's ETag orders them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
+
+from shared.core.events.hints import Hint
+from shared.operations.events.feed_writer import write_own
+from shared.operations.process.context import Context
+from shared.ports.feed import HintQueue
+
+#: time for which a process sends all hints of a tenant whose feed it could not write: many processes write to it, and
+#: `tell` writes up to a hundred hints together
+_LEFT_TO_TELL = timedelta(seconds=30)
+#: maximum tenants that a process leaves to `tell`; past that it tries all again
+_MAX_LEFT = 1_000
+
+
+class FeedFirst:
+    """The queue of hints for a process that tries to write their feeds itself."""
+
+    def __init__(self, queue: HintQueue, context: Callable[[], Context]) -> None:
+        """`context`: of all tenants."""
+        self._queue = queue
+        self._context = context
+        self._left: dict[str, datetime] = {}
+
+    async def send(self, hints: Sequence[Hint], *, at: datetime | None = None) -> None:
+        """Writes the feeds. Sends the rest as messages. Raises BusUnavailable."""
+        if at is None:
+            hints = await self._unwritten(hints)
+        if hints:
+            await self._queue.send(hints, at=at)
+
+    async def _unwritten(self, hints: Sequence[Hint]) -> list[Hint]:
+        context = self._context()
+        now = context.clock.now()
+        self._left = {tenant: until for tenant, until in self._left.items() if until > now}
+        unwritten = [hint for hint in hints if hint.tenant in self._left]
+        failed = await write_own(context, [hint for hint in hints if hint.tenant not in self._left])
+        if len(self._left) < _MAX_LEFT:
+            self._left |= {hint.tenant: now + _LEFT_TO_TELL for hint in failed}
+        return unwritten + failed

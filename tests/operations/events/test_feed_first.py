@@ -1,0 +1,104 @@
+"""The process of a commit writes the feed itself; messages carry what it could not write (R71)."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from shared.core.events.hints import Hint
+from shared.errors import Conflict, LedgerUnavailable
+from shared.operations.events.feed_first import FeedFirst
+from shared.operations.process.hinting import Hinting
+from shared.operations.process.known_feeds import KnownFeeds
+from tests.contexts import changed
+from tests.operations.conftest import World
+from tests.operations.faults import failing, noted
+from tests.worlds.events import TENANT, Fed, Refusing, fed, refusing
+
+__all__ = ["fed"]  # a fixture
+
+
+def first(fed: Fed, queue: Any = None) -> Fed:
+    """The same feed and queue, in a process that writes the feed first."""
+    context = changed(fed.world.context, known_feeds=KnownFeeds())
+    port = FeedFirst(queue or fed.queue, lambda: context)
+    context = changed(context, hinting=Hinting(port, fed.world.clock))
+    return replace(fed, world=replace(fed.world, context=context))
+
+
+async def settled(fed: Fed) -> None:
+    await fed.world.context.require_events().hinting.settle()
+
+
+async def test_a_job_is_in_the_feed_without_a_message(fed: Fed) -> None:
+    """And HEAD is read once, as `tell` reads it."""
+    process, calls = first(fed), noted(fed.feed, "head")
+    job_id = await process.finished()
+    await settled(process)
+    assert await fed.ids() == await fed.expected(job_id)
+    assert (len(calls), fed.queue.sent) == (1, [])
+
+
+@pytest.mark.parametrize("error", [LedgerUnavailable("away"), Conflict("changed")])
+async def test_what_cannot_be_written_is_sent_and_a_tenant_is_left_to_tell(fed: Fed, error: Exception) -> None:
+    """For half a minute its commits do not try again, those of other tenants do."""
+    process = first(fed)
+    with failing(fed.feed, "write", error=error):
+        job_id = await process.finished()
+        await settled(process)
+    assert await fed.ids() == []
+    tried = noted(fed.feed, "write")
+    second = await process.finished(idempotency_key="2")
+    other = await process.finished(idempotency_key="3", tenant_id="tenant_b")
+    await settled(process)
+    assert {call[1].tenant for call in tried} == {"tenant_b"}
+    assert await fed.ids("tenant_b") == await fed.expected(other)
+    await fed.taken()
+    assert await fed.ids() == await fed.expected(job_id) + await fed.expected(second)
+    fed.world.clock.advance(31)
+    last = await process.finished(idempotency_key="4")
+    await settled(process)
+    assert (await fed.ids())[-len(await fed.expected(last)) :] == await fed.expected(last)
+
+
+async def test_processes_write_one_feed_at_once(fed: Fed) -> None:
+    """Conflicts cost a read of HEAD; each event is in the feed once, whoever wrote it."""
+    processes = [first(fed), first(fed), fed]
+    jobs = await asyncio.gather(
+        *(each.finished(idempotency_key=f"{turn}-{n}") for turn in range(5) for n, each in enumerate(processes))
+    )
+    for each in processes:
+        await settled(each)
+    await fed.taken()
+    expected = [event for job in jobs for event in await fed.expected(job)]
+    assert sorted(await fed.ids()) == sorted(expected)
+
+
+async def test_a_job_that_cannot_be_read_is_sent_at_once(fed: Fed) -> None:
+    """Its rows before are missing in the feed, and the ledger is away."""
+    await fed.finished()
+    hints, process = await fed.hints(), first(fed)
+    failing(process.world.ledger, "events", error=LedgerUnavailable("away"))
+    assert await process.world.context.require_events().hinting.send_hint(hints[-1])
+    assert [hint.key for hint, _ in fed.queue.sent] == [hints[-1].key]
+
+
+async def test_later_hints_are_messages(fed: Fed) -> None:
+    process, at = first(fed), fed.world.clock.now() + timedelta(minutes=1)
+    await process.world.context.require_events().hinting.again([Hint(tenant=TENANT, job_id="job_1")], at)
+    assert [sent for _, sent in fed.queue.sent] == [at]
+
+
+async def test_feed_and_queue_are_away(world: World) -> None:
+    """The end of the job succeeds, and says that its hint is lost: the sweeper looks at it in a minute."""
+    fed, queue = refusing(world)
+    assert isinstance(queue, Refusing)
+    queue.refuses, process = True, first(fed)
+    failing(fed.feed, "write", error=LedgerUnavailable("away"))
+    job_id = await process.finished()
+    assert (await process.world.job(job_id)).job.status == "SUCCEEDED"
+    assert await fed.ids() == []
