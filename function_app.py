@@ -23,7 +23,7 @@ def build() -> df.DFApp:
     # the SDKs log every request and every state of a link as INFO, which Azure keeps and bills as the app's own lines
     logging.getLogger("azure").setLevel(logging.WARNING)
     wiring = Wiring(settings.load())
-    exporting.configure(os.environ, version=VERSION)
+    exporting.configure(os.environ, version=VERSION, trace_ratio=wiring.settings.trace_ratio)
     if wiring.settings.auth_mode == "none":
         telemetry.warn("AUTH_NONE")
     if wiring.settings.not_read:

@@ -103,6 +103,16 @@ def number(value: str) -> float:
     return parsed
 
 
+def share(value: str) -> float:
+    try:
+        parsed = float(value)
+    except ValueError:
+        parsed = -1.0
+    if not 0 <= parsed <= 1:
+        raise ValueError("must be a number from 0 to 1")
+    return parsed
+
+
 def seconds(value: str) -> float:
     parsed = number(value)
     if parsed > _MAX_SECONDS:

@@ -110,6 +110,12 @@ class Settings(AccessSettings, StoreSettings):
         form.optional(form.text),
         help="Host name of the namespace with the topic `lucius-events`, for managed identity",
     )
+    trace_ratio: float | None = setting(
+        "LUCIUS_TRACE_RATIO",
+        form.optional(form.share),
+        help="Share of the traces that the app sends to Application Insights, from 0 to 1. Requests, jobs, failed "
+        "attempts, log records and metrics are always sent; default: `OTEL_TRACES_SAMPLER`, else all",
+    )
     feed_days: float = setting(
         "LUCIUS_FEED_DAYS", form.days, "7", help="Retention of public events in feeds, in days", tuning=True
     )

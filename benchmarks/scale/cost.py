@@ -12,7 +12,6 @@ from benchmarks.scale.job import (
     CLEARING_CALLS,
     LOOK_CALLS,
     ROW_BYTES,
-    TELEMETRY_BYTES_A_STEP,
     Group,
     Job,
 )
@@ -29,7 +28,7 @@ BILLED_S = 1.0
 INSTANCE_GB = 2
 #: Flex Consumption: instances of 2 GB that a subscription has in a region before it asks for more
 FLEX_INSTANCES = 250
-#: share of traces and logs that is kept
+#: share of the traces that is kept, the default of the template
 SAMPLED = 0.1
 
 #: `partitionCount` and `maxQueuePollingInterval` of host.AzureStorage.json: the control queues and one of work items
@@ -80,9 +79,8 @@ def per_million(job: Job, per_s: float = MONTHLY_PER_S) -> dict[str, float]:
         ),
         "Durable on Azure Storage: queues": queue_calls * prices.QUEUE_OPERATIONS.usd,
         "Durable on Azure Storage: tables": history_calls * prices.TABLE_OPERATIONS.usd,
-        "Logs and traces, one in ten kept": (
-            MILLION * job.steps * TELEMETRY_BYTES_A_STEP * SAMPLED / 1e9 * prices.LOGS_GB.usd
-        ),
+        "Log records": MILLION * job.record_bytes / 1e9 * prices.LOGS_GB.usd,
+        "Traces, one in ten kept": MILLION * job.span_bytes(SAMPLED) / 1e9 * prices.LOGS_GB.usd,
     }
 
 

@@ -48,7 +48,7 @@ class Deployment:
     #: GB of logs a day at most; None: no limit
     log_cap_gb: float | None = None
     #: share of the traces that is kept
-    traces_kept: float = 1.0
+    traces_kept: float = 0.1
 
     @property
     def cores(self) -> float:
@@ -95,7 +95,7 @@ def read(name: str) -> Deployment:
         metric_series=sum(map(_series, of("Microsoft.Insights/metricAlerts"))),
         log_rules=len(of("Microsoft.Insights/scheduledQueryRules")),
         log_cap_gb=cap if cap > 0 else None,
-        traces_kept=float(settings.get("OTEL_TRACES_SAMPLER_ARG", "1")),
+        traces_kept=float(settings["LUCIUS_TRACE_RATIO"].strip("'")),
     )
 
 

@@ -39,8 +39,14 @@ CALL_CPU_S = 0.0025
 #: of the sweeper: for a look the job, its orchestration's state, its next look; for the clearing of an ended job the
 #: job, its claim, and both rows away
 LOOK_CALLS, CLEARING_CALLS = 3, 4
-#: estimates: a row with its keys; what a job leaves in logs and traces when each of its spans is kept
-ROW_BYTES, TELEMETRY_BYTES_A_STEP = 900, 8_000
+#: an estimate: a row with its keys
+ROW_BYTES = 900
+#: rows of Log Analytics, counted by tests/observability/test_cost.py: the spans that are always kept (request and job),
+#: the others by a job and by a step, the log records of a job (with ACCESS) and of a step, and a process's metrics in a
+#: minute. What the Functions host adds of its own could not be counted here.
+KEPT_SPAN_BYTES, SPAN_BYTES, SPAN_BYTES_A_STEP = 900, 550, 3_500
+RECORD_BYTES, RECORD_BYTES_A_STEP = 1_300, 2_200
+METRIC_BYTES_A_MINUTE = 6_200
 
 
 #: the group of the functions that read replies, and how many there are where each lane has its own
@@ -172,6 +178,14 @@ class Job:
         return [
             Group(name, 1, count, _WALL_S[name], self.cpu_s * walls[name] / whole) for name, count in executions.items()
         ]
+
+    @property
+    def record_bytes(self) -> int:
+        return RECORD_BYTES + RECORD_BYTES_A_STEP * self.steps
+
+    def span_bytes(self, kept: float) -> float:
+        """`kept`: share of the traces."""
+        return KEPT_SPAN_BYTES + kept * (SPAN_BYTES + SPAN_BYTES_A_STEP * self.steps)
 
     @property
     def scheduler_actions(self) -> int:

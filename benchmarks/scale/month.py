@@ -13,7 +13,7 @@ from benchmarks.scale import prices
 from benchmarks.scale.cost import BILLED_S, CPU_SHARE, IDLE_QUEUES, MILLION, POLL_S, needs
 from benchmarks.scale.deployment import CONSUMPTION, FLEX, PLAN, PREMIUM, SIZES, Deployment
 from benchmarks.scale.events import events_by_commits, events_of
-from benchmarks.scale.job import LANES, REPLIES, ROW_BYTES, TELEMETRY_BYTES_A_STEP, Group, Job
+from benchmarks.scale.job import LANES, METRIC_BYTES_A_MINUTE, REPLIES, ROW_BYTES, Group, Job
 from benchmarks.scale.prices import MONTH_H, MONTH_S
 
 #: millions of operations of a Standard namespace a month: where a price begins; the base price includes those before
@@ -104,7 +104,7 @@ def month(deployment: Deployment, jobs: int, *, steps: int = 3, events: bool = T
         ),
     ]
     rows += _durable(deployment, job, jobs)
-    rows += _watched(deployment, jobs * steps)
+    rows += _watched(deployment, job, jobs, _processes(deployment, works, jobs / MONTH_S))
     shown = [row for row in rows if row.usd is None or row.usd >= 0.005]
     return Month(deployment, jobs, shown, _beyond(deployment, job, jobs))
 
@@ -201,7 +201,9 @@ def _durable(deployment: Deployment, job: Job, jobs: int) -> list[Row]:
         units = deployment.scheduler_units
         return [_unread(f"Durable Task Scheduler: {units} capacity units", "SCHEDULER_UNIT_H", units * MONTH_H)]
     calls = 3 * (job.durable_messages + job.activities) * times
-    idle = IDLE_QUEUES * (MONTH_S / POLL_S + HUB_LOOKS * MONTH_S / 60) / MILLION
+    # an App Service plan has no scale controller
+    looks = 0 if deployment.hosting == PLAN else HUB_LOOKS
+    idle = IDLE_QUEUES * (MONTH_S / POLL_S + looks * MONTH_S / 60) / MILLION
     return [
         Row("Durable on Azure Storage: queues", (calls + idle) * prices.QUEUE_OPERATIONS.usd),
         Row("Durable on Azure Storage: tables", 3 * job.episodes * times * prices.TABLE_OPERATIONS.usd),
@@ -213,13 +215,28 @@ def _unread(what: str, price: str, quantity: float) -> Row:
     return Row(what, None if listed is None and quantity else quantity * (listed or 0))
 
 
-def _watched(deployment: Deployment, steps: int) -> list[Row]:
+def _processes(deployment: Deployment, works: list[Group], per_s: float) -> float:
+    """Processes of the app that are up on average."""
+    if deployment.hosting != FLEX:
+        return _instances(deployment, works, per_s)
+    return sum(max(_ready(deployment, group), _busy(group, per_s, deployment.cores)) for group in works)
+
+
+def _watched(deployment: Deployment, job: Job, jobs: int, processes: float) -> list[Row]:
     """Telemetry, alerts, the store and the network."""
-    gb = steps * TELEMETRY_BYTES_A_STEP * deployment.traces_kept / 1e9
-    capped = gb if deployment.log_cap_gb is None else min(gb, deployment.log_cap_gb * MONTH_H / 24)
+    gb = {
+        "Log records": jobs * job.record_bytes / 1e9,
+        "Traces": jobs * job.span_bytes(deployment.traces_kept) / 1e9,
+        "Metrics": processes * METRIC_BYTES_A_MINUTE * MONTH_S / 60 / 1e9,
+    }
+    cap = math.inf if deployment.log_cap_gb is None else deployment.log_cap_gb * MONTH_H / 24
+    share = min(1.0, cap / sum(gb.values()))
     tier, registry = deployment.app_configuration.upper(), deployment.registry.upper()
     return [
-        Row("Logs and traces" + (" (at the daily cap)" if capped < gb else ""), capped * prices.LOGS_GB.usd),
+        *(
+            Row(name + (" (at the daily cap)" if share < 1 else ""), share * each * prices.LOGS_GB.usd)
+            for name, each in gb.items()
+        ),
         Row(
             "Alerts",
             deployment.metric_series * prices.PRICES["METRIC_ALERT"].usd

@@ -16,7 +16,6 @@ from benchmarks.scale.cost import (
     time_usd,
     watched,
 )
-from benchmarks.scale.deployment import NAMES, PLAN, PREMIUM, Deployment, read
 from benchmarks.scale.events import COLUMNS, DELIVERIES
 from benchmarks.scale.governance import (
     ALONE,
@@ -41,7 +40,8 @@ from benchmarks.scale.job import (
     Job,
 )
 from benchmarks.scale.lanes import busiest, drain
-from benchmarks.scale.month import month
+from benchmarks.scale.markdown import table
+from benchmarks.scale.month_tables import months, options, parts, promises
 from benchmarks.scale.prices import MONTH_S, PRICES, TABLE_PARTITION
 
 STEPS = (1, 2, 3)
@@ -50,8 +50,6 @@ TENANTS = (16, 100, 1_000)
 SKEWS = (0.0, 0.5, 1.0)
 BURST = 10_000
 HANDLING_S = 0.03
-JOBS_A_MONTH = (0, 10_000, 1_000_000, 100_000_000)
-OPTION_JOBS = (0, 10_000, 100_000, 1_000_000, 10_000_000, 80_000_000)
 CALLS = (4, 16, 64)
 #: `maxConcurrentCalls` in host.json, and instances of a function
 CALLS_AN_INSTANCE, INSTANCES = 16, (1, 4, 16)
@@ -75,7 +73,7 @@ def counts() -> str:
         "Durable Task Scheduler actions": "scheduler_actions",
     }
     body = [[name, *(f"{getattr(Job(n), field):,}" for n in STEPS)] for name, field in rows.items()]
-    return _table(["a job of", *(f"{n} step{'s' if n > 1 else ''}" for n in STEPS)], body)
+    return table(["a job of", *(f"{n} step{'s' if n > 1 else ''}" for n in STEPS)], body)
 
 
 def gates() -> str:
@@ -87,7 +85,7 @@ def gates() -> str:
         "function executions": "executions",
     }
     body = [[name, "0", *(f"{getattr(each, field):,}" for each in GATED.values())] for name, field in rows.items()]
-    return _table(["beyond that a job", "without gates", *GATED], body)
+    return table(["beyond that a job", "without gates", *GATED], body)
 
 
 def events() -> str:
@@ -138,14 +136,14 @@ _TABLE_ROWS = {
 def _counted(head: str, columns: Mapping[str, object], rows: Mapping[str, str]) -> str:
     """`rows`: the attribute of a column that each shows."""
     body = [[name, *(_plain(getattr(each, field)) for each in columns.values())] for name, field in rows.items()]
-    return _table([head, *columns], body)
+    return table([head, *columns], body)
 
 
 def cost() -> str:
     columns = [per_million(Job(n)) for n in STEPS]
     body = [[name, *(f"{column[name]:.2f}" for column in columns)] for name in columns[0]]
     body.append(["**sum**", *(f"**{sum(column.values()):.2f}**" for column in columns)])
-    return _table(["USD a million jobs of", *(f"{n} step{'s' if n > 1 else ''}" for n in STEPS)], body)
+    return table(["USD a million jobs of", *(f"{n} step{'s' if n > 1 else ''}" for n in STEPS)], body)
 
 
 def flex() -> str:
@@ -165,7 +163,7 @@ def flex() -> str:
     apart = replace(Job(3).groups[-1], functions=LANES)
     body.append(["instead: replies, 16 functions", "", "", *(f"{time_usd(apart, rate):.2f}" for rate in rates)])
     head = ["USD a million 3-step jobs for time", "executions a job", "wall ms of one"]
-    return _table([*head, *(f"at {rate:.2g} jobs/s" for rate in rates)], body)
+    return table([*head, *(f"at {rate:.2g} jobs/s" for rate in rates)], body)
 
 
 def microsoft() -> str:
@@ -175,11 +173,11 @@ def microsoft() -> str:
         ("the emulated host with the app, beside them", EMULATED_HOST_S),
         ("the emulated host with the app, by `make bench`", ROWS[3]["cpu_ms_per_job"]["host"] / 1000),
     ]
-    return _table(["CPU seconds of a 3-step job", ""], [[name, f"{seconds:.3g}"] for name, seconds in rows])
+    return table(["CPU seconds of a 3-step job", ""], [[name, f"{seconds:.3g}"] for name, seconds in rows])
 
 
 def fixed() -> str:
-    return _table(["USD a month", ""], [[name, f"{usd:.2f}"] for name, usd in fixed_a_month().items()])
+    return table(["USD a month", ""], [[name, f"{usd:.2f}"] for name, usd in fixed_a_month().items()])
 
 
 def limits() -> str:
@@ -188,7 +186,7 @@ def limits() -> str:
         most = "any number" if need.most is None else f"{need.most:,}"
         ends = "" if need.ends_at is None else f"{_round(need.ends_at):,}"
         body.append([f"[{need.thing}]({need.page})", f"{_round(need.jobs_per_s):,}", most, ends])
-    return _table(["thing", "3-step jobs/s each", "of them in one deployment", "ends at jobs/s"], body)
+    return table(["thing", "3-step jobs/s each", "of them in one deployment", "ends at jobs/s"], body)
 
 
 def rates() -> str:
@@ -196,13 +194,13 @@ def rates() -> str:
     body = [[need.thing, *(f"{columns[rate][need.thing]:,}" for rate in RATES)] for need in needs(Job(3))]
     monthly = [sum(per_million(Job(3), rate).values()) * rate * MONTH_S / MILLION for rate in RATES]
     body.append([f"USD a month at that rate, {STANDARD} prices", *(f"{usd:,.0f}" for usd in monthly)])
-    return _table(["3-step jobs/s", *(f"{rate:,}" for rate in RATES)], body)
+    return table(["3-step jobs/s", *(f"{rate:,}" for rate in RATES)], body)
 
 
 def sweepers() -> str:
     rows = [("3-step jobs/s, looked at once and cleared", swept_per_s()), ("jobs alive at the same time", watched())]
     counts = (1, 4, 16)
-    return _table(
+    return table(
         ["carried by sweepers", *map(str, counts)],
         [[name, *(f"{_round(each * count):,}" for count in counts)] for name, each in rows],
     )
@@ -230,7 +228,7 @@ def tenant_counts() -> str:
         ),
     ]
     head = ["a job of a tenant with a quota", "admitted at once, alone", "admitted at once, together", "waits, alone"]
-    return _table(head, [[*row] for row in rows])
+    return table(head, [[*row] for row in rows])
 
 
 def governance() -> str:
@@ -238,7 +236,7 @@ def governance() -> str:
         [each.name, f"{_round(each.per_s):,}", f"{each.limit:,} ({each.whose})", f"{_round(each.share * 100):g} %"]
         for each in loads(1_000)
     ]
-    return _table(["at 1,000 jobs/s", "rows/s", "limit", "share"], body)
+    return table(["at 1,000 jobs/s", "rows/s", "limit", "share"], body)
 
 
 def defaults() -> str:
@@ -247,7 +245,7 @@ def defaults() -> str:
         for need, has, times, more in by_default(1_000)
     ]
     head = ["thing", "by default", "3-step jobs/s", "multiple needed for 1,000 jobs/s", "how to get more"]
-    return _table(head, body)
+    return table(head, body)
 
 
 def skew() -> str:
@@ -256,7 +254,7 @@ def skew() -> str:
         for exponent in SKEWS:
             name = f"{tenants:,} tenants, " + ("of one size" if exponent == 0 else f"Zipf {exponent}")
             body.append([name, *(f"{busiest(tenants, exponent, mode):.2f}" for mode in ("DEFAULT", "BURST"))])
-    return _table(["busiest lane over an even share", "DEFAULT", "BURST"], body)
+    return table(["busiest lane over an even share", "DEFAULT", "BURST"], body)
 
 
 def drains() -> str:
@@ -265,7 +263,7 @@ def drains() -> str:
         for mode in ("DEFAULT", "BURST"):
             measured = drain(mode, burst=BURST, calls_a_lane=calls, handling_s=HANDLING_S, neighbour_every_s=1)
             body.append([f"{mode}, {calls} calls a lane", f"{measured.drained_s:.1f}", f"{measured.neighbour_s:.1f}"])
-    return _table(["", "burst drained after s", "a neighbour on the lane waits at most s"], body)
+    return table(["", "burst drained after s", "a neighbour on the lane waits at most s"], body)
 
 
 def reply_s(cores: float = 1) -> float:
@@ -284,11 +282,11 @@ def shared() -> str:
             measured = drain(mode, burst=BURST, calls_a_lane=calls, handling_s=reply_s(), neighbour_every_s=1)
             instances = f"{count} instance{'s' if count > 1 else ''}"
             body.append([name.format(instances), f"{measured.drained_s:.0f}", f"{measured.neighbour_s:.1f}"])
-    return _table(["10,000 replies of one lane", "drained after s", "a reply of another lane waits at most s"], body)
+    return table(["10,000 replies of one lane", "drained after s", "a reply of another lane waits at most s"], body)
 
 
 def prices() -> str:
-    return _table(
+    return table(
         ["USD", "for one", "read it at", "compared with"],
         [
             [
@@ -300,46 +298,6 @@ def prices() -> str:
             for p in PRICES.values()
         ],
     )
-
-
-def months() -> str:
-    """A month of each parameter file."""
-    body = []
-    for name in NAMES:
-        deployment = read(name)
-        found = [month(deployment, jobs) for jobs in JOBS_A_MONTH]
-        body.append([f"`{name}.bicepparam`", *(f"{each.usd:,.0f}{' ¹' if each.beyond else ''}" for each in found)])
-    return _table(["USD a month, 3-step jobs", *(f"{jobs:,}" for jobs in JOBS_A_MONTH)], body)
-
-
-#: of a small deployment on Azure Storage, without public events and with a tenth of the traces
-_QUIET = Deployment(traces_kept=0.1)
-_READY = {"http": 1, "durable": 1, "replies": 1}
-OPTIONS = {
-    "as before: 2 GB, 16 reply functions": replace(_QUIET, shared_replies=False),
-    "(a) 512 MB": replace(_QUIET, gb=0.5, shared_replies=False),
-    "(b) 2 GB, one reply function": _QUIET,
-    "(a) and (b)": replace(_QUIET, gb=0.5),
-    "(b) and (c): each group always ready": replace(_QUIET, ready=_READY),
-    "(a), (b) and (c)": replace(_QUIET, gb=0.5, ready=_READY),
-    "(e) App Service B1": replace(_QUIET, hosting=PLAN, size="B1", shared_replies=False),
-    "(e) App Service P0v3": replace(_QUIET, hosting=PLAN, size="P0v3", shared_replies=False),
-    "(e) Elastic Premium EP1": replace(_QUIET, hosting=PREMIUM, size="EP1", shared_replies=False),
-}
-#: of `OPTIONS`, with public events and all traces, as they are by default
-_LOUD = ("(a) and (b)", "(e) App Service B1", "(e) App Service P0v3")
-
-
-def options() -> str:
-    """Ways to run the app, by the rate."""
-    rows = [(name, each, False) for name, each in OPTIONS.items()]
-    rows += [
-        (f"{name}, events in the feed, all traces", replace(OPTIONS[name], traces_kept=1.0), True) for name in _LOUD
-    ]
-    body = [
-        [name, *(f"{month(each, jobs, events=events).usd:,.0f}" for jobs in OPTION_JOBS)] for name, each, events in rows
-    ]
-    return _table(["USD a month, 3-step jobs", *(f"{jobs:,}" for jobs in OPTION_JOBS)], body)
 
 
 TABLES = {
@@ -363,13 +321,10 @@ TABLES = {
     "shared": shared,
     "months": months,
     "options": options,
+    "parts": parts,
+    "promises": promises,
     "prices": prices,
 }
-
-
-def _table(head: list[str], body: list[list[str]]) -> str:
-    rule = "|---" + "|--:" * (len(head) - 1) + "|"
-    return "\n".join([f"| {' | '.join(head)} |", rule, *(f"| {' | '.join(row)} |" for row in body)])
 
 
 def _plain(number: float) -> str:

@@ -292,10 +292,10 @@ param logRetentionDays int = 30
 @minValue(-1)
 param logDailyQuotaGb int = -1
 
-@description('Optional. Share of the traces that the app sends to Application Insights, from 0 to 1, for example 0.1; a trace is kept or dropped as a whole. Logs and metrics are not affected.')
+@description('Optional. Share of the traces that the app sends to Application Insights, from 0 to 1. Requests, jobs, failed attempts, log records and metrics are always sent.')
 @minLength(1)
 @maxLength(5)
-param traceRatio string = '1'
+param traceRatio string = '0.1'
 
 @description('Optional. Logs of storage requests. `All` logs each read and write, which costs more than the requests.')
 @allowed([

@@ -38,6 +38,7 @@ _PLATFORM = frozenset(
         *("AzureWebJobsStorage__queueServiceUri", "AzureWebJobsStorage__tableServiceUri"),
         *("PYTHON_THREADPOOL_THREAD_COUNT", "PYTHON_ENABLE_INIT_INDEXING"),
         *("PYTHON_APPLICATIONINSIGHTS_ENABLE_TELEMETRY", "OTEL_SERVICE_NAME"),
+        *("OTEL_TRACES_SAMPLER", "OTEL_TRACES_SAMPLER_ARG"),
     }
 )
 _HOST_JSON = "AzureFunctionsJobHost__"

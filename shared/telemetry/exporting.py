@@ -8,22 +8,27 @@ from collections.abc import Mapping
 from typing import Any
 
 from opentelemetry import metrics, trace
+from opentelemetry.trace import SpanKind
 
 from shared.errors import SettingsError
 from shared.telemetry import tracing
+from shared.telemetry.span_table import SpanName
 
 SERVICE_NAME = "lucius"
 
+#: what the names of jobs' spans begin with
+_JOB = SpanName.JOB.value.format(job_type="")
 _APPLICATION_INSIGHTS = "APPLICATIONINSIGHTS_CONNECTION_STRING"
 _OTLP = tuple(f"OTEL_EXPORTER_OTLP_{part}ENDPOINT" for part in ("", "TRACES_", "METRICS_"))
 #: instrumentations that are off: they would add a span for every call to tables and bus
 _INSTRUMENTATIONS = ("azure_sdk", "django", "fastapi", "flask", "httpx", "psycopg2", "requests", "urllib", "urllib3")
 
 
-def configure(environ: Mapping[str, str], *, version: str) -> str | None:
+def configure(environ: Mapping[str, str], *, version: str, trace_ratio: float | None = None) -> str | None:
     """Configures the exporter once in a process, from the standard settings. Returns Azure Monitor, else OTLP, else
     None.
 
+    `trace_ratio`: share of the traces for Azure Monitor; None: by the standard settings.
     Raises SettingsError with the name of a setting that no exporter can use.
     """
     if tracing.enabled() or environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
@@ -39,6 +44,8 @@ def configure(environ: Mapping[str, str], *, version: str) -> str | None:
         resource = _resource(environ, version)
         if kind == "azure-monitor":
             _azure_monitor(environ, resource)
+            if trace_ratio is not None:
+                keep_share(trace.get_tracer_provider(), trace_ratio)
         else:
             _otlp(resource)
     name_spans(trace.get_tracer_provider())
@@ -55,6 +62,26 @@ def name_spans(provider: Any) -> None:
 
     provider.id_generator = Ids()
     tracing.enable(True)
+
+
+def keep_share(provider: Any, ratio: float) -> None:
+    """Makes the provider keep this share of the traces, and every request, job and failed attempt. Called before the
+    first span.
+    """
+    from azure.monitor.opentelemetry.exporter import ApplicationInsightsSampler
+    from opentelemetry.sdk.trace.sampling import Decision, SamplingResult
+
+    class Share(ApplicationInsightsSampler):
+        def should_sample(  # type: ignore[no-untyped-def]  # the exporter has no types
+            self, parent_context, trace_id, name, kind=None, attributes=None, links=None, trace_state=None
+        ):
+            given = dict(attributes or {})
+            # alerts and queries count these
+            if kind is SpanKind.SERVER or name.startswith(_JOB) or "error.type" in given:
+                return SamplingResult(Decision.RECORD_AND_SAMPLE, {**given, "_MS.sampleRate": 100.0}, trace_state)
+            return super().should_sample(parent_context, trace_id, name, kind, given, links, trace_state)
+
+    provider.sampler = Share(ratio)
 
 
 def _configured_by_others() -> bool:

@@ -12,7 +12,7 @@ is no column here, though ingestion may fill it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from tests.observability.ingestion import ingestion, run
@@ -104,8 +104,13 @@ def record() -> Tables:
     """The rows of one run, by table."""
     with ingestion() as (settings, received):
         run(_RUN, **settings)
+    return rows_of(received)
+
+
+def rows_of(items: Iterable[Mapping[str, Any]]) -> Tables:
+    """The rows that items become, by table."""
     tables: Tables = {}
-    for item in received:
+    for item in items:
         for table, row in _rows(item):
             tables.setdefault(table, []).append(row)
     return tables

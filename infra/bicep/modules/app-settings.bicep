@@ -90,10 +90,10 @@ param auth authType
 @description('Optional. Settings of LUCIUS that differ from their defaults.')
 param tuning tuningType = {}
 
-@description('Optional. Share of the traces that the app sends to Application Insights, from 0 to 1, for example 0.1; a trace is kept or dropped as a whole. Logs and metrics are not affected.')
+@description('Optional. Share of the traces that the app sends to Application Insights, from 0 to 1. Requests, jobs, failed attempts, log records and metrics are always sent.')
 @minLength(1)
 @maxLength(5)
-param traceRatio string = '1'
+param traceRatio string = '0.1'
 
 @description('Required. Connection string of Application Insights.')
 param applicationInsightsConnectionString string
@@ -249,6 +249,9 @@ var hostSettings = {
   LUCIUS_SERVICEBUS_CONNECTION__clientId: identity.clientId
   APPLICATIONINSIGHTS_CONNECTION_STRING: applicationInsightsConnectionString
   APPLICATIONINSIGHTS_AUTHENTICATION_STRING: 'ClientId=${identity.clientId};Authorization=AAD'
+  // The host keeps all its traces, since it drops the log records of those that it does not keep.
+  OTEL_TRACES_SAMPLER: 'microsoft.fixed_percentage'
+  OTEL_TRACES_SAMPLER_ARG: '1'
   TASKHUB_NAME: durable.taskHubName
   // The app refuses more than 1 MiB with 413. The host ends what is larger than this with 500, before the app has it in memory.
   FUNCTIONS_REQUEST_BODY_SIZE_LIMIT: '2097152'
@@ -278,6 +281,7 @@ var appSettings = {
   LUCIUS_WORKSPACE_DAYS: string(workspaceRetentionDays)
   LUCIUS_ALLOWED_REF_HOSTS: join(referenceHosts, ',')
   LUCIUS_PUBLIC_URL: publicUrl
+  LUCIUS_TRACE_RATIO: traceRatio
   LUCIUS_ENVIRONMENT: environmentName
   LUCIUS_AUTH_MODE: 'jwt'
   LUCIUS_AUTH_ISSUER: auth.issuer
@@ -311,7 +315,6 @@ resource settings 'Microsoft.Web/sites/config@2025-03-01' = {
     empty(eventsNamespace) ? {} : { LUCIUS_EVENTS_CONNECTION__fullyQualifiedNamespace: eventsNamespace },
     empty(callbackKeysUri) ? {} : { LUCIUS_CALLBACK_KEYS: '@Microsoft.KeyVault(SecretUri=${callbackKeysUri})' },
     empty(webhookKeysUri) ? {} : { LUCIUS_WEBHOOK_KEYS: '@Microsoft.KeyVault(SecretUri=${webhookKeysUri})' },
-    traceRatio == '1' ? {} : { OTEL_TRACES_SAMPLER: 'microsoft.fixed_percentage', OTEL_TRACES_SAMPLER_ARG: traceRatio },
     empty(auditKeyUrl) ? {} : { LUCIUS_AUDIT_KEY: auditKeyUrl, LUCIUS_AUDIT_BLOB_ENDPOINT: anchorsEndpoint },
     hosting == 'FlexConsumption' ? {} : premiumSettings,
     tuning
