@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -15,7 +16,7 @@ from benchmarks.scale.job import COUNTED, REPLIES, ROWS, Job
 from benchmarks.scale.lanes import LANES, busiest, drain
 from benchmarks.scale.month import idle_operations, month, operations_usd
 from benchmarks.scale.month_tables import GOALS, OPTIONS
-from benchmarks.scale.prices import FLEX_GB_S, MONTH_S
+from benchmarks.scale.prices import FLEX_GB_S, MONTH_S, PRICES
 from benchmarks.scale.tables import CALLS_AN_INSTANCE, reply_s
 from shared.settings import SETTINGS
 from tests.jobs import ROOT
@@ -107,6 +108,16 @@ def test_an_idle_trigger_receives_once_a_minute_in_each_call() -> None:
     """Sixteen listeners that are up cost sixteen times one; the included operations do not pay for both plans."""
     lanes, shared = (idle_operations(Deployment(hosting=PLAN, size="B1", shared_replies=one)) for one in (False, True))
     assert lanes - shared == 15 * 16 * MONTH_S / 60
+
+
+def test_each_price_says_when_and_with_what_it_was_compared() -> None:
+    """Or that no source was found, and the page says of how many."""
+    for price in PRICES.values():
+        assert re.fullmatch(r"20\d\d-\d\d-\d\d, .+", price.compared), price.unit
+    unpublished = [
+        price for price in PRICES.values() if price.compared.endswith("not published where it could be read")
+    ]
+    assert len(unpublished) == 6
 
 
 def test_operations_cost_less_by_tier() -> None:

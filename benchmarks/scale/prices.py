@@ -18,7 +18,7 @@ class Price:
     listed: float | None
     unit: str
     page: str
-    #: the date, and the source that has the same price; "": compared with nothing
+    #: the date, and the source that has this price or another one, or that none was found
     compared: str
 
     @property
@@ -35,8 +35,7 @@ _FILE = json.loads((Path(__file__).parent / "prices.json").read_text())
 #: month and region of the prices
 READ, REGION = str(_FILE["read"]), str(_FILE["region"])
 PRICES = {
-    name: Price(each["usd"], each["unit"], each["page"], each.get("compared", ""))
-    for name, each in _FILE["prices"].items()
+    name: Price(each["usd"], each["unit"], each["page"], each["compared"]) for name, each in _FILE["prices"].items()
 }
 
 FLEX_GB_S = PRICES["FLEX_GB_S"]

@@ -293,7 +293,7 @@ def prices() -> str:
                 "not read" if p.listed is None else f"{p.listed:g}",
                 p.unit,
                 p.page,
-                p.compared.partition(", ")[2] or "nothing",
+                p.compared.partition(", ")[2],
             ]
             for p in PRICES.values()
         ],
