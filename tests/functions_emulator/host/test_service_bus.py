@@ -106,6 +106,23 @@ def test_many_messages_are_each_handled_once(host: Host, bus: Bus, received: Mes
     assert sorted(body for body in bodies if body.startswith("n-")) == sorted(expected)
 
 
+def test_a_flood_at_one_function_delays_no_other_function(host: Host, bus: Bus, received: MessageLog) -> None:
+    """What `replies = 'Lanes'` promises (decision 69): each function receives by itself, however many calls of another
+    one are held. Behind them on the same queue, as with one queue for all replies, a message waits.
+    """
+    flood = [f"held-{number}" for number in range(20)]
+    send(bus, "slow", *map(ServiceBusMessage, flood))
+    send(bus, "slow", ServiceBusMessage("held-behind"))
+    send(bus, "news", ServiceBusMessage("another lane"))
+    send(bus, "work", ServiceBusMessage("a third lane"))
+    for body in ("another lane", "a third lane"):
+        eventually(lambda body=body: received.of(body), lambda: host.log)
+    assert [line for line in received.lines if line["body"].startswith("held")] == []
+    received.path.with_name(received.path.name + ".released").touch()
+    for body in (*flood, "held-behind"):
+        eventually(lambda body=body: received.of(body), lambda: host.log)
+
+
 def test_outputs_are_sent(host: Host, bus: Bus, received: MessageLog) -> None:
     """The values of the outputs arrive at the queue and the topic; an output that is not set sends nothing."""
     assert host.post("/send?queue=q-1&topic=t-1").text == "sent"
