@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import os
 import sys
+from collections.abc import Mapping
 from datetime import UTC, datetime
 
 from shared import settings as settings_module
@@ -16,12 +18,27 @@ from shared.adapters.tables.export_format import read_manifest
 from shared.adapters.tables.exports import TablesExports
 from shared.adapters.tables.restore import Restore
 from shared.errors import DataLost, ExportUnfit, LuciusError
+from shared.settings import Settings
 from shared.store_wiring import export_files, table_names, tables_account
+
+#: settings of the app that no command uses, though the app cannot start without them
+_UNUSED = {
+    "LUCIUS_SERVICEBUS_CONNECTION__fullyQualifiedNamespace": "unused.invalid",
+    "LUCIUS_AUTH_MODE": "jwt",
+    "LUCIUS_AUTH_ISSUER": "https://unused.invalid",
+    "LUCIUS_AUTH_AUDIENCE": "unused",
+    "LUCIUS_AUTH_JWKS_URL": "https://unused.invalid",
+}
+
+
+def load(environ: Mapping[str, str]) -> Settings:
+    """Returns the settings of the stores; others need not be set. Raises SettingsError."""
+    return settings_module.load({**environ, **_UNUSED})
 
 
 async def run(command: str, name: str | None) -> list[str]:
     """Does one command; returns the lines to print. Raises LuciusError."""
-    settings = settings_module.load()
+    settings = load(os.environ)
     account, files, names = tables_account(settings), export_files(settings), table_names(settings)
     try:
         if command == "take":

@@ -14,8 +14,8 @@ azd down deletes the environment $AZURE_ENV_NAME, among it
   the ledger in $LUCIUS_LEDGER_ACCOUNT: every job, its history and its archive; nothing brings it back
   documents, workspaces and results, the messages of the bus, protocols, logs, images
 What stays:
-  a key vault, deleted, for 90 days: ${LUCIUS_KEY_VAULT:-there is none}; its name is taken until then
-  role assignments on resources of yours: registry, network, workspace
+${LUCIUS_KEY_VAULT:+  the key vault $LUCIUS_KEY_VAULT, deleted, for 90 days; its name is taken until then
+}  role assignments on resources of yours: registry, network, workspace
   app registrations of pipelines, and one that you gave in LUCIUS_AUTH_AUDIENCE
   what you gave in LUCIUS_..._ID: network, zones, workspace, registry, action groups
 END

@@ -6,6 +6,10 @@ set -eu
 usage() { echo "usage: rotate_keys.sh callback|webhook [finish]" >&2; exit 2; }
 case ${1:-} in callback | webhook) secret=lucius-$1-keys ;; *) usage ;; esac
 case ${2:-} in '' | finish) ;; *) usage ;; esac
+[ -n "${LUCIUS_KEY_VAULT:-}" ] || {
+  echo "rotate_keys: this environment has no key vault: azd env set LUCIUS_CALLBACKS true (or LUCIUS_WEBHOOKS), then azd provision" >&2
+  exit 1
+}
 umask 077
 file=$(mktemp)
 trap 'rm -f "$file"' EXIT

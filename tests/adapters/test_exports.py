@@ -42,7 +42,7 @@ from tests.adapters.exported_app import (
     running,
     succeeded,
 )
-from tests.jobs import START
+from tests.jobs import ROOT, START
 from tests.operations.conftest import World
 from tests.operations.support import service_sends, submitted
 
@@ -190,6 +190,15 @@ async def test_two_that_export_at_once_leave_one_whole_export(monkeypatch: pytes
     stopped = second.go_on(now, lambda: bool(files.kept.update(taken_over(files))))
     with pytest.raises(LedgerUnavailable):
         await stopped
+
+
+def test_the_page_of_a_restore_sets_all_that_the_commands_need() -> None:
+    """Of a deployment's account, without the app's other settings."""
+    page = (ROOT / "docs" / "guides" / "restore.md").read_text()
+    words = [word for line in page.splitlines() if line.startswith("export ") for word in line.split()[1:]]
+    settings = ledger_exports.load(dict(word.split("=", 1) for word in words))
+    assert settings.table_endpoint == "https://LEDGER_ACCOUNT.table.core.windows.net"
+    assert settings.blob_endpoint == "https://LEDGER_ACCOUNT.blob.core.windows.net"
 
 
 async def test_what_cannot_be_restored_is_refused_before_anything_is_written(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -182,6 +182,7 @@ def test_keys_are_made_once_and_rotated(walk: Walk) -> None:
     none = walk.run("sh infra/hooks/rotate_keys.sh callback finish", LUCIUS_KEY_VAULT="kv-1")
     assert "has no keys of callbacks" in none.refusal
     assert walk.run("sh infra/hooks/rotate_keys.sh audit", LUCIUS_KEY_VAULT="kv-1").code == 2
+    assert "this environment has no key vault: azd env set LUCIUS_CALLBACKS true" in walk.run(rotate).refusal
 
 
 def test_images_are_built_once(walk: Walk) -> None:
