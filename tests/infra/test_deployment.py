@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import runpy
 import socket
@@ -161,3 +162,28 @@ def test_the_guide_names_scripts_and_parameters_that_exist() -> None:
     documented = {name for cell in first_cells for name in re.findall(r"`(\w+)`", cell)}
     parameters = set(re.findall(r"^param (\w+)", (ROOT / "infra" / "bicep" / "main.bicep").read_text(), re.MULTILINE))
     assert documented == parameters
+
+
+def test_the_guide_has_the_number_of_role_assignments() -> None:
+    """And the hook asks for no fewer."""
+    page = (ROOT / "docs" / "guides" / "own-resources.md").read_text()
+    hook = (ROOT / "infra" / "hooks" / "check_own.sh").read_text()
+    counts = {}
+    for name in ("dev", "prod", "minimal"):
+        resources = json.loads((ROOT / "infra" / "bicep" / "snapshots" / f"{name}.json").read_text())
+        counts[name] = sum(
+            each.get("count", 1) for each in resources if each["type"] == "Microsoft.Authorization/roleAssignments"
+        )
+    words = "An environment of `dev` has {dev} role assignments, one of `prod` {prod}, one of `minimal` {minimal}."
+    assert words.format(**counts) in page
+    assert max(counts.values()) <= 200
+    assert "an environment needs 200" in hook
+
+
+def test_the_host_keeps_all_traces_and_the_app_a_tenth() -> None:
+    """The host drops the log records of each trace that it drops, by the setting that it shares with the app."""
+    for name in ("dev", "prod", "minimal"):
+        resources = json.loads((ROOT / "infra" / "bicep" / "snapshots" / f"{name}.json").read_text())
+        [settings] = (each["properties"] for each in resources if each["type"] == "Microsoft.Web/sites/config")
+        names = ("OTEL_TRACES_SAMPLER", "OTEL_TRACES_SAMPLER_ARG", "LUCIUS_TRACE_RATIO")
+        assert [settings[each].strip("'") for each in names] == ["microsoft.fixed_percentage", "1", "0.1"]
