@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Protocol
@@ -146,6 +146,8 @@ class SweepMark:
     quotas: Sequence[TightQuota] = ()
     #: suspended webhooks by tenant, of the last sweep that checked the tenant
     suspended_hooks: Counter[str] = field(default_factory=Counter)
+    #: creation time of the oldest event that an enabled webhook has not received, by tenant, of the same sweeps
+    undelivered: Mapping[str, datetime] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -190,6 +192,7 @@ def merged(marks: Iterable[SweepMark]) -> SweepMark | None:
         counts=sum((mark.counts for mark in each), WorkCounts()),
         quotas=tightest(quota for mark in each for quota in mark.quotas),
         suspended_hooks=sum((mark.suspended_hooks for mark in each), Counter()),
+        undelivered={tenant: at for mark in each for tenant, at in mark.undelivered.items()},
     )
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from operator import itemgetter
 from typing import Any
 
 from shared.adapters.tables.columns import UNDECODABLE, known_members, parts, whole
@@ -22,8 +23,10 @@ from shared.ports.sweeps import Heard, SweepMark, WorkCounts
 
 #: stands for "not silent", since a merge cannot remove a column
 _NEVER = datetime(1970, 1, 1, tzinfo=UTC)
-#: maximum tenants of a mark with suspended webhooks, since an entity has at most 1 MiB
+#: maximum tenants of a mark with suspended webhooks, and with undelivered events, since an entity has at most 1 MiB
 _MAX_TENANTS = 1_000
+#: columns of a mark that are JSON
+_MARK_JSON = ("counts", "quotas", "suspended_hooks", "undelivered")
 #: columns of a mark's counts that are JSON
 _JSON = ("active", "modes", "backlogs", "processing", "versions")
 
@@ -63,9 +66,7 @@ class TablesSweepMark:
         row = {
             **row_at(GUARD_PARTITION, share_row(SWEEP_ROW, share)),
             "share": share,
-            **{
-                name: value for name, value in vars(mark).items() if name not in ("counts", "quotas", "suspended_hooks")
-            },
+            **{name: value for name, value in vars(mark).items() if name not in _MARK_JSON},
             **{name: value for name, value in vars(mark.counts).items() if name not in _JSON},
             "active": json.dumps(mark.counts.active),
             "modes": json.dumps(mark.counts.modes),
@@ -74,6 +75,7 @@ class TablesSweepMark:
             **parts("versions", mark.counts.versions),
             **parts("quotas", [_quota_json(each) for each in mark.quotas]),
             **parts("suspended_hooks", dict(mark.suspended_hooks.most_common(_MAX_TENANTS))),
+            **parts("undelivered", {tenant: at.isoformat() for tenant, at in _oldest(mark.undelivered)}),
         }
         # replaced completely, since counts of a later release belong to its own sweep
         await self._rows.write(put_row({name: value for name, value in row.items() if value is not None}))
@@ -92,8 +94,15 @@ def _mark(entity: Entity) -> tuple[int, SweepMark]:
         counters[name] = Counter(whole(name, entity)) if name in entity else Counter()
     counts = row_as(WorkCounts, entity, unacked=entity["unacked"], backlogs=backlogs, **counters)
     hooks = Counter(whole("suspended_hooks", entity))
-    mark = row_as(SweepMark, entity, counts=counts, quotas=_quotas_of(entity), suspended_hooks=hooks)
-    return int(entity["share"]), mark
+    # an earlier release has none
+    since = whole("undelivered", entity) if "undelivered" in entity else {}
+    undelivered = {tenant: datetime.fromisoformat(at) for tenant, at in since.items()}
+    read = {"counts": counts, "quotas": _quotas_of(entity), "suspended_hooks": hooks, "undelivered": undelivered}
+    return int(entity["share"]), row_as(SweepMark, entity, **read)
+
+
+def _oldest(undelivered: Mapping[str, datetime]) -> list[tuple[str, datetime]]:
+    return sorted(undelivered.items(), key=itemgetter(1))[:_MAX_TENANTS]
 
 
 def _quotas_of(entity: Entity) -> Sequence[TightQuota]:

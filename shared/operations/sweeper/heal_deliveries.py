@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
@@ -38,7 +38,8 @@ class FoundHooks:
 
     #: suspended webhooks by tenant
     suspended: Counter[str] = field(default_factory=Counter)
-    oldest: datetime | None = None
+    #: creation time of the oldest event that an enabled webhook has not received, by tenant
+    undelivered: dict[str, datetime] = field(default_factory=dict)
     #: tenants at which it did not look; None: at none
     unseen: set[str] | None = None
 
@@ -47,6 +48,11 @@ class FoundHooks:
         unseen = self.unseen if self.unseen is not None else before.keys()
         # a tenant at which the work failed after it was counted is in both
         return self.suspended | Counter({tenant: before[tenant] for tenant in unseen})
+
+    def undelivered_since(self, before: Mapping[str, datetime]) -> dict[str, datetime]:
+        """Returns the oldest undelivered events by tenant: of an unseen tenant that of the sweep before."""
+        unseen = before if self.unseen is None else self.unseen
+        return {**{tenant: at for tenant, at in before.items() if tenant in unseen}, **self.undelivered}
 
 
 async def heal_deliveries(context: Context, has: Callable[[str], bool], is_over: Callable[[], bool]) -> FoundHooks:
@@ -75,8 +81,6 @@ async def heal_deliveries(context: Context, has: Callable[[str], bool], is_over:
             await report_row(context, f"{encode_key(each.tenant)} HOOK", fault)
 
     await at_once(from_anywhere(noted, context.random), one, limit=_AT_ONCE)
-    now = context.clock.now()
-    telemetry.set_gauge("webhook_oldest_seconds", (now - found.oldest).total_seconds() if found.oldest else 0)
     return found
 
 
@@ -155,5 +159,7 @@ def _note(found: FoundHooks, known: Iterable[Hook], waiting: dict[str, list[Deli
     found.suspended.update(hook.tenant for hook in known if hook.state is HookState.SUSPENDED)
     for hook_id, deliveries in waiting.items():
         if deliveries and hook_id not in off:
-            oldest = deliveries[0].created_at
-            found.oldest = min(found.oldest, oldest) if found.oldest is not None else oldest
+            oldest = deliveries[0]
+            found.undelivered[oldest.tenant] = min(
+                found.undelivered.get(oldest.tenant, oldest.created_at), oldest.created_at
+            )

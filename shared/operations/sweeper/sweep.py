@@ -14,7 +14,7 @@ from shared.core.usage import HOUR, hour_of
 from shared.errors import Transient
 from shared.operations.process.context import Context
 from shared.operations.sweeper.duties import do_duties
-from shared.operations.sweeper.gauges import set_breaker_gauges, set_work_gauges
+from shared.operations.sweeper.gauges import age_s, set_breaker_gauges, set_work_gauges
 from shared.operations.sweeper.minutes import find_tight_quotas
 from shared.operations.sweeper.report import SweepReport
 from shared.operations.sweeper.state import Pass
@@ -121,6 +121,8 @@ async def _leave_mark(one: Pass) -> None:
         set_work_gauges(sum(others, counts), now)
     suspended = one.hooks.suspended_since(last.suspended_hooks if last is not None else Counter())
     telemetry.set_gauge("webhooks_suspended", suspended.total())
+    undelivered = one.hooks.undelivered_since(last.undelivered if last is not None else {})
+    telemetry.set_gauge("webhook_oldest_seconds", age_s(min(undelivered.values(), default=None), now))
     mark = SweepMark(
         ended_at=now,
         looked_at=one.report.looked_at,
@@ -129,5 +131,6 @@ async def _leave_mark(one: Pass) -> None:
         counts=counts or WorkCounts(),
         quotas=quotas if quotas is not None else last.quotas if last is not None else (),
         suspended_hooks=suspended,
+        undelivered=undelivered,
     )
     await marks.write(share.number, mark)
