@@ -78,7 +78,8 @@ class Callers:
             if self.plan.redriven_after_s is not None:
                 self._schedule(at_s + self.plan.redriven_after_s, partial(self._redrive_until_answered, number))
             for script_s, kind in self.plan.script:
-                self._schedule(at_s + script_s, partial(self._control_until_answered, number, kind))
+                soon = partial(self._control_until_answered, number, kind, tries=200, longest_wait_s=1)
+                self._schedule(at_s + script_s, soon)
             for _ in range(self.plan.controls):
                 kind = self.random.choice([ControlKind.PAUSE] * 3 + [ControlKind.RESUME] * 3 + [ControlKind.CANCEL])
                 self._schedule(
@@ -122,6 +123,7 @@ class Callers:
 
     async def _post_until_accepted(self, number: int, request: Envelope) -> None:
         """Posts until the response is 202. Some callers give up before, without knowing whether there is a job."""
+        longest_wait_s = 1 if self.plan.script else 60
         while True:
             try:
                 created = await self.host.serve(
@@ -130,7 +132,7 @@ class Callers:
             except (HostDown, Transient):
                 if self.faults.occurs(0.1):
                     return
-                await self.scheduler.pause(self.random.uniform(0.2, 60))
+                await self.scheduler.pause(self.random.uniform(0.2, longest_wait_s))
             except DependencyUnknown:
                 # the job that it waits for is yet to be submitted; given up, it never will be
                 if self.faults.ended:
@@ -142,8 +144,10 @@ class Callers:
                 self.promised[number].add(created.stored.record.job.job_id)
                 return
 
-    async def _control_until_answered(self, number: int, kind: ControlKind) -> None:
-        for _ in range(20):
+    async def _control_until_answered(
+        self, number: int, kind: ControlKind, *, tries: int = 20, longest_wait_s: float = 30
+    ) -> None:
+        for _ in range(tries):
             # asked again is another request
             request = f"request-{next(self._requests)}"
             origin = Origin(cause_id=request, actor="operator", source="http", reason="the simulation")
@@ -161,7 +165,7 @@ class Callers:
                     return
             if self.faults.occurs(0.2):
                 return  # gave up without knowing whether it went through
-            await self.scheduler.pause(self.random.uniform(0.2, 30))
+            await self.scheduler.pause(self.random.uniform(0.2, longest_wait_s))
 
     async def _change_until_answered(self, gate: Gate, kind: str) -> None:
         by, number = By(actor="operator", reason="the simulation"), self.random.randrange(1, 9)

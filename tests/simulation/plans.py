@@ -19,7 +19,8 @@ class Plan:
     posters: int = 1
     #: of every job, at random times
     controls: int = 0
-    #: of every job, so many seconds after its POST
+    #: of every job, so many seconds after its POST. Its callers send a request that failed again within a second: two
+    #: seconds after a crash the control is in, and the next step takes three
     script: tuple[tuple[float, ControlKind], ...] = ()
     #: faults end then
     faults_end_after: timedelta = timedelta(hours=1)
@@ -130,8 +131,8 @@ class Life:
 LIVES = {
     "undisturbed": Life(protocols.SEQUENCE, (), "SUCCEEDED"),
     "side by side": Life(protocols.GROUP, (), "SUCCEEDED"),
-    "paused and resumed": Life(protocols.SEQUENCE, ((4, PAUSE), (90, RESUME)), "SUCCEEDED"),
-    "paused and cancelled": Life(protocols.SEQUENCE, ((4, PAUSE), (90, CANCEL)), "CANCELLED"),
+    "paused and resumed": Life(protocols.SEQUENCE, ((4, PAUSE), (100, RESUME)), "SUCCEEDED"),
+    "paused and cancelled": Life(protocols.SEQUENCE, ((4, PAUSE), (100, CANCEL)), "CANCELLED"),
     "cancelled": Life(protocols.SEQUENCE, ((4, CANCEL),), "CANCELLED"),
     "cancelled and redriven": Life(protocols.SEQUENCE, ((4, CANCEL),), "SUCCEEDED", redriven_after_s=400),
     "archived": Life(protocols.SEQUENCE, (), "ARCHIVED", retention=timedelta(hours=2)),

@@ -12,7 +12,7 @@ from tests.simulation.faults import NO_FAULTS, CrashAt
 from tests.simulation.plans import LIVES, PAUSE, RESUME, Life, Plan
 from tests.simulation.world import simulate
 
-#: of the lives: one by which no crash makes a control so late that the job has ended before it
+#: of the lives: one by which the steps of a group run while it is paused
 SEED = 3
 
 
