@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 #: separator of a row's cells, as OCR and markdown write it
 _SEPARATOR = re.compile(r"\s+\|\s+")
+_FIGURE = re.compile(r"\d")
 _FIELD = re.compile(r"((?:[^\W_][\w'\u2019.()/%-]*\s+){0,5}[\w'\u2019.()/%-]+):\s+(\S.*)")
 #: maximum characters of a heading; a longer line is prose
 MAX_HEADING = 60
@@ -39,12 +40,26 @@ def is_heading(line: str, after: str) -> bool:
     return after[-1:] in ".!?" or len(after) > MAX_HEADING or is_laid_out(after)
 
 
+def fields(row: Sequence[str]) -> list[tuple[str, str]]:
+    """Labels with their values in the cells of a row; empty where its cells are none."""
+    labelled = [found for each in row if (found := field(each))]
+    if labelled:
+        return labelled if len(labelled) > 1 else []
+    pairs = list(zip(row[::2], row[1::2], strict=False))
+    if len(row) != 2 and (len(row) % 2 or any(_FIGURE.search(label) for label, _ in pairs)):
+        return []
+    return [(label.rstrip(" *:"), value) for label, value in pairs]
+
+
 def header(rows: Sequence[str]) -> list[str]:
-    """The headings of the columns of a table; empty where its first row has figures or fields, or no other row."""
+    """The headings of the columns of a table; empty where its first row has figures or fields, or no other row.
+
+    Two columns are a table only if all values are figures: otherwise each row is a label with its value.
+    """
     first = cells(rows[0])
-    if len(first) < 3 and len(rows) < 3:
-        return []
     others = [cells(row) for row in rows[1:]]
-    if not others or any(re.search(r"\d", cell) or field(cell) for cell in first):
+    if not others or len(others[0]) != len(first) or any(_FIGURE.search(cell) or field(cell) for cell in first):
         return []
-    return first if all(len(each) == len(first) for each in others[:1]) else []
+    if len(first) == 2 and not (len(others) > 1 and all(_FIGURE.search(other[-1]) for other in others)):
+        return []
+    return first

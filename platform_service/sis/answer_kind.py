@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import re
 
+from platform_service.sis.words import stems
+
 _MONTH = r"(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*\.?"
 _NUMBER_WORDS = (
     r"(?:one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|fifteen|twenty|thirty|forty|fifty|sixty|ninety)"
 )
-_NUMBER = re.compile(rf"\d|\b{_NUMBER_WORDS}\b", re.I)
+#: digits of a code are no number
+_NUMBER = re.compile(rf"(?<![A-Za-z]-)(?<![A-Za-z\d])\d|\b{_NUMBER_WORDS}\b", re.I)
 _MONEY = re.compile(
     r"[$€£]\s?\d|\d[\d.,]*\s?(?:eur|usd|gbp|chf|euros?|dollars?|pounds?)\b|\b(?:eur|usd|gbp|chf)\s?\d", re.I
 )
@@ -29,21 +32,32 @@ _PLACE = re.compile(r"\b(?:in|at|on|to|from|into|behind|under|below|above|near|b
 #: a code of at least four characters with a digit; neither a sum nor a year
 _CODE = re.compile(r"(?<![\d.,])\b(?!(?:19|20)\d\d\b)(?=[A-Za-z-]*\d)[A-Za-z\d-]{4,}\b(?![.,]\d)")
 
+#: of `the colour of the bracket`: the colour
+_PROPERTY = re.compile(r"\b(?:what|which) (?:is|are|was|were) the (.+?) (?:of|for|in|on|at) ", re.I)
+LATER_KIND_FACTOR = 0.97
+#: factor for a text without the number, date or name that the question asks for
+WRONG_KIND_FACTOR = 0.55
 #: (patterns of questions, patterns of their answers); the first match of the question counts, from narrow to wide
 _KINDS = (
     (re.compile(r"\bhow often\b|\bhow frequent|\bwhat interval\b", re.I), (_REPEATED, _DURATION)),
     (re.compile(r"\bhow long\b|\bnotice period\b|\bduration\b", re.I), (_DURATION,)),
     (re.compile(r"\bhow much\b", re.I), (_MONEY, _NUMBER)),
     (
-        re.compile(r"\bwhat (?:is|are|was) the (?:\w+ ){0,3}(?:rent|price|cost|fee|deposit|total|amount|sum)\b", re.I),
+        re.compile(
+            r"\bwhat (?:is|are|was) the (?:[\w'\u2019-]+ ){0,3}(?:rent|price|cost|fee|deposit|total|amount|sum)\b", re.I
+        ),
         (_MONEY,),
     ),
     (re.compile(r"\bwhat time\b|\bwhich hours\b|\bopening hours\b", re.I), (_TIME,)),
+    (re.compile(r"\b(?:what|which) date\b|\bdue date\b|\bdate of\b", re.I), (_DATE,)),
     (
-        re.compile(r"\bwhen\b|\b(?:what|which) (?:date|day)\b|\bby what\b|\bdue date\b|\bdate of\b", re.I),
+        re.compile(r"\bwhen\b|\b(?:what|which) day\b|\bby what\b", re.I),
         (_DATE, _TIME, _REPEATED, _DURATION),
     ),
-    (re.compile(r"\b(?:what|which) (?:is the |was the )?(?:[\w-]+ ){0,2}(?:number|code)\b(?! of)", re.I), (_CODE,)),
+    (
+        re.compile(r"\b(?:what|which) (?:is the |was the )?(?:[\w'\u2019-]+ ){0,2}(?:number|code)\b(?! of)", re.I),
+        (_CODE,),
+    ),
     (
         re.compile(
             r"\bhow (?:many|high|hot|cold|warm|far|fast|quickly|deep|heavy|large|big|wide|tall|old|loud|strong)\b"
@@ -57,9 +71,16 @@ _KINDS = (
 )
 
 
-def holds_answer(question: str, text: str) -> bool | None:
-    """Whether the text has the kind of answer that the question asks for; None where the question asks for no kind."""
+def kind_fit(question: str, value: str) -> float | None:
+    """A factor up to 1: whether the value has the kind that the question asks for; None where it asks for no kind."""
     for asks, patterns in _KINDS:
         if asks.search(question):
-            return any(pattern.search(text) for pattern in patterns)
+            fits = [pattern.search(value) is not None for pattern in patterns]
+            return 1.0 if fits[0] else LATER_KIND_FACTOR if any(fits) else WRONG_KIND_FACTOR
     return None
+
+
+def property_fit(question: str, row: str) -> float:
+    """A factor up to 1: whether the row says the property that the question names."""
+    named = _PROPERTY.search(question)
+    return 1.0 if named is None or set(stems(named[1])) & set(stems(row)) else WRONG_KIND_FACTOR

@@ -32,7 +32,7 @@ def answer(
         return _from_model(model, embedder, question, passages, best)
     is_answered = best.score >= min_score
     return {
-        "answer": best.candidate.text if is_answered else None,
+        "answer": best.text if is_answered else None,
         "score": round(best.score, 4),
         "method": "extractive",
         "citation": _citation(best.passage.page, best.passage.index, best.candidate.quote) if is_answered else None,

@@ -1,15 +1,20 @@
-"""What may be an answer in a passage: sentences, two sentences, rows of tables, and fields of forms."""
+"""What may be an answer in a passage: sentences, two sentences, rows of tables, and labels with their values."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
 from platform_service.embedding.passages import sentences
-from platform_service.embedding.structure import cells, field, header, is_heading, is_row
+from platform_service.embedding.structure import cells, field, fields, header, is_heading, is_row
 
 #: in characters; two sentences that are longer together are no answer
 MAX_PAIR = 300
+
+#: at least two words with a capital, and a role in brackets
+_ROLE = re.compile(r"((?:[A-Z][\w'\u2019.-]*\s){2,4})\((?!the )([a-z][^,;:()]{2,40})\)")
 
 
 @dataclass(frozen=True)
@@ -22,12 +27,12 @@ class Candidate:
     quote: str
     #: the headings above it
     context: str = ""
-    #: of a row its first cell, of a field its label; "": it is prose
-    name: str = ""
-    #: of a field what stands after its label
+    #: of a value its label; "": it is a sentence or a row
+    label: str = ""
+    #: of a label what stands after it
     value: str = ""
-    #: of a row the headings of its columns, without that of the first
-    columns: tuple[str, ...] = ()
+    #: of a row its cells, each with the heading of its column, or with ""
+    cells: tuple[tuple[str, str], ...] = ()
     #: two sentences
     is_pair: bool = False
 
@@ -47,12 +52,19 @@ def candidates(passage: str) -> list[Candidate]:
         after = lines[place + 1] if place + 1 < len(lines) else ""
         if is_heading(lines[place], after):
             context = lines[place]
-        elif (labelled := field(lines[place])) is not None:
-            found.append(Candidate(lines[place], lines[place], context, *labelled))
         else:
-            found += _prose(lines[place], after, context)
+            labelled = field(lines[place])
+            found += [Candidate(lines[place], lines[place], context, *labelled)] if labelled else []
+            found += _roles(lines[place], context)
+            found += _prose(lines[place], after, context) if not labelled else []
         place += 1
     return found
+
+
+def _roles(line: str, context: str) -> Iterator[Candidate]:
+    """Names with their roles: `Jane Roe (chair)`."""
+    for found in _ROLE.finditer(line):
+        yield Candidate(found[0], found[0], context, found[2], found[1].strip())
 
 
 def _prose(line: str, after: str, context: str) -> list[Candidate]:
@@ -69,17 +81,13 @@ def _prose(line: str, after: str, context: str) -> list[Candidate]:
     return found
 
 
-def _rows(rows: list[str], context: str) -> list[Candidate]:
+def _rows(rows: list[str], context: str) -> Iterator[Candidate]:
     columns = header(rows)
-    found = []
     for row in rows[1:] if columns else rows:
         inside = cells(row)
-        fields = [(each, labelled) for each in inside if (labelled := field(each))]
-        if len(fields) > 1:
-            found += [Candidate(each, each, context, *labelled) for each, labelled in fields]
-        elif columns and len(inside) == len(columns):
-            text = ", ".join(f"{column}: {cell}" for column, cell in zip(columns, inside, strict=True))
-            found.append(Candidate(text, row, context, inside[0], columns=tuple(columns[1:])))
-        else:
-            found.append(Candidate(row, row, context, inside[0], " ".join(inside[1:])))
-    return found
+        labelled = [] if columns else fields(inside)
+        for label, value in labelled:
+            yield Candidate(f"{label}: {value}", row, context, label, value)
+        if not labelled:
+            headings = columns if len(columns) == len(inside) else [""] * len(inside)
+            yield Candidate(row, row, context, cells=tuple(zip(headings, inside, strict=True)))

@@ -7,19 +7,16 @@ from dataclasses import dataclass
 from platform_service.embedding.embedder import Embedder
 from platform_service.embedding.passages import Passage
 from platform_service.embedding.vector_document import EmbeddedText
-from platform_service.sis.answer_kind import holds_answer
+from platform_service.sis.answer_kind import kind_fit
 from platform_service.sis.candidates import Candidate, candidates
+from platform_service.sis.rows import read_row
 from platform_service.sis.words import Rarity, stems
 
 #: Half of a passage's score is meaning (cosine), half shared words: static word vectors confuse texts of one topic, and
 #: shared rare words distinguish them.
 COSINE_SHARE = 0.5
-#: factor for a sentence without the number, date or name that the question asks for
-WRONG_KIND_FACTOR = 0.55
 #: factor for two sentences: they count only where one alone has fewer of the words
 PAIR_FACTOR = 0.93
-#: factor for a row of a table that the question does not name
-WRONG_ROW_FACTOR = 0.4
 #: the highest cosine that a question and its answer reach in practice; it counts as 1
 BEST_COSINE = 0.75
 
@@ -39,6 +36,8 @@ class ScoredCandidate:
     candidate: Candidate
     passage: Passage
     score: float
+    #: the answer: of a row the cells that the question names and asks for
+    text: str
 
 
 class Retrieval:
@@ -64,37 +63,36 @@ class Retrieval:
         """What may be the answer in these passages, best first."""
         vector = self._embedder.embed([question])[0]
         found = [(scored, each) for scored in passages for each in candidates(scored.passage.text)]
-        cosines = self._embedder.embed([each.text for _, each in found]) @ vector
-        in_context = self._embedder.embed([f"{each.context} {each.text}" for _, each in found]) @ vector
+        cosines = self._embedder.embed([_words(each) for _, each in found]) @ vector
+        in_context = self._embedder.embed([f"{each.context} {_words(each)}" for _, each in found]) @ vector
         best: dict[str, ScoredCandidate] = {}
         for (scored, each), cosine, above in zip(found, cosines, in_context, strict=True):
-            score = self._score(question, each, float(max(cosine, above))) * _fit(question, each)
+            here = self._scored(question, each, scored.passage, float(max(cosine, above)))
             # overlapping passages share sentences: each is listed once, with its best score
-            if each.text not in best or score > best[each.text].score:
-                best[each.text] = ScoredCandidate(each, scored.passage, score)
+            if here.text not in best or here.score > best[here.text].score:
+                best[here.text] = here
         return sorted(best.values(), key=lambda each: (-each.score, each.passage.index))
 
-    def _score(self, question: str, candidate: Candidate, cosine: float) -> float:
-        """Meaning and shared words; of rows and fields also what their label says."""
-        asked = stems(question)
-        words = stems(f"{candidate.context} {candidate.text}")
-        overlap = self._rarity.overlap(asked, words)
-        if candidate.columns:
-            column = max(self._rarity.overlap(stems(column), asked) for column in candidate.columns)
-            return max(_blend(cosine, overlap), (_blend(cosine, overlap) + column) / 2)
-        if candidate.name:
+    def _scored(self, question: str, candidate: Candidate, passage: Passage, cosine: float) -> ScoredCandidate:
+        """Meaning and shared words; of rows also the named cell and the asked column, of values their label."""
+        asked = set(stems(question))
+        words = f"{candidate.context} {_words(candidate)}"
+        overlap = self._rarity.overlap(asked, stems(words))
+        score = _blend(cosine, overlap)
+        if candidate.cells:
+            row = read_row(question, candidate.cells, candidate.context, self._rarity)
+            score = max(score, (score + row.asked) / 2) * row.fit if row.is_named else 0.0
+            return ScoredCandidate(candidate, passage, score, row.text)
+        if candidate.label:
             # a label that says more than the question is another one's
-            overlap = (overlap + self._rarity.overlap(stems(candidate.name), asked)) / 2
-        return _blend(cosine, overlap)
+            score = _blend(cosine, (overlap + self._rarity.overlap(stems(candidate.label), asked)) / 2)
+        score *= PAIR_FACTOR if candidate.is_pair else 1.0
+        score *= kind_fit(question, candidate.value or candidate.text) or 1.0
+        return ScoredCandidate(candidate, passage, score, candidate.text)
 
 
-def _fit(question: str, candidate: Candidate) -> float:
-    """A factor up to 1: whether the candidate can be an answer to this question."""
-    if candidate.columns:
-        name = set(stems(candidate.name))
-        return 1.0 if name and name <= set(stems(question)) else WRONG_ROW_FACTOR
-    factor = PAIR_FACTOR if candidate.is_pair else 1.0
-    return factor * WRONG_KIND_FACTOR if holds_answer(question, candidate.value or candidate.text) is False else factor
+def _words(candidate: Candidate) -> str:
+    return " ".join(part for cell in candidate.cells for part in cell) if candidate.cells else candidate.text
 
 
 def _blend(cosine: float, overlap: float) -> float:

@@ -8,7 +8,8 @@ from collections import Counter
 from collections.abc import Iterable
 
 _WORD = re.compile(r"[^\W_]+(?:['\u2019.,:/-][^\W_]+)*")
-_SUFFIXES = ("ations", "ation", "ments", "ment", "ings", "ing", "edly", "ies", "ied", "ed", "es", "ly", "s", "e", "y")
+#: the longest one that leaves three letters
+_SUFFIX = re.compile(r"(?<=...)(?:ations?|ments?|ings?|edly|ied|ed|ies|es|ers?|ors?|ly|[sey])$")
 #: stop words: common words, and words that phrase a question
 _STOP = frozenset(
     re.findall(
@@ -32,10 +33,7 @@ def stems(text: str) -> list[str]:
 def _stem(word: str) -> str:
     if not word.isalpha():
         return word.strip(".,:")
-    for suffix in _SUFFIXES:
-        if word.endswith(suffix) and len(word) - len(suffix) >= 3:
-            word = word[: -len(suffix)]
-            break
+    word = _SUFFIX.sub("", word)
     # stopp(ed) and stop have one stem
     return word[:-1] if len(word) > 3 and word[-1] == word[-2] else word
 

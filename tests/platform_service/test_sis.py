@@ -83,6 +83,49 @@ def test_answers_come_from_plain_text(runner: StepRunner, sis: SisStep) -> None:
     assert "Agnes Marlow" in landlord["answer"]
 
 
+PRICES = """Price list
+Article no. | Item | Pack size | Price EUR
+KT-1 | Oak board 60 mm | 40 | 3.10
+KT-2 | Oak board 75 mm | 25 | 4.35
+KT-3 | Pine batten and clips | 10 | 6.90
+"""
+FORM = """Surname * | Hale
+E-mail | hale@quay.example
+Registration | QZ-771 | Paid on | 4 May 2025
+"""
+MINUTES = """Present: Ines Holm (chair), Tom Quayle, Leo Abara (treasurer)
+
+5. Next meeting
+
+The next meeting is on 6 November 2025 at 18:30 in the same room. The meeting closed at 20:05.
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "question", "expected"),
+    [
+        (PRICES, "What is the price of the oak board 75 mm?", "Item: Oak board 75 mm, Price EUR: 4.35"),
+        (PRICES, "What is the article number of the oak board 60 mm?", "Article no.: KT-1, Item: Oak board 60 mm"),
+        (PRICES, "Which item has the article number KT-3?", "Article no.: KT-3, Item: Pine batten and clips"),
+        (PRICES, "What is the price of the clips?", "Item: Pine batten and clips, Price EUR: 6.90"),
+        (PRICES, "What is the price of the oak board 90 mm?", None),
+        (PRICES, "What is the colour of the oak board 75 mm?", None),
+        (FORM, "What is the surname?", "Surname: Hale"),
+        (FORM, "What is the e-mail address?", "E-mail: hale@quay.example"),
+        (FORM, "What is the registration of the vehicle?", "Registration: QZ-771"),
+        (MINUTES, "Who chaired the meeting?", "Ines Holm (chair)"),
+        (MINUTES, "When is the next meeting?", "The next meeting is on 6 November 2025 at 18:30 in the same room."),
+    ],
+)
+def test_rows_fields_and_roles_answer(
+    text: str, question: str, expected: str | None, runner: StepRunner, sis: SisStep
+) -> None:
+    """A row is named by any of its cells, and a form has no header; what a row does not have is null."""
+    (answer,) = runner.run(sis, text.encode(), {"prompt_set": [question]}).result["answers"]
+    assert answer["answer"] == expected
+    assert expected is None or answer["citation"]["quote"] in text
+
+
 def test_vectors_and_text_give_the_same_answer(runner: StepRunner, sis: SisStep, embedding: EmbeddingStep) -> None:
     """The answer is the same whether EMBEDDING embedded the text or SIS."""
     vectors = runner.run(embedding, LEASE).outcome.result_ref
