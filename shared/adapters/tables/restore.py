@@ -80,7 +80,9 @@ class Restore:
                 for part in table.parts:
                     await unpacked(self._files, part)
         except DataLost as lost:
-            raise ExportUnfit(f"export {name} lacks a blob: {lost}; restore another export (`list` shows them)") from lost
+            raise ExportUnfit(
+                f"export {name} lacks a blob: {lost}; restore another export (`list` shows them)"
+            ) from lost
         return manifest
 
     async def _begin(self, manifest: Manifest) -> None:
