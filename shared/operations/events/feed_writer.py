@@ -149,8 +149,11 @@ class _FeedWriter:
         """Returns the hints that it could not write."""
         try:
             await self._write_all(_OWN_TRIES)
-        except LuciusError:
+        except BaseException as fault:
+            # the outcome of the write is unknown, also if it is cancelled
             self._events.known_feeds.forget(self._tenant)
+            if not isinstance(fault, LuciusError):
+                raise
         return self._failed + [hint for hints in self._todo.values() for hint in hints]
 
     async def _write_all(self, max_conflicts: int = MAX_TRIES) -> None:

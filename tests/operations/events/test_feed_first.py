@@ -11,6 +11,7 @@ import pytest
 
 from shared.core.events.hints import Hint
 from shared.errors import Conflict, LedgerUnavailable
+from shared.operations.events import feed_first
 from shared.operations.events.feed_first import FeedFirst
 from shared.operations.process.hinting import Hinting
 from shared.operations.process.known_feeds import KnownFeeds
@@ -63,6 +64,33 @@ async def test_what_cannot_be_written_is_sent_and_a_tenant_is_left_to_tell(fed: 
     last = await process.finished(idempotency_key="4")
     await settled(process)
     assert (await fed.ids())[-len(await fed.expected(last)) :] == await fed.expected(last)
+
+
+@pytest.mark.parametrize("hangs", [True, False], ids=["hangs", "defect"])
+async def test_a_feed_that_hangs_or_breaks_delays_an_end_by_the_bound_at_most(
+    fed: Fed, monkeypatch: pytest.MonkeyPatch, hangs: bool
+) -> None:
+    """The hints leave as messages, also those of another tenant behind it; later ends do not try again."""
+    monkeypatch.setattr(feed_first, "_WRITE_S", 0.01)
+    process, calls = first(fed), 0
+
+    async def write(write: Any) -> None:
+        nonlocal calls
+        calls += 1
+        if not hangs:
+            raise ValueError("a defect")
+        await asyncio.Event().wait()
+
+    with monkeypatch.context() as patched:
+        patched.setattr(fed.feed, "write", write)
+        job_id = await process.finished()
+        await settled(process)
+        tried = calls
+        other = await process.finished(idempotency_key="2")
+        await settled(process)
+    assert calls == tried == 1
+    await fed.taken()
+    assert await fed.ids() == await fed.expected(job_id) + await fed.expected(other)
 
 
 async def test_processes_write_one_feed_at_once(fed: Fed) -> None:
