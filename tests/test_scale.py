@@ -110,7 +110,7 @@ def test_an_idle_trigger_receives_once_a_minute_in_each_call() -> None:
     assert lanes - shared == 15 * 16 * MONTH_S / 60
 
 
-def test_each_price_says_when_and_with_what_it_was_compared() -> None:
+def test_each_price_names_its_date_and_its_comparison() -> None:
     """Or that no source was found, and the page says of how many."""
     for price in PRICES.values():
         assert re.fullmatch(r"20\d\d-\d\d-\d\d, .+", price.compared), price.unit

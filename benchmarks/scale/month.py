@@ -67,28 +67,30 @@ class Month:
         return [row.what for row in self.rows if row.usd is None]
 
 
-def groups(deployment: Deployment, job: Job, *, told: bool) -> list[Group]:
-    """What scales by itself on Flex Consumption and works for jobs. `told`: `tell` writes the feed."""
+def groups(deployment: Deployment, job: Job, *, by_messages: bool) -> list[Group]:
+    """What scales by itself on Flex Consumption and works for jobs. `by_messages`: `tell` writes the feed."""
     found = []
     for group in job.groups:
         apart = group.name == REPLIES and not deployment.shared_replies
         found.append(replace(group, functions=LANES) if apart else group)
-    if told:
+    if by_messages:
         found.append(Group("tell", 1, _HINTED + job.steps, _FEED_S, (_HINTED + job.steps) * _FEED_S))
     return found
 
 
 def month(deployment: Deployment, jobs: int, *, steps: int = 3, events: bool = True) -> Month:
     """Jobs of this number of steps, evenly spread, with public events in the feed unless `events` is false."""
-    told = events and jobs / MONTH_S > _BY_COMMITS
+    by_messages = events and jobs / MONTH_S > _BY_COMMITS
     in_feed = (
-        events_by_commits(steps) if events and not told else events_of(steps, "feed" if told else "off", alone=False)
+        events_by_commits(steps)
+        if events and not by_messages
+        else events_of(steps, "feed" if by_messages else "off", alone=False)
     )
     job = Job(steps)
-    works = groups(deployment, job, told=told)
+    works = groups(deployment, job, by_messages=by_messages)
     times = jobs / MILLION
     # of one in a hundred together and one alone, what a quiet deployment has
-    executions = (job.executions + (_HINTED + steps if told else 0)) * jobs + _SWEEPS + _PRUNES
+    executions = (job.executions + (_HINTED + steps if by_messages else 0)) * jobs + _SWEEPS + _PRUNES
     rows = [*_functions(deployment, works, jobs)]
     if deployment.hosting == FLEX:
         rows.append(Row("Functions: executions", executions / MILLION * prices.FLEX_EXECUTIONS.usd))

@@ -20,7 +20,7 @@ from shared.ports.feed import HintQueue
 _WRITE_S = 2.0
 #: time for which a process sends all hints of a tenant whose feed it could not write: many processes write to it, and
 #: `tell` writes up to a hundred hints together
-_LEFT_TO_TELL = timedelta(seconds=30)
+_QUEUED = timedelta(seconds=30)
 #: maximum tenants that a process leaves to `tell`; past that it tries all again
 _MAX_LEFT = 1_000
 
@@ -55,5 +55,5 @@ class FeedFirst:
             telemetry.record_fault(fault, "FEED_UNWRITTEN", count=len(tried))
             failed = tried
         if len(self._left) < _MAX_LEFT:
-            self._left |= {hint.tenant: now + _LEFT_TO_TELL for hint in failed}
+            self._left |= {hint.tenant: now + _QUEUED for hint in failed}
         return unwritten + failed

@@ -45,7 +45,7 @@ async def test_a_job_is_in_the_feed_without_a_message(fed: Fed) -> None:
 
 
 @pytest.mark.parametrize("error", [LedgerUnavailable("away"), Conflict("changed")])
-async def test_what_cannot_be_written_is_sent_and_a_tenant_is_left_to_tell(fed: Fed, error: Exception) -> None:
+async def test_what_cannot_be_written_is_sent_and_the_next_hints_of_the_tenant_too(fed: Fed, error: Exception) -> None:
     """For half a minute its commits do not try again, those of other tenants do."""
     process = first(fed)
     with failing(fed.feed, "write", error=error):
