@@ -130,7 +130,7 @@ def test_a_job_long_ended_is_purged_and_archived(stack: RunningStack) -> None:
         return stack.http.get(f"/v1/jobs/{job_id}").json()["archived_at"] is not None
 
     wait_until(archived, "it was not archived", poll_s=0.5)
-    listed = stdout_of(stack, "jobs", "--archived", "--tenant", TENANT, "--output", "ids")
+    listed = stdout_of(stack, "job", "list", "--archived", "--tenant", TENANT, "--output", "ids")
     assert job_id in listed.split()
     words = ("--tenant", TENANT, "--filter", "archived=true", "--reason", "a new release", "--dry-run", "--json")
     assert json.loads(stdout_of(stack, "bulk", "replay", *words))["matched"] >= 1
