@@ -108,7 +108,7 @@ class RelatedJob(Response):
 
     jobId: JobId
     status: JobStatusName | None
-    """Null if the job no longer exists or cannot be read."""
+    """Status of the job. Null if the job no longer exists or cannot be read."""
     error_code: ErrorCode
     redriven_by: JobId | None
     """New job that redrives it."""

@@ -52,7 +52,7 @@ class OverviewHealth(Response):
     sentence: str
     since: Instant | None
     subject: OverviewSubject | None
-    """Null if there is no problem."""
+    """Subject of the worst problem. Null if there is no problem."""
     command: str | None
 
 
@@ -165,15 +165,15 @@ class DashboardMetrics(Response):
     """Tenant id. Null: all tenants."""
     health: OverviewHealth
     problems: list[OverviewProblem]
-    """Worst first, at most 20."""
+    """Problems, worst first, at most 20."""
     jobs: OverviewJobs
     last_hour: list[OverviewMinute]
-    """Oldest first. A minute without counts is absent."""
+    """Counts by minute, oldest first. A minute without counts is absent."""
     lanes: list[OverviewLane] | None
-    """Null in the overview of one tenant."""
+    """Waiting directives by lane. Null in the overview of one tenant."""
     services: list[OverviewService]
     quotas: list[OverviewQuota]
-    """At most 20."""
+    """Quotas that need attention, at most 20."""
     incidents: OverviewIncidents
     sweeper: OverviewSweeper
     dependencies: dict[str, DependencyState]

@@ -110,6 +110,6 @@ class FollowedEvent(Response):
     cursor: Annotated[str, Field(examples=["MGI3ZjJjNmQxZTRhNGYwYzoxMDQy"])]
     """Value for `after` of the next request. No event is then missed or repeated."""
     event: PublicEvent | None
-    """Null if no event up to `cursor` matches."""
+    """The event. Null if no event up to `cursor` matches."""
     gap: bool
     """`true` if events after `after` are no longer retained; `cursor` is the earliest that is."""

@@ -97,4 +97,4 @@ class Ready(Response):
     """`tables`, `blob`, `servicebus`, `durable`."""
     sweeper: SweeperState
     settings_not_read: list[SettingNotRead]
-    """Empty if every setting that is set has an effect."""
+    """Settings without an effect. Empty if every setting that is set has one."""

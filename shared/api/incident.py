@@ -33,7 +33,7 @@ class IncidentLinks(Response):
     self: str
     resolve: str
     retry: str | None
-    """Null if the incident has no job."""
+    """Path of the redrive of the incident's job. Null if the incident has no job."""
     dismiss: str
     job: str | None
     """The failed job."""

@@ -247,7 +247,7 @@ class Job(Response):
     steps: list[Step]
     links: JobLinks
     as_of: Event | None = None
-    """Only with `asOf`. The job is as of this event."""
+    """With `asOf` only. Event as of which the job is shown."""
 
 
 class JobLine(Response):
@@ -258,13 +258,13 @@ class JobLine(Response):
     request_type: str
     status: JobStatusName
     current_step_id: str | None
-    """Null if the job has ended."""
+    """Step in progress. Null if the job has ended."""
     seq: int
     """Event number of `status` and `current_step_id`. For a job that has not ended, the item can be one sweep old."""
     labels: dict[str, str]
     created_at: Instant
     completed_at: Instant | None
-    """Null if the job has not ended."""
+    """Time of the end. Null if the job has not ended."""
     error_code: ErrorCode
     archived_at: Instant | None
     """Time when the job was archived. Null if it is not archived."""

@@ -24,9 +24,9 @@ class Accepted(Response):
     position: int | None = None
     """Waiting jobs only. Queue position at submission."""
     nextEligibleAt: Instant | None = None
-    """Set while the job waits: estimated start. Null: time alone does not start it; see `quota_wait`."""
+    """Waiting jobs only. Estimated start. Null: time alone does not start the job; see `quota_wait`."""
     waits_for: str | None = None
-    """Set while the job waits: `quota_wait` and the position, in one sentence."""
+    """Waiting jobs only. `quota_wait` and the position, in one sentence."""
     quota_wait: QuotaWait | None = None
 
 

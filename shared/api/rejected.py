@@ -59,7 +59,7 @@ class RejectedMessage(RejectedLine):
     body: str
     """Text of the message. Invalid UTF-8 bytes are replaced by U+FFFD, or by escapes if it was dead-lettered."""
     what_if: WhatIf | None = None
-    """Only in the response of `GET`."""
+    """Result that a redrive would have now. Set in the response of `GET` only."""
 
 
 class SweepAction(Response):

@@ -231,7 +231,7 @@ class Delivery(Response):
     event_id: Annotated[str, Field(examples=["job_6f1c0d3a9b5e4f7c8a2d1e0f9b8c7a65:7:0"])]
     event_type: Annotated[str, Field(examples=["job.completed"])]
     jobId: JobId | None
-    """Null if the event belongs to no job."""
+    """Job of the event. Null if the event belongs to no job."""
     created_at: Instant
     state: DeliveryStateName
     """PENDING: waiting, or being attempted. DELIVERED: the endpoint returned 2xx. DEAD: delivery was given up."""

@@ -98,7 +98,7 @@ class Directive(BaseModel):
     correlation_id: str | None = None
     traceparent: str | None = None
     callback_urls: Callbacks | None = None
-    """Only if callbacks are enabled."""
+    """URLs and token for replies over HTTP. Absent if callbacks are disabled."""
 
 
 class ReplyError(BaseModel):
@@ -193,7 +193,7 @@ class Reply(BaseModel):
     """Runner that executes the attempt, if the service delegates work. The first 256 characters are retained."""
 
     status: ResultStatus | None = None
-    """RESULT only."""
+    """RESULT only. Outcome of the attempt."""
     error: ReplyError | None = None
     """RESULT only. Error of the failure."""
     result_ref: LooseReference | None = None
@@ -208,7 +208,7 @@ class Reply(BaseModel):
     digests: Any = None
     """RESULT only. Digests of the step's output, in the service's own form."""
     metrics: dict[str, Any] | None = None
-    """RESULT only."""
+    """RESULT only. Metrics of the step, in the service's own form."""
     reason: str | None = None
     """RESULT only. Reason of the failure, in words; older form of `error.message`."""
 

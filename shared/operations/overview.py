@@ -108,7 +108,7 @@ async def _quotas_of(context: Context, tenant: str) -> list[TightQuota]:
     known, stored = await read_directory(context), await context.admissions.read(tenant)
     if stored is None or not known.concerns(tenant):
         return []
-    # as stored: an overview counts no jobs
+    # the stored counts, since an overview counts no jobs
     admission = sync_breakers(stored.admission, known)
     return await add_ages(context, {tenant: admission}, tight_quotas([admission], known, context.clock.now()))
 

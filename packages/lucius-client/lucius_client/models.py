@@ -250,7 +250,7 @@ class Delivery(Message):
     name: Annotated[str | None, Field(description="Name of the callback URL. Null for a webhook.")]
     event_id: str
     event_type: str
-    jobId: Annotated[str | None, Field(description="Null if the event belongs to no job.")]
+    jobId: Annotated[str | None, Field(description="Job of the event. Null if the event belongs to no job.")]
     created_at: AwareDatetime
     state: Annotated[
         Literal["PENDING", "DELIVERED", "DEAD"],
@@ -604,7 +604,9 @@ class IncidentLinks(Message):
 
     self: str
     resolve: str
-    retry: Annotated[str | None, Field(description="Null if the incident has no job.")]
+    retry: Annotated[
+        str | None, Field(description="Path of the redrive of the incident's job. Null if the incident has no job.")
+    ]
     dismiss: str
     job: Annotated[str | None, Field(description="The failed job.")]
     retried_by: Annotated[str | None, Field(description="The new job of the redrive.")]
@@ -1147,7 +1149,7 @@ class RelatedJob(Message):
             "CANCELLED",
         ]
         | None,
-        Field(description="Null if the job no longer exists or cannot be read."),
+        Field(description="Status of the job. Null if the job no longer exists or cannot be read."),
     ]
     error_code: Annotated[
         str | None,
@@ -1481,11 +1483,11 @@ class Accepted(Message):
     nextEligibleAt: Annotated[
         AwareDatetime | None,
         Field(
-            description="Set while the job waits: estimated start. Null: time alone does not start it; see `quota_wait`."
+            description="Waiting jobs only. Estimated start. Null: time alone does not start the job; see `quota_wait`."
         ),
     ] = None
     waits_for: Annotated[
-        str | None, Field(description="Set while the job waits: `quota_wait` and the position, in one sentence.")
+        str | None, Field(description="Waiting jobs only. `quota_wait` and the position, in one sentence.")
     ] = None
     quota_wait: QuotaWait | None = None
 
@@ -1833,7 +1835,7 @@ class JobLine(Message):
         "FAILED_FINAL",
         "CANCELLED",
     ]
-    current_step_id: Annotated[str | None, Field(description="Null if the job has ended.")]
+    current_step_id: Annotated[str | None, Field(description="Step in progress. Null if the job has ended.")]
     seq: Annotated[
         int,
         Field(
@@ -1842,7 +1844,7 @@ class JobLine(Message):
     ]
     labels: dict[str, str]
     created_at: AwareDatetime
-    completed_at: Annotated[AwareDatetime | None, Field(description="Null if the job has not ended.")]
+    completed_at: Annotated[AwareDatetime | None, Field(description="Time of the end. Null if the job has not ended.")]
     error_code: Annotated[
         str | None,
         Field(
@@ -1908,7 +1910,9 @@ class OverviewHealth(Message):
     level: Literal["critical", "warning", "ok"]
     sentence: str
     since: AwareDatetime | None
-    subject: Annotated[OverviewSubject | None, Field(description="Null if there is no problem.")]
+    subject: Annotated[
+        OverviewSubject | None, Field(description="Subject of the worst problem. Null if there is no problem.")
+    ]
     command: str | None
 
 
@@ -2215,7 +2219,9 @@ class RejectedMessage(Message):
             description="Text of the message. Invalid UTF-8 bytes are replaced by U+FFFD, or by escapes if it was dead-lettered."
         ),
     ]
-    what_if: Annotated[WhatIf | None, Field(description="Only in the response of `GET`.")] = None
+    what_if: Annotated[
+        WhatIf | None, Field(description="Result that a redrive would have now. Set in the response of `GET` only.")
+    ] = None
 
 
 class Replay(Message):
@@ -2421,12 +2427,16 @@ class DashboardMetrics(Message):
     at: AwareDatetime
     tenant: Annotated[str | None, Field(description="Tenant id. Null: all tenants.")]
     health: OverviewHealth
-    problems: Annotated[list[OverviewProblem], Field(description="Worst first, at most 20.")]
+    problems: Annotated[list[OverviewProblem], Field(description="Problems, worst first, at most 20.")]
     jobs: OverviewJobs
-    last_hour: Annotated[list[OverviewMinute], Field(description="Oldest first. A minute without counts is absent.")]
-    lanes: Annotated[list[OverviewLane] | None, Field(description="Null in the overview of one tenant.")]
+    last_hour: Annotated[
+        list[OverviewMinute], Field(description="Counts by minute, oldest first. A minute without counts is absent.")
+    ]
+    lanes: Annotated[
+        list[OverviewLane] | None, Field(description="Waiting directives by lane. Null in the overview of one tenant.")
+    ]
     services: list[OverviewService]
-    quotas: Annotated[list[OverviewQuota], Field(description="At most 20.")]
+    quotas: Annotated[list[OverviewQuota], Field(description="Quotas that need attention, at most 20.")]
     incidents: OverviewIncidents
     sweeper: OverviewSweeper
     dependencies: dict[str, DependencyState]
@@ -2576,7 +2586,7 @@ class Job(Message):
     ]
     steps: list[Step]
     links: JobLinks
-    as_of: Annotated[Event | None, Field(description="Only with `asOf`. The job is as of this event.")] = None
+    as_of: Annotated[Event | None, Field(description="With `asOf` only. Event as of which the job is shown.")] = None
 
 
 class Ready(Message):
@@ -2594,5 +2604,6 @@ class Ready(Message):
     dependencies: Annotated[dict[str, DependencyState], Field(description="`tables`, `blob`, `servicebus`, `durable`.")]
     sweeper: SweeperState
     settings_not_read: Annotated[
-        list[SettingNotRead], Field(description="Empty if every setting that is set has an effect.")
+        list[SettingNotRead],
+        Field(description="Settings without an effect. Empty if every setting that is set has one."),
     ]

@@ -69,7 +69,7 @@ class Provenance:
 
     def __post_init__(self) -> None:
         if self.at.tzinfo is None:
-            raise ValueError("a cause needs an aware instant")
+            raise ValueError("a cause needs a timestamp with a time zone")
 
 
 @dataclass(frozen=True, kw_only=True)
