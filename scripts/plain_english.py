@@ -20,7 +20,7 @@ _MODULES = (
     *("shared/refusals.py", "shared/archive_refusals.py", "shared/setting_contradictions.py"),
     *("shared/telemetry/lines.py", "shared/telemetry/metric_table.py", "shared/core/jobs/reasons.py"),
 )
-#: the errors that these raise are details of problems, or messages to an operator
+#: folders whose errors are details of problems, or messages to an operator
 _RAISING = ("shared", "triggers")
 #: packages with public docstrings
 _PACKAGES = tuple(f"packages/lucius-{name}" for name in ("client", "service", "checkout"))

@@ -93,7 +93,7 @@ class LineOutcome(Response):
 
 
 class BatchCounts(Response):
-    """Counts. All but `lines` add up to `lines`."""
+    """Counts of the lines of a batch. The other fields add up to `lines`."""
 
     lines: int
     created: int

@@ -129,7 +129,7 @@ class CallbackUrls(BaseModel):
     def _https_only(self) -> CallbackUrls:
         urls = self.model_extra or {}
         if len(urls) > MAX_CALLBACK_URLS:
-            raise ValueError(f"at most {MAX_CALLBACK_URLS}")
+            raise ValueError(f"must have at most {MAX_CALLBACK_URLS} URLs")
         for name, url in urls.items():
             if not 0 < len(name) <= _MAX_CALLBACK_NAME or _CONTROL.search(name):
                 raise ValueError(f"a name must have 1 to {_MAX_CALLBACK_NAME} characters, without control characters")

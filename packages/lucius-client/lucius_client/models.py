@@ -75,7 +75,7 @@ class Backoffs(Message):
 
 class BatchCounts(Message):
     """
-    Counts. All but `lines` add up to `lines`.
+    Counts of the lines of a batch. The other fields add up to `lines`.
     """
 
     lines: int

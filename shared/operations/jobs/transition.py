@@ -63,7 +63,7 @@ async def transition(
             stored = again
             if known := await context.ledger.find_event(job_id, origin.cause_id):
                 return await _repeated(context, stored, outcome, known, orchestrations)
-    raise Contended(f"job {job_id} was changed by others {MAX_TRIES} times in a row")
+    raise Contended(f"concurrent writers changed job {job_id} at each of {MAX_TRIES} tries")
 
 
 async def transition_recent(
