@@ -96,6 +96,7 @@ export const throttleQuota = call("POST", "/v1/limits/throttle", "", "*", "orch:
 export const resumeQuota = call("POST", "/v1/limits/resume", "", "*", "orch:quota");
 export const getUsage = call("GET", "/v1/usage", "tenant since by");
 export const listIncidents = call("GET", "/v1/incidents", "tenant_id state kind request_type since until limit cursor");
+export const getIncident = call("GET", "/v1/incidents/{incidentId}");
 export const listDeadLetters = call("GET", "/v1/deadletters", `${FILTER} limit cursor`);
 export const resolveIncident = call("POST", "/v1/incidents/{incidentId}:resolve", "", "reason");
 export const retryIncident = call("POST", "/v1/incidents/{incidentId}:retry", "", "reason");

@@ -17,6 +17,7 @@ export const quotas = (tenant) => lucius("quota", "list", ...options({ tenant })
 /** `name`: of a quota over all tenants. */
 export const quota = ({ name, tenant, type, source }) => lucius("quota", "show", ...options({ gate: name, tenant, type, source }));
 export const incidents = (tenant) => lucius("incident", "list", ...options({ tenant }));
+export const incident = (id) => lucius("incident", "show", id);
 export const deadletters = (tenant) => lucius("deadletter", "list", ...options({ tenant }));
 export const rejected = (tenant) => lucius("rejected", "list", ...options({ tenant }));
 export const webhooks = (tenant) => lucius("webhook", "list", ...options({ tenant }));

@@ -1,9 +1,9 @@
 // The search of the header: an id or its first characters opens the job; a key, a correlation id or a label filters the list.
-import { html, useRef, useState } from "./html.js";
+import { html, useEffect, useRef, useState } from "./html.js";
 import { listJobs } from "../api.js";
 import { filterText, JOB_KEYS } from "./filter.js";
 import { useKeys } from "./keys.js";
-import { go, tenant } from "./route.js";
+import { go, route, tenant } from "./route.js";
 
 const WHOLE_ID = /^job_[0-9a-f]{32}$/;
 /** As `lucius` takes it: at least four characters after the `_`, and the newest 1,000 jobs are searched. */
@@ -39,6 +39,8 @@ export function Search() {
   const input = useRef(null);
   const [state, setState] = useState({ busy: false, fault: "" });
   useKeys({ "/": () => input.current.focus() });
+  // the fault of a search does not cover the view that was opened instead
+  useEffect(() => setState({ busy: false, fault: "" }), [route.value]);
   const submit = async (event) => {
     event.preventDefault();
     const text = input.current.value.trim();

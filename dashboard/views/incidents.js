@@ -38,13 +38,9 @@ function List({ load, id, items, empty, children }) {
 }
 
 function Incidents({ id }) {
-  const values = { tenant_id: tenant.value, limit: 50 };
-  const load = async (options) => {
-    const page = await api.listIncidents(values, options);
-    return id ? { ...page, incidents: page.incidents.filter((each) => each.incidentId === id) } : page;
-  };
+  const load = async (options) => (id ? { incidents: [await api.getIncident({ incidentId: id }, options)] } : api.listIncidents({ tenant_id: tenant.value, limit: 50 }, options));
   return html`<${List} id=${`incidents:${tenant.value}:${id}`} load=${load} items="incidents"
-    empty=${html`<${EmptyState} title=${id ? "This incident is not among the newest" : "No incidents"}><p>LUCIUS opens one when a job fails for good, a circuit breaker opens, a service is silent, or a row cannot be read.</p><//>`}>
+    empty=${html`<${EmptyState} title="No incidents"><p>LUCIUS opens one when a job fails for good, a circuit breaker opens, a service is silent, or a row cannot be read.</p><//>`}>
     ${(each, reload) => html`<header><h2 class="clip"><${Mark} state=${each.state} /> <span class="mono">${each.code}</span></h2>
       ${each.state === "OPEN" && may(api.resolveIncident) && html`<${Actions} onDone=${reload} actions=${[
         ...(each.kind === "JOB" ? [{ verb: "Redrive", send: api.retryIncident, values: { incidentId: each.incidentId }, text: "A new job starts at the failed step." }] : []),
@@ -105,7 +101,7 @@ function Webhooks() {
 }
 
 const TABS = {
-  incidents: ["Incidents", () => [curlOf(api.listIncidents, { tenant_id: tenant.value }), commands.incidents(tenant.value)]],
+  incidents: ["Incidents", (id) => (id ? [curlOf(api.getIncident, { incidentId: id }), commands.incident(id)] : [curlOf(api.listIncidents, { tenant_id: tenant.value }), commands.incidents(tenant.value)])],
   deadletters: ["Dead letters", () => [curlOf(api.listDeadLetters, { tenant_id: tenant.value }), commands.deadletters(tenant.value)]],
   rejected: ["Rejected", () => [curlOf(api.listRejected, { tenant: tenant.value }), commands.rejected(tenant.value)]],
   webhooks: ["Webhooks", () => [curlOf(api.listWebhooks, { tenant_id: tenant.value }), commands.webhooks(tenant.value)]],
@@ -113,7 +109,7 @@ const TABS = {
 
 export default function IncidentsView({ path }) {
   const tab = TABS[route.value.query.get("tab")] ? route.value.query.get("tab") : "incidents";
-  const [curl, lucius] = TABS[tab][1]();
+  const [curl, lucius] = TABS[tab][1](path[1]);
   return html`<section class="view" aria-labelledby="title">
     <header class="view-header"><h1 id="title">Incidents</h1><${CopyAs} curl=${curl} lucius=${lucius} /></header>
     <div class="segmented" role="group" aria-label="Lists">${Object.entries(TABS).map(([name, [title]]) => html`<button key=${name} aria-pressed=${tab === name} onClick=${() => setQuery({ tab: name === "incidents" ? null : name })}>${title}</button>`)}</div>

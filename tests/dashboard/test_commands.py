@@ -32,6 +32,7 @@ ARGUMENTS: dict[str, list[list[object]]] = {
     "quotas": [["*"], [""]],
     "quota": [[{"gate": "id", "name": "service:ocr"}], [{"gate": "id", "tenant": "a b", "type": "OCR", "source": "s"}]],
     "incidents": [["acme"]],
+    "incident": [["inc_job_bf466207"]],
     "deadletters": [["acme"]],
     "rejected": [["acme"]],
     "webhooks": [["acme"]],

@@ -230,8 +230,13 @@ def test_a_quota_is_changed_after_its_dry_run(screens: Screens, scene: Scene, ap
 
 
 def test_incidents_and_their_neighbours(screens: Screens, scene: Scene) -> None:
-    page = screens.open("incidents")
+    page = screens.open("incidents/inc_job_0")
+    expect(page.get_by_role("alert")).to_contain_text("Not found")
+    page.get_by_role("link", name="All incidents").click()
     incident = page.get_by_role("article").filter(has_text=short(scene.failed))
+    expect(incident).to_contain_text("open")
+    page.evaluate("id => { location.hash = `#/incidents/${id}` }", scene.incident)
+    expect(page.get_by_role("article")).to_have_count(1)
     expect(incident).to_contain_text("open")
     page.get_by_role("button", name="Rejected").click()
     page.get_by_role("button", name="What if applied?").first.click()
