@@ -35,7 +35,7 @@ function Navigation({ current }) {
   </nav>`;
 }
 
-const CONNECTION = { live: "Live", polling: "Every 5 s", reconnecting: "Reconnecting", paused: "Paused" };
+const CONNECTION = { live: "Live", polling: "Polling", ended: "Final", reconnecting: "Reconnecting", paused: "Paused" };
 
 function Tenant() {
   const own = ownTenant.value;

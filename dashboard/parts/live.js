@@ -3,7 +3,7 @@ import { effect, signal } from "./html.js";
 import { refuse, token } from "./session.js";
 import { streamEvents } from "../api.js";
 
-/** "live": a stream; "polling": a timer; "reconnecting"; "paused": the tab is hidden. */
+/** "live": a stream; "polling": a timer; "ended": a job that no longer changes; "reconnecting"; "paused": the tab is hidden. */
 export const connection = signal("polling");
 
 export const visible = signal(document.visibilityState !== "hidden");
@@ -84,5 +84,5 @@ export function follow(tenant, onEvents) {
     control = new AbortController();
     readStream(tenant, onEvents, control.signal);
   });
-  return () => (stop(), control?.abort());
+  return () => (stop(), control?.abort(), (connection.value = "polling"));
 }

@@ -87,7 +87,8 @@ export function JobPage({ jobId }) {
   const reload = useRef(found.reload);
   reload.current = found.reload;
   useEffect(() => {
-    if (!moving) return undefined;
+    if (moving === undefined) return undefined;
+    if (!moving) return (connection.value = "ended"), () => (connection.value = "polling");
     const stop = follow(data.job.tenant_id, (events, gap) => (gap || events.some((each) => each.data?.jobId === jobId)) && reload.current());
     const poll = setInterval(() => visible.value && connection.value !== "live" && reload.current(), 3000);
     return () => (stop(), clearInterval(poll));

@@ -70,9 +70,10 @@ function Why({ job }) {
   const key = `${job.jobId}:${job.seq}`;
   const [, redraw] = useState(0);
   const text = reasons.get(key);
+  const shown = visible.value;
   const old = now.value - new Date(job.created_at) > EXPLAINED_AFTER_MS;
   useEffect(() => {
-    if (hasEnded(job.status) || !old || reasons.has(key)) return undefined;
+    if (hasEnded(job.status) || !old || !shown || reasons.has(key)) return undefined;
     const control = new AbortController();
     const timer = setTimeout(async () => {
       try {
@@ -84,7 +85,7 @@ function Why({ job }) {
       }
     }, 300);
     return () => (clearTimeout(timer), control.abort());
-  }, [key, old]);
+  }, [key, old, shown]);
   const words = text || (job.status === "IN_PROGRESS" ? `${job.current_step_id} ${reasonOf(job.status)}` : reasonOf(job.status));
   return html`<span class="clip-lines" title=${words}>${words.split("; ")[0]}</span>`;
 }

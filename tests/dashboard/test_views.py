@@ -6,6 +6,7 @@ import json
 import re
 from collections import Counter
 from datetime import UTC, datetime, timedelta
+from urllib.parse import urlsplit
 
 import pytest
 from playwright.sync_api import Page, expect
@@ -22,8 +23,19 @@ pytestmark = pytest.mark.needs("browser")
 expect.set_options(timeout=DEADLINE_MS)
 
 
+_SHOWN = """state => {
+    Object.defineProperty(document, "visibilityState", { configurable: true, value: state });
+    document.dispatchEvent(new Event("visibilitychange"));
+}"""
+
+
 def short(job_id: str) -> str:
     return job_id[:12]
+
+
+def hide(page: Page, state: str) -> None:
+    """As if another tab were chosen, or this one again."""
+    page.evaluate(_SHOWN, state)
 
 
 def act(page: Page, button: str, confirm: str, reason: str = "a test") -> None:
@@ -203,6 +215,44 @@ def test_many_jobs_at_once(screens: Screens, api: Live) -> None:
     expect(page.get_by_role("status").filter(has_text="of 2 jobs")).to_contain_text("Done")
     operator = api.operator()
     assert {operator.get(f"/v1/jobs/{each}").json()["status"] for each in jobs} <= {"CANCELLING", "CANCELLED"}
+
+
+def test_a_hidden_tab_makes_no_requests(screens: Screens, scene: Scene, api: Live) -> None:
+    """An open overview makes 12 a minute; when the tab is shown again, it loads its data at once."""
+    # the clock is of a whole context, so the page has its own
+    page = screens.open(token="", color_scheme="light")
+    page.clock.install()
+    page.reload()
+    page.get_by_label("Access token").fill(api.token(roles="orch:all-tenants"))
+    page.get_by_role("button", name="Use this token").click()
+    sent: list[str] = []
+    page.on("request", lambda request: sent.append(urlsplit(request.url).path))
+    views = [
+        "overview",
+        f"jobs?tenant={TENANT}",
+        f"jobs/{scene.queued}",
+        f"jobs/{scene.run}?tab=run",
+        "quotas",
+        "incidents",
+    ]
+    for view in views:
+        page.evaluate("view => { location.hash = `#/${view}` }", view)
+        page.get_by_role("heading", level=1).first.wait_for()
+        page.locator(".skeleton").first.wait_for(state="detached")
+        hide(page, "hidden")
+        sent.clear()
+        page.clock.run_for(60_000)
+        assert sent == [], view
+        expect(page.get_by_text("Paused" if "jobs" in view else "Polling")).to_be_visible()
+        with page.expect_request("**/v1/**"):
+            hide(page, "visible")
+    page.evaluate("location.hash = '#/overview'")
+    page.get_by_role("heading", name="Services").wait_for()
+    sent.clear()
+    for _ in range(12):
+        with page.expect_response("**/v1/dashboard/metrics"):
+            page.clock.run_for(5_000)
+    assert sent == ["/v1/dashboard/metrics"] * 12
 
 
 def test_the_overview_names_the_fault(screens: Screens, scene: Scene) -> None:
