@@ -43,7 +43,7 @@ class Scene:
 
 
 def submit(api: Live, **changes: Any) -> str:
-    body = envelope(idempotency_key=str(uuid.uuid4()), **changes)
+    body = envelope(**{"idempotency_key": str(uuid.uuid4()), **changes})
     client = api.client(tenant=changes.get("tenant_id", TENANT))
     return str(client.post("/v1/orchestrate", json=body).raise_for_status().json()["jobId"])
 
@@ -77,7 +77,8 @@ def play(api: Live) -> Scene:
         service.reply(second, "ACK")
         service.reply(first, "RESULT")
         service.reply(second, "RESULT", metrics={"pages": 4})
-        failed = submit(api, labels={"note": SCRIPT[:60], "rtl": RTL}, source=RTL)
+        hostile = {"doc_id": SCRIPT, "idempotency_key": f"{RTL}{SCRIPT}", "correlation_id": f"{SCRIPT}{RTL}"}
+        failed = submit(api, labels={"note": SCRIPT[:60], "rtl": RTL, SCRIPT: "x"}, source=RTL, **hostile)
         error = {"code": "ATTEMPTS_EXHAUSTED", "message": f"{SCRIPT} {RTL} {LONG}"[:10000]}
         service.reply(service.directive(failed), "RESULT", status="FAILED_FINAL", error=error, result_ref=None)
         service.send("this is not JSON <script>")

@@ -15,7 +15,7 @@ from shared.api.dashboard import dashboard_metrics
 from shared.core.overview.overview import Overview, Service
 from shared.dashboard_assets import dashboard
 from tests.api.live import Live
-from tests.dashboard.scene import Scene, submit
+from tests.dashboard.scene import SCRIPT, Scene, submit
 from tests.dashboard.screen import DEADLINE_MS, Screens
 from tests.stack.scripted_service import TENANT
 
@@ -189,12 +189,12 @@ def test_the_controls_of_a_job(screens: Screens, scene: Scene, api: Live) -> Non
     """Pause, resume, cancel, redrive; the reason is in the job's history, and the page leads to the new job."""
     job_id = submit(api, labels={"batch": "controls"})
     page = screens.open(f"jobs/{job_id}")
-    act(page, "Pause", "Pause job", "a look at the lane")
+    act(page, "Pause", "Pause job", SCRIPT)
     act(page, "Resume", "Resume job")
     act(page, "Cancel", "Cancel job")
     expect(page.locator(".facts")).to_contain_text("Cancel")
     events = api.operator().get(f"/v1/jobs/{job_id}/events").json()["events"]
-    assert next(each["reason"] for each in events if each["type"] == "PAUSE_REQUESTED") == "a look at the lane"
+    assert next(each["reason"] for each in events if each["type"] == "PAUSE_REQUESTED") == SCRIPT
     page.goto(f"{api.stack.api}/v1/dashboard#/jobs/{scene.failed}")
     act(page, "Redrive", "Redrive job")
     expect(page.get_by_text("Redrive of")).to_be_visible()
@@ -267,8 +267,8 @@ def test_a_quota_is_changed_after_its_dry_run(screens: Screens, scene: Scene, ap
     page = screens.open(f"quotas?tenant={scene.throttled_tenant}")
     page.get_by_role("button", name=f"tenant {scene.throttled_tenant}").click()
     expect(page.get_by_role("link", name=short(scene.throttled[0]))).to_be_visible()
-    act(page, "Hold", "Hold", "the contract ended")
-    expect(page.get_by_text("the contract ended").first).to_be_visible()
+    act(page, "Hold", "Hold", SCRIPT)
+    expect(page.get_by_text(SCRIPT).first).to_be_visible()
     act(page, "Resume", "Resume", "it goes on")
     page.get_by_role("button", name="Change limits").click()
     dialog = page.get_by_role("dialog")
@@ -307,10 +307,11 @@ def test_a_message_is_redriven_and_a_webhook_tested(screens: Screens, scene: Sce
     expect(dialog.get_by_role("alert")).to_contain_text("STILL_NOT_APPLICABLE")
     dialog.get_by_role("button", name="Keep as it is").click()
 
-    hook = {"url": "https://hooks.example.com", "filter": {"types": ["job.canceled"]}}
+    hook = {"url": "https://hooks.example.com", "filter": {"types": ["job.canceled"]}, "description": SCRIPT}
     api.client(tenant=TENANT).post("/v1/webhooks", json=hook).raise_for_status()
     page.evaluate(f"location.hash = '#/incidents?tab=webhooks&tenant={TENANT}'")
     webhook = page.get_by_role("article").filter(has_text="hooks.example.com")
+    expect(webhook).to_contain_text(SCRIPT)
     webhook.get_by_role("button", name="Test").click()
     dialog.get_by_role("button", name="Test").click()
     dialog.wait_for(state="detached")
@@ -328,9 +329,10 @@ def test_a_form_submits_a_job(screens: Screens, scene: Scene) -> None:
 
 
 def test_hostile_text_stays_text(screens: Screens, scene: Scene, api: Live) -> None:
-    """In the list, on the job's page, in its events and in the incident; nothing is executed, and the layout holds."""
+    """In the lists and in each tab of the job; nothing is executed, and the layout holds."""
     page = screens.open("overview")
-    for path in ("jobs", f"jobs/{scene.failed}", f"jobs/{scene.failed}?tab=events", "incidents"):
+    tabs = (f"jobs/{scene.failed}?tab={tab}" for tab in ("events", "steps", "request"))
+    for path in ("jobs", f"jobs/{scene.failed}", *tabs, "incidents"):
         page.evaluate("path => { location.hash = `#/${path}` }", path)
         page.get_by_text("<script>").first.wait_for()
         assert "hacked" not in page.title()
