@@ -31,6 +31,7 @@ const SHAPES = {
   active: html`<circle cx="8" cy="8" r="5.5" fill="none" stroke="currentColor" stroke-width="2" /><circle cx="8" cy="8" r="2.5" fill="currentColor" />`,
   good: html`<circle cx="8" cy="8" r="6.5" fill="currentColor" /><path d="M5 8.2l2.1 2.1L11.2 6" fill="none" stroke="var(--surface)" stroke-width="1.8" />`,
   bad: html`<rect x="2.6" y="2.6" width="10.8" height="10.8" rx="2" transform="rotate(45 8 8)" fill="currentColor" /><path d="M8 4.8v4M8 10.4v1.4" stroke="var(--surface)" stroke-width="1.8" />`,
+  warning: html`<path d="M8 2.2L14.6 13.6H1.4z" fill="currentColor" stroke="currentColor" stroke-width="1.6" stroke-linejoin="round" /><path d="M8 6v3.6M8 11v1.4" fill="none" stroke="var(--surface)" stroke-width="1.8" />`,
   stopped: html`<rect x="2" y="2" width="12" height="12" rx="3" fill="currentColor" /><path d="M6.3 5.2v5.6M9.7 5.2v5.6" stroke="var(--surface)" stroke-width="1.8" />`,
 };
 

@@ -29,7 +29,7 @@ function Problem({ problem, first = false }) {
   const { level, sentence, since, subject, command, consequence } = problem;
   const color = COLORS[level];
   return html`<article class=${`problem ${color}${first ? " first" : ""}`}>
-    <${Shape} color=${color} />
+    <${Shape} color=${level === "warning" ? level : color} />
     <div><p class=${first ? "problem-title" : ""}>${sentence}</p>
       <p class="muted small">${since && html`Began <${Time} at=${since} />. `}${consequence}</p>
       ${command && html`<p class="command"><code class="mono break">${command}</code> <${CopyButton} small text=${command}>copy<//></p>`}</div>
