@@ -38,5 +38,5 @@ def test_tables_and_forms_are_read_by_row() -> None:
 
 
 def test_words_of_a_line_have_no_separator() -> None:
-    """A gap of less than a letter's height is between words."""
-    assert lines(run("one", 0, 0), run("line", 3 * LETTER + 5, 0)) == ["one line"]
+    """A gap of a third of the height is between words."""
+    assert lines(run("one", 0, 0), run("line", 3 * LETTER + 3, 0)) == ["one line"]
