@@ -49,5 +49,5 @@ def _again(resource: Resource) -> str | None:
         # the id of a principal that the deployment makes is an expression
         principal = str(resource.get("properties.principalId")).strip("[]")
         if "(" in principal and principal not in resource.name:
-            return "its name must hold its principalId: an identity that was made anew keeps no old assignment"
+            return "its name must hold its principalId: a new identity keeps no old assignment"
     return None

@@ -51,7 +51,7 @@ def convert_batch(messages: Sequence[ServiceBusReceivedMessage], trigger: Bindin
 
     Without `dataType` the host asks for `object[]` (GetRequestedType in GeneralScriptBindingProvider.cs of
     azure-functions-host), so Json.NET reads each body (PocoTriggerArgumentBinding.cs of azure-webjobs-sdk), and
-    dates are written anew (azure-functions-python-worker issue 1401). With `string` an empty body is left out
+    dates are rewritten (azure-functions-python-worker issue 1401). With `string` an empty body is left out
     (ToRpcStringArray in GrpcMessageConversionExtensions.cs of azure-functions-host), which the SDK's
     `_extract_messages` does not survive.
     """
