@@ -17,7 +17,7 @@ CELL_SEPARATOR = " | "
 CELL_GAP = 0.4
 #: minimum rows that two columns of prose have beside each other
 MIN_COLUMN_ROWS = 4
-#: share of the runs of a page that begin at the left edge of a column at least; a page of many runs stays quick so
+#: minimum share of a page's runs that begin at the left edge of a column, so that a page of many runs stays quick
 MIN_COLUMN_SHARE = 0.05
 #: share of a column's width that its lines fill, by their median; cells of a table fill less
 MIN_COLUMN_FILL = 0.8
