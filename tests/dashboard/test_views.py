@@ -93,15 +93,25 @@ def test_the_filter_is_in_the_url_and_helps_to_write_it(screens: Screens, scene:
 def test_keys_and_the_search_lead_to_a_job(screens: Screens, scene: Scene) -> None:
     page = screens.open("jobs?filter=label%3Dbatch:one")
     page.get_by_role("link", name=short(scene.retried)).wait_for()
-    page.keyboard.press("j")
+    for key in "jjkx":
+        page.keyboard.press(key)
+    expect(page.get_by_role("checkbox", name=f"Select {scene.retried}")).to_be_checked()
     page.keyboard.press("Enter")
+    page.wait_for_url(f"**/jobs/{scene.retried}")
+    expect(page.get_by_role("slider")).to_be_visible()
+    page.keyboard.press("h")
+    page.wait_for_url("**asOf=*")
+    page.keyboard.press("l")
     page.wait_for_url(f"**/jobs/{scene.retried}")
     page.keyboard.press("/")
     page.keyboard.type(scene.failed)
     page.keyboard.press("Enter")
     page.wait_for_url(f"**/jobs/{scene.failed}")
     page.keyboard.press("?")
-    expect(page.get_by_role("dialog", name="Keyboard")).to_be_visible()
+    page.get_by_role("dialog", name="Keyboard").get_by_role("button", name="Close").click()
+    for key in "go":
+        page.keyboard.press(key)
+    expect(page.get_by_role("heading", name="Overview")).to_be_visible()
 
 
 def test_the_search_finds_a_job(screens: Screens, scene: Scene, api: Live) -> None:
@@ -186,7 +196,7 @@ def test_the_tabs_of_a_job(screens: Screens, scene: Scene) -> None:
 
 
 def test_the_controls_of_a_job(screens: Screens, scene: Scene, api: Live) -> None:
-    """Pause, resume, cancel, redrive; the reason is in the job's history, and the page leads to the new job."""
+    """Each action but Admit; the reason is in the job's history, and the page leads to the new job."""
     job_id = submit(api, labels={"batch": "controls"})
     page = screens.open(f"jobs/{job_id}")
     act(page, "Pause", "Pause job", SCRIPT)
@@ -200,6 +210,15 @@ def test_the_controls_of_a_job(screens: Screens, scene: Scene, api: Live) -> Non
     expect(page.get_by_text("Redrive of")).to_be_visible()
     page.get_by_role("link", name=short(scene.failed)).click()
     expect(page.get_by_text("Redriven by")).to_be_visible()
+    page.goto(f"{api.stack.api}/v1/dashboard#/jobs/{scene.retried}")
+    act(page, "Replay", "Replay job")
+    expect(page.get_by_text("Replay of")).to_be_visible()
+    page.goto(f"{api.stack.api}/v1/dashboard#/jobs/{scene.throttled[1]}")
+    page.get_by_role("button", name="Priority").click()
+    page.get_by_role("dialog").get_by_label("Priority").select_option("high")
+    page.get_by_role("dialog").get_by_label("Reason").fill("an audit")
+    page.get_by_role("button", name="Change priority").click()
+    expect(page.locator(".facts")).to_contain_text("priority high")
 
 
 def test_many_jobs_at_once(screens: Screens, api: Live) -> None:
