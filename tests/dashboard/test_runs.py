@@ -1,24 +1,21 @@
-"""A run on the dashboard: its log while it grows, its end and its artifacts; and a browser's own EventSource."""
+"""A run on the dashboard: its log while it grows, its end and its artifacts; and the page of the docs that reads it."""
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from azure.storage.blob import BlobClient
-from playwright.sync_api import expect
+from playwright.sync_api import Page, expect
 
 from tests.api.live import Live
 from tests.dashboard.scene import PACK, Scene, log_of, submit
 from tests.dashboard.screen import DEADLINE_MS, Screens
+from tests.lucius_client.cli.test_docs import block
 from tests.stack.scripted_service import TENANT, ScriptedService
 
 pytestmark = pytest.mark.needs("browser")
 expect.set_options(timeout=DEADLINE_MS)
-
-_EVENTS = """url => new Promise(resolve => {
-    const source = new EventSource(url), found = [];
-    source.onmessage = each => found.push([each.lastEventId, JSON.parse(each.data).text]);
-    source.addEventListener("end", each => (source.close(), resolve([found, JSON.parse(each.data)])));
-})"""
 
 
 def test_a_log_is_shown_while_it_grows(screens: Screens, scene: Scene, api: Live) -> None:
@@ -62,10 +59,21 @@ def test_a_log_is_shown_while_it_grows(screens: Screens, scene: Scene, api: Live
         page.get_by_role("button", name="report.txt").click()
     assert downloading.value.path().read_bytes() == b"the report"
     assert downloading.value.suggested_filename == "report.txt"
-    ticket = api.client().post("/v1/events:ticket", json={"path": f"/v1/runs/{job_id}/logs"}).json()["ticket"]
-    found, end = page.evaluate(_EVENTS, f"{api.stack.api}/v1/runs/{job_id}/logs?ticket={ticket}")
-    assert "".join(text for _, text in found) == "<b>first</b>\u2028\nsecond\nagain\nlast\n"
-    assert end == {"status": "SUCCEEDED", "attempts": 2}
+    _shows_the_log_in_the_page_of_the_docs(page, api, job_id)
+
+
+def _shows_the_log_in_the_page_of_the_docs(page: Page, api: Live, job_id: str) -> None:
+    text = block("guides/runs.md", "page", "html", api.stack)
+    token = api.token(tenant=TENANT)
+    for example, real in (("https://lucius.example.com", api.stack.api), ("JOB_ID", job_id), ("TOKEN", token)):
+        assert text.count(f'"{example}"') == 1
+        text = text.replace(f'"{example}"', json.dumps(real))
+    own = page.context.new_page()
+    own.route("**/own-page", lambda route: route.fulfill(body=text, content_type="text/html"))
+    own.goto(f"{api.stack.api}/own-page")
+    expect(own).to_have_title("SUCCEEDED")
+    assert own.locator("#log").text_content() == "<b>first</b>\u2028\nsecond\nagain\nlast\n"
+    own.close()
 
 
 def test_a_job_that_is_no_run_has_no_such_tab(screens: Screens, scene: Scene) -> None:
