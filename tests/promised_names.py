@@ -9,17 +9,21 @@ from __future__ import annotations
 import argparse
 import ast
 import asyncio
+import contextlib
+import io
 import json
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import typer
 from graphql import GraphQLObjectType, build_schema
 
+import emulator.__main__ as emulator
+import platform_service.__main__ as platform_service
 from lucius_client.cli.exits import Exit
 from lucius_client.cli.main import app as lucius
 from shared.access.caller import Scope
@@ -42,11 +46,11 @@ _APP = ("function_app.py", "shared", "triggers", "orchestrations", "activities")
 #: and what others run
 _PROGRAMS = ("packages", "scripts", "platform_service", "emulator")
 
-#: `python -m` these
-_WITH_OPTIONS = (
-    *(f"emulator {name}" for name in ("up", "bus", "host", "appconfig", "issuer", "traces")),
-    "platform_service",
-)
+#: `python -m` these, by what they run
+_WITH_OPTIONS: dict[str, Callable[[list[str]], int]] = {
+    **{f"emulator {name}": emulator.main for name in ("up", "bus", "host", "appconfig", "issuer", "traces")},
+    "platform_service": platform_service.main,
+}
 
 Names = dict[str, list[str]]
 
@@ -169,11 +173,13 @@ def _commands(command: Any, path: str) -> Iterator[str]:
 
 
 def _options_of_programs() -> Iterator[str]:
-    for program in _WITH_OPTIONS:
-        words = [sys.executable, "-m", *program.split(), "--help"]
-        text = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    for program, run in _WITH_OPTIONS.items():
+        help_text = io.StringIO()
+        with contextlib.redirect_stdout(help_text), contextlib.suppress(SystemExit):
+            run([*program.split()[1:], "--help"])
         yield f"python -m {program}"
-        yield from {f"python -m {program} {option}" for option in re.findall(r"(?<![\w-])--[a-z][a-z-]*", text)}
+        options = re.findall(r"(?<![\w-])--[a-z][a-z-]*", help_text.getvalue())
+        yield from {f"python -m {program} {option}" for option in options}
 
 
 def main() -> int:
