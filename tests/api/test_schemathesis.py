@@ -119,12 +119,12 @@ def assert_much_was_asked(output: str, least: int) -> None:
 
 @pytest.mark.timeout(600)
 def test_it_finds_nothing(api: Live, tmp_path: Path) -> None:
-    """Examples, the edges of every schema, and random data that fits and that does not: about 50 s, for each route."""
-    # left to the long run: sequences of calls, more than one value for an edge, the edges of a field of each operation
-    # of a resource, the feed's other address, which is the same function, and methods that no route has, whose check is
-    # left out anyway
+    """Examples, and the edges of every schema: about 40 s, for each route."""
+    # left to the long run: random data, of which one seed has the same every time, sequences of calls, more than one
+    # value for an edge, the edges of a field of each operation of a resource, the feed's other address, which is the
+    # same function, and methods that no route has, whose check is left out anyway
     configuration = tokens(api) + "[phases.coverage]\nunexpected-methods = []\n"
-    phases = ("--phases", "examples,coverage,fuzzing", "--max-examples", "1", "--seed", "1")
+    phases = ("--phases", "examples,coverage", "--max-examples", "1", "--seed", "1")
     options = (*phases, "--exclude-deprecated", "--exclude-path", "/v1/dashboard/events")
     output = asked(api, tmp_path, configuration, *options, SCHEMATHESIS_ONE_VALUE="1")
     assert_much_was_asked(output, 1200)
