@@ -125,7 +125,7 @@ async def test_what_events_add_to_a_job(app: App, azurite: str, monkeypatch: pyt
     await account.close()
 
 
-@pytest.mark.parametrize("app", ["apart", "one process"], indirect=True)
+@pytest.mark.parametrize("app", ["apart"], indirect=True)
 async def test_what_a_feed_costs_that_the_processes_of_the_commits_write(app: App, azurite: str) -> None:
     """No message, and at most the requests and reads of the model, however the processes meet."""
     own, queue, clock = uuid.uuid4().hex[:12], MemoryHints(), app.world.clock
@@ -136,9 +136,7 @@ async def test_what_a_feed_costs_that_the_processes_of_the_commits_write(app: Ap
         context = changed(world.context, feed=feed, known_feeds=KnownFeeds())
         return replace(world, context=changed(context, hinting=Hinting(FeedFirst(queue, lambda: context), clock)))
 
-    apart = app.lane is not app.http
-    http = process(app.http)
-    durable, lane = (process(app.durable), process(app.lane)) if apart else (http, http)
+    http, durable, lane = map(process, (app.http, app.durable, app.lane))
     fed = replace(app, http=http, durable=durable, lane=lane)
 
     async def job(number: int) -> None:
