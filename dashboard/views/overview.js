@@ -74,7 +74,7 @@ const Services = ({ services }) => html`<div class="scroll" role="region" tabind
 
 const Quotas = ({ quotas }) => html`<ul class="rows tight">${quotas.map((each) => html`<li key=${each.id}>
   <a class="clip" href=${link(["quotas"], { quota: each.id })}>${each.name}</a><${Meter} value=${each.active} most=${each.max_active} />
-  <span class="muted small">${[each.held && "held", each.throttled && "throttled", each.breaker && `breaker ${each.breaker}`, each.waiting > 0 && `${each.waiting} waiting`, each.oldest_wait_seconds && `oldest ${duration(each.oldest_wait_seconds)}`].filter(Boolean).join(", ")}</span></li>`)}</ul>`;
+  <span class="muted small">${[each.held && "held", each.throttled && "throttled", each.breaker && `breaker ${each.breaker}`, each.waiting > 0 && `${each.waiting} waiting`, each.oldest_wait_seconds && `oldest ${duration(each.oldest_wait_seconds)}`].filter(Boolean).map((text, index) => html`${index ? ", " : ""}<span class="nowrap">${text}</span>`)}</span></li>`)}</ul>`;
 
 const Health = ({ name, ok, children }) => html`<li><span class=${`state ${ok ? "good" : "bad"}`}><${Shape} color=${ok ? "good" : "bad"} />${name}</span><span class="muted clip">${children}</span></li>`;
 
