@@ -122,8 +122,9 @@ class Step:
 
     @property
     def sent_at(self) -> datetime:
-        """Returns about when the current attempt was last sent or will be sent. For an INITIATED attempt the lease
-        begins then.
+        """Returns the approximate time when the current attempt was last sent or will be sent.
+
+        The lease of an INITIATED attempt begins then.
         """
         began = self.initiated_at or self.created_at
         if self.lease_expires_at is None:

@@ -115,7 +115,7 @@ class _Part:
             self._move_to(waiting[:1])
             job_id = ""
         while waiting:
-            # if the time is already over, one tenant
+            # after the end of the time, only one tenant is read
             size = 1 if self._is_over() else AT_ONCE
             turn, waiting = waiting[:size], waiting[size:]
             starts = [job_id, *[""] * (len(turn) - 1)]
