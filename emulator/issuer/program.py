@@ -167,7 +167,7 @@ class Issuer:
 
 
 def _wrong(form: dict[str, str]) -> str | None:
-    """Why no token is made of a form."""
+    """The reason for which a form gets no token."""
     if _lifetime_of(form) is None:
         return f"expires_in must be seconds from 1 to {_MAX_LIFETIME_S}"
     further = _object(form.get("claims", "{}"))

@@ -23,7 +23,7 @@ _found: set[int] = set()
 
 @dataclass(frozen=True)
 class Ports:
-    """Where a stack listens on loopback; Azurite takes `azurite`, +1 and +2 for blob, queue and table."""
+    """The ports of a stack on loopback; Azurite takes `azurite`, +1 and +2 for blob, queue and table."""
 
     api: int
     bus: int

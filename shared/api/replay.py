@@ -52,7 +52,7 @@ class Replay(Response):
 
 
 class ComparedStep(Response):
-    """How a step of the replay compares with the same step of the original."""
+    """Comparison of a step of the replay with the same step of the original."""
 
     stepId: str
     outcome: LikenessName

@@ -174,7 +174,7 @@ class CallbackOutcome(Message):
 
 class ComparedStep(Message):
     """
-    How a step of the replay compares with the same step of the original.
+    Comparison of a step of the replay with the same step of the original.
     """
 
     stepId: str

@@ -69,7 +69,7 @@ def compute_rank(created_at: datetime, priority: str) -> int:
 
 
 class BlockReason(StrEnum):
-    """Why a quota stops a job."""
+    """The reason for which a quota stops a job."""
 
     HELD = "HELD"
     FULL = "FULL"

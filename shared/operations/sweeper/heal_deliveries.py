@@ -34,7 +34,7 @@ _AT_ONCE = 8
 
 @dataclass
 class FoundHooks:
-    """What a sweep found, for the gauges and the mark."""
+    """The findings of a sweep, for the gauges and the mark."""
 
     #: suspended webhooks by tenant
     suspended: Counter[str] = field(default_factory=Counter)

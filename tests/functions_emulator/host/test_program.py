@@ -61,7 +61,7 @@ def test_functions_that_cannot_be_served_are_named_and_left_out(tmp_path: Path) 
         "wrong_context_name": "ctx",
         "sync_client": "must be `async def`",
         "bad_route": "'nope'",
-        "same_route": "is the one of good already",
+        "same_route": "the function good already has the route",
         "union_return": "the return annotation must be a plain type",
         "wrong_return": "the return annotation int does not fit",
         "wrong_parameter": "cannot be a HttpRequest",

@@ -123,7 +123,7 @@ class Await:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What an orchestrator function returned for one episode.
+    """The reply of an orchestrator function to one episode.
 
     `actions` is the full list since the start of the execution. `output` and `custom_status` are JSON texts. `error` is
     the message of the exception that ended the code.

@@ -1,4 +1,4 @@
-"""When queued work is visible, by the rules of Azure Storage queues.
+"""Decides when queued work is visible, by the rules of Azure Storage queues.
 
 A delay has whole seconds. A message that a host takes is hidden until the end of a visibility timeout, which the host
 extends while it works; after a kill it is visible again when that ends.

@@ -1,4 +1,4 @@
-"""Which web pages may use the host: its own, and those that `local.settings.json` allows.
+"""Decides which web pages may use the host: its own, and those that `local.settings.json` allows.
 
 `{"Host": {"CORS": "https://a.example", "CORSCredentials": false}}` allows cross-origin requests, as Core Tools does. A
 page of any other site is refused before its request is served: a browser lets it post forms to loopback, and a page

@@ -196,7 +196,7 @@ def _claim_route(function: Function, taken: list[Function]) -> None:
         other_route, other_methods = _route_and_methods(other)
         if route == other_route and (not methods or not other_methods or methods & other_methods):
             conflict = ", ".join(sorted(methods & other_methods or methods or other_methods)) or "any method"
-            raise BindingError(f"the route {route!r} ({conflict}) is the one of {other.name} already")
+            raise BindingError(f"the function {other.name} already has the route {route!r} ({conflict})")
     taken.append(function)
 
 

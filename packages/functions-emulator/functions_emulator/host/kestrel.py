@@ -1,4 +1,4 @@
-"""What Kestrel, the web server of Microsoft's host, does with a request before the host has it.
+"""Treats a request as Kestrel, the web server of Microsoft's host, does before the host has it.
 
 It bounds the request line and the headers, refuses with a bare status, and decodes the path. Source: dotnet/aspnetcore,
 src/Servers/Kestrel/Core/src: KestrelServerLimits.cs, KestrelBadHttpRequestException.cs, and in Internal/Http

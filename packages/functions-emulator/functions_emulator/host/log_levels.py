@@ -1,4 +1,4 @@
-"""Which log records are shown: `logging.logLevel` of host.json, by the category that Microsoft's host gives a record.
+"""Selects the shown log records: by `logging.logLevel` of host.json and the category that Microsoft's host gives them.
 
 What a function and its SDKs log has the category `Function.NAME.User` (LogCategories.cs of azure-webjobs-sdk), and
 Microsoft's worker hides none of it from INFO on (azure_functions_worker/dispatcher.py, `dispatch_forever`). What the

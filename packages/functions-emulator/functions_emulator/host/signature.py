@@ -29,7 +29,7 @@ class AnnotationRules:
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """What the host needs to call a function; the fields are those of `Function`."""
+    """The facts that the host needs to call a function; the fields are those of `Function`."""
 
     takes_context: bool
     plain_inputs: Mapping[str, type]

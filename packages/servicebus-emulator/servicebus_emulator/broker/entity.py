@@ -16,7 +16,7 @@ from servicebus_emulator.clock import Clock
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """What all entities of a broker share."""
+    """The parts that all entities of a broker share."""
 
     clock: Clock
     timers: Timers
