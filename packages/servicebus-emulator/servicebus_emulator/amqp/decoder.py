@@ -1,4 +1,4 @@
-"""Bytes to values: `decode(data, pos) -> (value, next_pos)` (AMQP 1.0 part 1, 1.6). Raises `DecodeError` only."""
+"""Decodes values: `decode(data, pos) -> (value, next_pos)` (AMQP 1.0 part 1, 1.6). Raises `DecodeError` only."""
 
 from __future__ import annotations
 

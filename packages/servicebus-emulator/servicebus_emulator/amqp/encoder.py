@@ -1,4 +1,4 @@
-"""Values to bytes, each in the shortest encoding of its type (AMQP 1.0 part 1, 1.6)."""
+"""Encodes values, each in the shortest encoding of its type (AMQP 1.0 part 1, 1.6)."""
 
 from __future__ import annotations
 
