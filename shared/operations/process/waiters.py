@@ -41,7 +41,7 @@ class Waiters:
     def has_room(self, tenant: str | None, *, follower: bool = False) -> bool:
         """Returns whether the tenant can have one more waiting response.
 
-        It can have as many as are free: alone half of them, and a tenant without any finds room. None: a caller for all
+        A tenant has room while it holds fewer places than are free: alone it gets half of them. None: a caller for all
         tenants. `follower`: the response waits for events.
         """
         free = MAX_WAITERS - self._held.total()

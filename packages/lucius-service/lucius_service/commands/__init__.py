@@ -178,7 +178,7 @@ def load(
 ) -> None:
     """Send directives or jobs at a steady rate; print latencies.
 
-    Exit code 1: some have no RESULT, or have not ended; 2: as of verify.
+    Exit code 1: some have no RESULT, or have not ended; 2: as for verify.
     """
     import asyncio
 

@@ -75,7 +75,7 @@ def _changed(properties: tuple[fields.Property, ...], old: Any, element: Element
 
 def _checked(queue: QueueDescription) -> QueueDescription:
     if queue.lock_duration_ms > _LONGEST_LOCK_MS:
-        raise InvalidRequest("LockDuration is at most PT5M.")
+        raise InvalidRequest("LockDuration must be at most PT5M.")
     return queue
 
 
