@@ -62,7 +62,7 @@ param location string
 @maxLength(90)
 param resourceGroupName string = ''
 
-@description('Optional. Whether that resource group exists already. If so, the template does not create or tag it.')
+@description('Optional. Whether the resource group `resourceGroupName` exists already. If so, the template does not create or tag it.')
 param existingResourceGroup bool = false
 
 @description('Optional. Tags of each resource, in addition to those of azd and cost reports.')

@@ -24,7 +24,8 @@ _TIMEOUT_S = 10.0
 def login(
     tenant: Annotated[str, typer.Option("--as", metavar="TENANT", help="The tenant of the token.")],
     scope: Annotated[
-        list[str] | None, typer.Option(metavar="SCOPE", help=f"May be repeated: {', '.join(SCOPES)}.")
+        list[str] | None,
+        typer.Option(metavar="SCOPE", help=f"Scope of the token; may be repeated: {', '.join(SCOPES)}."),
     ] = None,
     issuer: Annotated[
         str | None,
