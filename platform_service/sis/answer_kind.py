@@ -34,7 +34,8 @@ _CODE = re.compile(r"(?<![\d.,])\b(?!(?:19|20)\d\d\b)(?=[A-Za-z-]*\d)[A-Za-z\d-]
 
 #: of `the colour of the bracket`: the colour
 _PROPERTY = re.compile(r"\b(?:what|which) (?:is|are|was|were) the (.+?) (?:of|for|in|on|at) ", re.I)
-LATER_KIND_FACTOR = 0.97
+#: factor for a second choice, which loses to an equal first one: a later kind of answer, or two sentences
+SECOND_CHOICE_FACTOR = 0.95
 #: factor for a text without the number, date or name that the question asks for
 WRONG_KIND_FACTOR = 0.55
 #: (patterns of questions, patterns of their answers); the first match of the question counts, from narrow to wide
@@ -76,7 +77,7 @@ def kind_fit(question: str, value: str) -> float | None:
     for asks, patterns in _KINDS:
         if asks.search(question):
             fits = [pattern.search(value) is not None for pattern in patterns]
-            return 1.0 if fits[0] else LATER_KIND_FACTOR if any(fits) else WRONG_KIND_FACTOR
+            return 1.0 if fits[0] else SECOND_CHOICE_FACTOR if any(fits) else WRONG_KIND_FACTOR
     return None
 
 

@@ -8,10 +8,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from platform_service.embedding.passages import sentences
-from platform_service.embedding.structure import cells, field, fields, header, is_heading, is_row
-
-#: in characters; two sentences that are longer together are no answer
-MAX_PAIR = 300
+from platform_service.embedding.structure import MAX_HEADING, cells, field, fields, header, is_heading, is_row
 
 #: at least two words with a capital, and a role in brackets
 _ROLE = re.compile(r"((?:[A-Z][\w'\u2019.-]*\s){2,4})\((?!the )([a-z][^,;:()]{2,40})\)")
@@ -70,12 +67,8 @@ def _roles(line: str, context: str) -> Iterator[Candidate]:
 def _prose(line: str, after: str, context: str) -> list[Candidate]:
     alone = sentences(line)
     found = [Candidate(sentence, sentence, context) for sentence in alone]
-    found += [
-        Candidate(f"{one} {other}", f"{one} {other}", context, is_pair=True)
-        for one, other in pairwise(alone)
-        if len(one) + len(other) < MAX_PAIR
-    ]
-    if alone and line[-1:] not in ".!?" and len(line) < MAX_PAIR / 5 and after and after[-1:] not in ".!?":
+    found += [Candidate(f"{one} {other}", f"{one} {other}", context, is_pair=True) for one, other in pairwise(alone)]
+    if alone and line[-1:] not in ".!?" and len(line) < MAX_HEADING and after and after[-1:] not in ".!?":
         # "Opening hours" alone answers nothing
         found.append(Candidate(f"{line} {after}", line, context, is_pair=True))
     return found

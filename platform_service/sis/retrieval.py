@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from platform_service.embedding.embedder import Embedder
 from platform_service.embedding.passages import Passage
 from platform_service.embedding.vector_document import EmbeddedText
-from platform_service.sis.answer_kind import kind_fit
+from platform_service.sis.answer_kind import SECOND_CHOICE_FACTOR, kind_fit
 from platform_service.sis.candidates import Candidate, candidates
 from platform_service.sis.rows import read_row
 from platform_service.sis.words import Rarity, stems
@@ -15,8 +15,6 @@ from platform_service.sis.words import Rarity, stems
 #: Half of a passage's score is meaning (cosine), half shared words: static word vectors confuse texts of one topic, and
 #: shared rare words distinguish them.
 COSINE_SHARE = 0.5
-#: factor for two sentences: they count only where one alone has fewer of the words
-PAIR_FACTOR = 0.93
 #: the highest cosine that a question and its answer reach in practice; it counts as 1
 BEST_COSINE = 0.75
 
@@ -86,7 +84,7 @@ class Retrieval:
         if candidate.label:
             # a label that says more than the question is another one's
             score = _blend(cosine, (overlap + self._rarity.overlap(stems(candidate.label), asked)) / 2)
-        score *= PAIR_FACTOR if candidate.is_pair else 1.0
+        score *= SECOND_CHOICE_FACTOR if candidate.is_pair else 1.0
         score *= kind_fit(question, candidate.value or candidate.text) or 1.0
         return ScoredCandidate(candidate, passage, score, candidate.text)
 

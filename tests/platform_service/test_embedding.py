@@ -107,6 +107,11 @@ def test_lines_broken_by_the_margin_are_joined() -> None:
     )
 
 
+def test_lines_of_an_address_stay_apart() -> None:
+    """They are equally long, but too short for a margin to have broken them."""
+    assert paragraphs("Agnes Marlow\n9 Quay Road\nDover CT16") == ["Agnes Marlow", "9 Quay Road", "Dover CT16"]
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
