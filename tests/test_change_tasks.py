@@ -351,9 +351,11 @@ print(quota(admission, Directory(), state, START, None).mode)
 def test_a_kind_of_quota_is_one_row(copy: Copy) -> None:
     """A member of `GateKind`, and for a tenant's the fields of request and response: admission and routes follow."""
     assert copy.run("-c", _FILL_MODE).splitlines() == ["['tenant tenant_a, mode BURST']", "[]", "BURST"]
-    paths = json.loads(copy.text("docs/openapi.json"))["paths"]
+    document = json.loads(copy.text("docs/openapi.json"))
     for path in ("/v1/quotas", "/v1/quotas/{gate}"):
-        assert {"mode", "type", "source"} <= {each.get("name") for each in paths[path]["get"]["parameters"]}
+        parameters = document["paths"][path]["get"]["parameters"]
+        assert {"mode", "type", "source"} <= {each.get("name") for each in parameters}
+    assert "mode" in document["components"]["schemas"]["Resume"]["properties"]
     assert all('"tenant/mode"' in copy.text(f"docs/{name}.json") for name in ("asyncapi", "openapi"))
 
 
