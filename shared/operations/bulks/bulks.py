@@ -141,7 +141,7 @@ async def bulk_items(
     return Page(kept, found[batch - 1].job_id, partial=True) if len(found) > batch else Page(kept, None)
 
 
-async def call(context: Context, bulk: Bulk, at: datetime | None = None) -> None:
+async def request_work(context: Context, bulk: Bulk, at: datetime | None = None) -> None:
     """Requests work on the bulk operation. Without the bus, the sweeper does the work a minute later."""
     with telemetry.tolerate(BusUnavailable):
         await context.bus.admission_calls.call(bulk.tenant, bulk_id=bulk.bulk_id, at=at)
@@ -185,7 +185,7 @@ async def create_bulk(
     if (earlier := await context.retry_on_conflict(create, "a slot of the tenant's bulks")) is not None:
         return earlier, True
     telemetry.info("BULK_STARTED", bulk_id=bulk.bulk_id, tenant_id=bulk.tenant, action=bulk.action.value)
-    await call(context, bulk)
+    await request_work(context, bulk)
     return bulk, False
 
 

@@ -20,7 +20,7 @@ from shared.core.jobs.occurrences import ControlKind
 from shared.core.jobs.reasons import Reason
 from shared.core.jobs.replay import ReplayMode, ReplayRequest
 from shared.errors import AlreadyExists, Conflict, Contended, DataLost, LuciusError, Transient
-from shared.operations.bulks.bulks import call, filter_of
+from shared.operations.bulks.bulks import filter_of, request_work
 from shared.operations.bulks.purge_tenant import purge_step
 from shared.operations.gates.admission_turns import CLOCK_SKEW
 from shared.operations.jobs.control_job import control_job
@@ -72,7 +72,7 @@ async def work_bulk(context: Context, orchestrations: Orchestrations, tenant: st
     if stored is None or stored.bulk.state is not BulkState.RUNNING or now + CLOCK_SKEW < stored.bulk.look_at:
         return
     if context.process.bulk_turns.locked():
-        await call(context, stored.bulk, now + _LATER * (1 + context.random()))
+        await request_work(context, stored.bulk, now + _LATER * (1 + context.random()))
         return
     async with context.process.bulk_turns:
         with suppress(Conflict):
@@ -95,7 +95,7 @@ async def _take_turn(context: Context, orchestrations: Orchestrations, stored: S
         return
     look_at = context.clock.now() + timedelta(seconds=wait_s)
     stored = await _write(context, stored, replace(stored.bulk, look_at=look_at))
-    await call(context, stored.bulk, look_at if wait_s else None)
+    await request_work(context, stored.bulk, look_at if wait_s else None)
 
 
 async def _step(context: Context, orchestrations: Orchestrations, stored: StoredBulk) -> tuple[StoredBulk, int]:

@@ -50,12 +50,12 @@ async def count_end(context: Context, tenant: str, job_id: str, dependant: str, 
                 raise
             return
         if may_go_on:
-            await call(context, tenant, dependant)
+            await request_action(context, tenant, dependant)
 
     await context.retry_on_conflict(count, f"job {dependant}, which waits for others,")
 
 
-async def call(context: Context, tenant: str, job_id: str) -> None:
+async def request_action(context: Context, tenant: str, job_id: str) -> None:
     """Requests the job's next action. Without the bus, the sweeper does it a minute later."""
     with telemetry.tolerate(BusUnavailable):
         await context.bus.admission_calls.call(tenant, job_id)

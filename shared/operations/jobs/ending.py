@@ -15,7 +15,7 @@ from shared.errors import InstanceEnded, InstanceNotFound, LuciusError
 from shared.operations.gates import freed
 from shared.operations.jobs.admission import notify
 from shared.operations.jobs.dead_letters import list_open
-from shared.operations.jobs.dependants import call, notify_dependants
+from shared.operations.jobs.dependants import notify_dependants, request_action
 from shared.operations.process.context import Context
 from shared.operations.process.hinting import is_sent
 from shared.ports.durable import Orchestrations
@@ -50,7 +50,7 @@ async def follow_end(
             await _admit_next(context, orchestrations, job)
         if informed is not None:
             # after a fault, a call would meet the same fault at once
-            await call(context, job.tenant, job.job_id)
+            await request_action(context, job.tenant, job.job_id)
         return
     # 4. Write its end to its rows in the index. 5. Start the next jobs: before the other steps, for which they need not
     # wait.
