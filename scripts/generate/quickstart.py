@@ -27,9 +27,9 @@ def commands(server: str, issuer: str = ISSUER, blobs: str = BLOBS) -> list[tupl
     }
     body = json.dumps(envelope, ensure_ascii=False)
     return [
-        ("Start a stack on this machine, with an issuer of tokens.", "make up AUTH=1"),
+        ("Start a stack with a token issuer on this machine.", "make up AUTH=1"),
         (
-            "In another terminal, log in as a tenant: `lucius` keeps the token.",
+            "In another terminal, log in as a tenant. `lucius` stores the token.",
             f"{lucius} login --as {_TENANT}",
         ),
         (
@@ -37,25 +37,25 @@ def commands(server: str, issuer: str = ISSUER, blobs: str = BLOBS) -> list[tupl
             f"{lucius} submit samples/bw40-manual.pdf --protocol OCR --tenant {_TENANT} --watch",
         ),
         (
-            "Without `lucius`, a token is asked for so.",
+            "Without `lucius`, request a token from the issuer.",
             f"TOKEN=$(curl -s {issuer}/token -d grant_type=client_credentials -d tenant={_TENANT} "
             "-d 'scope=orch:read orch:operate' | .venv/bin/python -c 'import json, sys; "
             'print(json.load(sys.stdin)["access_token"])\')',
         ),
         (
-            "Submit a job for a sample: 202, with its address as `Location`. A repeated request returns the same job.",
+            "Submit a job for a sample: 202, with its URL as `Location`. Repeating the request returns the same job.",
             f"curl -si {bearer} -H 'Content-Type: application/json' -d '{body}' {server}/v1/orchestrate "
             "| tee /tmp/answer.txt",
         ),
         (
-            "Read it when it has ended: the response comes then, or after 20 seconds.",
+            "Get the job. The response comes when the job has ended, or after 20 seconds.",
             f"JOB=$(sed -n 's/^[Ll]ocation: *\\([^[:space:]]*\\).*/\\1/p' /tmp/answer.txt)\n"
             f'curl -s {bearer} "{server}$JOB?wait=20&until=ended"',
         ),
-        ("Ask why it is where it is, and what comes next.", f"curl -s {bearer} {server}$JOB/explain"),
-        ("Without a token you get 401, with a problem that says what to do.", f"curl -si {server}/v1/jobs"),
+        ("Explain the state of the job.", f"curl -s {bearer} {server}$JOB/explain"),
+        ("A request without a token returns 401, with the next step in `detail`.", f"curl -si {server}/v1/jobs"),
         (
-            "What names another tenant is refused too: 403.",
+            "A request for another tenant returns 403.",
             f"curl -si {bearer} '{server}/v1/jobs?tenant_id=tenant_b'",
         ),
     ]

@@ -184,8 +184,8 @@ METRICS: tuple[Metric, ...] = (
         _G,
         "s",
         (),
-        "Age of the oldest event that an enabled webhook has not received, per sweeper; "
-        "of a tenant that a sweep did not check as of the last one that did",
+        "Age of the oldest event that an enabled webhook has not received, per sweeper; a tenant that the sweep "
+        "did not check counts as of its last check",
     ),
     Metric("pack_run_duration_seconds", _H, "s", ("status",), "Duration of a run's attempt, up to its RESULT"),
     Metric("pack_run_heartbeats_total", _C, "{heartbeat}", (), "Heartbeats of runs that extended a lease"),

@@ -80,9 +80,7 @@ class Restore:
                 for part in table.parts:
                     await unpacked(self._files, part)
         except DataLost as lost:
-            raise ExportUnfit(
-                f"export {name} lacks a blob: {lost}; restore another export (`list` shows them)"
-            ) from lost
+            raise ExportUnfit(f"export {name} lacks a part: {lost}; restore another one (`list` shows them)") from lost
         return manifest
 
     async def _begin(self, manifest: Manifest) -> None:
