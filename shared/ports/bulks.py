@@ -57,6 +57,8 @@ class BulkWrite:
     #: finished units of work, and further ones
     finished: Sequence[Work] = ()
     added: Sequence[Work] = ()
+    #: whether the next bulk operation with its key is a new one
+    releases_key: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,9 +87,6 @@ class Bulks(Protocol):
     async def read(self, tenant: str, bulk_id: str) -> StoredBulk | None: ...
 
     async def find_key(self, tenant: str, key: str) -> BulkKey | None: ...
-
-    async def release_key(self, bulk: Bulk) -> None:
-        """Releases the key, so that its next bulk operation is a new one. Idempotent."""
 
     async def write(self, change: BulkWrite) -> StoredBulk:
         """Writes under the bulk operation's ETag. Raises Conflict or AlreadyExists if it, or one of the rows, has

@@ -203,7 +203,6 @@ WRITES: dict[str, Callable[[Bulks], Awaitable[object]]] = {
 SWEEPS: dict[str, Callable[[Bulks], Awaitable[object]]] = {
     "work": lambda bulks: bulks.work("tenant_a", "bulk_1", limit=1),
     "remove": lambda bulks: bulks.remove(bulk(), limit=1),
-    "release_key": lambda bulks: bulks.release_key(bulk()),
     "due": lambda bulks: bulks.due(now=START, limit=1),
     "drop_due": lambda bulks: bulks.drop_due(replace(DUE, tenant="tenant_a")),
     "drop_due_before": lambda bulks: bulks.drop_due_before(bulk()),

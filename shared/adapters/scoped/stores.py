@@ -282,7 +282,7 @@ class TenantIncidents(_OverScopedTables, TablesIncidents):
         return await super().settle(incident, settlement, stays=stays)
 
 
-@sweeper_only("work", "remove", "release_key", "due", "drop_due", "drop_due_before")
+@sweeper_only("work", "remove", "due", "drop_due", "drop_due_before")
 class TenantBulks(_OverScopedTables, TablesBulks):
     """See `shared.ports.bulks.Bulks`."""
 

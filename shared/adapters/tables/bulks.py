@@ -74,10 +74,6 @@ class TablesBulks:
         entity = await self._index.read(encode_key(tenant), bulk_key_row(key))
         return row_as(BulkKey, entity, key=key) if entity is not None else None
 
-    async def release_key(self, bulk: Bulk) -> None:
-        if bulk.key is not None:
-            await self._index.delete(encode_key(bulk.tenant), bulk_key_row(bulk.key))
-
     async def write(self, change: BulkWrite) -> StoredBulk:
         bulk = change.after
         row = keep(change.before.row, _BULK_COLUMNS, _bulk_entity(bulk))
@@ -89,6 +85,8 @@ class TablesBulks:
         # a merge cannot remove a column, so no code is stored as ""
         operations += [upsert_row({**_item_entity(bulk, each), "code": each.code or ""}) for each in change.items]
         operations += [("create", _item_entity(bulk, each)) for each in change.new_items]
+        if change.releases_key and bulk.key is not None:
+            operations.append(delete_row(encode_key(bulk.tenant), bulk_key_row(bulk.key)))
         written = await self._index.transact(operations)
         return StoredBulk(bulk, written[0]["etag"], row)
 
@@ -117,7 +115,8 @@ class TablesBulks:
                 limit -= len(found)
                 if limit <= 0:
                     return False
-        await self.release_key(bulk)
+        if bulk.key is not None:
+            await self._index.delete(encode_key(bulk.tenant), bulk_key_row(bulk.key))
         await self._index.delete(encode_key(bulk.tenant), bulk_row(bulk.bulk_id))
         return True
 

@@ -223,9 +223,9 @@ async def _leave_open(context: Context, tenant: str) -> None:
 
 
 async def _ended(context: Context, stored: StoredBulk, after: Bulk, now: datetime) -> StoredBulk:
+    after = replace(after, state=BulkState.DONE, ended_at=now)
     # a later request starts another purge
-    await context.bulks.release_key(after)
-    return await _write(context, stored, replace(after, state=BulkState.DONE, ended_at=now))
+    return await context.bulks.write(BulkWrite(before=stored, after=after, releases_key=True))
 
 
 async def _write(context: Context, stored: StoredBulk, after: Bulk) -> StoredBulk:
