@@ -4,6 +4,7 @@ it.
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Sequence
 from dataclasses import fields
@@ -38,6 +39,7 @@ from shared.adapters.tables.table_rows import TableRows, all_of, between
 from shared.adapters.tables.unknown_members import keep
 from shared.core.bulks import MAX_RUNNING, Bulk, BulkAction, BulkItem, BulkState, ItemState, Work
 from shared.core.records.canonical import encode_key
+from shared.errors import Conflict
 from shared.ports.bulks import BulkKey, BulkSlot, BulkWrite, DueBulk, StoredBulk
 
 _COUNTS = ("matched", "done", "refused", "listed", "last_no", "fruitless", "wait_s")
@@ -74,6 +76,11 @@ class TablesBulks:
         entity = await self._index.read(encode_key(tenant), bulk_key_row(key))
         return row_as(BulkKey, entity, key=key) if entity is not None else None
 
+    async def _own_key(self, bulk: Bulk) -> Entity | None:
+        """Returns the row of its key, unless a later bulk operation has the key."""
+        key = await self._index.read(encode_key(bulk.tenant), bulk_key_row(bulk.key)) if bulk.key is not None else None
+        return key if key is not None and key["bulk_id"] == bulk.bulk_id else None
+
     async def write(self, change: BulkWrite) -> StoredBulk:
         bulk = change.after
         row = keep(change.before.row, _BULK_COLUMNS, _bulk_entity(bulk))
@@ -85,8 +92,8 @@ class TablesBulks:
         # a merge cannot remove a column, so no code is stored as ""
         operations += [upsert_row({**_item_entity(bulk, each), "code": each.code or ""}) for each in change.items]
         operations += [("create", _item_entity(bulk, each)) for each in change.new_items]
-        if change.releases_key and bulk.key is not None:
-            operations.append(delete_row(encode_key(bulk.tenant), bulk_key_row(bulk.key)))
+        if change.releases_key and (key := await self._own_key(bulk)) is not None:
+            operations.append(delete_row(encode_key(bulk.tenant), key["RowKey"], key.etag))
         written = await self._index.transact(operations)
         return StoredBulk(bulk, written[0]["etag"], row)
 
@@ -115,8 +122,9 @@ class TablesBulks:
                 limit -= len(found)
                 if limit <= 0:
                     return False
-        if bulk.key is not None:
-            await self._index.delete(encode_key(bulk.tenant), bulk_key_row(bulk.key))
+        if (key := await self._own_key(bulk)) is not None:
+            with contextlib.suppress(Conflict):
+                await self._index.transact([delete_row(encode_key(bulk.tenant), key["RowKey"], key.etag)])
         await self._index.delete(encode_key(bulk.tenant), bulk_row(bulk.bulk_id))
         return True
 

@@ -119,7 +119,9 @@ async def cancel_bulk(context: Context, tenant: str, bulk_id: str) -> Bulk:
             case BulkState.DONE:
                 raise BulkEnded(bulk_id)
         cancelled = replace(stored.bulk, state=BulkState.CANCELLED, ended_at=context.clock.now())
-        return (await context.bulks.write(BulkWrite(before=stored, after=cancelled))).bulk
+        # a purge has the same key each time
+        is_purge = stored.bulk.action is BulkAction.PURGE
+        return (await context.bulks.write(BulkWrite(before=stored, after=cancelled, releases_key=is_purge))).bulk
 
     return await context.retry_on_conflict(cancel, "the bulk")
 

@@ -13,6 +13,7 @@ import pytest
 
 from shared.adapters.memory_tables import MemoryAccount, MemoryTexts, Row
 from shared.adapters.tables.purging import RULES, Leaving
+from shared.adapters.tables.table import delete_row
 from shared.archive_refusals import TenantLive
 from shared.core.bulks import Bulk, BulkState
 from shared.core.filters import JobFilter
@@ -20,7 +21,7 @@ from shared.core.incidents import IncidentKind, opened
 from shared.core.jobs.occurrences import ControlKind
 from shared.core.jobs.states import JobStatus
 from shared.errors import Conflict, LedgerUnavailable
-from shared.operations.bulks.bulks import read_bulk
+from shared.operations.bulks.bulks import cancel_bulk, read_bulk
 from shared.operations.bulks.purge_tenant import preview_purge, purge_step, start_purge
 from shared.operations.bulks.work_bulk import work_bulk
 from shared.operations.jobs.control_job import control_job
@@ -252,6 +253,24 @@ async def test_asked_twice_it_is_one_purge(purging: Purging, steps: int) -> None
         await purging.started("another reason")
     assert (await purging.worked(bulk)).state is BulkState.DONE
     assert (await purging.started("another reason")).bulk_id != bulk.bulk_id
+
+
+@pytest.mark.parametrize("has_key", [True, False])
+async def test_an_older_purge_leaves_the_key_of_a_later_one(purging: Purging, has_key: bool) -> None:
+    """A cancelled purge releases the key. Its deletion leaves that of the next one, which ends without it too."""
+    first = await purging.started()
+    await cancel_bulk(purging.context, VICTIM, first.bulk_id)
+    second = await purging.started("another reason")
+    assert second.bulk_id != first.bulk_id
+    assert await purging.context.bulks.remove(first, limit=100)
+    key = await purging.context.bulks.find_key(VICTIM, second.key or "")
+    assert key is not None
+    assert key.bulk_id == second.bulk_id
+    if not has_key:
+        name = f"BULKKEY:{second.key}"
+        [(table, partition, row)] = [each[:3] for each in purging.account.rows() if each[2] == name]
+        await purging.account.of(table).submit_transaction([delete_row(partition, row)])
+    assert (await purging.worked(second)).state is BulkState.DONE
 
 
 @pytest.mark.parametrize("steps", [0, 1, 3])
