@@ -6,18 +6,14 @@ A message to `tell` costs three operations of Service Bus and wakes an instance.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 
-from shared import telemetry
 from shared.core.events.hints import Hint
 from shared.operations.events.feed_writer import write_own
 from shared.operations.process.context import Context
 from shared.ports.feed import HintQueue
 
-#: maximum time of a write, since the end of a job waits for it, and the hints of other tenants wait behind it
-_WRITE_S = 2.0
 #: time for which a process sends all hints of a tenant whose feed it could not write: many processes write to it, and
 #: `tell` writes up to a hundred hints together
 _QUEUED = timedelta(seconds=30)
@@ -46,14 +42,7 @@ class FeedFirst:
         now = context.clock.now()
         self._left = {tenant: until for tenant, until in self._left.items() if until > now}
         unwritten = [hint for hint in hints if hint.tenant in self._left]
-        tried = [hint for hint in hints if hint.tenant not in self._left]
-        try:
-            async with asyncio.timeout(_WRITE_S):
-                failed = await write_own(context, tried)
-        except Exception as fault:
-            # a slow store, or a defect: `tell` retries, and its queue keeps what fails
-            telemetry.record_fault(fault, "FEED_UNWRITTEN", count=len(tried))
-            failed = tried
+        failed = await write_own(context, [hint for hint in hints if hint.tenant not in self._left])
         if len(self._left) < _MAX_LEFT:
             self._left |= {hint.tenant: now + _QUEUED for hint in failed}
         return unwritten + failed

@@ -11,7 +11,7 @@ import pytest
 
 from shared.core.events.hints import Hint
 from shared.errors import Conflict, LedgerUnavailable
-from shared.operations.events import feed_first
+from shared.operations.events import feed_writer
 from shared.operations.events.feed_first import FeedFirst
 from shared.operations.process.hinting import Hinting
 from shared.operations.process.known_feeds import KnownFeeds
@@ -70,8 +70,8 @@ async def test_what_cannot_be_written_is_sent_and_the_next_hints_of_the_tenant_t
 async def test_a_feed_that_hangs_or_breaks_delays_an_end_by_the_bound_at_most(
     fed: Fed, monkeypatch: pytest.MonkeyPatch, hangs: bool
 ) -> None:
-    """The hints leave as messages, also those of another tenant behind it; later ends do not try again."""
-    monkeypatch.setattr(feed_first, "_WRITE_S", 0.01)
+    """The hints leave as messages, and later ends do not try again; another tenant is not concerned."""
+    monkeypatch.setattr(feed_writer, "_OWN_WRITE_S", 0.01)
     process, calls = first(fed), 0
 
     async def write(write: Any) -> None:
