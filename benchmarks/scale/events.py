@@ -31,8 +31,8 @@ class Events:
     seen: int
     #: batches that half a minute without another one follows
     pauses: float = 0
-    #: the processes of the commits write the feed, and no message is sent; at most, since each of them reads HEAD and
-    #: SEEN after it lost a write to another one
+    #: the processes of the commits write the feed, and no message is sent; each loses one write to another one, and
+    #: reads HEAD and SEEN again
     by_commits: bool = False
 
     @property
@@ -129,7 +129,7 @@ def events_by_commits(steps: int) -> Events:
 
 COLUMNS: dict[str, Events] = {
     "`off`": events_of(3, "off", alone=True),
-    "`feed`, at most": events_by_commits(3),
+    "`feed`, each write lost once": events_by_commits(3),
     "`feed`, by `tell`, a hundred together": events_of(3, "feed", alone=False),
     "`topic`, each hint alone": events_of(3, "topic", alone=True),
     "`topic`, a hundred together": events_of(3, "topic", alone=False),

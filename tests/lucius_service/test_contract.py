@@ -334,7 +334,7 @@ def test_what_is_not_there_is_one_line(tmp_path: Path, quiet_bus: Bus, account: 
         (("--bus", gone, *blob, "--sample", str(sample)), "no bus responds"),
         (("--bus", "nonsense-s3cret", *blob, "--sample", str(sample)), "no bus responds"),
         ((*bus, "--blob", "nonsense-s3cret", "--sample", str(sample)), "no blob account responds"),
-        ((*bus, *blob, "--sample", str(sample), "--subscription", "missing"), "no bus responds, or it has not"),
+        ((*bus, *blob, "--sample", str(sample), "--subscription", "missing"), "no bus responds, or it does not have"),
         ((*bus, *blob, "--sample", str(tmp_path / "missing.json")), "missing.json"),
         ((*bus, *blob, "--sample", str(tmp_path / "wrong.json")), "must be a JSON object"),
         ((*bus, *blob, "--sample", str(sample), "-o", "xml"), "none of table, json, junit"),

@@ -94,15 +94,21 @@ def _mark(entity: Entity) -> tuple[int, SweepMark]:
         counters[name] = Counter(whole(name, entity)) if name in entity else Counter()
     counts = row_as(WorkCounts, entity, unacked=entity["unacked"], backlogs=backlogs, **counters)
     hooks = Counter(whole("suspended_hooks", entity))
-    # an earlier release has none
-    since = whole("undelivered", entity) if "undelivered" in entity else {}
-    undelivered = {tenant: datetime.fromisoformat(at) for tenant, at in since.items()}
-    read = {"counts": counts, "quotas": _quotas_of(entity), "suspended_hooks": hooks, "undelivered": undelivered}
+    others = {"quotas": _quotas_of(entity), "undelivered": _undelivered_of(entity)}
+    read = {"counts": counts, "suspended_hooks": hooks, **others}
     return int(entity["share"]), row_as(SweepMark, entity, **read)
 
 
 def _oldest(undelivered: Mapping[str, datetime]) -> list[tuple[str, datetime]]:
     return sorted(undelivered.items(), key=itemgetter(1))[:_MAX_TENANTS]
+
+
+def _undelivered_of(entity: Entity) -> Mapping[str, datetime]:
+    try:
+        return {tenant: datetime.fromisoformat(at) for tenant, at in whole("undelivered", entity).items()}
+    except UNDECODABLE:
+        # an earlier release has none: the rest of the mark counts
+        return {}
 
 
 def _quotas_of(entity: Entity) -> Sequence[TightQuota]:

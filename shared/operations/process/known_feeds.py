@@ -14,8 +14,8 @@ from shared.core.webhooks.webhooks import DEFAULT_HOOK, Hook
 from shared.ports.feed import Feed, Head
 from shared.ports.hooks import Hooks
 
-#: maximum tenants that a process remembers, and maximum jobs of each
-_MAX_TENANTS, _MAX_JOBS = 1_000, 1_000
+#: maximum tenants that a process remembers, and maximum jobs of each: together about 35 MB
+_MAX_TENANTS, _MAX_JOBS = 1_000, 200
 #: maximum logs of quotas and incidents
 _MAX_LOGS = 20_000
 

@@ -257,5 +257,5 @@ def test_a_later_step_waits_for_the_earlier_ones() -> None:
 
 def test_naive_instants_are_turned_away() -> None:
     """A time without a zone is a bug in the app and raises at once."""
-    with pytest.raises(ValueError, match="aware"):
+    with pytest.raises(ValueError, match="time zone"):
         Provenance(cause_id="c", actor="a", source="s", at=datetime(2026, 1, 27), salt="")  # noqa: DTZ001  # on purpose
