@@ -337,7 +337,7 @@ def test_what_is_not_there_is_one_line(tmp_path: Path, quiet_bus: Bus, account: 
         ((*bus, *blob, "--sample", str(sample), "--subscription", "missing"), "no bus responds, or it does not have"),
         ((*bus, *blob, "--sample", str(tmp_path / "missing.json")), "missing.json"),
         ((*bus, *blob, "--sample", str(tmp_path / "wrong.json")), "must be a JSON object"),
-        ((*bus, *blob, "--sample", str(sample), "-o", "xml"), "none of table, json, junit"),
+        ((*bus, *blob, "--sample", str(sample), "-o", "xml"), "must be table, json or junit"),
     ):
         code, out, err = run(*words)
         assert (code, out, len(err.splitlines())) == (2, "", 1), err
