@@ -9,6 +9,8 @@ import { exact } from "./time.js";
 
 /** Characters that are shown; the command and the API have the whole log. */
 const SHOWN = 200000;
+/** Characters of the shortest full response: 512 KiB, at 4 bytes each. A shorter one has all that is written. */
+const FULL = 2 ** 17 - 1;
 
 /** Reads the log of one attempt until it is complete: the run has ended, or the next attempt has a log. */
 async function read(jobId, attempt, onText, signal) {
@@ -18,10 +20,11 @@ async function read(jobId, attempt, onText, signal) {
     const { events, retry } = parseEvents((await exchange(url, init)).body ?? "");
     const pieces = events.filter((each) => each.event === "message" && each.data).map((each) => JSON.parse(each.data));
     const own = pieces.filter((each) => each.attempt === attempt);
-    if (own.length) onText(own.map((each) => each.text).join(""));
+    const text = own.map((each) => each.text).join("");
+    if (text) onText(text);
     if (own.length < pieces.length || events.some((each) => each.event === "end")) return;
     after = events.findLast((each) => each.id)?.id ?? after;
-    await pause(retry ?? 1000, signal);
+    if (text.length < FULL) await pause(retry ?? 1000, signal);
   }
 }
 
@@ -51,12 +54,15 @@ function Log({ job, attempt }) {
   useLayoutEffect(() => {
     if (atEnd.current) box.current.scrollTop = box.current.scrollHeight;
   }, [log.text]);
+  const ended = hasEnded(job.status);
+  const state = log.complete ? "complete" : log.error || ended ? "" : "live";
+  const empty = log.complete ? "The log is empty." : log.error ? "" : ended ? "Loading" : "Waiting for output.";
   const onScroll = ({ target }) => (atEnd.current = target.scrollHeight - target.scrollTop - target.clientHeight < 40);
   return html`<article class="card">
-    <header><h2>Log</h2><span class=${`state ${log.complete ? "idle" : "active"}`}><${Shape} color=${log.complete ? "good" : "active"} />${log.complete ? "complete" : "live"}</span></header>
+    <header><h2>Log</h2>${state && html`<span class=${`state ${log.complete ? "idle" : "active"}`}><${Shape} color=${log.complete ? "good" : "active"} />${state}</span>`}</header>
     ${log.error && html`<${ErrorState} error=${log.error} retry=${log.retry} compact />`}
     ${log.cut && html`<p class="muted">The last ${SHOWN} characters. The command prints the whole log.</p>`}
-    <pre class="mono log" role="log" tabindex="0" aria-label="Log of the run" ref=${box} onScroll=${onScroll}>${log.text || (log.complete ? "The log is empty." : "No output yet.")}</pre>
+    <pre class="mono log" role="log" tabindex="0" aria-label="Log of the run" ref=${box} onScroll=${onScroll}>${log.text || empty}</pre>
   </article>`;
 }
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from azure.storage.blob import BlobClient
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 from tests.api.live import Live
 from tests.dashboard.scene import PACK, Scene, log_of, submit
@@ -26,7 +27,7 @@ def test_a_log_is_shown_while_it_grows(screens: Screens, scene: Scene, api: Live
     job_id = submit(api, request_type="PACK_RUN", payload=PACK, doc_id="shown")
     page = screens.open(f"jobs/{job_id}?tab=run")
     shown = page.get_by_role("log")
-    expect(shown).to_have_text("No output yet.")
+    expect(shown).to_have_text("Waiting for output.")
     expect(page.get_by_text("No artifacts")).to_be_visible()
     log = log_of(api, job_id)
     log.append_block("<b>first</b>\u2028\n".encode())
@@ -59,7 +60,37 @@ def test_a_log_is_shown_while_it_grows(screens: Screens, scene: Scene, api: Live
         page.get_by_role("button", name="report.txt").click()
     assert downloading.value.path().read_bytes() == b"the report"
     assert downloading.value.suggested_filename == "report.txt"
+    _shows_a_long_log_that_ended(page)
     _shows_the_log_in_the_page_of_the_docs(page, api, job_id)
+
+
+def _shows_a_long_log_that_ended(page: Page) -> None:
+    """A full response is followed at once, a shorter one after `retry`. An error stands alone."""
+    held: list[Route] = []
+    page.route("**/logs?*", lambda route: held.append(route))
+    shown = page.get_by_role("log")
+    with page.expect_request("**/logs?*"):
+        page.get_by_role("button", name="Attempt 1").click()
+    expect(shown).to_have_text("Loading")
+    expect(page.get_by_text("live", exact=True)).to_have_count(0)
+    held.pop().abort()
+    expect(page.get_by_role("alert")).to_contain_text("No connection")
+    expect(shown).to_have_text("")
+
+    def answer(route: Route) -> None:
+        held.append(route)
+        text = "x" * 512 * 1024 if len(held) == 1 else "the rest"
+        data = json.dumps({"attempt": 1, "offset": 0, "text": text})
+        body = f"retry: 600000\n\nid: 1.{len(held)}\ndata: {data}\n\n"
+        route.fulfill(content_type="text/event-stream", body=body)
+
+    page.unroute("**/logs?*")
+    page.route("**/logs?*", answer)
+    page.get_by_role("button", name="Retry").click()
+    expect(shown).to_contain_text("the rest")
+    page.unroute("**/logs?*")
+    page.get_by_role("button", name="Attempt 2").click()
+    assert [parse_qs(urlsplit(each.request.url).query)["after"] for each in held] == [["1.0"], ["1.1"]]
 
 
 def _shows_the_log_in_the_page_of_the_docs(page: Page, api: Live, job_id: str) -> None:
