@@ -54,7 +54,7 @@ function useJobs(values, key) {
     load();
     let timer = 0;
     // many events in a row are one request
-    const soon = () => (timer ||= setTimeout(() => ((timer = 0), load()), 400));
+    const soon = () => (timer ||= setTimeout(() => ((timer = 0), visible.value && load()), 400));
     const stop = follow(tenant.value || ownTenant.value, soon);
     const poll = setInterval(() => visible.value && connection.value === "polling" && load(), 5000);
     return () => (stop(), clearInterval(poll), clearTimeout(timer));
