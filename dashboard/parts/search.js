@@ -38,27 +38,35 @@ async function targetOf(text) {
 export function Search() {
   const input = useRef(null);
   const [state, setState] = useState({ busy: false, fault: "" });
+  const number = useRef(0);
+  const clear = () => {
+    number.current += 1;
+    setState({ busy: false, fault: "" });
+  };
   useKeys({ "/": () => input.current.focus() });
-  // the fault of a search does not cover the view that was opened instead
-  useEffect(() => setState({ busy: false, fault: "" }), [route.value]);
+  // a search that is under way does not change or cover the view that was opened instead
+  useEffect(clear, [route.value]);
   const submit = async (event) => {
     event.preventDefault();
     const text = input.current.value.trim();
     if (!text || state.busy) return;
+    const own = (number.current += 1);
     setState({ busy: true, fault: "" });
     try {
-      go(...(await targetOf(text)));
+      const target = await targetOf(text);
+      if (own !== number.current) return;
+      go(...target);
       input.current.value = "";
       input.current.blur();
-      setState({ busy: false, fault: "" });
+      clear();
     } catch (error) {
-      setState({ busy: false, fault: error.message });
+      if (own === number.current) setState({ busy: false, fault: error.message });
     }
   };
   return html`<form class="search" role="search" aria-busy=${state.busy} onSubmit=${submit}>
     <svg viewBox="0 0 16 16" aria-hidden="true"><circle cx="7" cy="7" r="4.5" fill="none" stroke="currentColor" stroke-width="1.6" /><path d="M10.5 10.5L14 14" stroke="currentColor" stroke-width="1.6" stroke-linecap="round" /></svg>
     <input ref=${input} aria-label="Search" aria-invalid=${Boolean(state.fault)} placeholder="Job id, key, correlation id, label" spellcheck="false" autocomplete="off"
-      onInput=${() => state.fault && setState({ busy: false, fault: "" })} onKeyDown=${(event) => event.key === "Escape" && setState({ busy: false, fault: "" })} /><kbd>/</kbd>
+      onInput=${() => state.fault && clear()} onKeyDown=${(event) => event.key === "Escape" && clear()} /><kbd>/</kbd>
     ${state.fault && html`<p class="search-fault break" role="alert">${state.fault}</p>`}
   </form>`;
 }

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from urllib.parse import urlsplit
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 from shared.api.dashboard import dashboard_metrics
 from shared.core.overview.overview import Overview, Service
@@ -137,6 +138,22 @@ def test_the_search_finds_a_job(screens: Screens, scene: Scene, api: Live) -> No
     for text, fault in (("job_", "No job has"), (f"job_{31 * '0'}", "begins with"), ("job:<b>", "No job has")):
         search(text)
         expect(page.get_by_role("search").get_by_role("alert")).to_contain_text(fault)
+    _shows_no_fault_over_another_view(page, lambda: search(scene.retried[:12]))
+
+
+def _shows_no_fault_over_another_view(page: Page, search: Callable[[], None]) -> None:
+    """The request of a search fails after another view was opened."""
+    held: list[Route] = []
+    page.route("**/v1/jobs?*limit=1000*", lambda route: held.append(route))
+    with page.expect_request("**/v1/jobs?*limit=1000*"):
+        search()
+    page.evaluate("location.hash = '#/incidents'")
+    expect(page.get_by_role("heading", name="Incidents")).to_be_visible()
+    with page.expect_event("requestfailed"):
+        held[0].abort()
+    page.unroute("**/v1/jobs?*limit=1000*")
+    page.evaluate("new Promise(requestAnimationFrame)")
+    expect(page.get_by_role("search").get_by_role("alert")).to_have_count(0)
 
 
 def test_a_job_shows_its_attempts_and_the_late_reply(screens: Screens, scene: Scene) -> None:
