@@ -39,9 +39,14 @@ export function VirtualList({ items, row, height = 44, narrowHeight = 76, onEnd,
   }, [selected]);
   const shown = held.current.getVirtualItems();
   const inView = new Set(shown.map((each) => each.index));
-  const active = scroller.current?.contains(document.activeElement) && document.activeElement.closest("[aria-rowindex]");
+  let focused = scroller.current?.contains(document.activeElement) ? document.activeElement : null;
+  const focusedIndex = focused?.closest("[aria-rowindex]")?.ariaRowIndex - 2;
   // the list keeps the focus when the row that has it leaves
-  if (active && drawn.current.nodes.has(active.ariaRowIndex - 2) && !inView.has(active.ariaRowIndex - 2)) scroller.current.focus({ preventScroll: true });
+  if (drawn.current.nodes.has(focusedIndex) && !inView.has(focusedIndex)) (focused = scroller.current).focus({ preventScroll: true });
+  // without `moveBefore` (Safari), a row that stays loses the focus when preact moves its element
+  useLayoutEffect(() => {
+    if (focused && document.activeElement === document.body) focused.focus({ preventScroll: true });
+  });
   // a row that comes takes the element of one that left, which costs a third of a new one
   const { nodes: before, row: drawnBy } = drawn.current;
   const free = [...before].filter(([index]) => !inView.has(index)).map(([, node]) => node.key);
