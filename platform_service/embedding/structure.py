@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 
 #: separator of a row's cells, as OCR and markdown write it
-_SEPARATOR = re.compile(r"\s+\|\s+")
+_SEPARATOR = re.compile(r"(?<!\s)\s+\|\s+")
 _FIGURE = re.compile(r"\d")
 _FIELD = re.compile(r"((?:[^\W_][\w'\u2019.()/%-]*\s+){0,5}[\w'\u2019.()/%-]+):\s+(\S.*)")
 #: maximum characters of a heading; a longer line is prose

@@ -13,7 +13,7 @@ _NUMBER_WORDS = (
 #: digits of a code are no number
 _NUMBER = re.compile(rf"(?<![A-Za-z]-)(?<![A-Za-z\d])\d|\b{_NUMBER_WORDS}\b", re.I)
 _MONEY = re.compile(
-    r"[$€£]\s?\d|\d[\d.,]*\s?(?:eur|usd|gbp|chf|euros?|dollars?|pounds?)\b|\b(?:eur|usd|gbp|chf)\s?\d", re.I
+    r"[$€£]\s?\d|\d[.,]*\s?(?:eur|usd|gbp|chf|euros?|dollars?|pounds?)\b|\b(?:eur|usd|gbp|chf)\s?\d", re.I
 )
 _DATE = re.compile(
     rf"\b\d{{1,2}}\s+{_MONTH}|\b{_MONTH}\s+\d|\b\d{{4}}-\d\d-\d\d|\b\d{{1,2}}[./]\d{{1,2}}[./]\d{{2,4}}", re.I
@@ -30,7 +30,7 @@ _REPEATED = re.compile(
 _NAME = re.compile(rf"(?:(?<![.!?]\s)(?<!^)\b|\b(?=[A-Z][a-z]+ [A-Z][a-z]))(?!(?i:{_MONTH})\b)[A-Z][a-z]+")
 _PLACE = re.compile(r"\b(?:in|at|on|to|from|into|behind|under|below|above|near|beside)\s+(?:the|a|an)\b", re.I)
 #: a code of at least four characters with a digit; neither a sum nor a year
-_CODE = re.compile(r"(?<![\d.,])\b(?!(?:19|20)\d\d\b)(?=[A-Za-z-]*\d)[A-Za-z\d-]{4,}\b(?![.,]\d)")
+_CODE = re.compile(r"(?<![\d.,])\b(?!(?:19|20)\d\d\b)(?=[A-Za-z-]{0,40}\d)[A-Za-z\d-]{4,}\b(?![.,]\d)")
 
 #: of `the colour of the bracket`: the colour
 _PROPERTY = re.compile(r"\b(?:what|which) (?:is|are|was|were) the (.+?) (?:of|for|in|on|at) ", re.I)

@@ -11,7 +11,7 @@ from platform_service.embedding.passages import sentences
 from platform_service.embedding.structure import MAX_HEADING, cells, field, fields, header, is_heading, is_row
 
 #: at least two words with a capital, and a role in brackets
-_ROLE = re.compile(r"((?:[A-Z][\w'\u2019.-]*\s){2,4})\((?!the )([a-z][^,;:()]{2,40})\)")
+_ROLE = re.compile(r"\b((?:[A-Z][\w'\u2019.-]{0,40}\s){2,4})\((?!the )([a-z][^,;:()]{2,40})\)")
 
 
 @dataclass(frozen=True)

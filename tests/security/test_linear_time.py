@@ -11,6 +11,9 @@ from typing import Any
 
 import pytest
 
+from platform_service.embedding.structure import cells
+from platform_service.sis.answer_kind import kind_fit
+from platform_service.sis.candidates import candidates
 from shared.access.references import ReferencePolicy
 from shared.access.tenants import TenantRules
 from shared.adapters.callers import JwtCallers
@@ -92,6 +95,10 @@ CASES: dict[str, tuple[Callable[[int], Call], int]] = {
     "unknown parameters": (lambda size: payload("SIS", sis=dict.fromkeys(map(str, range(size)), 1)), 10_000),
     "a token": (lambda size: authorised("Bearer " + "a" * size + "=" * size + " " * size + "b"), 50_000),
     "a path": (lambda size: allowed("https://a/" + "../" * size), 20_000),
+    "a name without its role": (lambda size: lambda: candidates("A" * size + "A." * size), 1_000),
+    "a sum of digits": (lambda size: lambda: kind_fit("How much is it?", "a" + "1" * size), 1_000),
+    "a code without a digit": (lambda size: lambda: kind_fit("What is the code?", "a-" * size), 1_000),
+    "spaces in a line": (lambda size: lambda: cells("a" + " " * size + "b"), 2_000),
     "a host": (lambda size: allowed("https://" + "a@" * size + "a/b"), 50_000),
 }
 
