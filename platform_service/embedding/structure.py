@@ -8,6 +8,7 @@ from collections.abc import Sequence
 #: separator of a row's cells, as OCR and markdown write it
 _SEPARATOR = re.compile(r"(?<!\s)\s+\|\s+")
 _FIGURE = re.compile(r"\d")
+_LETTER = re.compile(r"[^\W\d_]")
 _FIELD = re.compile(r"((?:[^\W_][\w'\u2019.()/%-]*\s+){0,5}[\w'\u2019.()/%-]+):\s+(\S.*)")
 #: maximum characters of a heading; a longer line is prose
 MAX_HEADING = 60
@@ -40,15 +41,25 @@ def is_heading(line: str, after: str) -> bool:
     return after[-1:] in ".!?" or len(after) > MAX_HEADING or is_laid_out(after)
 
 
-def fields(row: Sequence[str]) -> list[tuple[str, str]]:
-    """Labels with their values in the cells of a row; empty where its cells are none."""
+def fields(row: Sequence[str], *, is_form: bool) -> list[tuple[str, str]]:
+    """Labels with their values in the cells of a row; empty where its cells are none.
+
+    More than two cells are labels with values only in a form, or as `Label: value`.
+    """
     labelled = [found for each in row if (found := field(each))]
     if labelled:
         return labelled if len(labelled) > 1 else []
     pairs = list(zip(row[::2], row[1::2], strict=False))
-    if len(row) != 2 and (len(row) % 2 or any(_FIGURE.search(label) for label, _ in pairs)):
+    if len(row) != 2 and (not is_form or len(row) % 2 or any(_FIGURE.search(label) for label, _ in pairs)):
+        return []
+    if not all(_LETTER.search(label) for label, _ in pairs):
         return []
     return [(label.rstrip(" *:"), value) for label, value in pairs]
+
+
+def is_item(row: Sequence[str]) -> bool:
+    """Whether a row is an item of a list: a number or a bullet, and its text."""
+    return len(row) == 2 and not _LETTER.search(row[0])
 
 
 def header(rows: Sequence[str]) -> list[str]:

@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
 from platform_service.embedding.passages import sentences
-from platform_service.embedding.structure import MAX_HEADING, cells, field, fields, header, is_heading, is_row
+from platform_service.embedding.structure import (
+    MAX_HEADING,
+    cells,
+    field,
+    fields,
+    header,
+    is_heading,
+    is_item,
+    is_row,
+)
 
 #: at least two words with a capital, and a role in brackets
 _ROLE = re.compile(r"\b((?:[A-Z][\w'\u2019.-]{0,40}\s){2,4})\((?!the )([a-z][^,;:()]{2,40})\)")
@@ -76,11 +86,15 @@ def _prose(line: str, after: str, context: str) -> list[Candidate]:
 
 def _rows(rows: list[str], context: str) -> Iterator[Candidate]:
     columns = header(rows)
+    widths = Counter(len(cells(row)) for row in rows)
     for row in rows[1:] if columns else rows:
         inside = cells(row)
-        labelled = [] if columns else fields(inside)
+        # rows of one width are a table, whose header may be on the page before
+        labelled = [] if columns else fields(inside, is_form=widths[2] > 0 and widths[len(inside)] == 1)
         for label, value in labelled:
             yield Candidate(f"{label}: {value}", row, context, label, value)
-        if not labelled:
+        if not columns and is_item(inside):
+            yield Candidate(" ".join(inside), row, context)
+        elif not labelled:
             headings = columns if len(columns) == len(inside) else [""] * len(inside)
             yield Candidate(row, row, context, cells=tuple(zip(headings, inside, strict=True)))

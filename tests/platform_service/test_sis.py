@@ -93,6 +93,14 @@ FORM = """Surname * | Hale
 E-mail | hale@quay.example
 Registration | QZ-771 | Paid on | 4 May 2025
 """
+STAFF = """Name | Department | Role | Room 2026
+Ole Ray | Works | Clerk | 12
+Ada Moe | Works | Cook | 14
+\fKarl Lund | Office | Clerk | 15
+"""
+DUTIES = """1. | The tenant pays the water and the heating.
+2. | The landlord repairs the roof within ten days.
+"""
 MINUTES = """Present: Ines Holm (chair), Tom Quayle, Leo Abara (treasurer)
 
 5. Next meeting
@@ -113,6 +121,9 @@ The next meeting is on 6 November 2025 at 18:30 in the same room. The meeting cl
         (FORM, "What is the surname?", "Surname: Hale"),
         (FORM, "What is the e-mail address?", "E-mail: hale@quay.example"),
         (FORM, "What is the registration of the vehicle?", "Registration: QZ-771"),
+        (STAFF, "Which role does Karl Lund have?", "Karl Lund, Office, Clerk, 15"),
+        (STAFF, "Which room has Ole Ray?", "Ole Ray, Works, Clerk, 12"),
+        (DUTIES, "Who repairs the roof?", "2. The landlord repairs the roof within ten days."),
         (MINUTES, "Who chaired the meeting?", "Ines Holm (chair)"),
         (MINUTES, "When is the next meeting?", "The next meeting is on 6 November 2025 at 18:30 in the same room."),
     ],
