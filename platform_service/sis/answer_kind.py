@@ -15,6 +15,8 @@ _NUMBER = re.compile(rf"(?<![A-Za-z]-)(?<![A-Za-z\d])\d|\b{_NUMBER_WORDS}\b", re
 _MONEY = re.compile(
     r"[$€£]\s?\d|\d[.,]*\s?(?:eur|usd|gbp|chf|euros?|dollars?|pounds?)\b|\b(?:eur|usd|gbp|chf)\s?\d", re.I
 )
+#: a number with nothing around it, in a text that `value_fit` makes
+_BARE_NUMBER = re.compile(r"\Ais \d[\d.,]*\Z")
 _DATE = re.compile(
     rf"\b\d{{1,2}}\s+{_MONTH}|\b{_MONTH}\s+\d|\b\d{{4}}-\d\d-\d\d|\b\d{{1,2}}[./]\d{{1,2}}[./]\d{{2,4}}", re.I
 )
@@ -47,7 +49,7 @@ _KINDS = (
         re.compile(
             r"\bwhat (?:is|are|was) the (?:[\w'\u2019-]+ ){0,3}(?:rent|price|cost|fee|deposit|total|amount|sum)\b", re.I
         ),
-        (_MONEY,),
+        (_MONEY, _BARE_NUMBER),
     ),
     (re.compile(r"\bwhat time\b|\bwhich hours\b|\bopening hours\b", re.I), (_TIME,)),
     (re.compile(r"\b(?:what|which) date\b|\bdue date\b|\bdate of\b", re.I), (_DATE,)),
@@ -79,6 +81,11 @@ def kind_fit(question: str, value: str) -> float | None:
             fits = [pattern.search(value) is not None for pattern in patterns]
             return 1.0 if fits[0] else SECOND_CHOICE_FACTOR if any(fits) else WRONG_KIND_FACTOR
     return None
+
+
+def value_fit(question: str, value: str) -> float | None:
+    """As `kind_fit`, of a cell or the value of a label: its first word may be a name, and a number alone a sum."""
+    return kind_fit(question, f"is {value}")
 
 
 def property_fit(question: str, row: str) -> float:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from platform_service.embedding.embedder import Embedder
 from platform_service.embedding.passages import Passage
 from platform_service.embedding.vector_document import EmbeddedText
-from platform_service.sis.answer_kind import SECOND_CHOICE_FACTOR, kind_fit
+from platform_service.sis.answer_kind import SECOND_CHOICE_FACTOR, kind_fit, value_fit
 from platform_service.sis.candidates import Candidate, candidates
 from platform_service.sis.rows import read_row
 from platform_service.sis.words import Rarity, stems
@@ -85,7 +85,8 @@ class Retrieval:
             # a label that says more than the question is another one's
             score = _blend(cosine, (overlap + self._rarity.overlap(stems(candidate.label), asked)) / 2)
         score *= SECOND_CHOICE_FACTOR if candidate.is_pair else 1.0
-        score *= kind_fit(question, candidate.value or candidate.text) or 1.0
+        fit = value_fit(question, candidate.value) if candidate.value else kind_fit(question, candidate.text)
+        score *= fit or 1.0
         return ScoredCandidate(candidate, passage, score, candidate.text)
 
 

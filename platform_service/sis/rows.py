@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from platform_service.sis.answer_kind import kind_fit, property_fit
+from platform_service.sis.answer_kind import property_fit, value_fit
 from platform_service.sis.words import Rarity, stems
 
 
@@ -32,7 +32,7 @@ def read_row(question: str, row: Sequence[tuple[str, str]], context: str, rarity
     around = " ".join(part for cell in row for part in cell)
     without_kind = property_fit(question, around)
     others = {
-        place: (rarity.overlap(stems(heading), words), kind_fit(question, cell) or without_kind)
+        place: (rarity.overlap(stems(heading), words), value_fit(question, cell) or without_kind)
         for place, (heading, cell) in enumerate(row)
         if place != name
     }

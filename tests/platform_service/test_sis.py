@@ -98,6 +98,10 @@ Ole Ray | Works | Clerk | 12
 Ada Moe | Works | Cook | 14
 \fKarl Lund | Office | Clerk | 15
 """
+PARTS = """Part | Supplier | Price
+Valve | Ray | 3.20
+Pump | Moss | 12.50
+"""
 DUTIES = """1. | The tenant pays the water and the heating.
 2. | The landlord repairs the roof within ten days.
 """
@@ -121,8 +125,11 @@ The next meeting is on 6 November 2025 at 18:30 in the same room. The meeting cl
         (FORM, "What is the surname?", "Surname: Hale"),
         (FORM, "What is the e-mail address?", "E-mail: hale@quay.example"),
         (FORM, "What is the registration of the vehicle?", "Registration: QZ-771"),
+        (f"{FORM}Monthly price | 940", "What is the price?", "Monthly price: 940"),
         (STAFF, "Which role does Karl Lund have?", "Karl Lund, Office, Clerk, 15"),
         (STAFF, "Which room has Ole Ray?", "Ole Ray, Works, Clerk, 12"),
+        (PARTS, "Who supplies the valve?", "Part: Valve, Supplier: Ray, Price: 3.20"),
+        (PARTS, "What is the cost of the valve?", "Part: Valve, Supplier: Ray, Price: 3.20"),
         (DUTIES, "Who repairs the roof?", "2. The landlord repairs the roof within ten days."),
         (MINUTES, "Who chaired the meeting?", "Ines Holm (chair)"),
         (MINUTES, "When is the next meeting?", "The next meeting is on 6 November 2025 at 18:30 in the same room."),
