@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import itertools
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -20,7 +19,7 @@ from typing import Any
 import httpx
 
 from benchmarks.jobs.load import THREE, loading
-from benchmarks.jobs.stack import ROOT, Stack, running, wait_for_log
+from benchmarks.jobs.stack import ROOT, Stack, free_port, running, wait_for_log
 from emulator.up.parent_death import end_with_parent
 
 #: jobs a second: far from saturation, so that no reply is late
@@ -65,7 +64,7 @@ def _others(stack: Stack, count: int) -> Iterator[list[str]]:
         for number in range(count):
             data = stack.data / f"host{number + 2}"
             data.mkdir()
-            port = _free_port()
+            port = free_port()
             urls.append(f"http://127.0.0.1:{port}")
             options = ["--app", str(ROOT), "--port", str(port), "--data", str(data), "--no-keys", "--drain", "0.5"]
             with (data / "log").open("w") as log:
@@ -87,12 +86,6 @@ def _others(stack: Stack, count: int) -> Iterator[list[str]]:
             process.terminate()
         for process in started:
             process.wait()
-
-
-def _free_port() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return int(free.getsockname()[1])
 
 
 def _wait_until_served(url: str) -> None:

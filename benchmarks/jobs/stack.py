@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import signal
+import socket
 import sqlite3
 import subprocess
 import sys
@@ -175,6 +176,13 @@ def running(*, recorded: bool = False, events: str | None = None) -> Iterator[St
             yield stack
         finally:
             stack.stop()
+
+
+def free_port() -> int:
+    """Returns a port of this machine that is free now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
 
 
 def cpu_seconds(pids: Iterable[int | str]) -> float:

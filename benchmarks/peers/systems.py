@@ -19,7 +19,7 @@ from pathlib import Path
 import httpx
 
 from benchmarks.jobs.load import THREE, loading
-from benchmarks.jobs.stack import Stack, cpu_seconds
+from benchmarks.jobs.stack import Stack, cpu_seconds, free_port
 from benchmarks.peers import environment, on_the_bus
 from emulator.up.parent_death import end_with_parent
 
@@ -82,14 +82,14 @@ async def by_hand(folder: Path, *, external: bool) -> AsyncIterator[Running]:
 @contextlib.asynccontextmanager
 async def dbos(folder: Path, *, external: bool) -> AsyncIterator[Running]:
     """PostgreSQL as `initdb` makes it: each commit is on disk."""
-    programs, python, port = environment.postgres(), environment.python(), _free_port()
+    programs, python, port = environment.postgres(), environment.python(), free_port()
     as_other, libraries, data = environment.unprivileged(), environment.libraries(), folder / "postgres"
     _make_cluster([*as_other, str(programs / "initdb")], libraries, data)
     with _Processes(folder) as processes:
         options = ["-c", f"port={port}", "-c", "listen_addresses=127.0.0.1", "-c", f"unix_socket_directories={data}"]
         processes.start([*as_other, str(programs / "postgres"), "-D", str(data), *options], libraries, cwd="/")
         await _until_listening(port)
-        api = _free_port()
+        api = free_port()
         url = f"postgresql+psycopg://bench@127.0.0.1:{port}/bench"
         worker = [await _worker(processes, python)] if external else []
         processes.start([str(python), "-m", "benchmarks.peers.apps.dbos_app", str(api), url, *worker])
@@ -101,7 +101,7 @@ async def dbos(folder: Path, *, external: bool) -> AsyncIterator[Running]:
 @contextlib.asynccontextmanager
 async def celery(folder: Path, *, external: bool) -> AsyncIterator[Running]:
     """Redis has each command on disk before its answer (`appendfsync always`). The caller publishes: its CPU counts."""
-    server, python, port = environment.redis(), environment.python(), _free_port()
+    server, python, port = environment.redis(), environment.python(), free_port()
     settings = {"BENCH_REDIS": f"redis://127.0.0.1:{port}"}
     with _Processes(folder) as processes:
         durable = ["--appendonly", "yes", "--appendfsync", "always", "--dir", str(folder)]
@@ -134,7 +134,7 @@ async def celery(folder: Path, *, external: bool) -> AsyncIterator[Running]:
 async def restate(folder: Path, *, external: bool) -> AsyncIterator[Running]:
     """The server by its defaults: its log is on disk before an answer (`rocksdb-disable-wal-fsync = false`)."""
     server, python = environment.restate(), environment.python()
-    node, ingress, admin, service = (_free_port() for _ in range(4))
+    node, ingress, admin, service = (free_port() for _ in range(4))
     with _Processes(folder) as processes:
         settings = {"RESTATE_INGRESS__BIND_PORT": str(ingress), "RESTATE_ADMIN__BIND_PORT": str(admin)}
         options = ["--no-logo", "--base-dir", str(folder), "--bind-ip", "127.0.0.1", "--listen-mode", "tcp"]
@@ -234,7 +234,7 @@ class _Processes:
 
 async def _worker(processes: _Processes, python: Path) -> str:
     """Starts the external worker and returns its URL."""
-    port = _free_port()
+    port = free_port()
     processes.start([str(python), "-m", "benchmarks.peers.apps.worker", str(port)])
     await _until_listening(port)
     return f"http://127.0.0.1:{port}/"
@@ -284,12 +284,6 @@ def _descendants(roots: Sequence[int]) -> list[int]:
         found.append(left.pop())
         left += children.get(found[-1], [])
     return found
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 async def _until_listening(port: int) -> None:
