@@ -107,7 +107,7 @@ def path_of(request: web.BaseRequest) -> str:
 
 
 def uri_path(path: str) -> str:
-    """Returns a decoded path as it stands in a URL (PathString.ToUriComponent of Microsoft.AspNetCore.Http)."""
+    """Returns the form of a decoded path in a URL (PathString.ToUriComponent of Microsoft.AspNetCore.Http)."""
     return quote(_LONE_PERCENT.sub("%25", path), safe="/!$&'()*+,;=:@%")
 
 
