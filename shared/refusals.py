@@ -214,7 +214,7 @@ class NotRedrivable(Refused, status=409):
 
 
 class IdempotencyConflict(Refused, status=409):
-    """The idempotency key was used with another body; `jobId` or `detail` names its job, bulk operation or webhook."""
+    """The key was used with another body; `jobId` is its job, or `detail` names its bulk operation or webhook."""
 
     text = "idempotency_key already used with another body; use a new key, or send the first body again"
 
