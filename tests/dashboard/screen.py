@@ -19,6 +19,11 @@ _GO = """path => {
 }"""
 
 
+def short(job_id: str) -> str:
+    """Return an id as the dashboard shows it."""
+    return job_id[:12]
+
+
 class Screens:
     """Opens pages, and collects what a browser complains about."""
 
