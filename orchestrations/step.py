@@ -42,7 +42,7 @@ class Waits:
 
     def open(self, *names_: str) -> list[Any]:
         """Returns the tasks for the next wake-up and for those of the names that have not been heard."""
-        names = (*names_, durable_names.look(self.look_no))
+        names = (*names_, durable_names.look_event(self.look_no))
         for name in names:
             if name not in self._tasks:
                 self._tasks[name] = self._context.wait_for_external_event(name)
@@ -52,7 +52,7 @@ class Waits:
         """Returns the name that a completed task was for; None: it was a wake-up."""
         name = next(name for name, known in self._tasks.items() if known is task)
         self._heard.add(name)
-        if name == durable_names.look(self.look_no):
+        if name == durable_names.look_event(self.look_no):
             self.look_no += 1
             return None
         return name
@@ -78,11 +78,11 @@ def run_step(
         winner = yield from _wait(context, waits, step_id, verdict)
         heard = waits.hear(winner) if winner is not None else None
         payload = decoded(winner.result) if winner is not None else {}
-        if heard == durable_names.ack(step_id, attempt_no) and payload.get("until"):
+        if heard == durable_names.ack_event(step_id, attempt_no) and payload.get("until"):
             verdict = {"verdict": VerdictKind.AWAIT_RESULT.value, "attempt_no": attempt_no, "until": payload["until"]}
         elif payload.get("next") == "END":
             return StepEnd.JOB_ENDED
-        elif heard == durable_names.result(step_id, attempt_no) and payload.get("next") == "NEXT":
+        elif heard == durable_names.result_event(step_id, attempt_no) and payload.get("next") == "NEXT":
             return StepEnd.SETTLED
         elif heard is None and (winner is not None or kind in _SETTLED_BY_TIME):
             verdict = yield from ask(context, durable_names.SETTLE, {**request, "attempt_no": attempt_no})
@@ -96,15 +96,15 @@ def _wait(context: df.DurableOrchestrationContext, waits: Waits, step_id: str, v
     if kind == VerdictKind.PARK:
         # a paused job has no time to wait for, but its wait has a timer: the extension skips a wait whose event was
         # requested in an earlier one only if that timer is cancelled (R31)
-        tasks = waits.open(durable_names.resume(verdict["park_no"]))
+        tasks = waits.open(durable_names.resume_event(verdict["park_no"]))
         return (yield from wait_until(context, tasks, context.current_utc_datetime + MAX_TIMER))
-    result = durable_names.result(step_id, attempt_no)
+    result = durable_names.result_event(step_id, attempt_no)
     if kind in (VerdictKind.SENT, VerdictKind.AWAIT_ACK):
-        tasks = waits.open(durable_names.ack(step_id, attempt_no), result)
+        tasks = waits.open(durable_names.ack_event(step_id, attempt_no), result)
     elif kind in (VerdictKind.AWAIT_RESULT, VerdictKind.PUBLISH_FAILED):
         tasks = waits.open(result)
     else:
         # BACKOFF: an attempt that only timed out may still deliver its RESULT; the RESULT event of the next one can
         # only mean that the job has ended (`shared.core.jobs.verdict.end_event`)
-        tasks = waits.open(result, durable_names.result(step_id, attempt_no + 1))
+        tasks = waits.open(result, durable_names.result_event(step_id, attempt_no + 1))
     return (yield from wait_until(context, tasks, datetime.fromisoformat(verdict["until"])))

@@ -66,7 +66,11 @@ def collect() -> Names:
         "environment": {text for text in app + programs if re.fullmatch(r"(LUCIUS|OTEL|EMULATOR)_[A-Z0-9_]+", text)},
         "routes": {f"{each.method} /{each.path} ({each.function})" for each in ROUTES},
         "functions": _functions(),
-        "external events": {durable_names.ack("S", 1), durable_names.result("S", 1), durable_names.resume(1)},
+        "external events": {
+            durable_names.ack_event("S", 1),
+            durable_names.result_event("S", 1),
+            durable_names.resume_event(1),
+        },
         "public events": _of_events(),
         "graphql fields": set(_of_graphql()),
         "http fields": _fields(document["components"]["schemas"]),

@@ -37,12 +37,12 @@ from shared.core.gates.allocation import Account, AllocationRecord
 from shared.core.gates.log import append_entry
 from shared.core.gates.places import Place, PlaceState
 from shared.core.gates.rules import Gate, GateKind, GateState, Hold, Rule, Throttle
-from shared.core.incidents import IncidentKind, incident_of, opened
+from shared.core.incidents import IncidentKind, incident_of, open_incident
 from shared.core.jobs.directive import directive_of
 from shared.core.jobs.job import Event, Job, Step
 from shared.core.jobs.states import JobStatus
 from shared.core.overview.minutes import MinuteCounts
-from shared.core.webhooks.hook_log import logged as hook_logged
+from shared.core.webhooks.hook_log import append_hook_entry as hook_logged
 from shared.core.webhooks.webhooks import Delivery, DeliveryState, Hook, HookAct, HookFilter, SecretVersion
 from shared.errors import LedgerUnavailable
 from shared.operations.audit.sign_statement import key_name
@@ -317,7 +317,7 @@ async def _at_a_admission(index: TablesIndex, admissions: TablesAdmissions, job:
 async def _incidents(incidents: TablesIncidents, failed: Job) -> None:
     """The rows of incidents that are open, and all columns of one that is settled."""
     names: dict[str, Any] = {"tenant": failed.tenant, "request_type": "OCR", "code": "C", "detail": "d"}
-    opened_, entry = opened(IncidentKind.BREAKER, "0123456789abcdef", **names, at=START)
+    opened_, entry = open_incident(IncidentKind.BREAKER, "0123456789abcdef", **names, at=START)
     end: dict[str, Any] = {"settled_at": START, "settled_by": "a", "reason": "r", "retried_by": failed.job_id}
     await incidents.open(replace(opened_, **end), entry)
     found = incident_of(failed)

@@ -26,7 +26,7 @@ from shared.api.webhook import (
 from shared.apidocs.problem_codes import ProblemCode
 from shared.apidocs.route import NO_STORE, Route, in_header, in_path, in_query
 from shared.core.events.event_types import OF_HOOKS, PublicType
-from shared.core.events.public_events import MAX_VALUE_BYTES, encoded
+from shared.core.events.public_events import MAX_VALUE_BYTES, encode_json
 from shared.core.gates.rules import EVERY
 from shared.core.jobs.routing import normalise
 from shared.core.webhooks.webhooks import DEFAULT_HOOK, DeliveryState, Hook, HookFilter, HookFormat
@@ -313,7 +313,7 @@ def _filter_of(context: Context, body: HookFilterBody | None) -> HookFilter:
         for n, each in enumerate(body.job_types)
         if context.registry.find(each) is None
     ]
-    if len(encoded(dict(body.labels))) > MAX_VALUE_BYTES:
+    if len(encode_json(dict(body.labels))) > MAX_VALUE_BYTES:
         # nor could its row have any number of labels
         wrong.append(("filter.labels", f"has more than {MAX_VALUE_BYTES} bytes, which no event has"))
     if wrong:

@@ -9,10 +9,10 @@ from typing import Any
 
 from shared.core.jobs.history import RULES
 from shared.core.jobs.states import StepStatus
-from shared.core.jobs.transitions import JOB_CREATION, JOB_TABLE, STEP_TABLE, Row
+from shared.core.jobs.transitions import JOB_CREATION, JOB_TABLE, STEP_TABLE, TargetState
 
 #: a table of transitions: rows by state and trigger
-Table = Mapping[Any, Mapping[Any, Row]]
+Table = Mapping[Any, Mapping[Any, TargetState]]
 
 
 def arrows(table: Table) -> dict[tuple[str, str], list[str]]:

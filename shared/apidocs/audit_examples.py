@@ -10,7 +10,7 @@ from shared.access.references import Retention
 from shared.api.replay import comparison_response, replay_response
 from shared.apidocs.json_schema import JsonObject, dumped
 from shared.core.audit.heads import DayHead, json_lines
-from shared.core.audit.statements import anchor_statement, dsse_envelope, heads_statement, instant_text, sha256
+from shared.core.audit.statements import anchor_statement, dsse_envelope, format_statement_time, heads_statement, sha256
 from shared.core.jobs.history import Origin
 from shared.core.jobs.job import Record
 from shared.core.jobs.replay import ReplayMode, ReplayRequest, plan_replay
@@ -34,7 +34,7 @@ def heads_by_model(job_id: str) -> JsonObject:
         "keyid": _KEY_ID,
         "pem": "-----BEGIN PUBLIC KEY-----\nMFkw...\n-----END PUBLIC KEY-----\n",
         "state": "active",
-        "first_signed_at": instant_text(begins),
+        "first_signed_at": format_statement_time(begins),
     }
     anchors = [{"day": day.isoformat(), "envelope": dsse_envelope(anchor, _KEY_ID, _SIGNATURE), "lines": lines}]
     return {

@@ -28,7 +28,7 @@ from shared.apidocs.json_schema import JsonObject, dumped
 from shared.contracts.envelope import Envelope
 from shared.contracts.messages import Reply
 from shared.core.events.event_types import PublicType
-from shared.core.incidents import IncidentState, Settlement, incident_of, settled
+from shared.core.incidents import IncidentState, Settlement, apply_settlement, incident_of
 from shared.core.jobs.decide import apply
 from shared.core.jobs.history import Provenance
 from shared.core.jobs.job import Event, Record
@@ -333,7 +333,7 @@ def _incidents(failed: Record) -> JsonObject:
         reason="the service was restarted",
         at=_START + timedelta(minutes=10),
     )
-    resolved = settled(opened, done)
+    resolved = apply_settlement(opened, done)
     assert resolved is not None
     return {
         "IncidentDetail": dumped(incident_detail(resolved[0], [first, resolved[1]])),

@@ -13,7 +13,7 @@ from shared.core.gates.admission_state import AdmissionState, Candidate, Waiting
 from shared.core.gates.changes import ChangeType, record_change
 from shared.core.gates.queue_position import find_position
 from shared.core.gates.rules import Directory, Gate, GateKind, GateState, Rule
-from shared.core.usage import Axis, Counted, HourUsage, hour_of, summed
+from shared.core.usage import Axis, Counted, HourUsage, hour_of, sum_hours
 from shared.ports.usage import SeenSource
 
 _AT = datetime(2026, 1, 27, 10, 0, tzinfo=UTC)
@@ -66,7 +66,7 @@ def _usage(now: datetime) -> JsonObject:
     counted = Counted()
     for staged_at, admitted_at in ((None, None), (None, None), (now, now + timedelta(seconds=40))):
         counted.add(staged_at, admitted_at, now)
-    total, groups = summed([replace(hour, jobs={("OCR", "scanner-7"): counted})], Axis.SOURCE)
+    total, groups = sum_hours([replace(hour, jobs={("OCR", "scanner-7"): counted})], Axis.SOURCE)
     return dumped(
         UsageReport(
             tenant="tenant_a",

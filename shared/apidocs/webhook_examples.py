@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from shared.access.webhook_signature import secrets_of
 from shared.api.webhook import HookLogEntry, default_secret, delivery, hook, hook_detail, hook_secret, hook_test
 from shared.apidocs.json_schema import JsonObject, dumped
-from shared.core.webhooks.hook_log import logged
+from shared.core.webhooks.hook_log import append_hook_entry
 from shared.core.webhooks.webhooks import (
     DEFAULT_HOOK,
     Answer,
@@ -29,7 +29,7 @@ def by_model(job_id: str) -> JsonObject:
     """Returns an example for each response about a webhook, by the name of its model. The job `job_id` has failed, and
     its delivery waits.
     """
-    made, entry = logged(
+    made, entry = append_hook_entry(
         Hook(
             id=_ID,
             tenant="tenant_a",

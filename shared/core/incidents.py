@@ -12,7 +12,7 @@ from shared.core.jobs.job import Job
 from shared.core.jobs.reasons import Reason
 from shared.core.jobs.states import JobStatus
 from shared.core.records.canonical import digest
-from shared.core.records.chained_log import Entry, chained
+from shared.core.records.chained_log import Entry, chain_entry
 
 #: reasons for which a failed job opens an incident, if its protocol names none
 ESCALATED: tuple[str, ...] = (Reason.ATTEMPTS_EXHAUSTED, Reason.ORCHESTRATION_FAILED)
@@ -116,14 +116,14 @@ def incident_id_of(kind: IncidentKind, subject: str, at: datetime) -> str:
     return f"inc_{millis:013d}_{digest(f'{kind}:{subject}')[:16]}"
 
 
-def job_of(incident_id: str) -> str | None:
+def find_job_id(incident_id: str) -> str | None:
     """Returns the id of the job whose incident has this id. None: the incident belongs to no job."""
-    if opened_of(incident_id) is not None or not incident_id.startswith(_OF_A_JOB):
+    if find_opening_time(incident_id) is not None or not incident_id.startswith(_OF_A_JOB):
         return None
     return incident_id.removeprefix(_OF_A_JOB)
 
 
-def opened_of(incident_id: str) -> datetime | None:
+def find_opening_time(incident_id: str) -> datetime | None:
     """Returns the opening time of an incident without a job, to the millisecond, from its id. None: another
     kind of id.
     """
@@ -144,7 +144,7 @@ def incident_of(job: Job) -> tuple[Incident, IncidentEntry] | None:
     """
     if not escalates(job) or job.redriven_by is not None:
         return None
-    return _opened(
+    return _open(
         Incident(
             id=job_incident_id(job.job_id),
             kind=IncidentKind.JOB,
@@ -158,7 +158,7 @@ def incident_of(job: Job) -> tuple[Incident, IncidentEntry] | None:
     )
 
 
-def opened(
+def open_incident(
     kind: IncidentKind,
     subject: str,
     *,
@@ -169,7 +169,7 @@ def opened(
     at: datetime,
 ) -> tuple[Incident, IncidentEntry]:
     """Makes an incident without a job."""
-    return _opened(
+    return _open(
         Incident(
             id=incident_id_of(kind, subject, at),
             kind=kind,
@@ -183,7 +183,7 @@ def opened(
     )
 
 
-def settled(incident: Incident, settlement: Settlement) -> tuple[Incident, IncidentEntry] | None:
+def apply_settlement(incident: Incident, settlement: Settlement) -> tuple[Incident, IncidentEntry] | None:
     """Returns the incident after `settlement`, and its log entry. None: the incident is no longer open."""
     if not incident.is_open:
         return None
@@ -195,21 +195,21 @@ def settled(incident: Incident, settlement: Settlement) -> tuple[Incident, Incid
         reason=settlement.reason,
         retried_by=settlement.retried_by,
     )
-    return _logged(incident, after, settlement.actor, settlement.reason, settlement.at)
+    return _log_change(incident, after, settlement.actor, settlement.reason, settlement.at)
 
 
-def retried_unseen(job: Job) -> Settlement:
+def make_unseen_retry(job: Job) -> Settlement:
     """Returns the incident after a redrive of its job by a request that did not name the incident."""
     reason = "another job took its place"
     at, new = job.updated_at, job.redriven_by
     return Settlement(state=IncidentState.RETRIED, actor=SYSTEM, reason=reason, at=at, retried_by=new)
 
 
-def _opened(incident: Incident) -> tuple[Incident, IncidentEntry]:
-    return _logged(None, incident, SYSTEM, incident.code, incident.opened_at)
+def _open(incident: Incident) -> tuple[Incident, IncidentEntry]:
+    return _log_change(None, incident, SYSTEM, incident.code, incident.opened_at)
 
 
-def _logged(
+def _log_change(
     before: Incident | None, after: Incident, actor: str, reason: str, at: datetime
 ) -> tuple[Incident, IncidentEntry]:
     data: dict[str, Any] = {"before": before.state.value if before is not None else None, "after": after.state.value}
@@ -223,7 +223,7 @@ def _logged(
         "at": at,
         "data": data,
     }
-    entry = IncidentEntry(**chained(values, seq=after.log_seq, prev_hash=after.log_hash))
+    entry = IncidentEntry(**chain_entry(values, seq=after.log_seq, prev_hash=after.log_hash))
     return replace(after, log_seq=entry.seq, log_hash=entry.hash), entry
 
 

@@ -89,7 +89,7 @@ class Registry:
         found: dict[str, list[Protocol]] = {}
         for protocol in protocols:
             found.setdefault(protocol.definition.request_type, []).append(protocol)
-        self._versions = {name: _ordered(name, found[name]) for name in sorted(found)}
+        self._versions = {name: _order_versions(name, found[name]) for name in sorted(found)}
         steps = [step for versions in found.values() for each in versions for step in each.definition.steps]
         self.services = services if services is not None else {step.service: step.step_type for step in steps}
 
@@ -126,7 +126,7 @@ class Registry:
         return (each for name in self._versions if (each := self.find(name)) is not None)
 
 
-def _ordered(request_type: str, versions: list[Protocol]) -> tuple[Protocol, ...]:
+def _order_versions(request_type: str, versions: list[Protocol]) -> tuple[Protocol, ...]:
     """Returns the versions of one job type, the highest first. Raises ProtocolError."""
     ordered = sorted(versions, key=lambda each: each.definition.version, reverse=True)
     if len({each.definition.protocol_id for each in ordered}) > 1 or len({each.key for each in ordered}) < len(ordered):
@@ -161,7 +161,7 @@ def build_protocol(source: str, definition: Any, schemas: Mapping[str, Any], ser
                 "in the bus topology, so its directives would be dropped"
             )
         if step.payload_schema is not None:
-            used[step.step_id] = _checked_schema(source, step, schemas)
+            used[step.step_id] = _find_schema(source, step, schemas)
     text = canonical_json({"definition": parsed.model_dump(mode="json", exclude={"ramp_percent"}), "schemas": used})
     return Protocol(parsed, digest(text), used, digest(canonical_json(_work(parsed, used))))
 
@@ -190,7 +190,7 @@ def _rules(schema: Any) -> Any:
     return found
 
 
-def _checked_schema(source: str, step: StepDefinition, schemas: Mapping[str, Any]) -> Any:
+def _find_schema(source: str, step: StepDefinition, schemas: Mapping[str, Any]) -> Any:
     schema = schemas.get(step.payload_schema or "")
     if schema is None:
         raise ProtocolError(f"{source}: step {step.step_id}: no file {step.payload_schema}")

@@ -61,7 +61,7 @@ class Counted:
         self.staged += staged_at is not None
         if staged_at is None or admitted_at is not None:
             self.admitted += 1
-            self.waits[bucket_of((admitted_at or _NEVER) - (staged_at or _NEVER)) if staged_at else 0] += 1
+            self.waits[find_wait_bucket((admitted_at or _NEVER) - (staged_at or _NEVER)) if staged_at else 0] += 1
 
     def wait_s(self, share: float) -> int | None:
         """Returns the seconds within which `share` (0 to 1) of the admitted jobs were admitted. None: no job was
@@ -96,7 +96,7 @@ def hour_of(instant: datetime) -> datetime:
     return instant.astimezone(UTC).replace(minute=0, second=0, microsecond=0)
 
 
-def bucket_of(wait: timedelta) -> int:
+def find_wait_bucket(wait: timedelta) -> int:
     seconds = wait.total_seconds()
     return next((number for number, end in enumerate(WAITS_S) if seconds <= end), len(WAITS_S) - 1)
 
@@ -131,7 +131,7 @@ class Sum:
     active_peak: int = 0
 
 
-def summed(hours: Iterable[HourUsage], axis: Axis | None) -> tuple[Sum, dict[str, Sum]]:
+def sum_hours(hours: Iterable[HourUsage], axis: Axis | None) -> tuple[Sum, dict[str, Sum]]:
     """Sums up all hours, in total and by the axis: type, source ("" for none), or hour (as ISO text)."""
     total, by = Sum(), dict[str, Sum]()
 

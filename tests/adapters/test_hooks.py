@@ -10,7 +10,7 @@ import pytest
 
 from shared.access.caller import Caller
 from shared.adapters.scoped.stores import TenantHooks
-from shared.core.webhooks.hook_log import hook_event, logged
+from shared.core.webhooks.hook_log import append_hook_entry, hook_event
 from shared.core.webhooks.webhooks import (
     Answer,
     Delivery,
@@ -110,7 +110,7 @@ async def only(storage: Storage, number: int, hook_id: str = HOOK.id, name: str 
 async def test_a_hook_is_read_as_it_was_written(storage: Storage, hook: Hook) -> None:
     hooks = storage.hooks
     assert await hooks.read(TENANT, hook.id) is None
-    hook, entry = logged(hook, HookAct.CREATED, actor="user:x", reason="", at=START, data={"host": "a"})
+    hook, entry = append_hook_entry(hook, HookAct.CREATED, actor="user:x", reason="", at=START, data={"host": "a"})
     head = await hooks.write(HookWrite(tenant=TENANT, head=Head(), hooks=1, after=hook, entry=entry))
     assert head == await storage.feed.head(TENANT)
     assert head is not None
@@ -141,7 +141,9 @@ async def test_a_change_with_its_event_is_one_transaction(storage: Storage) -> N
     head = await fed(storage, delivery(1), delivery(1, "default", "ä/#"))
     stored = await hooks.read(TENANT, HOOK.id)
     assert stored is not None
-    hook, entry = logged(stored.hook, HookAct.DEAD, actor="system", reason="HTTP_400", at=START, data={"first": 1})
+    hook, entry = append_hook_entry(
+        stored.hook, HookAct.DEAD, actor="system", reason="HTTP_400", at=START, data={"first": 1}
+    )
     assert hook_event(hook, entry) is not None
     dead = replace(delivery(1), state=DeliveryState.DEAD, ended_at=START, due_at=None, status=400, tries=3, refusals=3)
     row = await only(storage, 1)
@@ -247,7 +249,7 @@ async def test_the_first_entries_of_a_log_go(storage: Storage) -> None:
         after, before = hook, None
         for number in range(4):
             at = START + timedelta(hours=number)
-            after, entry = logged(after, HookAct.CHANGED, actor="x", reason="", at=at)
+            after, entry = append_hook_entry(after, HookAct.CHANGED, actor="x", reason="", at=at)
             await hooks.write(HookWrite(tenant=TENANT, before=before, after=after, entry=entry))
             before = await hooks.read(TENANT, hook.id)
     assert await hooks.drop_log(TENANT, "hook_1", to=1, limit=100) == 1

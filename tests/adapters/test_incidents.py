@@ -17,12 +17,12 @@ from shared.core.incidents import (
     IncidentKind,
     IncidentState,
     Settlement,
+    find_opening_time,
     incident_of,
     job_incident_id,
-    opened,
-    opened_of,
+    open_incident,
 )
-from shared.core.incidents import settled as core_settled
+from shared.core.incidents import apply_settlement as core_settled
 from shared.core.jobs.job import Job
 from shared.core.jobs.states import JobStatus
 from shared.core.records.chained_log import entry_hash
@@ -74,7 +74,7 @@ async def ids(storage: Storage, **options: Any) -> list[str]:
 
 
 def of_no_job(subject: str = "ocr", minutes: int = 0, tenant: str | None = None) -> Any:
-    return opened(
+    return open_incident(
         IncidentKind.SERVICE,
         subject,
         tenant=tenant,
@@ -223,7 +223,7 @@ async def test_a_subject_has_one_open_incident_of_no_job(storage: Storage) -> No
     assert await storage.incidents.open(first, entry)
     assert await storage.incidents.find_open(IncidentKind.SERVICE, "ocr") == first
     assert await storage.incidents.find_open(IncidentKind.BREAKER, "ocr") is None
-    at = opened_of(first.id)
+    at = find_opening_time(first.id)
     assert at is not None
     assert await storage.incidents.read(None, first.id, at) == first
     settled = await storage.incidents.settle(first, RESOLVED)

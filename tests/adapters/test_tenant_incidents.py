@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from shared.adapters.scoped.stores import TenantIncidents
-from shared.core.incidents import SYSTEM, IncidentKind, IncidentState, Settlement, opened
+from shared.core.incidents import SYSTEM, IncidentKind, IncidentState, Settlement, open_incident
 from shared.ports.incidents import Incidents
 from shared.refusals import TenantForbidden
 from tests.adapters.test_tenant_scope import ANYONE, CALLER, READER
@@ -19,7 +19,7 @@ from tests.memory_stores import MemoryIncidents
 
 PAGE: dict[str, Any] = {"after": None, "limit": 10}
 OF_NO_JOB: dict[str, Any] = {"request_type": None, "code": "C", "detail": None, "at": START}
-FOREIGN, ENTRY = opened(IncidentKind.BREAKER, "0123456789abcdef", tenant="tenant_b", **OF_NO_JOB)
+FOREIGN, ENTRY = open_incident(IncidentKind.BREAKER, "0123456789abcdef", tenant="tenant_b", **OF_NO_JOB)
 DONE = Settlement(state=IncidentState.RESOLVED, actor="jane", reason="r", at=START)
 
 READS: dict[str, Callable[[Incidents], Awaitable[object]]] = {
@@ -66,7 +66,7 @@ async def test_another_tenants_incident_is_not_there() -> None:
     assert await TenantIncidents(incidents, READER).read(None, FOREIGN.id, START) == FOREIGN
     with pytest.raises(TenantForbidden):
         await TenantIncidents(incidents, READER, moving=True).read(None, FOREIGN.id, START)
-    nobodys, entry = opened(IncidentKind.SERVICE, "ocr", tenant=None, **OF_NO_JOB)
+    nobodys, entry = open_incident(IncidentKind.SERVICE, "ocr", tenant=None, **OF_NO_JOB)
     own = TenantIncidents(incidents, CALLER)
     assert await own.open(nobodys, entry)
     assert await own.find_open(IncidentKind.SERVICE, "ocr") == nobodys

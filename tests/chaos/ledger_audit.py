@@ -10,7 +10,7 @@ from typing import Any
 from azure.data.tables import TableServiceClient
 
 from shared.adapters.tables.rows import event_of, job_of, step_of
-from shared.core.jobs.as_of import as_of, fold, rows_digest
+from shared.core.jobs.as_of import apply_event, as_of, rows_digest
 from shared.core.jobs.job import Event, Record
 from shared.core.jobs.states import JobStatus, StepStatus
 from tests.audit_bundles import check_chain
@@ -121,7 +121,7 @@ def _check_moves(record: Record, events: list[Event]) -> None:
     at = as_of(record, events, 1)
     assert (events[0].data or {})["rows"] == rows_digest(at), "the created rows are not what the first event says"
     for event in events[1:]:
-        after = fold(at, event)
+        after = apply_event(at, event)
         check_move(at, after)
         at = after
     assert _digest(at) == _digest(record), "folding the events does not give the rows"

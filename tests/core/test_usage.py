@@ -13,12 +13,12 @@ from shared.core.usage import (
     Axis,
     Counted,
     HourUsage,
-    bucket_of,
+    find_wait_bucket,
     group_in,
     highest,
     hour_of,
     inside_by,
-    summed,
+    sum_hours,
 )
 from tests.jobs import START
 
@@ -36,7 +36,7 @@ def waited(*seconds: float) -> Counted:
 )
 def test_a_wait_is_the_end_of_its_bucket(seconds: float, end: int) -> None:
     """At most so long; what is past the last one counts as that."""
-    assert WAITS_S[bucket_of(timedelta(seconds=seconds))] == end
+    assert WAITS_S[find_wait_bucket(timedelta(seconds=seconds))] == end
     assert waited(seconds).wait_s(1) == end
 
 
@@ -78,9 +78,9 @@ def test_sums_by_each_axis() -> None:
         for number in range(2)
     ]
     for axis in Axis:
-        total, groups = summed(hours, axis)
+        total, groups = sum_hours(hours, axis)
         assert (total.counted.created, total.rejected, total.active_peak) == (6, 4, 6)
         assert sum(each.counted.created for each in groups.values()) == 6
         assert sum(each.rejected for each in groups.values()) == 4
-    peaks = {axis: [each.active_peak for each in summed(hours, axis)[1].values()] for axis in Axis}
+    peaks = {axis: [each.active_peak for each in sum_hours(hours, axis)[1].values()] for axis in Axis}
     assert peaks == {Axis.TYPE: [4, 0], Axis.SOURCE: [1, 3], Axis.HOUR: [5, 6]}

@@ -102,10 +102,14 @@ class _Instance:
             self.shown = Shown(step_id, attempt_no, kind.value, self._look_no)
             if kind in (VerdictKind.END, VerdictKind.SKIP):
                 return kind is VerdictKind.SKIP
-            result = durable_names.result(step_id, attempt_no)
-            names = [result, durable_names.ack(step_id, attempt_no), durable_names.result(step_id, attempt_no + 1)]
+            result = durable_names.result_event(step_id, attempt_no)
+            names = [
+                result,
+                durable_names.ack_event(step_id, attempt_no),
+                durable_names.result_event(step_id, attempt_no + 1),
+            ]
             if kind is VerdictKind.PARK:
-                names = [durable_names.resume(verdict["park_no"])]
+                names = [durable_names.resume_event(verdict["park_no"])]
             heard, data = await self._wait(names, verdict.get("until"))
             if data.get("next") == "END":
                 return False
@@ -133,7 +137,7 @@ class _Instance:
     async def _wait(self, names: Sequence[str], until: str | None) -> tuple[str | None, dict[str, Any]]:
         """The event that came first, with its data; None: the time came first, or a look of the sweeper."""
         scheduler = self._app.scheduler
-        look = durable_names.look(self._look_no)
+        look = durable_names.look_event(self._look_no)
         due = datetime.fromisoformat(until) + timedelta(seconds=1) if until else None
         while True:
             for name in (*names, look):

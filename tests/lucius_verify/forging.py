@@ -23,7 +23,7 @@ from lucius_verify.chain import event_hash
 from lucius_verify.json_rows import digest, line
 from lucius_verify.statements import PAYLOAD_TYPE, STATEMENT, key_id, pae
 from lucius_verify.writer import Signed, write_bundle
-from shared.core.jobs.as_of import as_created, columns, fold, to_json
+from shared.core.jobs.as_of import apply_event, as_created, columns, to_json
 from shared.core.jobs.decide import apply
 from shared.core.jobs.history import Provenance
 from shared.core.jobs.job import Event, Job, Record, Step
@@ -57,7 +57,7 @@ def folded(document: Document, created: Document) -> Document:
     _, events = typed(document)
     rows = as_created(*typed(created))
     for event in events:
-        rows = fold(rows, event)
+        rows = apply_event(rows, event)
     document["job"] = {**columns(rows.job), "updated_at": document["job"]["updated_at"]}
     document["steps"] = [
         {**columns(step), "updated_at": old["updated_at"]}

@@ -20,7 +20,7 @@ from shared.core.jobs.occurrences import (
     ReplyArrived,
 )
 from shared.core.jobs.replay import ReplayMode, ReplayRequest, plan_replay
-from shared.core.records.chained_log import chained
+from shared.core.records.chained_log import chain_entry
 from tests.jobs import START, recorded, reply
 from tests.lucius_verify.walks import Document, Walk
 from tests.simulation import protocols
@@ -125,7 +125,7 @@ def logs() -> list[dict[str, Any]]:
         "data": {"after": 1},
     }
     for _ in range(2):
-        entry = chained(values, seq=len(made), prev_hash=made[-1]["hash"] if made else "")
+        entry = chain_entry(values, seq=len(made), prev_hash=made[-1]["hash"] if made else "")
         at: datetime = entry["at"]
         made.append({"log": "quota:tenant_a", **entry, "at": at.isoformat().replace("+00:00", "Z")})
     return made

@@ -13,7 +13,7 @@ from lucius_verify.statements import Keys
 from shared.core.jobs import replies, retry
 from shared.core.jobs.history import RULES, EventType
 from shared.core.jobs.states import JobStatus
-from shared.core.jobs.transitions import JOB_CREATION, JOB_TABLE, JobTrigger, Row
+from shared.core.jobs.transitions import JOB_CREATION, JOB_TABLE, JobTrigger, TargetState
 from tests.lucius_verify.record import RECORDED, file
 from tests.lucius_verify.walks import walks
 
@@ -56,7 +56,7 @@ def test_a_changed_row_of_the_table_is_noticed(recorded: list[History], monkeypa
 
 def test_a_changed_way_of_creation_is_noticed(recorded: list[History], monkeypatch: pytest.MonkeyPatch) -> None:
     """Jobs that wait for their quotas in another state."""
-    monkeypatch.setitem(JOB_CREATION, "JOB_STAGED", Row(JobStatus.QUEUED, ""))  # type: ignore[arg-type]
+    monkeypatch.setitem(JOB_CREATION, "JOB_STAGED", TargetState(JobStatus.QUEUED, ""))  # type: ignore[arg-type]
     assert any(possible.execute(history)[1] for history in recorded)
 
 

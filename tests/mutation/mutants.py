@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import Any, cast
 
 from shared.core.jobs.states import JobStatus, StepStatus
-from shared.core.jobs.transitions import JOB_TABLE, STEP_TABLE, Row
+from shared.core.jobs.transitions import JOB_TABLE, STEP_TABLE, TargetState
 
 _TABLES: tuple[tuple[str, Any, type[StrEnum]], ...] = (("job", JOB_TABLE, JobStatus), ("step", STEP_TABLE, StepStatus))
 
@@ -38,23 +38,25 @@ class Mutant:
     def alive(self) -> Iterator[None]:
         """The product's own table is changed in place, and put back."""
         table = JOB_TABLE if self.machine == "job" else STEP_TABLE
-        rows = cast("dict[StrEnum, Row]", table[self.state])  # type: ignore[index]  # the machine's own states
+        rows = cast("dict[StrEnum, TargetState]", table[self.state])  # type: ignore[index]  # the machine's own states
         kept = dict(rows)
         try:
             if self.to is None:
                 del rows[self.event]
             else:
-                rows[self.event] = Row(self.to, "mutated")
+                rows[self.event] = TargetState(self.to, "mutated")
             yield
         finally:
             rows.clear()
             rows.update(kept)
 
 
-class _Watched(dict[Any, Row]):
+class _Watched(dict[Any, TargetState]):
     """The rows of a state; reports each lookup."""
 
-    def __init__(self, rows: Mapping[Any, Row], machine: str, state: StrEnum, looked: Callable[[Place], None]) -> None:
+    def __init__(
+        self, rows: Mapping[Any, TargetState], machine: str, state: StrEnum, looked: Callable[[Place], None]
+    ) -> None:
         super().__init__(rows)
         self._notify = lambda event: looked((machine, state, event))
 
@@ -62,7 +64,7 @@ class _Watched(dict[Any, Row]):
         self._notify(event)
         return super().get(event, default)
 
-    def __getitem__(self, event: Any) -> Row:
+    def __getitem__(self, event: Any) -> TargetState:
         self._notify(event)
         return super().__getitem__(event)
 

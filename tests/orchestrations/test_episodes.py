@@ -38,10 +38,10 @@ def test_a_job_without_faults(steps: int, together: bool) -> None:
     hub.run()
     for number, name in enumerate(names, 1):
         following = {"next": "END" if number == steps else "NEXT"}
-        hub.raise_event(JOB, durable_names.ack(name, 1), {"until": (START + timedelta(minutes=15)).isoformat()})
+        hub.raise_event(JOB, durable_names.ack_event(name, 1), {"until": (START + timedelta(minutes=15)).isoformat()})
         if not together:
             hub.run()
-        hub.raise_event(JOB, durable_names.result(name, 1), following)
+        hub.raise_event(JOB, durable_names.result_event(name, 1), following)
         hub.run()
     assert hub.outcome(JOB)[0] == "Completed"
     assert [name for name, _ in hub.calls] == [durable_names.DISPATCH] * steps

@@ -77,9 +77,9 @@ def test_every_wait_hears_three_looks_and_then_its_event(kind: VerdictKind) -> N
     hub, activities = started(waiting, waiting, waiting, waiting, Verdict(VerdictKind.END))
     for look_no in (1, 2, 3):
         assert shown(hub).look_no == look_no
-        hears(hub, durable_names.look(look_no))
+        hears(hub, durable_names.look_event(look_no))
     assert activities.asked == ["dispatch", *["settle 1"] * 3]
-    event = durable_names.resume(1) if kind is VerdictKind.PARK else durable_names.result("ocr", 1)
+    event = durable_names.resume_event(1) if kind is VerdictKind.PARK else durable_names.result_event("ocr", 1)
     hears(hub, event, {"next": "NEXT"})
     assert hub.outcome(JOB) == ("Completed", {"job_id": JOB})
 
@@ -88,8 +88,8 @@ def test_a_result_that_was_heard_leaves_nobody_deaf() -> None:
     """After a retryable RESULT its name is used up: a lost timer is made good by a look."""
     backoff = verdict(VerdictKind.BACKOFF)
     hub, activities = started(verdict(VerdictKind.SENT), backoff, Verdict(VerdictKind.BACKOFF, 1, START), backoff)
-    hears(hub, durable_names.result("ocr", 1), {"next": "DISPATCH"})
-    hears(hub, durable_names.look(1))
+    hears(hub, durable_names.result_event("ocr", 1), {"next": "DISPATCH"})
+    hears(hub, durable_names.look_event(1))
     hub.advance(seconds=5)
     assert activities.asked == ["dispatch", "dispatch", "settle 1", "dispatch"]
 
@@ -98,11 +98,11 @@ def test_a_result_that_was_heard_leaves_nobody_deaf() -> None:
 def test_early_and_repeated_events_are_harmless(repeated: str) -> None:
     """A look that two sweeps raise, or that comes before its number, wakes nobody twice."""
     hub, activities = started(*[verdict(VerdictKind.SENT)] * 3)
-    hears(hub, durable_names.look(1))
+    hears(hub, durable_names.look_event(1))
     for _ in range(3):
         hears(hub, repeated)
     assert activities.asked == ["dispatch", "settle 1"]
-    hears(hub, durable_names.result("ocr", 1), {"next": "NEXT"})
+    hears(hub, durable_names.result_event("ocr", 1), {"next": "NEXT"})
     assert hub.outcome(JOB) == ("Completed", {"job_id": JOB})
 
 
@@ -110,11 +110,11 @@ def test_looks_are_counted_over_all_steps() -> None:
     """A second waiter for a name would lose its event: the next step waits for the next number."""
     sent = verdict(VerdictKind.SENT)
     hub, _ = started(sent, sent, sent, sent, steps=("ocr", "embedding"))
-    hears(hub, durable_names.look(1))
-    hears(hub, durable_names.result("ocr", 1), {"next": "NEXT"})
+    hears(hub, durable_names.look_event(1))
+    hears(hub, durable_names.result_event("ocr", 1), {"next": "NEXT"})
     assert shown(hub) == Shown("embedding", 1, "SENT", 2)
-    hears(hub, durable_names.look(2))
-    hears(hub, durable_names.result("embedding", 1), {"next": "NEXT"})
+    hears(hub, durable_names.look_event(2))
+    hears(hub, durable_names.result_event("embedding", 1), {"next": "NEXT"})
     assert hub.outcome(JOB) == ("Completed", {"job_id": JOB})
 
 

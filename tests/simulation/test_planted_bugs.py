@@ -29,9 +29,9 @@ async def _nothing(*args: Any, **kwargs: Any) -> None:
 def test_replies_of_foreign_leases_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     """A core that takes them lets a step succeed with another attempt's result."""
     replies = importlib.import_module("shared.core.jobs.replies")
-    original = replies._rejection
+    original = replies._find_rejection
     monkeypatch.setattr(
-        replies, "_rejection", lambda *args: None if original(*args) == "STALE_ATTEMPT" else original(*args)
+        replies, "_find_rejection", lambda *args: None if original(*args) == "STALE_ATTEMPT" else original(*args)
     )
     # most seeds before show nothing
     assert any(simulate(seed, plan_of(seed)).violations for seed in range(9, 39))

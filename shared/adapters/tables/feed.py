@@ -26,7 +26,7 @@ from shared.adapters.tables.keys import (
 from shared.adapters.tables.table import Entity, Operation, Tables, delete_row, merge_row, put_row, row_at, upsert_row
 from shared.adapters.tables.table_rows import TableRows, all_of, between
 from shared.core.audit.heads import DayHead
-from shared.core.incidents import opened_of
+from shared.core.incidents import find_opening_time
 from shared.core.records.canonical import encode_key
 from shared.errors import AlreadyExists, Conflict, LedgerUnavailable
 from shared.ports.feed import FeedEvent, FeedIdentity, FeedWrite, Head
@@ -156,7 +156,7 @@ def _head_entity(partition: str, head: DayHead) -> dict[str, Any]:
 def _seen_entity(partition: str, key: str, seq: int, at: datetime | None) -> dict[str, Any]:
     """Makes a SEEN row. For an incident without a job it has the time, by which it is deleted."""
     row = {**row_at(partition, seen_row(key)), "seq": seq}
-    return {**row, "at": at} if at is not None and opened_of(key) is not None else row
+    return {**row, "at": at} if at is not None and find_opening_time(key) is not None else row
 
 
 def event_entity(partition: str, event: FeedEvent) -> dict[str, Any]:

@@ -23,10 +23,10 @@ from shared.core.incidents import (
     IncidentKind,
     IncidentState,
     Settlement,
+    apply_settlement,
     escalates,
     incident_of,
     job_incident_id,
-    settled,
 )
 from shared.core.jobs.job import Job
 from shared.core.records.canonical import digest, encode_key
@@ -155,7 +155,7 @@ def settles(entity: Entity, settlement: Settlement) -> list[Operation]:
     """Makes the operations that settle an INCIDENT row as it was read, with its log entry. Empty if the incident is not
     open.
     """
-    after = settled(decoded(_incident_of, entity), settlement)
+    after = apply_settlement(decoded(_incident_of, entity), settlement)
     if after is None:
         return []
     incident, entry = after
@@ -171,7 +171,7 @@ def removes(entity: Entity) -> list[Operation]:
 
 def _leaves(partition: str, incident: Incident, settlement: Settlement, *, stays: bool) -> list[Operation]:
     """Makes the operations on the other rows of a settled or deleted incident without a job."""
-    found = settled(incident, settlement)
+    found = apply_settlement(incident, settlement)
     gone = [_subject_row(incident.kind, incident.subject)]
     settles: list[Operation] = []
     if found is None or not stays:

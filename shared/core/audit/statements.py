@@ -30,8 +30,8 @@ def heads_statement(
     lines = [head.line for head in heads]
     predicate = {
         "tenant": tenant,
-        "since": instant_text(since),
-        "until": instant_text(until),
+        "since": format_statement_time(since),
+        "until": format_statement_time(until),
         "page": page,
         "last": last,
         "previous": previous,
@@ -104,6 +104,6 @@ def sha256(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def instant_text(at: datetime) -> str:
+def format_statement_time(at: datetime) -> str:
     """Returns the time in UTC, formatted as in RFC 3339."""
     return at.astimezone(UTC).isoformat().replace("+00:00", "Z")

@@ -14,7 +14,7 @@ from datetime import date
 
 from shared.core.audit.heads import INCIDENT_LOG, QUOTA_LOG, DayHead, last_of_days
 from shared.core.events.event_types import TERMINAL
-from shared.core.events.public_events import PublicEvent, encoded, public_events
+from shared.core.events.public_events import PublicEvent, encode_json, public_events
 from shared.core.events.public_log_events import feed_of, gate_events, incident_events
 from shared.core.gates.log import LogEntry
 from shared.core.gates.rules import EVERY, Gate, GateKind
@@ -121,10 +121,10 @@ def encode_hint(hint: Hint) -> bytes:
     if hint.events is not None:
         called = {"callbacks": list(hint.callbacks)} if hint.callbacks is not None else {}
         heads = {"heads": [[str(each.day), each.seq, each.hash] for each in hint.heads]} if hint.heads else {}
-        whole = encoded({**body, **called, **heads, "events": list(hint.events)})
+        whole = encode_json({**body, **called, **heads, "events": list(hint.events)})
         if len(whole) <= MAX_HINT_BYTES:
             return whole
-    return encoded(body)
+    return encode_json(body)
 
 
 def decode_hint(body: bytes) -> Hint | None:

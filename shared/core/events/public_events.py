@@ -2,8 +2,8 @@
 
 Two literal tables decide: the public types that an EVENT row type may mean, in order, and the public type of the job's
 own transition. A test checks that each EVENT type and each transition has an entry. The events depend on the row and on
-unchanging JOB columns only, so every process makes the same ones. `numbered` adds the deployment and the position in
-the feed. A public event is a CloudEvent 1.0.
+unchanging JOB columns only, so every process makes the same ones. `number_event` adds the deployment and the position
+in the feed. A public event is a CloudEvent 1.0.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ MOVES: Mapping[tuple[str | None, str], PublicType | None] = {
 
 #: conditions on the row for types in `ROWS` that it does not always mean
 _HOLDS: Mapping[PublicType, Callable[[Event], bool]] = {
-    _P.STARTED: lambda event: _changed_job(event).get("first_ack_at") is not None,
+    _P.STARTED: lambda event: _read_job_changes(event).get("first_ack_at") is not None,
     _P.STEP_COMPLETED: lambda event: event.to_status == StepStatus.SUCCEEDED,
     _P.RETRYING: lambda event: event.to_status == StepStatus.FAILED_RETRY,
 }
@@ -140,10 +140,10 @@ def _event(event: Event, job: Job, type_: PublicType, n: int) -> PublicEvent:
         "jobType": job.request_type,
         "correlationId": job.correlation_id,
         "idempotencyKey": job.idempotency_key,
-        "labels": bounded(dict(job.labels), href) if job.labels else None,
+        "labels": omit_if_large(dict(job.labels), href) if job.labels else None,
         "stepId": event.step_id,
         "attemptNo": event.attempt_no,
-        "payload": {name: bounded(value, href) for name, value in _payload(event, job, type_).items()},
+        "payload": {name: omit_if_large(value, href) for name, value in _payload(event, job, type_).items()},
         "provenance": _provenance(event),
     }
     id_ = f"{event.job_id}:{event.seq}:{n}"
@@ -160,11 +160,11 @@ def cloud_event(
     data: Mapping[str, JsonValue],
     **attributes: JsonValue,
 ) -> dict[str, JsonValue]:
-    """Returns a CloudEvent without the attributes that `numbered` adds.
+    """Returns a CloudEvent without the attributes that `number_event` adds.
 
     `attributes` and `data`: additional members. Members of `data` that are None are left out.
     """
-    type_, when = str(type_), instant(at)
+    type_, when = str(type_), format_instant(at)
     return {
         "specversion": "1.0",
         "id": id_,
@@ -178,7 +178,7 @@ def cloud_event(
     }
 
 
-def numbered(event: PublicEvent, number: int, issuer: Issuer) -> dict[str, JsonValue]:
+def number_event(event: PublicEvent, number: int, issuer: Issuer) -> dict[str, JsonValue]:
     """Makes the complete CloudEvent, with its deployment and its number in the tenant's feed."""
     whole = {**event, "source": issuer.source(event["tenant"]), "sequence": f"{number:020d}"}
     if issuer.public_url is not None:
@@ -188,7 +188,7 @@ def numbered(event: PublicEvent, number: int, issuer: Issuer) -> dict[str, JsonV
 
 def _payload(event: Event, job: Job, type_: PublicType) -> dict[str, JsonValue]:
     """Returns the known members of the payload (S4)."""
-    of_job, of_step = _changed_job(event), _changed_step(event)
+    of_job, of_step = _read_job_changes(event), _read_step_changes(event)
     payload: dict[str, JsonValue] = {"status": event.job_to, "from": event.job_from}
     match type_:
         case _P.QUEUED | _P.THROTTLED | _P.WAITING:
@@ -201,7 +201,7 @@ def _payload(event: Event, job: Job, type_: PublicType) -> dict[str, JsonValue]:
         case _P.RETRYING:
             payload["error"] = _attempt_error(event)
             due_at = of_step.get("due_at")
-            payload["nextEligibleAt"] = instant(datetime.fromisoformat(due_at)) if due_at is not None else None
+            payload["nextEligibleAt"] = format_instant(datetime.fromisoformat(due_at)) if due_at is not None else None
         case _P.COMPLETED | _P.FAILED | _P.CANCELED:
             payload["duration"] = (event.at - job.created_at).total_seconds()
             payload |= {"redriveOf": job.redrive_of, "replayOf": job.replay_of}
@@ -227,7 +227,7 @@ def _attempt_error(event: Event) -> JsonValue:
     `changes` has no error that equals the one of the attempt before. Then the row still has a reply's error, and a
     timeout's code.
     """
-    of_step = _changed_step(event)
+    of_step = _read_step_changes(event)
     error = (event.data.get("error") or {}) if isinstance(event.data, Mapping) else {}
     if event.type == _E.RESULT:
         reason = (of_step.get("result") or {}).get("reason")
@@ -253,22 +253,22 @@ def _short(name: JsonValue) -> JsonValue:
     return name if isinstance(name, str) and len(name) <= _MAX_NAME else None
 
 
-def bounded(value: JsonValue, href: str) -> JsonValue:
+def omit_if_large(value: JsonValue, href: str) -> JsonValue:
     """Returns the value. If it is too large, returns its size and its path instead."""
-    size = len(encoded(value))
+    size = len(encode_json(value))
     return value if size <= MAX_VALUE_BYTES else {"omitted": size, "href": href}
 
 
-def encoded(value: JsonValue) -> bytes:
+def encode_json(value: JsonValue) -> bytes:
     """Encodes JSON without spaces, in UTF-8."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
 
 
-def _changed_job(event: Event) -> Mapping[str, Any]:
+def _read_job_changes(event: Event) -> Mapping[str, Any]:
     return _changes(event).get("job") or {}
 
 
-def _changed_step(event: Event) -> Mapping[str, Any]:
+def _read_step_changes(event: Event) -> Mapping[str, Any]:
     return (_changes(event).get("steps") or {}).get(event.step_id) or {}
 
 
@@ -282,6 +282,6 @@ def without_none(values: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
     return {name: value for name, value in values.items() if value is not None}
 
 
-def instant(at: datetime) -> str:
+def format_instant(at: datetime) -> str:
     """Formats a time for events."""
     return at.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")

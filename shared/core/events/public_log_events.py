@@ -12,7 +12,7 @@ from typing import Any
 from urllib.parse import quote
 
 from shared.core.events.event_types import PublicType
-from shared.core.events.public_events import PublicEvent, bounded, cloud_event, without_none
+from shared.core.events.public_events import PublicEvent, cloud_event, omit_if_large, without_none
 from shared.core.gates.breaker import BreakerState
 from shared.core.gates.changes import ChangeType
 from shared.core.gates.log import LogEntry
@@ -72,7 +72,7 @@ def _gate_event(entry: LogEntry, gate: Gate, type_: PublicType, n: int) -> Publi
     before, after = entry.data.get("before"), entry.data.get("after")
     payload: dict[str, JsonValue]
     if type_ is _P.QUOTA_CHANGED:
-        payload = {"change": entry.type, "before": bounded(before, log), "after": bounded(after, log)}
+        payload = {"change": entry.type, "before": omit_if_large(before, log), "after": omit_if_large(after, log)}
     else:
         was, now = _breaker(before), _breaker(after)
         payload = {"status": now.get("state"), "from": was.get("state")}
@@ -80,7 +80,7 @@ def _gate_event(entry: LogEntry, gate: Gate, type_: PublicType, n: int) -> Publi
             payload |= {name: now.get(name) for name in ("until", "bad", "calls")}
     payload |= {
         "gate": {"id": gate.id, "kind": gate.kind.value, "name": gate.name},
-        "reason": bounded(entry.reason, log),
+        "reason": omit_if_large(entry.reason, log),
     }
     return _event(
         entry, gate.id, feed_of(gate.tenant), type_, n, {"jobType": gate.name_of("job_type"), "payload": payload}
@@ -94,8 +94,8 @@ def _incident_event(entry: IncidentEntry, incident: Incident, type_: PublicType,
         "status": entry.data.get("after"),
         "from": entry.data.get("before"),
         "incident": about,
-        "detail": bounded(incident.detail, href),
-        "reason": bounded(entry.reason, href),
+        "detail": omit_if_large(incident.detail, href),
+        "reason": omit_if_large(entry.reason, href),
         "retriedBy": entry.data.get("retried_by"),
     }
     data: dict[str, JsonValue] = {

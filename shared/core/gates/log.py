@@ -10,7 +10,7 @@ from operator import attrgetter
 from typing import Any
 
 from shared.core.gates.rules import GateState
-from shared.core.records.chained_log import Entry, chained
+from shared.core.records.chained_log import Entry, chain_entry
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,7 +32,7 @@ def append_entry(
         "at": at,
         "data": dict(data),
     }
-    entry = LogEntry(**chained(values, seq=state.log_seq, prev_hash=state.log_hash))
+    entry = LogEntry(**chain_entry(values, seq=state.log_seq, prev_hash=state.log_hash))
     return replace(state, log_seq=entry.seq, log_hash=entry.hash), entry
 
 

@@ -45,7 +45,7 @@ def creation_data(record: Record) -> dict[str, JsonValue]:
     return data
 
 
-def allowed_time(first: Event) -> timedelta | None:
+def find_total_time(first: Event) -> timedelta | None:
     """Returns the job's total time from its first EVENT. None: no limit."""
     data = first.data or {}
     if (staged := data.get("total_time_s")) is not None:
@@ -110,18 +110,20 @@ def as_of(record: Record, events: Sequence[Event], seq: int) -> Record:
         tuple(replace(step, updated_at=step.created_at, lease_id=None, heartbeats=0) for step in at.steps),
     )
     for event in events[:seq]:
-        at = fold(at, event)
+        at = apply_event(at, event)
     return at
 
 
-def fold(record: Record, event: Event) -> Record:
+def apply_event(record: Record, event: Event) -> Record:
     """Returns the rows after `event`."""
     changes = _changes(event)
     steps = tuple(
-        replace(step, **_decoded(Step, changes[step.step_id]), updated_at=event.at) if step.step_id in changes else step
+        replace(step, **_decode_columns(Step, changes[step.step_id]), updated_at=event.at)
+        if step.step_id in changes
+        else step
         for step in record.steps
     )
-    job_changes = _decoded(Job, changes.get(None, {}))
+    job_changes = _decode_columns(Job, changes.get(None, {}))
     head: dict[str, Any] = {"event_seq": event.seq, "event_hash": event.hash, "updated_at": event.at}
     return Record(replace(record.job, **job_changes, **head), steps)
 
@@ -178,7 +180,7 @@ def _changes(event: Event) -> dict[str | None, Mapping[str, JsonValue]]:
     return {None: changes.get("job", {}), **changes.get("steps", {})}
 
 
-def _decoded(row: type[_Row], columns: Mapping[str, JsonValue]) -> dict[str, Any]:
+def _decode_columns(row: type[_Row], columns: Mapping[str, JsonValue]) -> dict[str, Any]:
     return {name: from_json(row, name, given) for name, given in columns.items()}
 
 

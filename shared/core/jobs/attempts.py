@@ -9,7 +9,7 @@ from typing import Any
 from shared.core.jobs.backlog import next_wait
 from shared.core.jobs.history import EventType, Provenance, lease_digest
 from shared.core.jobs.job import Record, Ref, Step
-from shared.core.jobs.outcome import Outcome, OutcomeKind, ignored, refused, transitioned
+from shared.core.jobs.outcome import Outcome, OutcomeKind, ignore, make_transition, refuse
 from shared.core.jobs.reasons import IgnoreReason, Reason, StepError
 from shared.core.jobs.retry import backoff_s
 from shared.core.jobs.states import FailureCause, JobStatus, StepStatus
@@ -34,7 +34,7 @@ def start(record: Record, step_id: str, lease_id: str, provenance: Provenance) -
     job = record.job
     first = record.group_of(step)[0]
     if (reason_code := _why_not_next(record, step, provenance)) is not None:
-        return refused(record, reason_code)
+        return refuse(record, reason_code)
     attempt_no = step.attempt_no + 1
     if step.deadline_at is None and step.timings.total_timeout_s is not None:
         step = replace(step, deadline_at=provenance.at + timedelta(seconds=step.timings.total_timeout_s))
@@ -72,28 +72,28 @@ def start(record: Record, step_id: str, lease_id: str, provenance: Provenance) -
         if _is_over(record, step, provenance.at):
             return _fail_by_time(record, step, provenance, EventType.TIME_EXCEEDED)
     except NoSuchTransition as no:
-        return refused(record, f"{no.trigger}_IN_{no.state}")
-    return transitioned(record, after, EventType.ATTEMPT_RECORDED, provenance, step=step)
+        return refuse(record, f"{no.trigger}_IN_{no.state}")
+    return make_transition(record, after, EventType.ATTEMPT_RECORDED, provenance, step=step)
 
 
 def renew(record: Record, step_id: str, attempt_no: int, provenance: Provenance) -> Outcome:
     """Restarts the ACK timeout of an attempt before its publish. If its total time is over, the step fails."""
     step = _step(record, step_id)
     if (reason_code := _why_not_waiting(record, step, attempt_no, StepStatus.INITIATED)) is not None:
-        return ignored(record, reason_code)
+        return ignore(record, reason_code)
     if _is_over(record, step, provenance.at):
         return _fail_by_time(record, step, provenance, EventType.TIME_EXCEEDED)
     deadline = cap_lease(record, step, provenance.at + timedelta(seconds=step.timings.ack_timeout_s))
     columns = {"lease_expires_at": deadline, "due_at": None, "backlog_since": None, "backlog_until": None}
     after = move_step(record, step, StepTrigger.RENEW, provenance, **columns)
-    return transitioned(record, after, EventType.LEASE_RENEWED, provenance, step=step)
+    return make_transition(record, after, EventType.LEASE_RENEWED, provenance, step=step)
 
 
 def publish_failed(record: Record, step_id: str, attempt_no: int, message: str, provenance: Provenance) -> Outcome:
     """Starts the next dispatch backoff of the same attempt. After the last one, the step fails permanently (R8)."""
     step = _step(record, step_id)
     if (reason_code := _why_not_waiting(record, step, attempt_no, StepStatus.INITIATED)) is not None:
-        return ignored(record, reason_code)
+        return ignore(record, reason_code)
     failures = step.publish_failures + 1
     if failures > len(step.timings.dispatch_backoffs):
         return fail_final(
@@ -124,14 +124,14 @@ def publish_failed(record: Record, step_id: str, attempt_no: int, message: str, 
         last_error_code=StepError.PUBLISH_FAILED,
         last_error_message=message,
     )
-    return transitioned(record, after, EventType.PUBLISH_FAILED, provenance, step=step)
+    return make_transition(record, after, EventType.PUBLISH_FAILED, provenance, step=step)
 
 
 def deadline_passed(record: Record, step_id: str, attempt_no: int, provenance: Provenance) -> Outcome:
     """Ends the attempt if its lease is over in the ledger. Otherwise IGNORED, and the verdict names the next wait."""
     step = _step(record, step_id)
     if (reason_code := _why_not_expired(record, step, attempt_no, provenance)) is not None:
-        return ignored(record, reason_code)
+        return ignore(record, reason_code)
     code: str | None = None
     if step.status is StepStatus.INITIATED:
         failure, message = FailureCause.ACK_TIMEOUT, f"no ACK within {step.timings.ack_timeout_s:g} s"
@@ -180,9 +180,9 @@ def time_passed(record: Record, step_id: str, provenance: Provenance) -> Outcome
     """Ends a step whose total time, or its job's, is over, in any state (R10). Time in PAUSED does not count."""
     step = _step(record, step_id)
     if record.job.status.terminal or step.status.terminal:
-        return ignored(record, IgnoreReason.ATTEMPT_MOVED_ON)
+        return ignore(record, IgnoreReason.ATTEMPT_MOVED_ON)
     if record.job.status is JobStatus.PAUSED or not _is_over(record, step, provenance.at):
-        return ignored(record, IgnoreReason.LEASE_STILL_RUNS)
+        return ignore(record, IgnoreReason.LEASE_STILL_RUNS)
     return _fail_by_time(record, step, provenance, EventType.TIME_EXCEEDED)
 
 
@@ -194,9 +194,9 @@ def lane_backlog(record: Record, step_id: str, attempt_no: int, what: str, prove
     """
     step = _step(record, step_id)
     if (reason_code := _why_not_expired(record, step, attempt_no, provenance)) is not None:
-        return ignored(record, reason_code)
+        return ignore(record, reason_code)
     if _is_over(record, step, provenance.at) or record.job.status is JobStatus.CANCELLING:
-        return ignored(record, IgnoreReason.BACKLOG_TOO_LONG)
+        return ignore(record, IgnoreReason.BACKLOG_TOO_LONG)
     since = step.backlog_since or provenance.at
     until = cap_lease(record, step, provenance.at + next_wait(step.timings.ack_timeout_s, provenance.at - since))
     if step.backlog_since is not None:
@@ -204,7 +204,7 @@ def lane_backlog(record: Record, step_id: str, attempt_no: int, what: str, prove
         return Outcome(OutcomeKind.MOVED, record.with_step(waiting).with_job(updated_at=provenance.at))
     columns = {"backlog_since": since, "backlog_until": until}
     after = move_step(record, step, StepTrigger.LANE_BACKLOG, provenance, **columns)
-    return transitioned(record, after, EventType.LANE_BACKLOG, provenance, step=step, reason=what)
+    return make_transition(record, after, EventType.LANE_BACKLOG, provenance, step=step, reason=what)
 
 
 def hold_back(record: Record, step_id: str, guard: str, why: str, provenance: Provenance) -> Outcome:
@@ -216,10 +216,10 @@ def hold_back(record: Record, step_id: str, guard: str, why: str, provenance: Pr
     """
     step = _step(record, step_id)
     if (reason_code := _why_not_next(record, step, provenance)) is not None:
-        return refused(record, reason_code)
+        return refuse(record, reason_code)
     status = record.job.status
     if StepTrigger.GATED not in STEP_TABLE[step.status] or JobTrigger.ATTEMPT_RECORDED not in JOB_TABLE[status]:
-        return refused(record, f"{StepTrigger.GATED}_IN_{step.status}")
+        return refuse(record, f"{StepTrigger.GATED}_IN_{step.status}")
     if _is_over(record, step, provenance.at):
         return _fail_by_time(record, step, provenance, EventType.TIME_EXCEEDED)
     since = step.gated_since or provenance.at
@@ -231,7 +231,7 @@ def hold_back(record: Record, step_id: str, guard: str, why: str, provenance: Pr
         return Outcome(OutcomeKind.MOVED, record.with_step(waiting).with_job(updated_at=provenance.at))
     columns = {"gated_since": since, "gated_until": until, "gated_by": guard}
     after = move_step(record, step, StepTrigger.GATED, provenance, **columns)
-    return transitioned(record, after, EventType.GATED, provenance, step=step, reason=why)
+    return make_transition(record, after, EventType.GATED, provenance, step=step, reason=why)
 
 
 def fail_retry(
@@ -268,7 +268,7 @@ def fail_retry(
         **columns,
     )
     trigger = JobTrigger.SIBLINGS_IN_FLIGHT if after.in_flight else JobTrigger.STEP_FAILED_RETRY
-    return transitioned(before, move_job(after, trigger, provenance), type_, provenance, step=step, data=data)
+    return make_transition(before, move_job(after, trigger, provenance), type_, provenance, step=step, data=data)
 
 
 def fail_final(
@@ -301,7 +301,7 @@ def fail_final(
         after = move_job(cancel_in_flight(after, provenance), JobTrigger.STEP_FAILED_FINAL, provenance)
     if after.job.status is JobStatus.FAILED_FINAL:
         after = after.with_job(error_code=job_code, error_message=message)
-    return transitioned(before, after, type_, provenance, step=step, data=data)
+    return make_transition(before, after, type_, provenance, step=step, data=data)
 
 
 def lease_until(record: Record, step: Step, now: datetime) -> datetime:

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from shared.core.jobs.history import EventType, Provenance
 from shared.core.jobs.job import Record
 from shared.core.jobs.occurrences import ControlKind
-from shared.core.jobs.outcome import Outcome, ignored, refused, transitioned
+from shared.core.jobs.outcome import Outcome, ignore, make_transition, refuse
 from shared.core.jobs.reasons import IgnoreReason
 from shared.core.jobs.states import JobStatus
 from shared.core.jobs.transitions import JobTrigger, NoSuchTransition, move_job
@@ -19,23 +19,23 @@ def decide_control(record: Record, kind: ControlKind, provenance: Provenance) ->
     job = record.job
     if job.status.terminal:
         if kind is ControlKind.CANCEL and job.status is JobStatus.CANCELLED:
-            return ignored(record, IgnoreReason.ALREADY)
-        return refused(record, IgnoreReason.JOB_TERMINAL)
+            return ignore(record, IgnoreReason.ALREADY)
+        return refuse(record, IgnoreReason.JOB_TERMINAL)
     if kind is ControlKind.RESUME and job.status not in (JobStatus.PAUSING, JobStatus.PAUSED):
-        return ignored(record, IgnoreReason.NOT_PAUSED)
+        return ignore(record, IgnoreReason.NOT_PAUSED)
     try:
         after = move_job(record, _trigger(record, kind), provenance)
     except NoSuchTransition as no:
-        return refused(record, f"{kind}_IN_{no.state}")
+        return refuse(record, f"{kind}_IN_{no.state}")
     if after.job.status is job.status:
-        return ignored(record, IgnoreReason.ALREADY)
+        return ignore(record, IgnoreReason.ALREADY)
     if kind is ControlKind.RESUME:
         after = _shift_clocks(after, provenance.at)
     cancelled = [
         new.step_id for old, new in zip(record.steps, after.steps, strict=True) if old.status is not new.status
     ]
     data = {"steps_cancelled": cancelled} if cancelled else {}
-    return transitioned(record, after, EventType(f"{kind}_REQUESTED"), provenance, data=data)
+    return make_transition(record, after, EventType(f"{kind}_REQUESTED"), provenance, data=data)
 
 
 def _trigger(record: Record, kind: ControlKind) -> JobTrigger:

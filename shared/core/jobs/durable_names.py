@@ -34,7 +34,7 @@ def group_instance_id(instance_id: str, step_index: int) -> str:
     return f"{instance_id}.s{step_index}"
 
 
-def ack(step_id: str, attempt_no: int) -> str:
+def ack_event(step_id: str, attempt_no: int) -> str:
     """Returns the name of the external event of an attempt's ACK.
 
     Each wait has its own event: in azure-functions-durable 1.7, two waits for one name lose or repeat events.
@@ -42,12 +42,12 @@ def ack(step_id: str, attempt_no: int) -> str:
     return f"ack:{step_id}:{attempt_no}"
 
 
-def result(step_id: str, attempt_no: int) -> str:
+def result_event(step_id: str, attempt_no: int) -> str:
     """Returns the name of the external event of an attempt's RESULT."""
     return f"result:{step_id}:{attempt_no}"
 
 
-def look(look_no: int) -> str:
+def look_event(look_no: int) -> str:
     """Returns the name of the external event with which the sweeper wakes an orchestration to check the ledger.
 
     Each orchestration counts its wake-ups. Its custom status has the number of the one that it waits for.
@@ -55,6 +55,6 @@ def look(look_no: int) -> str:
     return f"look:{look_no}"
 
 
-def resume(park_no: int) -> str:
+def resume_event(park_no: int) -> str:
     """Returns the name of the external event that ends pause number `park_no` of a job."""
     return f"resume:{park_no}"

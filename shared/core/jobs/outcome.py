@@ -36,15 +36,15 @@ class Outcome:
         return self.kind is OutcomeKind.MOVED
 
 
-def ignored(record: Record, reason_code: str) -> Outcome:
+def ignore(record: Record, reason_code: str) -> Outcome:
     return Outcome(OutcomeKind.IGNORED, record, reason_code=reason_code)
 
 
-def refused(record: Record, reason_code: str) -> Outcome:
+def refuse(record: Record, reason_code: str) -> Outcome:
     return Outcome(OutcomeKind.REFUSED, record, reason_code=reason_code)
 
 
-def transitioned(
+def make_transition(
     before: Record,
     after: Record,
     type_: EventType,
@@ -69,7 +69,7 @@ def transitioned(
         step=after.step(step.step_id) if step else None,
         from_status=earlier.status.value if earlier else None,
         reason=reason,
-        data={**(data or {}), "changes": _changes(before, after), **rows},
+        data={**(data or {}), "changes": _find_changes(before, after), **rows},
     )
     return Outcome(OutcomeKind.MOVED, record, (event,))
 
@@ -84,33 +84,33 @@ def final_output(record: Record) -> Any:
     return (last.result or {}).get("output_ref") or last.result_ref or record.job.output_ref
 
 
-def _changes(before: Record, after: Record) -> JsonValue:
+def _find_changes(before: Record, after: Record) -> JsonValue:
     """Returns the changes of a transition: `{"job": {column: value}, "steps": {step_id: {column: value}}}`, without
     empty parts.
 
     Applied in order to the created rows, the changes of all events give the rows after any event.
     """
     found: dict[str, JsonValue] = {}
-    if job := _changed(before.job, after.job):
+    if job := _find_changed_columns(before.job, after.job):
         found["job"] = job
     pairs = zip(before.steps, after.steps, strict=True)
-    if steps := {new.step_id: diff for old, new in pairs if (diff := _changed(old, new))}:
+    if steps := {new.step_id: diff for old, new in pairs if (diff := _find_changed_columns(old, new))}:
         found["steps"] = steps
     return found
 
 
-def _changed(before: Job | Step, after: Job | Step) -> dict[str, JsonValue]:
+def _find_changed_columns(before: Job | Step, after: Job | Step) -> dict[str, JsonValue]:
     if before is after:
         return {}
     old = vars(before)
     return {
-        name: _plain(value)
+        name: _encode_value(value)
         for name, value in vars(after).items()
         if value is not old[name] and value != old[name] and name not in UNTOLD
     }
 
 
-def _plain(value: Any) -> JsonValue:
+def _encode_value(value: Any) -> JsonValue:
     if isinstance(value, datetime):
         return value.isoformat(timespec="microseconds")
     return value.value if isinstance(value, StrEnum) else value

@@ -7,7 +7,7 @@ from shared.core.jobs.durable_names import group_instance_id, restarts
 from shared.core.jobs.history import EventType, Provenance
 from shared.core.jobs.job import Record
 from shared.core.jobs.occurrences import Repaired
-from shared.core.jobs.outcome import Outcome, ignored, refused, transitioned
+from shared.core.jobs.outcome import Outcome, ignore, make_transition, refuse
 from shared.core.jobs.reasons import IgnoreReason, Reason
 from shared.core.jobs.states import JobStatus
 from shared.core.jobs.transitions import JobTrigger, NoSuchTransition, cancel_in_flight, move_job
@@ -28,7 +28,7 @@ def record_repair(record: Record, repair: Repaired, provenance: Provenance) -> O
     """Records a repair: an EVENT row with the action, the state of the steps, and the difference (R20)."""
     stands = {step.step_id: step.status.value for step in record.steps}
     data = {"steps": stands, "before": repair.before, "after": repair.after}
-    return transitioned(record, record, EventType.REPAIRED, provenance, reason=repair.what, data=data)
+    return make_transition(record, record, EventType.REPAIRED, provenance, reason=repair.what, data=data)
 
 
 def orchestration_ended(record: Record, instance_id: str, provenance: Provenance, *, silent: bool) -> Outcome:
@@ -39,10 +39,10 @@ def orchestration_ended(record: Record, instance_id: str, provenance: Provenance
     """
     job = record.job
     if job.instance_id != instance_id:
-        return ignored(record, IgnoreReason.RESTARTED_ALREADY)
+        return ignore(record, IgnoreReason.RESTARTED_ALREADY)
     if job.is_staged:
         # a staged job has no orchestration
-        return refused(record, f"{JobTrigger.RESTART}_IN_{job.status}")
+        return refuse(record, f"{JobTrigger.RESTART}_IN_{job.status}")
     count = job.orchestration_failures + (not silent)
     try:
         if count > MAX_RESTARTS:
@@ -50,7 +50,7 @@ def orchestration_ended(record: Record, instance_id: str, provenance: Provenance
             if after.job.status is JobStatus.FAILED_FINAL:
                 message = f"its orchestration ended {count} times before the job did"
                 after = after.with_job(error_code=Reason.ORCHESTRATION_FAILED, error_message=message)
-            return transitioned(record, after, EventType.ORCHESTRATION_FAILED, provenance)
+            return make_transition(record, after, EventType.ORCHESTRATION_FAILED, provenance)
         after = move_job(
             record,
             JobTrigger.RESTART,
@@ -59,6 +59,6 @@ def orchestration_ended(record: Record, instance_id: str, provenance: Provenance
             orchestration_failures=count,
         )
     except NoSuchTransition as no:
-        return refused(record, f"{no.trigger}_IN_{no.state}")
+        return refuse(record, f"{no.trigger}_IN_{no.state}")
     reason = "SILENT" if silent else None
-    return transitioned(record, after, EventType.ORCHESTRATION_RESTARTED, provenance, reason=reason)
+    return make_transition(record, after, EventType.ORCHESTRATION_RESTARTED, provenance, reason=reason)

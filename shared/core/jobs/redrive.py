@@ -15,7 +15,7 @@ from typing import Any
 from shared.core.jobs.as_of import creation_data
 from shared.core.jobs.history import EventType, Origin, Provenance, append
 from shared.core.jobs.job import Event, Job, Record, Step
-from shared.core.jobs.outcome import Outcome, ignored, refused, transitioned
+from shared.core.jobs.outcome import Outcome, ignore, make_transition, refuse
 from shared.core.jobs.plan import total_time
 from shared.core.jobs.reasons import IgnoreReason
 from shared.core.jobs.states import JobStatus, StepStatus
@@ -102,14 +102,14 @@ def plan_redrive(
 def mark_redriven(record: Record, job_id: str, provenance: Provenance) -> Outcome:
     """Adds the EVENT of the redrive and `redriven_by` to the old job. Nothing else of an ended job changes."""
     if (why := not_redrivable(record)) is not None:
-        return refused(record, why)
+        return refuse(record, why)
     if record.job.redriven_by is not None:
         return (
-            ignored(record, IgnoreReason.ALREADY)
+            ignore(record, IgnoreReason.ALREADY)
             if record.job.redriven_by == job_id
-            else refused(record, IgnoreReason.REDRIVEN_ALREADY)
+            else refuse(record, IgnoreReason.REDRIVEN_ALREADY)
         )
-    return transitioned(
+    return make_transition(
         record, record.with_job(redriven_by=job_id), EventType.JOB_REDRIVEN, provenance, data={"redriven_by": job_id}
     )
 

@@ -14,7 +14,7 @@ from enum import StrEnum
 from shared.core.jobs.as_of import creation_data
 from shared.core.jobs.history import EventType, Origin, Provenance, append
 from shared.core.jobs.job import Event, Job, Record, Ref
-from shared.core.jobs.outcome import Outcome, refused, transitioned
+from shared.core.jobs.outcome import Outcome, make_transition, refuse
 from shared.core.jobs.plan import Workspace, total_time
 from shared.core.jobs.reasons import IgnoreReason
 from shared.core.jobs.redrive import JOB_KEPT, fresh_step
@@ -117,6 +117,6 @@ def _output_ref(old: Record, base: str, job_id: str) -> Ref:
 def mark_replayed(record: Record, job_id: str, mode: str, provenance: Provenance) -> Outcome:
     """Returns the original with the replay's EVENT, which changes no column of it."""
     if not record.job.status.terminal:
-        return refused(record, IgnoreReason.JOB_LIVE)
+        return refuse(record, IgnoreReason.JOB_LIVE)
     data = {"replayed_by": job_id, "mode": mode}
-    return transitioned(record, record, EventType.JOB_REPLAYED, provenance, data=data)
+    return make_transition(record, record, EventType.JOB_REPLAYED, provenance, data=data)

@@ -10,7 +10,7 @@ from shared.contracts.messages import Reply
 from shared.core.jobs.attempts import attempt_deadline, fail_final, fail_retry, lease_until
 from shared.core.jobs.history import EventType, Provenance, append, lease_digest
 from shared.core.jobs.job import Record, Step
-from shared.core.jobs.outcome import Outcome, OutcomeKind, final_output, ignored, refused, transitioned
+from shared.core.jobs.outcome import Outcome, OutcomeKind, final_output, ignore, make_transition, refuse
 from shared.core.jobs.reasons import IgnoreReason, Reason
 from shared.core.jobs.retry import backoff_s
 from shared.core.jobs.routing import normalise
@@ -39,9 +39,9 @@ def decide_reply(record: Record, reply: Reply, provenance: Provenance, *, progre
     REFUSED if it names another tenant or an unknown step: then the job has no trace of it.
     """
     step = record.step(reply.stepId)
-    reason_code = _rejection(record, step, reply, provenance)
+    reason_code = _find_rejection(record, step, reply, provenance)
     if step is None or reason_code is IgnoreReason.TENANT_MISMATCH:
-        return refused(record, reason_code or IgnoreReason.UNKNOWN_STEP)
+        return refuse(record, reason_code or IgnoreReason.UNKNOWN_STEP)
     if reason_code is not None:
         return _ignore(record, reply, reason_code, provenance)
     step = _revive(step)
@@ -50,9 +50,9 @@ def decide_reply(record: Record, reply: Reply, provenance: Provenance, *, progre
             case "ACK":
                 return _accept(record, step, reply, StepTrigger.ACK, provenance)
             case "HEARTBEAT":
-                return _heartbeat(record, step, reply, provenance, progress_s)
+                return _apply_heartbeat(record, step, reply, provenance, progress_s)
             case "RESULT":
-                return _result(record, step, reply, provenance)
+                return _apply_result(record, step, reply, provenance)
     except NoSuchTransition:
         return _ignore(record, reply, _late_or_repeated(step, reply), provenance)
 
@@ -62,7 +62,7 @@ def holds_lease(step: Step, reply: Reply) -> bool:
     return (reply.attempt_no, lease_digest(reply.lease_id)) == (step.attempt_no, step.lease_digest)
 
 
-def _rejection(record: Record, step: Step | None, reply: Reply, provenance: Provenance) -> IgnoreReason | None:
+def _find_rejection(record: Record, step: Step | None, reply: Reply, provenance: Provenance) -> IgnoreReason | None:
     """Returns why a reply changes nothing, in any state; None if the tables decide."""
     job = record.job
     if normalise(reply.tenant_id) != job.tenant:
@@ -110,11 +110,13 @@ def _accept(record: Record, step: Step, reply: Reply, trigger: StepTrigger, prov
     }
     if reply.progress is not None:
         columns["progress"] = reply.progress
-    after = _acked(move_step(record, step, trigger, provenance, **columns), provenance)
-    return transitioned(record, after, EventType(reply.type), provenance, step=step, data=_event_data(reply))
+    after = _apply_ack(move_step(record, step, trigger, provenance, **columns), provenance)
+    return make_transition(record, after, EventType(reply.type), provenance, step=step, data=_event_data(reply))
 
 
-def _heartbeat(record: Record, step: Step, reply: Reply, provenance: Provenance, progress_s: float | None) -> Outcome:
+def _apply_heartbeat(
+    record: Record, step: Step, reply: Reply, provenance: Provenance, progress_s: float | None
+) -> Outcome:
     if step.status is not StepStatus.PROCESSING:
         return _accept(record, step, reply, StepTrigger.HEARTBEAT, provenance)
     if record.job.status is JobStatus.CANCELLING:
@@ -123,13 +125,13 @@ def _heartbeat(record: Record, step: Step, reply: Reply, provenance: Provenance,
     moves = lease_expires_at != step.lease_expires_at and _heartbeat_due(step, provenance)
     moves = moves or _progress_due(step, reply, provenance, progress_s)
     if step.attempt_is_over(provenance.at) or not moves:
-        return ignored(record, IgnoreReason.HEARTBEAT_NOT_DUE)
+        return ignore(record, IgnoreReason.HEARTBEAT_NOT_DUE)
     columns: dict[str, Any] = {"lease_expires_at": lease_expires_at, "backlog_since": None, "backlog_until": None}
     columns["heartbeats"] = step.heartbeats + 1
     if reply.progress is not None:
         columns["progress"] = reply.progress
     after = move_step(record, step, StepTrigger.HEARTBEAT, provenance, **columns)
-    return transitioned(record, after, EventType.HEARTBEAT, provenance, step=step, data=_event_data(reply))
+    return make_transition(record, after, EventType.HEARTBEAT, provenance, step=step, data=_event_data(reply))
 
 
 def _heartbeat_due(step: Step, provenance: Provenance) -> bool:
@@ -152,13 +154,13 @@ def _progress_due(step: Step, reply: Reply, provenance: Provenance, progress_s: 
     return (provenance.at - step.updated_at).total_seconds() >= progress_s
 
 
-def _result(record: Record, step: Step, reply: Reply, provenance: Provenance) -> Outcome:
+def _apply_result(record: Record, step: Step, reply: Reply, provenance: Provenance) -> Outcome:
     data = _event_data(reply)
     if step.status is StepStatus.INITIATED:
         data["overtook_ack"] = True
-    acked = _acked(record, provenance)
+    acked = _apply_ack(record, provenance)
     if reply.status == "SUCCEEDED":
-        return _succeeded(record, acked, step, reply, provenance, data)
+        return _apply_success(record, acked, step, reply, provenance, data)
     code = reply.error.code if reply.error else None
     message = (reply.error.message if reply.error else "") or reply.reason
     if reply.status == "FAILED_FINAL" or step.attempt_no >= step.timings.max_attempts:
@@ -199,7 +201,7 @@ def _result(record: Record, step: Step, reply: Reply, provenance: Provenance) ->
     )
 
 
-def _succeeded(
+def _apply_success(
     before: Record, record: Record, step: Step, reply: Reply, provenance: Provenance, data: dict[str, Any]
 ) -> Outcome:
     after = move_step(
@@ -220,10 +222,10 @@ def _succeeded(
     after = move_job(after, trigger, provenance)
     if after.job.status is JobStatus.SUCCEEDED:
         after = after.with_job(final_output=final_output(after))
-    return transitioned(before, after, EventType.RESULT, provenance, step=step, data=data)
+    return make_transition(before, after, EventType.RESULT, provenance, step=step, data=data)
 
 
-def _acked(record: Record, provenance: Provenance) -> Record:
+def _apply_ack(record: Record, provenance: Provenance) -> Record:
     """Records that a service acknowledged the job, by an ACK or by a reply that overtook it (R6)."""
     return move_job(record, JobTrigger.ACKED, provenance, first_ack_at=record.job.first_ack_at or provenance.at)
 

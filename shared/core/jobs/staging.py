@@ -7,7 +7,7 @@ from datetime import timedelta
 from shared.core.jobs.history import EventType, Provenance
 from shared.core.jobs.job import Record
 from shared.core.jobs.occurrences import Admitted
-from shared.core.jobs.outcome import Outcome, ignored, refused, transitioned
+from shared.core.jobs.outcome import Outcome, ignore, make_transition, refuse
 from shared.core.jobs.reasons import IgnoreReason, Reason
 from shared.core.jobs.states import JobStatus
 from shared.core.jobs.transitions import JobTrigger, NoSuchTransition, move_job
@@ -16,7 +16,7 @@ from shared.core.jobs.transitions import JobTrigger, NoSuchTransition, move_job
 def admit(record: Record, admission: Admitted, provenance: Provenance) -> Outcome:
     """Admits the job: its total time counts from now on. IGNORED unless it is THROTTLED."""
     if record.job.status is not JobStatus.THROTTLED:
-        return ignored(record, IgnoreReason.ALREADY)
+        return ignore(record, IgnoreReason.ALREADY)
     total, waited_s = record.job.total_time_s, (provenance.at - record.job.created_at).total_seconds()
     after = move_job(
         record,
@@ -26,30 +26,30 @@ def admit(record: Record, admission: Admitted, provenance: Provenance) -> Outcom
         deadline_at=provenance.at + timedelta(seconds=total) if total is not None else None,
     )
     data = {"gates": list(admission.gates), "waited_s": waited_s}
-    return transitioned(record, after, EventType.ADMITTED, provenance, data=data)
+    return make_transition(record, after, EventType.ADMITTED, provenance, data=data)
 
 
 def mark_awaited(record: Record, provenance: Provenance) -> Outcome:
     """Records that another job depends on this one, so its end must notify that job. IGNORED if it has ended."""
     if record.job.status.terminal:
-        return ignored(record, IgnoreReason.JOB_TERMINAL)
+        return ignore(record, IgnoreReason.JOB_TERMINAL)
     if record.job.awaited:
-        return ignored(record, IgnoreReason.ALREADY)
-    return transitioned(record, record.with_job(awaited=True), EventType.AWAITED, provenance)
+        return ignore(record, IgnoreReason.ALREADY)
+    return make_transition(record, record.with_job(awaited=True), EventType.AWAITED, provenance)
 
 
 def release_dependent(record: Record, provenance: Provenance) -> Outcome:
     """Moves the job on to its quotas, since its dependencies succeeded. IGNORED unless it is WAITING_FOR_JOBS."""
     if record.job.status is not JobStatus.WAITING_FOR_JOBS:
-        return ignored(record, IgnoreReason.ALREADY)
+        return ignore(record, IgnoreReason.ALREADY)
     after = move_job(record, JobTrigger.DEPENDENCIES_SETTLED, provenance, dependencies_settled_at=provenance.at)
-    return transitioned(record, after, EventType.DEPENDENCIES_SETTLED, provenance)
+    return make_transition(record, after, EventType.DEPENDENCIES_SETTLED, provenance)
 
 
 def fail_dependent(record: Record, job_id: str, provenance: Provenance) -> Outcome:
     """Ends the job and names the dependency that did not succeed. IGNORED unless it is WAITING_FOR_JOBS."""
     if record.job.status is not JobStatus.WAITING_FOR_JOBS:
-        return ignored(record, IgnoreReason.ALREADY)
+        return ignore(record, IgnoreReason.ALREADY)
     after = move_job(
         record,
         JobTrigger.DEPENDENCY_FAILED,
@@ -57,21 +57,21 @@ def fail_dependent(record: Record, job_id: str, provenance: Provenance) -> Outco
         error_code=Reason.DEPENDENCY_FAILED,
         error_message=f"it depends on {job_id}, which did not succeed",
     )
-    return transitioned(record, after, EventType.DEPENDENCY_FAILED, provenance, data={"job_id": job_id})
+    return make_transition(record, after, EventType.DEPENDENCY_FAILED, provenance, data={"job_id": job_id})
 
 
 def change_priority(record: Record, priority: str, provenance: Provenance) -> Outcome:
     """Changes the priority with which the job waits (R67). REFUSED if it no longer waits."""
     job = record.job
     if job.status.terminal:
-        return refused(record, IgnoreReason.JOB_TERMINAL)
+        return refuse(record, IgnoreReason.JOB_TERMINAL)
     if not job.is_staged:
-        return refused(record, f"PRIORITY_IN_{job.status}")
+        return refuse(record, f"PRIORITY_IN_{job.status}")
     if job.current_priority == priority:
-        return ignored(record, IgnoreReason.ALREADY)
+        return ignore(record, IgnoreReason.ALREADY)
     data = {"from": job.current_priority, "to": priority}
     after = record.with_job(changed_priority=priority)
-    return transitioned(record, after, EventType.PRIORITY_CHANGED, provenance, data=data)
+    return make_transition(record, after, EventType.PRIORITY_CHANGED, provenance, data=data)
 
 
 def expire(record: Record, provenance: Provenance) -> Outcome:
@@ -80,9 +80,9 @@ def expire(record: Record, provenance: Provenance) -> Outcome:
     """
     job = record.job
     if job.status.terminal:
-        return ignored(record, IgnoreReason.JOB_TERMINAL)
+        return ignore(record, IgnoreReason.JOB_TERMINAL)
     if not job.is_staged or job.expires_at is None or provenance.at < job.expires_at:
-        return refused(record, IgnoreReason.LEASE_STILL_RUNS)
+        return refuse(record, IgnoreReason.LEASE_STILL_RUNS)
     try:
         after = move_job(
             record,
@@ -92,5 +92,5 @@ def expire(record: Record, provenance: Provenance) -> Outcome:
             error_message=f"it had not begun by {job.expires_at.isoformat()}",
         )
     except NoSuchTransition as no:
-        return refused(record, f"{no.trigger}_IN_{no.state}")
-    return transitioned(record, after, EventType.TIME_EXCEEDED, provenance)
+        return refuse(record, f"{no.trigger}_IN_{no.state}")
+    return make_transition(record, after, EventType.TIME_EXCEEDED, provenance)

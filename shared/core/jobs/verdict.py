@@ -137,4 +137,4 @@ def end_event(step: Step) -> str:
     RESULT of the last one may have been received, and each event is awaited once (R31).
     """
     between = step.attempt_no == 0 or step.retry_cause is not None
-    return durable_names.result(step.step_id, step.attempt_no + between)
+    return durable_names.result_event(step.step_id, step.attempt_no + between)

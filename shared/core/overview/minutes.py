@@ -56,7 +56,7 @@ class MinuteCounts:
     def note(self, before: Record, after: Record, event: Event) -> None:
         """Counts a committed transition."""
         for step, phase, waited in reply_latencies(before, after, event):
-            self._latency((step.service, phase))[bucket_of(waited)] += 1
+            self._latency((step.service, phase))[find_latency_bucket(waited)] += 1
         job = after.job
         if job.status.terminal and not before.job.status.terminal:
             reason = "" if job.status is JobStatus.SUCCEEDED else _short(job.error_code or "")
@@ -96,7 +96,7 @@ def minute_of(instant: datetime) -> datetime:
     return instant.astimezone(UTC).replace(second=0, microsecond=0)
 
 
-def bucket_of(waited: timedelta) -> int:
+def find_latency_bucket(waited: timedelta) -> int:
     milliseconds = waited / timedelta(milliseconds=1)
     return next((number for number, end in enumerate(LATENCIES_MS) if milliseconds <= end), len(LATENCIES_MS) - 1)
 

@@ -139,19 +139,19 @@ def health_of(overview: Overview, problems: Sequence[Problem]) -> Problem:
 def problems_of(overview: Overview) -> list[Problem]:
     """Returns the problems, worst first, at most `MAX_PROBLEMS`."""
     found = [
-        *_dependencies(overview),
-        *_sweeper(overview),
-        *(problem for service in overview.services for problem in _service(overview, service)),
-        *(problem for quota in overview.quotas for problem in _quota(overview, quota)),
-        *_failures(overview),
-        *_incidents(overview),
-        *_rejected(overview),
-        *_suspended_hooks(overview),
+        *_find_unreachable(overview),
+        *_find_late_sweeper(overview),
+        *(problem for service in overview.services for problem in _find_service_problems(overview, service)),
+        *(problem for quota in overview.quotas for problem in _find_quota_problems(overview, quota)),
+        *_find_failures(overview),
+        *_find_incidents(overview),
+        *_find_rejected_messages(overview),
+        *_find_suspended_hooks(overview),
     ]
     return sorted(found, key=lambda problem: problem.level is not Level.CRITICAL)[:MAX_PROBLEMS]
 
 
-def _dependencies(overview: Overview) -> Iterator[Problem]:
+def _find_unreachable(overview: Overview) -> Iterator[Problem]:
     for down in overview.down:
         yield Problem(
             level=Level.CRITICAL,
@@ -164,7 +164,7 @@ def _dependencies(overview: Overview) -> Iterator[Problem]:
         )
 
 
-def _sweeper(overview: Overview) -> Iterator[Problem]:
+def _find_late_sweeper(overview: Overview) -> Iterator[Problem]:
     if overview.sweeper_late and overview.swept_at is not None:
         yield Problem(
             level=Level.CRITICAL,
@@ -177,7 +177,7 @@ def _sweeper(overview: Overview) -> Iterator[Problem]:
         )
 
 
-def _service(overview: Overview, service: Service) -> Iterator[Problem]:
+def _find_service_problems(overview: Overview, service: Service) -> Iterator[Problem]:
     waits = f", {_count(service.waiting, 'directive')} {_verb(service.waiting, 'wait')}" if service.waiting else ""
     about = {
         "kind": SubjectKind.SERVICE,
@@ -204,7 +204,7 @@ def _service(overview: Overview, service: Service) -> Iterator[Problem]:
         )
 
 
-def _quota(overview: Overview, quota: TightQuota) -> Iterator[Problem]:
+def _find_quota_problems(overview: Overview, quota: TightQuota) -> Iterator[Problem]:
     """Returns the problem of a quota, if any. A reached limit, or a hold without waiting jobs, is not a problem."""
     gate = quota.gate
     name = (
@@ -213,9 +213,9 @@ def _quota(overview: Overview, quota: TightQuota) -> Iterator[Problem]:
         else gate.display_name.partition(", ")[2] or "tenant"
     )
     waits = f", {_count(quota.waiting, 'job')} {_verb(quota.waiting, 'wait')}" if quota.waiting else ""
-    selects = f" --gate {_quoted(gate.display_name)}" if gate.kind in OVER_ALL else f" --tenant {_quoted(gate.tenant)}"
+    selects = f" --gate {_quote(gate.display_name)}" if gate.kind in OVER_ALL else f" --tenant {_quote(gate.tenant)}"
     if gate.kind not in OVER_ALL and gate.name:
-        selects += f" --{gate.kind.label} {_quoted(gate.name)}"
+        selects += f" --{gate.kind.label} {_quote(gate.name)}"
     about = {"kind": SubjectKind.QUOTA, "subject": gate.id, "since": quota.oldest_at}
     if quota.breaker is BreakerState.OPEN:
         yield Problem(
@@ -235,7 +235,7 @@ def _quota(overview: Overview, quota: TightQuota) -> Iterator[Problem]:
         )
 
 
-def _failures(overview: Overview) -> Iterator[Problem]:
+def _find_failures(overview: Overview) -> Iterator[Problem]:
     since = overview.at - _FAILURES_WITHIN
     recent = [counts for minute, counts in overview.minutes.items() if minute >= since]
     reasons: Counter[str] = Counter()
@@ -261,7 +261,7 @@ def _failures(overview: Overview) -> Iterator[Problem]:
     )
 
 
-def _incidents(overview: Overview) -> Iterator[Problem]:
+def _find_incidents(overview: Overview) -> Iterator[Problem]:
     """Returns the problems of open incidents. All failed jobs together are one problem."""
     failed = [each for each in overview.incidents if each.kind is IncidentKind.JOB]
     if len(failed) > 1:
@@ -293,7 +293,7 @@ def _incidents(overview: Overview) -> Iterator[Problem]:
         )
 
 
-def _rejected(overview: Overview) -> Iterator[Problem]:
+def _find_rejected_messages(overview: Overview) -> Iterator[Problem]:
     if not overview.rejected:
         return
     reason = overview.rejected.most_common(1)[0][0]
@@ -310,7 +310,7 @@ def _rejected(overview: Overview) -> Iterator[Problem]:
     )
 
 
-def _suspended_hooks(overview: Overview) -> Iterator[Problem]:
+def _find_suspended_hooks(overview: Overview) -> Iterator[Problem]:
     """Returns one problem for all suspended webhooks, if any. The list of webhooks covers one tenant, so it
     names one.
     """
@@ -356,9 +356,9 @@ def _verb(number: int | None, verb: str) -> str:
 
 
 def _with_tenant(command: str, tenant: str | None) -> str:
-    return f"{command} --tenant {_quoted(tenant)}" if tenant is not None and tenant != EVERY else command
+    return f"{command} --tenant {_quote(tenant)}" if tenant is not None and tenant != EVERY else command
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     """Quotes a value for a shell, on one line of a terminal: a caller may have chosen it."""
     return shlex.quote("".join(char if char.isprintable() else "?" for char in text))

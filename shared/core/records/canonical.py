@@ -19,7 +19,7 @@ MAX_KEY = 512
 _EXACT = 2**53 - 1
 #: range of absolute values in which Python and RFC 8785 format fractions alike
 _FRACTIONS = (1e-4, 1e16)
-#: C encoder; for a `_plain` value whose text `_UNORDERED` does not match, its output equals RFC 8785
+#: C encoder; for a `_convert_floats` value whose text `_UNORDERED` does not match, its output equals RFC 8785
 _ENCODER = json.JSONEncoder(sort_keys=True, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 #: characters from U+D800 on: RFC 8785 sorts keys by UTF-16 units, Python by code points, and here the orders differ
 _UNORDERED = re.compile("[\ud800-\U0010ffff]")
@@ -31,7 +31,7 @@ def jcs(value: Any) -> bytes:
     Raises ValueError for a value that JSON cannot represent.
     """
     try:
-        text = _ENCODER.encode(_plain(value))
+        text = _ENCODER.encode(_convert_floats(value))
     except _WrittenOtherwise:
         return rfc8785.dumps(_with_doubles(value))
     if text.isascii() or _UNORDERED.search(text) is None:
@@ -48,7 +48,7 @@ class _WrittenOtherwise(Exception):
     """The C encoder formats this value differently from the RFC."""
 
 
-def _plain(value: Any) -> Any:
+def _convert_floats(value: Any) -> Any:
     """Returns the value for the C encoder, with whole floats as integers.
 
     Raises _WrittenOtherwise for integers past 2^53, very large and very small floats, and keys that are not text.
@@ -66,9 +66,9 @@ def _plain(value: Any) -> Any:
             return value
     elif kind is dict:
         if all(type(key) is str for key in value):
-            return {key: _plain(item) for key, item in value.items()}
+            return {key: _convert_floats(item) for key, item in value.items()}
     elif kind is list or kind is tuple:
-        return [_plain(item) for item in value]
+        return [_convert_floats(item) for item in value]
     elif isinstance(value, str):
         return value
     raise _WrittenOtherwise
@@ -86,7 +86,7 @@ def _with_doubles(value: Any) -> Any:
 
 def canonical_json(value: Any) -> str:
     """Encodes the text whose digest identifies a request: sorted keys, `1.0` as `1`, no nulls in objects."""
-    return json.dumps(_canonical(value), sort_keys=True, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    return json.dumps(_convert_value(value), sort_keys=True, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 
 
 def digest(text: str) -> str:
@@ -94,11 +94,11 @@ def digest(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8")).hexdigest()
 
 
-def _canonical(value: Any) -> Any:
+def _convert_value(value: Any) -> Any:
     if isinstance(value, dict):
-        return {str(key): _canonical(item) for key, item in value.items() if item is not None}
+        return {str(key): _convert_value(item) for key, item in value.items() if item is not None}
     if isinstance(value, (list, tuple)):
-        return [_canonical(item) for item in value]
+        return [_convert_value(item) for item in value]
     if isinstance(value, float) and value.is_integer():
         return int(value)
     return value

@@ -26,7 +26,7 @@ class Entry:
     hash: str
 
 
-def chained(values: Mapping[str, Any], *, seq: int, prev_hash: str) -> dict[str, Any]:
+def chain_entry(values: Mapping[str, Any], *, seq: int, prev_hash: str) -> dict[str, Any]:
     """Makes the columns of the entry after number `seq`, which has the hash `prev_hash`. The first entry follows 0 and
     "".
 

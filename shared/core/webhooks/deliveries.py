@@ -97,8 +97,8 @@ def record_answer(
         due_at=None,
     )
     if answer.is_success:
-        well, flows = _succeeded(hook, now)
-        return RecordedAnswer(hook=well, delivery=_ended(tried, DeliveryState.DELIVERED, now), flows=flows)
+        well, flows = _apply_success(hook, now)
+        return RecordedAnswer(hook=well, delivery=_end(tried, DeliveryState.DELIVERED, now), flows=flows)
     if hook.id == DEFAULT_HOOK:
         return _of_default(hook, tried, answer, now)
     if answer.status == _GONE:
@@ -108,11 +108,11 @@ def record_answer(
         off = replace(hook, state=HookState.DISABLED, state_reason="GONE", waits_until=None, probe=hook.probe + 1)
         return RecordedAnswer(hook=off, delivery=tried, act=HookAct.DISABLED, reason="GONE")
     if _is_refusal(answer):
-        return _refused(hook, tried, answer, now, is_probe=is_probe)
-    return _failed(hook, tried, answer, now, is_probe=is_probe)
+        return _apply_refusal(hook, tried, answer, now, is_probe=is_probe)
+    return _apply_failure(hook, tried, answer, now, is_probe=is_probe)
 
 
-def _succeeded(hook: Hook, now: datetime) -> tuple[Hook, bool]:
+def _apply_success(hook: Hook, now: datetime) -> tuple[Hook, bool]:
     is_noted = hook.succeeded_at is not None and now - hook.succeeded_at < _NOTED_EVERY
     if is_noted and not hook.failures and hook.failing_since is None:
         return hook, False
@@ -129,7 +129,7 @@ def _of_default(hook: Hook, tried: Delivery, answer: Answer, now: datetime) -> R
     return RecordedAnswer(hook=hook, delivery=_due_again(tried, answer, now))
 
 
-def _refused(hook: Hook, tried: Delivery, answer: Answer, now: datetime, *, is_probe: bool) -> RecordedAnswer:
+def _apply_refusal(hook: Hook, tried: Delivery, answer: Answer, now: datetime, *, is_probe: bool) -> RecordedAnswer:
     """Returns the result of a refusal by a working endpoint: other deliveries of the webhook continue."""
     tried = replace(tried, refusals=tried.refusals + 1)
     flows = is_probe and hook.waits_until is not None
@@ -140,7 +140,7 @@ def _refused(hook: Hook, tried: Delivery, answer: Answer, now: datetime, *, is_p
     return RecordedAnswer(hook=hook, delivery=_due_again(tried, answer, now), flows=flows)
 
 
-def _failed(hook: Hook, tried: Delivery, answer: Answer, now: datetime, *, is_probe: bool) -> RecordedAnswer:
+def _apply_failure(hook: Hook, tried: Delivery, answer: Answer, now: datetime, *, is_probe: bool) -> RecordedAnswer:
     if hook.state is not HookState.ENABLED:
         return RecordedAnswer(hook=hook, delivery=tried)
     if hook.failed_at is not None and now - hook.failed_at > _TRIED_WITHIN:
@@ -162,7 +162,7 @@ def _failed(hook: Hook, tried: Delivery, answer: Answer, now: datetime, *, is_pr
     return RecordedAnswer(hook=failing, delivery=_due_again(tried, answer, now))
 
 
-def given_up(hook: Hook, delivery: Delivery, error: str, now: datetime) -> RecordedAnswer:
+def give_up(hook: Hook, delivery: Delivery, error: str, now: datetime) -> RecordedAnswer:
     """Gives a delivery up without a try, since its content no longer exists."""
     return _dead(hook, replace(delivery, error=error, status=None), Answer(status=None, error=error), now)
 
@@ -195,10 +195,10 @@ def _dead(hook: Hook, tried: Delivery, answer: Answer, now: datetime) -> Recorde
     reason = answer.error or f"HTTP_{answer.status}"
     counted = with_dead(hook, tried.number, reason)
     act = HookAct.DEAD if is_log_due(counted, now) else None
-    return RecordedAnswer(hook=counted, delivery=_ended(tried, DeliveryState.DEAD, now), act=act, reason=reason)
+    return RecordedAnswer(hook=counted, delivery=_end(tried, DeliveryState.DEAD, now), act=act, reason=reason)
 
 
-def _ended(delivery: Delivery, state: DeliveryState, now: datetime) -> Delivery:
+def _end(delivery: Delivery, state: DeliveryState, now: datetime) -> Delivery:
     return replace(delivery, state=state, ended_at=now, due_at=None)
 
 
@@ -217,7 +217,7 @@ def _is_refusal(answer: Answer) -> bool:
     return status is not None and 400 <= status < 500 and status not in _PASSING
 
 
-def resumed(hook: Hook) -> Hook:
+def enable_hook(hook: Hook) -> Hook:
     """Returns the webhook without failures and waits."""
     return replace(
         hook,

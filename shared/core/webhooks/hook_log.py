@@ -11,7 +11,7 @@ from shared.core.events.event_types import PublicType
 from shared.core.events.public_events import PublicEvent, cloud_event, without_none
 from shared.core.jobs.job import JsonValue
 from shared.core.records.canonical import digest
-from shared.core.records.chained_log import chained
+from shared.core.records.chained_log import chain_entry
 from shared.core.webhooks.webhooks import DEFAULT_HOOK, Hook, HookAct, HookEntry
 
 #: actor of a webhook change that LUCIUS makes itself
@@ -34,12 +34,12 @@ PREFIX = "webhook."
 _NUMBERS = ("deliveries", "first", "last")
 
 
-def logged(
+def append_hook_entry(
     hook: Hook, act: HookAct, *, actor: str, reason: str, at: datetime, data: Mapping[str, Any] | None = None
 ) -> tuple[Hook, HookEntry]:
     """Returns the changed webhook with its new log head, and the log entry."""
     values = {"type": act.value, "actor": actor, "reason": reason, "at": at, "data": dict(data or {})}
-    entry = HookEntry(**chained({**values, "hook_id": hook.id}, seq=hook.log_seq, prev_hash=hook.log_hash))
+    entry = HookEntry(**chain_entry({**values, "hook_id": hook.id}, seq=hook.log_seq, prev_hash=hook.log_hash))
     return replace(hook, log_seq=entry.seq, log_hash=entry.hash), entry
 
 

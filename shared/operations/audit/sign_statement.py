@@ -10,7 +10,7 @@ from typing import Any
 
 from shared import telemetry
 from shared.audit_refusals import SigningUnavailable
-from shared.core.audit.statements import PAYLOAD_TYPE, dsse_envelope, instant_text, pre_authentication
+from shared.core.audit.statements import PAYLOAD_TYPE, dsse_envelope, format_statement_time, pre_authentication
 from shared.errors import KeyUnavailable, LedgerUnavailable
 from shared.operations.process.context import Context
 from shared.operations.process.parts import Audit
@@ -59,7 +59,7 @@ def key_name(key_id: str) -> str:
 
 
 async def _keep_key(context: Context, audit: Audit, key: PublicKey) -> None:
-    text = json.dumps({"keyid": key.key_id, "pem": key.pem, "from": instant_text(context.clock.now())})
+    text = json.dumps({"keyid": key.key_id, "pem": key.pem, "from": format_statement_time(context.clock.now())})
     # an existing file stays: it has the time of the first signature
     await audit.kept.create(key_name(key.key_id), chunks(text.encode()))
     audit.kept_keys.add(key.key_id)

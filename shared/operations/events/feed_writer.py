@@ -16,9 +16,9 @@ from datetime import date, datetime, timedelta
 from shared import telemetry
 from shared.core.audit.heads import DayHead, last_of_days
 from shared.core.events.hints import Hint, callback_names
-from shared.core.events.public_events import Issuer, PublicEvent, encoded, numbered, public_events
+from shared.core.events.public_events import Issuer, PublicEvent, encode_json, number_event, public_events
 from shared.core.events.public_log_events import feed_of, gate_events, incident_events
-from shared.core.incidents import opened_of
+from shared.core.incidents import find_opening_time
 from shared.core.records.chained_log import Entry
 from shared.core.webhooks.webhooks import Delivery
 from shared.errors import Conflict, Contended, LuciusError
@@ -72,7 +72,7 @@ class _Transaction:
         rows = 1 + len(self.seen | {job_id: 0}) + len(self.events) + len(events)
         rows += len(self.heads.keys() | {(head.name, head.day) for head in heads})
         rows += sum(map(len, self.targets)) + sum(map(len, targets))
-        fits = rows <= MAX_ROWS and self.size + sum(len(encoded(each)) for each in events) <= MAX_BYTES
+        fits = rows <= MAX_ROWS and self.size + sum(len(encode_json(each)) for each in events) <= MAX_BYTES
         return fits or not self.seen
 
     def add(
@@ -87,7 +87,7 @@ class _Transaction:
         self.heads |= {(head.name, head.day): head for head in heads}
         self.events += [(job_id, each) for each in events]
         self.targets += targets
-        self.size += sum(len(encoded(each)) for each in events)
+        self.size += sum(len(encode_json(each)) for each in events)
 
 
 async def write_feed(context: Context, hints: Sequence[Hint]) -> None:
@@ -279,7 +279,7 @@ class _FeedWriter:
                 event_type=event["type"],
                 job_id=event["data"].get("jobId", ""),
                 at=now,
-                text=encoded(numbered(event, number, issuer)).decode(),
+                text=encode_json(number_event(event, number, issuer)).decode(),
             )
             for number, (_, event) in enumerate(transaction.events, head.number + 1)
         ]
@@ -348,7 +348,7 @@ async def _entries_after(
     if not rows:
         return [], ()
     since = (await context.require_events().feed.identity()).since
-    if opened_of(hint.incident_id) is not None:
+    if find_opening_time(hint.incident_id) is not None:
         since = max(since, context.clock.now() - FORGETTABLE_AFTER)
     heads = last_of_days(hint.head_name, [entry for entry, _ in rows])
     return [(entry.seq, events if entry.at >= since else ()) for entry, events in rows], heads

@@ -21,11 +21,11 @@ from shared.core.incidents import (
     IncidentKind,
     IncidentState,
     Settlement,
+    find_job_id,
+    find_opening_time,
     incident_id_of,
-    job_of,
-    opened,
-    opened_of,
-    retried_unseen,
+    make_unseen_retry,
+    open_incident,
 )
 from shared.core.jobs.history import Origin
 from shared.core.jobs.job import Job
@@ -110,7 +110,7 @@ async def raise_incident(
         raise ValueError("the end of a job opens its incident")
 
     async def open_or_find() -> Incident:
-        incident, entry = opened(
+        incident, entry = open_incident(
             kind,
             subject,
             tenant=tenant,
@@ -198,10 +198,10 @@ async def retry_incident(
 
 async def find_incident(context: Context, incident_id: str) -> tuple[Incident | None, Job | None]:
     """Returns the incident, and the job that an incident with this id is about. Raises LedgerUnavailable."""
-    opened_at = opened_of(incident_id)
+    opened_at = find_opening_time(incident_id)
     if opened_at is not None:
         return await context.incidents.read(None, incident_id, opened_at), None
-    job_id = job_of(incident_id)
+    job_id = find_job_id(incident_id)
     stored = await context.ledger.read(job_id) if job_id else None
     if stored is None:
         return None, None
@@ -215,7 +215,7 @@ async def _open_or_done(context: Context, incident_id: str, state: IncidentState
         raise IncidentNotFound(incident_id)
     if job is not None and incident.is_open and job.redriven_by is not None:
         # the process that redrove the job died before it settled the incident
-        await end_dead_letter(context, job, LetterState.REDRIVEN, retried_unseen(job))
+        await end_dead_letter(context, job, LetterState.REDRIVEN, make_unseen_retry(job))
         incident = await read_incident(context, incident_id)
     if incident.state not in (IncidentState.OPEN, state):
         raise IncidentSettled(incident_id, incident.state)

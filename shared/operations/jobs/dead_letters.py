@@ -17,7 +17,7 @@ from shared.core.incidents import (
     escalates,
     incident_of,
     job_incident_id,
-    retried_unseen,
+    make_unseen_retry,
 )
 from shared.core.jobs.history import Origin
 from shared.core.jobs.job import Job
@@ -158,6 +158,6 @@ async def settle_dead_letter(context: Context, job: Job) -> None:
     Raises Contended, LedgerUnavailable.
     """
     if job.redriven_by is not None:
-        await context.index.end_dead_letter(job, LetterState.REDRIVEN, retried_unseen(job))
+        await context.index.end_dead_letter(job, LetterState.REDRIVEN, make_unseen_retry(job))
     if (incident := await incident_of_job(context, job)) is not None and incident.is_open:
         await context.incidents.enter_open(incident, context.clock.now())

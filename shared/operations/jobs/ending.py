@@ -87,7 +87,9 @@ async def resume_parked(orchestrations: Orchestrations, record: Record) -> None:
         return
     for instance_id in sorted({record.instance_of(step) for step in record.steps}):
         try:
-            await orchestrations.raise_event(instance_id, durable_names.resume(job.park_no), {"status": job.status})
+            await orchestrations.raise_event(
+                instance_id, durable_names.resume_event(job.park_no), {"status": job.status}
+            )
         except (InstanceEnded, InstanceNotFound) as gone:
             telemetry.info("ORCHESTRATION_GONE", **telemetry.line_ids(job), reason=type(gone).__name__)
 

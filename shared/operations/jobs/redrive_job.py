@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from shared import telemetry
-from shared.core.jobs.as_of import allowed_time
+from shared.core.jobs.as_of import find_total_time
 from shared.core.jobs.history import Origin
 from shared.core.jobs.job import Event, Record, Ref
 from shared.core.jobs.reasons import IgnoreReason, Reason
@@ -142,7 +142,7 @@ async def _planned(
         old.record,
         job_id=job_id,
         created_at=created_at,
-        allowed=allowed_time(events[0]),
+        allowed=find_total_time(events[0]),
         initial_status=initial_status,
         dependencies=dependencies,
         origin=origin,

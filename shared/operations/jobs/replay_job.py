@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from shared.archive_refusals import NotReplayable
-from shared.core.jobs.as_of import allowed_time
+from shared.core.jobs.as_of import find_total_time
 from shared.core.jobs.history import Origin
 from shared.core.jobs.job import Event, Record
 from shared.core.jobs.reasons import IgnoreReason, Reason
@@ -67,7 +67,7 @@ async def _replay(
             request,
             job_id=job_id,
             created_at=created_at,
-            allowed=allowed_time(original.first_event),
+            allowed=find_total_time(original.first_event),
             workspace_uri=context.settings.workspace_uri,
             initial_status=status,
             origin=origin,

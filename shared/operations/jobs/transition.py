@@ -9,7 +9,7 @@ from shared.core.jobs.decide import apply
 from shared.core.jobs.history import Origin
 from shared.core.jobs.job import Event
 from shared.core.jobs.occurrences import Occurrence
-from shared.core.jobs.outcome import Outcome, OutcomeKind, ignored
+from shared.core.jobs.outcome import Outcome, OutcomeKind, ignore
 from shared.core.jobs.reasons import IgnoreReason
 from shared.errors import Conflict, Contended, JobVanished
 from shared.operations.process.context import MAX_TRIES, Context
@@ -46,7 +46,7 @@ async def transition(
     """
     job_id = stored.record.job.job_id
     if maybe_repeated and (known := await context.ledger.find_event(job_id, origin.cause_id)):
-        return await _repeated(context, stored, ignored(stored.record, IgnoreReason.REPEATED), known, orchestrations)
+        return await _repeated(context, stored, ignore(stored.record, IgnoreReason.REPEATED), known, orchestrations)
     # a loop of its own, since after a conflict it looks for the EVENT of this occurrence
     for conflicts in range(MAX_TRIES):
         outcome = apply(stored.record, occurrence, origin.at(context.clock.now(), context.new_salt()))

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from shared.core.events.hints import gate_hint, incident_hint
 from shared.core.gates.log import LogEntry, group_entries
 from shared.core.gates.rules import Gate
-from shared.core.incidents import Incident, IncidentEntry, Settlement, settled
+from shared.core.incidents import Incident, IncidentEntry, Settlement, apply_settlement
 from shared.operations.process.parts import Events
 from shared.ports.admissions import AdmissionWrite
 
@@ -33,5 +33,5 @@ def note_incident(events: Events | None, incident: Incident, *entries: IncidentE
 
 def note_settled(events: Events | None, before: Incident, after: Incident, settlement: Settlement) -> None:
     """Sends the hint of an incident that was settled, by `settlement` or by a concurrent one."""
-    found = settled(before, settlement)
+    found = apply_settlement(before, settlement)
     note_incident(events, after, *([found[1]] if found is not None and found[0] == after else []))

@@ -280,7 +280,7 @@ async def _catch_up(
             await _restart(context, orchestrations, stored, silent=True)
         return NO_LOOKS
     for step, (instance_id, shown) in zip(overdue, waiting, strict=True):
-        report.add_action(record.job.job_id, SweepAction.RAISE, durable_names.look(shown.look_no))
+        report.add_action(record.job.job_id, SweepAction.RAISE, durable_names.look_event(shown.look_no))
         if not report.dry_run:
             await _look(context, orchestrations, record.job, step, instance_id, shown)
     return {**active.looks, **looks}
@@ -304,7 +304,7 @@ async def _look(
     again = await context.ledger.read(job.job_id)
     if again is None or again.record.job.status.terminal:
         return
-    event = durable_names.look(shown.look_no)
+    event = durable_names.look_event(shown.look_no)
     # one EVENT for each number, even if the event is raised repeatedly
     repaired = Repaired(event, before="its orchestration is behind", after=f"told to look: {event}")
     origin = _origin(f"{instance_id}:{event}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from shared.core.usage import HOUR, Axis, Counted, Group, HourUsage, Sum, group_in, hour_of, summed
+from shared.core.usage import HOUR, Axis, Counted, Group, HourUsage, Sum, group_in, hour_of, sum_hours
 from shared.operations.process.context import Context
 from shared.ports.index import ListRow
 
@@ -47,7 +47,7 @@ async def read_usage(context: Context, tenant: str, since: datetime, axis: Axis 
             jobs, room = await _listed(context, tenant, hour, room)
             hours[hour] = replace(known, jobs=jobs)
         hour -= HOUR
-    total, groups = summed((each for _, each in sorted(hours.items())), axis)
+    total, groups = sum_hours((each for _, each in sorted(hours.items())), axis)
     return Used(first, now, total, groups, partial=not room)
 
 

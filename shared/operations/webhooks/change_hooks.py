@@ -7,9 +7,9 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from shared.core.events.public_events import Issuer, PublicEvent, encoded, numbered
+from shared.core.events.public_events import Issuer, PublicEvent, encode_json, number_event
 from shared.core.webhooks.deliveries import with_dead_logged
-from shared.core.webhooks.hook_log import SYSTEM, hook_event, logged
+from shared.core.webhooks.hook_log import SYSTEM, append_hook_entry, hook_event
 from shared.core.webhooks.webhooks import DEFAULT_HOOK, Delivery, Hook, HookAct, SecretVersion
 from shared.errors import Conflict, Contended, Transient
 from shared.operations.process.context import MAX_TRIES, Context
@@ -93,7 +93,7 @@ def _write_of(context: Context, tenant: str, found: HookChange, known: KnownFeed
         # requested past events end at the present end of the feed
         past = min(after.caught_up, known.head.number) if after.caught_up is not None else None
         after = replace(after, first=known.head.number + 1, caught_up=past)
-    hook, entry = logged(
+    hook, entry = append_hook_entry(
         replace(after, updated_at=now),
         found.act,
         actor=found.actor,
@@ -123,7 +123,7 @@ def _numbered(context: Context, event: PublicEvent, number: int) -> FeedEvent:
         # the event is about no job
         job_id="",
         at=context.clock.now(),
-        text=encoded(numbered(event, number, issuer)).decode(),
+        text=encode_json(number_event(event, number, issuer)).decode(),
     )
 
 
@@ -170,7 +170,7 @@ async def default_hook(context: Context, tenant: str) -> StoredHook:
             first=0,
             secret=newest_secret(context, 1),
         )
-        hook, entry = logged(new, HookAct.CREATED, actor=SYSTEM, reason="", at=now)
+        hook, entry = append_hook_entry(new, HookAct.CREATED, actor=SYSTEM, reason="", at=now)
         with contextlib.suppress(Conflict):
             # HEAD need not order it, since the jobs name their callbacks. A caller with read access to the tenant finds
             # it too

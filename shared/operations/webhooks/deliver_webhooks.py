@@ -15,7 +15,15 @@ from urllib.parse import urlsplit
 
 from shared import telemetry
 from shared.core.records.canonical import digest
-from shared.core.webhooks.deliveries import EXPIRED, JOB_GONE, RecordedAnswer, given_up, is_for, record_answer, resumed
+from shared.core.webhooks.deliveries import (
+    EXPIRED,
+    JOB_GONE,
+    RecordedAnswer,
+    enable_hook,
+    give_up,
+    is_for,
+    record_answer,
+)
 from shared.core.webhooks.webhooks import DEFAULT_HOOK, Answer, Delivery, DeliveryState, Hook, HookAct, HookState
 from shared.errors import Conflict, Contended, LuciusError
 from shared.operations.process.context import MAX_TRIES, Context
@@ -91,7 +99,7 @@ async def _probe(context: Context, call: DeliveryCall) -> None:
         await _deliver(context, stored, row, call)
         return
     # the delivery that it waited for was deleted with its event
-    well = resumed(stored.hook)
+    well = enable_hook(stored.hook)
     await hooks.write(HookWrite(tenant=call.tenant, before=stored, after=well))
 
 
@@ -215,7 +223,7 @@ async def _write(
     # a loop of its own, since a fresh read can end it, and a new URL changes the next call
     for conflicts in range(MAX_TRIES):
         if isinstance(found, str):
-            result = given_up(stored.hook, row.delivery, found, now)
+            result = give_up(stored.hook, row.delivery, found, now)
         else:
             is_probe = _is_probed(stored.hook, call)
             result = record_answer(stored.hook, row.delivery, found, now, is_probe=is_probe)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from shared.core.webhooks.deliveries import EXPIRED, given_up, with_dead
+from shared.core.webhooks.deliveries import EXPIRED, give_up, with_dead
 from shared.core.webhooks.webhooks import DEFAULT_HOOK, MAX_LOG
 from shared.errors import Conflict
 from shared.operations.process.context import MAX_TRIES, Context
@@ -94,7 +94,7 @@ async def _give_up(context: Context, hooks: Hooks, tenant: str, hook_id: str, be
         after, now = stored.hook, context.clock.now()
         for row in old:
             after = with_dead(after, row.delivery.number, EXPIRED)
-        dead = [(row, given_up(after, row.delivery, EXPIRED, now).delivery) for row in old]
+        dead = [(row, give_up(after, row.delivery, EXPIRED, now).delivery) for row in old]
         try:
             # without HEAD, which the writers of the feed need: only the log entry is ordered by it
             await hooks.write(HookWrite(tenant=tenant, before=stored, after=after, deliveries=dead))

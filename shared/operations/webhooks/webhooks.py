@@ -10,10 +10,10 @@ from datetime import timedelta
 from typing import Any
 from urllib.parse import urlsplit
 
-from shared.core.events.public_events import Issuer, encoded, numbered
+from shared.core.events.public_events import Issuer, encode_json, number_event
 from shared.core.records.canonical import canonical_json, digest
-from shared.core.webhooks.deliveries import resumed
-from shared.core.webhooks.hook_log import PREFIX, hook_envelope, logged
+from shared.core.webhooks.deliveries import enable_hook
+from shared.core.webhooks.hook_log import PREFIX, append_hook_entry, hook_envelope
 from shared.core.webhooks.webhooks import (
     DEFAULT_HOOK,
     MAX_LOG,
@@ -145,9 +145,9 @@ async def change_hook(context: Context, tenant: str, hook_id: str, changes: Mapp
             after = replace(after, state=HookState.DISABLED, state_reason="CALLER", waits_until=None)
             after = replace(after, probe=after.probe + 1)
         elif enabled is True and stored.hook.state is not HookState.ENABLED:
-            after, act = resumed(after), HookAct.RESUMED
+            after, act = enable_hook(after), HookAct.RESUMED
         elif stored.hook.state is HookState.ENABLED and after.url != stored.hook.url:
-            after = resumed(after)
+            after = enable_hook(after)
         reason = "CALLER" if act is not HookAct.CHANGED else ""
         return HookChange(
             act=act, before=stored, after=after, actor=actor, reason=reason, data=_difference(stored.hook, after)
@@ -167,7 +167,7 @@ async def resume_hook(context: Context, tenant: str, hook_id: str, actor: str) -
 
     async def decide() -> HookChange:
         stored = await _own(context, tenant, hook_id)
-        after = resumed(stored.hook)
+        after = enable_hook(stored.hook)
         return HookChange(act=HookAct.RESUMED, before=stored, after=after, actor=actor, reason="CALLER")
 
     made = await change_in_turn(context, tenant, decide)
@@ -206,7 +206,9 @@ async def rotate_hook(context: Context, tenant: str, hook_id: str, actor: str) -
         )
         keys = {key_id for key_id, _ in context.settings.webhook_keys}
         goes_on = hook.waits_until is not None and stored.hook.secret.key_id not in keys
-        after, entry = logged(resumed(hook) if goes_on else hook, HookAct.ROTATED, actor=actor, reason="", at=now)
+        after, entry = append_hook_entry(
+            enable_hook(hook) if goes_on else hook, HookAct.ROTATED, actor=actor, reason="", at=now
+        )
         # the webhook gets the same events as before, so HEAD need not order the change
         await hooks.write(HookWrite(tenant=tenant, before=stored, after=after, entry=entry))
         if goes_on:
@@ -301,7 +303,7 @@ async def send_test_event(context: Context, tenant: str, hook_id: str) -> Answer
     id_ = f"{hook.id}:test:{context.new_salt()}"
     event = hook_envelope(hook, id_, f"{PREFIX}test", context.clock.now(), {"status": hook.state.value})
     # the type is not in the feed, so it has no schema
-    text = encoded(numbered(event, 0, Issuer(context.settings.environment))).decode()
+    text = encode_json(number_event(event, 0, Issuer(context.settings.environment))).decode()
     assert hook.url is not None
     with context.require_webhooks().tests.hold(f"{tenant} tests", (tenant, hook.id, 0, id_)) as has_room:
         if not has_room:

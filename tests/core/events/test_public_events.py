@@ -20,9 +20,9 @@ from shared.core.events.public_events import (
     MOVES,
     ROWS,
     Issuer,
-    encoded,
-    instant,
-    numbered,
+    encode_json,
+    format_instant,
+    number_event,
     public_events,
     public_types,
 )
@@ -106,7 +106,7 @@ def test_what_goes_wrong() -> None:
     story.after(31).occurs(DeadlinePassed("ocr", 1))
     assert types(story.events[-1]) == ["job.retrying"]
     [retrying] = public_events(story.events[-1], story.record.job)
-    assert retrying["data"]["payload"]["nextEligibleAt"] == instant(story.step().due_at)
+    assert retrying["data"]["payload"]["nextEligibleAt"] == format_instant(story.step().due_at)
     story.after(60).recorded()
     story.replied("RESULT", status="FAILED_FINAL", error={"code": "PDF", "message": "locked"}, result_ref=None)
     assert types(story.events[-1]) == ["job.started", "job.failed"]
@@ -168,7 +168,7 @@ def test_an_envelope_is_a_cloud_event() -> None:
     story = Story(planned(traceparent="00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"))
     story.recorded()
     [leased] = public_events(story.events[-1], story.record.job)
-    whole = numbered(leased, 7, ISSUER)
+    whole = number_event(leased, 7, ISSUER)
     read = from_json(json.dumps(whole))
     assert read["type"] == "job.leased"
     assert read["id"] == read.data["eventId"] == "job_1:2:0"
@@ -193,7 +193,7 @@ def test_the_largest_event_fits_a_column() -> None:
     story.after(400).replied("HEARTBEAT", progress={"text": text}, worker_id=wide * 60_000, task_runner_id=wide * 256)
     [progress] = public_events(story.events[-1], story.record.job)
     assert progress["data"]["payload"]["progress"] == {
-        "omitted": len(encoded({"text": text})),
+        "omitted": len(encode_json({"text": text})),
         "href": f"/v1/jobs/job_1?asOf={story.events[-1].seq}",
     }
     assert progress["data"]["labels"]["omitted"] > 60_000
@@ -201,7 +201,7 @@ def test_the_largest_event_fits_a_column() -> None:
     story.replied("RESULT", status="FAILED_FINAL", error={"code": "E", "message": wide * 60_000}, result_ref=None)
     for event in story.events:
         for each in public_events(event, story.record.job):
-            assert len(encoded(numbered(each, 10**19, ISSUER))) <= MAX_EVENT_BYTES
+            assert len(encode_json(number_event(each, 10**19, ISSUER))) <= MAX_EVENT_BYTES
 
 
 def test_events_are_as_their_schemas_describe() -> None:
@@ -225,7 +225,7 @@ def test_events_are_as_their_schemas_describe() -> None:
     waits = [replace(queued, job_to=status) for status in (JobStatus.WAITING_FOR_JOBS, JobStatus.THROTTLED)]
     admitted = replace(queued, type=EventType.ADMITTED, job_from=JobStatus.THROTTLED)
     events = [queued, *waits, admitted, *story.events, *done.events, *controlled.events]
-    real = [numbered(each, 7, ISSUER) for event in events for each in public_events(event, story.record.job)]
+    real = [number_event(each, 7, ISSUER) for event in events for each in public_events(event, story.record.job)]
     assert {each["type"] for each in real} == {*PublicType} - OF_HOOKS - OF_LOGS
     for each in [*real, *(event_schemas.example(type_) for type_ in PublicType)]:
         check_event(each)

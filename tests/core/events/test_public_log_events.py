@@ -11,14 +11,22 @@ from cloudevents.http import from_json
 
 from shared.core.events.event_types import OF_LOGS, PublicType
 from shared.core.events.hints import Hint, decode_hint, encode_hint, gate_hint, incident_hint
-from shared.core.events.public_events import MAX_EVENT_BYTES, Issuer, PublicEvent, encoded, numbered
+from shared.core.events.public_events import MAX_EVENT_BYTES, Issuer, PublicEvent, encode_json, number_event
 from shared.core.events.public_log_events import GATE_LOG, INCIDENT_LOG, feed_of, gate_events, incident_events
 from shared.core.gates import changes, ends
 from shared.core.gates.breaker import Breaker, BreakerRule, BreakerState
 from shared.core.gates.changes import ChangeType
 from shared.core.gates.log import LogEntry
 from shared.core.gates.rules import EVERY, Directory, Gate, GateKind, GateState, Hold, Rule
-from shared.core.incidents import Incident, IncidentEntry, IncidentKind, IncidentState, Settlement, opened, settled
+from shared.core.incidents import (
+    Incident,
+    IncidentEntry,
+    IncidentKind,
+    IncidentState,
+    Settlement,
+    apply_settlement,
+    open_incident,
+)
 from shared.core.jobs.routing import PLATFORM
 from tests.event_checks import check_event, payload_schema
 from tests.jobs import START
@@ -40,11 +48,13 @@ def types(entry: LogEntry, gate: Gate = GATE) -> list[str]:
 
 def an_incident(**given: Any) -> tuple[Incident, IncidentEntry]:
     values = {"tenant": "acme", "request_type": "OCR", "code": "BREAKER_OPENED", "detail": "6 of 10", "at": START}
-    return opened(given.pop("kind", IncidentKind.BREAKER), "subject", **values | given)
+    return open_incident(given.pop("kind", IncidentKind.BREAKER), "subject", **values | given)
 
 
 def settled_as(state: IncidentState, reason: str = "done") -> tuple[Incident, IncidentEntry]:
-    found = settled(an_incident()[0], Settlement(state=state, actor="ann", reason=reason, at=START, retried_by="job_2"))
+    found = apply_settlement(
+        an_incident()[0], Settlement(state=state, actor="ann", reason=reason, at=START, retried_by="job_2")
+    )
     assert found is not None
     return found
 
@@ -97,7 +107,7 @@ def test_whose_feed() -> None:
     over_all = Gate.over_all(GateKind.PLATFORM)
     _, entry = changed(GateState(gate=over_all), GateState(gate=over_all, rule=Rule(max_active=9)), ChangeType.RULE_SET)
     [event] = gate_events(entry, over_all)
-    assert numbered(event, 1, ISSUER)["source"] == "/lucius/test/%3Dplatform"
+    assert number_event(event, 1, ISSUER)["source"] == "/lucius/test/%3Dplatform"
     [event] = incident_events(an_incident(tenant=None)[1], an_incident(tenant=None)[0])
     assert (event["tenant"], event["data"]["tenant"]) == (PLATFORM, PLATFORM)
 
@@ -129,10 +139,10 @@ def test_events_are_as_their_schemas_describe() -> None:
     found = everything()
     assert {each["type"] for each in found} == OF_LOGS
     for each in found:
-        whole = numbered(each, 7, ISSUER)
+        whole = number_event(each, 7, ISSUER)
         check_event(whole)
         assert from_json(json.dumps(whole))["type"] == each["type"]
-        assert len(encoded(whole)) < MAX_EVENT_BYTES
+        assert len(encode_json(whole)) < MAX_EVENT_BYTES
         assert each["data"]["eventId"] == each["id"]
     assert [each["data"]["jobId"] for each in found if each["type"] == PublicType.INCIDENT_OPENED] == ["subject"]
 

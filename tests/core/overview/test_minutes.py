@@ -7,14 +7,22 @@ from datetime import timedelta
 
 import pytest
 
-from shared.core.overview.minutes import ACK, LATENCIES_MS, MAX_GROUPS, OTHERS, MinuteCounts, bucket_of, percentile_ms
+from shared.core.overview.minutes import (
+    ACK,
+    LATENCIES_MS,
+    MAX_GROUPS,
+    OTHERS,
+    MinuteCounts,
+    find_latency_bucket,
+    percentile_ms,
+)
 
 
 @pytest.mark.parametrize(
     ("milliseconds", "end"), [(0, 10), (10, 10), (11, 25), (2_501, 5_000), (86_400_001, LATENCIES_MS[-1])]
 )
 def test_a_latency_counts_in_its_bucket(milliseconds: int, end: int) -> None:
-    assert LATENCIES_MS[bucket_of(timedelta(milliseconds=milliseconds))] == end
+    assert LATENCIES_MS[find_latency_bucket(timedelta(milliseconds=milliseconds))] == end
 
 
 def test_percentiles_are_ends_of_buckets() -> None:

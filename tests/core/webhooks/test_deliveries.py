@@ -13,9 +13,9 @@ from shared.core.events.hints import MAX_CALLBACKS, callback_names
 from shared.core.webhooks.deliveries import (
     FAILURES_TO_WAIT,
     WAITS,
+    enable_hook,
     is_for,
     record_answer,
-    resumed,
     with_dead_logged,
 )
 from shared.core.webhooks.hook_log import EVENTS
@@ -162,7 +162,7 @@ def test_each_probe_that_fails_waits_longer_until_a_day_is_over() -> None:
     assert now - START >= timedelta(days=1)
     # it is the hook's fault, and the delivery waits
     assert delivery.state is DeliveryState.PENDING
-    after = resumed(hook)
+    after = enable_hook(hook)
     assert (after.state, after.failures, after.failing_since, after.waits) == (HookState.ENABLED, 0, None, 0)
     assert after.probe > hook.probe
 

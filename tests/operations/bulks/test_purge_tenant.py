@@ -15,7 +15,7 @@ from shared.adapters.tables.table import delete_row
 from shared.archive_refusals import TenantLive
 from shared.core.bulks import BulkState
 from shared.core.filters import JobFilter
-from shared.core.incidents import IncidentKind, opened
+from shared.core.incidents import IncidentKind, open_incident
 from shared.core.jobs.occurrences import ControlKind
 from shared.core.jobs.states import JobStatus
 from shared.errors import Conflict, LedgerUnavailable
@@ -264,7 +264,7 @@ async def test_bundles_that_no_row_names_go_in_pages(purging: Purging, monkeypat
 async def test_an_open_incident_is_settled_and_deleted(purging: Purging) -> None:
     """With its log and the row that keeps a second one of its subject out."""
     about = {"tenant": VICTIM, "request_type": "OCR", "code": "BREAKER_OPENED", "detail": None}
-    incident, entry = opened(IncidentKind.BREAKER, "another", at=purging.clock.now(), **about)
+    incident, entry = open_incident(IncidentKind.BREAKER, "another", at=purging.clock.now(), **about)
     assert await purging.context.incidents.open(incident, entry)
     await purging.worked(await purging.started())
     assert await purging.context.incidents.find_open(incident.kind, "another") is None

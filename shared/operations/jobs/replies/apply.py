@@ -234,14 +234,14 @@ async def _raise_event(orchestrations: Orchestrations, record: Record, reply: Re
         return
     data: dict[str, Any]
     if reply.type == "RESULT":
-        name = durable_names.result(step.step_id, step.attempt_no)
+        name = durable_names.result_event(step.step_id, step.attempt_no)
         data = {"next": _next(record, step.status)}
         if data["next"] == "END" and step.status is not StepStatus.SUCCEEDED and name == end_event(step):
             return  # already raised with the end of the job
     elif event.from_status == StepStatus.PROCESSING:
         return  # a heartbeat never wakes the orchestration
     else:
-        name = durable_names.ack(step.step_id, step.attempt_no)
+        name = durable_names.ack_event(step.step_id, step.attempt_no)
         data = {"until": step.lease_expires_at.isoformat() if step.lease_expires_at else None}
     try:
         await orchestrations.raise_event(record.instance_of(step), name, data)
