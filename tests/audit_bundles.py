@@ -9,7 +9,7 @@ from typing import Any
 from lucius_verify.chain import check_events
 from lucius_verify.histories import History
 from lucius_verify.verification import verify_one_job
-from shared.core.jobs.as_of import to_json
+from shared.core.jobs.as_of import encode_value
 from shared.core.jobs.job import Event
 
 
@@ -21,6 +21,6 @@ def faults(document: Any, *, head: str | None = None) -> list[str]:
 
 def check_chain(events: Sequence[Event]) -> None:
     """Raises ValueError at the first event that breaks the sequence or the chain of hashes."""
-    rows = [to_json(event) for event in events]
+    rows = [encode_value(event) for event in events]
     if rows and (fault := check_events(History(rows[0]["job_id"], {}, [], rows))) is not None:
         raise ValueError(str(fault))

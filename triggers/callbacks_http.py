@@ -8,7 +8,7 @@ from shared.api.job import CallbackOutcome, callback_outcome
 from shared.apidocs.message_schemas import callback
 from shared.apidocs.problem_codes import ProblemCode
 from shared.apidocs.route import NO_STORE, Route, in_header
-from shared.operations.jobs.replies.callbacks import Kind, receive_callback
+from shared.operations.jobs.replies.callbacks import CallbackKind, receive_callback
 from shared.refusals import NotYourAttempt, TokenInvalid
 from triggers.http.bodies import BODY_PROBLEMS, json_body, sent_body
 from triggers.http.responses import respond
@@ -34,7 +34,7 @@ CALLBACK_PROBLEMS = (
 _MAX_KEY = 512
 
 
-def _callback(kind: Kind) -> Handler:
+def _callback(kind: CallbackKind) -> Handler:
     @Route(
         function=f"callback_{kind.lower()}",
         method="POST",
@@ -62,7 +62,7 @@ def _callback(kind: Kind) -> Handler:
     return receive
 
 
-async def receive_reply(request: Request, kind: Kind, job_id: str | None = None) -> func.HttpResponse:
+async def receive_reply(request: Request, kind: CallbackKind, job_id: str | None = None) -> func.HttpResponse:
     """Applies the reply in a request's body. `job_id`: the one in its path, if any."""
     req = request.http
     key = req.headers.get("Idempotency-Key", "").strip()

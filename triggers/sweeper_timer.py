@@ -10,7 +10,7 @@ import azure.durable_functions as df
 import azure.functions as func
 
 from shared.operations.sweeper.sweep import sweep
-from shared.ports.sweeps import Share
+from shared.ports.sweeps import SweeperShare
 from shared.time_limits import SWEEP_S, limited
 from shared.wiring import Wiring
 
@@ -19,11 +19,11 @@ def blueprint(wiring: Wiring) -> df.Blueprint:
     """Makes `sweep`, and `sweep_1` and so on for each further share of the tenants."""
     bp = df.Blueprint()
     for number in range(wiring.settings.sweepers):
-        _register(bp, wiring, Share(number, wiring.settings.sweepers))
+        _register(bp, wiring, SweeperShare(number, wiring.settings.sweepers))
     return bp
 
 
-def _register(bp: df.Blueprint, wiring: Wiring, share: Share) -> None:
+def _register(bp: df.Blueprint, wiring: Wiring, share: SweeperShare) -> None:
     @bp.function_name(f"sweep_{share.number}" if share.number else "sweep")
     @bp.timer_trigger(arg_name="timer", schedule=wiring.settings.sweep_schedule, use_monitor=False)
     @bp.durable_client_input(client_name="client")

@@ -18,7 +18,7 @@ MAX_LIFE = timedelta(minutes=15)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Ticket:
+class StreamTicket:
     """The rights of a ticket."""
 
     #: the caller that requested it
@@ -35,16 +35,16 @@ class Ticket:
         return Caller(actor=self.actor, scopes=frozenset({Scope.READ}), tenant=self.tenant)
 
 
-def ticket_for(caller: Caller, tenant: str, path: str, now: datetime) -> Ticket:
+def ticket_for(caller: Caller, tenant: str, path: str, now: datetime) -> StreamTicket:
     """Makes a ticket. It ends with its caller's token, at most 15 minutes from now, in whole seconds."""
     until = now + MAX_LIFE
     # a token may end later than a datetime can represent
     if caller.expires is not None and caller.expires < until.timestamp():
         until = datetime.fromtimestamp(caller.expires, UTC)
-    return Ticket(actor=caller.actor, tenant=tenant, path=path, expires_at=until.replace(microsecond=0))
+    return StreamTicket(actor=caller.actor, tenant=tenant, path=path, expires_at=until.replace(microsecond=0))
 
 
-def sign_ticket(ticket: Ticket, keys: Keys, *, deployment: str) -> str:
+def sign_ticket(ticket: StreamTicket, keys: Keys, *, deployment: str) -> str:
     claims = {
         "actor": ticket.actor,
         "tenant": ticket.tenant,
@@ -54,7 +54,7 @@ def sign_ticket(ticket: Ticket, keys: Keys, *, deployment: str) -> str:
     return sign_claims(VERSION, claims, keys, deployment=deployment)
 
 
-def read_ticket(text: str, keys: Keys, *, deployment: str, path: str, now: datetime) -> Ticket:
+def read_ticket(text: str, keys: Keys, *, deployment: str, path: str, now: datetime) -> StreamTicket:
     """Returns the ticket. Raises TokenInvalid if another deployment made it, or it is for another path, or has
     expired.
     """
@@ -62,7 +62,7 @@ def read_ticket(text: str, keys: Keys, *, deployment: str, path: str, now: datet
         claims = verified_claims(VERSION, text, keys, deployment=deployment)
     except ValueError as wrong:
         raise TokenInvalid(str(wrong).replace("token", "ticket")) from None
-    ticket = Ticket(
+    ticket = StreamTicket(
         actor=claims["actor"],
         tenant=claims["tenant"],
         path=claims["path"],

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from shared.api.response import Instant, Response
-from shared.core.jobs.as_of import columns, row_from, to_json
+from shared.core.jobs.as_of import columns, encode_value, row_from
 from shared.core.jobs.job import Event, Job, JsonValue, Record, Step
 from shared.core.records.canonical import jcs_digest
 
@@ -45,10 +45,10 @@ def bundle(record: Record, events: Sequence[Event], taken_at: datetime) -> dict[
     """
     whole = {
         "format": FORMAT,
-        "taken_at": to_json(taken_at),
+        "taken_at": encode_value(taken_at),
         "job": columns(record.job),
         "steps": [columns(step) for step in record.steps],
-        "events": [to_json(event) for event in events],
+        "events": [encode_value(event) for event in events],
     }
     return {**whole, "digest": f"sha256:{jcs_digest(whole)}"}
 

@@ -17,7 +17,7 @@ from shared.core.gates.tight_quotas import TightQuota
 from shared.core.jobs.routing import DIRECTIVE_TOPIC_PREFIX, LaneDecision
 from shared.core.jobs.states import JobStatus
 from shared.core.overview.minutes import ACK, RESULT, MinuteCounts, percentile_ms
-from shared.core.overview.overview import Overview, Problem, Service, health_of, problems_of
+from shared.core.overview.overview import HealthProblem, Overview, Service, health_of, problems_of
 from shared.ports.sweeps import Backlog, SweepMark, WorkCounts
 
 
@@ -238,7 +238,7 @@ def routing(tenant: str, doc_id: str | None, decision: LaneDecision, reply_prefi
     )
 
 
-def _subject(problem: Problem) -> OverviewSubject | None:
+def _subject(problem: HealthProblem) -> OverviewSubject | None:
     if problem.kind is None or problem.subject is None:
         return None
     return OverviewSubject(kind=problem.kind.value, id=problem.subject)

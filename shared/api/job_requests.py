@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, StrictBool
 from shared.api.job import JobLinks
 from shared.api.response import Instant, JobId, JobStatusName, Problem, RequestBody, Response, Why
 from shared.api.wait_reason import QuotaWait
-from shared.contracts.envelope import Line
+from shared.contracts.envelope import TextLine
 
 
 class Accepted(Response):
@@ -118,7 +118,7 @@ class ControlRequest(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="ignore", use_attribute_docstrings=True)
 
-    reason: Annotated[Line, Field(max_length=1024, examples=["wrong document"])] | None = None
+    reason: Annotated[TextLine, Field(max_length=1024, examples=["wrong document"])] | None = None
     """Reason, one line."""
 
 

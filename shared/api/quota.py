@@ -15,7 +15,7 @@ from shared.core.gates import rate
 from shared.core.gates.admission import QueuedJob
 from shared.core.gates.admission_state import AdmissionState
 from shared.core.gates.breaker import Breaker, BreakerState, advance
-from shared.core.gates.changes import NUMBERS, to_json
+from shared.core.gates.changes import NUMBERS, encode_state
 from shared.core.gates.queue_position import QueuePosition, TenantPart, count_waiting
 from shared.core.gates.rules import ALLOCATED, EVERY, OVER_ALL, PARTS, Directory, GateKind, GateState, Rule
 
@@ -295,7 +295,7 @@ def etag_of(state: GateState) -> str:
 
 
 def quota_change(before: GateState, after: GateState, now: Quota) -> QuotaChange:
-    return QuotaChange(changed=before is not after, before=to_json(before), after=to_json(after), quota=now)
+    return QuotaChange(changed=before is not after, before=encode_state(before), after=encode_state(after), quota=now)
 
 
 def waiting_job(standing: QueuePosition, position: int) -> WaitingJob:

@@ -14,7 +14,7 @@ from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, StrictB
 
 from shared.access.webhook_signature import shown
 from shared.api.response import Cursor, Instant, JobId, RequestBody, Response, whole
-from shared.contracts.envelope import MAX_LABELS, Line, Word
+from shared.contracts.envelope import MAX_LABELS, TextLine, Word
 from shared.core.jobs.plan import origin
 from shared.core.webhooks import webhooks as core
 
@@ -28,7 +28,7 @@ _Format = Literal["cloudevents", "slack", "teams"]
 
 _Url = Annotated[str, Field(min_length=1, max_length=_MAX_URL, examples=["https://hooks.example.com/lucius"])]
 
-_Description = Annotated[Line, Field(max_length=256, examples=["billing"])]
+_Description = Annotated[TextLine, Field(max_length=256, examples=["billing"])]
 
 _Name = Annotated[Word, Field(min_length=1, max_length=128)]
 
@@ -42,7 +42,7 @@ def _labelled(value: dict[str, str]) -> dict[str, str]:
 
 
 _Labels = Annotated[
-    dict[Annotated[Line, Field(max_length=128)], Annotated[Line, Field(max_length=512)]],
+    dict[Annotated[TextLine, Field(max_length=128)], Annotated[TextLine, Field(max_length=512)]],
     # pydantic's schema has a pattern for names, but allows every other name
     Field(max_length=MAX_LABELS, json_schema_extra={"minProperties": 1, "additionalProperties": False}),
     AfterValidator(_labelled),

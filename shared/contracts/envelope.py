@@ -60,7 +60,7 @@ def _free_name(value: str) -> str:
 
 #: pattern for the schema; the validators check the same and name the error
 _LINE = r"^[^\x00-\x1f\x7f-\x9f]*$"
-Line = Annotated[str, AfterValidator(_one_line), Field(json_schema_extra={"pattern": _LINE})]
+TextLine = Annotated[str, AfterValidator(_one_line), Field(json_schema_extra={"pattern": _LINE})]
 Word = Annotated[
     str,
     AfterValidator(_one_line),
@@ -174,19 +174,19 @@ class Envelope(BaseModel):
     ] = None
     """BURST spreads one tenant's documents over the lanes and needs `doc_id`. SAFE is an older name of DEFAULT. Null:
     the configured default."""
-    idempotency_key: Annotated[Line, Field(min_length=1, max_length=512)] | None = None
+    idempotency_key: Annotated[TextLine, Field(min_length=1, max_length=512)] | None = None
     """Idempotency key: requests with the same key return the same job. Null: the hash of the body is the key."""
     doc_id: Annotated[Word, Field(min_length=1, max_length=512)] | None = None
     """Document id that the tenant uses."""
     callback_urls: CallbackUrls | None = None
     """URLs to notify when the job ends. Null: only the tenant's webhooks and feed."""
-    correlation_id: Annotated[Line, Field(min_length=1, max_length=128)] | None = None
+    correlation_id: Annotated[TextLine, Field(min_length=1, max_length=128)] | None = None
     """Correlation id in log records, messages and responses about the job. Null: the request's `X-Correlation-Id`."""
     traceparent: Annotated[str, Field(pattern=r"^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$")] | None = None
     """W3C Trace Context, forwarded to the services."""
     priority: Literal["low", "normal", "high", "emergency"] = "normal"
-    dependencies: Annotated[list[Annotated[Line, Field(min_length=1, max_length=516)]], Field(max_length=50)] = Field(
-        default_factory=list
+    dependencies: Annotated[list[Annotated[TextLine, Field(min_length=1, max_length=516)]], Field(max_length=50)] = (
+        Field(default_factory=list)
     )
     """Jobs of the same tenant that must end first: their ids, or `key:` and their idempotency key. Maximum 50."""
     on_dependency_failure: Literal["fail", "run"] = "fail"
@@ -197,7 +197,7 @@ class Envelope(BaseModel):
     ] = None
     """Time when the job fails if it has not started; at most 2200-01-01."""
     labels: Annotated[
-        dict[_LabelName, Annotated[Line, Field(max_length=512)]],
+        dict[_LabelName, Annotated[TextLine, Field(max_length=512)]],
         BeforeValidator(_few_labels),
         Field(
             json_schema_extra={
@@ -207,8 +207,8 @@ class Envelope(BaseModel):
         ),
     ] = Field(default_factory=dict)
     """Labels, for list filters."""
-    requested_by: Annotated[Line, Field(max_length=256)] | None = None
-    source: Annotated[Line, Field(max_length=256)] | None = None
+    requested_by: Annotated[TextLine, Field(max_length=256)] | None = None
+    source: Annotated[TextLine, Field(max_length=256)] | None = None
     """Source of the request, in the caller's words."""
 
     @field_validator("schema_version")

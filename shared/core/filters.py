@@ -20,7 +20,7 @@ from shared.refusals import FilterInvalid
 
 
 @dataclass(frozen=True)
-class Kind:
+class ParameterKind:
     """A kind of value: its parser, which raises FilterInvalid, and its JSON Schemas."""
 
     parse: Callable[[str, Any], Any]
@@ -31,12 +31,12 @@ class Kind:
 
 
 @dataclass(frozen=True)
-class Parameter:
+class FilterParameter:
     """A parameter of a filter, and the field that holds its parsed value."""
 
     name: str
     field: str
-    kind: Kind
+    kind: ParameterKind
     description: str
 
 
@@ -67,7 +67,7 @@ def parse_label(name: str, value: Any) -> tuple[str, str]:
     return key, expected
 
 
-def _some_of(names: type[StrEnum], plural: str) -> Kind:
+def _some_of(names: type[StrEnum], plural: str) -> ParameterKind:
     """Parses one or more of the names: separated by commas, or, in a JSON object, also as a list."""
 
     def parse(name: str, value: Any) -> frozenset[StrEnum]:
@@ -87,13 +87,13 @@ def _some_of(names: type[StrEnum], plural: str) -> Kind:
         "anyOf": [a_list, {"type": "string", "pattern": f"^({one})(,({one}))*$"}],
         "description": f"One or more {plural}, as a list or separated by commas.",
     }
-    return Kind(parse, a_list, in_json)
+    return ParameterKind(parse, a_list, in_json)
 
 
 #: accepts any text; the other kinds refuse some
-TEXT = Kind(_text, {"type": "string"})
-_INSTANT = Kind(parse_instant, {"type": "string", "format": "date-time"})
-_LABEL = Kind(parse_label, {"type": "string", "pattern": r"^[^:]+:"})
+TEXT = ParameterKind(_text, {"type": "string"})
+_INSTANT = ParameterKind(parse_instant, {"type": "string", "format": "date-time"})
+_LABEL = ParameterKind(parse_label, {"type": "string", "pattern": r"^[^:]+:"})
 
 
 def _flag(name: str, value: Any) -> bool:
@@ -103,10 +103,10 @@ def _flag(name: str, value: Any) -> bool:
     return given
 
 
-_FLAG = Kind(_flag, {"type": "boolean"}, {"anyOf": [{"type": "boolean"}, {"enum": ["true", "false"]}]})
+_FLAG = ParameterKind(_flag, {"type": "boolean"}, {"anyOf": [{"type": "boolean"}, {"enum": ["true", "false"]}]})
 
 
-def _parameter(kind: Kind, description: str = "", *, name: str | None = None) -> Any:
+def _parameter(kind: ParameterKind, description: str = "", *, name: str | None = None) -> Any:
     """Makes a field of a filter. `name`: name of its parameter. Default: the name of the field."""
     return field(default=None, metadata={"kind": kind, "description": description, "name": name})
 
@@ -214,10 +214,12 @@ def has_only(given: JobFilter | IncidentFilter, *names: str) -> bool:
     return all(getattr(given, each.name) is None for each in fields(given) if each.name not in names)
 
 
-def parameters_of(filter_: type[JobFilter] | type[IncidentFilter]) -> tuple[Parameter, ...]:
+def parameters_of(filter_: type[JobFilter] | type[IncidentFilter]) -> tuple[FilterParameter, ...]:
     """Returns the parameters of a filter, in the order of its fields."""
     return tuple(
-        Parameter(each.metadata["name"] or each.name, each.name, each.metadata["kind"], each.metadata["description"])
+        FilterParameter(
+            each.metadata["name"] or each.name, each.name, each.metadata["kind"], each.metadata["description"]
+        )
         for each in fields(filter_)
     )
 

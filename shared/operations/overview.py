@@ -54,11 +54,11 @@ async def _read(context: Context, tenant: str | None, mark: SweepMark | None) ->
     minutes, heard, incidents, rejected = await asyncio.gather(
         whole.minutes.read(now - KEPT_FOR),
         whole.answers.read(),
-        _open_incidents(context, tenant),
-        _rejected_since(context, tenant, now - _REJECTED_WITHIN),
+        _list_open_incidents(context, tenant),
+        _list_rejected(context, tenant, now - _REJECTED_WITHIN),
     )
     counts = mark.counts if mark is not None else WorkCounts()
-    active = counts.active if tenant is None else await _active_of(context, tenant)
+    active = counts.active if tenant is None else await _count_active(context, tenant)
     suspended = mark.suspended_hooks if mark is not None else Counter[str]()
     waiting = [each for each in rejected if each.redriven_at is None]
     return Overview(
@@ -69,7 +69,9 @@ async def _read(context: Context, tenant: str | None, mark: SweepMark | None) ->
         active=active,
         active_at_least=tenant is not None and active.total() == _MAX_COUNTED,
         services=_services(heard, counts, tenant),
-        quotas=(mark.quotas if mark is not None else ()) if tenant is None else await _quotas_of(context, tenant),
+        quotas=(mark.quotas if mark is not None else ())
+        if tenant is None
+        else await _find_tight_quotas(context, tenant),
         incidents=incidents[:_MAX_READ],
         incidents_at_least=len(incidents) > _MAX_READ,
         rejected=Counter(each.reason for each in waiting),
@@ -82,7 +84,7 @@ async def _read(context: Context, tenant: str | None, mark: SweepMark | None) ->
     )
 
 
-async def _open_incidents(context: Context, tenant: str | None) -> list[Incident]:
+async def _list_open_incidents(context: Context, tenant: str | None) -> list[Incident]:
     """Returns open incidents, at most one more than are shown."""
     limit = _MAX_READ + 1
     if tenant is None:
@@ -92,19 +94,19 @@ async def _open_incidents(context: Context, tenant: str | None) -> list[Incident
     return (await list_incidents(context, only_open, after=None, limit=limit)).lines
 
 
-async def _rejected_since(context: Context, tenant: str | None, since: datetime) -> list[Rejection]:
+async def _list_rejected(context: Context, tenant: str | None, since: datetime) -> list[Rejection]:
     """Returns rejected messages, newest first, at most one more than are counted."""
     today = context.clock.now().date()
     found = await context.rejected.list_days(since.date(), today, tenant=tenant, after=None, limit=_MAX_READ + 1)
     return [each for each in found if each.received_at >= since]
 
 
-async def _active_of(context: Context, tenant: str) -> Counter[str]:
+async def _count_active(context: Context, tenant: str) -> Counter[str]:
     rows = await context.index.list_active(tenant, after=None, limit=_MAX_COUNTED, unread=[])
     return Counter(row.status for row in rows)
 
 
-async def _quotas_of(context: Context, tenant: str) -> list[TightQuota]:
+async def _find_tight_quotas(context: Context, tenant: str) -> list[TightQuota]:
     known, stored = await read_directory(context), await context.admissions.read(tenant)
     if stored is None or not known.concerns(tenant):
         return []

@@ -11,7 +11,7 @@ from shared.core.webhooks.webhooks import Delivery, DeliveryState, Hook, HookEnt
 from shared.ports.feed import FeedEvent, Head
 
 #: position of a delivery: the number of its event, and the name of its callback or ""
-Place = tuple[int, str]
+DeliveryPosition = tuple[int, str]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,7 +99,7 @@ class Hooks(Protocol):
         tenant: str,
         hook_id: str | None,
         *,
-        after: Place | None = None,
+        after: DeliveryPosition | None = None,
         due_before: datetime | None = None,
         limit: int,
     ) -> list[StoredDelivery]:
@@ -113,14 +113,22 @@ class Hooks(Protocol):
         """Returns the ids of webhooks with waiting deliveries, including deleted ones."""
 
     async def ended(
-        self, tenant: str, hook_id: str, *, state: DeliveryState | None = None, after: Place | None = None, limit: int
+        self,
+        tenant: str,
+        hook_id: str,
+        *,
+        state: DeliveryState | None = None,
+        after: DeliveryPosition | None = None,
+        limit: int,
     ) -> list[StoredDelivery]:
         """Returns ended deliveries, the newest event first, after `after`."""
 
     async def hooks_with_ended(self, tenant: str) -> list[str]:
         """Returns the ids of webhooks with ended deliveries, including deleted ones."""
 
-    async def remove(self, tenant: str, hook_id: str, *, before: datetime, after: Place, limit: int) -> Place | None:
+    async def remove(
+        self, tenant: str, hook_id: str, *, before: datetime, after: DeliveryPosition, limit: int
+    ) -> DeliveryPosition | None:
         """Deletes deliveries of `ended` that ended before that time, after `after`, at most `limit` (up to 100).
 
         Returns the position of the last one; None: there are no more.

@@ -13,7 +13,7 @@ from shared.core.gates.tight_quotas import TightQuota, tightest
 
 
 @dataclass(frozen=True)
-class Share:
+class SweeperShare:
     """The tenants of one of `of` sweepers, by the hash of their name."""
 
     number: int = 0

@@ -23,7 +23,7 @@ from shared.errors import (
     PublishUnavailable,
 )
 from shared.telemetry.lines import warn
-from shared.telemetry.metric_table import METRICS, Kind, Metric
+from shared.telemetry.metric_table import METRICS, Metric, MetricKind
 
 #: maximum values of one attribute in one process; further ones are counted under `_other`
 MAX_VALUES = 100
@@ -43,13 +43,13 @@ _seen: dict[str, set[str]] = {}
 
 def _make(metric: Metric) -> Any:
     match metric.kind:
-        case Kind.COUNTER:
+        case MetricKind.COUNTER:
             return _meter.create_counter(metric.name, metric.unit, metric.meaning)
-        case Kind.HISTOGRAM:
+        case MetricKind.HISTOGRAM:
             return _meter.create_histogram(
                 metric.name, metric.unit, metric.meaning, explicit_bucket_boundaries_advisory=_BOUNDARIES_S
             )
-        case Kind.GAUGE:
+        case MetricKind.GAUGE:
             return _meter.create_gauge(metric.name, metric.unit, metric.meaning)
 
 

@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 
-class Kind(StrEnum):
+class MetricKind(StrEnum):
     """The kind of instrument."""
 
     COUNTER = "counter"
@@ -23,13 +23,13 @@ class Metric(NamedTuple):
     """A metric; `unit` is UCUM."""
 
     name: str
-    kind: Kind
+    kind: MetricKind
     unit: str
     attributes: tuple[str, ...]
     meaning: str
 
 
-_C, _H, _G = Kind.COUNTER, Kind.HISTOGRAM, Kind.GAUGE
+_C, _H, _G = MetricKind.COUNTER, MetricKind.HISTOGRAM, MetricKind.GAUGE
 
 METRICS: tuple[Metric, ...] = (
     Metric("job_started_total", _C, "{job}", ("jobType", "mode"), "Jobs created, including redrives"),

@@ -25,8 +25,8 @@ from shared.adapters.tables.table import INT64, Entity
 from shared.adapters.tables.usage import TablesUsage
 from shared.core.gates.admission_state import AdmissionState, WaitingQueue
 from shared.core.gates.allocation import Account, AllocationRecord
-from shared.core.gates.breaker import Breaker, BreakerRule, BreakerState, End
-from shared.core.gates.rules import AdmissionBreaker, Gate, GateKind, GateState, Hold, Rule, Share, Throttle
+from shared.core.gates.breaker import Breaker, BreakerRule, BreakerState, JobEnd
+from shared.core.gates.rules import AdmissionBreaker, Gate, GateKind, GateState, Hold, QuotaShare, Rule, Throttle
 from shared.ports.admissions import AdmissionWrite
 from tests.fake_tables import FakeAccount
 from tests.jobs import START
@@ -136,7 +136,7 @@ async def stores() -> Stores:
         made.account.of(name).put({column: value for column, value in row.items() if column not in both})
     made.remove("GATES")
     made.remove("BOOK")
-    ring = (End(START, 1, good=False), End(START, 1, good=True, tenant=TENANT))
+    ring = (JobEnd(START, 1, good=False), JobEnd(START, 1, good=True, tenant=TENANT))
     opened: dict[str, Any] = {"opened_at": START, "opened_by": (1, 2), "until": START}
     breaker = Breaker(state=BreakerState.OPEN, epoch=1, ring=ring, active=1, **opened)
     hold = Hold(reason="r", actor="a", at=START, until=START)
@@ -147,7 +147,7 @@ async def stores() -> Stores:
         throttle=Throttle(max_per_hour=1, reason="r", actor="a", at=START),
         breaker=breaker,
     )
-    share = Share(gate=ALL_OCR, slots=1, breaker=AdmissionBreaker(epoch=1, since=1, ring=ring, until=START))
+    share = QuotaShare(gate=ALL_OCR, slots=1, breaker=AdmissionBreaker(epoch=1, since=1, ring=ring, until=START))
     admission = AdmissionState(
         tenant=TENANT,
         gates={OCR.id: state},

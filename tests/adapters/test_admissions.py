@@ -8,10 +8,10 @@ from datetime import timedelta
 import pytest
 
 from shared.core.gates.admission_state import AdmissionState, WaitingQueue
-from shared.core.gates.breaker import MAX_ENDS, Breaker, BreakerRule, BreakerState, End, advance, count_end
+from shared.core.gates.breaker import MAX_ENDS, Breaker, BreakerRule, BreakerState, JobEnd, advance, count_end
 from shared.core.gates.log import append_entry
 from shared.core.gates.queues import MAX_QUEUES
-from shared.core.gates.rules import AdmissionBreaker, Gate, GateKind, GateState, Hold, Rule, Share, Throttle
+from shared.core.gates.rules import AdmissionBreaker, Gate, GateKind, GateState, Hold, QuotaShare, Rule, Throttle
 from shared.core.records.chained_log import entry_hash
 from shared.errors import AlreadyExists, Conflict
 from shared.ports.admissions import AdmissionWrite, LogPlace
@@ -25,7 +25,7 @@ TENANT = Gate(GateKind.TENANT, "tenant_a")
 def counted_once(breaker: Breaker) -> Breaker:
     """With the end of a job that somebody let in past its gates."""
     at_once = START + timedelta(microseconds=1)
-    return count_end(breaker, BreakerRule(), End(at_once, breaker.epoch, True), at_once, has_waiting=True)
+    return count_end(breaker, BreakerRule(), JobEnd(at_once, breaker.epoch, True), at_once, has_waiting=True)
 
 
 # --- the admission state
@@ -34,7 +34,7 @@ def counted_once(breaker: Breaker) -> Breaker:
 async def test_a_admission_is_read_as_it_was_written(storage: Storage) -> None:
     """Rules, holds, throttles, credits to the unit, breakers in each state; counts, sources in any script, lines."""
     throttle = Throttle(max_per_hour=7, reason="r", actor="ö", at=START, until=LATER)
-    opened = count_end(Breaker(), BreakerRule(min_calls=1), End(START, 0, False), START, has_waiting=True)
+    opened = count_end(Breaker(), BreakerRule(min_calls=1), JobEnd(START, 0, False), START, has_waiting=True)
     hold = Hold(reason="audit", actor="op", at=START + timedelta(microseconds=1))
     rule = Rule(max_active=3, max_per_hour=10**6, burst=10**6, max_staged=9, emergency_max_active=1)
     states = [
@@ -50,9 +50,9 @@ async def test_a_admission_is_read_as_it_was_written(storage: Storage) -> None:
     line = WaitingQueue(
         job_type="OCR", mode="BURST", source="büro 7/№", emergency=True, count=2, head=1_769_508_000_001
     )
-    known = AdmissionBreaker(epoch=2, since=5, active=1, limited=True, until=START, ring=(End(START, 2, False),))
-    share = Share(gate=Gate.over_all(GateKind.PLATFORM_TYPE, "OCR"), slots=1, epoch=4, at=START, breaker=known)
-    plain_share = Share(gate=Gate.over_all(GateKind.PLATFORM), slots=3)
+    known = AdmissionBreaker(epoch=2, since=5, active=1, limited=True, until=START, ring=(JobEnd(START, 2, False),))
+    share = QuotaShare(gate=Gate.over_all(GateKind.PLATFORM_TYPE, "OCR"), slots=1, epoch=4, at=START, breaker=known)
+    plain_share = QuotaShare(gate=Gate.over_all(GateKind.PLATFORM), slots=3)
     admission = AdmissionState(
         tenant="tenant_a",
         shares={each.gate.id: each for each in (share, plain_share)},
@@ -99,7 +99,7 @@ async def test_the_largest_admission_is_one_row(storage: Storage) -> None:
         GateState(gate=Gate(GateKind.SOURCE, "tenant_a", line.source or ""), rule=Rule(max_active=1))
         for line in list(lines.values())[:99]
     ]
-    ring = tuple(End(START + timedelta(microseconds=number), 10**6, False) for number in range(MAX_ENDS))
+    ring = tuple(JobEnd(START + timedelta(microseconds=number), 10**6, False) for number in range(MAX_ENDS))
     breaker = Breaker(epoch=10**6, active=10**6, ring=ring)
     states.append(GateState(gate=type_gate("T" * 128), rule=Rule(breaker=BreakerRule()), breaker=breaker))
     admission = AdmissionState(

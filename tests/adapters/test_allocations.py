@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 
 from shared.core.gates.allocation import Account, AllocationRecord
-from shared.core.gates.breaker import Breaker, BreakerState, End
+from shared.core.gates.breaker import Breaker, BreakerState, JobEnd
 from shared.errors import AlreadyExists, Conflict
 from tests.adapters.conftest import Storage
 from tests.jobs import START
@@ -16,7 +16,7 @@ GATE = "0f3a5b7c9d1e2f40"
 
 def allocation_record(tenants: int = 1) -> AllocationRecord:
     """Numbers that 32 bits do not hold."""
-    end = End(START + timedelta(microseconds=7), 3, False, "tenant/ü")
+    end = JobEnd(START + timedelta(microseconds=7), 3, False, "tenant/ü")
     breaker = Breaker(
         state=BreakerState.HALF_OPEN, epoch=3, ring=(end, replace(end, good=True)), cooldown_s=60, allow=2
     )

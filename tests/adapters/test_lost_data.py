@@ -18,7 +18,7 @@ from shared.errors import DataLost
 from shared.operations.jobs.list_jobs import list_jobs
 from shared.operations.jobs.replies.apply import apply_reply
 from shared.operations.jobs.replies.receive import ReplyMessage, receive_reply
-from shared.operations.sweeper.report import SweepAction
+from shared.operations.sweeper.report import RepairKind
 from shared.operations.sweeper.sweep import sweep
 from tests.adapters.conftest import Storage
 from tests.adapters.test_rejected import message
@@ -86,7 +86,7 @@ async def test_lists_and_sweeps_go_on_without_it(
     assert await relisted(world) == 1
     world.clock.advance(3600)
     actions = {action.job_id: action.kind for action in (await sweep(world.context, world.orchestrations)).actions}
-    assert (actions[lost], actions[whole]) == (SweepAction.FAILED, SweepAction.RAISE)
+    assert (actions[lost], actions[whole]) == (RepairKind.FAILED, RepairKind.RAISE)
     soon = world.clock.now() + timedelta(minutes=59)
     due = await storage.index.due("tenant_a", now=soon, limit=10)
     assert [active.job_id for active in due] == [whole]

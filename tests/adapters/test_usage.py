@@ -16,7 +16,7 @@ from shared.adapters.tables.usage import TablesUsage
 from shared.core.jobs.job import Job
 from shared.core.jobs.states import JobStatus
 from shared.core.usage import MAX_GROUPS, OTHERS, Counted, HourUsage, hour_of
-from shared.operations.sweeper.usage import fold
+from shared.operations.sweeper.usage import roll_up_hour
 from shared.operations.usage.read_usage import read_usage
 from shared.ports import usage as port
 from shared.ports.usage import Folding, FoldPosition, SeenSource, Usage
@@ -164,7 +164,7 @@ async def test_a_fold_of_the_rows_that_are_stored(storage: Storage, usage: Usage
         created_at = NOON + timedelta(minutes=minutes)
         await storage.index.reserve(replace(one, created_at=created_at), replacing=None)
     context = replace(world.context, index=storage.index, usage=usage)
-    assert await fold(context, usage, "tenant_a", NOON, lambda: False, again=False)
+    assert await roll_up_hour(context, usage, "tenant_a", NOON, lambda: False, again=False)
     [hour] = await usage.hours("tenant_a", NOON, NOON + HOUR)
     assert {key: each.created for key, each in hour.jobs.items()} == {
         (one.request_type, ""): 2,

@@ -23,7 +23,7 @@ from lucius_verify.chain import event_hash
 from lucius_verify.json_rows import digest, line
 from lucius_verify.statements import PAYLOAD_TYPE, STATEMENT, key_id, pae
 from lucius_verify.writer import Signed, write_bundle
-from shared.core.jobs.as_of import apply_event, as_created, columns, to_json
+from shared.core.jobs.as_of import apply_event, as_created, columns, encode_value
 from shared.core.jobs.decide import apply
 from shared.core.jobs.history import Provenance
 from shared.core.jobs.job import Event, Job, Record, Step
@@ -82,7 +82,7 @@ def retold(document: Document, seq: int, /, **changes: Any) -> Document:
             altered["data"]["changes"]["steps"][altered["step_id"]][name.removeprefix("of_step_")] = value
     given, events = typed(made)
     record = as_created(given, events).with_job(event_seq=1, event_hash=events[0].hash, suppressed=0)
-    kept = [to_json(events[0])]
+    kept = [encode_value(events[0])]
     leases = possible.Leases()
     for event in events[1:]:
         provenance = Provenance(
@@ -98,7 +98,7 @@ def retold(document: Document, seq: int, /, **changes: Any) -> Document:
         if outcome is None:
             break
         record = outcome.record
-        kept.append(leases.turned_back(to_json(outcome.events[0])))
+        kept.append(leases.turned_back(encode_value(outcome.events[0])))
     made["events"] = kept
     return folded(made, document)
 

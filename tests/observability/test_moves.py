@@ -23,7 +23,7 @@ from shared.operations.jobs.replies.receive import ReplyMessage, receive_reply
 from shared.operations.jobs.settle_step import settle_step
 from shared.operations.sweeper import gauges
 from shared.operations.sweeper.sweep import sweep
-from shared.ports.sweeps import Share, merged
+from shared.ports.sweeps import SweeperShare, merged
 from shared.refusals import LimitReached
 from shared.telemetry import tracing
 from shared.telemetry.spans import request_span
@@ -204,7 +204,7 @@ async def test_a_breaker_shows_by_its_job_type(
     with monkeypatch.context() as opened:
         opened.setattr(gauges, "breaker_state", lambda state, now: states[state.gate.id])
         for shown, expected in ((gates, 2), (gates[:1], 0), (gates, 2), ([], 0)):
-            gauges.set_breaker_gauges(Share(), shown, START)
+            gauges.set_breaker_gauges(SweeperShare(), shown, START)
             assert emitted.points()[point] == expected
     small = limited(world, max_inflight_per_tenant=1, overflow="stage")
     opened = Breaker(state=BreakerState.OPEN, cooldown_s=60, until=START + timedelta(seconds=60))
@@ -244,7 +244,7 @@ async def test_the_counts_of_several_sweepers_are_one(world: World, emitted: Tel
     for tenant in tenants:
         await submitted(world, tenant_id=tenant)
     for number in (2, 1, 0):
-        await sweep(context, world.orchestrations, Share(number, 3))
+        await sweep(context, world.orchestrations, SweeperShare(number, 3))
     points = emitted.points()
     assert points[("job_active", (("status", "QUEUED"),))] == 12
     assert {key[1][1][1] for key in points if key[0] == "job_queue_depth"} == set(tenants)

@@ -27,11 +27,11 @@ from shared.operations.jobs.replies.receive import ReplyMessage, receive_reply
 from shared.operations.jobs.settle_step import settle_step
 from shared.operations.process.gate_directory import GateDirectory
 from shared.operations.protocols.overrides import CatalogState
-from shared.operations.sweeper.listing import survey
+from shared.operations.sweeper.listing import continue_survey
 from shared.operations.sweeper.report import SweepReport
 from shared.operations.sweeper.state import Pass
 from shared.operations.sweeper.sweep import sweep
-from shared.ports.sweeps import Share, Survey, SweepPosition
+from shared.ports.sweeps import Survey, SweeperShare, SweepPosition
 from tests.contexts import changed
 from tests.jobs import START, envelope, reply
 from tests.operations.conftest import World
@@ -84,7 +84,7 @@ async def service_sends(world: World, job_id: str, type_: str, number: int, **fi
 async def relisted(world: World, tenants: Sequence[str] = ("tenant_a",)) -> int:
     """How many rows a comparison of the tenants' living jobs found behind."""
     due_at = world.clock.now()
-    return (await survey(world.context, tenants, Survey(), lambda: False, due_at=due_at)).behind
+    return (await continue_survey(world.context, tenants, Survey(), lambda: False, due_at=due_at)).behind
 
 
 async def one_pass(world: World) -> Pass:
@@ -93,7 +93,7 @@ async def one_pass(world: World) -> Pass:
     return Pass(
         context=world.context,
         orchestrations=world.orchestrations,
-        share=Share(),
+        share=SweeperShare(),
         dry_run=False,
         report=SweepReport(False),
         began=now,

@@ -18,7 +18,7 @@ from shared.core.jobs.job import Record
 from shared.core.jobs.retry import JITTER
 from shared.core.jobs.states import JobStatus
 from shared.operations.sweeper.repair import GRACE, REPAIR_INTERVAL, WITHDRAW_AFTER, _deadline
-from shared.operations.sweeper.report import SweepAction, SweepReport
+from shared.operations.sweeper.report import RepairKind, SweepReport
 from shared.ports.index import ActiveRow
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ class Owners:
             else:
                 self._excused_at = now
             for action in (action for swept in finished for action in swept.actions):
-                if action.kind is SweepAction.FAILED:
+                if action.kind is RepairKind.FAILED:
                     self._failed_at[action.job_id] = now
 
     def check(self) -> None:

@@ -56,7 +56,7 @@ async def _nothing(*_args: Any, **_options: Any) -> None:
     return None
 
 
-@pytest.mark.parametrize("what", ["send_tries", "send_calls"])
+@pytest.mark.parametrize("what", ["send_tries", "send_delivery_calls"])
 def test_messages_that_nobody_sends_again(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Lost tries; lost probes, and lost messages of those that catch up."""
     # a world in which they are sent again has settled by half of it
@@ -86,7 +86,7 @@ def test_a_delivery_that_is_written_before_it_is_posted(monkeypatch: pytest.Monk
         await delivering._write(context, stored, row, call, Answer(status=200))
         event = await delivering._event(context, row.delivery)
         url = await delivering._url(context, stored.hook, row.delivery)
-        await delivering.post(context, stored.hook, url, delivering.message_id(row.delivery), event.text)
+        await delivering.post(context, stored.hook, url, delivering.webhook_id(row.delivery), event.text)
 
     monkeypatch.setattr(delivering, "_deliver", too_early)
     assert is_found(range(10))

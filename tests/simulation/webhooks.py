@@ -29,7 +29,7 @@ from shared.core.webhooks.webhooks import (
 from shared.errors import BusUnavailable, Transient
 from shared.operations.process.context import Context
 from shared.operations.sweeper.heal_deliveries import heal_deliveries
-from shared.operations.webhooks.deliver_webhooks import deliver, message_id
+from shared.operations.webhooks.deliver_webhooks import deliver, webhook_id
 from shared.operations.webhooks.webhooks import HookRequest, change_hook, create_hook, resume_hook
 from shared.ports.webhooks import DeliveryCall, decode_call, encode_call
 from shared.refusals import HookNotFound
@@ -231,7 +231,7 @@ class Webhooks:
             self._world.add_violation("there are no hooks")
 
     def _check_delivery(self, delivery: Delivery) -> None:
-        answers = self.answers[message_id(delivery)]
+        answers = self.answers[webhook_id(delivery)]
         self._world.report.events[f"delivery {delivery.state}"] += 1
         self._world.report.events["posts"] += len(answers)
         if delivery.state is DeliveryState.DELIVERED and 200 not in answers:

@@ -9,7 +9,7 @@ import pytest
 from shared.access.caller import ANYONE, Caller
 from shared.adapters.scoped.stores import TenantLedger
 from shared.core.jobs.history import Provenance, append
-from shared.operations.sweeper.report import Action, SweepAction
+from shared.operations.sweeper.report import Action, RepairKind
 from shared.wiring import Wiring
 from tests.jobs import START, planned
 from tests.memory_stores import MemoryLedger
@@ -26,7 +26,7 @@ async def test_a_sweep_by_hand_lists_the_jobs_of_its_caller() -> None:
     for job_id, tenant in (("job_a", "tenant_a"), ("job_b", "Tenant_B")):
         cause = Provenance(cause_id="create", actor="test", source="http", at=START, salt="")
         await ledger.create(*append(None, planned(job_id, tenant_id=tenant), "JOB_CREATED", cause))
-    actions = [Action(job_id, SweepAction.START) for job_id in ("job_a", "job_b", "job_gone")]
+    actions = [Action(job_id, RepairKind.START) for job_id in ("job_a", "job_b", "job_gone")]
     admin = Caller(actor="b", scopes=frozenset(), tenant="tenant_b")
     assert await visible_actions(actions, admin, TenantLedger(ledger, admin)) == [actions[1]]
     assert await visible_actions(actions, ANYONE, ledger) == actions

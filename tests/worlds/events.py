@@ -192,7 +192,7 @@ class Process:
             events=[event(tenant, known.head.number + n, self.clock, size) for n in range(1, count + 1)],
             seen={},
         )
-        write = module.with_sent(self.passing, write)
+        write = module.add_sent(self.passing, write)
         known.head = await self.feed.write(write)
         self.passing.wrote(write)
 

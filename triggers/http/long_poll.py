@@ -21,7 +21,7 @@ from shared.apidocs.problem_codes import ProblemCode
 from shared.apidocs.route import in_header, in_query
 from shared.core.jobs.job import Record
 from shared.operations.process.context import Context
-from shared.operations.process.waiters import End, Tail, Waiters
+from shared.operations.process.waiters import LastEvent, Tail, Waiters
 from shared.ports.ledger import Stored
 from shared.refusals import JobNotFound
 from triggers.http.problems import RequestError
@@ -120,10 +120,10 @@ def history_tail(context: Context, job_id: str) -> Iterator[Tail]:
     # the caller that created it may see less than a later one
     ledger = context.of_all_tenants.ledger
 
-    async def last() -> End:
+    async def last() -> LastEvent:
         if (found := await ledger.end_of(job_id)) is None:
             raise JobNotFound(job_id)
-        return End(*found)
+        return LastEvent(*found)
 
     with context.process.recent_jobs.tails.of(job_id, last) as tail:
         yield tail

@@ -17,7 +17,7 @@ from lucius_verify.faults import Fault
 from lucius_verify.histories import History
 from lucius_verify.json_rows import Json, Row, canonical
 from shared.contracts.messages import RESULT_CONTENT, Reply
-from shared.core.jobs.as_of import NOT_FOLDED, as_created, creation_data, from_json, to_json
+from shared.core.jobs.as_of import NOT_FOLDED, as_created, creation_data, decode_value, encode_value
 from shared.core.jobs.decide import apply
 from shared.core.jobs.history import RULES, EventType, Provenance, append, lease_digest
 from shared.core.jobs.job import Event, Job, Record, Step
@@ -144,7 +144,7 @@ def _next(record: Record, event: Event, leases: Leases) -> tuple[str | None, Rec
         if not outcome.events:
             why = f"{event.type} changes nothing here: {outcome.reason_code}"
             continue
-        found = _difference(leases.turned_back(to_json(outcome.events[0])), to_json(event))
+        found = _difference(leases.turned_back(encode_value(outcome.events[0])), encode_value(event))
         if found is None:
             return None, outcome.record.with_job(event_hash=event.hash)
         why = found
@@ -209,7 +209,7 @@ def _creation(record: Record, event: Event, history: History) -> str | None:
         # its digest covers the columns that were left out
         data["rows"] = event.data["rows"]
     _, created = append(None, record.with_job(event_seq=0, event_hash=""), kind, _provenance(event), data=data)
-    return _difference(to_json(created), to_json(event))
+    return _difference(encode_value(created), encode_value(event))
 
 
 def _changing_all(record: Record, first: Event) -> Event:
@@ -343,4 +343,4 @@ def executable() -> set[EventType]:
 def typed_row(row: type[_Typed], given: Row, **absent: Any) -> _Typed:
     """Makes a row from its JSON, without columns of a later release. `absent`: the columns that the export withheld."""
     known = {field.name for field in fields(row)}
-    return row(**absent | {name: from_json(row, name, each) for name, each in given.items() if name in known})
+    return row(**absent | {name: decode_value(row, name, each) for name, each in given.items() if name in known})

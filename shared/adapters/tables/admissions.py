@@ -36,13 +36,13 @@ from shared.core.gates.admission_state import AdmissionState, WaitingQueue, find
 from shared.core.gates.ends import Freed
 from shared.core.gates.log import LogEntry
 from shared.core.gates.places import PlaceState
-from shared.core.gates.rules import Gate, GateKind, Share
+from shared.core.gates.rules import Gate, GateKind, QuotaShare
 from shared.core.records.canonical import encode_key
 from shared.ports.admissions import AdmissionWrite, LogPlace, StoredAdmission
 
 _GATE = "gate_"
 _PARTS = ("inside", "inside_by_source", "lines", "shares")
-#: names of the fields of a `Share` in its JSON
+#: names of the fields of a `QuotaShare` in its JSON
 _SHARE_NUMBERS = {
     "slots": "keep",
     "epoch": "epoch",
@@ -227,20 +227,20 @@ def _admission_of(entity: Entity) -> AdmissionState:
     )
 
 
-def _share_json(share: Share) -> dict[str, Any]:
+def _share_json(share: QuotaShare) -> dict[str, Any]:
     numbers = {stored: getattr(share, name) for name, stored in _SHARE_NUMBERS.items()}
     breaker = admission_breaker_json(share.breaker)
     return {"gate": [share.gate.kind, share.gate.name], **numbers, "at": share.at, "breaker": breaker}
 
 
-def _shares_of(entity: Entity) -> Iterator[Share]:
+def _shares_of(entity: Entity) -> Iterator[QuotaShare]:
     shares = whole("shares", entity).values() if "shares" in entity else ()
     return (_share_of(values) for values in shares if values["gate"][0] in frozenset(GateKind))
 
 
-def _share_of(values: dict[str, Any]) -> Share:
+def _share_of(values: dict[str, Any]) -> QuotaShare:
     kind, name, *_ = values["gate"]
     gate = Gate.over_all(GateKind(kind), name)
     numbers = {name: values[stored] for name, stored in _SHARE_NUMBERS.items()}
     breaker = admission_breaker_of(values.get("breaker", {}))
-    return Share(gate=gate, at=instant(values["at"]), breaker=breaker, **numbers)
+    return QuotaShare(gate=gate, at=instant(values["at"]), breaker=breaker, **numbers)

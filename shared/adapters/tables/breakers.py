@@ -7,7 +7,7 @@ from dataclasses import fields
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from shared.core.gates.breaker import Breaker, BreakerState, End
+from shared.core.gates.breaker import Breaker, BreakerState, JobEnd
 from shared.core.gates.rules import AdmissionBreaker
 
 #: JSON name of the field `active`
@@ -51,7 +51,7 @@ def _changed(breaker: Breaker | AdmissionBreaker, new: Breaker | AdmissionBreake
     return {**changed, "ring": _ring_json(breaker.ring)} if breaker.ring else changed
 
 
-def _ring_json(ring: Iterable[End]) -> list[list[Any]]:
+def _ring_json(ring: Iterable[JobEnd]) -> list[list[Any]]:
     """Returns `[microseconds since 1970, epoch, 1 for a good end]` for each end, with its tenant if it has one."""
     return [
         [(end.at - _EPOCH) // _MICROSECOND, end.epoch, int(end.good), *([end.tenant] if end.tenant else [])]
@@ -59,9 +59,9 @@ def _ring_json(ring: Iterable[End]) -> list[list[Any]]:
     ]
 
 
-def _ring_of(values: dict[str, Any]) -> tuple[End, ...]:
+def _ring_of(values: dict[str, Any]) -> tuple[JobEnd, ...]:
     return tuple(
-        End(_EPOCH + at * _MICROSECOND, epoch, bool(good), *more[:1])
+        JobEnd(_EPOCH + at * _MICROSECOND, epoch, bool(good), *more[:1])
         for at, epoch, good, *more in values.get("ring", ())
     )
 

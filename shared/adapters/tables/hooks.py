@@ -24,7 +24,7 @@ from shared.core.records.canonical import encode_key
 from shared.core.webhooks.webhooks import Delivery, DeliveryState, HookEntry
 from shared.errors import AlreadyExists, Conflict
 from shared.ports.feed import Head
-from shared.ports.hooks import HookTenant, HookWrite, Place, StoredDelivery, StoredHook
+from shared.ports.hooks import DeliveryPosition, HookTenant, HookWrite, StoredDelivery, StoredHook
 
 #: limit of a query, higher than the maximum webhooks of a tenant
 _MAX_HOOKS = 100
@@ -91,7 +91,7 @@ class TablesHooks:
         tenant: str,
         hook_id: str | None,
         *,
-        after: Place | None = None,
+        after: DeliveryPosition | None = None,
         due_before: datetime | None = None,
         limit: int,
     ) -> list[StoredDelivery]:
@@ -117,7 +117,13 @@ class TablesHooks:
         return found
 
     async def ended(
-        self, tenant: str, hook_id: str, *, state: DeliveryState | None = None, after: Place | None = None, limit: int
+        self,
+        tenant: str,
+        hook_id: str,
+        *,
+        state: DeliveryState | None = None,
+        after: DeliveryPosition | None = None,
+        limit: int,
     ) -> list[StoredDelivery]:
         prefix = f"DELIVERY:{hook_id}"
         first = delivery_row(hook_id, *after) if after is not None else f"{prefix}:"
@@ -126,7 +132,9 @@ class TablesHooks:
             query = query.having("state eq @state", state=state.value)
         return await self._rows.first_decoded(query, limit, _delivery)
 
-    async def remove(self, tenant: str, hook_id: str, *, before: datetime, after: Place, limit: int) -> Place | None:
+    async def remove(
+        self, tenant: str, hook_id: str, *, before: datetime, after: DeliveryPosition, limit: int
+    ) -> DeliveryPosition | None:
         # skips retained deliveries, which can be very many
         first, end = delivery_row(hook_id, *after), f"DELIVERY:{hook_id};"
         query = between(encode_key(tenant), first, end).having("ended_at lt @before", before=before)

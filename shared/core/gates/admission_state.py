@@ -22,8 +22,8 @@ from shared.core.gates.rules import (
     GateKind,
     GateState,
     Hold,
+    QuotaShare,
     Rule,
-    Share,
 )
 from shared.core.jobs.job import Job
 from shared.core.jobs.routing import normalise
@@ -142,7 +142,7 @@ class AdmissionState:
     #: waiting queues, by number
     queues: Mapping[int, WaitingQueue] = field(default_factory=dict)
     #: shares of quotas over all tenants, by quota id; a missing one is empty
-    shares: Mapping[str, Share] = field(default_factory=dict)
+    shares: Mapping[str, QuotaShare] = field(default_factory=dict)
     #: time of the last count of the tenant's rows; every later change updates the counts
     counted_at: datetime
     #: end of the turn of a process that counts the rows; other writers wait until then
@@ -164,10 +164,10 @@ class AdmissionState:
     def with_state(self, state: GateState) -> AdmissionState:
         return replace(self, gates={**self.gates, state.gate.id: state})
 
-    def share(self, gate: Gate) -> Share:
-        return self.shares.get(gate.id) or Share(gate=gate)
+    def share(self, gate: Gate) -> QuotaShare:
+        return self.shares.get(gate.id) or QuotaShare(gate=gate)
 
-    def with_share(self, share: Share) -> AdmissionState:
+    def with_share(self, share: QuotaShare) -> AdmissionState:
         return replace(self, shares={**self.shares, share.gate.id: share})
 
     def count_active(self, gate: Gate) -> int:

@@ -17,7 +17,7 @@ from shared.core.gates import breaker as breakers
 from shared.core.gates import rate, type_breaker
 from shared.core.gates.breaker import Breaker, BreakerState
 from shared.core.gates.demand import Demand
-from shared.core.gates.rules import GateState, Share
+from shared.core.gates.rules import GateState, QuotaShare
 
 #: maximum number of tenants in one allocation record
 MAX_TENANTS = 1_000
@@ -273,12 +273,12 @@ def find_next_token(record: AllocationRecord, state: GateState, now: datetime) -
     return rate.find_next_start(replace(state, credit=record.credit, credit_at=record.credit_at), state.rule, now)
 
 
-def reclaim(share: Share, target: int, epoch: int) -> Share | None:
+def reclaim(share: QuotaShare, target: int, epoch: int) -> QuotaShare | None:
     """Returns the share with at most its target slots; None if a later allocation has reclaimed slots from it."""
     return replace(share, slots=min(share.slots, target), epoch=epoch) if share.epoch <= epoch else None
 
 
-def grant(share: Share, account: Account, slots: int, epoch: int) -> Share:
+def grant(share: QuotaShare, account: Account, slots: int, epoch: int) -> QuotaShare:
     """Returns the share with its grant from the record. Unchanged if a later allocation has reclaimed slots, since the
     slots would be granted twice.
     """

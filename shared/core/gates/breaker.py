@@ -58,7 +58,7 @@ class BreakerRule:
 
 
 @dataclass(frozen=True)
-class End:
+class JobEnd:
     """The end of an admitted job."""
 
     at: datetime
@@ -77,7 +77,7 @@ class Breaker:
     #: number of openings and resets; the end of a job counts only in the epoch of its admission
     epoch: int = 0
     #: ends in this epoch, oldest first
-    ring: tuple[End, ...] = ()
+    ring: tuple[JobEnd, ...] = ()
     #: active jobs that were admitted in this epoch; counted from the first opening on
     active: int = 0
     #: cool-down of its last opening, in seconds; 0: it never opened
@@ -141,7 +141,7 @@ def find_next_change(breaker: Breaker, now: datetime) -> datetime | None:
 
 
 def count_end(
-    breaker: Breaker, rule: BreakerRule, end: End, now: datetime, *, has_waiting: bool, over_all: bool = False
+    breaker: Breaker, rule: BreakerRule, end: JobEnd, now: datetime, *, has_waiting: bool, over_all: bool = False
 ) -> Breaker:
     """Returns the breaker after the end of a job, or the same object if the end does not count.
 
@@ -169,14 +169,14 @@ def count_end(
             return _set_limit(breaker, breaker.allow * (1 + is_doubled), 0 if is_doubled else good, now)
 
 
-def merge_ends(rings: Mapping[str, Iterable[End]], now: datetime) -> tuple[End, ...]:
+def merge_ends(rings: Mapping[str, Iterable[JobEnd]], now: datetime) -> tuple[JobEnd, ...]:
     """Returns the newest ends of all tenants, oldest first, each with its tenant."""
     ends = [replace(end, tenant=tenant) for tenant, ring in rings.items() for end in ring if end.at > now - MAX_AGE]
     return tuple(sorted(ends, key=lambda each: (each.at, each.tenant))[-MAX_ENDS:])
 
 
 def count_ends(
-    breaker: Breaker, rule: BreakerRule, rings: Mapping[str, Iterable[End]], now: datetime, *, has_waiting: bool
+    breaker: Breaker, rule: BreakerRule, rings: Mapping[str, Iterable[JobEnd]], now: datetime, *, has_waiting: bool
 ) -> Breaker:
     """Returns the breaker of a quota over all tenants after the uncounted ends in `rings`.
 
@@ -206,7 +206,7 @@ def reset(breaker: Breaker) -> Breaker:
     return breaker if is_new else Breaker(epoch=breaker.epoch + 1)
 
 
-def to_json(breaker: Breaker) -> dict[str, Any]:
+def encode_breaker(breaker: Breaker) -> dict[str, Any]:
     """Returns the breaker as JSON for the log."""
     advanced: dict[str, Any] = {"state": breaker.state.value, "epoch": breaker.epoch}
     advanced |= {"bad": breaker.bad, "calls": breaker.calls}
@@ -215,7 +215,7 @@ def to_json(breaker: Breaker) -> dict[str, Any]:
     return advanced | ({"until": breaker.until.isoformat()} if breaker.until is not None else {})
 
 
-def _must_open(ring: tuple[End, ...], rule: BreakerRule, *, over_all: bool) -> bool:
+def _must_open(ring: tuple[JobEnd, ...], rule: BreakerRule, *, over_all: bool) -> bool:
     """Returns whether the ends open the breaker.
 
     At a quota over all tenants, no tenant counts for more than half of the ends or of the bad ones. So a tenant that
@@ -231,7 +231,7 @@ def _must_open(ring: tuple[End, ...], rule: BreakerRule, *, over_all: bool) -> b
     return enough and capped_calls >= rule.min_calls and capped_bad / capped_calls >= rule.failure_rate
 
 
-def _count_capped(ends: Iterable[End]) -> int:
+def _count_capped(ends: Iterable[JobEnd]) -> int:
     """Returns the number of counted ends if no tenant counts for more than half."""
     by_tenant = Counter(end.tenant for end in ends)
     most, total = max(by_tenant.values(), default=0), by_tenant.total()

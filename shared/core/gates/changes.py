@@ -130,7 +130,7 @@ def apply_throttle(state: GateState, throttle: Throttle, now: datetime) -> GateS
     return replace(state, throttle=throttle)
 
 
-def reset(state: GateState) -> GateState:
+def apply_reset(state: GateState) -> GateState:
     """Resets the quota's breaker: closed, without counted ends."""
     breaker = breakers.reset(state.breaker) if state.breaker is not None else None
     return state if breaker is state.breaker else replace(state, breaker=breaker)
@@ -179,10 +179,10 @@ def record_change(
         if after.breaker is not None and (in_force is None or in_force.breaker is None):
             after = replace(after, breaker=breakers.reset(after.breaker))
         after = number_epoch(before, after, last_epoch)
-    data = {"before": to_json(before), "after": to_json(after)}
+    data = {"before": encode_state(before), "after": encode_state(after)}
     if after.breaker is not before.breaker:
         for name, state in (("before", before), ("after", after)):
-            data[name]["breaker"] = breakers.to_json(state.breaker or Breaker())
+            data[name]["breaker"] = breakers.encode_breaker(state.breaker or Breaker())
     return append_entry(after, type_, actor=actor, reason=reason, at=at, data=data)
 
 
@@ -194,7 +194,7 @@ def number_epoch(before: GateState, after: GateState, last_epoch: int) -> GateSt
     return replace(after, breaker=replace(after.breaker, epoch=max(epochs[1], last_epoch + 1)))
 
 
-def to_json(state: GateState) -> dict[str, Any]:
+def encode_state(state: GateState) -> dict[str, Any]:
     """Returns the quota's settings as JSON: `{"rule", "hold", "throttle"}`, with null for a missing one."""
 
     def members(value: Rule | Hold | Throttle | None) -> dict[str, Any] | None:

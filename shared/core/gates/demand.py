@@ -18,7 +18,7 @@ from shared.core.gates.admission_state import (
 )
 from shared.core.gates.breaker import Breaker
 from shared.core.gates.queue_position import find_queues
-from shared.core.gates.rules import ALLOCATED, Directory, Gate, GateKind, Share
+from shared.core.gates.rules import ALLOCATED, Directory, Gate, GateKind, QuotaShare
 
 #: maximum number of waiting jobs that an allocation counts for one tenant; the next allocation counts again
 MAX_REQUESTED = 100
@@ -36,7 +36,7 @@ class Demand:
     active: int
     #: number of waiting jobs that would start if the quota had room, up to `MAX_REQUESTED`
     requested: int
-    share: Share
+    share: QuotaShare
     #: slot time up to the allocation, in milliseconds
     slot_ms: int
     weight: int
@@ -178,7 +178,7 @@ def _has_waiting(admission: AdmissionState, gate: Gate) -> bool:
     return bool(find_queues(admission, gate))
 
 
-def _compute_slot_ms(share: Share, active: int, now: datetime) -> int:
+def _compute_slot_ms(share: QuotaShare, active: int, now: datetime) -> int:
     since = share.at or now
     return share.slot_ms + active * max(0, (now - since) // _MILLISECOND)
 

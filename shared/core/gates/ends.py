@@ -8,7 +8,7 @@ from datetime import datetime
 
 from shared.core.gates import type_breaker
 from shared.core.gates.admission_state import AdmissionState, find_epoch
-from shared.core.gates.breaker import Breaker, BreakerState, End, advance, count_end, reset, to_json
+from shared.core.gates.breaker import Breaker, BreakerState, JobEnd, advance, count_end, encode_breaker, reset
 from shared.core.gates.changes import ChangeType, number_epoch
 from shared.core.gates.log import LogEntry, append_entry
 from shared.core.gates.places import Place, PlaceState
@@ -100,7 +100,7 @@ def record_outcome(
     state, log = change_breaker(state, advance(state.breaker or Breaker(), now), now)
     found = state.breaker or Breaker()
     # an end counts only for the epoch in which the job was admitted
-    end = End(now, found.epoch if place.breaker_epoch >= found.epoch else -1, good)
+    end = JobEnd(now, found.epoch if place.breaker_epoch >= found.epoch else -1, good)
     after = count_end(found, rule.breaker, end, now, has_waiting=count_waiting(admission, gate) > 0)
     after = number_epoch(state, replace(state, breaker=after), find_epoch(admission, gate.name)).breaker or after
     state, more = change_breaker(state, after, now)
@@ -136,7 +136,7 @@ def change_breaker(state: GateState, after: Breaker, now: datetime) -> tuple[Gat
         actor="system",
         reason=_explain_change(before, after),
         at=now,
-        data={"before": {"breaker": to_json(before)}, "after": {"breaker": to_json(after)}},
+        data={"before": {"breaker": encode_breaker(before)}, "after": {"breaker": encode_breaker(after)}},
     )
     return state, (entry,)
 

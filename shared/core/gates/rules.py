@@ -14,7 +14,7 @@ from enum import Enum, StrEnum, auto
 from functools import lru_cache
 from typing import Self
 
-from shared.core.gates.breaker import Breaker, BreakerRule, End
+from shared.core.gates.breaker import Breaker, BreakerRule, JobEnd
 from shared.core.records.canonical import canonical_json, digest
 
 #: name that stands for every tenant, or for every job type
@@ -230,11 +230,11 @@ class AdmissionBreaker:
     #: end of the cool-down of an open breaker
     until: datetime | None = None
     #: ends of this tenant's jobs that were admitted in that epoch, oldest first
-    ring: tuple[End, ...] = ()
+    ring: tuple[JobEnd, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
-class Share:
+class QuotaShare:
     """A tenant's share of a quota over all tenants (R54)."""
 
     gate: Gate

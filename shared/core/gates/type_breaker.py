@@ -18,12 +18,12 @@ from shared.core.gates.breaker import (
     Breaker,
     BreakerRule,
     BreakerState,
-    End,
+    JobEnd,
     advance,
     count_ends,
 )
 from shared.core.gates.places import Place
-from shared.core.gates.rules import AdmissionBreaker, Directory, Gate, GateKind, Share
+from shared.core.gates.rules import AdmissionBreaker, Directory, Gate, GateKind, QuotaShare
 
 
 def sync_breakers(admission: AdmissionState, directory: Directory) -> AdmissionState:
@@ -44,7 +44,7 @@ def sync_breaker(admission: AdmissionState, gate: Gate, breaker: Breaker) -> Adm
     return admission if (after := close_epoch(share, breaker)) is share else admission.with_share(after)
 
 
-def start_epoch(share: Share, breaker: Breaker, counted: int) -> Share:
+def start_epoch(share: QuotaShare, breaker: Breaker, counted: int) -> QuotaShare:
     """Returns the share in a later epoch, without active jobs of that epoch. A closed breaker leaves its unused
     slots.
     """
@@ -53,7 +53,7 @@ def start_epoch(share: Share, breaker: Breaker, counted: int) -> Share:
     return replace(share, slots=0 if limited else max(0, share.slots - counted), breaker=known)
 
 
-def close_epoch(share: Share, breaker: Breaker) -> Share:
+def close_epoch(share: QuotaShare, breaker: Breaker) -> QuotaShare:
     """Returns the share without the limit of a breaker that has closed; no limit comes back within an epoch."""
     known = share.breaker
     is_over = known.limited and known.epoch == breaker.epoch and breaker.state is BreakerState.CLOSED
@@ -76,19 +76,24 @@ def record_end(
     if state is None or state.rule is None or state.rule.breaker is None or place.breaker_epoch < known.since:
         return admission, None
     ring = tuple(end for end in known.ring if is_recent(end, now))
-    after = replace(known, ring=(*ring, End(now, known.epoch, good))[-MAX_ENDS:])
+    after = replace(known, ring=(*ring, JobEnd(now, known.epoch, good))[-MAX_ENDS:])
     is_relevant = not good or known.limited or not ring
     slots = share.slots if good or not known.limited else 0
     return admission.with_share(replace(share, slots=slots, breaker=after)), gate if is_relevant else None
 
 
-def is_recent(end: End, now: datetime) -> bool:
+def is_recent(end: JobEnd, now: datetime) -> bool:
     """Returns whether the end is recent enough to count."""
     return end.at > now - MAX_AGE
 
 
 def apply_ends(
-    breaker: Breaker, rule: BreakerRule | None, rings: Mapping[str, Iterable[End]], now: datetime, *, has_waiting: bool
+    breaker: Breaker,
+    rule: BreakerRule | None,
+    rings: Mapping[str, Iterable[JobEnd]],
+    now: datetime,
+    *,
+    has_waiting: bool,
 ) -> tuple[Breaker, ...]:
     """Returns the breaker after the elapsed time and then after the ends of its epoch in all admission states."""
     if rule is None:

@@ -39,7 +39,7 @@ def creation_data(record: Record) -> dict[str, JsonValue]:
     }
     if job.deadline_at is not None:
         # only this column is both set at the creation and changed by transitions
-        data["deadline_at"] = to_json(job.deadline_at)
+        data["deadline_at"] = encode_value(job.deadline_at)
     if job.total_time_s is not None:
         data["total_time_s"] = job.total_time_s
     return data
@@ -67,7 +67,7 @@ def columns(row: Job | Step | Timings) -> dict[str, JsonValue]:
     """
     named = {field.name: (getattr(row, field.name), field.default) for field in fields(row)}
     return {
-        name: columns(value) if isinstance(value, Timings) else to_json(value)
+        name: columns(value) if isinstance(value, Timings) else encode_value(value)
         for name, (value, default) in named.items()
         if value != default and name not in HIDDEN
     }
@@ -83,7 +83,7 @@ def as_created(record: Record, events: Iterable[Event]) -> Record:
         for row, columns in _changes(event).items():
             touched.setdefault(row, set()).update(columns)
     known: dict[str, Any] = {"instance_id": record.job.job_id}
-    known |= {name: from_json(Job, name, first[name]) for name in ("status", "deadline_at") if name in first}
+    known |= {name: decode_value(Job, name, first[name]) for name in ("status", "deadline_at") if name in first}
     steps = tuple(
         replace(step, **_first_values(Step, touched.get(step.step_id, set()), {"status": StepStatus.PENDING}))
         for step in record.steps
@@ -132,23 +132,23 @@ def apply_event(record: Record, event: Event) -> Record:
 _PLAIN = frozenset({str, int, float, bool})
 
 
-def to_json(row: Any) -> Any:
+def encode_value(row: Any) -> Any:
     """Converts a row or a column to JSON: times as ISO text in UTC, states as their names."""
     if row is None or type(row) in _PLAIN:
         return row
     if isinstance(row, datetime):
         return row.astimezone(UTC).isoformat(timespec="microseconds")
     if isinstance(row, Event):
-        return {field.name: to_json(getattr(row, field.name)) for field in fields(row)}
+        return {field.name: encode_value(getattr(row, field.name)) for field in fields(row)}
     if isinstance(row, Mapping):
-        return {str(name): to_json(each) for name, each in row.items()}
+        return {str(name): encode_value(each) for name, each in row.items()}
     if isinstance(row, list | tuple):
-        return [to_json(each) for each in row]
+        return [encode_value(each) for each in row]
     return row.value if isinstance(row, StrEnum) else row
 
 
-def from_json(row: type[Any], name: str, given: JsonValue) -> Any:
-    """Converts a column's value from its JSON (the inverse of `to_json`). Raises ValueError."""
+def decode_value(row: type[Any], name: str, given: JsonValue) -> Any:
+    """Converts a column's value from its JSON (the inverse of `encode_value`). Raises ValueError."""
     hint = _HINTS[row][name]
     if given is None:
         return None
@@ -167,7 +167,9 @@ def row_from(row: type[_Row], given: Mapping[str, JsonValue]) -> _Row:
 
     Raises TypeError and ValueError.
     """
-    return row(**{each.name: from_json(row, each.name, given[each.name]) for each in fields(row) if each.name in given})
+    return row(
+        **{each.name: decode_value(row, each.name, given[each.name]) for each in fields(row) if each.name in given}
+    )
 
 
 def _timing(name: str, given: JsonValue) -> Any:
@@ -181,7 +183,7 @@ def _changes(event: Event) -> dict[str | None, Mapping[str, JsonValue]]:
 
 
 def _decode_columns(row: type[_Row], columns: Mapping[str, JsonValue]) -> dict[str, Any]:
-    return {name: from_json(row, name, given) for name, given in columns.items()}
+    return {name: decode_value(row, name, given) for name, given in columns.items()}
 
 
 def _first_values(row: type[_Row], touched: set[str], known: Mapping[str, Any]) -> dict[str, Any]:

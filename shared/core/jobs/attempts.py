@@ -89,7 +89,9 @@ def renew(record: Record, step_id: str, attempt_no: int, provenance: Provenance)
     return make_transition(record, after, EventType.LEASE_RENEWED, provenance, step=step)
 
 
-def publish_failed(record: Record, step_id: str, attempt_no: int, message: str, provenance: Provenance) -> Outcome:
+def record_publish_failure(
+    record: Record, step_id: str, attempt_no: int, message: str, provenance: Provenance
+) -> Outcome:
     """Starts the next dispatch backoff of the same attempt. After the last one, the step fails permanently (R8)."""
     step = _step(record, step_id)
     if (reason_code := _why_not_waiting(record, step, attempt_no, StepStatus.INITIATED)) is not None:
@@ -127,7 +129,7 @@ def publish_failed(record: Record, step_id: str, attempt_no: int, message: str, 
     return make_transition(record, after, EventType.PUBLISH_FAILED, provenance, step=step)
 
 
-def deadline_passed(record: Record, step_id: str, attempt_no: int, provenance: Provenance) -> Outcome:
+def apply_deadline(record: Record, step_id: str, attempt_no: int, provenance: Provenance) -> Outcome:
     """Ends the attempt if its lease is over in the ledger. Otherwise IGNORED, and the verdict names the next wait."""
     step = _step(record, step_id)
     if (reason_code := _why_not_expired(record, step, attempt_no, provenance)) is not None:
@@ -176,7 +178,7 @@ def deadline_passed(record: Record, step_id: str, attempt_no: int, provenance: P
     )
 
 
-def time_passed(record: Record, step_id: str, provenance: Provenance) -> Outcome:
+def apply_time_limit(record: Record, step_id: str, provenance: Provenance) -> Outcome:
     """Ends a step whose total time, or its job's, is over, in any state (R10). Time in PAUSED does not count."""
     step = _step(record, step_id)
     if record.job.status.terminal or step.status.terminal:
@@ -186,7 +188,7 @@ def time_passed(record: Record, step_id: str, provenance: Provenance) -> Outcome
     return _fail_by_time(record, step, provenance, EventType.TIME_EXCEEDED)
 
 
-def lane_backlog(record: Record, step_id: str, attempt_no: int, what: str, provenance: Provenance) -> Outcome:
+def apply_lane_backlog(record: Record, step_id: str, attempt_no: int, what: str, provenance: Provenance) -> Outcome:
     """Extends the wait of an attempt whose directive or reply is still on the lane (R8). `what`: name of that message.
 
     Each wait is twice the one before, up to five minutes; only the first one has an EVENT row. The waits end with the

@@ -47,17 +47,17 @@ def apply(record: Record, occurrence: Occurrence, provenance: Provenance) -> Out
         case RenewLease(step_id, attempt_no):
             return attempts.renew(record, step_id, attempt_no, provenance)
         case PublishFailed(step_id, attempt_no, message):
-            return attempts.publish_failed(record, step_id, attempt_no, message, provenance)
+            return attempts.record_publish_failure(record, step_id, attempt_no, message, provenance)
         case DeadlinePassed(step_id, attempt_no):
-            return attempts.deadline_passed(record, step_id, attempt_no, provenance)
+            return attempts.apply_deadline(record, step_id, attempt_no, provenance)
         case TimePassed(step_id):
-            return attempts.time_passed(record, step_id, provenance)
+            return attempts.apply_time_limit(record, step_id, provenance)
         case LaneBacklog(step_id, attempt_no, what):
-            return attempts.lane_backlog(record, step_id, attempt_no, what, provenance)
+            return attempts.apply_lane_backlog(record, step_id, attempt_no, what, provenance)
         case Gated(step_id, guard, why):
             return attempts.hold_back(record, step_id, guard, why, provenance)
         case OrchestrationEnded(instance_id, silent):
-            return recovery.orchestration_ended(record, instance_id, provenance, silent=silent)
+            return recovery.record_orchestration_end(record, instance_id, provenance, silent=silent)
         case Repaired():
             return recovery.record_repair(record, occurrence, provenance)
         case Control(kind):

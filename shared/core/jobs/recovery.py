@@ -31,7 +31,7 @@ def record_repair(record: Record, repair: Repaired, provenance: Provenance) -> O
     return make_transition(record, record, EventType.REPAIRED, provenance, reason=repair.what, data=data)
 
 
-def orchestration_ended(record: Record, instance_id: str, provenance: Provenance, *, silent: bool) -> Outcome:
+def record_orchestration_end(record: Record, instance_id: str, provenance: Provenance, *, silent: bool) -> Outcome:
     """Gives the job a new `instance_id`, which fences off the old orchestration (R13).
 
     After more than `MAX_RESTARTS` orchestrations that ended before the job, the job fails permanently. Silent

@@ -29,7 +29,7 @@ LATENCIES_MS = (
 )
 
 #: tenant, terminal state, and reason ("" for a success)
-End = tuple[str, str, str]
+EndKey = tuple[str, str, str]
 #: service, and `ack` or `result`
 Phase = tuple[str, str]
 
@@ -38,7 +38,7 @@ Phase = tuple[str, str]
 class MinuteCounts:
     """Counts of one minute, or the sum of several."""
 
-    ends: Counter[End] = field(default_factory=Counter)
+    ends: Counter[EndKey] = field(default_factory=Counter)
     #: counts by bucket
     latencies: dict[Phase, Counter[int]] = field(default_factory=dict)
     #: number of active jobs by state, as the sweeper counted them; None: it did not
@@ -70,7 +70,7 @@ class MinuteCounts:
                 found.update(buckets)
         return found
 
-    def _add_end(self, end: End, count: int) -> None:
+    def _add_end(self, end: EndKey, count: int) -> None:
         is_full = end not in self.ends and len(self.ends) >= MAX_GROUPS
         self.ends[(OTHERS, end[1], "") if is_full else end] += count
 

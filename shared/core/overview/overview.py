@@ -59,7 +59,7 @@ class SubjectKind(StrEnum):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Problem:
+class HealthProblem:
     """A problem that needs an operator. With level OK: no problem."""
 
     level: Level
@@ -128,15 +128,15 @@ class Overview:
     minutes: Mapping[datetime, MinuteCounts] = field(default_factory=dict)
 
 
-def health_of(overview: Overview, problems: Sequence[Problem]) -> Problem:
+def health_of(overview: Overview, problems: Sequence[HealthProblem]) -> HealthProblem:
     """Returns the worst problem, or one of level OK if there is none."""
     if problems:
         return problems[0]
     jobs = overview.active.total()
-    return Problem(level=Level.OK, sentence=f"All good. {_count(jobs, 'job')} in progress or waiting.")
+    return HealthProblem(level=Level.OK, sentence=f"All good. {_count(jobs, 'job')} in progress or waiting.")
 
 
-def problems_of(overview: Overview) -> list[Problem]:
+def problems_of(overview: Overview) -> list[HealthProblem]:
     """Returns the problems, worst first, at most `MAX_PROBLEMS`."""
     found = [
         *_find_unreachable(overview),
@@ -151,9 +151,9 @@ def problems_of(overview: Overview) -> list[Problem]:
     return sorted(found, key=lambda problem: problem.level is not Level.CRITICAL)[:MAX_PROBLEMS]
 
 
-def _find_unreachable(overview: Overview) -> Iterator[Problem]:
+def _find_unreachable(overview: Overview) -> Iterator[HealthProblem]:
     for down in overview.down:
-        yield Problem(
+        yield HealthProblem(
             level=Level.CRITICAL,
             sentence=f"{down.name}: does not respond for {age(overview.at, down.since)} ({down.reason}).",
             consequence="Jobs stop, and continue when it responds.",
@@ -164,9 +164,9 @@ def _find_unreachable(overview: Overview) -> Iterator[Problem]:
         )
 
 
-def _find_late_sweeper(overview: Overview) -> Iterator[Problem]:
+def _find_late_sweeper(overview: Overview) -> Iterator[HealthProblem]:
     if overview.sweeper_late and overview.swept_at is not None:
-        yield Problem(
+        yield HealthProblem(
             level=Level.CRITICAL,
             sentence=f"Sweeper: the last sweep ended {age(overview.at, overview.swept_at)} ago.",
             consequence="Jobs continue, but lost messages are not detected, and the numbers here are old.",
@@ -177,7 +177,7 @@ def _find_late_sweeper(overview: Overview) -> Iterator[Problem]:
         )
 
 
-def _find_service_problems(overview: Overview, service: Service) -> Iterator[Problem]:
+def _find_service_problems(overview: Overview, service: Service) -> Iterator[HealthProblem]:
     waits = f", {_count(service.waiting, 'directive')} {_verb(service.waiting, 'wait')}" if service.waiting else ""
     about = {
         "kind": SubjectKind.SERVICE,
@@ -186,7 +186,7 @@ def _find_service_problems(overview: Overview, service: Service) -> Iterator[Pro
     }
     if service.silent_since is not None:
         since = service.answered_at or service.waiting_since or service.silent_since
-        yield Problem(
+        yield HealthProblem(
             level=Level.CRITICAL,
             sentence=f"{service.name}: no service has answered for {age(overview.at, since)}{waits}.",
             consequence="Its jobs wait. They continue when the service answers, or fail at their time limit.",
@@ -194,7 +194,7 @@ def _find_service_problems(overview: Overview, service: Service) -> Iterator[Pro
             **about,  # type: ignore[arg-type]
         )
     elif service.waiting_since is not None and overview.at - service.waiting_since >= SLOW_AFTER:
-        yield Problem(
+        yield HealthProblem(
             level=Level.WARNING,
             sentence=f"{service.name}: a directive has waited {age(overview.at, service.waiting_since)} for its ACK"
             f"{waits}.",
@@ -204,7 +204,7 @@ def _find_service_problems(overview: Overview, service: Service) -> Iterator[Pro
         )
 
 
-def _find_quota_problems(overview: Overview, quota: TightQuota) -> Iterator[Problem]:
+def _find_quota_problems(overview: Overview, quota: TightQuota) -> Iterator[HealthProblem]:
     """Returns the problem of a quota, if any. A reached limit, or a hold without waiting jobs, is not a problem."""
     gate = quota.gate
     name = (
@@ -218,7 +218,7 @@ def _find_quota_problems(overview: Overview, quota: TightQuota) -> Iterator[Prob
         selects += f" --{gate.kind.label} {_quote(gate.name)}"
     about = {"kind": SubjectKind.QUOTA, "subject": gate.id, "since": quota.oldest_at}
     if quota.breaker is BreakerState.OPEN:
-        yield Problem(
+        yield HealthProblem(
             level=Level.CRITICAL,
             sentence=f"Quota {name}: the circuit breaker is open{waits}.",
             consequence="No job starts until it is half-open; then it admits a few.",
@@ -226,7 +226,7 @@ def _find_quota_problems(overview: Overview, quota: TightQuota) -> Iterator[Prob
             **about,  # type: ignore[arg-type]
         )
     if quota.held and quota.waiting:
-        yield Problem(
+        yield HealthProblem(
             level=Level.WARNING,
             sentence=f"Quota {name}: held{waits}.",
             consequence="No job starts until the quota is resumed, or the hold ends.",
@@ -235,7 +235,7 @@ def _find_quota_problems(overview: Overview, quota: TightQuota) -> Iterator[Prob
         )
 
 
-def _find_failures(overview: Overview) -> Iterator[Problem]:
+def _find_failures(overview: Overview) -> Iterator[HealthProblem]:
     since = overview.at - _FAILURES_WITHIN
     recent = [counts for minute, counts in overview.minutes.items() if minute >= since]
     reasons: Counter[str] = Counter()
@@ -249,7 +249,7 @@ def _find_failures(overview: Overview) -> Iterator[Problem]:
     if failed < _MANY_FAILURES or failed < _FAILED_SHARE * ended:
         return
     reason = reasons.most_common(1)[0][0] or "unknown"
-    yield Problem(
+    yield HealthProblem(
         level=Level.WARNING,
         sentence=f"Failures: {failed:,} of {_count(ended, 'job')} failed in the last 10 minutes, most of them with "
         f"{reason}.",
@@ -261,13 +261,13 @@ def _find_failures(overview: Overview) -> Iterator[Problem]:
     )
 
 
-def _find_incidents(overview: Overview) -> Iterator[Problem]:
+def _find_incidents(overview: Overview) -> Iterator[HealthProblem]:
     """Returns the problems of open incidents. All failed jobs together are one problem."""
     failed = [each for each in overview.incidents if each.kind is IncidentKind.JOB]
     if len(failed) > 1:
         codes = Counter(each.code for each in failed)
         more = "at least " if overview.incidents_at_least else ""
-        yield Problem(
+        yield HealthProblem(
             level=Level.WARNING,
             sentence=f"Incidents: {more}{len(failed)} failed jobs wait for an operator, most of them with "
             f"{codes.most_common(1)[0][0]}.",
@@ -281,7 +281,7 @@ def _find_incidents(overview: Overview) -> Iterator[Problem]:
         if (incident in failed and len(failed) > 1) or _is_named(overview, incident):
             continue
         whose = f" of tenant {incident.tenant}" if incident.tenant and overview.tenant is None else ""
-        yield Problem(
+        yield HealthProblem(
             level=Level.WARNING,
             sentence=f"Incident: {_KINDS[incident.kind]} {incident.subject}{whose}, {incident.code}, open for "
             f"{age(overview.at, incident.opened_at)}.",
@@ -293,12 +293,12 @@ def _find_incidents(overview: Overview) -> Iterator[Problem]:
         )
 
 
-def _find_rejected_messages(overview: Overview) -> Iterator[Problem]:
+def _find_rejected_messages(overview: Overview) -> Iterator[HealthProblem]:
     if not overview.rejected:
         return
     reason = overview.rejected.most_common(1)[0][0]
     more = "at least " if overview.rejected_at_least else ""
-    yield Problem(
+    yield HealthProblem(
         level=Level.WARNING,
         sentence=f"Rejected messages: no job took {more}{_count(overview.rejected.total(), 'message')} in the last "
         f"hour, most with reason {reason}.",
@@ -310,7 +310,7 @@ def _find_rejected_messages(overview: Overview) -> Iterator[Problem]:
     )
 
 
-def _find_suspended_hooks(overview: Overview) -> Iterator[Problem]:
+def _find_suspended_hooks(overview: Overview) -> Iterator[HealthProblem]:
     """Returns one problem for all suspended webhooks, if any. The list of webhooks covers one tenant, so it
     names one.
     """
@@ -321,7 +321,7 @@ def _find_suspended_hooks(overview: Overview) -> Iterator[Problem]:
     whose = (
         "" if overview.tenant is not None else f" of tenant {tenant}" if tenants == 1 else f" of {tenants:,} tenants"
     )
-    yield Problem(
+    yield HealthProblem(
         level=Level.WARNING,
         sentence=f"Webhooks: {_count(number, 'webhook')}{whose} {'is' if number == 1 else 'are'} suspended.",
         consequence="Their events wait until an operator resumes them, at most for the retention of the feed.",

@@ -102,7 +102,7 @@ async def check_heads(
         if len(rows) < _PAGE:
             break
         if is_over():
-            return await _written(context, tenant, known)
+            return await _write(context, tenant, known)
     # read after the living jobs, since a job that ended in the meantime is here
     until, last = context.clock.now() + _UNCOMPARED, None
     while True:
@@ -114,11 +114,11 @@ async def check_heads(
     if len(ended) < _PAGE:
         await check.logs(tenant, incidents if incidents is not None else await open_incidents(context))
     if check.behind or len(ended) == _PAGE:
-        return await _written(context, tenant, known)
-    return await _written(context, tenant, replace(known, until=max(known.until or goal, goal), goal=None, after=""))
+        return await _write(context, tenant, known)
+    return await _write(context, tenant, replace(known, until=max(known.until or goal, goal), goal=None, after=""))
 
 
-async def _written(context: Context, tenant: str, known: Completed) -> Completed:
+async def _write(context: Context, tenant: str, known: Completed) -> Completed:
     try:
         return await context.require_audit().heads.write_completed(tenant, known)
     except Conflict:

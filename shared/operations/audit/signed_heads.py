@@ -58,7 +58,7 @@ async def sign_heads(
         if place.tenant != tenant:
             raise ValueError("of another tenant")
     else:
-        place = await _begun(context, tenant, since, until)
+        place = await _begin(context, tenant, since, until)
     # one more head shows whether this is the last page
     found = await heads.list_days(
         tenant, day_of(place.since), day_of(place.until - _MICROSECOND), after=place.after, limit=MAX_HEADS + 1
@@ -80,7 +80,7 @@ async def sign_heads(
     return envelope, await _write_cursor(context, following)
 
 
-async def _begun(context: Context, tenant: str, since: datetime | None, until: datetime | None) -> _Place:
+async def _begin(context: Context, tenant: str, since: datetime | None, until: datetime | None) -> _Place:
     """Returns the position of the first page, if the heads of the whole window are recorded."""
     now = context.clock.now()
     newest = now - SETTLED

@@ -31,7 +31,7 @@ _FAR_FUTURE_MS = 9_999_999_999_999
 _MAX_CHAIN = 50
 
 
-def filter_of(words: Mapping[str, Any], tenant: str, created_at: datetime) -> JobFilter:
+def make_filter(words: Mapping[str, Any], tenant: str, created_at: datetime) -> JobFilter:
     """Makes the filter for the parameters in `words`, limited to the tenant and to jobs older than the bulk operation.
     Raises FilterInvalid.
     """
@@ -55,7 +55,7 @@ async def start_bulk(
 
     Raises FilterInvalid, BulkLimit, BulkKeyConflict, Contended, LedgerUnavailable.
     """
-    filter_of(words, tenant, context.clock.now())
+    make_filter(words, tenant, context.clock.now())
     bulk = new_bulk(context, tenant=tenant, action=action, filter=dict(words), reason=reason, actor=actor)
     return await create_bulk(context, bulk, key)
 
@@ -92,7 +92,7 @@ async def preview_bulk(context: Context, *, tenant: str, words: Mapping[str, Any
 
     Raises FilterInvalid, LedgerUnavailable.
     """
-    job_filter = filter_of(words, tenant, context.clock.now())
+    job_filter = make_filter(words, tenant, context.clock.now())
     found: list[str] = []
     page: Page[JobLine] = Page([], None)
     for _ in range(_MAX_PAGES):

@@ -171,12 +171,12 @@ async def _purge_rows(context: Context, stored: StoredBulk) -> tuple[StoredBulk,
     if removed is None:
         found = await preview_purge(context, bulk.tenant)
         stays = found.living + found.jobs
-        return await _ended(context, stored, replace(bulk, matched=bulk.matched + stays, refused=stays), now), 0
+        return await _end(context, stored, replace(bulk, matched=bulk.matched + stays, refused=stays), now), 0
     if removed or await _purge_elsewhere(context, bulk):
         return stored, 0
     if not await context.index.forget_tenant(bulk.tenant, now):
         return await _write(context, stored, replace(bulk, wait_s=_WAIT_S)), _WAIT_S
-    return await _ended(context, stored, bulk, now), 0
+    return await _end(context, stored, bulk, now), 0
 
 
 async def _purge_elsewhere(context: Context, bulk: Bulk) -> bool:
@@ -222,7 +222,7 @@ async def _leave_open(context: Context, tenant: str) -> None:
         after = found[-1].cursor
 
 
-async def _ended(context: Context, stored: StoredBulk, after: Bulk, now: datetime) -> StoredBulk:
+async def _end(context: Context, stored: StoredBulk, after: Bulk, now: datetime) -> StoredBulk:
     after = replace(after, state=BulkState.DONE, ended_at=now)
     # a later request starts another purge
     return await context.bulks.write(BulkWrite(before=stored, after=after, releases_key=True))

@@ -20,7 +20,7 @@ from shared.core.jobs.occurrences import ControlKind
 from shared.core.jobs.reasons import Reason
 from shared.core.jobs.replay import ReplayMode, ReplayRequest
 from shared.errors import AlreadyExists, Conflict, Contended, DataLost, LuciusError, Transient
-from shared.operations.bulks.bulks import filter_of, request_work
+from shared.operations.bulks.bulks import make_filter, request_work
 from shared.operations.bulks.purge_tenant import purge_step
 from shared.operations.gates.admission_turns import CLOCK_SKEW
 from shared.operations.jobs.control_job import control_job
@@ -126,7 +126,7 @@ async def _step(context: Context, orchestrations: Orchestrations, stored: Stored
 async def _list_more(context: Context, stored: StoredBulk) -> StoredBulk:
     """Makes items of the next jobs in the list, before any action on them."""
     bulk = stored.bulk
-    job_filter = filter_of(bulk.filter, bulk.tenant, bulk.created_at)
+    job_filter = make_filter(bulk.filter, bulk.tenant, bulk.created_at)
     page = await list_jobs(context, job_filter, after=bulk.cursor, limit=_LISTED)
     job_ids = [line.jobId for line in page.lines]
     after = replace(bulk, cursor=page.after, listed=page.after is None)
@@ -137,7 +137,7 @@ async def _add_dependants(context: Context, stored: StoredBulk, work: Work) -> S
     """Makes items of the jobs that failed because of the redriven one, each once."""
     bulk, position = stored.bulk, work.dependants_after or ""
     found = await context.index.failed_dependants(bulk.tenant, work.job_id, limit=_LISTED, after=position)
-    new = [each for each in await asyncio.gather(*(_failed_with(context, bulk, job_id) for job_id in found)) if each]
+    new = [each for each in await asyncio.gather(*(_find_failed(context, bulk, job_id) for job_id in found)) if each]
     after = replace(bulk, fruitless=0 if new else bulk.fruitless)
     change = _adding(stored, after, new)
     if len(found) == _LISTED:
@@ -147,7 +147,7 @@ async def _add_dependants(context: Context, stored: StoredBulk, work: Work) -> S
     return await context.bulks.write(replace(change, finished=(work,)))
 
 
-async def _failed_with(context: Context, bulk: Bulk, job_id: str) -> str | None:
+async def _find_failed(context: Context, bulk: Bulk, job_id: str) -> str | None:
     """Returns the job if it failed because of another one and is not an item yet."""
     if await context.bulks.read_item(bulk.tenant, bulk.bulk_id, job_id) is not None:
         return None
@@ -224,13 +224,13 @@ def _outcomes(stored: StoredBulk, tried: Sequence[_Tried], *, is_late: bool) -> 
     """Applies the results to the items. `is_late`: a temporary refusal becomes permanent, with the same code."""
     bulk = stored.bulk
     if is_late:
-        tried = [_given_up(each) if each.held or each.early else each for each in tried]
+        tried = [_give_up(each) if each.held or each.early else each for each in tried]
     settled = [each for each in tried if not (each.held or each.early)]
     is_held = any(each.held for each in tried)
     # a whole round redrove no job, so nothing will redrive the dependencies of the waiting items
     fruitless = 0 if settled or is_held else bulk.fruitless + len(tried)
     if fruitless > bulk.open:
-        tried = [_given_up(each) for each in tried]
+        tried = [_give_up(each) for each in tried]
         settled, fruitless = list(tried), 0
     done = sum(each.item.state is ItemState.DONE for each in settled)
     bulk = replace(bulk, done=bulk.done + done, refused=bulk.refused + len(settled) - done)
@@ -252,7 +252,7 @@ def _outcomes(stored: StoredBulk, tried: Sequence[_Tried], *, is_late: bool) -> 
     )
 
 
-def _given_up(tried: _Tried) -> _Tried:
+def _give_up(tried: _Tried) -> _Tried:
     return replace(tried, item=replace(tried.item, state=ItemState.REFUSED), held=False, early=False)
 
 

@@ -27,7 +27,7 @@ from shared.operations.process.concurrency import at_once
 from shared.operations.process.context import MAX_TRIES, Context
 from shared.operations.process.known_feeds import KnownFeed
 from shared.operations.process.parts import Events
-from shared.operations.process.topic_relay import with_sent
+from shared.operations.process.topic_relay import add_sent
 from shared.operations.webhooks.match_hooks import Targets, callbacks_of, note_callbacks, pending_of, targets_of
 from shared.operations.webhooks.send_deliveries import send_tries
 from shared.ports.feed import FeedEvent, FeedWrite, Head
@@ -197,7 +197,7 @@ class _FeedWriter:
                 self._failed += self._todo.pop(job_id)
         if transaction.seen:
             relay = self._events.relay
-            write = with_sent(relay, self._write_of(transaction, known.head))
+            write = add_sent(relay, self._write_of(transaction, known.head))
             pending = write.pending
             await note_callbacks(self._context, self._tenant, known, pending)
             known.head = await self._feed.write(write)

@@ -13,7 +13,7 @@ from typing import Any
 
 from shared.core.events.event_types import TERMINAL, PublicType
 from shared.operations.process.context import Context
-from shared.operations.process.waiters import End
+from shared.operations.process.waiters import LastEvent
 from shared.ports.feed import Feed, FeedEvent
 from shared.refusals import CursorExpired
 
@@ -105,7 +105,7 @@ async def read_feed(
         raise CursorExpired(_cursor(feed_id, rows[0].number - 1))
     found: list[Mapping[str, Any]] = []
     cursors: list[str] = []
-    async for row in _looked_at(feed, tenant, rows, most):
+    async for row in _yield_events(feed, tenant, rows, most):
         number = row.number
         if (event := event_filter.matches(row)) is not None:
             found.append(event)
@@ -115,7 +115,7 @@ async def read_feed(
     return FeedPage(found, _cursor(feed_id, number), number, cursors)
 
 
-async def _looked_at(feed: Feed, tenant: str, rows: Sequence[FeedEvent], most: int) -> AsyncIterator[FeedEvent]:
+async def _yield_events(feed: Feed, tenant: str, rows: Sequence[FeedEvent], most: int) -> AsyncIterator[FeedEvent]:
     """Yields at most `most` rows and `MAX_CHARACTERS` characters, and lets other requests continue in between."""
     count = characters = 0
     asked = min(most, _ROWS_AT_ONCE)
@@ -159,8 +159,8 @@ async def follow_feed(
     async def read(after: str) -> FeedPage:
         return await read_feed(context, tenant, after=after, event_filter=event_filter, limit=limit, invalid=invalid)
 
-    async def last() -> End:
-        return End((await events.feed.head(tenant)).number)
+    async def last() -> LastEvent:
+        return LastEvent((await events.feed.head(tenant)).number)
 
     page = await read(after)
     with events.tails.of(tenant, last) as tail:

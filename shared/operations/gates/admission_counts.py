@@ -28,7 +28,7 @@ class TooManyJobs(Exception):
     """The tenant has more living jobs than a caller can wait for."""
 
 
-async def recount(
+async def recount_jobs(
     context: Context, tenant: str, stored: StoredAdmission | None, *, at_most_one_page: bool = False
 ) -> StoredAdmission:
     """Counts active, waiting and other staged jobs from the tenant's ACTIVE and FREED rows. Admits none in the

@@ -123,7 +123,7 @@ async def act_on_admission(
                 return await _in_turn(context, tenant, act, directory, began + patience, alongside)
         except Uncounted as found:
             try:
-                await admission_counts.recount(
+                await admission_counts.recount_jobs(
                     context, tenant, found.stored, at_most_one_page=counts_patience < _PATIENCE
                 )
             except admission_counts.TooManyJobs:
@@ -288,7 +288,7 @@ async def prepare_write(
     )
 
 
-async def send_calls(
+async def send_follow_ups(
     context: Context, write: AdmissionWrite, directory: Directory, *, to_allocate: Iterable[Gate] = ()
 ) -> None:
     """Sends the wake-up, the requests for allocations and the hints that a written admission state needs.

@@ -23,7 +23,7 @@ from shared.operations.gates.admission_turns import (
     prepare_write,
     read_directory,
     select_admissions,
-    send_calls,
+    send_follow_ups,
 )
 from shared.operations.process.context import Context
 from shared.ports.admissions import AdmissionWrite, StoredAdmission
@@ -45,7 +45,7 @@ async def count_active(context: Context, tenant: str) -> tuple[int | None, int |
     return await act_on_admission(context, tenant, act)
 
 
-async def move_job(
+async def move_in_queue(
     context: Context,
     tenant: str,
     job_id: str,
@@ -89,7 +89,7 @@ async def move_job(
         check_at = due_at if place.state in (PlaceState.WAITING, PlaceState.OFF) else now + FIRST_CHECK
         write = await prepare_write(context, stored, directory, selected)
         await context.index.move_place(active, place, check_at, write)
-        await send_calls(context, write, directory)
+        await send_follow_ups(context, write, directory)
         return get_admitted(selected)
 
     return await act_on_admission(context, tenant, act, counts_patience=COUNTS_PATIENCE)

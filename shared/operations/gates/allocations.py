@@ -19,7 +19,7 @@ from shared.core.gates.admission_state import Candidate
 from shared.core.gates.allocation import Account, AllocationRecord
 from shared.core.gates.breaker import Breaker, BreakerState, find_next_change
 from shared.core.gates.demand import Demand, is_blocked, measure_demand, move_to_epoch
-from shared.core.gates.rules import ALLOCATED, Directory, Gate, GateState, Share
+from shared.core.gates.rules import ALLOCATED, Directory, Gate, GateState, QuotaShare
 from shared.core.gates.type_breaker import close_epoch, sync_breaker
 from shared.errors import AlreadyExists, BusUnavailable, Conflict
 from shared.operations.gates import admission_turns, type_breakers
@@ -369,7 +369,7 @@ def _make_grant(
             return AdmittedJobs()
         write = await admission_turns.prepare_write(context, stored, directory, selected)
         await context.index.write_admission(write)
-        await admission_turns.send_calls(context, write, directory)
+        await admission_turns.send_follow_ups(context, write, directory)
         if not record.unmet and is_blocked(write.after, directory, gate, context.clock.now()):
             # it started to request after the demand was read, so no allocation counts it
             await admission_turns.request_allocation(context, gate, stored.admission.tenant)
@@ -378,7 +378,7 @@ def _make_grant(
     return act
 
 
-def _apply_grant(share: Share, record: AllocationRecord, account: Account, slots: int) -> Share:
+def _apply_grant(share: QuotaShare, record: AllocationRecord, account: Account, slots: int) -> QuotaShare:
     """Returns the share with its grant, unless it has another epoch of the breaker."""
     if record.breaker is None:
         return allocation.grant(share, account, slots, record.epoch)

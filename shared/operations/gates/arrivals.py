@@ -39,7 +39,7 @@ from shared.operations.gates.admission_turns import (
     get_admitted,
     prepare_write,
     select_admissions,
-    send_calls,
+    send_follow_ups,
 )
 from shared.operations.gates.freed import MAX_FREED, MAX_LOG, CountedOut, log_opened_breakers, read_freed, take_freed
 from shared.operations.process.concurrency import at_once
@@ -224,7 +224,7 @@ class _Together:
             arrival.end((decision, entered))
             # the first new job starts the admitted jobs
             entered = AdmittedJobs()
-        await send_calls(context, write, directory, to_allocate=taken.to_allocate if taken is not None else ())
+        await send_follow_ups(context, write, directory, to_allocate=taken.to_allocate if taken is not None else ())
         if taken is not None:
             log_opened_breakers(taken.opened)
 
@@ -241,7 +241,7 @@ class _Together:
                 found.ended.append((arrival, needed))
                 continue
             try:
-                decision = decide(self.context, found.admission, self.directory, job)
+                decision = decide_new_job(self.context, found.admission, self.directory, job)
             except LimitReached as refused:
                 found.ended.append((arrival, refused))
                 continue
@@ -345,7 +345,7 @@ def _restore_decision(decision: Decision, active: ActiveRow) -> Decision:
     )
 
 
-def decide(context: Context, admission: AdmissionState, directory: Directory, job: Job) -> Decision:
+def decide_new_job(context: Context, admission: AdmissionState, directory: Directory, job: Job) -> Decision:
     """Decides on one new job. Raises LimitReached."""
     now, candidate = context.clock.now(), Candidate.of(job)
     try:

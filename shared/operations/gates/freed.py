@@ -31,7 +31,7 @@ from shared.operations.gates.admission_turns import (
     request_blocked_allocations,
     request_turn,
     select_admissions,
-    send_calls,
+    send_follow_ups,
 )
 from shared.operations.process.context import Context
 from shared.ports.admissions import StoredAdmission
@@ -228,7 +228,7 @@ async def _write_turn(
     write = await prepare_write(context, stored, directory, selected, counted.log, counted.freed)
     if counted.freed or selected.admission is not stored.admission or write.after.wake_at != stored.admission.wake_at:
         await context.index.write_admission(write)
-        await send_calls(context, write, directory, to_allocate=counted.to_allocate)
+        await send_follow_ups(context, write, directory, to_allocate=counted.to_allocate)
         log_opened_breakers(counted.opened)
     return replace(get_admitted(selected), breakers_opened=counted.opened), write.after
 

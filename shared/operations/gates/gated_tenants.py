@@ -27,16 +27,16 @@ async def remove_unused_tenant(context: Context, admission: AdmissionState) -> N
     tenant = admission.tenant
     if tenant == EVERY:
         return
-    if not is_in_use(context, admission):
+    if not is_needed(context, admission):
         await context.admissions.remove_tenant(tenant)
         stored = await context.admissions.read(tenant)
-        if stored is None or not is_in_use(context, stored.admission):
+        if stored is None or not is_needed(context, stored.admission):
             context.process.gate_directory.forget()
             return
     await enter_tenant(context, tenant)
 
 
-def is_in_use(context: Context, admission: AdmissionState) -> bool:
+def is_needed(context: Context, admission: AdmissionState) -> bool:
     """Returns whether the tenant must stay in the directory, also until its feed is known to have the logs of its
     quotas (R79).
     """

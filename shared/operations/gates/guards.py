@@ -15,7 +15,7 @@ from shared.core.jobs.job import Step
 from shared.errors import CountsForbidden, LedgerUnavailable
 from shared.operations.gates import admission_turns
 from shared.operations.process.context import Context
-from shared.operations.process.in_flight import Count
+from shared.operations.process.in_flight import InFlightCount
 from shared.refusals import QuotaInvalid
 
 
@@ -100,5 +100,5 @@ def check_throttle(gate: Gate) -> None:
         raise QuotaInvalid(("max_per_hour", "does not apply to a service or a lane"))
 
 
-async def _count(context: Context, gate: Gate, lane: int) -> Count:
+async def _count(context: Context, gate: Gate, lane: int) -> InFlightCount:
     return await context.process.in_flight.of(context.bus.counts, lane, gate.name_of("service"), context.clock.now())

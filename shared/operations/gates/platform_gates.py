@@ -13,7 +13,7 @@ from shared.core.gates.rules import ALLOCATED, EVERY, Directory, Gate, GateState
 from shared.core.gates.type_breaker import sync_breakers
 from shared.core.jobs.job import Job
 from shared.operations.gates import admission_turns, type_breakers
-from shared.operations.gates.arrivals import decide
+from shared.operations.gates.arrivals import decide_new_job
 from shared.operations.gates.gate_logs import read_state
 from shared.operations.gates.waiting import list_waiting, read_oldest
 from shared.operations.process.concurrency import at_once
@@ -88,7 +88,7 @@ async def preview_decision(context: Context, job: Job) -> Decision | None:
             share = admission.share(gate)
             slots, tokens = max(share.slots, admission.count_used(gate) + 1), max(1, share.tokens)
             admission = admission.with_share(replace(share, slots=slots, tokens=tokens))
-    return decide(context, admission, directory, job)
+    return decide_new_job(context, admission, directory, job)
 
 
 async def _has_room(context: Context, directory: Directory, gate: Gate, admission: AdmissionState) -> bool:

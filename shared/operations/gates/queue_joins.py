@@ -25,7 +25,7 @@ from shared.operations.gates.admission_turns import (
     get_admitted,
     prepare_write,
     select_admissions,
-    send_calls,
+    send_follow_ups,
 )
 from shared.operations.process.concurrency import at_once
 from shared.operations.process.context import Context
@@ -141,7 +141,7 @@ class _Together:
         if changed:
             write = await prepare_write(context, self.stored, directory, replace(selected, admission=admission))
             await context.index.move_places([move for _, move in changed], write)
-            await send_calls(context, write, directory)
+            await send_follow_ups(context, write, directory)
         entered = get_admitted(selected)
         for each, _ in changed:
             each.end(entered)

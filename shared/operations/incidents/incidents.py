@@ -158,7 +158,7 @@ async def resolve_incident(context: Context, incident_id: str, origin: Origin) -
     Raises IncidentNotFound, IncidentSettled, Transient.
     """
     incident, _ = await _open_or_done(context, incident_id, IncidentState.RESOLVED)
-    return await _settled(context, incident, _settlement(context, IncidentState.RESOLVED, origin))
+    return await _settle(context, incident, _make_settlement(context, IncidentState.RESOLVED, origin))
 
 
 async def dismiss_incident(context: Context, incident_id: str, origin: Origin) -> Incident:
@@ -167,12 +167,12 @@ async def dismiss_incident(context: Context, incident_id: str, origin: Origin) -
     Raises IncidentNotFound, IncidentSettled, Transient.
     """
     incident, job = await _open_or_done(context, incident_id, IncidentState.DISMISSED)
-    settlement = _settlement(context, IncidentState.DISMISSED, origin)
+    settlement = _make_settlement(context, IncidentState.DISMISSED, origin)
     if job is not None and incident.is_open:
         # ends the dead letter and the incident together
         await end_dead_letter(context, job, LetterState.DISMISSED, settlement)
         incident = await read_incident(context, incident_id)
-    return await _settled(context, incident, settlement)
+    return await _settle(context, incident, settlement)
 
 
 async def retry_incident(
@@ -222,7 +222,7 @@ async def _open_or_done(context: Context, incident_id: str, state: IncidentState
     return incident, job
 
 
-async def _settled(context: Context, incident: Incident, settlement: Settlement) -> Incident:
+async def _settle(context: Context, incident: Incident, settlement: Settlement) -> Incident:
     """Settles the incident. Raises IncidentSettled if another operator settled it differently in the meantime,
     Contended, LedgerUnavailable.
     """
@@ -243,5 +243,5 @@ async def _settled(context: Context, incident: Incident, settlement: Settlement)
     return after
 
 
-def _settlement(context: Context, state: IncidentState, origin: Origin) -> Settlement:
+def _make_settlement(context: Context, state: IncidentState, origin: Origin) -> Settlement:
     return Settlement(state=state, actor=origin.actor, reason=origin.reason or "", at=context.clock.now())

@@ -87,7 +87,7 @@ async def reserve(
             await context.index.reserve(job, replacing=replacing)
             reserved = Reserved()
     except LimitReached as full:
-        await _refused(context, job, replacing, full)
+        await _raise_unless_duplicate(context, job, replacing, full)
         return None
     except (AlreadyExists, Conflict):
         # Race own-claim: if the existing record has our own job id, an earlier try of this write succeeded
@@ -134,7 +134,7 @@ async def initial_status_of(context: Context, tenant: str, job_id: str) -> JobSt
     return active.place.initial_status if active is not None and active.place is not None else JobStatus.QUEUED
 
 
-async def _refused(context: Context, job: Job, replacing: Claim | None, full: LimitReached) -> None:
+async def _raise_unless_duplicate(context: Context, job: Job, replacing: Claim | None, full: LimitReached) -> None:
     """Returns if the request is a duplicate by now, so that the caller reads again. Else raises `full`; and Transient.
 
     Race duplicate: the same request took the last slot, and a duplicate is never refused.

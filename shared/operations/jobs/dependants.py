@@ -26,11 +26,13 @@ async def notify_dependants(context: Context, job: Job) -> bool:
     """
     waiting = await context.index.dependants(job.tenant, job.job_id, limit=AT_ONCE + 1)
     for dependant in waiting[:AT_ONCE]:
-        await count_end(context, job.tenant, job.job_id, dependant, succeeded=job.status is JobStatus.SUCCEEDED)
+        await count_dependency_end(
+            context, job.tenant, job.job_id, dependant, succeeded=job.status is JobStatus.SUCCEEDED
+        )
     return len(waiting) <= AT_ONCE
 
 
-async def count_end(context: Context, tenant: str, job_id: str, dependant: str, *, succeeded: bool) -> None:
+async def count_dependency_end(context: Context, tenant: str, job_id: str, dependant: str, *, succeeded: bool) -> None:
     """Counts the end of one dependency of `dependant`, once. Raises Contended, LedgerUnavailable."""
 
     async def count() -> None:

@@ -16,7 +16,7 @@ from shared.core.jobs.reasons import Reason
 from shared.core.jobs.states import JobStatus
 from shared.core.records.canonical import digest
 from shared.errors import Conflict, Transient
-from shared.operations.jobs.dependants import count_end
+from shared.operations.jobs.dependants import count_dependency_end
 from shared.operations.jobs.read_history import find_job
 from shared.operations.jobs.transition import transition
 from shared.operations.process.concurrency import at_once
@@ -115,7 +115,7 @@ def next_check(context: Context, job: Job) -> datetime:
     return min(job.expires_at or ASLEEP, context.clock.now() + _CHECKED_EVERY)
 
 
-async def recount(context: Context, job: Job, active: ActiveRow, place: Place) -> bool:
+async def recount_dependencies(context: Context, job: Job, active: ActiveRow, place: Place) -> bool:
     """Returns whether fewer dependencies are open than the job's place says: a DEP row was lost, so an end was never
     counted.
 
@@ -154,7 +154,7 @@ async def _mark_one(context: Context, orchestrations: Orchestrations, job: Job, 
         if stored is None or awaited is None or awaited.status.terminal:
             # a purged one counts as failed
             succeeded = awaited is not None and awaited.status is JobStatus.SUCCEEDED
-            await count_end(context, job.tenant, job_id, job.job_id, succeeded=succeeded)
+            await count_dependency_end(context, job.tenant, job_id, job.job_id, succeeded=succeeded)
             return
         if awaited.awaited:
             return

@@ -34,14 +34,14 @@ _FIRST_LOOK = 100
 _LEAST_LOOK = 10
 
 
-class Row(Protocol):
+class IndexRow(Protocol):
     """A row of an index, with an opaque position by which rows of several tenants are merged."""
 
     @property
     def cursor(self) -> str: ...
 
 
-R = TypeVar("R", bound=Row)
+R = TypeVar("R", bound=IndexRow)
 S = TypeVar("S")
 T = TypeVar("T")
 
@@ -183,7 +183,7 @@ async def fill_from(
         async with semaphore:
             return await rows_past(source, after, count)
 
-    async def rendered(row: R) -> T | None:
+    async def render_row(row: R) -> T | None:
         async with semaphore:
             return await render(row)
 
@@ -202,7 +202,7 @@ async def fill_from(
                 after, place = row.cursor, place + 1
                 if may_match(row):
                     turn.append(row)
-            kept += [line for line in await asyncio.gather(*map(rendered, turn)) if line is not None]
+            kept += [line for line in await asyncio.gather(*map(render_row, turn)) if line is not None]
             if len(kept) == limit:
                 return Page(kept, after if more or place < len(rows) else None)
         if not more:

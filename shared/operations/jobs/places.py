@@ -13,7 +13,7 @@ from shared.operations.gates import admissions
 from shared.operations.gates.admission_turns import QuotasUnknown
 from shared.operations.gates.queue_joins import join_queue
 from shared.operations.jobs.admission import admit, notify
-from shared.operations.jobs.dependencies import mark, recount
+from shared.operations.jobs.dependencies import mark, recount_dependencies
 from shared.operations.jobs.ending import follow_end
 from shared.operations.jobs.starting import check_not_withdrawn, start_once
 from shared.operations.jobs.transition import transition
@@ -44,7 +44,11 @@ async def reconcile_place(context: Context, orchestrations: Orchestrations, stor
         match find_owed(job, place):
             case Owed.NOTHING:
                 is_due = job.status is JobStatus.WAITING_FOR_JOBS and active.check_at <= context.clock.now()
-                if not is_due or active.place is None or not await recount(context, job, active, active.place):
+                if (
+                    not is_due
+                    or active.place is None
+                    or not await recount_dependencies(context, job, active, active.place)
+                ):
                     return stored
             case Owed.NOTIFY:
                 if (started := await admit(context, orchestrations, job.job_id)) is not None:
@@ -64,7 +68,7 @@ async def reconcile_place(context: Context, orchestrations: Orchestrations, stor
                     if step is Owed.JOIN_QUEUE:
                         entered = await join_queue(context, job.tenant, job.job_id, due_at, candidate=candidate)
                     else:
-                        entered = await admissions.move_job(
+                        entered = await admissions.move_in_queue(
                             context, job.tenant, job.job_id, step, due_at, candidate=candidate
                         )
                 except QuotasUnknown:

@@ -73,21 +73,21 @@ async def _redrive(
                 initial = await initial_status_of(context, tenant, claim.job_id)
                 waits = initial is JobStatus.WAITING_FOR_JOBS
                 dependencies = await again_awaited(context, old.record.job) if waits else []
-                planned = await _planned(context, old, claim.job_id, claim.created_at, origin, initial, dependencies)
+                planned = await _plan(context, old, claim.job_id, claim.created_at, origin, initial, dependencies)
                 stored = await write_rows(context, *planned)
-            return Created(await _linked(context, orchestrations, old, stored, origin), replayed=True)
+            return Created(await _link(context, orchestrations, old, stored, origin), replayed=True)
         if wrong := wrong_references(context, tenant, _references(old.record)):
             raise RequestInvalid(wrong)
         new_id, now = context.new_job_id(), context.clock.now()
         dependencies = [] if ignore_dependencies else await again_awaited(context, old.record.job)
-        record, event = await _planned(context, old, new_id, now, origin, dependencies=dependencies)
+        record, event = await _plan(context, old, new_id, now, origin, dependencies=dependencies)
         _refuse_expired(context, record)
         if (reserved := await reserve(context, orchestrations, record, replacing=claim)) is not None:
             if reserved.initial_status is not record.job.status:
-                record, event = await _planned(context, old, new_id, now, origin, reserved.initial_status, dependencies)
+                record, event = await _plan(context, old, new_id, now, origin, reserved.initial_status, dependencies)
             stored = await write_rows(context, record, event)
             telemetry.info("JOB_REDRIVEN", jobId=job_id, redriven_by=record.job.job_id, tenant_id=tenant)
-            linked = await _linked(context, orchestrations, old, stored, origin)
+            linked = await _link(context, orchestrations, old, stored, origin)
             await notify(context, orchestrations, tenant, reserved.entered)
             return Created(linked, replayed=False, decision=reserved.decision)
     raise Contended("the idempotency record of this redrive changed at every attempt")
@@ -125,7 +125,7 @@ def _refuse_expired(context: Context, new: Record) -> None:
             raise NotRedrivable(IgnoreReason.RESULT_EXPIRED, detail)
 
 
-async def _planned(
+async def _plan(
     context: Context,
     old: Stored,
     job_id: str,
@@ -150,7 +150,7 @@ async def _planned(
     )
 
 
-async def _linked(
+async def _link(
     context: Context, orchestrations: Orchestrations, old: Stored, stored: Stored, origin: Origin
 ) -> Stored:
     """Writes the new job's id into the old job, ends its dead letter, then starts the new job."""

@@ -51,7 +51,7 @@ async def replay_job(
     NotReplayable, IdempotencyConflict, LimitReached, Overloaded, ArchiveGone, ArchiveInvalid, Transient, and
     RequestInvalid if today's policy no longer allows the references.
     """
-    original = await _original(context, request.job_id)
+    original = await _read_original(context, request.job_id)
     async with context.process.submissions.turn(original.record.job.tenant):
         return await _replay(context, orchestrations, original, request, origin)
 
@@ -61,7 +61,7 @@ async def _replay(
 ) -> Created:
     tenant = original.record.job.tenant
 
-    def planned(job_id: str, created_at: datetime, status: JobStatus = JobStatus.QUEUED) -> tuple[Record, Event]:
+    def plan(job_id: str, created_at: datetime, status: JobStatus = JobStatus.QUEUED) -> tuple[Record, Event]:
         return plan_replay(
             original.record,
             request,
@@ -82,24 +82,24 @@ async def _replay(
             stored = await context.ledger.read(claim.job_id)
             if stored is None:
                 initial = await initial_status_of(context, tenant, claim.job_id)
-                stored = await write_rows(context, *planned(claim.job_id, claim.created_at, initial))
-            return Created(await _started(context, orchestrations, original, stored, origin), replayed=True)
+                stored = await write_rows(context, *plan(claim.job_id, claim.created_at, initial))
+            return Created(await _start(context, orchestrations, original, stored, origin), replayed=True)
         _check_can_run(context, original.record)
-        record, event = planned(context.new_job_id(), context.clock.now())
+        record, event = plan(context.new_job_id(), context.clock.now())
         refs = {"input_ref": record.job.input_ref, "output_ref": record.job.output_ref}
         if wrong := wrong_references(context, tenant, refs):
             raise RequestInvalid(wrong)
         if (reserved := await reserve(context, orchestrations, record, replacing=claim)) is not None:
             if reserved.initial_status is not record.job.status:
-                record, event = planned(record.job.job_id, record.job.created_at, reserved.initial_status)
+                record, event = plan(record.job.job_id, record.job.created_at, reserved.initial_status)
             stored = await write_rows(context, record, event)
-            started = await _started(context, orchestrations, original, stored, origin)
+            started = await _start(context, orchestrations, original, stored, origin)
             await notify(context, orchestrations, tenant, reserved.entered)
             return Created(started, replayed=False, decision=reserved.decision)
     raise Contended("the idempotency record of this replay changed at every attempt")
 
 
-async def _original(context: Context, job_id: str) -> _Original:
+async def _read_original(context: Context, job_id: str) -> _Original:
     """Returns the job to replay. Raises JobNotFound, NotReplayable, and errors of the archive."""
     stored = await context.ledger.read(job_id)
     # Race purge: none if the job was archived or purged since
@@ -137,7 +137,7 @@ def _check_can_run(context: Context, record: Record) -> None:
             )
 
 
-async def _started(
+async def _start(
     context: Context, orchestrations: Orchestrations, original: _Original, stored: Stored, origin: Origin
 ) -> Stored:
     """Adds the event to the original, then starts the new job."""

@@ -46,14 +46,14 @@ async def transition(
     """
     job_id = stored.record.job.job_id
     if maybe_repeated and (known := await context.ledger.find_event(job_id, origin.cause_id)):
-        return await _repeated(context, stored, ignore(stored.record, IgnoreReason.REPEATED), known, orchestrations)
+        return await _repeat(context, stored, ignore(stored.record, IgnoreReason.REPEATED), known, orchestrations)
     # a loop of its own, since after a conflict it looks for the EVENT of this occurrence
     for conflicts in range(MAX_TRIES):
         outcome = apply(stored.record, occurrence, origin.at(context.clock.now(), context.new_salt()))
         if outcome.record is stored.record:
             return Transitioned(stored, outcome)
         if outcome.kind is OutcomeKind.IGNORED and (known := await context.ledger.find_event(job_id, origin.cause_id)):
-            return await _repeated(context, stored, outcome, known, orchestrations)
+            return await _repeat(context, stored, outcome, known, orchestrations)
         try:
             return await _commit(context, stored, outcome, orchestrations)
         except Conflict:
@@ -62,7 +62,7 @@ async def transition(
                 raise JobVanished(f"job {job_id} vanished between two reads") from None
             stored = again
             if known := await context.ledger.find_event(job_id, origin.cause_id):
-                return await _repeated(context, stored, outcome, known, orchestrations)
+                return await _repeat(context, stored, outcome, known, orchestrations)
     raise Contended(f"concurrent writers changed job {job_id} at each of {MAX_TRIES} tries")
 
 
@@ -100,7 +100,7 @@ async def _commit(context: Context, before: Stored, outcome: Outcome, orchestrat
     return Transitioned(stored, outcome, outcome.events[0] if outcome.events else None)
 
 
-async def _repeated(
+async def _repeat(
     context: Context, stored: Stored, outcome: Outcome, known: Event, orchestrations: Orchestrations
 ) -> Transitioned:
     """Repeats the follow-up, since the first delivery may have died after its commit."""

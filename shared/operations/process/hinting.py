@@ -56,15 +56,15 @@ class Hinting:
         """Notes committed EVENT rows. They are sent soon if they mean public events."""
         if rows and self._has_heads and job.status.terminal:
             # no sweep compares the job, so it gets a hint even without public events
-            self._enter(self._extended(hint_of(job, rows)), None)
+            self._enqueue(self._extend(hint_of(job, rows)), None)
         elif rows:
             self.note_hint(hint_of(job, rows))
 
     def note_hint(self, hint: Hint) -> None:
         """Notes an existing hint, whose public events may be unknown."""
-        hint = self._extended(hint)
+        hint = self._extend(hint)
         if hint.events or hint.events is None:
-            self._enter(hint, None)
+            self._enqueue(hint, None)
         elif hint.last is not None:
             self._internal[hint.key] = (hint.first, hint.last, hint.heads or ())
             if len(self._internal) > _MAX_INTERNAL:
@@ -87,7 +87,7 @@ class Hinting:
 
     def _begin(self, hint: Hint) -> asyncio.Future[bool]:
         sent: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
-        self._enter(self._extended(hint), sent)
+        self._enqueue(self._extend(hint), sent)
         return sent
 
     async def again(self, hints: Sequence[Hint], at: datetime) -> None:
@@ -101,7 +101,7 @@ class Hinting:
         if (sender := self._sender) is not None:
             await asyncio.wait([sender])
 
-    def _extended(self, hint: Hint) -> Hint:
+    def _extend(self, hint: Hint) -> Hint:
         """Adds the earlier rows without public events, so that no process has to read them."""
         first, last, heads = self._internal.pop(hint.key, (0, 0, ()))
         if not self._has_heads:
@@ -110,7 +110,7 @@ class Hinting:
             return hint
         return replace(hint, first=first, heads=latest(*heads, *hint.heads) if hint.heads is not None else None)
 
-    def _enter(self, hint: Hint, sent: asyncio.Future[bool] | None) -> None:
+    def _enqueue(self, hint: Hint, sent: asyncio.Future[bool] | None) -> None:
         if len(self._waiting) >= _MAX_WAITING or self._is_quiet():
             _resolve(sent, is_sent=False)
             return

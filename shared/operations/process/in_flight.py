@@ -17,7 +17,7 @@ COUNT_LIVES = timedelta(seconds=10)
 
 
 @dataclass
-class Count:
+class InFlightCount:
     """The number of directives on a lane, of one service or of all."""
 
     read_at: datetime
@@ -36,10 +36,10 @@ class InFlight:
     """The last count of each lane and service."""
 
     #: counts by (lane, service); None: every service
-    _counts: dict[tuple[int, str | None], Count] = field(default_factory=dict)
+    _counts: dict[tuple[int, str | None], InFlightCount] = field(default_factory=dict)
     _reading: dict[tuple[int, str | None], asyncio.Lock] = field(default_factory=dict)
 
-    async def of(self, counts: Counts, lane: int, service: str | None, now: datetime) -> Count:
+    async def of(self, counts: Counts, lane: int, service: str | None, now: datetime) -> InFlightCount:
         """Returns the counts, at most ten seconds old. One read serves all callers in the meantime. Logs a fault of the
         bus as part of the count.
         """
@@ -47,11 +47,11 @@ class InFlight:
         async with self._reading.setdefault(key, asyncio.Lock()):
             known = self._counts.get(key)
             if known is None or now - known.read_at >= COUNT_LIVES:
-                known = self._counts[key] = Count(now, await _counted(counts, lane, service))
+                known = self._counts[key] = InFlightCount(now, await _count(counts, lane, service))
             return known
 
 
-async def _counted(counts: Counts, lane: int, service: str | None) -> int | None:
+async def _count(counts: Counts, lane: int, service: str | None) -> int | None:
     with telemetry.tolerate(BusUnavailable):
         return await counts.in_flight(lane, service)
     return None

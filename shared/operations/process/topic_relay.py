@@ -96,7 +96,7 @@ class TopicRelay:
         #: kept here, since asyncio refers to tasks weakly
         self._worker: asyncio.Task[None] | None = None
 
-    def sent(self, write: FeedWrite) -> int:
+    def find_sent(self, write: FeedWrite) -> int:
         """Returns the number for HEAD up to which the tenant's feed is known to be sent."""
         one = self._tenants.get(write.tenant)
         return max(write.head.sent, one.sent if one is not None else 0)
@@ -290,10 +290,10 @@ class TopicRelay:
         telemetry.set_gauge("events_unsent_oldest_seconds", max(age_s, 0.0))
 
 
-def with_sent(passing: TopicRelay | None, write: FeedWrite) -> FeedWrite:
+def add_sent(passing: TopicRelay | None, write: FeedWrite) -> FeedWrite:
     """Returns HEAD with the number of the last sent event.
 
     Without a topic, all events count as sent, so a later topic does not get them.
     """
-    sent = passing.sent(write) if passing is not None else write.number
+    sent = passing.find_sent(write) if passing is not None else write.number
     return replace(write, head=replace(write.head, sent=sent))

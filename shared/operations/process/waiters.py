@@ -18,7 +18,7 @@ MAX_FOLLOWERS = 10
 _LOOK_S = 0.25
 
 
-class End(NamedTuple):
+class LastEvent(NamedTuple):
     """The end of a tenant's feed or of a job's history."""
 
     #: number of the last event
@@ -28,7 +28,7 @@ class End(NamedTuple):
 
 
 #: function that reads the end from the store
-Look = Callable[[], Awaitable[End]]
+Look = Callable[[], Awaitable[LastEvent]]
 
 
 class Waiters:
@@ -68,7 +68,7 @@ class Tail:
 
     def __init__(self, look: Look) -> None:
         self._look = look
-        self._end = End(0)
+        self._end = LastEvent(0)
         self._looked_at = -math.inf
         self._turn = asyncio.Lock()
         self._waiting: set[asyncio.Event] = set()
@@ -79,7 +79,7 @@ class Tail:
         """Notes that this process wrote or read up to `number`, and whether the job has ended."""
         # a lower number was read before the last known write
         if number >= self._end.number:
-            self._take(End(number, ended))
+            self._take(LastEvent(number, ended))
 
     async def goes_past(self, number: int, seconds: float, *, to_end: bool = False) -> bool:
         """Waits up to `seconds` until the last number is above `number`, or with `to_end` until the job has ended.
@@ -103,7 +103,7 @@ class Tail:
         finally:
             self._waiting.discard(woken)
 
-    async def _last(self) -> End:
+    async def _last(self) -> LastEvent:
         """Returns the end, read at most a quarter of a second ago."""
         async with self._turn:
             if time.monotonic() - self._looked_at >= _LOOK_S:
@@ -114,7 +114,7 @@ class Tail:
                     self._take(found)
             return self._end
 
-    def _take(self, end: End) -> None:
+    def _take(self, end: LastEvent) -> None:
         if end.number > self._end.number:
             for woken in self._waiting:
                 woken.set()

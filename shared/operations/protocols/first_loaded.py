@@ -37,7 +37,7 @@ class FirstLoaded:
         try:
             stored = {(each.protocol_id, each.version): each for each in await self._rows.read()}
             for each in new:
-                if each.key not in stored and await self._rows.add(_stored(each, self._clock)):
+                if each.key not in stored and await self._rows.add(_make_stored_version(each, self._clock)):
                     self._known[each.key] = each
             if any(each.key not in stored and each.key not in self._known for each in new):
                 # another process was first
@@ -92,7 +92,7 @@ class FirstLoaded:
             return None
 
 
-def _stored(protocol: Protocol, clock: Clock) -> StoredVersion:
+def _make_stored_version(protocol: Protocol, clock: Clock) -> StoredVersion:
     definition = protocol.definition
     schemas = {
         step.payload_schema: protocol.schemas[step.step_id]

@@ -40,14 +40,14 @@ async def admit_job(context: Context, orchestrations: Orchestrations, job_id: st
     if job.status is not JobStatus.THROTTLED:
         raise ControlNotPossible(job_id, job.status, "admit")
     stored = await reconcile_place(context, orchestrations, stored)
-    if await _enter(context, job, by):
+    if await _admit_from_queue(context, job, by):
         started = await admit(context, orchestrations, job_id, actor=by.actor, reason=by.reason)
         if started is not None:
             return started
     return await reconcile_place(context, orchestrations, stored)
 
 
-async def _enter(context: Context, job: Job, by: By) -> bool:
+async def _admit_from_queue(context: Context, job: Job, by: By) -> bool:
     """Returns whether this call admitted the job. Raises Contended, LedgerUnavailable."""
 
     async def act(stored: StoredAdmission, directory: Directory) -> bool:
@@ -69,7 +69,7 @@ async def _enter(context: Context, job: Job, by: By) -> bool:
         admitted = mark_admitted(stored.admission, place)
         write = AdmissionWrite(before=stored, after=after, log=(entry,))
         await context.index.move_place(active, admitted, now + FIRST_CHECK, write)
-        await admission_turns.send_calls(context, write, directory)
+        await admission_turns.send_follow_ups(context, write, directory)
         return True
 
     return await admission_turns.act_on_admission(context, job.tenant, act)

@@ -211,9 +211,9 @@ async def reset_breaker(context: Context, orchestrations: Orchestrations, gate: 
         if rule is None or rule.breaker is None or (gate.tenant == EVERY and not over_all):
             raise NoBreaker(gate.display_name)
         if stored is None:
-            return changes.reset(state)
+            return changes.apply_reset(state)
         found = replace(state, breaker=type_breakers.pick_latest(stored.record, state))
-        return state if (after := changes.reset(found)) is found else after
+        return state if (after := changes.apply_reset(found)) is found else after
 
     changed = await _change(context, orchestrations, gate, alter, ChangeType.BREAKER_RESET, by)
     await keep_incident(context, changed.before)

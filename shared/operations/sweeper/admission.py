@@ -85,7 +85,7 @@ async def _is_owed(one: Pass, tenant: str) -> bool:
     )
 
 
-async def allocate(one: Pass, is_over: IsOver) -> None:
+async def allocate_due(one: Pass, is_over: IsOver) -> None:
     """Allocates each quota over all tenants with a due allocation, and starts the jobs that it admits."""
     known = await read_directory(one.context)
     one.gates += known.over_all.values()

@@ -78,7 +78,7 @@ async def _check(context: Context, orchestrations: Orchestrations, due: DueBulk)
         if now >= bulk.look_at + _CALL_COMES:
             await work_bulk(context, orchestrations, bulk.tenant, bulk.bulk_id)
         return
-    kept_until = _kept_until(context, bulk)
+    kept_until = _find_retention_end(context, bulk)
     if now >= kept_until:
         if await context.bulks.remove(bulk, limit=_MAX_REMOVED):
             await context.bulks.drop_due(due)
@@ -87,7 +87,7 @@ async def _check(context: Context, orchestrations: Orchestrations, due: DueBulk)
     await context.bulks.drop_due(running)
 
 
-def _kept_until(context: Context, bulk: Bulk) -> datetime:
+def _find_retention_end(context: Context, bulk: Bulk) -> datetime:
     """Returns the end of the retention: that of ended jobs; if these are kept for ever, that of quota logs."""
     settings = context.settings
     kept_for = timedelta(days=settings.retention_days or settings.change_log_days)

@@ -12,7 +12,7 @@ from functools import partial
 
 from shared.operations.incidents.silent_services import look_for_silence
 from shared.operations.jobs.rejected_messages import remove_old
-from shared.operations.sweeper.admission import admit_waiting, allocate
+from shared.operations.sweeper.admission import admit_waiting, allocate_due
 from shared.operations.sweeper.bulks import look_at_bulks
 from shared.operations.sweeper.dead_replies import drain_replies
 from shared.operations.sweeper.heal_deliveries import heal_deliveries
@@ -105,7 +105,7 @@ DUTIES: tuple[Duty, ...] = (
     Duty(name="clearings", budget_s=10, run=clear_ended, failure="CLEAR_FAILED", dry_run=True, required=True),
     Duty(name="more looks", budget_s=0, run=look_again, failure="SWEEP_FAILED", dry_run=True, required=True),
     Duty(name="admission", budget_s=3, run=admit_waiting, failure="DESK_UNSEEN"),
-    Duty(name="allocation", budget_s=1, run=allocate, failure="GATE_UNDIVIDED", first_share=True),
+    Duty(name="allocation", budget_s=1, run=allocate_due, failure="GATE_UNDIVIDED", first_share=True),
     Duty(name="bulk operations", budget_s=1, run=look_at_bulks, failure="BULK_UNSEEN"),
     Duty(name="deliveries", budget_s=1, run=_heal_deliveries, failure="HOOKS_UNSEEN"),
     Duty(name="survey of living jobs", budget_s=3, run=survey_living, failure="RELIST_FAILED"),

@@ -11,7 +11,7 @@ from shared.core.gates.breaker import BreakerState
 from shared.core.gates.breaker import advance as breaker_at
 from shared.core.gates.rules import GateState
 from shared.core.jobs.states import JobStatus
-from shared.ports.sweeps import Share, WorkCounts
+from shared.ports.sweeps import SweeperShare, WorkCounts
 
 
 def set_queue_gauges(tenant: str, queued: Counter[str]) -> None:
@@ -32,7 +32,7 @@ def breaker_state(state: GateState, now: datetime) -> int:
     return _STATES[breaker_at(state.breaker, now).state] if state.breaker is not None else 0
 
 
-def set_breaker_gauges(share: Share, gates: Iterable[GateState], now: datetime) -> None:
+def set_breaker_gauges(share: SweeperShare, gates: Iterable[GateState], now: datetime) -> None:
     """Sets the worst breaker state of the share's quotas for each job type; 0 if it no longer has one."""
     worst: dict[str, int] = {}
     for state in gates:
@@ -63,4 +63,4 @@ def age_s(since: datetime | None, now: datetime) -> float:
 #: job types of the queues that this process last showed, by tenant
 _shown_queues: dict[str, frozenset[str]] = {}
 #: job types whose breakers this process last showed, by share
-_shown_breakers: dict[Share, set[str]] = {}
+_shown_breakers: dict[SweeperShare, set[str]] = {}

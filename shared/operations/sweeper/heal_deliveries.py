@@ -19,7 +19,7 @@ from shared.operations.process.context import Context
 from shared.operations.sweeper.turns import from_anywhere
 from shared.operations.webhooks.change_hooks import log_dead
 from shared.operations.webhooks.match_hooks import NOTED_EVERY
-from shared.operations.webhooks.send_deliveries import catch_up_of, flow_of, probe_of, send_calls, send_tries
+from shared.operations.webhooks.send_deliveries import catch_up_of, flow_of, probe_of, send_delivery_calls, send_tries
 from shared.ports.hooks import Hooks, HookTenant, HookWrite, StoredHook
 
 #: maximum deliveries of one webhook in a sweep, the oldest; if it is reached, a flow is under way
@@ -43,13 +43,13 @@ class FoundHooks:
     #: tenants at which it did not look; None: at none
     unseen: set[str] | None = None
 
-    def suspended_since(self, before: Counter[str]) -> Counter[str]:
+    def update_suspended(self, before: Counter[str]) -> Counter[str]:
         """Returns the suspended webhooks by tenant: of an unseen tenant those of the sweep before."""
         unseen = self.unseen if self.unseen is not None else before.keys()
         # a tenant at which the work failed after it was counted is in both
         return self.suspended | Counter({tenant: before[tenant] for tenant in unseen})
 
-    def undelivered_since(self, before: Mapping[str, datetime]) -> dict[str, datetime]:
+    def update_undelivered(self, before: Mapping[str, datetime]) -> dict[str, datetime]:
         """Returns the oldest undelivered events by tenant: of an unseen tenant that of the sweep before."""
         unseen = before if self.unseen is None else self.unseen
         return {**{tenant: at for tenant, at in before.items() if tenant in unseen}, **self.undelivered}
@@ -134,7 +134,7 @@ async def _look(context: Context, hooks: Hooks, stored: StoredHook, waiting: Seq
         return
     if hook.waits_until is not None:
         if now - hook.waits_until > _LATE:
-            await send_calls(context, [probe_of(hook)])
+            await send_delivery_calls(context, [probe_of(hook)])
         return
     late = await _late_of(hooks, hook, waiting, now)
     if len(late) == MAX_OVERDUE:
@@ -142,11 +142,11 @@ async def _look(context: Context, hooks: Hooks, stored: StoredHook, waiting: Seq
         hook = replace(hook, probe=hook.probe + 1)
         with contextlib.suppress(Conflict):
             await hooks.write(HookWrite(tenant=hook.tenant, before=stored, after=hook))
-            await send_calls(context, [flow_of(hook)])
+            await send_delivery_calls(context, [flow_of(hook)])
     else:
         await send_tries(context, late)
     if hook.caught_up is not None:
-        await send_calls(context, [catch_up_of(hook)])
+        await send_delivery_calls(context, [catch_up_of(hook)])
 
 
 def _due(delivery: Delivery) -> datetime:

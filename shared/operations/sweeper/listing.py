@@ -72,7 +72,7 @@ class Found:
     fault: Transient | None = None
 
 
-def begun(survey: Survey, now: datetime) -> Survey:
+def begin_survey(survey: Survey, now: datetime) -> Survey:
     """Returns the survey to continue, or the next one if the last one has ended. The first of each hour is complete."""
     if survey.after is not None:
         of_tenant = replace(survey.of_tenant, queued=Counter(survey.of_tenant.queued))
@@ -81,7 +81,7 @@ def begun(survey: Survey, now: datetime) -> Survey:
     return Survey(is_whole=is_whole, whole_at=now if is_whole else survey.whole_at)
 
 
-async def survey(
+async def continue_survey(
     context: Context, tenants: Sequence[str], before: Survey, is_over: Callable[[], bool], *, due_at: datetime
 ) -> Found:
     """Continues the survey of the tenants until the time is over, with at least 256 jobs.
@@ -89,7 +89,7 @@ async def survey(
     A job that has ended, and not in the index, is due at `due_at`. A tenant or a job that cannot be read is skipped and
     does not stop the survey. Race relist: safe during normal work and another sweep. Raises nothing.
     """
-    found = Found(begun(before, context.clock.now()))
+    found = Found(begin_survey(before, context.clock.now()))
     await _Part(context, found, is_over, due_at).read(tenants)
     return found
 
@@ -223,7 +223,7 @@ class _Part:
         if not await hint_behind(context, record.job):
             # the next survey finds it behind again
             return row
-        unacked, since = _unacked(record)
+        unacked, since = _count_unacked(record)
         await context.index.refresh_listing(row, record.job, unacked=unacked, unacked_since=since)
         return replace(row, status=record.job.status.value, unacked=unacked, unacked_since=since)
 
@@ -271,7 +271,7 @@ def _is_inside(row: ActiveRow) -> bool:
     return row.place is None or row.place.state is PlaceState.ADMITTED
 
 
-def _unacked(record: Record) -> tuple[int, datetime | None]:
+def _count_unacked(record: Record) -> tuple[int, datetime | None]:
     """Returns the number of INITIATED attempts without an ACK, and the start of the oldest."""
     since = [step.initiated_at for step in record.steps if step.status is StepStatus.INITIATED and step.initiated_at]
     return len(since), min(since, default=None)

@@ -9,7 +9,7 @@ from dataclasses import replace
 from shared.core.records.canonical import encode_key
 from shared.operations.sweeper.admission import check_counts, settle_before_sleep, take_turns
 from shared.operations.sweeper.gauges import set_queue_gauges
-from shared.operations.sweeper.listing import Surveyed, survey
+from shared.operations.sweeper.listing import Surveyed, continue_survey
 from shared.operations.sweeper.looks import look_at, look_at_job
 from shared.operations.sweeper.state import IsOver, Pass
 from shared.operations.sweeper.turns import at_once
@@ -23,7 +23,7 @@ _MAX_NAMED = 50
 async def survey_living(one: Pass, is_over: IsOver) -> None:
     """Continues the survey, and closes ended jobs that are still in the index. Raises LedgerUnavailable."""
     before = one.position.survey if one.is_of_timer else Survey()
-    found = await survey(one.context, [*one.awake], before, is_over, due_at=one.began)
+    found = await continue_survey(one.context, [*one.awake], before, is_over, due_at=one.began)
     one.position, one.untaken = replace(one.position, survey=found.survey), found.untaken
     if found.survey.after is None:
         left_out = sum(row is None for _, row, _ in found.unread)

@@ -22,13 +22,13 @@ from shared.core.gates.rules import EVERY, Directory, GateState
 from shared.core.records.canonical import encode_key
 from shared.operations.events.feed_comparison import is_log_behind
 from shared.operations.gates.admission_turns import act_on_admission, read_directory
-from shared.operations.gates.gated_tenants import is_in_use, remove_unused_tenant
+from shared.operations.gates.gated_tenants import is_needed, remove_unused_tenant
 from shared.operations.incidents.row_incidents import report_row
 from shared.operations.process.context import Context
 from shared.operations.sweeper.turns import at_once, from_anywhere
 from shared.ports.admissions import AdmissionWrite, StoredAdmission
 from shared.ports.incidents import IncidentRow
-from shared.ports.sweeps import Share
+from shared.ports.sweeps import SweeperShare
 
 #: maximum rows of a query
 _PAGE = 1000
@@ -39,7 +39,7 @@ _YOUNG = timedelta(minutes=1)
 
 
 async def compare_logs(
-    context: Context, share: Share, gates: Iterable[GateState], is_over: Callable[[], bool], *, whole: bool
+    context: Context, share: SweeperShare, gates: Iterable[GateState], is_over: Callable[[], bool], *, whole: bool
 ) -> None:
     """Compares the logs with the feeds.
 
@@ -53,7 +53,7 @@ async def compare_logs(
 
 
 async def _compare_gates(
-    context: Context, share: Share, gates: Iterable[GateState], is_over: Callable[[], bool], *, whole: bool
+    context: Context, share: SweeperShare, gates: Iterable[GateState], is_over: Callable[[], bool], *, whole: bool
 ) -> None:
     known = await read_directory(context)
     found: defaultdict[str, list[GateState]] = defaultdict(list)
@@ -99,7 +99,7 @@ async def _compare_admission(
     since = known.tenants.get(tenant)
     # a tenant that was just added is about to get a rule
     is_settled = since is not None and since + _YOUNG <= context.clock.now()
-    if admission is not None and is_settled and not is_in_use(context, admission):
+    if admission is not None and is_settled and not is_needed(context, admission):
         await remove_unused_tenant(context, admission)
 
 

@@ -10,7 +10,7 @@ from typing import TypeVar
 from shared.core.records.canonical import encode_key
 from shared.operations.incidents.row_incidents import POSTPONED_FOR
 from shared.operations.sweeper.repair import postpone, repair
-from shared.operations.sweeper.report import Action, SweepAction
+from shared.operations.sweeper.report import Action, RepairKind
 from shared.operations.sweeper.retention import clear
 from shared.operations.sweeper.state import IsOver, Pass
 from shared.operations.sweeper.turns import from_on, in_turns
@@ -100,7 +100,7 @@ def _look(one: Pass) -> Callable[[ActiveRow], Awaitable[None]]:
         except Exception as fault:
             ids = {"jobId": active.job_id, "tenant_id": active.tenant}
             lasts = await one.report_fault("SWEEP_FAILED", fault, row=row, **ids)
-            one.report.add_action(active.job_id, SweepAction.FAILED)
+            one.report.add_action(active.job_id, RepairKind.FAILED)
             if not one.dry_run and active.check_at <= now():
                 with contextlib.suppress(Exception):
                     # moved behind waiting jobs, so that failing jobs do not block the tenant's others
@@ -114,7 +114,7 @@ def _look(one: Pass) -> Callable[[ActiveRow], Awaitable[None]]:
 async def _clear(one: Pass, ended: EndedRow) -> None:
     """Clears one job, or names it in a dry run. A job that cannot be cleared is left for a later sweep."""
     if one.dry_run:
-        one.report.add_action(ended.job_id, SweepAction.CLEAR)
+        one.report.add_action(ended.job_id, RepairKind.CLEAR)
         return
     row, now = f"{encode_key(ended.tenant)} ENDED:{ended.job_id}", one.context.clock.now
     try:
@@ -122,7 +122,7 @@ async def _clear(one: Pass, ended: EndedRow) -> None:
     except Exception as fault:
         ids = {"jobId": ended.job_id, "tenant_id": ended.tenant}
         lasts = await one.report_fault("CLEAR_FAILED", fault, row=row, **ids)
-        action = SweepAction.FAILED
+        action = RepairKind.FAILED
         with contextlib.suppress(Exception):
             # moved behind waiting jobs
             until = now() + POSTPONED_FOR if lasts else now()

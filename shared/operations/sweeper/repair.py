@@ -42,7 +42,7 @@ from shared.operations.jobs.settle_step import settle_step
 from shared.operations.jobs.starting import orchestration_input
 from shared.operations.jobs.transition import transition
 from shared.operations.process.context import Context
-from shared.operations.sweeper.report import SweepAction, SweepReport
+from shared.operations.sweeper.report import RepairKind, SweepReport
 from shared.ports.durable import Instance, InstanceState, Orchestrations
 from shared.ports.index import NO_LOOKS, ActiveRow, Looks
 from shared.ports.ledger import Stored
@@ -70,7 +70,7 @@ async def repair(context: Context, orchestrations: Orchestrations, active: Activ
         stored = await context.ledger.read(active.job_id)
     except UnknownStatus:
         # a later release runs at the same time, or was rolled back: its jobs must not delay the others
-        report.add_action(active.job_id, SweepAction.SKIP)
+        report.add_action(active.job_id, RepairKind.SKIP)
         if not report.dry_run:
             await postpone(context, active, now + REPAIR_INTERVAL)
         return
@@ -88,7 +88,7 @@ async def repair(context: Context, orchestrations: Orchestrations, active: Activ
         await _withdraw(context, orchestrations, active, report, now)
         return
     if job.status.terminal:
-        report.add_action(job.job_id, SweepAction.CLOSE)
+        report.add_action(job.job_id, RepairKind.CLOSE)
         if not report.dry_run:
             repaired = Repaired("close", before="its ACTIVE row was there", after="its index rows say how it ended")
             # one EVENT, even if this process dies repeatedly before it updates the index
@@ -102,7 +102,7 @@ async def repair(context: Context, orchestrations: Orchestrations, active: Activ
     instance = await orchestrations.look_up(job.instance_id)
     next_check, looks = now + REPAIR_INTERVAL, NO_LOOKS
     if instance.state is InstanceState.NOT_FOUND:
-        report.add_action(job.job_id, SweepAction.START)
+        report.add_action(job.job_id, RepairKind.START)
         if not report.dry_run:
             await mark_unnamed(context, orchestrations, stored.record)
             repaired = Repaired("start", before="no orchestration", after=f"orchestration {job.instance_id}")
@@ -110,7 +110,7 @@ async def repair(context: Context, orchestrations: Orchestrations, active: Activ
             await transition(context, stored, repaired, origin, orchestrations=orchestrations, maybe_repeated=True)
             await orchestrations.start(job.instance_id, orchestration_input(stored.record))
     elif instance.state is InstanceState.ENDED:
-        report.add_action(job.job_id, SweepAction.RESTART)
+        report.add_action(job.job_id, RepairKind.RESTART)
         if not report.dry_run:
             await _restart(context, orchestrations, stored)
     elif job.status is not JobStatus.PAUSED and not await _end_by_time(context, orchestrations, stored, report):
@@ -143,7 +143,7 @@ async def _repair_staged(
     """Repairs a waiting job: the process that created, admitted or called it died, or it waited for too long."""
     job, now = stored.record.job, context.clock.now()
     expired = job.expires_at is not None and job.expires_at <= now
-    report.add_action(job.job_id, SweepAction.END if expired else SweepAction.ADMIT)
+    report.add_action(job.job_id, RepairKind.END if expired else RepairKind.ADMIT)
     if report.dry_run:
         return
     if expired:
@@ -187,7 +187,7 @@ async def _withdraw(
         if not report.dry_run:
             await context.index.reschedule_check(active, active.created_at + WITHDRAW_AFTER)
         return
-    report.add_action(active.job_id, SweepAction.WITHDRAW)
+    report.add_action(active.job_id, RepairKind.WITHDRAW)
     if report.dry_run:
         return
     record, event = tombstone(
@@ -236,7 +236,7 @@ async def _end_by_time(context: Context, orchestrations: Orchestrations, stored:
         cap = stored.record.cap_of(step)
         if cap is None or cap + GRACE > context.clock.now() or _may_have_died(step, stored.record.job, report):
             continue
-        report.add_action(stored.record.job.job_id, SweepAction.END)
+        report.add_action(stored.record.job.job_id, RepairKind.END)
         if report.dry_run:
             return True
         origin = _origin(f"cap:{step.step_id}:{step.attempt_no}")
@@ -275,12 +275,12 @@ async def _catch_up(
         look_no, count = active.looks.get(step.step_id, (0, 0))
         looks[step.step_id] = (shown.look_no, count + 1 if look_no == shown.look_no else 1)
     if any(count > silent_looks(record) for _, count in looks.values()):
-        report.add_action(record.job.job_id, SweepAction.REPLACE)
+        report.add_action(record.job.job_id, RepairKind.REPLACE)
         if not report.dry_run:
             await _restart(context, orchestrations, stored, silent=True)
         return NO_LOOKS
     for step, (instance_id, shown) in zip(overdue, waiting, strict=True):
-        report.add_action(record.job.job_id, SweepAction.RAISE, durable_names.look_event(shown.look_no))
+        report.add_action(record.job.job_id, RepairKind.RAISE, durable_names.look_event(shown.look_no))
         if not report.dry_run:
             await _look(context, orchestrations, record.job, step, instance_id, shown)
     return {**active.looks, **looks}

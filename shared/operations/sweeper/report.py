@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 
-class SweepAction(StrEnum):
+class RepairKind(StrEnum):
     """A kind of repair, with a text for operators."""
 
     #: the job had no orchestration
@@ -49,7 +49,7 @@ class Action:
     """A repair of one job."""
 
     job_id: str
-    kind: SweepAction
+    kind: RepairKind
     #: name of the event, for RAISE
     event: str = ""
 
@@ -74,5 +74,5 @@ class SweepReport:
     #: `True` if a limit was reached, so that there may be more to do
     more: bool = False
 
-    def add_action(self, job_id: str, kind: SweepAction, event: str = "") -> None:
+    def add_action(self, job_id: str, kind: RepairKind, event: str = "") -> None:
         self.actions.append(Action(job_id, kind, event))

@@ -25,7 +25,7 @@ from shared.operations.jobs.dead_letters import settle_dead_letter
 from shared.operations.jobs.read_history import read_history
 from shared.operations.process.context import Context
 from shared.operations.sweeper.repair import UNREADABLE_INTERVAL
-from shared.operations.sweeper.report import SweepAction
+from shared.operations.sweeper.report import RepairKind
 from shared.ports.durable import Orchestrations
 from shared.ports.index import EndedRow
 from shared.ports.ledger import ArchivedRow
@@ -40,7 +40,7 @@ GIVE_UP_PURGE_AFTER = timedelta(days=2)
 GIVE_UP_FEED_AFTER = timedelta(days=2)
 
 
-async def clear(context: Context, orchestrations: Orchestrations, ended: EndedRow) -> SweepAction:
+async def clear(context: Context, orchestrations: Orchestrations, ended: EndedRow) -> RepairKind:
     """Checks one ended job and returns the action.
 
     Raises Conflict if the job was written in the meantime, and Transient. Completed work is not repeated.
@@ -49,7 +49,7 @@ async def clear(context: Context, orchestrations: Orchestrations, ended: EndedRo
         stored = await context.ledger.read(ended.job_id)
     except UnknownStatus:
         await context.index.reschedule_clearing(ended, context.clock.now() + RETRY_PURGE_AFTER, purged=ended.purged)
-        return SweepAction.SKIP
+        return RepairKind.SKIP
     except (DataLost, Undecodable):
         await context.index.reschedule_clearing(ended, context.clock.now() + UNREADABLE_INTERVAL, purged=ended.purged)
         raise
@@ -57,7 +57,7 @@ async def clear(context: Context, orchestrations: Orchestrations, ended: EndedRo
         await context.ledger.delete_remainder(ended.job_id)
         await _forget(context, ended)
         await context.index.finish_clearing(ended)
-        return SweepAction.REMOVE
+        return RepairKind.REMOVE
     record, job = stored.record, stored.record.job
     if ended.owed:
         claim_ends = (job.completed_at or job.updated_at) + timedelta(days=context.settings.idempotency_ttl_days)
@@ -74,7 +74,7 @@ async def clear(context: Context, orchestrations: Orchestrations, ended: EndedRo
             for instance_id in left if now >= ended_at + TERMINATE_AFTER else ():
                 await orchestrations.terminate(instance_id, "its job ended a day ago")
             await context.index.reschedule_clearing(ended, now + RETRY_PURGE_AFTER)
-            return SweepAction.PURGE_LATER
+            return RepairKind.PURGE_LATER
         if left:
             telemetry.warn("HISTORY_KEPT", jobId=job.job_id, tenant_id=job.tenant, instances=left)
     expires_at = await _claim_ends(context, job, now)
@@ -82,18 +82,18 @@ async def clear(context: Context, orchestrations: Orchestrations, ended: EndedRo
         await context.index.reschedule_clearing(
             ended, min(expires_at, look_again) if is_unfed else expires_at, purged=True
         )
-        return SweepAction.PURGE
+        return RepairKind.PURGE
     retention = context.settings.retention_days
     kept_until = ended_at + timedelta(days=retention or context.settings.idempotency_ttl_days)
     if is_unfed and now < kept_until + GIVE_UP_FEED_AFTER:
         await context.index.reschedule_clearing(ended, look_again, purged=True)
-        return SweepAction.HINT
+        return RepairKind.HINT
     if retention is None:
         await context.index.finish_clearing(ended)
-        return SweepAction.DROP_CLAIM
+        return RepairKind.DROP_CLAIM
     if kept_until > now:
         await context.index.reschedule_clearing(ended, kept_until, purged=True)
-        return SweepAction.DROP_CLAIM
+        return RepairKind.DROP_CLAIM
     try:
         whole, events = await read_history(context, ended.job_id)
     except (DataLost, Undecodable):
@@ -104,14 +104,14 @@ async def clear(context: Context, orchestrations: Orchestrations, ended: EndedRo
         raise Conflict
     # the same rows always make the same blob
     text = json.dumps(bundle(whole, events, kept_until), ensure_ascii=False)
-    row = _archived_row(job, text.encode(), now)
+    row = _make_archived_row(job, text.encode(), now)
     await context.archive.put(row.blob, text)
     await context.index.delete_listing(job, now)
     await context.ledger.remove(stored, row)
     await _forget(context, ended)
     await context.index.finish_clearing(ended)
     telemetry.info("JOB_ARCHIVED", jobId=job.job_id, tenant_id=job.tenant)
-    return SweepAction.ARCHIVE
+    return RepairKind.ARCHIVE
 
 
 async def _forget(context: Context, ended: EndedRow) -> None:
@@ -121,7 +121,7 @@ async def _forget(context: Context, ended: EndedRow) -> None:
         await context.events.feed.forget(ended.tenant, job_incident_id(ended.job_id))
 
 
-def _archived_row(job: Job, written: bytes, at: datetime) -> ArchivedRow:
+def _make_archived_row(job: Job, written: bytes, at: datetime) -> ArchivedRow:
     sha256 = hashlib.sha256(written).hexdigest()
     return ArchivedRow(
         job_id=job.job_id,

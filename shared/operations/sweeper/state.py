@@ -16,7 +16,7 @@ from shared.operations.sweeper.heal_deliveries import FoundHooks
 from shared.operations.sweeper.report import SweepReport
 from shared.ports.durable import Orchestrations
 from shared.ports.index import ActiveRow, AwakeTenant
-from shared.ports.sweeps import Share, SweepPosition, WorkCounts
+from shared.ports.sweeps import SweeperShare, SweepPosition, WorkCounts
 
 #: function that returns whether the time of a duty is over
 IsOver = Callable[[], bool]
@@ -28,7 +28,7 @@ class Pass:
 
     context: Context
     orchestrations: Orchestrations
-    share: Share
+    share: SweeperShare
     dry_run: bool
     report: SweepReport
     began: datetime

@@ -19,14 +19,14 @@ from shared.operations.sweeper.minutes import find_tight_quotas
 from shared.operations.sweeper.report import SweepReport
 from shared.operations.sweeper.state import Pass
 from shared.ports.durable import Orchestrations
-from shared.ports.sweeps import Share, SweepMark, SweepPosition, WorkCounts
+from shared.ports.sweeps import SweeperShare, SweepMark, SweepPosition, WorkCounts
 from shared.telemetry import SpanName, tracing
 
-_EVERYTHING = Share()
+_EVERYTHING = SweeperShare()
 
 
 async def sweep(
-    context: Context, orchestrations: Orchestrations, share: Share = _EVERYTHING, *, dry_run: bool = False
+    context: Context, orchestrations: Orchestrations, share: SweeperShare = _EVERYTHING, *, dry_run: bool = False
 ) -> SweepReport:
     """Runs one sweep over the tenants of `share`. A job whose repair fails is left for a later one.
 
@@ -55,7 +55,7 @@ async def sweep(
     return report
 
 
-async def _run(context: Context, orchestrations: Orchestrations, share: Share, *, dry_run: bool) -> Pass:
+async def _run(context: Context, orchestrations: Orchestrations, share: SweeperShare, *, dry_run: bool) -> Pass:
     """Runs the duties, then raises the faults that must fail the sweep."""
     now, faults = context.clock.now(), list[Exception]()
     awake = {each.tenant: each for each in await context.index.awake_tenants(now=now) if share.has(each.tenant)}
@@ -119,9 +119,9 @@ async def _leave_mark(one: Pass) -> None:
     if counts is not None and share.number == 0:
         others = [mark.counts for number, mark in known.items() if number != share.number]
         set_work_gauges(sum(others, counts), now)
-    suspended = one.hooks.suspended_since(last.suspended_hooks if last is not None else Counter())
+    suspended = one.hooks.update_suspended(last.suspended_hooks if last is not None else Counter())
     telemetry.set_gauge("webhooks_suspended", suspended.total())
-    undelivered = one.hooks.undelivered_since(last.undelivered if last is not None else {})
+    undelivered = one.hooks.update_undelivered(last.undelivered if last is not None else {})
     telemetry.set_gauge("webhook_oldest_seconds", age_s(min(undelivered.values(), default=None), now))
     mark = SweepMark(
         ended_at=now,

@@ -71,7 +71,7 @@ async def _fold_all(
 
     async def fold_one(tenant: str) -> None:
         try:
-            if not await fold(one.context, usage, tenant, hour, is_over, again=False):
+            if not await roll_up_hour(one.context, usage, tenant, hour, is_over, again=False):
                 unfinished.append(tenant)
         except Exception as fault:
             lasts = await one.report_fault("USAGE_UNFOLDED", fault, row=f"{encode_key(tenant)} LIST", tenant_id=tenant)
@@ -98,7 +98,7 @@ async def _second_folds(one: Pass, usage: Usage, is_over: IsOver) -> None:
             if not one.share.has(tenant):
                 continue
             try:
-                if is_over() or not await fold(one.context, usage, tenant, hour, is_over, again=True):
+                if is_over() or not await roll_up_hour(one.context, usage, tenant, hour, is_over, again=True):
                     return
                 await usage.folded_again(tenant, hour)
             except Exception as fault:
@@ -109,7 +109,7 @@ async def _second_folds(one: Pass, usage: Usage, is_over: IsOver) -> None:
             return
 
 
-async def fold(
+async def roll_up_hour(
     context: Context, usage: Usage, tenant: str, hour: datetime, is_over: Callable[[], bool], *, again: bool
 ) -> bool:
     """Sums up one hour of one tenant, at least one page. Returns `False` if its time is over; the next call continues.
@@ -143,8 +143,8 @@ async def fold(
 async def _has_more(usage: Usage, tenant: str, hour: datetime, jobs: Mapping[Group, Counted]) -> bool:
     """Returns whether the stored rollup has more jobs, since some have been deleted in the meantime."""
     known = await usage.hours(tenant, hour, hour + HOUR)
-    return any(_created(each.jobs) > _created(jobs) for each in known)
+    return any(_count_created(each.jobs) > _count_created(jobs) for each in known)
 
 
-def _created(jobs: Mapping[Group, Counted]) -> int:
+def _count_created(jobs: Mapping[Group, Counted]) -> int:
     return sum(each.created for each in jobs.values())

@@ -44,14 +44,14 @@ async def read_usage(context: Context, tenant: str, since: datetime, axis: Axis 
     while hour >= max(first, hour_of(now - _UNFOLDED)) and room:
         known = hours.get(hour, HourUsage(hour))
         if not known.folded:
-            jobs, room = await _listed(context, tenant, hour, room)
+            jobs, room = await _count_list(context, tenant, hour, room)
             hours[hour] = replace(known, jobs=jobs)
         hour -= HOUR
     total, groups = sum_hours((each for _, each in sorted(hours.items())), axis)
     return Used(first, now, total, groups, partial=not room)
 
 
-async def _listed(context: Context, tenant: str, hour: datetime, room: int) -> tuple[dict[Group, Counted], int]:
+async def _count_list(context: Context, tenant: str, hour: datetime, room: int) -> tuple[dict[Group, Counted], int]:
     """Returns an hour's usage from its list, and the number of rows that may still be read."""
     jobs: dict[Group, Counted] = {}
     after = None

@@ -14,7 +14,7 @@ from shared.core.webhooks.webhooks import DEFAULT_HOOK, Delivery, Hook, HookAct,
 from shared.errors import Conflict, Contended, Transient
 from shared.operations.process.context import MAX_TRIES, Context
 from shared.operations.process.known_feeds import KnownFeed
-from shared.operations.process.topic_relay import with_sent
+from shared.operations.process.topic_relay import add_sent
 from shared.ports.feed import FeedEvent, FeedWrite
 from shared.ports.hooks import Hooks, HookWrite, StoredDelivery, StoredHook
 from shared.refusals import HookLimit, WebhooksOff
@@ -24,7 +24,7 @@ MAX_HOOKS = 20
 
 
 @dataclass(frozen=True, kw_only=True)
-class HookChange:
+class LoggedHookChange:
     """A change of a webhook that HEAD orders."""
 
     act: HookAct
@@ -44,7 +44,7 @@ def hooks_of(context: Context) -> Hooks:
     return context.require_events().hooks
 
 
-async def write_change(context: Context, tenant: str, found: HookChange) -> Hook:
+async def write_change(context: Context, tenant: str, found: LoggedHookChange) -> Hook:
     """Writes a change with one try and returns the webhook as written. A new one gets events from the next number on.
 
     Raises Conflict if HEAD, the webhook or a delivery has changed; HookLimit, LedgerRefused, LedgerUnavailable.
@@ -56,7 +56,7 @@ async def write_change(context: Context, tenant: str, found: HookChange) -> Hook
         # a batch of hints takes the same turn
         async with known.turn:
             write, hook = _write_of(context, tenant, found, known)
-            of_feed = with_sent(relay, FeedWrite(tenant=tenant, head=known.head, events=write.events, seen={}))
+            of_feed = add_sent(relay, FeedWrite(tenant=tenant, head=known.head, events=write.events, seen={}))
             write = replace(write, head=of_feed.head)
             head = await events.hooks.write(write)
             assert head is not None
@@ -72,7 +72,9 @@ async def write_change(context: Context, tenant: str, found: HookChange) -> Hook
     return hook
 
 
-async def change_in_turn(context: Context, tenant: str, decide: Callable[[], Awaitable[HookChange | Hook]]) -> Hook:
+async def change_in_turn(
+    context: Context, tenant: str, decide: Callable[[], Awaitable[LoggedHookChange | Hook]]
+) -> Hook:
     """Applies `decide` again after each conflict. `decide` may return the webhook unchanged.
 
     Raises Contended, what `decide` raises, and as `write_change` does.
@@ -85,7 +87,7 @@ async def change_in_turn(context: Context, tenant: str, decide: Callable[[], Awa
     return await context.retry_on_conflict(change, f"the feed of tenant {tenant}")
 
 
-def _write_of(context: Context, tenant: str, found: HookChange, known: KnownFeed) -> tuple[HookWrite, Hook]:
+def _write_of(context: Context, tenant: str, found: LoggedHookChange, known: KnownFeed) -> tuple[HookWrite, Hook]:
     now, after = context.clock.now(), found.after
     if found.before is None:
         if len(known.hooks or ()) >= MAX_HOOKS:
@@ -105,7 +107,7 @@ def _write_of(context: Context, tenant: str, found: HookChange, known: KnownFeed
     write = HookWrite(
         tenant=tenant,
         head=known.head,
-        events=[_numbered(context, event, known.head.number + 1)] if event is not None else [],
+        events=[_number_event(context, event, known.head.number + 1)] if event is not None else [],
         before=found.before,
         after=hook if found.act is not HookAct.REMOVED else None,
         entry=entry,
@@ -114,7 +116,7 @@ def _write_of(context: Context, tenant: str, found: HookChange, known: KnownFeed
     return replace(write, hooks=len(_after(known.hooks or (), write))), hook
 
 
-def _numbered(context: Context, event: PublicEvent, number: int) -> FeedEvent:
+def _number_event(context: Context, event: PublicEvent, number: int) -> FeedEvent:
     issuer = Issuer(context.settings.environment, context.settings.public_url)
     return FeedEvent(
         number=number,
@@ -133,7 +135,7 @@ def _after(hooks: Sequence[Hook], write: HookWrite) -> list[Hook]:
     return kept + ([write.after] if write.after is not None and changed != DEFAULT_HOOK else [])
 
 
-def dead_logged(context: Context, found: HookChange) -> HookChange:
+def dead_logged(context: Context, found: LoggedHookChange) -> LoggedHookChange:
     """Adds the given-up deliveries that the webhook's log does not have yet."""
     after, data, reason = with_dead_logged(found.after, context.clock.now())
     return replace(found, after=after, data=data, reason=reason)
@@ -145,7 +147,7 @@ async def log_dead(context: Context, stored: StoredHook) -> None:
     Raises as `write_change` does, except Conflict: then another process has written the webhook, and the next sweep
     tries again.
     """
-    change = HookChange(act=HookAct.DEAD, before=stored, after=stored.hook)
+    change = LoggedHookChange(act=HookAct.DEAD, before=stored, after=stored.hook)
     with contextlib.suppress(Conflict):
         await write_change(context, stored.hook.tenant, dead_logged(context, change))
 

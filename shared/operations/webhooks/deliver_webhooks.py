@@ -28,7 +28,7 @@ from shared.core.webhooks.webhooks import DEFAULT_HOOK, Answer, Delivery, Delive
 from shared.errors import Conflict, Contended, LuciusError
 from shared.operations.process.context import MAX_TRIES, Context
 from shared.operations.webhooks.change_hooks import (
-    HookChange,
+    LoggedHookChange,
     dead_logged,
     default_hook,
     hooks_of,
@@ -36,7 +36,14 @@ from shared.operations.webhooks.change_hooks import (
 )
 from shared.operations.webhooks.match_hooks import pending
 from shared.operations.webhooks.post_webhook import post
-from shared.operations.webhooks.send_deliveries import catch_up_of, flow_of, probe_of, send_calls, send_tries, try_of
+from shared.operations.webhooks.send_deliveries import (
+    catch_up_of,
+    flow_of,
+    probe_of,
+    send_delivery_calls,
+    send_tries,
+    try_of,
+)
 from shared.ports.feed import FeedEvent
 from shared.ports.hooks import HookWrite, StoredDelivery, StoredHook
 from shared.ports.webhooks import FLOW, PROBE, TRY, DeliveryCall
@@ -130,7 +137,7 @@ async def _flow(context: Context, call: DeliveryCall) -> None:
         last = rows[-1].delivery
         onward = replace(call, number=last.number, name=last.name)
         span = context.require_webhooks().calls.span(_receiver(stored.hook), FLOW_ROWS)
-        await send_calls(context, [onward], at=context.clock.now() + span)
+        await send_delivery_calls(context, [onward], at=context.clock.now() + span)
 
 
 async def _catch_up(context: Context, tenant: str, hook_id: str) -> None:
@@ -153,7 +160,7 @@ async def _catch_up(context: Context, tenant: str, hook_id: str) -> None:
         await send_tries(context, [each for _, each in write.deliveries])
         assert write.after is not None
         if write.after.caught_up is not None:
-            await send_calls(context, [catch_up_of(write.after)])
+            await send_delivery_calls(context, [catch_up_of(write.after)])
         return
 
 
@@ -180,11 +187,11 @@ async def _deliver(context: Context, stored: StoredHook, row: StoredDelivery, ca
         return
     with calls.hold(receiver, place) as has_room:
         if has_room:
-            answer = await post(context, hook, url, message_id(delivery), event.text)
+            answer = await post(context, hook, url, webhook_id(delivery), event.text)
             calls.took(receiver, answer.took_ms / 1000)
             await _write(context, stored, row, call, answer)
     if not has_room and (at := calls.put_back(receiver, context.clock.now())) is not None:
-        await send_calls(context, [call], at=at)
+        await send_delivery_calls(context, [call], at=at)
 
 
 def _receiver(hook: Hook, url: str = "") -> str:
@@ -209,7 +216,7 @@ async def _url(context: Context, hook: Hook, delivery: Delivery) -> str | None:
     return targets.get(delivery.name) if targets is not None else None
 
 
-def message_id(delivery: Delivery) -> str:
+def webhook_id(delivery: Delivery) -> str:
     """Returns the `webhook-id`: the same at each try, and different for each webhook."""
     name = f":{digest(delivery.name)[:16]}" if delivery.name else ""
     return f"{delivery.event_id}:{delivery.hook_id}{name}"
@@ -258,9 +265,9 @@ async def _write(
     raise Contended("concurrent writers changed the webhook at every try")
 
 
-def _change(context: Context, stored: StoredHook, row: StoredDelivery, result: RecordedAnswer) -> HookChange:
+def _change(context: Context, stored: StoredHook, row: StoredDelivery, result: RecordedAnswer) -> LoggedHookChange:
     assert result.act is not None
-    change = HookChange(
+    change = LoggedHookChange(
         act=result.act,
         before=stored,
         after=result.hook,
@@ -280,8 +287,8 @@ async def _go_on(context: Context, before: Hook, result: RecordedAnswer) -> None
     outcome = "failed" if delivery.state is DeliveryState.PENDING else delivery.state.value.lower()
     telemetry.increment("webhook_tries_total", outcome=outcome)
     if result.flows:
-        await send_calls(context, [flow_of(hook)])
+        await send_delivery_calls(context, [flow_of(hook)])
     if hook.waits_until is not None and hook.probe != before.probe:
-        await send_calls(context, [probe_of(hook)], at=hook.waits_until)
+        await send_delivery_calls(context, [probe_of(hook)], at=hook.waits_until)
     if delivery.due_at is not None:
-        await send_calls(context, [try_of(delivery)], at=delivery.due_at)
+        await send_delivery_calls(context, [try_of(delivery)], at=delivery.due_at)

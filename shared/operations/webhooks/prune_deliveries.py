@@ -9,7 +9,7 @@ from shared.core.webhooks.webhooks import DEFAULT_HOOK, MAX_LOG
 from shared.errors import Conflict
 from shared.operations.process.context import MAX_TRIES, Context
 from shared.operations.webhooks.change_hooks import default_hook, log_dead
-from shared.ports.hooks import Hooks, HookWrite, Place
+from shared.ports.hooks import DeliveryPosition, Hooks, HookWrite
 
 #: maximum rows of a transaction, and maximum given-up deliveries of one, with two rows each
 _REMOVED, _GIVEN_UP = 100, 40
@@ -25,7 +25,7 @@ async def prune_deliveries(context: Context, tenant: str, before: datetime) -> N
     hooks = context.events.hooks
     first = await _first_kept(context, tenant)
     for hook_id in await hooks.hooks_with_ended(tenant):
-        place: Place | None = (first, "")
+        place: DeliveryPosition | None = (first, "")
         while place is not None:
             place = await hooks.remove(tenant, hook_id, before=before, after=place, limit=_REMOVED)
     for hook_id in await hooks.hooks_with_pending(tenant):

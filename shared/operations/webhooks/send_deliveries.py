@@ -14,10 +14,10 @@ from shared.ports.webhooks import CATCH_UP, FLOW, PROBE, DeliveryCall
 
 async def send_tries(context: Context, deliveries: Sequence[Delivery]) -> None:
     """Sends a message for each delivery to try now. Raises nothing: the sweeper replaces lost messages."""
-    await send_calls(context, [try_of(each) for each in deliveries])
+    await send_delivery_calls(context, [try_of(each) for each in deliveries])
 
 
-async def send_calls(context: Context, calls: Sequence[DeliveryCall], *, at: datetime | None = None) -> None:
+async def send_delivery_calls(context: Context, calls: Sequence[DeliveryCall], *, at: datetime | None = None) -> None:
     """Sends the calls now, or at the given time. Raises nothing."""
     webhooks, now = context.webhooks, context.clock.now()
     if webhooks is None or not calls or webhooks.calls.is_quiet(now):

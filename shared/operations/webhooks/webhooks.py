@@ -29,15 +29,15 @@ from shared.core.webhooks.webhooks import (
 )
 from shared.operations.process.context import Context
 from shared.operations.webhooks.change_hooks import (
-    HookChange,
+    LoggedHookChange,
     change_in_turn,
     default_hook,
     hooks_of,
     newest_secret,
 )
 from shared.operations.webhooks.post_webhook import post
-from shared.operations.webhooks.send_deliveries import catch_up_of, flow_of, send_calls, send_tries
-from shared.ports.hooks import Hooks, HookWrite, Place, StoredHook
+from shared.operations.webhooks.send_deliveries import catch_up_of, flow_of, send_delivery_calls, send_tries
+from shared.ports.hooks import DeliveryPosition, Hooks, HookWrite, StoredHook
 from shared.refusals import DefaultHook, DeliveryNotFound, FilterInvalid, HookKeyConflict, HookNotFound, Overloaded
 
 #: time after a rotation in which the previous secret signs too
@@ -87,18 +87,20 @@ async def create_hook(
 
     known: Hook | None = None
 
-    async def decide() -> HookChange | Hook:
+    async def decide() -> LoggedHookChange | Hook:
         nonlocal known
-        known = await _made_before(hooks, hook) if key is not None else None
-        return known or HookChange(act=HookAct.CREATED, before=None, after=hook, actor=actor, data=_asked(hook))
+        known = await _find_existing(hooks, hook) if key is not None else None
+        return known or LoggedHookChange(
+            act=HookAct.CREATED, before=None, after=hook, actor=actor, data=_describe_new(hook)
+        )
 
     made = await change_in_turn(context, tenant, decide)
     if made.caught_up is not None:
-        await send_calls(context, [catch_up_of(made)])
+        await send_delivery_calls(context, [catch_up_of(made)])
     return made, made is known
 
 
-async def _made_before(hooks: Hooks, hook: Hook) -> Hook | None:
+async def _find_existing(hooks: Hooks, hook: Hook) -> Hook | None:
     """Returns the webhook with this id, which is made from an idempotency key. Raises HookKeyConflict,
     LedgerUnavailable.
 
@@ -134,7 +136,7 @@ async def change_hook(context: Context, tenant: str, hook_id: str, changes: Mapp
     columns = {name: changes[name] for name in ("url", "format", "filter", "description") if name in changes}
     probe = 0
 
-    async def decide() -> HookChange:
+    async def decide() -> LoggedHookChange:
         nonlocal probe
         stored = await _own(context, tenant, hook_id)
         probe = stored.hook.probe
@@ -149,13 +151,15 @@ async def change_hook(context: Context, tenant: str, hook_id: str, changes: Mapp
         elif stored.hook.state is HookState.ENABLED and after.url != stored.hook.url:
             after = enable_hook(after)
         reason = "CALLER" if act is not HookAct.CHANGED else ""
-        return HookChange(
-            act=act, before=stored, after=after, actor=actor, reason=reason, data=_difference(stored.hook, after)
+        return LoggedHookChange(
+            act=act, before=stored, after=after, actor=actor, reason=reason, data=_describe_changes(stored.hook, after)
         )
 
     made = await change_in_turn(context, tenant, decide)
     if made.state is HookState.ENABLED and made.probe != probe:
-        await send_calls(context, [flow_of(made), *([catch_up_of(made)] if made.caught_up is not None else [])])
+        await send_delivery_calls(
+            context, [flow_of(made), *([catch_up_of(made)] if made.caught_up is not None else [])]
+        )
     return made
 
 
@@ -165,13 +169,13 @@ async def resume_hook(context: Context, tenant: str, hook_id: str, actor: str) -
     Raises WebhooksOff, HookNotFound, DefaultHook, Contended, LedgerUnavailable.
     """
 
-    async def decide() -> HookChange:
+    async def decide() -> LoggedHookChange:
         stored = await _own(context, tenant, hook_id)
         after = enable_hook(stored.hook)
-        return HookChange(act=HookAct.RESUMED, before=stored, after=after, actor=actor, reason="CALLER")
+        return LoggedHookChange(act=HookAct.RESUMED, before=stored, after=after, actor=actor, reason="CALLER")
 
     made = await change_in_turn(context, tenant, decide)
-    await send_calls(context, [flow_of(made), *([catch_up_of(made)] if made.caught_up is not None else [])])
+    await send_delivery_calls(context, [flow_of(made), *([catch_up_of(made)] if made.caught_up is not None else [])])
     return made
 
 
@@ -180,9 +184,9 @@ async def remove_hook(context: Context, tenant: str, hook_id: str, actor: str) -
     Contended, LedgerUnavailable.
     """
 
-    async def decide() -> HookChange:
+    async def decide() -> LoggedHookChange:
         stored = await _own(context, tenant, hook_id)
-        return HookChange(act=HookAct.REMOVED, before=stored, after=stored.hook, actor=actor)
+        return LoggedHookChange(act=HookAct.REMOVED, before=stored, after=stored.hook, actor=actor)
 
     await change_in_turn(context, tenant, decide)
 
@@ -212,7 +216,7 @@ async def rotate_hook(context: Context, tenant: str, hook_id: str, actor: str) -
         # the webhook gets the same events as before, so HEAD need not order the change
         await hooks.write(HookWrite(tenant=tenant, before=stored, after=after, entry=entry))
         if goes_on:
-            await send_calls(context, [flow_of(after)])
+            await send_delivery_calls(context, [flow_of(after)])
         return after
 
     return await context.retry_on_conflict(rotate, f"webhook {hook_id}")
@@ -332,7 +336,7 @@ async def _own(context: Context, tenant: str, hook_id: str) -> StoredHook:
     return await _read(context, tenant, hook_id)
 
 
-def _shown(hook: Hook) -> dict[str, Any]:
+def _describe(hook: Hook) -> dict[str, Any]:
     """Returns the changes for the log. Of the URL, which may be a secret, only the host."""
     lets_in = hook.filter
     return {
@@ -345,13 +349,13 @@ def _shown(hook: Hook) -> dict[str, Any]:
     }
 
 
-def _asked(hook: Hook) -> dict[str, Any]:
+def _describe_new(hook: Hook) -> dict[str, Any]:
     """Returns the values of a new webhook for the log, with the number after which it requests past events."""
-    return _shown(hook) | ({"after": hook.caught_up} if hook.caught_up is not None else {})
+    return _describe(hook) | ({"after": hook.caught_up} if hook.caught_up is not None else {})
 
 
-def _difference(before: Hook, after: Hook) -> dict[str, Any]:
-    old, new = _shown(before), _shown(after)
+def _describe_changes(before: Hook, after: Hook) -> dict[str, Any]:
+    old, new = _describe(before), _describe(after)
     return {name: value for name, value in new.items() if value != old[name]}
 
 
@@ -360,7 +364,7 @@ def _cursor(delivery: Delivery) -> str:
     return base64.urlsafe_b64encode(f"{kind}{delivery.number}:{delivery.name}".encode()).decode()
 
 
-def _place(cursor: str) -> tuple[bool, Place]:
+def _place(cursor: str) -> tuple[bool, DeliveryPosition]:
     """Returns whether the cursor is among ended deliveries, and its position. Raises FilterInvalid."""
     try:
         text = base64.b64decode(cursor, altchars=b"-_", validate=True).decode()

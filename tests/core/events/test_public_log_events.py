@@ -96,7 +96,7 @@ def test_a_breaker_opens_and_closes() -> None:
         _, entry = changed(before, replace(before, rule=None), ChangeType.RULE_DELETED)
         assert types(entry) == ["quota.changed", "breaker.closed"]
         assert [each["id"] for each in gate_events(entry, GATE)] == [f"{GATE.id}:{entry.seq}:{n}" for n in (0, 1)]
-        _, entry = changed(before, changes.reset(before), ChangeType.BREAKER_RESET)
+        _, entry = changed(before, changes.apply_reset(before), ChangeType.BREAKER_RESET)
         assert types(entry) == ["breaker.closed"]
         _, entry = changed(before, replace(before, rule=replace(RULE, max_active=9)), ChangeType.RULE_SET)
         assert types(entry) == ["quota.changed"]
@@ -125,7 +125,7 @@ def everything() -> list[PublicEvent]:
         state, Breaker(state=BreakerState.OPEN, epoch=1, opened_by=(6, 10), until=START), START
     )
     is_open = replace(state, breaker=Breaker(state=BreakerState.OPEN, epoch=1))
-    _, reset = changed(is_open, changes.reset(is_open), ChangeType.BREAKER_RESET)
+    _, reset = changed(is_open, changes.apply_reset(is_open), ChangeType.BREAKER_RESET)
     incident, entry = an_incident(kind=IncidentKind.JOB, detail=None)
     found = [each for one in (first, held, *log, reset) for each in gate_events(one, GATE)]
     found += incident_events(entry, incident)

@@ -15,7 +15,7 @@ from shared.core.gates.breaker import (
     Breaker,
     BreakerRule,
     BreakerState,
-    End,
+    JobEnd,
     advance,
     count_end,
     count_ends,
@@ -43,7 +43,7 @@ class Life:
 
     def ends(self, *goods: bool, has_waiting: bool = True, epoch: int | None = None) -> Breaker:
         for good in goods:
-            end = End(self.now, self.breaker.epoch if epoch is None else epoch, good)
+            end = JobEnd(self.now, self.breaker.epoch if epoch is None else epoch, good)
             self.breaker = count_end(self.breaker, self.rule, end, self.now, has_waiting=has_waiting)
         return self.breaker
 
@@ -243,9 +243,9 @@ def test_a_reset_closes_it_and_leaves_nothing() -> None:
 # --- over all tenants
 
 
-def ring(good: int, bad: int, *, epoch: int = 0, after: int = 0) -> list[End]:
+def ring(good: int, bad: int, *, epoch: int = 0, after: int = 0) -> list[JobEnd]:
     goods = [True] * good + [False] * bad
-    return [End(START + (after + number) * SECOND, epoch, each) for number, each in enumerate(goods)]
+    return [JobEnd(START + (after + number) * SECOND, epoch, each) for number, each in enumerate(goods)]
 
 
 @pytest.mark.parametrize(
@@ -261,7 +261,7 @@ def ring(good: int, bad: int, *, epoch: int = 0, after: int = 0) -> list[End]:
         ({"a": ring(0, 9)}, False),
     ],
 )
-def test_no_tenant_decides_for_all(rings: dict[str, list[End]], opens: bool) -> None:
+def test_no_tenant_decides_for_all(rings: dict[str, list[JobEnd]], opens: bool) -> None:
     """One that sends broken documents, or is most of the jobs, counts for half; a dead service stops all the same."""
     now = START + MINUTE
     assert (count_ends(Breaker(), RULE, rings, now, has_waiting=True).state is OPEN) is opens
@@ -280,7 +280,7 @@ def test_rings_are_folded_once() -> None:
     once = count_ends(Breaker(), RULE, rings, now, has_waiting=True)
     assert (once.calls, once.bad) == (8, 4)
     assert count_ends(once, RULE, rings, now, has_waiting=True) == once
-    rings["b"] = [*rings["b"], End(START, 0, False)]
+    rings["b"] = [*rings["b"], JobEnd(START, 0, False)]
     twice = count_ends(once, RULE, rings, now, has_waiting=True)
     assert (twice.calls, twice.bad, [end.tenant for end in twice.ring[:3]]) == (9, 5, ["a", "b", "b"])
     more = {**rings, "a": [*rings["a"], *ring(0, 1, after=9)]}

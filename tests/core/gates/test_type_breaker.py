@@ -19,10 +19,10 @@ from shared.core.gates.admission_state import (
     remove_active,
 )
 from shared.core.gates.allocation import count_slots
-from shared.core.gates.breaker import Breaker, BreakerRule, BreakerState, End, pick_later, reset
+from shared.core.gates.breaker import Breaker, BreakerRule, BreakerState, JobEnd, pick_later, reset
 from shared.core.gates.demand import Demand, find_due_allocations, measure_demand, move_to_epoch
 from shared.core.gates.places import Place, apply_count
-from shared.core.gates.rules import Directory, Gate, GateKind, GateState, Rule, Share
+from shared.core.gates.rules import Directory, Gate, GateKind, GateState, QuotaShare, Rule
 from shared.core.gates.type_breaker import apply_ends, record_end, sync_breaker, sync_breakers
 from tests.jobs import START
 
@@ -43,7 +43,7 @@ def published(breaker: Breaker | None = None, **numbers: int) -> Directory:
 
 def admission(inside: int = 0, keep: int = 0) -> AdmissionState:
     found = AdmissionState(tenant="t0", counted_at=START, active_by_kind={("OCR", "DEFAULT"): inside} if inside else {})
-    return found.with_share(Share(gate=OCR, slots=keep))
+    return found.with_share(QuotaShare(gate=OCR, slots=keep))
 
 
 def shut(
@@ -171,8 +171,8 @@ def test_two_readings_of_a_breaker() -> None:
 
 def test_ends_of_other_epochs_say_nothing() -> None:
     """Also fifty of them after those that count; without a rule none does."""
-    old = [End(START + MINUTE, 0, False) for _ in range(60)]
-    rings = {tenant: [End(START, 1, False), *old] for tenant in ("a", "b")}
+    old = [JobEnd(START + MINUTE, 0, False) for _ in range(60)]
+    rings = {tenant: [JobEnd(START, 1, False), *old] for tenant in ("a", "b")}
     now, rule = START + MINUTE, BreakerRule(min_calls=2)
     assert apply_ends(CLOSED, rule, rings, now, has_waiting=True)[-1].state is BreakerState.OPEN
     assert apply_ends(Breaker(epoch=5), rule, rings, now, has_waiting=True)[-1].calls == 0

@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 
 from shared.contracts.messages import MAX_NOTE, MAX_PROGRESS_BYTES, MAX_SENDER
-from shared.core.jobs.as_of import columns, to_json
+from shared.core.jobs.as_of import columns, encode_value
 from shared.core.jobs.job import Record
 from shared.core.jobs.occurrences import DeadlinePassed, ReplyArrived
 from shared.core.jobs.reasons import IgnoreReason
@@ -158,7 +158,7 @@ def test_a_large_progress_does_not_fill_the_history(progress: object) -> None:
     )
     assert story.step().lease_expires_at > before
     assert story.step().progress == LARGEST
-    data = to_json(story.events[-1])["data"]
+    data = encode_value(story.events[-1])["data"]
     assert [len(data[name]) for name in long] == [MAX_NOTE, MAX_SENDER, MAX_SENDER]
     assert len(str(data)) < MAX_PROGRESS_BYTES
 

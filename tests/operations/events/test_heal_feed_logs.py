@@ -22,7 +22,7 @@ from shared.operations.process.gate_directory import GateDirectory
 from shared.operations.quotas import quotas
 from shared.operations.sweeper.logs import compare_logs
 from shared.ports.durable import InstanceState
-from shared.ports.sweeps import Share
+from shared.ports.sweeps import SweeperShare
 from tests.contexts import changed
 from tests.memory_stores import MemoryLedger
 from tests.operations.conftest import World, built
@@ -108,7 +108,7 @@ async def test_a_pass_whose_time_is_over_compares_nothing_more(fed: Fed) -> None
     await lost(fed)
     reads = noted(fed.feed, "seen")
     for is_over, expected in ((True, []), (False, [("seen", PLATFORM, EVERYBODY.id)])):
-        await compare_logs(fed.world.context, Share(), [], lambda is_over=is_over: is_over, whole=True)
+        await compare_logs(fed.world.context, SweeperShare(), [], lambda is_over=is_over: is_over, whole=True)
         assert reads == expected
 
 

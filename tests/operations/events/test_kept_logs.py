@@ -19,7 +19,7 @@ from shared.operations.events.prune_feeds import prune_feeds
 from shared.operations.incidents import incidents
 from shared.operations.process.known_feeds import ComparedLogs, KnownFeeds
 from shared.operations.sweeper.logs import compare_incidents
-from shared.operations.webhooks.change_hooks import HookChange, write_change
+from shared.operations.webhooks.change_hooks import LoggedHookChange, write_change
 from shared.operations.webhooks.webhooks import hook_log, remove_hook
 from tests.contexts import changed
 from tests.operations.conftest import World
@@ -140,7 +140,7 @@ async def refused(given: Hooked, hook_id: str, count: int) -> None:
         given.world.clock.advance(60)
         stored = await given.feed.hooks.read(TENANT, hook_id)
         assert stored is not None
-        change = HookChange(act=HookAct.DEAD, before=stored, after=stored.hook, actor=SYSTEM)
+        change = LoggedHookChange(act=HookAct.DEAD, before=stored, after=stored.hook, actor=SYSTEM)
         await write_change(given.world.context, TENANT, change)
 
 

@@ -63,7 +63,7 @@ def counts() -> Work:
 
     async def work(world: World) -> None:
         stored = await world.context.admissions.read("tenant_a")
-        await admission_counts.recount(world.context, "tenant_a", stored)
+        await admission_counts.recount_jobs(world.context, "tenant_a", stored)
 
     return work
 

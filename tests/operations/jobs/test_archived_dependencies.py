@@ -12,7 +12,7 @@ from shared.archive_refusals import ArchiveGone, ArchiveInvalid
 from shared.core.incidents import IncidentKind
 from shared.core.jobs.states import JobStatus
 from shared.errors import DataLost, Undecodable, UnknownStatus
-from shared.operations.jobs.dependencies import mark, recount
+from shared.operations.jobs.dependencies import mark, recount_dependencies
 from shared.operations.jobs.related_jobs import dependencies_of, missing_of
 from shared.operations.sweeper.retention import clear
 from shared.ports.durable import InstanceState
@@ -217,7 +217,7 @@ async def test_the_hourly_count_reads_no_job_whose_row_is_there(world: World) ->
     row, waiting = await active_row(world, waits), await job(world, waits)
     assert row.place is not None
     reads = noted(world.ledger, "read")
-    assert not await recount(world.context, waiting, row, row.place)
+    assert not await recount_dependencies(world.context, waiting, row, row.place)
     assert reads == []
 
 

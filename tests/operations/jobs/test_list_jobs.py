@@ -9,7 +9,7 @@ from shared.errors import LedgerUnavailable
 from shared.operations.jobs import list_jobs as lists
 from shared.operations.jobs.list_jobs import list_jobs
 from shared.operations.sweeper import listing as relisting
-from shared.operations.sweeper.listing import survey
+from shared.operations.sweeper.listing import continue_survey
 from shared.operations.sweeper.sweep import sweep
 from shared.ports.sweeps import Survey
 from tests.jobs import START
@@ -134,7 +134,9 @@ async def test_relisting_goes_on_where_its_bound_stopped_it(world: World, monkey
         await dispatch(world, job_id)
     at, behind, tenants = Survey(), [], []
     while True:
-        found = await survey(world.context, ["tenant_b", "tenant_a"], at, lambda: True, due_at=world.clock.now())
+        found = await continue_survey(
+            world.context, ["tenant_b", "tenant_a"], at, lambda: True, due_at=world.clock.now()
+        )
         behind.append(found.behind)
         tenants += [(each.tenant, each.counts.rows, each.at_one_time) for each in found.tenants]
         at = found.survey

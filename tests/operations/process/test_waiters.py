@@ -12,7 +12,7 @@ import pytest
 from shared.errors import LedgerUnavailable
 from shared.operations.events.read_feed import EventFilter, FeedPage, follow_feed
 from shared.operations.process import waiters
-from shared.operations.process.waiters import MAX_FOLLOWERS, MAX_WAITERS, End, Tails, Waiters
+from shared.operations.process.waiters import MAX_FOLLOWERS, MAX_WAITERS, LastEvent, Tails, Waiters
 from shared.ports.feed import FeedEvent, FeedWrite
 from tests.jobs import START
 from tests.memory_stores import MemoryFeed
@@ -139,10 +139,10 @@ async def test_what_is_written_during_a_look_is_not_lost(monkeypatch: pytest.Mon
     monkeypatch.setattr(waiters, "_LOOK_S", LONG_S)
     tails, looking, go_on = Tails(), asyncio.Event(), asyncio.Event()
 
-    async def slow() -> End:
+    async def slow() -> LastEvent:
         looking.set()
         await go_on.wait()
-        return End(0)
+        return LastEvent(0)
 
     with tails.of(TENANT, slow) as tail:
         async with asyncio.timeout(30):
@@ -183,8 +183,8 @@ async def test_an_older_reading_sets_no_end_back(monkeypatch: pytest.MonkeyPatch
     """Who read before somebody wrote may come later; a look is believed whatever it finds."""
     monkeypatch.setattr(waiters, "_LOOK_S", LONG_S)
 
-    async def restored() -> End:
-        return End(2)
+    async def restored() -> LastEvent:
+        return LastEvent(2)
 
     with Tails().of("job", restored) as tail:
         tail.grew(5)
@@ -199,8 +199,8 @@ async def test_what_one_look_finds_wakes_all(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(waiters, "_LOOK_S", LONG_S)
     tails, number = Tails(), 1
 
-    async def look() -> End:
-        return End(number)
+    async def look() -> LastEvent:
+        return LastEvent(number)
 
     with tails.of("job", look) as tail:
         tail.grew(1)
@@ -217,20 +217,20 @@ async def test_what_one_look_finds_wakes_all(monkeypatch: pytest.MonkeyPatch) ->
 async def test_a_wait_for_the_end_passes_over_what_comes_before(monkeypatch: pytest.MonkeyPatch) -> None:
     """Events of this process and looks at those of others: only the last one, which ends the job, ends the wait."""
     monkeypatch.setattr(waiters, "_LOOK_S", 0.01)
-    tails, found = Tails(), End(1)
+    tails, found = Tails(), LastEvent(1)
 
-    async def look() -> End:
+    async def look() -> LastEvent:
         return found
 
     with tails.of("job", look) as tail:
         async with asyncio.timeout(30):
             waiting = asyncio.create_task(tail.goes_past(0, LONG_S, to_end=True))
             for number in (2, 3):
-                found = End(number)
+                found = LastEvent(number)
                 tails.grew("job", number)
                 await asyncio.sleep(0.03)
             assert not waiting.done()
-            found = End(4, ended=True)
+            found = LastEvent(4, ended=True)
             assert await waiting
         # a wait that begins later knows it without a look
         monkeypatch.setattr(waiters, "_LOOK_S", LONG_S)

@@ -11,10 +11,10 @@ import pytest
 
 from shared.adapters.tables.admissions import operations_of
 from shared.core.gates.admission_state import WaitingQueue
-from shared.core.gates.breaker import End
+from shared.core.gates.breaker import JobEnd
 from shared.core.gates.changes import MAX_BYTES, MAX_REASON, measure
 from shared.core.gates.queues import MAX_QUEUES
-from shared.core.gates.rules import ALLOCATED, AdmissionBreaker, Gate, GateKind, Rule, Share
+from shared.core.gates.rules import ALLOCATED, AdmissionBreaker, Gate, GateKind, QuotaShare, Rule
 from shared.operations.quotas import quotas
 from shared.operations.quotas.quotas import By
 from shared.ports.admissions import AdmissionWrite
@@ -75,9 +75,11 @@ async def test_the_row_of_a_tenant_has_room_for_every_job(world: World, characte
     sources = [state.gate.name for state in admission.gates.values() if state.gate.kind is GateKind.SOURCE]
     line = WaitingQueue(job_type="T" * 64, mode="BURST", source="", emergency=False, count=999, head=1 << 41)
     lines = {number: replace(line, source=sources[number % len(sources)]) for number in range(MAX_QUEUES)}
-    ring = tuple(End(at=START + timedelta(microseconds=number), good=False, epoch=number) for number in range(50))
+    ring = tuple(JobEnd(at=START + timedelta(microseconds=number), good=False, epoch=number) for number in range(50))
     shares = [
-        Share(gate=Gate.over_all(kind, f"{number}{'T' * 60}"), slots=1, breaker=AdmissionBreaker(epoch=9, ring=ring))
+        QuotaShare(
+            gate=Gate.over_all(kind, f"{number}{'T' * 60}"), slots=1, breaker=AdmissionBreaker(epoch=9, ring=ring)
+        )
         for kind in ALLOCATED
         for number in range(3)
     ]

@@ -6,7 +6,7 @@ import pytest
 from shared.core.jobs.states import JobStatus, StepStatus
 from shared.errors import BusUnavailable
 from shared.operations.sweeper.dead_replies import drain_replies
-from shared.operations.sweeper.report import Action, SweepAction
+from shared.operations.sweeper.report import Action, RepairKind
 from shared.operations.sweeper.sweep import sweep
 from shared.ports.bus import DeadReply
 from tests.jobs import START, reply
@@ -99,7 +99,7 @@ async def test_no_lease_is_touched_on_a_lane_that_could_not_be_drained(world: Wo
     with failing(world.dead_replies, "drain", error=BusUnavailable):
         swept = await sweep(world.context, world.orchestrations)
     assert swept.undrained == set(range(16))
-    assert swept.actions[-1] == Action(job_id, SweepAction.FAILED)
+    assert swept.actions[-1] == Action(job_id, RepairKind.FAILED)
     assert (await world.job(job_id)).steps[0].status is StepStatus.INITIATED
     await sweep(world.context, world.orchestrations)
     assert (await world.job(job_id)).job.status is JobStatus.SUCCEEDED
@@ -144,6 +144,6 @@ async def test_a_reply_that_cannot_be_taken_now_holds_up_no_other(world: World) 
     assert (swept.dead_replies, swept.undrained, swept.unheard) == (1, set(), {stuck})
     assert (await world.job(free)).job.status is JobStatus.SUCCEEDED
     assert (await world.job(silent)).steps[0].status is StepStatus.FAILED_RETRY
-    assert Action(stuck, SweepAction.FAILED) in swept.actions
+    assert Action(stuck, RepairKind.FAILED) in swept.actions
     await sweep(world.context, world.orchestrations)
     assert (await world.job(stuck)).job.status is JobStatus.SUCCEEDED

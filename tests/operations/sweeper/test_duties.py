@@ -21,7 +21,7 @@ from shared.operations.sweeper.duties import DUTIES, PASS_S, Duty
 from shared.operations.sweeper.state import IsOver, Pass
 from shared.operations.sweeper.sweep import sweep
 from shared.ports.admissions import AdmissionWrite
-from shared.ports.sweeps import Share
+from shared.ports.sweeps import SweeperShare
 from tests.operations.conftest import World
 from tests.operations.faults import failing
 from tests.operations.support import create_numbered, limited, submitted
@@ -107,14 +107,14 @@ async def test_a_duty_that_hangs_is_given_up(world: World, monkeypatch: pytest.M
 @pytest.mark.parametrize(
     ("dry_run", "share", "sweepers", "missing"),
     [
-        (False, Share(), 1, set()),
-        (False, Share(1, 2), 2, {duty.name for duty in DUTIES if duty.first_share}),
-        (False, Share(), 2, set()),
-        (True, Share(), 1, {duty.name for duty in DUTIES if not duty.dry_run}),
+        (False, SweeperShare(), 1, set()),
+        (False, SweeperShare(1, 2), 2, {duty.name for duty in DUTIES if duty.first_share}),
+        (False, SweeperShare(), 2, set()),
+        (True, SweeperShare(), 1, {duty.name for duty in DUTIES if not duty.dry_run}),
     ],
 )
 async def test_which_pass_does_what(
-    world: World, monkeypatch: pytest.MonkeyPatch, dry_run: bool, share: Share, sweepers: int, missing: set[str]
+    world: World, monkeypatch: pytest.MonkeyPatch, dry_run: bool, share: SweeperShare, sweepers: int, missing: set[str]
 ) -> None:
     """A dry run looks only; the first share works for all; a sweep by hand leaves the marks of several sweepers."""
     done: list[str] = []

@@ -264,7 +264,7 @@ async def test_a_short_sweep_leaves_no_tenant_out_for_ever(given: Hooked, monkey
         found = await heal_deliveries(context, lambda _tenant: True, lambda: len(looked_at) > sweeps)  # noqa: B023
         assert found.unseen == {*tenants} - {*looked_at[-1:]}
         # of those at which it did not look the numbers of before stand
-        assert found.suspended_since(Counter(a=1, b=1, c=1, gone=1)) == Counter(found.unseen)
+        assert found.update_suspended(Counter(a=1, b=1, c=1, gone=1)) == Counter(found.unseen)
     assert looked_at == tenants
 
 

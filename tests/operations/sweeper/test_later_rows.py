@@ -8,7 +8,7 @@ import pytest
 
 from shared.core.jobs.states import JobStatus
 from shared.errors import Undecodable
-from shared.operations.gates.admission_counts import recount
+from shared.operations.gates.admission_counts import recount_jobs
 from shared.operations.sweeper.repair import UNREADABLE_INTERVAL
 from shared.operations.sweeper.sweep import sweep
 from shared.ports.index import AWAKE_AFTER_POST, ActiveRow
@@ -45,7 +45,7 @@ async def test_a_count_does_not_leave_such_a_job_out(world: World, monkeypatch: 
     await submitted(world)
     without_rows(world, monkeypatch)
     with pytest.raises(Undecodable):
-        await recount(world.context, "tenant_a", None)
+        await recount_jobs(world.context, "tenant_a", None)
 
 
 async def test_such_a_job_is_looked_at_once_an_hour(world: World) -> None:

@@ -11,7 +11,7 @@ from shared.core.records.canonical import digest
 from shared.errors import OrchestrationUnavailable, ReplyUnfit
 from shared.operations.jobs.read_archived import read_archived
 from shared.operations.jobs.replies.apply import apply_reply
-from shared.operations.sweeper.report import Action, SweepAction
+from shared.operations.sweeper.report import Action, RepairKind
 from shared.operations.sweeper.sweep import sweep
 from shared.ports.durable import InstanceState
 from shared.ports.index import FIRST_CLEARING
@@ -251,7 +251,7 @@ async def test_a_dry_run_clears_nothing(world: World) -> None:
     job_id = await ended(world)
     world.clock.advance(FIRST_CLEARING.total_seconds())
     report = await sweep(world.context, world.orchestrations, dry_run=True)
-    assert report.actions == [Action(job_id, SweepAction.CLEAR)]
+    assert report.actions == [Action(job_id, RepairKind.CLEAR)]
     assert world.orchestrations.purged == []
 
 

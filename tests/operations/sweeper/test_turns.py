@@ -15,7 +15,7 @@ from shared.operations.sweeper.duties import DUTIES
 from shared.operations.sweeper.sweep import sweep
 from shared.operations.sweeper.turns import from_on, in_turns
 from shared.ports.index import AWAKE_AFTER_POST, FIRST_CHECK
-from shared.ports.sweeps import Share
+from shared.ports.sweeps import SweeperShare
 from tests.jobs import envelope
 from tests.operations.conftest import StillClock, World
 from tests.operations.faults import failing, noted
@@ -52,7 +52,7 @@ class Model:
     def seconds(self) -> float:
         return (self.clock.now() - self.start).total_seconds()
 
-    async def sweep(self, share: Share, position: str | None, began_s: float) -> str | None:
+    async def sweep(self, share: SweeperShare, position: str | None, began_s: float) -> str | None:
         """One pass that begins at `began_s`, in parallel with those over the other shares."""
         self.clock.time = self.start + timedelta(seconds=began_s)
         taken: dict[str, int] = {}
@@ -78,7 +78,7 @@ class Model:
     async def run(self, sweepers: int, passes: int) -> None:
         positions: dict[int, str | None] = {}
         for number in range(passes):
-            for share in (Share(each, sweepers) for each in range(sweepers)):
+            for share in (SweeperShare(each, sweepers) for each in range(sweepers)):
                 positions[share.number] = await self.sweep(share, positions.get(share.number), number * PERIOD_S)
 
 
@@ -142,7 +142,7 @@ def test_each_tenant_falls_to_one_share() -> None:
     """Whatever their number, and about evenly."""
     tenants = [f"tenant {number}" for number in range(1000)]
     for of in (1, 2, 7):
-        owners = [[number for number in range(of) if Share(number, of).has(tenant)] for tenant in tenants]
+        owners = [[number for number in range(of) if SweeperShare(number, of).has(tenant)] for tenant in tenants]
         assert {len(each) for each in owners} == {1}
         shares = [owners.count([number]) for number in range(of)]
         assert max(shares) < 1.5 * min(shares)
@@ -214,8 +214,8 @@ async def test_a_share_is_swept_alone(world: World) -> None:
     jobs = await several(world, 8)
     world.clock.advance(61)
     whole = replace(world.context, settings=replace(world.context.settings, sweepers=2))
-    await sweep(whole, world.orchestrations, Share(1, 2))
-    expected = [job for number, job in enumerate(jobs) if Share(1, 2).has(f"tenant_{number}")]
+    await sweep(whole, world.orchestrations, SweeperShare(1, 2))
+    expected = [job for number, job in enumerate(jobs) if SweeperShare(1, 2).has(f"tenant_{number}")]
     assert sorted(world.orchestrations.started) == sorted(expected)
     assert 0 < len(expected) < 8
     await sweep(whole, world.orchestrations)

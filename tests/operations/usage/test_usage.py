@@ -15,7 +15,7 @@ from shared.core.usage import Axis, Counted, Group, hour_of
 from shared.errors import LedgerUnavailable
 from shared.operations.sweeper import usage as folds
 from shared.operations.sweeper.sweep import sweep
-from shared.operations.sweeper.usage import AGAIN_AFTER, fold, fold_usage
+from shared.operations.sweeper.usage import AGAIN_AFTER, fold_usage, roll_up_hour
 from shared.operations.usage import read_usage as reading
 from shared.operations.usage.read_usage import read_usage
 from shared.ports.usage import FoldPosition, SeenSource
@@ -122,7 +122,7 @@ async def test_many_rows_are_read_in_pieces(counting: World, monkeypatch: pytest
 
     monkeypatch.setattr(counting.index, "list_jobs", listed)
     for expected in (False, False, False, True):
-        done = await fold(counting.context, kept(counting), "tenant_a", FIRST, lambda: True, again=False)
+        done = await roll_up_hour(counting.context, kept(counting), "tenant_a", FIRST, lambda: True, again=False)
         assert (done, bool(await folded(counting))) == (expected, expected)
     assert asked == [2, 2, 2, 1]
     assert sum(each.created for each in (await folded(counting)).values()) == 7
@@ -166,16 +166,16 @@ async def test_a_tenant_whose_list_cannot_be_read_keeps_no_other_from_its_hours(
 async def test_jobs_that_were_cleared_away_stay_counted(counting: World) -> None:
     """A second fold that finds fewer rows than the first changes nothing."""
     [job_id] = await posted(counting, 1)
-    await fold(counting.context, kept(counting), "tenant_a", FIRST, lambda: False, again=False)
+    await roll_up_hour(counting.context, kept(counting), "tenant_a", FIRST, lambda: False, again=False)
     once = await folded(counting)
     await counting.index.delete_listing(replace((await counting.job(job_id)).job, completed_at=START))
     await posted(counting, 2)
     await create_numbered(counting, 3)
-    assert await fold(counting.context, kept(counting), "tenant_a", FIRST, lambda: False, again=True)
+    assert await roll_up_hour(counting.context, kept(counting), "tenant_a", FIRST, lambda: False, again=True)
     assert (await folded(counting))["OCR", ""].created == 2
     for job in ("job_4", "job_6"):
         await counting.index.delete_listing(replace((await counting.job(job)).job, completed_at=START))
-    assert await fold(counting.context, kept(counting), "tenant_a", FIRST, lambda: False, again=True)
+    assert await roll_up_hour(counting.context, kept(counting), "tenant_a", FIRST, lambda: False, again=True)
     assert (await folded(counting))["OCR", ""].created == 2 > once["OCR", ""].created
 
 

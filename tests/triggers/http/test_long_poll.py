@@ -21,7 +21,7 @@ from shared.core.jobs.history import Origin
 from shared.core.jobs.occurrences import ControlKind
 from shared.operations.jobs.control_job import change_priority
 from shared.operations.process import waiters
-from shared.operations.process.waiters import MAX_WAITERS, End, Tail, Tails
+from shared.operations.process.waiters import MAX_WAITERS, LastEvent, Tail, Tails
 from shared.ports.ledger import Stored
 from shared.refusals import JobNotFound
 from shared.wiring import seen_by
@@ -49,9 +49,9 @@ class History:
     def __init__(self) -> None:
         self.seq, self.looks = 1, 0
 
-    async def look(self) -> End:
+    async def look(self) -> LastEvent:
         self.looks += 1
-        return End(self.seq)
+        return LastEvent(self.seq)
 
 
 def answers(*looks: tuple[int, bool]) -> Callable[[], Awaitable[Answer]]:
@@ -73,7 +73,7 @@ async def answered(
     """The status of the answer, and how often the tail was looked at; each look finds a new event."""
     history = History()
 
-    async def look() -> End:
+    async def look() -> LastEvent:
         history.seq += 1
         return await history.look()
 

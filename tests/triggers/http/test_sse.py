@@ -15,7 +15,7 @@ import azure.functions as func
 import pytest
 
 from shared.access.caller import Caller, Scope
-from shared.access.stream_ticket import MAX_LIFE, Ticket, read_ticket, sign_ticket, ticket_for
+from shared.access.stream_ticket import MAX_LIFE, StreamTicket, read_ticket, sign_ticket, ticket_for
 from shared.errors import KeysUnavailable, LedgerUnavailable
 from shared.operations.process.context import Context
 from shared.operations.process.waiters import MAX_FOLLOWERS
@@ -212,7 +212,7 @@ async def test_no_log_has_a_ticket(context: Context, caplog: pytest.LogCaptureFi
     """Good or bad, in a stream or elsewhere; the line names who the ticket is of."""
     caplog.set_level(logging.DEBUG)
     refused = OneWiring(context, TokenInvalid("no"))
-    ticket = Ticket(
+    ticket = StreamTicket(
         actor="user:1", tenant="tenant_a", path="/v1/events", expires_at=context.clock.now() + timedelta(minutes=1)
     )
     signed = sign_ticket(ticket, KEYS, deployment="local")

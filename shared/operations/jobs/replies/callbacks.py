@@ -19,7 +19,7 @@ from shared.ports.durable import Orchestrations
 from shared.refusals import BodyTooLarge, CallbackTokenInvalid, NotYourAttempt
 from shared.settings import Settings
 
-Kind = Literal["ACK", "RESULT", "HEARTBEAT"]
+CallbackKind = Literal["ACK", "RESULT", "HEARTBEAT"]
 
 #: maximum size of a callback, as of a message on the bus
 MAX_CALLBACK_BYTES = 256 * 1024
@@ -46,7 +46,7 @@ def callback_urls(settings: Settings, record: Record, step: Step) -> Callbacks |
 async def receive_callback(
     context: Context,
     orchestrations: Orchestrations,
-    kind: Kind,
+    kind: CallbackKind,
     *,
     token: str | None,
     body: bytes,
@@ -91,7 +91,7 @@ async def receive_callback(
     return CallbackResult(result, fresh, sign_token(fresh, keys, deployment=deployment))
 
 
-def _reply(kind: Kind, grant: Grant, body: bytes) -> dict[str, Any]:
+def _reply(kind: CallbackKind, grant: Grant, body: bytes) -> dict[str, Any]:
     try:
         given = parse_json(body) if body.strip() else {}
     except ValueError as wrong:

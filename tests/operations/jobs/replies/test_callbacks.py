@@ -9,7 +9,7 @@ from shared.contracts.messages import Callbacks
 from shared.core.jobs.directive import encode_directive
 from shared.core.jobs.states import JobStatus, StepStatus
 from shared.errors import Conflict, LuciusError, ReplyUnfit
-from shared.operations.jobs.replies.callbacks import MAX_CALLBACK_BYTES, CallbackResult, Kind, receive_callback
+from shared.operations.jobs.replies.callbacks import MAX_CALLBACK_BYTES, CallbackKind, CallbackResult, receive_callback
 from shared.refusals import BodyTooLarge, CallbackTokenInvalid, NotYourAttempt
 from tests.operations.conftest import World
 from tests.operations.faults import failing
@@ -34,7 +34,9 @@ async def granted(world: World, **changes: Any) -> tuple[str, Callbacks]:
     return job_id, callbacks
 
 
-async def call(world: World, kind: Kind, token: str | None, body: Any = None, key: str | None = None) -> CallbackResult:
+async def call(
+    world: World, kind: CallbackKind, token: str | None, body: Any = None, key: str | None = None
+) -> CallbackResult:
     raw = body if isinstance(body, bytes) else b"" if body is None else json.dumps(body).encode()
     return await receive_callback(world.context, world.orchestrations, kind, token=token, body=raw, key=key)
 
@@ -134,7 +136,7 @@ async def test_a_token_speaks_for_its_attempt_only(calling: World, named: dict[s
     ],
 )
 async def test_a_bad_body_is_refused_with_its_reason(
-    calling: World, kind: Kind, body: Any, error: type[LuciusError], reason: str | None
+    calling: World, kind: CallbackKind, body: Any, error: type[LuciusError], reason: str | None
 ) -> None:
     """Each is refused with its reason; nothing is parked and nothing moves."""
     job_id, callbacks = await granted(calling)
