@@ -49,7 +49,7 @@ async def run(command: str, name: str | None) -> list[str]:
             return [f"{taken.name} {taken.rows} rows"]
         if command == "restore":
             assert name is not None
-            opened = {role: await account.unchecked(table) for role, table in names.items()}
+            opened = {role: await account.open_unchecked(table) for role, table in names.items()}
             restored = await Restore(opened, files).run(name)
             return [f"{restored.name} {restored.rows} rows restored; start the app"]
         lines = []

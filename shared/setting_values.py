@@ -92,7 +92,7 @@ def choice(*allowed: str, older: Mapping[str, str] | None = None) -> Callable[[s
     return parse
 
 
-def whole(value: str) -> int:
+def whole_number(value: str) -> int:
     if not value.isdecimal() or int(value) < 1:
         raise ValueError("must be a whole number of at least 1")
     return int(value)

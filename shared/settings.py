@@ -55,7 +55,7 @@ class Settings(AccessSettings, StoreSettings):
         local=True,
     )
     lanes: int = setting(
-        "LUCIUS_SERVICEBUS_LANES", form.whole, "16", help="Number of lanes: directive topics and reply topics"
+        "LUCIUS_SERVICEBUS_LANES", form.whole_number, "16", help="Number of lanes: directive topics and reply topics"
     )
     reply_prefix: str = setting(
         "LUCIUS_SERVICEBUS_REPLY_PREFIX",
@@ -137,7 +137,7 @@ class Settings(AccessSettings, StoreSettings):
     )
     max_attempts: int = setting(
         "LUCIUS_MAX_ATTEMPTS",
-        form.whole,
+        form.whole_number,
         "3",
         help="Maximum attempts of a step. Failed sends do not count",
         tuning=True,
@@ -205,7 +205,7 @@ class Settings(AccessSettings, StoreSettings):
     )
     max_inflight_per_tenant: int | None = setting(
         "LUCIUS_MAX_INFLIGHT_PER_TENANT",
-        form.optional(form.whole),
+        form.optional(form.whole_number),
         help="Maximum active jobs of a tenant; a limit set by `lucius quota` overrides it",
         tuning=True,
     )
@@ -218,13 +218,13 @@ class Settings(AccessSettings, StoreSettings):
     )
     max_inflight: int | None = setting(
         "LUCIUS_MAX_INFLIGHT",
-        form.optional(form.whole),
+        form.optional(form.whole_number),
         help="Maximum active jobs of all tenants; a limit set by `lucius quota` overrides it",
         tuning=True,
     )
     max_inflight_burst: int | None = setting(
         "LUCIUS_MAX_INFLIGHT_BURST",
-        form.optional(form.whole),
+        form.optional(form.whole_number),
         help="Maximum active jobs in mode BURST; a limit set by `lucius quota` overrides it",
         tuning=True,
     )
@@ -237,7 +237,7 @@ class Settings(AccessSettings, StoreSettings):
     )
     sweepers: int = setting(
         "LUCIUS_SWEEPERS",
-        form.whole,
+        form.whole_number,
         "1",
         help="Number of sweepers (timer functions); they share the tenants. Sizing: docs/explanation/scale.md",
         tuning=True,

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from shared.adapters.tables.directory import TablesDirectory
-from shared.adapters.tables.table import Entity, NotThere, Operation
+from shared.adapters.tables.table import Entity, NotThere, RowOperation
 from tests.fake_tables import FakeAccount, FakeTable
 
 Row = dict[str, Any]
@@ -76,7 +76,7 @@ class DirectoryTable(FakeTable):
         self.entities += max(1, len(found))
         self.kibs += max(1, sum(-(-size_of(row) // 1024) for row in found))
 
-    async def submit_transaction(self, operations: Sequence[Operation]) -> list[dict[str, Any]]:
+    async def submit_transaction(self, operations: Sequence[RowOperation]) -> list[dict[str, Any]]:
         await asyncio.sleep(0)
         self.before("transaction", operations[0][1]["RowKey"])
         self.transactions += 1

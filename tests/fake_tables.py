@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from shared.adapters.memory_tables import MemoryAccount, MemoryTable, Partition, Row, Values, columns_of
-from shared.adapters.tables.table import Entity, Operation, naming, put_row
+from shared.adapters.memory_tables import MemoryAccount, MemoryTable, Partition, StoredRow, Values, columns_of
+from shared.adapters.tables.table import Entity, RowOperation, naming, put_row
 from shared.adapters.tables.table_rows import TableRows
 from shared.errors import LedgerRefused
 
-__all__ = ["FakeAccount", "FakeTable", "Row"]
+__all__ = ["FakeAccount", "FakeTable", "StoredRow"]
 
 #: table, partition, row, verb (`read`, `create`, `update`, `upsert`, `delete`), and whether the write names an ETag
 Watch = Callable[[str, str, str, str, bool], Awaitable[None]]
@@ -40,7 +40,7 @@ class FakeAccount(MemoryAccount):
         self.calls: Counter[str] = Counter()
         self.counts: Callable[[], bool] = lambda: True
         self.watch: Watch = _unwatched
-        self.committed: Callable[[str, Sequence[Operation]], None] = lambda *_: None
+        self.committed: Callable[[str, Sequence[RowOperation]], None] = lambda *_: None
 
     async def table(self, name: str) -> FakeTable:
         return self.of(name)
@@ -75,7 +75,7 @@ class FakeTable(MemoryTable):
         """Stores a row as it is, past the adapters and past `watch`, whatever was there."""
         longs = frozenset(row.int64) if isinstance(row, Entity) else frozenset[str]()
         values, typed = columns_of(row)
-        self.partitions[row["PartitionKey"]].put(row["RowKey"], Row(values, self.account.etag(), longs | typed))
+        self.partitions[row["PartitionKey"]].put(row["RowKey"], StoredRow(values, self.account.etag(), longs | typed))
         self._changed(row["PartitionKey"], row["RowKey"])
 
     def amend(self, partition: str, key: str, columns: Mapping[str, Any]) -> None:
@@ -112,7 +112,7 @@ class FakeTable(MemoryTable):
             else:
                 yield Entity({name: row.values[name] for name in select if name in row.values}, None, row.longs)
 
-    async def submit_transaction(self, operations: Sequence[Operation]) -> list[dict[str, Any]]:
+    async def submit_transaction(self, operations: Sequence[RowOperation]) -> list[dict[str, Any]]:
         self._note_call(operations[0][1]["PartitionKey"] if operations else "")
         with naming(operations):
             for place, operation in enumerate(operations):
@@ -125,7 +125,7 @@ class FakeTable(MemoryTable):
         self.account.committed(self.name, operations)
         return metadata
 
-    async def write(self, operation: Operation) -> None:
+    async def write(self, operation: RowOperation) -> None:
         self._note_call(operation[1]["PartitionKey"])
         with naming([operation]):
             await self._watched(operation)
@@ -142,7 +142,7 @@ class FakeTable(MemoryTable):
             for each in self.on_change.get(kind, ()):
                 each(partition, key)
 
-    async def _watched(self, operation: Operation) -> None:
+    async def _watched(self, operation: RowOperation) -> None:
         if self.account.watch is _unwatched:
             return
         verb, row, *rest = operation
@@ -158,7 +158,7 @@ def compare_no_etag(monkeypatch: pytest.MonkeyPatch, table: str) -> None:
     """Makes each transaction of a table overwrite what others wrote: a planted fault."""
     real = TableRows.transact
 
-    async def transact(rows: TableRows, operations: Sequence[Operation]) -> list[dict[str, Any]]:
+    async def transact(rows: TableRows, operations: Sequence[RowOperation]) -> list[dict[str, Any]]:
         if rows.name == table:
             operations = [(verb, row) if verb == "delete" else put_row(row) for verb, row, *_ in operations]
         return await real(rows, operations)

@@ -11,8 +11,8 @@ from shared.adapters.tables.active import active_of
 from shared.adapters.tables.admissions import TablesAdmissions, _admission_of, _waiting_of
 from shared.adapters.tables.allocations import TablesAllocations
 from shared.adapters.tables.bulks import TablesBulks
-from shared.adapters.tables.ending import decode_claim, ended_of
-from shared.adapters.tables.feed import TablesFeed, _event_of, _head_of, event_entity
+from shared.adapters.tables.ending import decode_claim, decode_ended
+from shared.adapters.tables.feed import TablesFeed, _event_of, _head_of, feed_event_entity
 from shared.adapters.tables.hook_rows import delivery_of, hook_of
 from shared.adapters.tables.hooks import TablesHooks
 from shared.adapters.tables.incidents import TablesIncidents, _incident_of
@@ -27,10 +27,10 @@ from shared.adapters.tables.keys import (
     gate_log_row,
 )
 from shared.adapters.tables.ledger import TablesLedger
-from shared.adapters.tables.listing import _dead_of, _listed_of
+from shared.adapters.tables.listing import _decode_dead_row, _decode_list_row
 from shared.adapters.tables.log_rows import entry_entity
 from shared.adapters.tables.minutes import TablesMinutes
-from shared.adapters.tables.places import freed_of
+from shared.adapters.tables.places import decode_freed
 from shared.adapters.tables.rejected import TablesRejected
 from shared.adapters.tables.rows import job_entity, step_entity
 from shared.adapters.tables.sweep_mark import TablesAnswers, TablesSweepMark
@@ -129,7 +129,7 @@ class MemoryFeed(TablesFeed):
         for each in self.events_of(tenant):
             self.rows.remove(partition, feed_event_row(each.number))
         for each in events:
-            self.rows.put(event_entity(partition, each))
+            self.rows.put(feed_event_entity(partition, each))
 
     def put_sent(self, tenant: str, number: int) -> None:
         """Makes the topic have the events up to this number; HEAD's ETag stays."""
@@ -214,9 +214,9 @@ class MemoryIndex(TablesIndex):
         self.incidents = MemoryIncidents(self.account)
         self._claims = rows_of(self.rows, "CLAIM:", lambda _, row: decode_claim(row))
         self._active = rows_of(self.rows, "ACTIVE:", active_of)
-        self._ended = rows_of(self.rows, "ENDED:", ended_of)
-        self._listed = rows_of(self.rows, "LIST:", lambda _, row: _listed_of(row))
-        self._dead = rows_of(self.rows, "DEAD:", lambda _, row: _dead_of(row))
+        self._ended = rows_of(self.rows, "ENDED:", decode_ended)
+        self._listed = rows_of(self.rows, "LIST:", lambda _, row: _decode_list_row(row))
+        self._dead = rows_of(self.rows, "DEAD:", lambda _, row: _decode_dead_row(row))
 
     @property
     def claims(self) -> dict[tuple[str, str], Claim]:
@@ -256,7 +256,7 @@ class MemoryAdmissions(TablesAdmissions):
             self.rows, GATES_ROW, lambda _, row: StoredAdmission(_admission_of(row), row.metadata["etag"], row)
         )
         self._waiting = rows_of(self.rows, "WAIT:", lambda _, row: _waiting_of(row))
-        self._freed = rows_of(self.rows, "FREED:", lambda _, row: freed_of(row))
+        self._freed = rows_of(self.rows, "FREED:", lambda _, row: decode_freed(row))
 
     @property
     def admissions(self) -> dict[str, StoredAdmission]:

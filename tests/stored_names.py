@@ -274,7 +274,7 @@ async def _used(usage: TablesUsage, job: Job) -> None:
     await usage.put_peaks(job.tenant, START, {})
     await usage.add_refused(job.tenant, START, {})
     await usage.write_folding(job.tenant, START, Folding(cursor="LIST:"))
-    await usage.fold_again(job.tenant, START)
+    await usage.put_fold_again(job.tenant, START)
     await usage.write_position(0, FoldPosition(START, job.tenant))
     source = SeenSource(name="s", first_job=job.job_id, first_at=START, last_job=job.job_id, last_at=START)
     await usage.see_source(job.tenant, source)
@@ -287,7 +287,7 @@ async def _freed(index: TablesIndex, account: Any, job: Job) -> None:
     inside = Place(candidate=Candidate.of(job))
     active = ActiveRow(job_id=job.job_id, tenant=job.tenant, claim="c", created_at=START, check_at=START, place=inside)
     ended = replace(inside, state=PlaceState.ENDED)
-    await index.move_place(active, ended, START + timedelta(minutes=1), freed=active.freed(START, good=True))
+    await index.move_place(active, ended, START + timedelta(minutes=1), freed=active.make_freed(START, good=True))
     await (await account.table("index")).submit_transaction(ending_owed(job))
 
 

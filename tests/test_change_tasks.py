@@ -145,7 +145,7 @@ def add_reason(copy: Copy) -> None:
 
 def add_setting(copy: Copy) -> None:
     declared = """    page_size: int = setting(
-        "LUCIUS_PAGE_SIZE", form.whole, "50", help="Lines of a page that names no limit", tuning=True
+        "LUCIUS_PAGE_SIZE", form.whole_number, "50", help="Lines of a page that names no limit", tuning=True
     )
 """
     copy.edit("shared/settings.py", "    events: str", f"{declared}    events: str")

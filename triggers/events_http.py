@@ -109,7 +109,7 @@ async def events_read(request: Request) -> func.HttpResponse:
     if wants_stream(request.http):
         return await _events_stream(request)
     req = request.http
-    found, _ = await _follow(request, req.params.get("after") or EARLIEST, wait_of(req))
+    found, _ = await _wait_for_page(request, req.params.get("after") or EARLIEST, wait_of(req))
     return respond(req, {"events": found.events, "next": found.next})
 
 
@@ -135,11 +135,11 @@ async def events_after(request: Request, after: str | None) -> tuple[Page, bool]
     """
     # a reader without a position gets one at once, so that it misses no event
     wait_s = 0 if after in (None, LATEST) else HOLD_S
-    found, held = await _follow(request, after or LATEST, wait_s)
+    found, held = await _wait_for_page(request, after or LATEST, wait_s)
     return found, bool(wait_s) and not held and not found.events
 
 
-async def _follow(request: Request, after: str, wait_s: float) -> tuple[Page, bool]:
+async def _wait_for_page(request: Request, after: str, wait_s: float) -> tuple[Page, bool]:
     """Returns a page, and whether the request could wait for it."""
     req, context = request.http, request.context()
     limit, _ = page(req)

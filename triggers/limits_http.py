@@ -95,7 +95,7 @@ async def _resume(context: Context, orchestrations: Orchestrations, gate: Gate, 
     return await quotas.resume(context, orchestrations, gate, by)
 
 
-def _over_all(request: Request, context: Context, name: str) -> Gate:
+def _find_over_all(request: Request, context: Context, name: str) -> Gate:
     """Returns the quota over all tenants. Raises QuotaForbidden, GateNotFound."""
     if not request.caller.moves_all:
         raise QuotaForbidden
@@ -110,12 +110,12 @@ async def _gate(request: Request, context: Context, body: Resume) -> Gate:
     if body.service is not None or body.name is not None:
         if body.tenant is not None:
             raise GateUnclear
-        return _over_all(request, context, body.name or f"service:{body.service}")
+        return _find_over_all(request, context, body.name or f"service:{body.service}")
     tenant = request.caller.tenant_for(body.tenant, moving=True) or request.caller.tenant
     if tenant is None:
         if body.job_type is None:
             raise GateUnclear
-        return _over_all(request, context, f"type:{body.job_type}")
+        return _find_over_all(request, context, f"type:{body.job_type}")
     if normalise(tenant) == EVERY:
         raise QuotaInvalid(("tenant", "`*` is not allowed: a hold or throttle is of one tenant"))
     return await find_gate(context, tenant, **names)

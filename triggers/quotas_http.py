@@ -308,7 +308,7 @@ async def change_response(request: Request, context: Context, changed: Changed) 
 async def _after(context: Context, changed: Changed, caller: Caller) -> Quota:
     if changed.after.gate.kind in OVER_ALL:
         # its caller is an operator, which can change the jobs of all tenants
-        return await _over_all(context, changed.after, changed.directory, caller, shows_reasons=True)
+        return await _show_over_all(context, changed.after, changed.directory, caller, shows_reasons=True)
     return await _shown(context, changed.admission, changed.directory, changed.after)
 
 
@@ -316,7 +316,9 @@ async def shown(context: Context, gate: Gate, caller: Caller) -> Quota:
     """Makes the response with the quota. Raises LedgerUnavailable."""
     if gate.kind in OVER_ALL:
         state = await read_platform_state(context, gate, by_operator=caller.sees_all or caller.moves_all)
-        return await _over_all(context, state, await read_directory(context), caller, shows_reasons=caller.sees_all)
+        return await _show_over_all(
+            context, state, await read_directory(context), caller, shows_reasons=caller.sees_all
+        )
     admission, known = await read_admission(context, gate.tenant, also=gate)
     return await _shown(context, admission, known, await read_state(context, admission, gate))
 
@@ -325,7 +327,7 @@ async def _shown(context: Context, admission: AdmissionState, known: Directory, 
     return quota(admission, known, state, context.clock.now(), await read_oldest(context, admission, state.gate))
 
 
-async def _over_all(
+async def _show_over_all(
     context: Context, state: GateState, known: Directory, caller: Caller, *, shows_reasons: bool
 ) -> Quota:
     """Returns the quota; for a caller of one tenant only with that tenant's part."""

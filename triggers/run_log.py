@@ -55,7 +55,7 @@ class _Found:
 async def log_text(request: Request) -> func.HttpResponse:
     """Returns the log as text, from a position on; `Link` leads to the next part. Raises errors as `run_logs` does."""
     req = request.http
-    found = await _follow(request, req.params.get("after"), wait_of(req), MAX_TEXT)
+    found = await _wait_for_bytes(request, req.params.get("after"), wait_of(req), MAX_TEXT)
     headers = {"Cache-Control": NO_STORE}
     if not found.complete:
         headers["Link"] = f'<{_path(found.run)}?after={found.after}>; rel="next"'
@@ -66,13 +66,13 @@ async def log_stream(request: Request) -> func.HttpResponse:
     """Returns the log as events, with a last one at the end of the run. Raises errors as `run_logs` does."""
     req = request.http
     given = position(req)
-    found = await _follow(request, given, HOLD_S, MAX_EVENTS)
+    found = await _wait_for_bytes(request, given, HOLD_S, MAX_EVENTS)
     if given is not None and given.endswith(_END) and not found.pieces:
         return ended(req)
     events: list[tuple[str, dict[str, object]]] = []
     after = found.after
     for piece in found.pieces:
-        whole = len(piece.data) if found.complete or piece is not found.pieces[-1] else _whole(piece.data)
+        whole = len(piece.data) if found.complete or piece is not found.pieces[-1] else _count_whole(piece.data)
         after = Position(piece.at.attempt, piece.at.offset + whole)
         if whole:
             text = piece.data[:whole].decode("utf-8", "replace")
@@ -87,7 +87,7 @@ async def log_stream(request: Request) -> func.HttpResponse:
     )
 
 
-async def _follow(request: Request, given: str | None, wait_s: float, limit: int) -> _Found:
+async def _wait_for_bytes(request: Request, given: str | None, wait_s: float, limit: int) -> _Found:
     """Returns the bytes after a position, waiting for them within the time.
 
     Raises RunsUnavailable, RequestError (400, 404), and errors as `read_job`.
@@ -145,7 +145,7 @@ def _position(given: str | None) -> Position:
         raise bad_cursor() from None
 
 
-def _whole(data: bytes) -> int:
+def _count_whole(data: bytes) -> int:
     """Returns the bytes up to the last complete character: the rest of it is not written or not read yet."""
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
     decoder.decode(data)

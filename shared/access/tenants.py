@@ -59,7 +59,7 @@ def tenant_of(claims: Mapping[str, Any], rules: TenantRules) -> str:
             "it omits the caller's groups because there are too many; emit only the groups assigned to this API"
         )
     roles = (role for role in words_of(claims.get("roles")) if role.startswith(_TENANT_ROLE))
-    named = {_plain(role.removeprefix(_TENANT_ROLE), "roles") for role in roles}
+    named = {_check_plain(role.removeprefix(_TENANT_ROLE), "roles") for role in roles}
     for claim, tenants in rules.mapped.items():
         named |= {tenants[value] for value in values_of(claims.get(claim)) if value in tenants}
     if len(named) > 1:
@@ -67,7 +67,7 @@ def tenant_of(claims: Mapping[str, Any], rules: TenantRules) -> str:
     if named:
         return named.pop()
     _check_is_not_everybodys(claims, rules.claim)
-    return _plain(claims.get(rules.claim), rules.claim)
+    return _check_plain(claims.get(rules.claim), rules.claim)
 
 
 def plain_tenant(claimed: object) -> str | None:
@@ -100,7 +100,7 @@ def is_text(char: str) -> bool:
     return unicodedata.category(char) not in _NO_TEXT
 
 
-def _plain(claimed: object, claim: str) -> str:
+def _check_plain(claimed: object, claim: str) -> str:
     if (tenant := plain_tenant(claimed)) is None:
         reserved = " ".join(RESERVED_TENANTS)
         raise TenantMissing(f"its claim {claim} must be plain text, and none of the reserved names {reserved}")

@@ -40,7 +40,7 @@ _INNER = tuple(
 )
 
 
-def plain(address: _Address) -> _Address:
+def unwrap(address: _Address) -> _Address:
     """Returns the address that a connection reaches: for an address that contains another one, the inner one."""
     while isinstance(address, IPv6Address):
         if address.ipv4_mapped is not None:
@@ -59,7 +59,7 @@ def plain(address: _Address) -> _Address:
 
 def reachable(address: str) -> bool:
     """Returns whether it is a public address of the internet. Raises ValueError if it is not an address."""
-    at = plain(ip_address(address))
+    at = unwrap(ip_address(address))
     # reserved: `is_global` is true for all unassigned addresses, and for IPv4 addresses in the obsolete ::/96
     return at.is_global and not (at.is_multicast or at.is_reserved or _is_inner(at))
 
@@ -68,7 +68,7 @@ def _allowed_if_listed(address: str) -> bool:
     """Returns whether a listed host can have this address: private and loopback too, but never a cloud's own
     services.
     """
-    at = plain(ip_address(address))
+    at = unwrap(ip_address(address))
     return at.is_loopback or not (at.is_link_local or at.is_multicast or at.is_unspecified or _is_inner(at))
 
 

@@ -83,7 +83,7 @@ class JwtCallers:
         try:
             return await self._caller(token)
         except TokenInvalid as refused:
-            refused.named = _named(token)
+            refused.named = _read_names(token)
             raise
 
     async def _caller(self, token: str) -> Caller:
@@ -121,17 +121,17 @@ class JwtCallers:
         )
 
 
-def _named(token: str) -> dict[str, str]:
+def _read_names(token: str) -> dict[str, str]:
     """Returns key id and issuer of a refused token for logs, shortened, since anybody can write a token."""
     try:
         parts = {"kid": jwt.get_unverified_header(token), "iss": jwt.decode(token, options={"verify_signature": False})}
     except (PyJWTError, ValueError, RecursionError):
         return {}
     found = {name: part[name] for name, part in parts.items() if isinstance(part.get(name), str)}
-    return {name: _escaped(text[:_MAX_NAMED]) for name, text in found.items()}
+    return {name: _escape(text[:_MAX_NAMED]) for name, text in found.items()}
 
 
-def _escaped(text: str) -> str:
+def _escape(text: str) -> str:
     return "".join(char if char.isascii() and char.isprintable() else "?" for char in text)
 
 

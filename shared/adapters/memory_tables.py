@@ -18,7 +18,7 @@ from typing import Any, Unpack
 from azure.core import MatchConditions
 from azure.data.tables import UpdateMode
 
-from shared.adapters.tables.table import INT64, MAX_OPERATIONS, Entity, NotThere, Operation, QueryOptions, naming
+from shared.adapters.tables.table import INT64, MAX_OPERATIONS, Entity, NotThere, QueryOptions, RowOperation, naming
 from shared.errors import AlreadyExists, Conflict, DataLost, LedgerRefused
 
 #: maximum characters of a text column; the service accepts 64 KiB of UTF-16
@@ -28,7 +28,7 @@ _MAX_COLUMNS = 252
 Values = dict[str, Any]
 
 
-class Row:
+class StoredRow:
     """A stored row. `longs`: names of its columns of type `INT64`."""
 
     __slots__ = ("etag", "longs", "values")
@@ -46,10 +46,10 @@ class Partition:
     """Rows by key, with their keys in order."""
 
     def __init__(self) -> None:
-        self.rows: dict[str, Row] = {}
+        self.rows: dict[str, StoredRow] = {}
         self.keys: list[str] = []
 
-    def put(self, key: str, row: Row) -> None:
+    def put(self, key: str, row: StoredRow) -> None:
         if key not in self.rows:
             insort(self.keys, key)
         self.rows[key] = row
@@ -79,7 +79,7 @@ class MemoryAccount:
         """Returns an ETag that no row has yet."""
         return f'W/"{next(self._etags)}"'
 
-    def rows(self) -> Iterator[tuple[str, str, str, Row]]:
+    def rows(self) -> Iterator[tuple[str, str, str, StoredRow]]:
         """Yields table name, partition key, row key and row, in key order within a partition."""
         for name, table in self.tables.items():
             for partition, part in table.partitions.items():
@@ -133,10 +133,10 @@ class MemoryTable:
                     found.append((name, key))
         return found
 
-    async def submit_transaction(self, operations: Sequence[Operation]) -> list[dict[str, Any]]:
+    async def submit_transaction(self, operations: Sequence[RowOperation]) -> list[dict[str, Any]]:
         if not 0 < len(operations) <= MAX_OPERATIONS:
             raise LedgerRefused("InvalidInput")
-        given = [_given(operation) for operation in operations]
+        given = [_parse_operation(operation) for operation in operations]
         partition = given[0][1][_PARTITION]
         keys = {row["RowKey"] for _, row, *_ in given}
         if any(row[_PARTITION] != partition for _, row, *_ in given) or len(keys) < len(given):
@@ -146,9 +146,9 @@ class MemoryTable:
             _check(part, verb, row["RowKey"], etag)
         return [self._write(part, verb, row, longs, mode) for verb, row, longs, mode, _ in given]
 
-    async def write(self, operation: Operation) -> None:
+    async def write(self, operation: RowOperation) -> None:
         with naming([operation]):
-            verb, row, longs, mode, etag = _given(operation)
+            verb, row, longs, mode, etag = _parse_operation(operation)
         part = self.partitions[row[_PARTITION]]
         if verb == "delete" and row["RowKey"] not in part.rows:
             return
@@ -165,7 +165,7 @@ class MemoryTable:
         known = part.rows.get(key)
         if known is not None and verb in ("update", "upsert") and mode is UpdateMode.MERGE:
             row, longs = {**known.values, **row}, (known.longs - {*row}) | longs
-        part.put(key, Row(row, self.account.etag(), longs))
+        part.put(key, StoredRow(row, self.account.etag(), longs))
         return {"etag": part.rows[key].etag}
 
 
@@ -224,7 +224,7 @@ def _holds(value: Any, op: str, other: Any) -> bool:
     return bool(value <= other)
 
 
-def _given(operation: Operation) -> tuple[str, Values, frozenset[str], UpdateMode, str | None]:
+def _parse_operation(operation: RowOperation) -> tuple[str, Values, frozenset[str], UpdateMode, str | None]:
     verb, row, *rest = operation
     options = rest[0] if rest else {}
     etag = options.get("etag") if options.get("match_condition") is MatchConditions.IfNotModified else None
@@ -252,13 +252,13 @@ def columns_of(row: Mapping[str, Any]) -> tuple[Values, frozenset[str]]:
         elif kind is bool or kind is int:
             values[name] = value
         elif value is not None:
-            values[name] = _plain(value)
+            values[name] = _convert_value(value)
             if kind is tuple and value[1] == INT64:
                 longs.append(name)
     return values, frozenset(longs)
 
 
-def _plain(value: Any) -> Any:
+def _convert_value(value: Any) -> Any:
     if isinstance(value, int | float):
         return value
     if isinstance(value, Enum):

@@ -102,7 +102,7 @@ class KeyVaultSigner:
         body = {"alg": "ES256", "value": base64.urlsafe_b64encode(digest).rstrip(b"=").decode()}
         try:
             answer = await self._call("POST", f"{self._versions[key.key_id]}/sign", body)
-            pair = _decoded(answer["value"])
+            pair = _decode(answer["value"])
             if len(pair) != 2 * _NUMBER:
                 raise ValueError("its signature is not r || s")
         except (KeyError, TypeError, ValueError) as error:
@@ -115,7 +115,7 @@ class KeyVaultSigner:
             found = answer["key"]
             if found["kty"] not in ("EC", "EC-HSM") or found["crv"] != "P-256":
                 raise ValueError("not on P-256")
-            x, y = (int.from_bytes(_decoded(found[name])) for name in ("x", "y"))
+            x, y = (int.from_bytes(_decode(found[name])) for name in ("x", "y"))
             key = _public(EllipticCurvePublicNumbers(x, y, SECP256R1()).public_key())
             version = str(found["kid"])
             # only URLs of versions of this key get the token
@@ -148,7 +148,7 @@ class KeyVaultSigner:
             raise KeyUnavailable(f"Key Vault does not respond: {type(error).__name__}") from error
 
 
-def _decoded(text: str) -> bytes:
+def _decode(text: str) -> bytes:
     return base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
 
 

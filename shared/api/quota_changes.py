@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, AwareDatetime, BeforeValidator, Field
 
-from shared.api.response import RequestBody, Why, whole
+from shared.api.response import RequestBody, Why, to_integer
 from shared.contracts.envelope import Word
 from shared.contracts.instants import within_bounds
 from shared.core.gates.breaker import MAX_COOLDOWN_S, MAX_ENDS
@@ -34,7 +34,7 @@ def _instant(value: Any) -> Any:
 _Number = Annotated[
     int,
     Field(ge=0, le=_MOST, json_schema_extra={"minimum": 1}, examples=[2]),
-    BeforeValidator(whole),
+    BeforeValidator(to_integer),
     AfterValidator(_not_nobody),
 ]
 
@@ -48,11 +48,11 @@ class BreakerChange(RequestBody):
 
     failure_rate: Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)] | None = None
     """Share of failed jobs among the counted jobs at which the breaker opens. Default 0.5."""
-    min_calls: Annotated[int, Field(ge=1, le=MAX_ENDS), BeforeValidator(whole)] | None = None
+    min_calls: Annotated[int, Field(ge=1, le=MAX_ENDS), BeforeValidator(to_integer)] | None = None
     """Minimum number of counted jobs before the breaker opens. Default 10."""
-    cooldown_s: Annotated[int, Field(ge=1, le=MAX_COOLDOWN_S), BeforeValidator(whole)] | None = None
+    cooldown_s: Annotated[int, Field(ge=1, le=MAX_COOLDOWN_S), BeforeValidator(to_integer)] | None = None
     """Seconds for which the breaker stays open the first time. Default 60."""
-    min_tenants: Annotated[int, Field(ge=1, le=1000), BeforeValidator(whole)] | None = None
+    min_tenants: Annotated[int, Field(ge=1, le=1000), BeforeValidator(to_integer)] | None = None
     """Quotas over all tenants only. Minimum number of tenants with failed jobs. Default 2."""
 
 
@@ -68,11 +68,11 @@ class RuleChange(RequestBody):
     """Maximum starts per hour."""
     burst: _Number | None = None
     """Maximum starts at once. Default: the starts of one minute. Only with `max_per_hour`."""
-    max_staged: Annotated[int, Field(ge=0, le=_MOST), BeforeValidator(whole)] | None = None
+    max_staged: Annotated[int, Field(ge=0, le=_MOST), BeforeValidator(to_integer)] | None = None
     """Tenant quotas only. Maximum waiting jobs; above it requests are refused. Default 1,000."""
     emergency_max_active: _Number | None = None
     """Tenant quotas only. Maximum active jobs of priority `emergency` that are exempt from every limit and rate."""
-    weight: Annotated[int, Field(ge=1, le=1000), BeforeValidator(whole)] | None = None
+    weight: Annotated[int, Field(ge=1, le=1000), BeforeValidator(to_integer)] | None = None
     """Tenant quotas only. Weight of the tenant in allocations among tenants. Default 1."""
     breaker: BreakerChange | None = None
     """Job type quotas only. Circuit breaker: stops admission while too many jobs end badly, then admits a few. `{}`:

@@ -124,7 +124,7 @@ class Problem(Response):
     """STILL_NOT_APPLICABLE only. Reason why no job accepts the message."""
 
 
-def whole(value: Any) -> Any:
+def to_integer(value: Any) -> Any:
     """Converts `2.0` to an integer, as JSON Schema does."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
 

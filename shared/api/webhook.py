@@ -13,7 +13,7 @@ from urllib.parse import quote
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, StrictBool, model_validator
 
 from shared.access.webhook_signature import shown
-from shared.api.response import Cursor, Instant, JobId, RequestBody, Response, whole
+from shared.api.response import Cursor, Instant, JobId, RequestBody, Response, to_integer
 from shared.contracts.envelope import MAX_LABELS, TextLine, Word
 from shared.core.jobs.plan import origin
 from shared.core.webhooks import webhooks as core
@@ -81,7 +81,7 @@ class NewHook(RequestBody):
     """Filter of events. Null: every event of the tenant, except those of webhooks."""
     description: _Description = ""
     """Description, one line."""
-    after: Annotated[int, Field(ge=0, le=10**18), BeforeValidator(whole)] | None = None
+    after: Annotated[int, Field(ge=0, le=10**18), BeforeValidator(to_integer)] | None = None
     """`sequence` of an event, as a number: retained events after it are delivered, too. Null: new events only."""
 
 

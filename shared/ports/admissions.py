@@ -131,7 +131,7 @@ class AdmissionStates(QuotaDirectory, Protocol):
     async def first_waiting(self, tenant: str, line: int, limit: int) -> list[QueuedJob]:
         """Returns the first jobs of a queue, in order."""
 
-    async def freed(
+    async def list_freed(
         self, tenant: str, *, after: Freed | None = None, limit: int, unread: list[str] | None = None
     ) -> list[Freed]:
         """Returns FREED rows of the tenant by job id, after `after`.

@@ -87,7 +87,7 @@ class Feed(Protocol):
 
     async def head(self, tenant: str) -> Head: ...
 
-    async def seen(self, tenant: str, job_id: str) -> int:
+    async def read_seen(self, tenant: str, job_id: str) -> int:
         """Returns the number of the job's last EVENT row in the feed; 0: none."""
 
     async def write(self, write: FeedWrite) -> Head:

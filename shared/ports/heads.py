@@ -36,7 +36,7 @@ class Heads(Protocol):
     async def remove_before(self, tenant: str, day: date, *, limit: int) -> int:
         """Deletes heads of earlier days, at most `limit` (up to 100). Returns their number."""
 
-    async def completed(self, tenant: str) -> Completed: ...
+    async def read_completed(self, tenant: str) -> Completed: ...
 
     async def write_completed(self, tenant: str, completed: Completed) -> Completed:
         """Writes the state under the row's ETag, and returns it with the new ETag. Raises Conflict."""

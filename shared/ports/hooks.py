@@ -112,7 +112,7 @@ class Hooks(Protocol):
     async def hooks_with_pending(self, tenant: str) -> list[str]:
         """Returns the ids of webhooks with waiting deliveries, including deleted ones."""
 
-    async def ended(
+    async def list_ended(
         self,
         tenant: str,
         hook_id: str,
@@ -129,7 +129,7 @@ class Hooks(Protocol):
     async def remove(
         self, tenant: str, hook_id: str, *, before: datetime, after: DeliveryPosition, limit: int
     ) -> DeliveryPosition | None:
-        """Deletes deliveries of `ended` that ended before that time, after `after`, at most `limit` (up to 100).
+        """Deletes deliveries of `list_ended` that ended before that time, after `after`, at most `limit` (up to 100).
 
         Returns the position of the last one; None: there are no more.
         """
@@ -140,7 +140,7 @@ class Hooks(Protocol):
     async def note(self, tenant: str, now: datetime) -> None:
         """Adds the tenant for the sweeper."""
 
-    async def noted(self) -> list[HookTenant]:
+    async def list_noted(self) -> list[HookTenant]:
         """Returns the tenants that were added."""
 
     async def forget(self, noted: HookTenant) -> None:

@@ -66,7 +66,7 @@ class Incidents(Protocol):
         list as settled. Raises Contended.
         """
 
-    async def settled_before(self, before: datetime, *, after: str | None, limit: int) -> list[IncidentRow]:
+    async def list_settled(self, before: datetime, *, after: str | None, limit: int) -> list[IncidentRow]:
         """Returns incidents without a job that were settled before that time, newest first, after the cursor `after`.
 
         Rows that cannot be decoded are left out.

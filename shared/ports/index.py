@@ -98,7 +98,7 @@ class ActiveRow:
         )
         return Place(candidate=candidate)
 
-    def freed(self, at: datetime, *, good: bool | None = None) -> Freed | None:
+    def make_freed(self, at: datetime, *, good: bool | None = None) -> Freed | None:
         """Returns the FREED row that its deletion leaves for the tenant's counts. None: they do not include it."""
         place = self.counted_place
         if place.state is PlaceState.ENDED or place.uncounted:
@@ -263,10 +263,10 @@ class Index(DeadLetters, Purging, Protocol):
         It writes ACTIVE, DUE and WAIT of each job. No job may occur twice. Raises errors as `move_place` does.
         """
 
-    async def dependants(self, tenant: str, job_id: str, *, limit: int, after: str = "") -> list[str]:
+    async def list_dependants(self, tenant: str, job_id: str, *, limit: int, after: str = "") -> list[str]:
         """Returns the ids of jobs that wait for the end of this one, in order, after `after`."""
 
-    async def failed_dependants(self, tenant: str, job_id: str, *, limit: int, after: str = "") -> list[str]:
+    async def list_failed_dependants(self, tenant: str, job_id: str, *, limit: int, after: str = "") -> list[str]:
         """Returns the ids of jobs that waited for this one, which did not succeed; in order, after `after`. Some may be
         deleted.
         """

@@ -21,7 +21,7 @@ class ListedJob:
 class Purging(Protocol):
     """The part of the index that deletes a tenant. Each method raises LedgerUnavailable."""
 
-    async def listed_jobs(self, tenant: str, *, after: str, limit: int) -> list[ListedJob]:
+    async def list_job_rows(self, tenant: str, *, after: str, limit: int) -> list[ListedJob]:
         """Returns the rows that lead to jobs, after the row `after`. Several can lead to the same job."""
 
     async def drop_listed(self, tenant: str, listed: ListedJob) -> None:

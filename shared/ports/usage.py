@@ -70,13 +70,13 @@ class Usage(Protocol):
     async def remove_before(self, tenant: str, hour: datetime, *, limit: int) -> None:
         """Deletes rows of earlier hours, the oldest first."""
 
-    async def fold_again(self, tenant: str, hour: datetime) -> None:
+    async def put_fold_again(self, tenant: str, hour: datetime) -> None:
         """Adds the hour for a second rollup a day later. Idempotent."""
 
-    async def to_fold_again(self, before: datetime, *, after: str, limit: int) -> list[tuple[datetime, str, str]]:
+    async def list_fold_again(self, before: datetime, *, after: str, limit: int) -> list[tuple[datetime, str, str]]:
         """Returns due hours in order: hour, tenant, and the position of the row."""
 
-    async def folded_again(self, tenant: str, hour: datetime) -> None:
+    async def delete_fold_again(self, tenant: str, hour: datetime) -> None:
         """Deletes the hour's entry for a second rollup. Idempotent."""
 
     async def read_position(self, share: int) -> FoldPosition: ...

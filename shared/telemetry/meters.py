@@ -58,20 +58,20 @@ _instruments = {name: _make(metric) for name, metric in _TABLE.items()}
 
 def increment(name: str, by: int = 1, /, **attributes: object) -> None:
     """Adds to a counter."""
-    _instruments[name].add(by, bounded(name, attributes))
+    _instruments[name].add(by, check_attributes(name, attributes))
 
 
 def observe(name: str, seconds: float, /, **attributes: object) -> None:
     """Records into a histogram. A negative value counts as 0, since the clocks of two machines may differ."""
-    _instruments[name].record(max(seconds, 0.0), bounded(name, attributes))
+    _instruments[name].record(max(seconds, 0.0), check_attributes(name, attributes))
 
 
 def set_gauge(name: str, value: float, /, **attributes: object) -> None:
     """Sets a gauge."""
-    _instruments[name].set(value, bounded(name, attributes))
+    _instruments[name].set(value, check_attributes(name, attributes))
 
 
-def bounded(name: str, attributes: dict[str, object]) -> dict[str, str | int]:
+def check_attributes(name: str, attributes: dict[str, object]) -> dict[str, str | int]:
     """Returns the attributes to record. Raises ValueError for one that the table does not name."""
     recorded: dict[str, str | int] = {}
     for key, value in attributes.items():

@@ -6,7 +6,7 @@ from ipaddress import ip_address
 
 import pytest
 
-from shared.access.webhook_addresses import MAX_URL, AddressPolicy, Target, listed_host, plain, reachable
+from shared.access.webhook_addresses import MAX_URL, AddressPolicy, Target, listed_host, reachable, unwrap
 from shared.refusals import HookUrlRefused
 
 #: addresses that nobody's webhook may reach, each with why
@@ -69,8 +69,8 @@ def test_addresses_of_the_internet_are_reachable(address: str) -> None:
 
 def test_a_carried_address_is_unwrapped_until_it_is_plain() -> None:
     """6to4 of an address is that address."""
-    assert str(plain(ip_address("2002:a9fe:a9fe::1"))) == "169.254.169.254"
-    assert str(plain(ip_address("2001:0:4136:e378:8000:63bf:80ff:fffe"))) == "127.0.0.1"
+    assert str(unwrap(ip_address("2002:a9fe:a9fe::1"))) == "169.254.169.254"
+    assert str(unwrap(ip_address("2001:0:4136:e378:8000:63bf:80ff:fffe"))) == "127.0.0.1"
 
 
 def test_names_at_port_443_are_taken() -> None:

@@ -11,7 +11,7 @@ from typing import Any
 from shared.adapters.tables.admissions import TablesAdmissions
 from shared.adapters.tables.allocations import TablesAllocations
 from shared.adapters.tables.bulks import TablesBulks
-from shared.adapters.tables.columns import text_of
+from shared.adapters.tables.columns import join_text
 from shared.adapters.tables.feed import TablesFeed
 from shared.adapters.tables.heads import TablesHeads
 from shared.adapters.tables.hooks import TablesHooks
@@ -180,7 +180,7 @@ def missing(kind: str, row: Entity) -> Iterator[str]:
         yield "its columns"
     for name, first in row.items():
         if _is_json(name, first) and not re.search(r"_\d+$", name):
-            value = text_of(name, row)
+            value = join_text(name, row)
             if json.loads(_extended(kind, name, value)) != json.loads(value):
                 yield f"members of {name}: {value}"
 

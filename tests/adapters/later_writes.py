@@ -164,7 +164,7 @@ async def delivering(made: Stores) -> None:
 
 async def delivering_again(made: Stores) -> None:
     made.remove("PENDING")
-    [before] = await made.hooks.ended(TENANT, "hook_1", limit=9)
+    [before] = await made.hooks.list_ended(TENANT, "hook_1", limit=9)
     again = replace(before.delivery, state=DeliveryState.PENDING)
     await made.hooks.write(HookWrite(tenant=TENANT, deliveries=[(before, again)]))
     [before] = await made.hooks.pending(TENANT, None, limit=9)
@@ -226,7 +226,7 @@ WRITES_AGAIN: dict[str, Callable[[Stores], Awaitable[Any]]] = {
     "SERVICE": lambda made: made.answers.note("ocr", LATER),
     "SOURCE": seeing,
     "USAGE REJECTED": lambda made: made.usage.add_refused(TENANT, START, {("OCR", "s"): 1}),
-    "REFOLD": lambda made: made.usage.fold_again(TENANT, START),
+    "REFOLD": lambda made: made.usage.put_fold_again(TENANT, START),
     "FOLD": lambda made: made.usage.write_position(0, FoldPosition(LATER, TENANT)),
     "rejected": rejecting,
 }

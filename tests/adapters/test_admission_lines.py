@@ -80,7 +80,7 @@ async def test_a_line_is_its_own_in_order(storage: Storage) -> None:
 
 
 async def freed(storage: Storage) -> list[str]:
-    return [each.job_id for each in await storage.admissions.freed("tenant_a", limit=100)]
+    return [each.job_id for each in await storage.admissions.list_freed("tenant_a", limit=100)]
 
 
 async def test_an_end_leaves_a_row_for_the_counts(storage: Storage) -> None:
@@ -97,15 +97,15 @@ async def test_an_end_leaves_a_row_for_the_counts(storage: Storage) -> None:
     before = await stored(storage)
     assert await storage.index.close(done, claim_expires_at=LATER, purged=purged, counted=True)
     assert await storage.index.read_active("tenant_a", first.job_id) is None
-    [row] = await storage.admissions.freed("tenant_a", limit=10)
+    [row] = await storage.admissions.list_freed("tenant_a", limit=10)
     assert (row.job_id, row.place.candidate.job_type, row.good) == (first.job_id, first.request_type, True)
     assert row.place.state is PlaceState.ADMITTED
     # the answer was lost, and it is sent again
     assert not await storage.index.close(done, claim_expires_at=LATER, counted=True)
     assert await freed(storage) == [first.job_id]
     assert (await stored(storage)) == before
-    assert await storage.admissions.freed("tenant_a", after=row, limit=10) == []
-    assert await storage.admissions.freed("tenant_b", limit=10) == []
+    assert await storage.admissions.list_freed("tenant_a", after=row, limit=10) == []
+    assert await storage.admissions.list_freed("tenant_b", limit=10) == []
 
 
 async def test_a_turn_takes_rows_and_admits_jobs(storage: Storage) -> None:
@@ -114,7 +114,7 @@ async def test_a_turn_takes_rows_and_admits_jobs(storage: Storage) -> None:
     for number in range(40, 80):
         await storage.index.close(ended(await inside(storage, number)), claim_expires_at=LATER, counted=True)
     rows = [await in_line(storage, number) for number in range(12)]
-    taken = tuple(await storage.admissions.freed("tenant_a", limit=40))
+    taken = tuple(await storage.admissions.list_freed("tenant_a", limit=40))
     write = replace(admitting(await stored(storage), *rows), freed=taken)
     await storage.index.write_admission(write)
     assert await freed(storage) == []
@@ -210,7 +210,7 @@ async def test_a_staged_job_leaves_its_line_by_its_end_a_withdrawal_or_a_pause(s
     assert await storage.index.close(ended(job(0)), claim_expires_at=LATER, counted=True)
     assert await storage.index.withdraw(await active(storage, 1), counted=True)
     assert await storage.index.read_claim("tenant_a", job(1).idempotency_hash) is None
-    taken = await storage.admissions.freed("tenant_a", limit=9)
+    taken = await storage.admissions.list_freed("tenant_a", limit=9)
     assert [(each.job_id, each.place.state, each.place.queue) for each in taken] == [
         ("job_000", PlaceState.WAITING, 0),
         ("job_001", PlaceState.WAITING, 0),
@@ -232,7 +232,7 @@ async def test_an_ended_job_may_stay_without_its_slot(storage: Storage) -> None:
     first = await inside(storage, 0)
     row = await active(storage, 0)
     place = replace(row.counted_place, state=PlaceState.ENDED)
-    await storage.index.move_place(row, place, LATER, freed=row.freed(LATER, good=False))
+    await storage.index.move_place(row, place, LATER, freed=row.make_freed(LATER, good=False))
     assert await freed(storage) == [first.job_id]
     assert not await storage.index.close(ended(first), claim_expires_at=LATER, counted=True)
     assert await storage.index.read_active("tenant_a", first.job_id) is None

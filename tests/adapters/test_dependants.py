@@ -80,11 +80,11 @@ async def test_a_count_under_an_old_etag_is_refused(storage: Storage) -> None:
 async def test_who_waits_is_listed_in_order_and_dropped(storage: Storage) -> None:
     """Of one job alone, at most as many as asked for; a row that is gone is dropped again without effect."""
     await reserved(storage, waiting("job_b"), waiting("job_a"), waiting("job_c"))
-    assert await storage.index.dependants("tenant_a", "job_1", limit=2) == ["job_a", "job_b"]
+    assert await storage.index.list_dependants("tenant_a", "job_1", limit=2) == ["job_a", "job_b"]
     for _ in range(2):
         await storage.index.drop_dependant("tenant_a", "job_1", "job_a")
-    assert await storage.index.dependants("tenant_a", "job_1", limit=9) == ["job_b", "job_c"]
-    assert await storage.index.dependants("tenant_a", "job_10", limit=9) == ["job_a", "job_b", "job_c"]
+    assert await storage.index.list_dependants("tenant_a", "job_1", limit=9) == ["job_b", "job_c"]
+    assert await storage.index.list_dependants("tenant_a", "job_10", limit=9) == ["job_a", "job_b", "job_c"]
 
 
 async def test_who_waited_for_a_failure_stays_known(storage: Storage) -> None:
@@ -99,10 +99,10 @@ async def test_who_waited_for_a_failure_stays_known(storage: Storage) -> None:
     for _ in range(2):
         await storage.index.drop_dependant("tenant_a", "job_1", "job_b", succeeded=False)
         await storage.index.drop_dependant("tenant_a", "job_1", "job_c")
-    assert await storage.index.dependants("tenant_a", "job_1", limit=9) == []
-    assert await storage.index.failed_dependants("tenant_a", "job_1", limit=9) == ["job_a", "job_b"]
-    assert await storage.index.failed_dependants("tenant_a", "job_1", limit=9, after="job_a") == ["job_b"]
+    assert await storage.index.list_dependants("tenant_a", "job_1", limit=9) == []
+    assert await storage.index.list_failed_dependants("tenant_a", "job_1", limit=9) == ["job_a", "job_b"]
+    assert await storage.index.list_failed_dependants("tenant_a", "job_1", limit=9, after="job_a") == ["job_b"]
     for _ in range(2):
         await storage.index.delete_listing(replace(jobs[0], completed_at=START, dependencies=["job_1"]))
-    assert await storage.index.failed_dependants("tenant_a", "job_1", limit=9) == ["job_b"]
-    assert await storage.index.dependants("tenant_a", "job_2", limit=9, after="job_a") == ["job_b", "job_c"]
+    assert await storage.index.list_failed_dependants("tenant_a", "job_1", limit=9) == ["job_b"]
+    assert await storage.index.list_dependants("tenant_a", "job_2", limit=9, after="job_a") == ["job_b", "job_c"]

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from shared.adapters.tables import directory as adapter
-from shared.adapters.tables.columns import parts
+from shared.adapters.tables.columns import split_json
 from shared.adapters.tables.directory import row_of_tenant
 from shared.core.gates.breaker import BreakerRule
 from shared.core.gates.rules import EVERY, Gate, GateKind, GateState, Hold, Rule
@@ -171,7 +171,7 @@ async def test_fifteen_thousand_tenants_fit(table: DirectoryTable) -> None:
     key, (last, *names) = max(rows.items(), key=lambda each: len(each[1]))
     await directory.enter_tenant(names[0], START)
     entries = {name: [START.isoformat(timespec="microseconds")] for name in names}
-    table.put({**table.rows[key], **parts("tenants", entries)})
+    table.put({**table.rows[key], **split_json("tenants", entries)})
     await directory.enter_tenant(last, LATER)
     assert {*(await directory.group(key)).tenants} == {last, *names}
     assert size_of(table.rows[key]) < 2**20 / 2

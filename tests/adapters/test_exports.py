@@ -89,7 +89,7 @@ async def test_lost_tables_come_back_and_jobs_go_on(
     await account.close()
 
     files, account = export_files(settings), tables_account(settings)
-    opened = {role: await account.unchecked(table) for role, table in names.items()}
+    opened = {role: await account.open_unchecked(table) for role, table in names.items()}
     whole, reads = files.get_bytes, itertools.count()
 
     async def interrupted(blob: str) -> bytes:

@@ -36,14 +36,14 @@ def write(head: Head, found: list[FeedEvent], seen: Mapping[str, int], *new: str
 
 async def test_events_follow_on_each_other(storage: Storage) -> None:
     feed = storage.feed
-    assert (await feed.head(TENANT), await feed.seen(TENANT, "job_1")) == (Head(), 0)
+    assert (await feed.head(TENANT), await feed.read_seen(TENANT, "job_1")) == (Head(), 0)
     first = await feed.write(write(Head(), events(1, 2), {"job_1": 2}, "job_1"))
-    assert (first.number, await feed.seen(TENANT, "job_1")) == (2, 2)
+    assert (first.number, await feed.read_seen(TENANT, "job_1")) == (2, 2)
     assert await feed.head(TENANT) == first
     second = await feed.write(write(first, [*events(3, 1), *events(4, 1, "job_2")], {"job_1": 5, "job_2": 1}, "job_2"))
     # a row without public events
     third = await feed.write(write(second, [], {"job_1": 6}))
-    assert (third.number, await feed.seen(TENANT, "job_1"), await feed.seen(TENANT, "job_2")) == (4, 6, 1)
+    assert (third.number, await feed.read_seen(TENANT, "job_1"), await feed.read_seen(TENANT, "job_2")) == (4, 6, 1)
     found = await feed.events(TENANT, after=0, limit=100)
     assert found == [*events(1, 3), *events(4, 1, "job_2")]
     assert await feed.events(TENANT, after=2, limit=1) == events(3, 1)
@@ -71,7 +71,7 @@ async def test_who_comes_second_writes_nothing(storage: Storage) -> None:
     with pytest.raises(Conflict):
         await feed.write(write(head, events(2, 1), {"job_1": 2}, "job_1"))
     assert await feed.head(TENANT) == head
-    assert await feed.seen(TENANT, "job_1") == 1
+    assert await feed.read_seen(TENANT, "job_1") == 1
     assert len(await feed.events(TENANT, after=0, limit=10)) == 1
 
 
@@ -88,7 +88,7 @@ async def test_a_job_is_forgotten(storage: Storage) -> None:
     head = await feed.write(write(Head(), events(1, 1), {"job_1": 1}, "job_1"))
     for _ in range(2):
         await feed.forget(TENANT, "job_1")
-    assert await feed.seen(TENANT, "job_1") == 0
+    assert await feed.read_seen(TENANT, "job_1") == 0
     assert await feed.head(TENANT) == head
     assert len(await feed.events(TENANT, after=0, limit=10)) == 1
 
@@ -110,7 +110,7 @@ async def test_old_events_go_the_first_ones_first(storage: Storage) -> None:
     assert await feed.remove(TENANT, before=START + timedelta(hours=1), limit=100) == 1
     assert await feed.remove(TENANT, before=START + timedelta(hours=1), limit=100) == 0
     assert await feed.events(TENANT, after=0, limit=10) == later
-    assert (await feed.head(TENANT), await feed.seen(TENANT, "job_1")) == (head, 5)
+    assert (await feed.head(TENANT), await feed.read_seen(TENANT, "job_1")) == (head, 5)
 
 
 INCIDENT, YOUNG = f"inc_{1:013d}_{'0' * 16}", f"inc_{2:013d}_{'f' * 16}"
@@ -132,9 +132,9 @@ async def test_old_rows_of_incidents_go(storage: Storage) -> None:
     before = START + timedelta(seconds=1)
     await asyncio.gather(*(feed.forget_incidents(TENANT, before=before, limit=100) for _ in range(2)))
     assert await feed.forget_incidents(TENANT, before=before, limit=100) == 0
-    found = [await feed.seen(TENANT, key) for key in ("job_1", "inc_job_1", "0123456789abcdef", INCIDENT, YOUNG)]
+    found = [await feed.read_seen(TENANT, key) for key in ("job_1", "inc_job_1", "0123456789abcdef", INCIDENT, YOUNG)]
     assert found == [2, 2, 2, 0, 1]
-    assert await feed.seen("another", INCIDENT) == 2
+    assert await feed.read_seen("another", INCIDENT) == 2
     assert another.number == 0
     assert [await feed.forget_incidents("another", before=before, limit=1) for _ in range(2)] == [1, 0]
 
@@ -156,9 +156,9 @@ async def test_a_row_that_is_written_while_it_is_looked_at_stays(
     monkeypatch.setattr(rows, "transact", meanwhile)
     assert await feed.forget_incidents(TENANT, before=later, limit=100) == 2
     # together or not at all; the next look has the other one
-    assert [await feed.seen(TENANT, key) for key in (INCIDENT, YOUNG)] == [3, 1]
+    assert [await feed.read_seen(TENANT, key) for key in (INCIDENT, YOUNG)] == [3, 1]
     assert await feed.forget_incidents(TENANT, before=later, limit=100) == 1
-    assert [await feed.seen(TENANT, key) for key in (INCIDENT, YOUNG)] == [3, 0]
+    assert [await feed.read_seen(TENANT, key) for key in (INCIDENT, YOUNG)] == [3, 0]
 
 
 @pytest.mark.parametrize("storage", ["tables"], indirect=True)

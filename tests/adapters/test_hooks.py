@@ -217,10 +217,10 @@ async def test_what_waits_is_read_oldest_first_and_what_ended_newest_first(stora
         row.delivery.name for row in await hooks.pending(TENANT, "default", after=(3, of_default[1]), limit=10)
     ] == of_default[2:]
 
-    assert [row.delivery.number for row in await hooks.ended(TENANT, HOOK.id, limit=10)] == [300, 20, 4, 1]
-    page = await hooks.ended(TENANT, HOOK.id, after=(20, ""), limit=1)
+    assert [row.delivery.number for row in await hooks.list_ended(TENANT, HOOK.id, limit=10)] == [300, 20, 4, 1]
+    page = await hooks.list_ended(TENANT, HOOK.id, after=(20, ""), limit=1)
     assert [row.delivery for row in page] == [ended[1]]
-    only_dead = await hooks.ended(TENANT, HOOK.id, state=DeliveryState.DEAD, limit=10)
+    only_dead = await hooks.list_ended(TENANT, HOOK.id, state=DeliveryState.DEAD, limit=10)
     assert [row.delivery.number for row in only_dead] == [1]
 
 
@@ -236,7 +236,7 @@ async def test_what_is_over_is_removed(storage: Storage) -> None:
     # two at a time, with their names; nothing of what is before the place
     for after, expected in (((8, ""), (6, "a")), ((6, "a"), (4, "")), ((4, ""), None)):
         assert await hooks.remove(TENANT, HOOK.id, before=before, after=after, limit=2) == expected
-    assert {row.delivery.number for row in await hooks.ended(TENANT, HOOK.id, limit=10)} == {7, 9}
+    assert {row.delivery.number for row in await hooks.list_ended(TENANT, HOOK.id, limit=10)} == {7, 9}
     assert await hooks.hooks_with_ended(TENANT) == [HOOK.id, "hook_9"]
     assert [await hooks.drop_pending(TENANT, "hook_9", limit=1) for _ in range(3)] == [1, 1, 0]
     assert await hooks.hooks_with_pending(TENANT) == [HOOK.id]
@@ -267,16 +267,16 @@ async def test_the_first_entries_of_a_log_go(storage: Storage) -> None:
 
 async def test_tenants_that_are_noted(storage: Storage) -> None:
     hooks = storage.hooks
-    assert await hooks.noted() == []
+    assert await hooks.list_noted() == []
     for tenant in ("b", TENANT):
         await hooks.note(tenant, START)
-    first = {each.tenant: each for each in await hooks.noted()}
+    first = {each.tenant: each for each in await hooks.list_noted()}
     assert {tenant: each.noted_at for tenant, each in first.items()} == {"b": START, TENANT: START}
     await hooks.note("b", START + timedelta(hours=1))
     for each in first.values():
         await hooks.forget(each)
     # it was noted again meanwhile
-    assert [(each.tenant, each.noted_at) for each in await hooks.noted()] == [("b", START + timedelta(hours=1))]
+    assert [(each.tenant, each.noted_at) for each in await hooks.list_noted()] == [("b", START + timedelta(hours=1))]
 
 
 async def test_a_request_reaches_its_tenant_s_hooks_alone(storage: Storage) -> None:
@@ -294,7 +294,7 @@ async def test_a_request_reaches_its_tenant_s_hooks_alone(storage: Storage) -> N
         other.hooks_with_pending(TENANT),
         other.note(TENANT, START),
         other.write(HookWrite(tenant=TENANT, after=replace(HOOK, id="hook_2"))),
-        own.noted(),
+        own.list_noted(),
         own.hooks_with_ended(TENANT),
         own.remove(TENANT, HOOK.id, before=START, after=(1, ""), limit=1),
         own.drop_pending(TENANT, HOOK.id, limit=1),

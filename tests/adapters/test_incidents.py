@@ -272,13 +272,13 @@ async def test_settled_incidents_of_no_job_are_found_by_when_they_were_settled(s
             await storage.incidents.settle(incident, replace(RESOLVED, at=at))
     await ended(storage)
     before = START + timedelta(hours=1, minutes=1)
-    first = await storage.incidents.settled_before(before, after=None, limit=2)
-    rest = await storage.incidents.settled_before(before, after=first[-1].cursor, limit=9)
+    first = await storage.incidents.list_settled(before, after=None, limit=2)
+    rest = await storage.incidents.list_settled(before, after=first[-1].cursor, limit=9)
     assert [row.incident.subject for row in (*first, *rest)] == ["s5", "s3", "s2", "s0"]
-    assert await storage.incidents.settled_before(START, after=None, limit=9) == []
+    assert await storage.incidents.list_settled(START, after=None, limit=9) == []
     for _ in range(2):
         await storage.incidents.remove(rest[0].incident)
-    left = await storage.incidents.settled_before(before, after=None, limit=9)
+    left = await storage.incidents.list_settled(before, after=None, limit=9)
     assert [row.incident.subject for row in left] == ["s5", "s3", "s0"]
     assert await storage.incidents.list_of_tenant(TENANT, after=None, limit=9) == []
     assert await storage.incidents.log(rest[0].incident, after=0, limit=9) == []
@@ -294,5 +294,5 @@ async def test_an_undecodable_incident_is_left_out(storage: Storage, caplog: pyt
     rows, partition = storage.incidents._place(None)
     [row] = await rows.first(between(partition, "INCIDENT:", "INCIDENT;"), 1)
     await rows.write(upsert_row({**row, "kind": "DISK"}))
-    assert await storage.incidents.settled_before(START + timedelta(days=9), after=None, limit=9) == []
+    assert await storage.incidents.list_settled(START + timedelta(days=9), after=None, limit=9) == []
     assert f"{partition} {row['RowKey']}" in caplog.text

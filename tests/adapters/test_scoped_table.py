@@ -293,10 +293,10 @@ def test_every_method_of_a_table_is_checked() -> None:
 @pytest.mark.parametrize(
     ("store", "served"),
     [
-        (TenantFeed, {"identity", "head", "seen", "events"}),
+        (TenantFeed, {"identity", "head", "read_seen", "events"}),
         (
             TenantHooks,
-            {"read", "all_of", "write", "log", "delivery", "pending", "hooks_with_pending", "ended", "note"},
+            {"read", "all_of", "write", "log", "delivery", "pending", "hooks_with_pending", "list_ended", "note"},
         ),
         (TenantUsage, {"hours", "sources", "add_refused", "see_source"}),
     ],

@@ -78,7 +78,7 @@ async def test_another_tenants_incident_is_not_there() -> None:
 async def test_what_only_the_daily_run_does_is_refused() -> None:
     own = TenantIncidents(await stored(), ANYONE)
     with pytest.raises(PermissionError):
-        await own.settled_before(START, after=None, limit=1)
+        await own.list_settled(START, after=None, limit=1)
     with pytest.raises(PermissionError):
         await own.remove(FOREIGN)
 
@@ -86,4 +86,4 @@ async def test_what_only_the_daily_run_does_is_refused() -> None:
 def test_every_method_of_the_incidents_is_decided_here() -> None:
     """A method that is added to the port must be scoped to a tenant, or be of all, and tested."""
     methods = {name for name, _ in inspect.getmembers(Incidents, inspect.isfunction) if not name.startswith("_")}
-    assert methods == {*READS, *WRITES, "read", "open", "find_open", "settled_before", "remove"}
+    assert methods == {*READS, *WRITES, "read", "open", "find_open", "list_settled", "remove"}

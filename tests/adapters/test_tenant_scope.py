@@ -87,8 +87,8 @@ async def test_an_index_serves_its_own_tenant() -> None:
         lambda index: index.close(OTHER, claim_expires_at=START),
         lambda index: index.read_active("tenant_b", "job_b"),
         lambda index: index.list_active("tenant_b", after=None, limit=1),
-        lambda index: index.dependants("tenant_b", "job_b", limit=1),
-        lambda index: index.failed_dependants("tenant_b", "job_b", limit=1),
+        lambda index: index.list_dependants("tenant_b", "job_b", limit=1),
+        lambda index: index.list_failed_dependants("tenant_b", "job_b", limit=1),
         lambda index: index.is_dependant("tenant_b", "job_b", "job_a"),
         lambda index: index.drop_dependant("tenant_b", "job_b", "job_a"),
         lambda index: index.write_admission(ADMISSION),
@@ -104,7 +104,7 @@ async def test_an_index_serves_its_own_tenant() -> None:
     ],
     ids=[
         *("read_claim", "reserve", "close", "read_active", "list_active"),
-        *("dependants", "failed_dependants", "is_dependant", "drop_dependant"),
+        *("list_dependants", "list_failed_dependants", "is_dependant", "drop_dependant"),
         *("write_admission", "move_place", "move_places", "reserve_together", "list_jobs"),
         *("read_listed", "list_correlated", "reschedule_clearing"),
         *("dead_letters", "end_dead_letter"),
@@ -164,7 +164,7 @@ SWEEPS: dict[str, Callable[[TenantIndex], Awaitable[object]]] = {
     "finish_clearing": lambda index: index.finish_clearing(ENDED),
     "delete_claim": lambda index: index.delete_claim("tenant_a", "c", CLAIM),
     "delete_listing": lambda index: index.delete_listing(OWN),
-    "listed_jobs": lambda index: index.listed_jobs("tenant_a", after="", limit=1),
+    "list_job_rows": lambda index: index.list_job_rows("tenant_a", after="", limit=1),
     "drop_listed": lambda index: index.drop_listed("tenant_a", ListedJob(row="LIST:1:job_1", job_id="job_1")),
     "purge": lambda index: index.purge(PURGE, limit=1),
     "forget_tenant": lambda index: index.forget_tenant("tenant_a", START),
@@ -181,8 +181,8 @@ async def test_what_only_a_sweep_does_is_refused(name: str) -> None:
 def test_every_method_of_the_index_is_decided_here() -> None:
     """A method that is added to the port must be scoped to a tenant or refused, and tested."""
     served = {"read_claim", "reserve", "close", "read_active", "list_active"}
-    served |= {"write_admission", "move_place", "reserve_together", "dependants", "is_dependant", "drop_dependant"}
-    served |= {"failed_dependants", "move_places"}
+    served |= {"write_admission", "move_place", "reserve_together", "list_dependants", "is_dependant", "drop_dependant"}
+    served |= {"list_failed_dependants", "move_places"}
     served |= {"read_listed", "list_correlated", "list_archived"}
     served |= {"list_jobs", "tenants", "reschedule_clearing", "dead_letters", "end_dead_letter"}
     methods = {name for name, _ in inspect.getmembers(TablesIndex, inspect.isfunction) if not name.startswith("_")}
@@ -297,7 +297,7 @@ async def test_events_come_of_jobs_that_the_request_has_read() -> None:
 FOREIGN_ADMISSIONS: dict[str, Callable[[TenantAdmissions], Awaitable[object]]] = {
     "read": lambda admissions: admissions.read("tenant_b"),
     "first_waiting": lambda admissions: admissions.first_waiting("tenant_b", 0, 1),
-    "freed": lambda admissions: admissions.freed("tenant_b", limit=1),
+    "list_freed": lambda admissions: admissions.list_freed("tenant_b", limit=1),
     "drop_freed": lambda admissions: admissions.drop_freed("tenant_b", "job_1"),
     "log": lambda admissions: admissions.log("tenant_b", "0" * 16, after=0, limit=1),
     "enter_tenant": lambda admissions: admissions.enter_tenant("tenant_b", START),
@@ -314,7 +314,7 @@ async def test_another_tenants_admission_is_out_of_reach(name: str) -> None:
     with pytest.raises(PermissionError):
         await FOREIGN_ADMISSIONS[name](TenantAdmissions(admissions, CALLER))
     scoped = TenantAdmissions(admissions, READER)
-    if name in ("read", "first_waiting", "freed", "log"):
+    if name in ("read", "first_waiting", "list_freed", "log"):
         await FOREIGN_ADMISSIONS[name](scoped)
     else:
         with pytest.raises(TenantForbidden):

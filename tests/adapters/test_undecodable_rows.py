@@ -75,8 +75,8 @@ READS: dict[str, Reads] = {
     "WAIT": Reads(lists=(lambda made: made.admissions.first_waiting(TENANT, 1, 1),)),
     "FREED": Reads(
         # a count without it would be too low once the row is taken
-        strict=(lambda made: made.admissions.freed(TENANT, limit=1),),
-        lists=(lambda made: made.admissions.freed(TENANT, limit=1, unread=[]),),
+        strict=(lambda made: made.admissions.list_freed(TENANT, limit=1),),
+        lists=(lambda made: made.admissions.list_freed(TENANT, limit=1, unread=[]),),
     ),
     "GATES": Reads(strict=(lambda made: made.admissions.read(TENANT),)),
     "GATELOG": Reads(lists=(lambda made: made.admissions.log(TENANT, SOURCE_GATE, after=0, limit=1),)),
@@ -107,10 +107,10 @@ READS: dict[str, Reads] = {
     "OPEN": Reads(lists=(lambda made: made.incidents.list_open(after=None, limit=1),)),
     "SUBJECT": Reads(strict=(_open_incident,)),
     "HEAD": Reads(strict=(lambda made: made.feed.head(TENANT),)),
-    "SEEN": Reads(strict=(lambda made: made.feed.seen(TENANT, JOB),)),
+    "SEEN": Reads(strict=(lambda made: made.feed.read_seen(TENANT, JOB),)),
     # a page without it would be signed as complete
     "DAY": Reads(strict=(lambda made: made.heads.list_days(TENANT, START.date(), START.date(), limit=1),)),
-    "COMPLETE": Reads(strict=(lambda made: made.heads.completed(TENANT),)),
+    "COMPLETE": Reads(strict=(lambda made: made.heads.read_completed(TENANT),)),
     "FEED": Reads(strict=(lambda made: made.feed.identity(),)),
     "E": Reads(lists=(lambda made: made.feed.events(TENANT, after=0, limit=1),)),
     "=feeds": Reads(lists=(lambda made: made.feed.tenants(),)),
@@ -123,9 +123,9 @@ READS: dict[str, Reads] = {
     ),
     "DELIVERY": Reads(
         strict=(lambda made: made.hooks.delivery(TENANT, "hook_1", 2, "n"),),
-        lists=(lambda made: made.hooks.ended(TENANT, "hook_1", limit=1),),
+        lists=(lambda made: made.hooks.list_ended(TENANT, "hook_1", limit=1),),
     ),
-    "=hooks": Reads(lists=(lambda made: made.hooks.noted(),)),
+    "=hooks": Reads(lists=(lambda made: made.hooks.list_noted(),)),
     "USAGE JOBS": Reads(lists=(lambda made: made.usage.hours(TENANT, START, FOR_EVER),)),
     "USAGE PEAK": Reads(lists=(lambda made: made.usage.hours(TENANT, START, FOR_EVER),)),
     "USAGE REJECTED": Reads(
@@ -134,7 +134,7 @@ READS: dict[str, Reads] = {
     ),
     "USAGE FOLDING": Reads(restarts=(lambda made: made.usage.read_folding(TENANT, START),)),
     "SOURCE": Reads(lists=(lambda made: made.usage.sources(TENANT, after="", limit=1),)),
-    "REFOLD": Reads(lists=(lambda made: made.usage.to_fold_again(FOR_EVER, after="", limit=1),)),
+    "REFOLD": Reads(lists=(lambda made: made.usage.list_fold_again(FOR_EVER, after="", limit=1),)),
     "FOLD": Reads(strict=(lambda made: made.usage.read_position(0),)),
     "SWEEP": Reads(lists=(lambda made: made.marks.read(1),)),
     "MINUTE": Reads(lists=(lambda made: made.minutes.read(START),)),

@@ -97,18 +97,18 @@ async def test_a_fold_goes_on_where_it_was(usage: Usage) -> None:
 async def test_second_folds_are_found_by_their_hour(usage: Usage) -> None:
     """Those before an instant, page by page, until they are done."""
     for tenant, hour in (("b", NOON), ("a", NOON), ("=guard", NOON - HOUR), ("c", NOON + HOUR)):
-        await usage.fold_again(tenant, hour)
-        await usage.fold_again(tenant, hour)
-    first = await usage.to_fold_again(NOON + HOUR, after="", limit=2)
-    rest = await usage.to_fold_again(NOON + HOUR, after=first[-1][2], limit=2)
+        await usage.put_fold_again(tenant, hour)
+        await usage.put_fold_again(tenant, hour)
+    first = await usage.list_fold_again(NOON + HOUR, after="", limit=2)
+    rest = await usage.list_fold_again(NOON + HOUR, after=first[-1][2], limit=2)
     assert [(hour, tenant) for hour, tenant, _ in [*first, *rest]] == [
         (NOON - HOUR, "=guard"),
         (NOON, "a"),
         (NOON, "b"),
     ]
     for _ in range(2):
-        await usage.folded_again("a", NOON)
-    found = await usage.to_fold_again(NOON + 9 * HOUR, after="", limit=9)
+        await usage.delete_fold_again("a", NOON)
+    found = await usage.list_fold_again(NOON + 9 * HOUR, after="", limit=9)
     assert [tenant for _, tenant, _ in found] == ["=guard", "b", "c"]
 
 

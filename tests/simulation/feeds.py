@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from shared.adapters.tables.incidents import _incident_of
 from shared.adapters.tables.log_rows import entry_of
-from shared.adapters.tables.table import Operation
+from shared.adapters.tables.table import RowOperation
 from shared.core.audit.heads import INCIDENT_LOG, QUOTA_LOG
 from shared.core.events.hints import Hint, decode_hint, encode_hint
 from shared.core.events.public_events import PublicEvent, public_events
@@ -164,7 +164,7 @@ class Feeds:
         ledger.create, ledger.commit = created, committed
         self._world.index.account.committed = self._committed
 
-    def _committed(self, _table: str, operations: Sequence[Operation]) -> None:
+    def _committed(self, _table: str, operations: Sequence[RowOperation]) -> None:
         """Each GATES and INCIDENT row comes before the entries of its logs."""
         for verb, row, *_ in operations:
             kind = row["RowKey"].partition(":")[0] if verb != "delete" else ""

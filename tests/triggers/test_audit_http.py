@@ -124,7 +124,7 @@ async def test_the_store_refuses_another_tenants_heads(audited: Audited) -> None
     assert len(await context.audit.heads.list_days(TENANT, today.replace(day=1), today, limit=10)) == 2
     for call in (
         context.audit.heads.list_days("tenant_b", today, today, limit=1),
-        context.audit.heads.completed("tenant_b"),
+        context.audit.heads.read_completed("tenant_b"),
         context.audit.heads.remove_before(TENANT, today, limit=1),
     ):
         with pytest.raises(PermissionError):

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from shared.adapters.memory_tables import MemoryAccount, MemoryTexts, Row
+from shared.adapters.memory_tables import MemoryAccount, MemoryTexts, StoredRow
 from shared.core.bulks import Bulk, BulkState
 from shared.core.jobs.occurrences import ControlKind
 from shared.operations.bulks.bulks import read_bulk
@@ -113,7 +113,7 @@ async def _purging(populated: Populated) -> Purging:
         table = account.of(getattr(settings, setting))
         for partition, part in app.account.of(name).partitions.items():
             for key, row in part.rows.items():
-                table.partitions[partition].put(key, Row(dict(row.values), row.etag, row.longs))
+                table.partitions[partition].put(key, StoredRow(dict(row.values), row.etag, row.longs))
     # ETags of new rows must not be those of old ones
     account._etags = app.account._etags
     texts, archive = MemoryTexts(), MemoryTexts()

@@ -171,13 +171,13 @@ def sweeper_only(*names: str) -> Callable[[type[T]], type[T]]:
     tenant.
     """
 
-    async def refused(*_given: Any, **_named: Any) -> NoReturn:
+    async def refuse_call(*_given: Any, **_named: Any) -> NoReturn:
         raise _sweeper_only()
 
     def refuse(store: type[T]) -> type[T]:
         for name in names:
             assert inspect.iscoroutinefunction(getattr(store, name)), name
-            setattr(store, name, refused)
+            setattr(store, name, refuse_call)
         return store
 
     return refuse
@@ -207,7 +207,7 @@ class _OverScopedTables:
     *("due", "reschedule_check", "restore_waiting", "refresh_listing", "withdraw", "write_owed"),
     *("awake_tenants", "put_to_sleep", "read_position", "write_position"),
     *("due_for_clearing", "clear_again", "finish_clearing", "delete_claim", "delete_listing"),
-    *("listed_jobs", "drop_listed", "purge", "forget_tenant"),
+    *("list_job_rows", "drop_listed", "purge", "forget_tenant"),
 )
 class TenantIndex(_OverScopedTables, TablesIndex):
     """See `shared.ports.index.Index`."""
@@ -238,7 +238,7 @@ class TenantAdmissions(_OverScopedTables, TablesAdmissions):
         await super().put_over_all(gate, state, since)
 
 
-@sweeper_only("settled_before", "remove")
+@sweeper_only("list_settled", "remove")
 class TenantIncidents(_OverScopedTables, TablesIncidents):
     """See `shared.ports.incidents.Incidents`.
 
@@ -307,7 +307,7 @@ class TenantHeads(_OverScopedTables, TablesHeads):
 
 @sweeper_only(
     *("hooks_with_ended", "hooks_with_log", "remove", "drop_log", "drop_pending"),
-    *("noted", "forget"),
+    *("list_noted", "forget"),
 )
 class TenantHooks(_OverScopedTables, TablesHooks):
     """See `shared.ports.hooks.Hooks`."""
@@ -315,7 +315,7 @@ class TenantHooks(_OverScopedTables, TablesHooks):
 
 @sweeper_only(
     *("put_jobs", "put_peaks", "read_folding", "write_folding", "remove_before"),
-    *("fold_again", "to_fold_again", "folded_again", "read_position", "write_position"),
+    *("put_fold_again", "list_fold_again", "delete_fold_again", "read_position", "write_position"),
 )
 class TenantUsage(_OverScopedTables, TablesUsage):
     """See `shared.ports.usage.Usage`."""

@@ -20,7 +20,7 @@ from shared.adapters.tables.keys import (
     INCIDENTS_PARTITION,
     TENANTS_PARTITION,
 )
-from shared.adapters.tables.table import Entity, NotThere, Operation, Table, Tables
+from shared.adapters.tables.table import Entity, NotThere, RowOperation, Table, Tables
 
 
 class Sharing(Enum):
@@ -91,14 +91,14 @@ class ScopedTable:
             raise PermissionError(f"a query without a partition: {query_filter}")
         sharing = self._check_read((parameters or {})[match[1]])
         rows = self._table.query_entities(query_filter, parameters=parameters, **options)
-        return self._shown(rows) if sharing is Sharing.BY_COLUMN else rows
+        return self._filter(rows) if sharing is Sharing.BY_COLUMN else rows
 
-    async def submit_transaction(self, operations: Sequence[Operation]) -> list[dict[str, Any]]:
+    async def submit_transaction(self, operations: Sequence[RowOperation]) -> list[dict[str, Any]]:
         for _, row, *_ in operations:
             self._check_write(row)
         return await self._table.submit_transaction(operations)
 
-    async def write(self, operation: Operation) -> None:
+    async def write(self, operation: RowOperation) -> None:
         self._check_write(operation[1])
         await self._table.write(operation)
 
@@ -127,7 +127,7 @@ class ScopedTable:
     def _shows(self, row: Entity) -> bool:
         return self._reach.sees(row.get("tenant"))
 
-    async def _shown(self, rows: AsyncIterator[Entity]) -> AsyncIterator[Entity]:
+    async def _filter(self, rows: AsyncIterator[Entity]) -> AsyncIterator[Entity]:
         async for row in rows:
             if self._shows(row):
                 yield row

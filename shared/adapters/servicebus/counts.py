@@ -60,7 +60,7 @@ class ServiceBusCounts:
             await client.__aexit__()
 
     async def _count(self, topic: str, service: str | None) -> int:
-        client = self._client = self._client or self._connected()
+        client = self._client = self._client or self._connect()
         if service is None:
             found = [each async for each in client.list_subscriptions_runtime_properties(topic)]
         else:
@@ -68,7 +68,7 @@ class ServiceBusCounts:
         # negative counts have been observed (paolosalvatori/ServiceBusExplorer, issue 124)
         return sum(max(0, each.active_message_count or 0) for each in found)
 
-    def _connected(self) -> ServiceBusAdministrationClient:
+    def _connect(self) -> ServiceBusAdministrationClient:
         from azure.servicebus.aio.management import ServiceBusAdministrationClient
 
         # without retries of the SDK: the caller continues without a count, and reads again in ten seconds

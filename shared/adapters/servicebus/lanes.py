@@ -89,7 +89,7 @@ class _Entity:
         if self._receiver is None:
             self._receiver = self._open_receiver()
         try:
-            look = await answer(self._shown(self._receiver, began), f"{self._name} cannot be looked at")
+            look = await answer(self._peek_all(self._receiver, began), f"{self._name} cannot be looked at")
         except BaseException as fault:
             if isinstance(fault, BusUnavailable):
                 # callers that wait for the lock need not fail one after the other
@@ -100,7 +100,7 @@ class _Entity:
         self._failed = None
         return look
 
-    async def _shown(self, receiver: ServiceBusReceiver, began: datetime) -> LaneLook:
+    async def _peek_all(self, receiver: ServiceBusReceiver, began: datetime) -> LaneLook:
         """Returns all messages that the bus shows. A response may be shorter than requested, so only an empty one means
         the end.
         """
@@ -116,7 +116,7 @@ class _Entity:
                 messages = []
             if not messages:
                 return LaneLook(began, shown)
-            shown += [(message.message_id or "", _enqueued_at(message)) for message in messages]
+            shown += [(message.message_id or "", _find_enqueued_at(message)) for message in messages]
             following = (messages[-1].sequence_number or following) + 1
         return LaneLook(began, shown, is_all=False)
 
@@ -132,5 +132,5 @@ class _Entity:
             await close_link(receiver)
 
 
-def _enqueued_at(message: ServiceBusReceivedMessage) -> datetime:
+def _find_enqueued_at(message: ServiceBusReceivedMessage) -> datetime:
     return message.enqueued_time_utc or datetime.min.replace(tzinfo=UTC)

@@ -27,7 +27,7 @@ _DRAIN_S = 40.0
 #: maximum seconds to wait for messages that the peek has shown, since another sweep may be draining them
 _RECEIVE_WAIT_S = 2.0
 
-Answer = TypeVar("Answer")
+Result = TypeVar("Result")
 Take = Callable[[DeadReply], Awaitable[bool]]
 
 
@@ -82,9 +82,9 @@ class ServiceBusDeadReplies:
     async def _peek(
         self, lane: int | None, receiver: ServiceBusReceiver, count: int
     ) -> list[ServiceBusReceivedMessage]:
-        return await self._call(lane, _peeked(receiver, count))
+        return await self._call(lane, _peek(receiver, count))
 
-    async def _call(self, lane: int | None, call: Awaitable[Answer]) -> Answer:
+    async def _call(self, lane: int | None, call: Awaitable[Result]) -> Result:
         name = self._replies.queue if lane is None else self._replies.topic(lane)
         return await answer(call, f"dead letters of {name}")
 
@@ -110,7 +110,7 @@ async def _closing(receiver: ServiceBusReceiver) -> AsyncIterator[ServiceBusRece
         await close_link(receiver)
 
 
-async def _peeked(receiver: ServiceBusReceiver, count: int) -> list[ServiceBusReceivedMessage]:
+async def _peek(receiver: ServiceBusReceiver, count: int) -> list[ServiceBusReceivedMessage]:
     """Returns the oldest messages; none for a queue that this bus does not have."""
     with suppress(MessagingEntityNotFoundError):
         return await receiver.peek_messages(max_message_count=count)

@@ -21,8 +21,8 @@ from shared.adapters.tables.table import (
     UNSTORABLE,
     Entity,
     NotThere,
-    Operation,
     QueryOptions,
+    RowOperation,
     Table,
     meaning,
     naming,
@@ -100,22 +100,22 @@ class TablesAccount:
                     await self._check_version()
                     self._is_checked = True
                 if name not in self._ready:
-                    self._ready[name] = await self._created(name)
+                    self._ready[name] = await self._create(name)
             except (AlreadyExists, Conflict) as moving:
                 # a table that Azure is still deleting can be neither created nor read
                 raise LedgerUnavailable("a table of the ledger is being deleted") from moving
         return self._ready[name]
 
-    async def unchecked(self, name: str) -> Table:
+    async def open_unchecked(self, name: str) -> Table:
         """Returns the table without a check of the store's version, for a restore. Raises LedgerUnavailable."""
-        return await self._created(name)
+        return await self._create(name)
 
     async def _check_version(self) -> None:
         """Writes this release's version into a new store. Raises OtherStoreVersion, LedgerUnavailable."""
-        table = await self._created(self._version_table)
+        table = await self._create(self._version_table)
         row = await _version_row(table)
         if row is None:
-            others = [await self._created(name) for name in self._other_tables]
+            others = [await self._create(name) for name in self._other_tables]
             if all([await _is_empty(each) for each in (table, *others)]):
                 with contextlib.suppress(AlreadyExists):
                     await transact(table, [("create", {**_SCHEMA, "version": STORE_VERSION})])
@@ -125,7 +125,7 @@ class TablesAccount:
         if found != STORE_VERSION:
             raise OtherStoreVersion(found, STORE_VERSION)
 
-    async def _created(self, name: str) -> Table:
+    async def _create(self, name: str) -> Table:
         async with translate_errors():
             client = await self._service.create_table_if_not_exists(name)
         return SdkTable(client) if self._direct is None else DirectTable(self._direct, name)
@@ -154,7 +154,7 @@ async def read_row(table: Table, partition: str, row: str) -> Entity | None:
         return None
 
 
-async def transact(table: Table, operations: Sequence[Operation]) -> list[dict[str, Any]]:
+async def transact(table: Table, operations: Sequence[RowOperation]) -> list[dict[str, Any]]:
     """Commits one entity-group transaction. Returns each row's metadata, in order. Raises errors as
     `Table.submit_transaction` does.
     """
@@ -176,7 +176,7 @@ class SdkTable:
 
     async def get_entity(self, partition_key: str, row_key: str) -> Entity:
         async with translate_errors() as hook:
-            return _plain(await self._client.get_entity(partition_key, row_key, raw_request_hook=hook))
+            return _convert_entity(await self._client.get_entity(partition_key, row_key, raw_request_hook=hook))
 
     async def query_entities(self, query_filter: str, **options: Unpack[QueryOptions]) -> AsyncIterator[Entity]:
         select = options.get("select")
@@ -191,18 +191,18 @@ class SdkTable:
         while True:
             async with translate_errors(hook):
                 try:
-                    page = [_plain(entity) async for entity in await anext(pages)]
+                    page = [_convert_entity(entity) async for entity in await anext(pages)]
                 except StopAsyncIteration:
                     return
             for entity in page:
                 yield entity
 
-    async def submit_transaction(self, operations: Sequence[Operation]) -> list[dict[str, Any]]:
+    async def submit_transaction(self, operations: Sequence[RowOperation]) -> list[dict[str, Any]]:
         with naming(operations):
             async with translate_errors() as hook:
                 return [dict(each) for each in await self._client.submit_transaction(operations, raw_request_hook=hook)]
 
-    async def write(self, operation: Operation) -> None:
+    async def write(self, operation: RowOperation) -> None:
         verb, row, *options = operation
         given = (row["PartitionKey"], row["RowKey"]) if verb == "delete" else (row,)
         with naming([operation]):
@@ -210,13 +210,13 @@ class SdkTable:
                 await getattr(self._client, f"{verb}_entity")(*given, **dict(*options), raw_request_hook=hook)
 
 
-def _plain(entity: TableEntity) -> Entity:
+def _convert_entity(entity: TableEntity) -> Entity:
     int64 = [name for name, value in entity.items() if isinstance(value, EntityProperty) and value.edm_type == INT64]
-    values = {name: _plain_value(value) for name, value in entity.items()}
+    values = {name: _convert_value(value) for name, value in entity.items()}
     return Entity(values, entity.metadata["etag"], int64)
 
 
-def _plain_value(value: Any) -> Any:
+def _convert_value(value: Any) -> Any:
     if isinstance(value, EntityProperty):
         return value.value
     if isinstance(value, datetime):

@@ -17,7 +17,7 @@ from shared.adapters.tables.admissions import wait_entity
 from shared.adapters.tables.decoding import row_as
 from shared.adapters.tables.keys import active_row, dependant_row, due_row, failed_dependant_row, wait_row
 from shared.adapters.tables.places import place_columns, place_of
-from shared.adapters.tables.table import Entity, Operation, delete_row, merge_row, replace_row, row_at, upsert_row
+from shared.adapters.tables.table import Entity, RowOperation, delete_row, merge_row, replace_row, row_at, upsert_row
 from shared.adapters.tables.table_rows import TableRows
 from shared.adapters.tables.unknown_members import keep
 from shared.core.gates.admission import QueuedJob
@@ -36,7 +36,7 @@ def first_check(job: Job) -> datetime:
     return job.created_at + FIRST_CHECK
 
 
-def inserts(partition: str, job: Job, place: Place | None) -> list[Operation]:
+def inserts(partition: str, job: Job, place: Place | None) -> list[RowOperation]:
     """Makes both rows of a new job, and its WAIT row if it waits for quotas."""
     looked_at = {
         "job_id": job.job_id,
@@ -71,14 +71,14 @@ def _for_gates(candidate: Candidate) -> dict[str, str]:
     return columns if candidate.source is None else {**columns, "source": candidate.source}
 
 
-def deletes(partition: str, job_id: str, check_at: datetime, *, etag: str | None = None) -> list[Operation]:
+def deletes(partition: str, job_id: str, check_at: datetime, *, etag: str | None = None) -> list[RowOperation]:
     """Makes the deletions of both rows. The transaction fails if DUE was moved, or with `etag` if ACTIVE was
     changed.
     """
     return [delete_row(partition, active_row(job_id), etag), delete_row(partition, due_row(check_at, job_id))]
 
 
-def moves(partition: str, active: ActiveRow, check_at: datetime, looks: Looks) -> list[Operation]:
+def moves(partition: str, active: ActiveRow, check_at: datetime, looks: Looks) -> list[RowOperation]:
     """Makes the change of ACTIVE's `check_at` and the move of DUE. The transaction fails if DUE has another time by
     now.
     """
@@ -101,7 +101,7 @@ def moves(partition: str, active: ActiveRow, check_at: datetime, looks: Looks) -
     return [merge, delete_row(partition, old), ("create", due)]
 
 
-def moves_place(active: ActiveRow, place: Place, check_at: datetime, *, under_etag: bool) -> list[Operation]:
+def moves_place(active: ActiveRow, place: Place, check_at: datetime, *, under_etag: bool) -> list[RowOperation]:
     """Changes the place in ACTIVE, moves the DUE row to `check_at`, and inserts or deletes the WAIT row.
 
     The job must already have a place.
@@ -125,7 +125,7 @@ def moves_place(active: ActiveRow, place: Place, check_at: datetime, *, under_et
     return [*operations, *left, *waiting]
 
 
-def due_in_line(partition: str, place: Place | None, check_at: datetime) -> list[Operation]:
+def due_in_line(partition: str, place: Place | None, check_at: datetime) -> list[RowOperation]:
     """Writes the key of a job's DUE row into its WAIT row, so that the process that admits the job deletes the
     DUE row.
     """
@@ -133,7 +133,7 @@ def due_in_line(partition: str, place: Place | None, check_at: datetime) -> list
     return [merge_row({**row_at(partition, row), "due_at": check_at})] if row is not None else []
 
 
-def back_in_line(active: ActiveRow) -> list[Operation]:
+def back_in_line(active: ActiveRow) -> list[RowOperation]:
     """Inserts the missing WAIT row of a job at the end of its queue. The transaction fails if ACTIVE was changed."""
     place, partition = active.place, encode_key(active.tenant)
     if place is None or place.state is not PlaceState.WAITING or place.queue is None:
@@ -143,7 +143,7 @@ def back_in_line(active: ActiveRow) -> list[Operation]:
     return [merge_row(here, active.etag), ("create", wait_entity(partition, waiting, place.queue))]
 
 
-def leaves_line(partition: str, place: Place | None) -> list[Operation]:
+def leaves_line(partition: str, place: Place | None) -> list[RowOperation]:
     """Deletes the WAIT row of a job that has one."""
     row = _wait_row_of(place)
     return [delete_row(partition, row)] if row is not None else []
@@ -173,7 +173,7 @@ def active_of(tenant: str, entity: Entity) -> ActiveRow:
 
 
 async def settle(
-    rows: TableRows, operations: Sequence[Operation], tenant: str, awaited: str, job_id: str, *, succeeded: bool
+    rows: TableRows, operations: Sequence[RowOperation], tenant: str, awaited: str, job_id: str, *, succeeded: bool
 ) -> None:
     """Commits `operations`, and deletes the DEP row of `job_id` in the same transaction.
 

@@ -13,10 +13,10 @@ from datetime import datetime
 from typing import Any
 
 from shared.adapters.tables.breakers import admission_breaker_json, admission_breaker_of
-from shared.adapters.tables.columns import json_text, parts, whole
-from shared.adapters.tables.decoding import decoded, row_as
+from shared.adapters.tables.columns import join_json, json_text, split_json
+from shared.adapters.tables.decoding import decode_entity, row_as
 from shared.adapters.tables.directory import TablesDirectory
-from shared.adapters.tables.gates import SET_AS_A_WHOLE, gate_json, gate_of, instant, is_known
+from shared.adapters.tables.gates import SET_AS_A_WHOLE, decode_instant, gate_json, gate_of, is_known
 from shared.adapters.tables.keys import (
     GATES_ROW,
     active_row,
@@ -27,8 +27,8 @@ from shared.adapters.tables.keys import (
     wait_row,
 )
 from shared.adapters.tables.log_rows import entry_entity, entry_of
-from shared.adapters.tables.places import candidate_columns, candidate_of, freed_delete, freed_of
-from shared.adapters.tables.table import Entity, Operation, Tables, delete_row, merge_row, replace_row, row_at
+from shared.adapters.tables.places import candidate_columns, candidate_of, decode_freed, delete_freed
+from shared.adapters.tables.table import Entity, RowOperation, Tables, delete_row, merge_row, replace_row, row_at
 from shared.adapters.tables.table_rows import TableRows, between, from_key
 from shared.adapters.tables.unknown_members import keep
 from shared.core.gates.admission import QueuedJob
@@ -62,42 +62,42 @@ class TablesAdmissions(TablesDirectory):
         self._index = TableRows(account, index_table)
 
     async def read(self, tenant: str) -> StoredAdmission | None:
-        return await self._index.find(encode_key(tenant), GATES_ROW, _stored_of)
+        return await self._index.find(encode_key(tenant), GATES_ROW, _decode_stored)
 
     async def first_waiting(self, tenant: str, line: int, limit: int) -> list[QueuedJob]:
         query = from_key(encode_key(tenant), wait_row(line, 0, ""), after_line(line))
-        return await self._index.first_decoded(query, limit, _waiting_of)
+        return await self._index.read_decoded(query, limit, _waiting_of)
 
-    async def freed(
+    async def list_freed(
         self, tenant: str, *, after: Freed | None = None, limit: int, unread: list[str] | None = None
     ) -> list[Freed]:
         first = freed_row(after.job_id) if after is not None else "FREED:"
         query = between(encode_key(tenant), first, "FREED;")
         if unread is None:
-            return [decoded(freed_of, entity) for entity in await self._index.first(query, limit)]
-        return await self._index.first_decoded(query, limit, freed_of, unread)
+            return [decode_entity(decode_freed, entity) for entity in await self._index.first(query, limit)]
+        return await self._index.read_decoded(query, limit, decode_freed, unread)
 
     async def drop_freed(self, tenant: str, job_id: str) -> None:
         await self._index.delete(encode_key(tenant), freed_row(job_id))
 
     async def log(self, tenant: str, gate_id: str, *, after: int, limit: int) -> list[LogEntry]:
         query = between(encode_key(tenant), gate_log_row(gate_id, after), f"GATELOG:{gate_id};")
-        return await self._index.first_decoded(query, limit, entry_of(LogEntry))
+        return await self._index.read_decoded(query, limit, entry_of(LogEntry))
 
     async def log_places(self, tenant: str, *, first: LogPlace, limit: int) -> list[LogPlace]:
         key = gate_log_row(first.gate_id, first.seq) if first.gate_id else "GATELOG:"
-        return await self._index.first_decoded(from_key(encode_key(tenant), key, "GATELOG;"), limit, _log_place)
+        return await self._index.read_decoded(from_key(encode_key(tenant), key, "GATELOG;"), limit, _log_place)
 
     async def drop_log(self, tenant: str, places: Sequence[LogPlace]) -> None:
         partition = encode_key(tenant)
         await self._index.transact([delete_row(partition, gate_log_row(each.gate_id, each.seq)) for each in places])
 
 
-def operations_of(write: AdmissionWrite) -> list[Operation]:
+def operations_of(write: AdmissionWrite) -> list[RowOperation]:
     """Makes the operations of the change, for a transaction in the tenant's partition."""
     partition = encode_key(write.after.tenant)
     admission = {**row_at(partition, GATES_ROW), **_columns_after(write)}
-    operations: list[Operation] = [
+    operations: list[RowOperation] = [
         ("create", admission) if write.before is None else replace_row(admission, write.before.etag)
     ]
     looked_at: dict[str, Any] = {"check_at": write.check_at}
@@ -130,7 +130,7 @@ def operations_of(write: AdmissionWrite) -> list[Operation]:
             ("create", wait_entity(partition, waiting, line)),
             merge_row(in_line),
         ]
-    operations += [freed_delete(partition, each) for each in write.freed]
+    operations += [delete_freed(partition, each) for each in write.freed]
     operations += [
         ("create", entry_entity(partition, gate_log_row(entry.gate_id, entry.seq), entry)) for entry in write.log
     ]
@@ -150,7 +150,7 @@ def _columns_after(write: AdmissionWrite) -> dict[str, Any]:
     return keep(row, _admission_columns(before), _admission_columns(after), parts=_PARTS, whole=SET_AS_A_WHOLE)
 
 
-def _wait_delete(partition: str, waiting: QueuedJob) -> Operation:
+def _wait_delete(partition: str, waiting: QueuedJob) -> RowOperation:
     return delete_row(partition, wait_row(waiting.queue, waiting.candidate.rank, waiting.candidate.job_id))
 
 
@@ -189,15 +189,15 @@ def _admission_columns(admission: AdmissionState) -> dict[str, Any]:
     plain = {name: value for name, value in vars(admission).items() if name not in _JSON and value is not None}
     return {
         **plain,
-        **parts("inside", active),
-        **parts("inside_by_source", dict(admission.active_by_source)),
-        **parts("lines", queues),
-        **parts("shares", {id_: _share_json(share) for id_, share in admission.shares.items()}),
+        **split_json("inside", active),
+        **split_json("inside_by_source", dict(admission.active_by_source)),
+        **split_json("lines", queues),
+        **split_json("shares", {id_: _share_json(share) for id_, share in admission.shares.items()}),
         **{f"{_GATE}{id_}": json_text(gate_json(state)) for id_, state in admission.gates.items()},
     }
 
 
-def _stored_of(entity: Entity) -> StoredAdmission:
+def _decode_stored(entity: Entity) -> StoredAdmission:
     return StoredAdmission(_admission_of(entity), entity.etag, entity)
 
 
@@ -206,7 +206,7 @@ def _admission_of(entity: Entity) -> AdmissionState:
         int(number): WaitingQueue(
             job_type=job_type, mode=mode, source=source, emergency=emergency, count=count, head=head
         )
-        for number, (job_type, mode, source, emergency, count, head, *_) in whole("lines", entity).items()
+        for number, (job_type, mode, source, emergency, count, head, *_) in join_json("lines", entity).items()
     }
     gates = [json.loads(entity[name]) for name in entity if name.startswith(_GATE)]
     states = [gate_of(values) for values in gates if is_known(values)]
@@ -216,10 +216,10 @@ def _admission_of(entity: Entity) -> AdmissionState:
         gates={state.gate.id: state for state in states},
         active_by_kind={
             (job_type, mode): count
-            for job_type, modes in whole("inside", entity).items()
+            for job_type, modes in join_json("inside", entity).items()
             for mode, count in modes.items()
         },
-        active_by_source=whole("inside_by_source", entity),
+        active_by_source=join_json("inside_by_source", entity),
         emergencies=entity["emergencies"],
         staged=entity["staged"],
         queues=queues,
@@ -234,7 +234,7 @@ def _share_json(share: QuotaShare) -> dict[str, Any]:
 
 
 def _shares_of(entity: Entity) -> Iterator[QuotaShare]:
-    shares = whole("shares", entity).values() if "shares" in entity else ()
+    shares = join_json("shares", entity).values() if "shares" in entity else ()
     return (_share_of(values) for values in shares if values["gate"][0] in frozenset(GateKind))
 
 
@@ -243,4 +243,4 @@ def _share_of(values: dict[str, Any]) -> QuotaShare:
     gate = Gate.over_all(GateKind(kind), name)
     numbers = {name: values[stored] for name, stored in _SHARE_NUMBERS.items()}
     breaker = admission_breaker_of(values.get("breaker", {}))
-    return QuotaShare(gate=gate, at=instant(values["at"]), breaker=breaker, **numbers)
+    return QuotaShare(gate=gate, at=decode_instant(values["at"]), breaker=breaker, **numbers)

@@ -9,13 +9,13 @@ from functools import partial
 from typing import Any
 
 from shared.adapters.tables.breakers import breaker_json, breaker_of
-from shared.adapters.tables.columns import parts, whole
+from shared.adapters.tables.columns import join_json, split_json
 from shared.adapters.tables.decoding import row_as
 from shared.adapters.tables.keys import ASKS_PARTITION, BOOKS_PARTITION
 from shared.adapters.tables.table import (
     MAX_OPERATIONS,
     Entity,
-    Operation,
+    RowOperation,
     Tables,
     delete_row,
     replace_row,
@@ -42,7 +42,7 @@ class TablesAllocations:
         self._gates = TableRows(account, gates_table)
 
     async def read(self, gate_id: str) -> StoredAllocationRecord | None:
-        return await self._gates.find(BOOKS_PARTITION, f"{_BOOK}{gate_id}", _stored_of)
+        return await self._gates.find(BOOKS_PARTITION, f"{_BOOK}{gate_id}", _decode_stored)
 
     async def write(self, record: AllocationRecord, *, before: StoredAllocationRecord | None) -> None:
         columns = _columns(record)
@@ -58,7 +58,7 @@ class TablesAllocations:
 
     async def asks(self, gate_id: str) -> list[Ask]:
         query = from_key(ASKS_PARTITION, f"{gate_id}:", f"{gate_id};")
-        return await self._gates.first_decoded(query, None, partial(row_as, Ask))
+        return await self._gates.read_decoded(query, None, partial(row_as, Ask))
 
     async def answer(self, gate_id: str, asks: Sequence[Ask]) -> None:
         for first in range(0, len(asks), MAX_OPERATIONS):
@@ -72,7 +72,7 @@ class TablesAllocations:
                         await self._gates.transact([removal])
 
 
-def _removal(gate_id: str, ask: Ask) -> Operation:
+def _removal(gate_id: str, ask: Ask) -> RowOperation:
     return delete_row(ASKS_PARTITION, f"{gate_id}:{encode_key(ask.tenant)}", ask.etag)
 
 
@@ -81,15 +81,15 @@ def _columns(record: AllocationRecord) -> dict[str, Any]:
     plain = {name: value for name, value in vars(record).items() if name not in _JSON and value is not None}
     return {
         **plain,
-        **parts("accounts", accounts),
-        **(parts("breaker", breaker_json(record.breaker)) if record.breaker is not None else {}),
-        **(parts("uncounted", sorted(record.uncounted)) if record.uncounted else {}),
+        **split_json("accounts", accounts),
+        **(split_json("breaker", breaker_json(record.breaker)) if record.breaker is not None else {}),
+        **(split_json("uncounted", sorted(record.uncounted)) if record.uncounted else {}),
         **({"divided_at": record.allocated_at} if record.allocated_at is not None else {}),
         **({"credit": (record.credit, "Edm.Int64")} if record.credit is not None else {}),
     }
 
 
-def _stored_of(entity: Entity) -> StoredAllocationRecord:
+def _decode_stored(entity: Entity) -> StoredAllocationRecord:
     return StoredAllocationRecord(_allocation_record_of(entity), entity.etag, entity)
 
 
@@ -101,9 +101,9 @@ def _allocation_record_of(entity: Entity) -> AllocationRecord:
         epoch=entity["epoch"],
         unmet=entity["unmet"],
         allocated_at=entity.get("divided_at"),
-        accounts={tenant: _account_of(values) for tenant, values in whole("accounts", entity).items()},
-        breaker=breaker_of(whole("breaker", entity)) if "breaker" in entity else None,
-        uncounted=frozenset(whole("uncounted", entity)) if "uncounted" in entity else frozenset(),
+        accounts={tenant: _account_of(values) for tenant, values in join_json("accounts", entity).items()},
+        breaker=breaker_of(join_json("breaker", entity)) if "breaker" in entity else None,
+        uncounted=frozenset(join_json("uncounted", entity)) if "uncounted" in entity else frozenset(),
         credit=int(credit) if credit is not None else None,
     )
 

@@ -16,7 +16,7 @@ _EPOCH, _MICROSECOND = datetime(1970, 1, 1, tzinfo=UTC), timedelta(microseconds=
 
 
 def breaker_json(breaker: Breaker | None) -> dict[str, Any] | None:
-    return _changed(breaker, Breaker()) if breaker is not None else None
+    return _find_changes(breaker, Breaker()) if breaker is not None else None
 
 
 def breaker_of(values: dict[str, Any]) -> Breaker:
@@ -33,7 +33,7 @@ def breaker_of(values: dict[str, Any]) -> Breaker:
 
 
 def admission_breaker_json(breaker: AdmissionBreaker) -> dict[str, Any]:
-    return _changed(breaker, AdmissionBreaker())
+    return _find_changes(breaker, AdmissionBreaker())
 
 
 def admission_breaker_of(values: dict[str, Any]) -> AdmissionBreaker:
@@ -43,7 +43,7 @@ def admission_breaker_of(values: dict[str, Any]) -> AdmissionBreaker:
     return AdmissionBreaker(until=until, active=active, ring=_ring_of(values), **known)
 
 
-def _changed(breaker: Breaker | AdmissionBreaker, new: Breaker | AdmissionBreaker) -> dict[str, Any]:
+def _find_changes(breaker: Breaker | AdmissionBreaker, new: Breaker | AdmissionBreaker) -> dict[str, Any]:
     values = {each.name: getattr(breaker, each.name) for each in fields(breaker)}
     changed = {
         _ACTIVE if name == "active" else name: value for name, value in values.items() if value != getattr(new, name)

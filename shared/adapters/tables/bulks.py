@@ -13,7 +13,7 @@ from enum import StrEnum
 from functools import partial
 from typing import Any
 
-from shared.adapters.tables.decoding import decoded, row_as
+from shared.adapters.tables.decoding import decode_entity, row_as
 from shared.adapters.tables.keys import (
     BULKS_PARTITION,
     bulk_due_before,
@@ -27,7 +27,7 @@ from shared.adapters.tables.keys import (
 from shared.adapters.tables.table import (
     MAX_OPERATIONS,
     Entity,
-    Operation,
+    RowOperation,
     Tables,
     delete_row,
     merge_row,
@@ -56,7 +56,7 @@ class TablesBulks:
     async def create(
         self, bulk: Bulk, *, slot: BulkSlot, key: BulkKey | None, work: Sequence[Work], items: Sequence[BulkItem]
     ) -> None:
-        operations: list[Operation] = [("create", _bulk_entity(bulk)), _taking(bulk, slot)]
+        operations: list[RowOperation] = [("create", _bulk_entity(bulk)), _taking(bulk, slot)]
         if key is not None:
             made_by = {"bulk_id": key.bulk_id, "body_hash": key.body_hash}
             operations.append(("create", {**_key(bulk.tenant, bulk_key_row(key.key)), **made_by}))
@@ -67,10 +67,10 @@ class TablesBulks:
     async def slots(self, tenant: str) -> list[BulkSlot]:
         # strict: a slot that is left out would look free
         found = await self._range(tenant, "BULKSLOT:", "BULKSLOT;", MAX_RUNNING)
-        return [decoded(partial(row_as, BulkSlot), each) for each in found]
+        return [decode_entity(partial(row_as, BulkSlot), each) for each in found]
 
     async def read(self, tenant: str, bulk_id: str) -> StoredBulk | None:
-        return await self._index.find(encode_key(tenant), bulk_row(bulk_id), _stored_of)
+        return await self._index.find(encode_key(tenant), bulk_row(bulk_id), _decode_stored)
 
     async def find_key(self, tenant: str, key: str) -> BulkKey | None:
         entity = await self._index.read(encode_key(tenant), bulk_key_row(key))
@@ -84,7 +84,7 @@ class TablesBulks:
     async def write(self, change: BulkWrite) -> StoredBulk:
         bulk = change.after
         row = keep(change.before.row, _BULK_COLUMNS, _bulk_entity(bulk))
-        operations: list[Operation] = [replace_row(row, change.before.etag)]
+        operations: list[RowOperation] = [replace_row(row, change.before.etag)]
         operations += [
             delete_row(encode_key(bulk.tenant), bulk_work_row(bulk.bulk_id, each.no)) for each in change.finished
         ]
@@ -100,18 +100,18 @@ class TablesBulks:
     async def work(self, tenant: str, bulk_id: str, *, limit: int) -> list[Work]:
         # strict: a bulk operation without work ends
         found = await self._range(tenant, f"BULKWORK:{bulk_id}:", f"BULKWORK:{bulk_id};", limit)
-        return [decoded(partial(row_as, Work), each) for each in found]
+        return [decode_entity(partial(row_as, Work), each) for each in found]
 
     async def read_item(self, tenant: str, bulk_id: str, job_id: str) -> BulkItem | None:
         return await self._index.find(encode_key(tenant), bulk_item_row(bulk_id, job_id), _item_of)
 
     async def items(self, tenant: str, bulk_id: str, *, after: str | None, limit: int) -> list[BulkItem]:
         first, end = bulk_item_row(bulk_id, after or ""), f"BULKITEM:{bulk_id};"
-        return await self._index.first_decoded(between(encode_key(tenant), first, end), limit, _item_of)
+        return await self._index.read_decoded(between(encode_key(tenant), first, end), limit, _item_of)
 
     async def list_bulks(self, tenant: str, *, after: str | None, limit: int) -> list[Bulk]:
         query = between(encode_key(tenant), bulk_row(after or ""), "BULK;")
-        return await self._index.first_decoded(query, limit, _bulk_of)
+        return await self._index.read_decoded(query, limit, _bulk_of)
 
     async def remove(self, bulk: Bulk, *, limit: int) -> bool:
         for kind in ("BULKWORK", "BULKITEM"):
@@ -131,7 +131,7 @@ class TablesBulks:
     async def due(self, *, now: datetime, limit: int, after: DueBulk | None = None) -> list[DueBulk]:
         first = _due_row(after) if after is not None else ""
         query = between(BULKS_PARTITION, first, f"{bulk_due_before(now)};")
-        return await self._gates.first_decoded(query, limit, partial(row_as, DueBulk))
+        return await self._gates.read_decoded(query, limit, partial(row_as, DueBulk))
 
     async def put_due(self, due: DueBulk) -> None:
         row = {**row_at(BULKS_PARTITION, _due_row(due)), **_columns(due)}
@@ -151,11 +151,11 @@ class TablesBulks:
         return await self._index.first(between(encode_key(tenant), first, end), limit)
 
 
-def _stored_of(entity: Entity) -> StoredBulk:
+def _decode_stored(entity: Entity) -> StoredBulk:
     return StoredBulk(_bulk_of(entity), entity.etag, entity)
 
 
-def _taking(bulk: Bulk, slot: BulkSlot) -> Operation:
+def _taking(bulk: Bulk, slot: BulkSlot) -> RowOperation:
     row = {**_key(bulk.tenant, bulk_slot_row(slot.number)), "number": slot.number, "bulk_id": bulk.bulk_id}
     if not slot.etag:
         return ("create", row)

@@ -19,18 +19,18 @@ UNDECODABLE = (
 )
 
 
-def parts(name: str, value: Any) -> dict[str, str]:
+def split_json(name: str, value: Any) -> dict[str, str]:
     """Splits the JSON of `value` into columns: `name`, `name_1`, and so on."""
-    return pieces(name, json_text(value))
+    return split_text(name, json_text(value))
 
 
-def pieces(name: str, text: str) -> dict[str, str]:
+def split_text(name: str, text: str) -> dict[str, str]:
     """Splits the text into as many columns as it needs."""
     found = [text[at : at + _PIECE] for at in range(0, len(text), _PIECE)]
     return {f"{name}_{number}" if number else name: piece for number, piece in enumerate(found)}
 
 
-def text_of(name: str, entity: Mapping[str, Any]) -> str:
+def join_text(name: str, entity: Mapping[str, Any]) -> str:
     """Returns the text of a column and its continuations. Raises UNDECODABLE."""
     text, number = entity[name], 1
     while (piece := entity.get(f"{name}_{number}")) is not None:
@@ -38,12 +38,12 @@ def text_of(name: str, entity: Mapping[str, Any]) -> str:
     return str(text)
 
 
-def whole(name: str, entity: Mapping[str, Any]) -> Any:
-    """Returns the value that `parts` wrote. Raises UNDECODABLE."""
-    return json.loads(text_of(name, entity))
+def join_json(name: str, entity: Mapping[str, Any]) -> Any:
+    """Returns the value that `split_json` wrote. Raises UNDECODABLE."""
+    return json.loads(join_text(name, entity))
 
 
-def known_members(kind: type[Any], values: Mapping[str, Any]) -> dict[str, Any]:
+def select_known(kind: type[Any], values: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the values that are fields of the dataclass; a later release may have written more."""
     return {each.name: values[each.name] for each in fields(kind) if each.name in values}
 
@@ -52,10 +52,10 @@ def json_text(value: Any) -> str:
     return _ENCODER.encode(value)
 
 
-def _plain(value: Any) -> str:
+def _encode_instant(value: Any) -> str:
     if isinstance(value, datetime):
         return value.astimezone(UTC).isoformat(timespec="microseconds")
     raise TypeError(f"{type(value).__name__} is no JSON")
 
 
-_ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=_plain)
+_ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=_encode_instant)

@@ -19,7 +19,7 @@ from shared.errors import Undecodable
 T = TypeVar("T")
 
 
-def decoded(decode: Callable[[Entity], T], entity: Entity) -> T:
+def decode_entity(decode: Callable[[Entity], T], entity: Entity) -> T:
     """Returns the object of a row. Raises Undecodable."""
     try:
         return decode(entity)
@@ -29,12 +29,12 @@ def decoded(decode: Callable[[Entity], T], entity: Entity) -> T:
         raise Undecodable(key_of(entity), type(fault).__name__) from fault
 
 
-def all_decoded(decode: Callable[[Entity], T], entities: Iterable[Entity], unread: list[str] | None = None) -> list[T]:
+def decode_all(decode: Callable[[Entity], T], entities: Iterable[Entity], unread: list[str] | None = None) -> list[T]:
     """Returns the objects of the rows that can be decoded; `unread` gets the keys of the others."""
     found: list[T] = []
     for entity in entities:
         try:
-            found.append(decoded(decode, entity))
+            found.append(decode_entity(decode, entity))
         except Undecodable as row:
             leave_out(row, unread)
     return found

@@ -26,7 +26,7 @@ from azure.core.exceptions import AzureError
 from yarl import URL
 
 from shared.adapters.tables import wire
-from shared.adapters.tables.table import UNSTORABLE, Entity, Operation, QueryOptions, naming
+from shared.adapters.tables.table import UNSTORABLE, Entity, QueryOptions, RowOperation, naming
 from shared.errors import LedgerRefused, LedgerUnavailable, LuciusError
 from shared.time_limits import StoreLimits
 
@@ -252,7 +252,7 @@ class DirectTable:
                 return
             asked |= following
 
-    async def submit_transaction(self, operations: Sequence[Operation]) -> list[dict[str, Any]]:
+    async def submit_transaction(self, operations: Sequence[RowOperation]) -> list[dict[str, Any]]:
         with _encoding():
             body = wire.transaction_of(self._account.url, self._name, operations)
         headers = {**_WRITE, "Content-Type": wire.TRANSACTION_TYPE}
@@ -261,7 +261,7 @@ class DirectTable:
             _expect(202, answer)
             return wire.metadata_of(answer.headers.get("Content-Type", ""), answer.body)
 
-    async def write(self, operation: Operation) -> None:
+    async def write(self, operation: RowOperation) -> None:
         verb, row, *options = operation
         headers, body = dict(_WRITE), None
         with _encoding():

@@ -24,10 +24,19 @@ from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 
-from shared.adapters.tables.columns import UNDECODABLE, json_text, parts, whole
+from shared.adapters.tables.columns import UNDECODABLE, join_json, json_text, split_json
 from shared.adapters.tables.gates import SET_AS_A_WHOLE, gate_json, gate_of, rule_of
 from shared.adapters.tables.keys import DIRECTORY_PARTITION
-from shared.adapters.tables.table import Entity, NotThere, Operation, Tables, delete_row, merge_row, row_at, upsert_row
+from shared.adapters.tables.table import (
+    Entity,
+    NotThere,
+    RowOperation,
+    Tables,
+    delete_row,
+    merge_row,
+    row_at,
+    upsert_row,
+)
 from shared.adapters.tables.table_rows import TableRows, all_of, from_key
 from shared.adapters.tables.unknown_members import keep
 from shared.core.gates.rules import Gate, GateKind, GateState, Rule
@@ -86,17 +95,17 @@ class TablesDirectory:
         row, columns = f"{_DEFAULT}:{gate.id}", None
         if rule is not None:
             columns = {"kind": gate.kind.value, "name": gate.name, "rule": json_text(asdict(rule)), "since": since}
-            columns = await self._kept(row, columns, "rule", lambda values: asdict(rule_of(values)))
+            columns = await self._keep_members(row, columns, "rule", lambda values: asdict(rule_of(values)))
         await self._put(row, columns)
 
     async def put_over_all(self, gate: Gate, state: GateState | None, since: datetime) -> None:
         row, columns = f"{_OVER_ALL}:{gate.id}", None
         if state is not None:
             columns = {"state": json_text(gate_json(state)), "since": since}
-            columns = await self._kept(row, columns, "state", lambda values: gate_json(gate_of(values)))
+            columns = await self._keep_members(row, columns, "state", lambda values: gate_json(gate_of(values)))
         await self._put(row, columns)
 
-    async def _kept(
+    async def _keep_members(
         self, row: str, columns: dict[str, Any], name: str, known: Callable[[dict[str, Any]], dict[str, Any]]
     ) -> dict[str, Any]:
         """Returns the columns. Column `name` keeps the members of a later release. `known`: members that this release
@@ -126,8 +135,8 @@ class TablesDirectory:
             after = change(before)
             if after == before:
                 return
-            columns = {**row_at(DIRECTORY_PARTITION, row), **parts(_COLUMN, after)}
-            operation: Operation = ("create", columns)
+            columns = {**row_at(DIRECTORY_PARTITION, row), **split_json(_COLUMN, after)}
+            operation: RowOperation = ("create", columns)
             if entity is not None:
                 emptied = {name: "" for name in entity if name.startswith(_COLUMN)}
                 # merged, since a later release may have more columns
@@ -147,7 +156,7 @@ class TablesDirectory:
         # a store may also refuse an upsert during another transaction on its row
         await _repeat(attempt)
 
-    async def _change(self, row: str, operation: Operation) -> None:
+    async def _change(self, row: str, operation: RowOperation) -> None:
         """Writes one change together with the new version of its group."""
         # random, so that a version restored from a backup never equals a present one
         version = {_group_of(row).replace(":", "_"): random.getrandbits(31)}
@@ -217,7 +226,7 @@ def _tenants_of(entity: Entity) -> DirectoryRows:
 
 def _entries(entity: Entity) -> _Entries:
     """Decodes the entries of a row. Raises UNDECODABLE."""
-    entries = whole(_COLUMN, entity)
+    entries = join_json(_COLUMN, entity)
     if not isinstance(entries, dict):
         raise TypeError
     return entries

@@ -13,7 +13,7 @@ from shared.adapters.tables.decoding import row_as
 from shared.adapters.tables.incidents import incident_inserts
 from shared.adapters.tables.keys import claim_row, correlation_row, dependant_row, ended_row, list_row
 from shared.adapters.tables.listing import changing_columns, dead_inserts, letter_column, list_columns
-from shared.adapters.tables.table import Entity, Operation, delete_row, merge_row, replace_row, row_at, upsert_row
+from shared.adapters.tables.table import Entity, RowOperation, delete_row, merge_row, replace_row, row_at, upsert_row
 from shared.adapters.tables.unknown_members import keep
 from shared.core.jobs.job import Job
 from shared.core.records.canonical import encode_key
@@ -33,7 +33,7 @@ def claim_entity(partition: str, job: Job) -> dict[str, Any]:
     return {**key, "job_id": job.job_id, "body_hash": job.body_hash, "created_at": job.created_at}
 
 
-def rows_of(reservation: Reservation) -> list[Operation]:
+def rows_of(reservation: Reservation) -> list[RowOperation]:
     """Returns the rows of a new job, without those of its tenant's quotas."""
     job, replacing, partition = reservation.job, reservation.replacing, encode_key(reservation.job.tenant)
     claim = claim_entity(partition, job)
@@ -51,7 +51,7 @@ def rows_of(reservation: Reservation) -> list[Operation]:
     ]
 
 
-def ending(job: Job, claim_expires_at: datetime) -> list[Operation]:
+def ending(job: Job, claim_expires_at: datetime) -> list[RowOperation]:
     """Makes LIST, CLAIM and ENDED of a job that ended. For a failed job, also DEAD and its incident."""
     partition = encode_key(job.tenant)
     listed = {**row_at(partition, list_row(job.created_at, job.job_id)), **changing_columns(job), **letter_column(job)}
@@ -65,13 +65,13 @@ def ending(job: Job, claim_expires_at: datetime) -> list[Operation]:
     ]
 
 
-def ending_owed(job: Job) -> list[Operation]:
+def ending_owed(job: Job) -> list[RowOperation]:
     """Makes only the ENDED row, so that the next sweep writes a row that was refused or does not exist."""
     clear_at = job.completed_at or job.updated_at
     return [("create", ended_entity(encode_key(job.tenant), job.job_id, clear_at, purged=False, owed=True))]
 
 
-def owed_rows(job: Job, claim_expires_at: datetime) -> list[Operation]:
+def make_owed_rows(job: Job, claim_expires_at: datetime) -> list[RowOperation]:
     """Makes the rows of `ending` except ENDED, each complete, so that a missing one is written again. LIST is
     the last.
     """
@@ -92,14 +92,14 @@ def owed_rows(job: Job, claim_expires_at: datetime) -> list[Operation]:
     ]
 
 
-def put_off(purged: Sequence[Clearing]) -> list[Operation]:
+def put_off(purged: Sequence[Clearing]) -> list[RowOperation]:
     """Moves the ENDED rows of earlier jobs, whose histories are purged, to their next time."""
     return [
-        each for one in purged for each in rescheduled(encode_key(one.row.tenant), one.row, one.clear_at, purged=True)
+        each for one in purged for each in reschedule(encode_key(one.row.tenant), one.row, one.clear_at, purged=True)
     ]
 
 
-def rescheduled(partition: str, ended: EndedRow, clear_at: datetime, *, purged: bool) -> list[Operation]:
+def reschedule(partition: str, ended: EndedRow, clear_at: datetime, *, purged: bool) -> list[RowOperation]:
     """Makes an ENDED row with another time."""
     old, new = ended_row(ended.clear_at, ended.job_id), ended_entity(partition, ended.job_id, clear_at, purged=purged)
     new = keep(ended.row, _ENDED_COLUMNS, new)
@@ -117,6 +117,6 @@ def ended_entity(
     return {**entity, "owed": True} if owed else entity
 
 
-def ended_of(tenant: str, entity: Entity) -> EndedRow:
+def decode_ended(tenant: str, entity: Entity) -> EndedRow:
     """Returns the ENDED row of a tenant's job."""
     return row_as(EndedRow, entity, tenant=tenant, purged=bool(entity["purged"]), row=entity)

@@ -115,29 +115,29 @@ async def read_manifest(files: Files, name: str) -> Manifest:
         ) from error
 
 
-def packed(rows: Iterable[str]) -> tuple[bytes, str]:
+def pack(rows: Iterable[str]) -> tuple[bytes, str]:
     """Returns the content of a part, and its hash. The same rows always give the same bytes."""
     content = gzip.compress("".join(f"{row}\n" for row in rows).encode(), compresslevel=5, mtime=0)
     return content, hashlib.sha256(content).hexdigest()
 
 
-async def unpacked(files: Files, part: Part) -> Iterator[dict[str, Any]]:
+async def unpack(files: Files, part: Part) -> Iterator[dict[str, Any]]:
     """Returns the rows of a part. Raises ExportUnfit if the part differs from the manifest."""
     content = await files.get_bytes(part.blob)
     if hashlib.sha256(content).hexdigest() != part.sha256:
         raise ExportUnfit(f"{part.blob} is damaged: restore another export (`list` shows them)")
-    return (decoded(line) for line in gzip.decompress(content).decode().splitlines())
+    return (decode_row(line) for line in gzip.decompress(content).decode().splitlines())
 
 
-def encoded(row: Entity) -> str:
+def encode_row(row: Entity) -> str:
     """Returns a row as one NDJSON record, with the types that JSON does not have."""
-    return _ENCODER.encode({name: _typed(value, name in row.int64) for name, value in row.items()})
+    return _ENCODER.encode({name: _encode_value(value, name in row.int64) for name, value in row.items()})
 
 
 _ENCODER = json.JSONEncoder(separators=(",", ":"))
 
 
-def _typed(value: Any, is_long: bool) -> Any:
+def _encode_value(value: Any, is_long: bool) -> Any:
     match value:
         case datetime():
             return {"t": value.isoformat()}
@@ -148,11 +148,11 @@ def _typed(value: Any, is_long: bool) -> Any:
     return value
 
 
-def decoded(line: str) -> dict[str, Any]:
-    return {name: _plain(value) for name, value in json.loads(line).items()}
+def decode_row(line: str) -> dict[str, Any]:
+    return {name: _decode_value(value) for name, value in json.loads(line).items()}
 
 
-def _plain(value: Any) -> Any:
+def _decode_value(value: Any) -> Any:
     match value:
         case {"t": text}:
             return datetime.fromisoformat(text)

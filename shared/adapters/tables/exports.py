@@ -17,9 +17,9 @@ from shared.adapters.tables.export_format import (
     Manifest,
     Part,
     TablePart,
-    encoded,
+    encode_row,
     manifest_blob,
-    packed,
+    pack,
     read_manifest,
 )
 from shared.adapters.tables.keys import AFTER_FEED_EVENTS, HEAD_ROW, JOB_ROW, event_row, feed_event_row
@@ -50,7 +50,7 @@ class _Open:
     characters: int = 0
 
     def add(self, row: Entity) -> None:
-        line = encoded(row)
+        line = encode_row(row)
         self.rows.append(line)
         self.characters += len(line)
 
@@ -69,7 +69,7 @@ class TablesExports:
 
     async def begin(self, now: datetime) -> None:
         """Starts an export, even if the day has one. `go_on` continues it. Raises LedgerUnavailable."""
-        await self._taken_over(Manifest(self._name(now), now))
+        await self._take_over(Manifest(self._name(now), now))
 
     async def go_on(self, now: datetime, is_over: Callable[[], bool]) -> Exported | None:
         manifest = await self._current(now)
@@ -114,8 +114,8 @@ class TablesExports:
             if last is not None and last.complete and last.started_at.date() == now.date():
                 return last
             if last is not None and not last.complete:
-                return await self._taken_over(last)
-        return await self._taken_over(Manifest(self._name(now), now))
+                return await self._take_over(last)
+        return await self._take_over(Manifest(self._name(now), now))
 
     def _name(self, now: datetime) -> str:
         return now.strftime(NAME) + self._suffix
@@ -124,7 +124,7 @@ class TablesExports:
         """Returns the names of this account's exports, in order."""
         return [name for name in await self._files.folders() if name.endswith(self._suffix)]
 
-    async def _taken_over(self, manifest: Manifest) -> Manifest:
+    async def _take_over(self, manifest: Manifest) -> Manifest:
         manifest.writer = secrets.token_hex(4)
         await self._save(manifest)
         return manifest
@@ -149,7 +149,7 @@ class TablesExports:
         """Exports rows. Returns whether all were read."""
         part, is_ledger = _Open(), part_of.role == "ledger"
         async for partition, rows in _groups(table, manifest.position, whole=is_ledger):
-            settled = await _settled(table, partition, rows) if is_ledger else rows
+            settled = await _read_consistent(table, partition, rows) if is_ledger else rows
             for row in settled:
                 part.add(row)
             if part_of.role == "feed":
@@ -195,7 +195,7 @@ class TablesExports:
         if (await read_manifest(self._files, manifest.name)).writer != manifest.writer:
             raise LedgerUnavailable(f"another process continues export {manifest.name}")
         if part.rows:
-            content, digest = packed(part.rows)
+            content, digest = pack(part.rows)
             blob = f"{manifest.name}/{part_of.role}/{len(part_of.parts):06d}-{manifest.writer}.ndjson.gz"
             await self._files.put_bytes(blob, content)
             part_of.parts.append(Part(blob, digest, len(part.rows)))
@@ -233,7 +233,7 @@ async def _pages(table: Table, position: tuple[str, str] | None) -> AsyncIterato
         yield page
 
 
-async def _settled(table: Table, partition: str, rows: list[Entity]) -> list[Entity]:
+async def _read_consistent(table: Table, partition: str, rows: list[Entity]) -> list[Entity]:
     """Returns a job's rows as one transaction left them, since a transition during the read would mix two states.
 
     If they stay inconsistent while JOB does not change, they are so in the table: one such job must not end every

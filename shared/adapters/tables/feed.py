@@ -23,7 +23,16 @@ from shared.adapters.tables.keys import (
     head_row,
     seen_row,
 )
-from shared.adapters.tables.table import Entity, Operation, Tables, delete_row, merge_row, put_row, row_at, upsert_row
+from shared.adapters.tables.table import (
+    Entity,
+    RowOperation,
+    Tables,
+    delete_row,
+    merge_row,
+    put_row,
+    row_at,
+    upsert_row,
+)
 from shared.adapters.tables.table_rows import TableRows, all_of, between
 from shared.core.audit.heads import DayHead
 from shared.core.incidents import find_opening_time
@@ -56,18 +65,18 @@ class TablesFeed:
         await self.identity()
         return await self._rows.find(encode_key(tenant), HEAD_ROW, _head_of) or Head()
 
-    async def seen(self, tenant: str, job_id: str) -> int:
+    async def read_seen(self, tenant: str, job_id: str) -> int:
         return await self._rows.find(encode_key(tenant), seen_row(job_id), lambda row: int(row["seq"])) or 0
 
     async def write(self, write: FeedWrite) -> Head:
         partition = encode_key(write.tenant)
         after = replace(write.head, number=write.number, heads_since=write.heads_since)
-        operations: list[Operation] = [head_operation(partition, write.head, after)]
+        operations: list[RowOperation] = [head_operation(partition, write.head, after)]
         operations += [
             ("create" if key in write.new else "upsert", _seen_entity(partition, key, seq, write.at))
             for key, seq in write.seen.items()
         ]
-        operations += [("create", event_entity(partition, event)) for event in write.events]
+        operations += [("create", feed_event_entity(partition, event)) for event in write.events]
         operations += [("create", delivery_entity(partition, each)) for each in write.pending]
         operations += [put_row(_head_entity(partition, each)) for each in write.heads]
         await list_tenant(self._rows, write.tenant, write.head)
@@ -78,7 +87,7 @@ class TablesFeed:
         return replace(after, etag=metadata[0]["etag"])
 
     async def tenants(self) -> list[str]:
-        return await self._rows.first_decoded(all_of(FEED_TENANTS_PARTITION), None, lambda row: str(row["tenant"]))
+        return await self._rows.read_decoded(all_of(FEED_TENANTS_PARTITION), None, lambda row: str(row["tenant"]))
 
     async def forget(self, tenant: str, job_id: str) -> None:
         await self._rows.delete(encode_key(tenant), seen_row(job_id))
@@ -111,7 +120,7 @@ class TablesFeed:
     async def events(self, tenant: str, *, after: int, limit: int) -> list[FeedEvent]:
         query = between(encode_key(tenant), feed_event_row(after), AFTER_FEED_EVENTS)
         # a broken event is left out, and the numbers show the gap
-        return await self._rows.first_decoded(query, limit, _event_of)
+        return await self._rows.read_decoded(query, limit, _event_of)
 
 
 def _head_of(row: Entity) -> Head:
@@ -136,7 +145,7 @@ async def list_tenant(rows: TableRows, tenant: str, head: Head) -> None:
         await rows.write(upsert_row(row))
 
 
-def head_operation(partition: str, before: Head, after: Head) -> Operation:
+def head_operation(partition: str, before: Head, after: Head) -> RowOperation:
     """Makes the write of HEAD, which fails if it has changed since it was read."""
     row: dict[str, Any] = {
         **row_at(partition, HEAD_ROW),
@@ -159,7 +168,7 @@ def _seen_entity(partition: str, key: str, seq: int, at: datetime | None) -> dic
     return {**row, "at": at} if at is not None and find_opening_time(key) is not None else row
 
 
-def event_entity(partition: str, event: FeedEvent) -> dict[str, Any]:
+def feed_event_entity(partition: str, event: FeedEvent) -> dict[str, Any]:
     return {
         **row_at(partition, feed_event_row(event.number)),
         "event_id": event.event_id,

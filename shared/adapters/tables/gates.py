@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from shared.adapters.tables.breakers import breaker_json, breaker_of
-from shared.adapters.tables.columns import known_members
+from shared.adapters.tables.columns import select_known
 from shared.core.gates.breaker import BreakerRule
 from shared.core.gates.rules import Gate, GateKind, GateState, Hold, Rule, Throttle
 
@@ -30,9 +30,9 @@ def is_known(values: dict[str, Any]) -> bool:
 
 def rule_of(values: dict[str, Any]) -> Rule:
     breaker = values.get("breaker")
-    known = known_members(Rule, values)
+    known = select_known(Rule, values)
     return Rule(
-        **{**known, "breaker": BreakerRule(**known_members(BreakerRule, breaker)) if breaker is not None else None}
+        **{**known, "breaker": BreakerRule(**select_known(BreakerRule, breaker)) if breaker is not None else None}
     )
 
 
@@ -42,17 +42,17 @@ def gate_of(values: dict[str, Any]) -> GateState:
     return GateState(
         gate=gate,
         rule=rule_of(values["rule"]) if "rule" in values else None,
-        hold=Hold(**known_members(Hold, _instants(values["hold"]))) if "hold" in values else None,
-        throttle=Throttle(**known_members(Throttle, _instants(values["throttle"]))) if "throttle" in values else None,
-        credit_at=instant(values.get("credit_at")),
+        hold=Hold(**select_known(Hold, _instants(values["hold"]))) if "hold" in values else None,
+        throttle=Throttle(**select_known(Throttle, _instants(values["throttle"]))) if "throttle" in values else None,
+        credit_at=decode_instant(values.get("credit_at")),
         breaker=breaker_of(values["breaker"]) if "breaker" in values else None,
         **known,
     )
 
 
 def _instants(values: dict[str, Any]) -> dict[str, Any]:
-    return {**values, "at": instant(values["at"]), "until": instant(values.get("until"))}
+    return {**values, "at": decode_instant(values["at"]), "until": decode_instant(values.get("until"))}
 
 
-def instant(text: str | None) -> datetime | None:
+def decode_instant(text: str | None) -> datetime | None:
     return datetime.fromisoformat(text) if text is not None else None

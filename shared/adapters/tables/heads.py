@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import UTC, date, datetime
 from typing import Any
 
-from shared.adapters.tables.decoding import decoded, row_as
+from shared.adapters.tables.decoding import decode_entity, row_as
 from shared.adapters.tables.keys import COMPLETE_ROW, heads_before
 from shared.adapters.tables.table import Entity, Tables, replace_row, row_at
 from shared.adapters.tables.table_rows import TableRows, between, from_key
@@ -33,14 +33,14 @@ class TablesHeads:
         partition = encode_key(tenant)
         query = between(partition, after, end) if after else from_key(partition, heads_before(first), end)
         # strict: a page is signed as complete
-        return [(str(row["RowKey"]), decoded(_head_of, row)) for row in await self._rows.first(query, limit)]
+        return [(str(row["RowKey"]), decode_entity(_head_of, row)) for row in await self._rows.first(query, limit)]
 
     async def remove_before(self, tenant: str, day: date, *, limit: int) -> int:
         query = from_key(encode_key(tenant), heads_before(_FIRST_DAY), heads_before(day))
         return await self._rows.delete_all(await self._rows.first(query, limit))
 
-    async def completed(self, tenant: str) -> Completed:
-        return await self._rows.find(encode_key(tenant), COMPLETE_ROW, _completed_of) or Completed()
+    async def read_completed(self, tenant: str) -> Completed:
+        return await self._rows.find(encode_key(tenant), COMPLETE_ROW, _decode_completed) or Completed()
 
     async def write_completed(self, tenant: str, completed: Completed) -> Completed:
         row: dict[str, Any] = {
@@ -64,7 +64,7 @@ def _head_of(row: Entity) -> DayHead:
     return DayHead(name=name, day=at.date(), seq=int(row["seq"]), hash=str(row["hash"]))
 
 
-def _completed_of(row: Entity) -> Completed:
+def _decode_completed(row: Entity) -> Completed:
     return row_as(
         Completed,
         row,

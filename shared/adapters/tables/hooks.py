@@ -6,8 +6,8 @@ from dataclasses import fields, replace
 from datetime import datetime
 from functools import partial
 
-from shared.adapters.tables.decoding import all_decoded, decoded, row_as
-from shared.adapters.tables.feed import event_entity, head_operation, list_tenant
+from shared.adapters.tables.decoding import decode_all, decode_entity, row_as
+from shared.adapters.tables.feed import feed_event_entity, head_operation, list_tenant
 from shared.adapters.tables.hook_rows import delivery_entity, delivery_key, delivery_of, hook_entity, hook_of
 from shared.adapters.tables.keys import (
     HOOK_TENANTS_PARTITION,
@@ -17,7 +17,7 @@ from shared.adapters.tables.keys import (
     pending_row,
 )
 from shared.adapters.tables.log_rows import entry_entity, entry_of
-from shared.adapters.tables.table import Entity, Operation, Tables, delete_row, replace_row, row_at, upsert_row
+from shared.adapters.tables.table import Entity, RowOperation, Tables, delete_row, replace_row, row_at, upsert_row
 from shared.adapters.tables.table_rows import TableRows, all_of, between
 from shared.adapters.tables.unknown_members import keep
 from shared.core.records.canonical import encode_key
@@ -38,22 +38,22 @@ class TablesHooks:
         self._rows = TableRows(account, table)
 
     async def read(self, tenant: str, hook_id: str) -> StoredHook | None:
-        return await self._rows.find(encode_key(tenant), hook_row(hook_id), _stored)
+        return await self._rows.find(encode_key(tenant), hook_row(hook_id), _decode_hook)
 
     async def all_of(self, tenant: str) -> list[StoredHook]:
         # strict: if a webhook were left out, its deliveries would be deleted, and the feed would create none
-        return [decoded(_stored, row) for row in await self._first(tenant, "HOOK:", "HOOK;", _MAX_HOOKS)]
+        return [decode_entity(_decode_hook, row) for row in await self._first(tenant, "HOOK:", "HOOK;", _MAX_HOOKS)]
 
     async def write(self, write: HookWrite) -> Head | None:
         partition = encode_key(write.tenant)
-        operations: list[Operation] = []
+        operations: list[RowOperation] = []
         head: Head | None = None
         if write.head is not None:
             number = write.events[-1].number if write.events else write.head.number
             head = replace(write.head, number=number, hooks=write.hooks)
             operations.append(head_operation(partition, write.head, head))
         operations += _of_hook(partition, write)
-        operations += [("create", event_entity(partition, event)) for event in write.events]
+        operations += [("create", feed_event_entity(partition, event)) for event in write.events]
         for before, after in write.deliveries:
             operations += _of_delivery(partition, before, after)
         if write.head is not None:
@@ -66,7 +66,7 @@ class TablesHooks:
 
     async def log(self, tenant: str, hook_id: str, *, after: int, limit: int) -> list[HookEntry]:
         query = between(encode_key(tenant), hook_log_row(hook_id, after), f"HOOKLOG:{hook_id};")
-        return await self._rows.first_decoded(query, limit, entry_of(HookEntry))
+        return await self._rows.read_decoded(query, limit, entry_of(HookEntry))
 
     async def hooks_with_log(self, tenant: str) -> list[str]:
         return await self._hooks_with(tenant, "HOOKLOG")
@@ -82,7 +82,7 @@ class TablesHooks:
 
     async def delivery(self, tenant: str, hook_id: str, number: int, name: str) -> StoredDelivery | None:
         for key in (pending_row(hook_id, number, name), delivery_row(hook_id, number, name)):
-            if (found := await self._rows.find(encode_key(tenant), key, _delivery)) is not None:
+            if (found := await self._rows.find(encode_key(tenant), key, _decode_delivery)) is not None:
                 return found
         return None
 
@@ -100,7 +100,7 @@ class TablesHooks:
         query = between(encode_key(tenant), first, f"{prefix};")
         if due_before is not None:
             query = query.having("due_at lt @due_before", due_before=due_before)
-        return await self._rows.first_decoded(query, limit, _delivery)
+        return await self._rows.read_decoded(query, limit, _decode_delivery)
 
     async def hooks_with_pending(self, tenant: str) -> list[str]:
         return await self._hooks_with(tenant, "PENDING")
@@ -116,7 +116,7 @@ class TablesHooks:
             first = f"{kind}:{found[-1]};"
         return found
 
-    async def ended(
+    async def list_ended(
         self,
         tenant: str,
         hook_id: str,
@@ -130,7 +130,7 @@ class TablesHooks:
         query = between(encode_key(tenant), first, f"{prefix};")
         if state is not None:
             query = query.having("state eq @state", state=state.value)
-        return await self._rows.first_decoded(query, limit, _delivery)
+        return await self._rows.read_decoded(query, limit, _decode_delivery)
 
     async def remove(
         self, tenant: str, hook_id: str, *, before: datetime, after: DeliveryPosition, limit: int
@@ -142,7 +142,7 @@ class TablesHooks:
         if await self._rows.delete_all(rows) < limit:
             return None
         # the rows are deleted: if the last one cannot be decoded, an earlier start finds the same rows
-        known = all_decoded(delivery_of, rows)
+        known = decode_all(delivery_of, rows)
         return (known[-1].number, known[-1].name) if known else after
 
     async def drop_pending(self, tenant: str, hook_id: str, *, limit: int) -> int:
@@ -154,8 +154,8 @@ class TablesHooks:
         row = {**row_at(HOOK_TENANTS_PARTITION, encode_key(tenant)), "tenant": tenant, "noted_at": now}
         await self._rows.write(upsert_row(row))
 
-    async def noted(self) -> list[HookTenant]:
-        return await self._rows.first_decoded(all_of(HOOK_TENANTS_PARTITION), None, partial(row_as, HookTenant))
+    async def list_noted(self) -> list[HookTenant]:
+        return await self._rows.read_decoded(all_of(HOOK_TENANTS_PARTITION), None, partial(row_as, HookTenant))
 
     async def forget(self, noted: HookTenant) -> None:
         await self._rows.delete(HOOK_TENANTS_PARTITION, encode_key(noted.tenant), noted.etag)
@@ -164,8 +164,8 @@ class TablesHooks:
         return await self._rows.first(between(encode_key(tenant), first, end), limit)
 
 
-def _of_hook(partition: str, write: HookWrite) -> list[Operation]:
-    before, after, found = write.before, write.after, list[Operation]()
+def _of_hook(partition: str, write: HookWrite) -> list[RowOperation]:
+    before, after, found = write.before, write.after, list[RowOperation]()
     if after is None and before is not None:
         found.append(delete_row(partition, hook_row(before.hook.id), before.etag))
     elif after is not None and before is None:
@@ -178,7 +178,7 @@ def _of_hook(partition: str, write: HookWrite) -> list[Operation]:
     return found
 
 
-def _of_delivery(partition: str, before: StoredDelivery | None, after: Delivery) -> list[Operation]:
+def _of_delivery(partition: str, before: StoredDelivery | None, after: Delivery) -> list[RowOperation]:
     row = delivery_entity(partition, after)
     if before is None:
         return [("create", row)]
@@ -189,9 +189,9 @@ def _of_delivery(partition: str, before: StoredDelivery | None, after: Delivery)
     return [delete_row(partition, key, before.etag), ("create", row)]
 
 
-def _stored(row: Entity) -> StoredHook:
+def _decode_hook(row: Entity) -> StoredHook:
     return StoredHook(hook=hook_of(row), etag=row.etag, row=row)
 
 
-def _delivery(row: Entity) -> StoredDelivery:
+def _decode_delivery(row: Entity) -> StoredDelivery:
     return StoredDelivery(delivery=delivery_of(row), etag=row.etag, row=row)

@@ -12,10 +12,10 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, Unpack
 
-from shared.adapters.tables.decoding import decoded, row_as
+from shared.adapters.tables.decoding import decode_entity, row_as
 from shared.adapters.tables.keys import INCIDENTS_PARTITION, incident_log_row, newest_first
 from shared.adapters.tables.log_rows import entry_entity, entry_of
-from shared.adapters.tables.table import Entity, Operation, Tables, delete_row, merge_row, row_at, upsert_row
+from shared.adapters.tables.table import Entity, RowOperation, Tables, delete_row, merge_row, row_at, upsert_row
 from shared.adapters.tables.table_rows import TableRows, between
 from shared.core.incidents import (
     Incident,
@@ -73,7 +73,7 @@ class TablesIncidents:
         partition = INCIDENTS_PARTITION
         subject = _subject_row(incident.kind, incident.subject)
         pointer = {**row_at(partition, subject), "incident_id": incident.id}
-        operations: list[Operation] = [
+        operations: list[RowOperation] = [
             ("create", {**pointer, "opened_at": incident.opened_at}),
             ("create", _entity(partition, _ROW, incident)),
             *([("create", _entity(partition, _of(incident.tenant), incident))] if incident.tenant is not None else []),
@@ -102,18 +102,18 @@ class TablesIncidents:
                 raise Contended("the incident was archived meanwhile")
             operations = settles(entity, settlement)
             if not operations:
-                return decoded(_incident_of, entity)
+                return decode_entity(_incident_of, entity)
             if incident.home is None:
-                operations += _leaves(partition, decoded(_incident_of, entity), settlement, stays=stays)
+                operations += _leaves(partition, decode_entity(_incident_of, entity), settlement, stays=stays)
             with contextlib.suppress(Conflict):
                 await rows.transact(operations)
         raise Contended("the incident changed at every attempt")
 
-    async def settled_before(self, before: datetime, *, after: str | None, limit: int) -> list[IncidentRow]:
+    async def list_settled(self, before: datetime, *, after: str | None, limit: int) -> list[IncidentRow]:
         # none was opened after it was settled
         first = max(newest_first(_ROW, before, ""), f"{_ROW}:{after or ''}")
         query = between(INCIDENTS_PARTITION, first, f"{_ROW};").having("settled_at lt @before", before=before)
-        return await self._gates.first_decoded(query, limit, partial(_row_of, _ROW))
+        return await self._gates.read_decoded(query, limit, partial(_row_of, _ROW))
 
     async def remove(self, incident: Incident) -> None:
         rows = [incident_log_row(incident.id, seq) for seq in range(1, incident.log_seq + 1)]
@@ -126,13 +126,13 @@ class TablesIncidents:
     async def log(self, incident: Incident, *, after: int, limit: int) -> list[IncidentEntry]:
         rows, partition = self._place(incident.home)
         query = between(partition, incident_log_row(incident.id, after), f"INCIDENTLOG:{incident.id};")
-        return await rows.first_decoded(query, limit, entry_of(IncidentEntry))
+        return await rows.read_decoded(query, limit, entry_of(IncidentEntry))
 
     def _place(self, home: str | None) -> tuple[TableRows, str]:
         return (self._gates, INCIDENTS_PARTITION) if home is None else (self._index, encode_key(home))
 
 
-def incident_inserts(partition: str, job: Job) -> list[Operation]:
+def incident_inserts(partition: str, job: Job) -> list[RowOperation]:
     """Makes the rows of a job's incident if the job's end opens one."""
     found = incident_of(job)
     if found is None:
@@ -151,11 +151,11 @@ async def job_incident(rows: TableRows, job: Job) -> Entity | None:
     return await rows.read(encode_key(job.tenant), newest_first(_ROW, ended_at(job), job_incident_id(job.job_id)))
 
 
-def settles(entity: Entity, settlement: Settlement) -> list[Operation]:
+def settles(entity: Entity, settlement: Settlement) -> list[RowOperation]:
     """Makes the operations that settle an INCIDENT row as it was read, with its log entry. Empty if the incident is not
     open.
     """
-    after = apply_settlement(decoded(_incident_of, entity), settlement)
+    after = apply_settlement(decode_entity(_incident_of, entity), settlement)
     if after is None:
         return []
     incident, entry = after
@@ -163,17 +163,17 @@ def settles(entity: Entity, settlement: Settlement) -> list[Operation]:
     return [merge_row(_entity(partition, _ROW, incident), entity.etag), ("create", _log_entity(partition, entry))]
 
 
-def removes(entity: Entity) -> list[Operation]:
+def removes(entity: Entity) -> list[RowOperation]:
     """Makes the operations that delete an INCIDENT row and its log, together with their job."""
     rows = (entity["RowKey"], *(incident_log_row(entity["id"], seq) for seq in range(1, entity["log_seq"] + 1)))
     return [delete_row(entity["PartitionKey"], row) for row in rows]
 
 
-def _leaves(partition: str, incident: Incident, settlement: Settlement, *, stays: bool) -> list[Operation]:
+def _leaves(partition: str, incident: Incident, settlement: Settlement, *, stays: bool) -> list[RowOperation]:
     """Makes the operations on the other rows of a settled or deleted incident without a job."""
     found = apply_settlement(incident, settlement)
     gone = [_subject_row(incident.kind, incident.subject)]
-    settles: list[Operation] = []
+    settles: list[RowOperation] = []
     if found is None or not stays:
         gone.append(newest_first(_OPEN, incident.opened_at, incident.id))
     else:
@@ -205,7 +205,7 @@ async def _rows(rows: TableRows, partition: str, prefix: str, page: PageRange) -
         query = query.having("opened_at lt @until", until=until)
     if since is not None:
         query = query.having("opened_at ge @since", since=since)
-    return await rows.first_decoded(query, page["limit"], partial(_row_of, prefix))
+    return await rows.read_decoded(query, page["limit"], partial(_row_of, prefix))
 
 
 def _row_of(prefix: str, entity: Entity) -> IncidentRow:

@@ -23,16 +23,16 @@ from shared.adapters.tables.active import (
     settle,
 )
 from shared.adapters.tables.admissions import operations_of
-from shared.adapters.tables.decoding import all_decoded, decoded
+from shared.adapters.tables.decoding import decode_all, decode_entity
 from shared.adapters.tables.ending import (
     decode_claim,
+    decode_ended,
     ended_entity,
-    ended_of,
     ending,
     ending_owed,
-    owed_rows,
+    make_owed_rows,
     put_off,
-    rescheduled,
+    reschedule,
     rows_of,
 )
 from shared.adapters.tables.keys import (
@@ -50,10 +50,10 @@ from shared.adapters.tables.keys import (
     share_row,
 )
 from shared.adapters.tables.listing import changing_columns
-from shared.adapters.tables.places import freed_insert
+from shared.adapters.tables.places import insert_freed
 from shared.adapters.tables.purging import TablesPurging
 from shared.adapters.tables.sweep_position import position_entity, position_of
-from shared.adapters.tables.table import Operation, Tables, delete_row, merge_row, row_at, upsert_row
+from shared.adapters.tables.table import RowOperation, Tables, delete_row, merge_row, row_at, upsert_row
 from shared.adapters.tables.tenants import TenantRows
 from shared.core.gates.ends import Freed, is_good
 from shared.core.gates.places import Place
@@ -86,11 +86,11 @@ _FIRST_WAIT_S, _LONGEST_WAIT_S = 0.02, 0.64
 class _End:
     """The other writes of the transaction that deletes a job's ACTIVE row."""
 
-    rows: list[Operation]
+    rows: list[RowOperation]
     #: used instead of `rows` if one of them is refused or deleted; empty: the job stays
-    owed: list[Operation] = field(default_factory=list)
+    owed: list[RowOperation] = field(default_factory=list)
     #: added at the first try only
-    extra: Sequence[Operation] = ()
+    extra: Sequence[RowOperation] = ()
     #: time in the FREED row; None: no FREED row
     freed_at: datetime | None = None
     good: bool | None = None
@@ -152,7 +152,7 @@ class TablesIndex(TablesPurging):
     ) -> None:
         operations = moves_place(active, place, check_at, under_etag=admission is None)
         if freed is not None:
-            operations.append(freed_insert(encode_key(active.tenant), freed))
+            operations.append(insert_freed(encode_key(active.tenant), freed))
         if admission is not None:
             operations += operations_of(admission)
         if settled is None:
@@ -161,16 +161,16 @@ class TablesIndex(TablesPurging):
             await settle(self._rows, operations, active.tenant, settled, active.job_id, succeeded=succeeded)
 
     async def move_places(self, moves: Sequence[PlaceMove], admission: AdmissionWrite) -> None:
-        operations: list[Operation] = []
+        operations: list[RowOperation] = []
         for each in moves:
             operations += moves_place(each.active, each.place, each.check_at, under_etag=False)
         await self._rows.transact([*operations, *operations_of(admission)])
 
-    async def dependants(self, tenant: str, job_id: str, *, limit: int, after: str = "") -> list[str]:
+    async def list_dependants(self, tenant: str, job_id: str, *, limit: int, after: str = "") -> list[str]:
         found = await self._range(tenant, dependant_row(job_id, after), f"DEP:{job_id};", limit)
         return [entity["RowKey"].removeprefix(dependant_row(job_id, "")) for entity in found]
 
-    async def failed_dependants(self, tenant: str, job_id: str, *, limit: int, after: str = "") -> list[str]:
+    async def list_failed_dependants(self, tenant: str, job_id: str, *, limit: int, after: str = "") -> list[str]:
         found = await self._range(tenant, failed_dependant_row(job_id, after), f"DEPFAILED:{job_id};", limit)
         return [entity["RowKey"].removeprefix(failed_dependant_row(job_id, "")) for entity in found]
 
@@ -211,7 +211,7 @@ class TablesIndex(TablesPurging):
             return []
         claim = await self.read_claim(job.tenant, job.idempotency_hash)
         is_anothers = claim is not None and claim.job_id != job.job_id
-        for operation in owed_rows(job, claim_expires_at)[1 if is_anothers else 0 :]:
+        for operation in make_owed_rows(job, claim_expires_at)[1 if is_anothers else 0 :]:
             try:
                 await self._rows.transact([operation])
             except AlreadyExists:
@@ -248,8 +248,8 @@ class TablesIndex(TablesPurging):
                     *deletes(partition, job_id, active.check_at, etag=etag),
                     *(leaves_line(partition, active.place) if is_in_line else ()),
                 ]
-                freed = active.freed(end.freed_at, good=end.good) if end.freed_at is not None else None
-            operations = [*leaving, *([freed_insert(partition, freed)] if freed is not None else []), *rows, *extra]
+                freed = active.make_freed(end.freed_at, good=end.good) if end.freed_at is not None else None
+            operations = [*leaving, *([insert_freed(partition, freed)] if freed is not None else []), *rows, *extra]
             try:
                 await self._rows.transact(operations)
             except (Conflict, AlreadyExists):
@@ -278,7 +278,7 @@ class TablesIndex(TablesPurging):
         decode = partial(active_of, tenant)
         if unread is None:
             found = await self._range(tenant, active_row(after or ""), "ACTIVE;", limit)
-            return [decoded(decode, entity) for entity in found]
+            return [decode_entity(decode, entity) for entity in found]
         return await self._first(tenant, active_row(after or ""), "ACTIVE;", limit, decode, unread)
 
     async def refresh_listing(
@@ -303,13 +303,13 @@ class TablesIndex(TablesPurging):
         return await self._tenants.awake(now)
 
     async def put_to_sleep(self, awake: AwakeTenant) -> None:
-        ended = await self._first(awake.tenant, "ENDED:", "ENDED;", 1, lambda row: ended_of(awake.tenant, row))
+        ended = await self._first(awake.tenant, "ENDED:", "ENDED;", 1, lambda row: decode_ended(awake.tenant, row))
         await self._tenants.sleep(awake, ended[0].clear_at if ended else None)
 
     async def read_position(self, share: int) -> SweepPosition:
         entity = await self._rows.read(GUARD_PARTITION, share_row(POSITION_ROW, share))
         # without a position, a sweep starts from the beginning
-        found = all_decoded(position_of, [entity] if entity is not None else [])
+        found = decode_all(position_of, [entity] if entity is not None else [])
         return found[0] if found else SweepPosition()
 
     async def write_position(self, share: int, position: SweepPosition) -> None:
@@ -336,12 +336,12 @@ class TablesIndex(TablesPurging):
     async def withdraw(self, active: ActiveRow, *, counted: bool = False) -> bool:
         partition = encode_key(active.tenant)
         keys = (claim_row(active.claim), list_row(active.created_at, active.job_id))
-        rows: list[Operation] = [
+        rows: list[RowOperation] = [
             *(delete_row(partition, key) for key in keys),
             ("create", ended_entity(partition, active.job_id, active.created_at + FIRST_CLEARING, purged=False)),
         ]
         # if LIST or CLAIM is already deleted
-        owed: list[Operation] = rows[-1:]
+        owed: list[RowOperation] = rows[-1:]
         end = _End(rows=rows, owed=owed, freed_at=active.created_at if counted else None)
         ended = await self._end(active.tenant, active.job_id, end, check_at=None if counted else active.check_at)
         return ended.freed
@@ -350,17 +350,17 @@ class TablesIndex(TablesPurging):
         self, tenant: str, *, now: datetime, limit: int, after: EndedRow | None = None
     ) -> list[EndedRow]:
         first = ended_row(after.clear_at, after.job_id) if after is not None else "ENDED:"
-        return await self._first(tenant, first, f"{ended_before(now)};", limit, partial(ended_of, tenant))
+        return await self._first(tenant, first, f"{ended_before(now)};", limit, partial(decode_ended, tenant))
 
     async def reschedule_clearing(self, ended: EndedRow, clear_at: datetime, *, purged: bool = False) -> None:
-        operations = rescheduled(encode_key(ended.tenant), ended, clear_at, purged=purged)
+        operations = reschedule(encode_key(ended.tenant), ended, clear_at, purged=purged)
         # Race sweeps: deleted, or moved by another process to the same time
         with contextlib.suppress(Conflict, AlreadyExists):
             await self._rows.transact(operations)
 
     async def clear_again(self, tenant: str, late: Sequence[tuple[ListRow, datetime]], now: datetime) -> None:
         await self._tenants.wake(tenant, now)
-        partition, operations = encode_key(tenant), list[Operation]()
+        partition, operations = encode_key(tenant), list[RowOperation]()
         for row, clear_at in late:
             listed = {**row_at(partition, row.cursor), "cleared_again": True}
             ended = ended_entity(partition, row.job_id, clear_at, purged=True)

@@ -7,12 +7,12 @@ from functools import partial
 
 from shared.adapters.tables import rows
 from shared.adapters.tables.claim_check import TextStore, offload_all, restore
-from shared.adapters.tables.decoding import decoded, row_as
+from shared.adapters.tables.decoding import decode_entity, row_as
 from shared.adapters.tables.keys import ARCHIVED_ROW, JOB_ROW, event_row, step_row
 from shared.adapters.tables.table import (
     MAX_OPERATIONS,
     Entity,
-    Operation,
+    RowOperation,
     Tables,
     delete_row,
     put_row,
@@ -60,7 +60,9 @@ class TablesLedger:
         if not found or found[0]["RowKey"] != JOB_ROW:
             return None
         try:
-            record = Record(decoded(rows.job_of, found[0]), tuple(decoded(rows.step_of, each) for each in found[1:]))
+            record = Record(
+                decode_entity(rows.job_of, found[0]), tuple(decode_entity(rows.step_of, each) for each in found[1:])
+            )
         except UnknownStatus as unknown:
             raise UnknownStatus(unknown.status, tenant_id) from unknown
         except Undecodable as row:
@@ -71,7 +73,7 @@ class TablesLedger:
         query = all_of(job_id).having("RowKey eq @row", row=JOB_ROW)
         async for entity in self._rows.query(query, select=["PartitionKey", "RowKey", "event_seq", "status"]):
             # the full read raises for a status that only a later release knows
-            return decoded(lambda row: (int(row["event_seq"]), row["status"] in _TERMINAL), entity)
+            return decode_entity(lambda row: (int(row["event_seq"]), row["status"] in _TERMINAL), entity)
         return None
 
     async def create(self, record: Record, event: Event) -> Stored:
@@ -98,7 +100,7 @@ class TablesLedger:
             )
         ]
         job, *others = await offload_all(entities, self._texts)
-        operations: list[Operation] = [replace_row(job, before.etag)]
+        operations: list[RowOperation] = [replace_row(job, before.etag)]
         operations += [replace_row(entity) for entity in others[: len(changed)]]
         operations += [("create", entity) for entity in others[len(changed) :]]
         try:
@@ -123,7 +125,7 @@ class TablesLedger:
         if entity is None:
             return None
         try:
-            return decoded(partial(row_as, ArchivedRow), entity)
+            return decode_entity(partial(row_as, ArchivedRow), entity)
         except Undecodable as row:
             raise Undecodable(row.row, row.why, entity.get("tenant")) from row
 
@@ -138,14 +140,14 @@ class TablesLedger:
     async def find_event(self, job_id: str, cause_id: str) -> Event | None:
         query = all_of(job_id).having("RowKey lt @end and cause_id eq @cause", end=JOB_ROW, cause=cause_id)
         async for entity in self._rows.query(query):
-            return decoded(rows.event_of, await restore(entity, self._texts))
+            return decode_entity(rows.event_of, await restore(entity, self._texts))
         return None
 
     async def events(self, job_id: str, *, after_seq: int = 0, limit: int = 1000) -> list[Event]:
         query = between(job_id, event_row(after_seq), JOB_ROW)
         # strict: a history with a gap is not valid
         return [
-            decoded(rows.event_of, await restore(entity, self._texts))
+            decode_entity(rows.event_of, await restore(entity, self._texts))
             for entity in await self._rows.first(query, limit)
         ]
 

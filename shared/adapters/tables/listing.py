@@ -13,7 +13,7 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any, TypeVar, Unpack
 
-from shared.adapters.tables.decoding import all_decoded, decoded, row_as
+from shared.adapters.tables.decoding import decode_all, decode_entity, row_as
 from shared.adapters.tables.incidents import job_incident, removes, settles
 from shared.adapters.tables.keys import (
     archived_row,
@@ -22,7 +22,16 @@ from shared.adapters.tables.keys import (
     failed_dependant_row,
     list_row,
 )
-from shared.adapters.tables.table import Entity, Operation, Tables, delete_row, merge_row, put_row, row_at, upsert_row
+from shared.adapters.tables.table import (
+    Entity,
+    RowOperation,
+    Tables,
+    delete_row,
+    merge_row,
+    put_row,
+    row_at,
+    upsert_row,
+)
 from shared.adapters.tables.table_rows import Query, TableRows, between
 from shared.core.incidents import Settlement
 from shared.core.jobs.job import Job
@@ -49,13 +58,13 @@ class TablesLists:
         self._rows = TableRows(account, table)
 
     async def list_jobs(self, tenant: str, **page: Unpack[PageRange]) -> list[ListRow]:
-        return await self._rows.first_decoded(
-            _list_query(encode_key(tenant), page, "LIST", list_row), page["limit"], _listed_of
+        return await self._rows.read_decoded(
+            _list_query(encode_key(tenant), page, "LIST", list_row), page["limit"], _decode_list_row
         )
 
     async def list_archived(self, tenant: str, **page: Unpack[PageRange]) -> list[ListRow]:
-        return await self._rows.first_decoded(
-            _list_query(encode_key(tenant), page, "ARCHIVED", archived_row), page["limit"], _listed_of
+        return await self._rows.read_decoded(
+            _list_query(encode_key(tenant), page, "ARCHIVED", archived_row), page["limit"], _decode_list_row
         )
 
     async def read_listed(
@@ -87,7 +96,7 @@ class TablesLists:
 
     async def _read_row(self, tenant: str, row: str) -> ListRow | None:
         entity = await self._rows.read(encode_key(tenant), row)
-        found = all_decoded(_listed_of, [entity] if entity is not None else [])
+        found = decode_all(_decode_list_row, [entity] if entity is not None else [])
         return found[0] if found else None
 
     async def delete_listing(self, job: Job, archived_at: datetime | None = None) -> None:
@@ -116,7 +125,7 @@ class TablesLists:
     ) -> list[DeadRow]:
         # no job ended before it was created
         end = "DEAD;" if since is None else dead_row(since - _MILLISECOND, "")
-        return await self._first(tenant, after or "DEAD:", end, limit, _dead_of)
+        return await self._first(tenant, after or "DEAD:", end, limit, _decode_dead_row)
 
     async def end_dead_letter(
         self, job: Job, state: LetterState, settlement: Settlement | None = None
@@ -128,7 +137,7 @@ class TablesLists:
                 return None
             known = listed.get("dead_letter")
             if known is not None and known != LetterState.LISTED:
-                return decoded(lambda row: LetterState(row["dead_letter"]), listed)
+                return decode_entity(lambda row: LetterState(row["dead_letter"]), listed)
             operations = [
                 _describes(listed, state),
                 *([delete_row(partition, dead_row(ended_at(job), job.job_id))] if known else []),
@@ -152,8 +161,8 @@ class TablesLists:
         decode: Callable[[Entity], T],
         unread: list[str] | None = None,
     ) -> list[T]:
-        """Returns rows decoded, without those that cannot be decoded (`TableRows.first_decoded`)."""
-        return await self._rows.first_decoded(between(encode_key(tenant), first, end), limit, decode, unread)
+        """Returns rows decoded, without those that cannot be decoded (`TableRows.read_decoded`)."""
+        return await self._rows.read_decoded(between(encode_key(tenant), first, end), limit, decode, unread)
 
     async def _delete(self, tenant: str, row: str, etag: str | None = None) -> None:
         await self._rows.delete(encode_key(tenant), row, etag)
@@ -198,7 +207,7 @@ def letter_column(job: Job) -> dict[str, Any]:
     return {"dead_letter": state.value} if state is not None else {}
 
 
-def dead_inserts(partition: str, job: Job) -> list[Operation]:
+def dead_inserts(partition: str, job: Job) -> list[RowOperation]:
     """Makes the DEAD row if the job's end leaves one."""
     if letter_at_end(job) is not LetterState.LISTED:
         return []
@@ -211,13 +220,13 @@ def dead_inserts(partition: str, job: Job) -> list[Operation]:
     return [upsert_row(row)]
 
 
-def _describes(listed: Entity, state: LetterState) -> Operation:
+def _describes(listed: Entity, state: LetterState) -> RowOperation:
     """Makes the change of LIST's column, which fails if the row has changed since it was read."""
     row = {**row_at(listed["PartitionKey"], listed["RowKey"]), "dead_letter": state.value}
     return merge_row(row, listed.etag)
 
 
-def _listed_of(entity: Entity) -> ListRow:
+def _decode_list_row(entity: Entity) -> ListRow:
     return row_as(
         ListRow,
         entity,
@@ -227,7 +236,7 @@ def _listed_of(entity: Entity) -> ListRow:
     )
 
 
-def _dead_of(entity: Entity) -> DeadRow:
+def _decode_dead_row(entity: Entity) -> DeadRow:
     return row_as(
         DeadRow,
         entity,

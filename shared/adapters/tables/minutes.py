@@ -9,10 +9,10 @@ from datetime import UTC, datetime
 from itertools import groupby
 from typing import Any
 
-from shared.adapters.tables.columns import parts, whole
-from shared.adapters.tables.decoding import all_decoded
+from shared.adapters.tables.columns import join_json, split_json
+from shared.adapters.tables.decoding import decode_all
 from shared.adapters.tables.keys import MINUTES_PARTITION, minute_row
-from shared.adapters.tables.table import MAX_OPERATIONS, Entity, Operation, Tables, delete_row, replace_row, row_at
+from shared.adapters.tables.table import MAX_OPERATIONS, Entity, RowOperation, Tables, delete_row, replace_row, row_at
 from shared.adapters.tables.table_rows import TableRows, all_of
 from shared.core.overview.minutes import KEPT_FOR, MinuteCounts, minute_of
 from shared.errors import AlreadyExists, Conflict
@@ -33,7 +33,7 @@ class TablesMinutes:
 
     async def read(self, since: datetime) -> dict[datetime, MinuteCounts]:
         found: dict[datetime, MinuteCounts] = {}
-        for minute, counts in all_decoded(_decoded, await self._since(minute_row(minute_of(since)))):
+        for minute, counts in decode_all(_decode, await self._since(minute_row(minute_of(since)))):
             found[minute] = found.get(minute, MinuteCounts()) + counts
         return found
 
@@ -51,25 +51,25 @@ class TablesMinutes:
             added = [row for row in group if row["RowKey"] != key][: MAX_OPERATIONS - 1]
             if added or state is not None:
                 known = next((row for row in group if row["RowKey"] == key), None)
-                await self._unless_changed(_folded(key, known, added, state))
+                await self._unless_changed(_merge_rows(key, known, added, state))
 
     async def _since(self, key: str) -> list[Entity]:
         return await self._rows.first(all_of(MINUTES_PARTITION).having("RowKey ge @since", since=key), _MAX_ROWS)
 
-    async def _unless_changed(self, operations: list[Operation]) -> None:
+    async def _unless_changed(self, operations: list[RowOperation]) -> None:
         """Ignores a conflict, since another sweeper did the same in between."""
         with contextlib.suppress(AlreadyExists, Conflict):
             await self._rows.transact(operations)
 
 
-def _folded(
+def _merge_rows(
     key: str, known: Entity | None, added: Sequence[Entity], active: Mapping[str, int] | None
-) -> list[Operation]:
+) -> list[RowOperation]:
     """Makes the minute's row with the counts of the other rows, and their deletions. A row that cannot be decoded
     counts nothing.
     """
     rows = [*([known] if known is not None else []), *added]
-    counts = sum((each for _, each in all_decoded(_decoded, rows)), MinuteCounts())
+    counts = sum((each for _, each in decode_all(_decode, rows)), MinuteCounts())
     counts.active = active if active is not None else counts.active
     row, deletes = _entity(key, counts), [delete_row(MINUTES_PARTITION, each["RowKey"]) for each in added]
     return [("create", row) if known is None else replace_row(row, known.etag), *deletes]
@@ -83,19 +83,19 @@ def _entity(row: str, counts: MinuteCounts) -> dict[str, Any]:
     latencies = [[*phase, sorted(buckets.items())] for phase, buckets in counts.latencies.items()]
     return {
         **row_at(MINUTES_PARTITION, row),
-        **parts("ends", [[*end, count] for end, count in counts.ends.items()]),
-        **parts("latencies", latencies),
-        **parts("active", counts.active),
+        **split_json("ends", [[*end, count] for end, count in counts.ends.items()]),
+        **split_json("latencies", latencies),
+        **split_json("active", counts.active),
     }
 
 
-def _decoded(row: Entity) -> tuple[datetime, MinuteCounts]:
+def _decode(row: Entity) -> tuple[datetime, MinuteCounts]:
     counts = MinuteCounts(
-        ends=Counter({(tenant, status, reason): int(n) for tenant, status, reason, n in whole("ends", row)}),
+        ends=Counter({(tenant, status, reason): int(n) for tenant, status, reason, n in join_json("ends", row)}),
         latencies={
             (service, phase): Counter({int(bucket): int(n) for bucket, n in buckets})
-            for service, phase, buckets in whole("latencies", row)
+            for service, phase, buckets in join_json("latencies", row)
         },
-        active=whole("active", row),
+        active=join_json("active", row),
     )
     return datetime.strptime(_minute_key(row), "MINUTE:%Y%m%d%H%M").replace(tzinfo=UTC), counts

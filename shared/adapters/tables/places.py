@@ -7,7 +7,7 @@ from typing import Any
 
 from shared.adapters.tables.decoding import row_as
 from shared.adapters.tables.keys import freed_row
-from shared.adapters.tables.table import Entity, Operation, row_at
+from shared.adapters.tables.table import Entity, RowOperation, row_at
 from shared.core.gates.admission_state import Candidate
 from shared.core.gates.ends import Freed
 from shared.core.gates.places import Place, PlaceState
@@ -63,7 +63,7 @@ def place_of(entity: Mapping[str, Any]) -> Place | None:
     )
 
 
-def freed_insert(partition: str, freed: Freed) -> Operation:
+def insert_freed(partition: str, freed: Freed) -> RowOperation:
     """Makes the insertion of a FREED row, which fails if the row exists: the job was already freed before."""
     row: dict[str, Any] = {
         **_key(partition, freed),
@@ -76,11 +76,11 @@ def freed_insert(partition: str, freed: Freed) -> Operation:
     return ("create", row if freed.good is None else {**row, "good": freed.good})
 
 
-def freed_delete(partition: str, freed: Freed) -> Operation:
+def delete_freed(partition: str, freed: Freed) -> RowOperation:
     return ("delete", _key(partition, freed))
 
 
-def freed_of(entity: Entity) -> Freed:
+def decode_freed(entity: Entity) -> Freed:
     place = place_of(entity)
     if place is None:
         raise ValueError("a FREED row without a place")

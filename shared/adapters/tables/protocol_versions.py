@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from shared.adapters.tables.columns import parts, whole
+from shared.adapters.tables.columns import join_json, split_json
 from shared.adapters.tables.decoding import row_as
 from shared.adapters.tables.keys import PROTOCOLS_PARTITION, protocol_row
 from shared.adapters.tables.table import Entity, Tables, row_at
@@ -20,13 +20,13 @@ class TablesProtocolVersions:
         self._gates = TableRows(account, gates_table)
 
     async def read(self) -> list[StoredVersion]:
-        return await self._gates.first_decoded(all_of(PROTOCOLS_PARTITION), None, _decoded)
+        return await self._gates.read_decoded(all_of(PROTOCOLS_PARTITION), None, _decode)
 
     async def add(self, version: StoredVersion) -> bool:
         row = row_at(PROTOCOLS_PARTITION, protocol_row(version.protocol_id, version.version))
         columns = {name: value for name, value in vars(version).items() if name not in _JSON}
         for name in _JSON:
-            columns |= parts(name, getattr(version, name))
+            columns |= split_json(name, getattr(version, name))
         try:
             await self._gates.transact([("create", {**row, **columns})])
         except AlreadyExists:
@@ -34,5 +34,5 @@ class TablesProtocolVersions:
         return True
 
 
-def _decoded(entity: Entity) -> StoredVersion:
-    return row_as(StoredVersion, entity, **{name: whole(name, entity) for name in _JSON})
+def _decode(entity: Entity) -> StoredVersion:
+    return row_as(StoredVersion, entity, **{name: join_json(name, entity) for name in _JSON})

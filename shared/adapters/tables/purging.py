@@ -16,7 +16,7 @@ from shared.adapters.tables.keys import (
     list_row,
 )
 from shared.adapters.tables.listing import TablesLists
-from shared.adapters.tables.table import MAX_OPERATIONS, Entity, Operation, delete_row
+from shared.adapters.tables.table import MAX_OPERATIONS, Entity, RowOperation, delete_row
 from shared.adapters.tables.table_rows import all_of, between
 from shared.core.bulks import Bulk
 from shared.core.records.canonical import encode_key
@@ -71,7 +71,7 @@ _JOBS = ("ARCHIVED", "ENDED", "LIST")
 class TablesPurging(TablesLists):
     """The part of `shared.ports.index.Index` that deletes a tenant."""
 
-    async def listed_jobs(self, tenant: str, *, after: str, limit: int) -> list[ListedJob]:
+    async def list_job_rows(self, tenant: str, *, after: str, limit: int) -> list[ListedJob]:
         found: list[ListedJob] = []
         for word in _JOBS:
             if after < f"{word};" and len(found) < limit:
@@ -127,6 +127,6 @@ def _is_of_job(row: Entity, before: datetime) -> bool:
     return RULES.get(word) is Leaving.LIVING or word in _JOBS
 
 
-def _deletes(row: Entity) -> Operation:
+def _deletes(row: Entity) -> RowOperation:
     is_claim = row["RowKey"].startswith("CLAIM:")
     return delete_row(row["PartitionKey"], row["RowKey"], row.etag if is_claim else None)

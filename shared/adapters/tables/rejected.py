@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any
 
 from shared.adapters.tables.claim_check import SUFFIX, TextStore, offload, restore
-from shared.adapters.tables.decoding import decoded, row_as
+from shared.adapters.tables.decoding import decode_entity, row_as
 from shared.adapters.tables.table import Entity, Tables, merge_row, row_at, upsert_row
 from shared.adapters.tables.table_rows import Query, TableRows, all_of, between
 from shared.core.records.canonical import digest
@@ -48,7 +48,7 @@ class TablesRejected:
         if entity is None:
             return None
         try:
-            return decoded(_message, await restore(entity, self._texts))
+            return decode_entity(_message, await restore(entity, self._texts))
         except DataLost as lost:
             raise DataLost(lost.blob, entity.get("tenant")) from lost
 
@@ -73,7 +73,7 @@ class TablesRejected:
     async def _range(self, partition: str, start: str, end: str, limit: int) -> list[Rejection]:
         """Returns rows between two keys, newest first, without their bodies."""
         query = between(partition, start, end)
-        return await self._rows.first_decoded(query, limit, partial(row_as, Rejection), select=_LISTED)
+        return await self._rows.read_decoded(query, limit, partial(row_as, Rejection), select=_LISTED)
 
     async def mark(self, message: Rejection, *, redriven_at: datetime, outcome: str) -> None:
         for partition in _partitions(message.id, message.tenant):

@@ -14,7 +14,7 @@ from typing import Any
 
 from shared.adapters.tables.account import STORE_VERSION, read_row
 from shared.adapters.tables.active import due_of
-from shared.adapters.tables.export_format import Files, Manifest, TablePart, read_manifest, unpacked
+from shared.adapters.tables.export_format import Files, Manifest, TablePart, read_manifest, unpack
 from shared.adapters.tables.keys import (
     AFTER_FEED_EVENTS,
     FEED_PARTITION,
@@ -29,7 +29,7 @@ from shared.adapters.tables.table import INT64, MAX_OPERATIONS, Table, merge_row
 from shared.errors import DataLost, ExportUnfit
 from shared.ports.exports import Exported
 
-Row = dict[str, Any]
+ExportedRow = dict[str, Any]
 
 #: keys of the row in the tenants' table with the store's version
 _SCHEMA = ("schema", "schema")
@@ -58,11 +58,11 @@ class Restore:
         Raises ExportUnfit before a write if the export is incomplete, damaged or of another release, or the tables have
         rows; LedgerUnavailable.
         """
-        manifest = await self._checked(name)
+        manifest = await self._check(name)
         await self._begin(manifest)
         rows = 0
         for table in manifest.tables:
-            rows += await self._restored(manifest, table)
+            rows += await self._restore(manifest, table)
         await self._head_numbers()
         # a new feed id makes every earlier cursor expire, since numbers of lost events are used again
         feed = self._tables["feed"]
@@ -71,14 +71,14 @@ class Restore:
         await self._tables["tenants"].write(put_row({**row_at(*_SCHEMA), "version": STORE_VERSION}))
         return Exported(name, rows)
 
-    async def _checked(self, name: str) -> Manifest:
+    async def _check(self, name: str) -> Manifest:
         try:
             manifest = await read_manifest(self._files, name)
             if not manifest.complete:
                 raise ExportUnfit(f"export {name} is not complete: restore an earlier export (`list` shows them)")
             for table in manifest.tables:
                 for part in table.parts:
-                    await unpacked(self._files, part)
+                    await unpack(self._files, part)
         except DataLost as lost:
             raise ExportUnfit(f"export {name} lacks a part: {lost}; restore another one (`list` shows them)") from lost
         return manifest
@@ -100,23 +100,23 @@ class Restore:
                 )
         await tenants.write(put_row({**row_at(*_SCHEMA), "version": 0, "restores": manifest.name}))
 
-    async def _restored(self, manifest: Manifest, part_of: TablePart) -> int:
+    async def _restore(self, manifest: Manifest, part_of: TablePart) -> int:
         table, count = self._tables[part_of.role], 0
         limit = asyncio.Semaphore(_AT_ONCE)
 
-        async def write(rows: list[Row]) -> None:
+        async def write(rows: list[ExportedRow]) -> None:
             async with limit:
                 await table.submit_transaction([put_row(row) for row in rows])
 
         for part in part_of.parts:
-            found = await unpacked(self._files, part)
+            found = await unpack(self._files, part)
             groups = [list(group) for _, group in groupby(found, lambda row: str(row["PartitionKey"]))]
-            kept = [self._kept(manifest, part_of.role, group) for group in groups]
+            kept = [self._select(manifest, part_of.role, group) for group in groups]
             count += sum(map(len, kept))
             await asyncio.gather(*(write(each) for rows in kept for each in _transactions(rows)))
         return count
 
-    def _kept(self, manifest: Manifest, role: str, rows: list[Row]) -> list[Row]:
+    def _select(self, manifest: Manifest, role: str, rows: list[ExportedRow]) -> list[ExportedRow]:
         """Leaves out rows that are newer than the index, since a job that the sweeper does not find would never end."""
         since = manifest.started_at - _MARGIN
         if role == "tenants":
@@ -135,7 +135,7 @@ class Restore:
                 return []
         return rows
 
-    def _of_index(self, row: Row, since: datetime) -> list[Row]:
+    def _of_index(self, row: ExportedRow, since: datetime) -> list[ExportedRow]:
         """Returns the rows to restore for an index row of a tenant. A partition is read in key order: ACTIVE, CLAIM,
         DUE, LIST.
 
@@ -164,7 +164,7 @@ class Restore:
                 await feed.write(merge_row({**row_at(partition, HEAD_ROW), "number": (number, INT64)}))
 
 
-def _awake(row: Row) -> Row:
+def _awake(row: ExportedRow) -> ExportedRow:
     return {**row, "wake_at": row["posted_at"]} if row["PartitionKey"] == TENANTS_PARTITION else row
 
 
@@ -172,11 +172,11 @@ def _is_after(at: Any, since: datetime) -> bool:
     return isinstance(at, datetime) and at >= since
 
 
-def _transactions(rows: list[Row]) -> list[list[Row]]:
+def _transactions(rows: list[ExportedRow]) -> list[list[ExportedRow]]:
     """Splits the rows of a partition into transactions that the store accepts. Of a repeated key the last row
     counts.
     """
-    found: list[list[Row]] = [[]]
+    found: list[list[ExportedRow]] = [[]]
     characters = 0
     for row in {str(row["RowKey"]): row for row in rows}.values():
         size = sum(len(str(value)) for value in row.values())

@@ -19,7 +19,7 @@ from shared.core.jobs.job import Event, Job, Step, Timings
 from shared.core.jobs.states import FailureCause, JobStatus, StepStatus
 from shared.errors import UnknownStatus
 
-Entity = dict[str, Any]
+Columns = dict[str, Any]
 
 _JOB_JSON = frozenset(
     {
@@ -39,13 +39,13 @@ JOB_COLUMNS = dict.fromkeys((*_NAMES[Job], "tenant_bucket"))
 STEP_COLUMNS = dict.fromkeys((*_NAMES[Step], *_NAMES[Timings], "job_id"))
 
 
-def job_entity(job: Job) -> Entity:
+def job_entity(job: Job) -> Columns:
     # the app does not read it; exports and archives use it
     bucket = f"{job.tenant}#{job.created_at:%Y%m}"
     return {**row_at(job.job_id, JOB_ROW), "tenant_bucket": bucket, **_columns(vars(job), _JOB_JSON)}
 
 
-def step_entity(job_id: str, step: Step) -> Entity:
+def step_entity(job_id: str, step: Step) -> Columns:
     values = {name: value for name, value in vars(step).items() if name != "timings"}
     return {
         **row_at(job_id, step_row(step.step_index, step.step_id)),
@@ -55,7 +55,7 @@ def step_entity(job_id: str, step: Step) -> Entity:
     }
 
 
-def event_entity(event: Event) -> Entity:
+def event_entity(event: Event) -> Columns:
     return {**row_at(event.job_id, event_row(event.seq)), **_columns(vars(event), _EVENT_JSON)}
 
 
@@ -97,8 +97,8 @@ def _status(kind: type[_Status], name: str) -> _Status:
 _ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), sort_keys=True)
 
 
-def _columns(values: Mapping[str, Any], json_columns: frozenset[str]) -> Entity:
-    entity: Entity = {}
+def _columns(values: Mapping[str, Any], json_columns: frozenset[str]) -> Columns:
+    entity: Columns = {}
     for name, value in values.items():
         if value is None:
             continue

@@ -9,10 +9,10 @@ from datetime import UTC, datetime
 from operator import itemgetter
 from typing import Any
 
-from shared.adapters.tables.columns import UNDECODABLE, known_members, parts, whole
+from shared.adapters.tables.columns import UNDECODABLE, join_json, select_known, split_json
 from shared.adapters.tables.decoding import row_as
 from shared.adapters.tables.keys import GUARD_PARTITION, SERVICES_PARTITION, SWEEP_ROW, share_row
-from shared.adapters.tables.sweep_position import backlogs_json, backlogs_of, instant_of, instant_text
+from shared.adapters.tables.sweep_position import backlogs_json, backlogs_of, decode_instant, encode_instant
 from shared.adapters.tables.table import Entity, Tables, put_row, row_at, upsert_row
 from shared.adapters.tables.table_rows import TableRows, all_of, from_key
 from shared.core.gates.breaker import BreakerState
@@ -44,7 +44,7 @@ class TablesAnswers:
         await self._merge(service, silent_since=silent_since or _NEVER)
 
     async def read(self) -> dict[str, Heard]:
-        return dict(await self._gates.first_decoded(all_of(SERVICES_PARTITION), None, _heard_of))
+        return dict(await self._gates.read_decoded(all_of(SERVICES_PARTITION), None, _heard_of))
 
     async def _merge(self, service: str, **columns: Any) -> None:
         row = {**row_at(SERVICES_PARTITION, f"SERVICE:{encode_key(service)}"), "service": service}
@@ -70,31 +70,31 @@ class TablesSweepMark:
             **{name: value for name, value in vars(mark.counts).items() if name not in _JSON},
             "active": json.dumps(mark.counts.active),
             "modes": json.dumps(mark.counts.modes),
-            **parts("backlogs", backlogs_json(mark.counts)),
-            **parts("processing", mark.counts.processing),
-            **parts("versions", mark.counts.versions),
-            **parts("quotas", [_quota_json(each) for each in mark.quotas]),
-            **parts("suspended_hooks", dict(mark.suspended_hooks.most_common(_MAX_TENANTS))),
-            **parts("undelivered", {tenant: at.isoformat() for tenant, at in _oldest(mark.undelivered)}),
+            **split_json("backlogs", backlogs_json(mark.counts)),
+            **split_json("processing", mark.counts.processing),
+            **split_json("versions", mark.counts.versions),
+            **split_json("quotas", [_quota_json(each) for each in mark.quotas]),
+            **split_json("suspended_hooks", dict(mark.suspended_hooks.most_common(_MAX_TENANTS))),
+            **split_json("undelivered", {tenant: at.isoformat() for tenant, at in _oldest(mark.undelivered)}),
         }
         # replaced completely, since counts of a later release belong to its own sweep
         await self._rows.write(put_row({name: value for name, value in row.items() if value is not None}))
 
     async def read(self, shares: int) -> dict[int, SweepMark]:
         query = from_key(GUARD_PARTITION, SWEEP_ROW, f"{SWEEP_ROW};")
-        found = dict(await self._rows.first_decoded(query, None, _mark))
+        found = dict(await self._rows.read_decoded(query, None, _mark))
         # rows of other shares may be left from a time with more sweepers
         return {share: mark for share, mark in found.items() if share < shares}
 
 
 def _mark(entity: Entity) -> tuple[int, SweepMark]:
     counters = {name: Counter(json.loads(entity[name])) for name in ("active", "modes")}
-    backlogs = backlogs_of(whole("backlogs", entity)) if "backlogs" in entity else {}
+    backlogs = backlogs_of(join_json("backlogs", entity)) if "backlogs" in entity else {}
     for name in ("processing", "versions"):
-        counters[name] = Counter(whole(name, entity)) if name in entity else Counter()
+        counters[name] = Counter(join_json(name, entity)) if name in entity else Counter()
     counts = row_as(WorkCounts, entity, unacked=entity["unacked"], backlogs=backlogs, **counters)
-    hooks = Counter(whole("suspended_hooks", entity))
-    others = {"quotas": _quotas_of(entity), "undelivered": _undelivered_of(entity)}
+    hooks = Counter(join_json("suspended_hooks", entity))
+    others = {"quotas": _quotas_of(entity), "undelivered": _decode_undelivered(entity)}
     read = {"counts": counts, "suspended_hooks": hooks, **others}
     return int(entity["share"]), row_as(SweepMark, entity, **read)
 
@@ -103,9 +103,9 @@ def _oldest(undelivered: Mapping[str, datetime]) -> list[tuple[str, datetime]]:
     return sorted(undelivered.items(), key=itemgetter(1))[:_MAX_TENANTS]
 
 
-def _undelivered_of(entity: Entity) -> Mapping[str, datetime]:
+def _decode_undelivered(entity: Entity) -> Mapping[str, datetime]:
     try:
-        return {tenant: datetime.fromisoformat(at) for tenant, at in whole("undelivered", entity).items()}
+        return {tenant: datetime.fromisoformat(at) for tenant, at in join_json("undelivered", entity).items()}
     except UNDECODABLE:
         # an earlier release has none: the rest of the mark counts
         return {}
@@ -113,7 +113,7 @@ def _undelivered_of(entity: Entity) -> Mapping[str, datetime]:
 
 def _quotas_of(entity: Entity) -> Sequence[TightQuota]:
     try:
-        return [_quota_of(each) for each in whole("quotas", entity)]
+        return [_quota_of(each) for each in join_json("quotas", entity)]
     except UNDECODABLE:
         # an earlier release has none, and a later one may have other kinds: the rest of the mark counts
         return ()
@@ -124,13 +124,13 @@ def _quota_json(quota: TightQuota) -> dict[str, Any]:
     return {
         **vars(quota),
         "gate": [gate.kind.value, gate.tenant, gate.name],
-        "oldest_at": instant_text(quota.oldest_at),
+        "oldest_at": encode_instant(quota.oldest_at),
     }
 
 
 def _quota_of(found: dict[str, Any]) -> TightQuota:
     kind, tenant, name = found["gate"]
     breaker = BreakerState(found["breaker"]) if found["breaker"] is not None else None
-    known = known_members(TightQuota, found)
+    known = select_known(TightQuota, found)
     gate = Gate(GateKind(kind), tenant, name)
-    return TightQuota(**{**known, "gate": gate, "breaker": breaker, "oldest_at": instant_of(found["oldest_at"])})
+    return TightQuota(**{**known, "gate": gate, "breaker": breaker, "oldest_at": decode_instant(found["oldest_at"])})

@@ -17,7 +17,7 @@ from azure.data.tables import UpdateMode
 from shared.errors import AlreadyExists, Conflict, LedgerRefused, LedgerUnavailable, LuciusError, Undecodable
 
 #: `("create" | "update" | "upsert" | "delete", row)`, optionally with keyword arguments of that method of `Table`
-Operation = tuple[Any, ...]
+RowOperation = tuple[Any, ...]
 
 #: maximum operations of one entity-group transaction
 MAX_OPERATIONS = 100
@@ -53,32 +53,32 @@ def row_at(partition: str, row: str) -> dict[str, Any]:
     return {"PartitionKey": partition, "RowKey": row}
 
 
-def merge_row(row: Mapping[str, Any], etag: str | None = None) -> Operation:
+def merge_row(row: Mapping[str, Any], etag: str | None = None) -> RowOperation:
     """Returns the operation that changes these columns of an existing row; with `etag` only if it is unchanged."""
-    return ("update", row, {"mode": UpdateMode.MERGE, **_unmoved(etag)})
+    return ("update", row, {"mode": UpdateMode.MERGE, **_match_etag(etag)})
 
 
-def replace_row(row: Mapping[str, Any], etag: str | None = None) -> Operation:
+def replace_row(row: Mapping[str, Any], etag: str | None = None) -> RowOperation:
     """Returns the operation that replaces an existing row completely; with `etag` only if it is unchanged."""
-    return ("update", row, {"mode": UpdateMode.REPLACE, **_unmoved(etag)})
+    return ("update", row, {"mode": UpdateMode.REPLACE, **_match_etag(etag)})
 
 
-def upsert_row(row: Mapping[str, Any]) -> Operation:
+def upsert_row(row: Mapping[str, Any]) -> RowOperation:
     """Returns the operation that changes these columns of a row, or creates the row."""
     return ("upsert", row, {"mode": UpdateMode.MERGE})
 
 
-def put_row(row: Mapping[str, Any]) -> Operation:
+def put_row(row: Mapping[str, Any]) -> RowOperation:
     """Returns the operation that creates the row, or replaces it completely."""
     return ("upsert", row, {"mode": UpdateMode.REPLACE})
 
 
-def delete_row(partition: str, row: str, etag: str | None = None) -> Operation:
+def delete_row(partition: str, row: str, etag: str | None = None) -> RowOperation:
     """Returns the operation that deletes a row; with `etag` only if it is unchanged."""
-    return ("delete", row_at(partition, row), _unmoved(etag))
+    return ("delete", row_at(partition, row), _match_etag(etag))
 
 
-def _unmoved(etag: str | None) -> dict[str, Any]:
+def _match_etag(etag: str | None) -> dict[str, Any]:
     return {} if etag is None else {"etag": etag, "match_condition": MatchConditions.IfNotModified}
 
 
@@ -110,14 +110,14 @@ class Table(Protocol):
         name.
         """
 
-    async def submit_transaction(self, operations: Sequence[Operation]) -> list[dict[str, Any]]:
+    async def submit_transaction(self, operations: Sequence[RowOperation]) -> list[dict[str, Any]]:
         """Commits all operations or none. Not repeated after a lost response, since it may have been committed.
 
         Returns a mapping for each operation, with the row's new `etag` unless it was deleted. Raises Conflict,
         AlreadyExists, LedgerRefused.
         """
 
-    async def write(self, operation: Operation) -> None:
+    async def write(self, operation: RowOperation) -> None:
         """Updates, upserts or deletes a row outside of a transaction. Repeated after a lost response.
 
         Deleting a row that does not exist does nothing. Raises Conflict, LedgerRefused.
@@ -132,7 +132,7 @@ class Tables(Protocol):
 
 
 @contextmanager
-def naming(operations: Sequence[Operation]) -> Iterator[None]:
+def naming(operations: Sequence[RowOperation]) -> Iterator[None]:
     """Adds the key of the refused row to LedgerRefused.
 
     The store names a row of a transaction by its position from 0, as `3:`; without it, the key is that of the first

@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from shared.adapters.tables.account import read_row, transact
-from shared.adapters.tables.decoding import decoded, leave_out
-from shared.adapters.tables.table import Entity, Operation, Tables, delete_row
+from shared.adapters.tables.decoding import decode_entity, leave_out
+from shared.adapters.tables.table import Entity, RowOperation, Tables, delete_row
 from shared.errors import Conflict, Undecodable
 
 T = TypeVar("T")
@@ -59,7 +59,7 @@ class TableRows:
     async def find(self, partition: str, row: str, decode: Callable[[Entity], T]) -> T | None:
         """Returns the object of a row; None: it does not exist. Raises Undecodable."""
         entity = await self.read(partition, row)
-        return decoded(decode, entity) if entity is not None else None
+        return decode_entity(decode, entity) if entity is not None else None
 
     async def query(self, query: Query, **options: Any) -> AsyncIterator[Entity]:
         """Yields the rows in the order of their keys."""
@@ -76,7 +76,7 @@ class TableRows:
                 break
         return found
 
-    async def first_decoded(
+    async def read_decoded(
         self,
         query: Query,
         limit: int | None,
@@ -95,7 +95,7 @@ class TableRows:
         page = min(limit, 1000) if limit is not None else None
         async for entity in self.query(query, results_per_page=page, **options):
             try:
-                if (one := decoded(decode, entity)) is not None:
+                if (one := decode_entity(decode, entity)) is not None:
                     found.append(one)
             except Undecodable as row:
                 left_out += 1
@@ -106,11 +106,11 @@ class TableRows:
                 break
         return found
 
-    async def transact(self, operations: Sequence[Operation]) -> list[dict[str, Any]]:
+    async def transact(self, operations: Sequence[RowOperation]) -> list[dict[str, Any]]:
         """Commits one transaction. Returns the metadata of each row, in order."""
         return await transact(await self.account.table(self.name), operations)
 
-    async def write(self, operation: Operation) -> None:
+    async def write(self, operation: RowOperation) -> None:
         """Writes one row outside of a transaction."""
         await (await self.account.table(self.name)).write(operation)
 

@@ -54,7 +54,7 @@ class TenantRows:
     async def awake(self, now: datetime) -> list[AwakeTenant]:
         """Lists the awake tenants: one query, in pages. Raises LedgerUnavailable."""
         query = all_of(TENANTS_PARTITION).having("wake_at le @now", now=now)
-        return await self._rows.first_decoded(query, None, partial(row_as, AwakeTenant))
+        return await self._rows.read_decoded(query, None, partial(row_as, AwakeTenant))
 
     async def sleep(self, awake: AwakeTenant, until: datetime | None) -> None:
         """Marks the tenant as asleep until `until`; None: until its next POST. Does nothing if the tenant has posted
@@ -83,4 +83,4 @@ class TenantRows:
 
     async def all(self) -> list[str]:
         """Lists all tenants, asleep or awake. Raises LedgerUnavailable."""
-        return await self._rows.first_decoded(all_of(TENANTS_PARTITION), None, lambda row: str(row["tenant"]))
+        return await self._rows.read_decoded(all_of(TENANTS_PARTITION), None, lambda row: str(row["tenant"]))

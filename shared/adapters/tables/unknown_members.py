@@ -13,22 +13,27 @@ import re
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from shared.adapters.tables.columns import json_text, pieces, text_of
+from shared.adapters.tables.columns import join_text, json_text, split_text
 from shared.adapters.tables.table import INT64, Entity
 
 _KEYS = frozenset({"PartitionKey", "RowKey"})
-Row = Mapping[str, Any]
+RowValues = Mapping[str, Any]
 
 
 def keep(
-    stored: Row | None, before: Row, after: Row, *, parts: Collection[str] = (), whole: Collection[str] = ()
+    stored: RowValues | None,
+    before: RowValues,
+    after: RowValues,
+    *,
+    parts: Collection[str] = (),
+    whole: Collection[str] = (),
 ) -> dict[str, Any]:
     """Returns the row `after` with each part of `stored` that `before` does not have.
 
     `stored`: the row as read; None if there was none. `before`: the row that this release writes for the object that it
     read; for a row without JSON objects, the names of its columns are enough. `parts`: columns with continuations
-    (`columns.parts`). `whole`: names of columns and JSON members that are single values; if this release changes one,
-    nothing of the old value stays.
+    (`columns.split_json`). `whole`: names of columns and JSON members that are single values; if this release changes
+    one, nothing of the old value stays.
     """
     if stored is None:
         return dict(after)
@@ -38,54 +43,54 @@ def keep(
         if name in _KEYS or name in parts or (pieces_of is not None and pieces_of.fullmatch(name)):
             continue
         if name not in before and name not in after:
-            kept[name] = _typed(stored, name)
+            kept[name] = _read_column(stored, name)
         elif name in after and not (name in whole and after[name] != before.get(name)):
-            kept[name] = _column(stored[name], before.get(name), after[name], whole)
+            kept[name] = _merge_column(stored[name], before.get(name), after[name], whole)
     for name in parts:
         if name in stored and name in before and name in after:
-            text = _column(text_of(name, stored), text_of(name, before), text_of(name, after), whole)
-            kept |= pieces(name, text)
+            text = _merge_column(join_text(name, stored), join_text(name, before), join_text(name, after), whole)
+            kept |= split_text(name, text)
     return kept
 
 
-def _typed(stored: Row, name: str) -> Any:
+def _read_column(stored: RowValues, name: str) -> Any:
     """Returns a stored column with its type."""
     value = stored[name]
     is_long = isinstance(stored, Entity) and name in stored.int64
     return (value, INT64) if is_long else value
 
 
-def _column(stored: Any, before: Any, after: Any, whole: Collection[str]) -> Any:
+def _merge_column(stored: Any, before: Any, after: Any, whole: Collection[str]) -> Any:
     """Returns the column `after`, with the unknown members of the stored JSON text."""
     if stored == before or not (isinstance(stored, str) and isinstance(before, str) and isinstance(after, str)):
         return after
     try:
-        return json_text(_merged(json.loads(stored), json.loads(before), json.loads(after), whole))
+        return json_text(_merge(json.loads(stored), json.loads(before), json.loads(after), whole))
     except ValueError:
         # plain text
         return after
 
 
-def _merged(stored: Any, before: Any, after: Any, whole: Collection[str]) -> Any:
+def _merge(stored: Any, before: Any, after: Any, whole: Collection[str]) -> Any:
     if stored == before:
         return after
     if isinstance(stored, dict) and isinstance(before, dict) and isinstance(after, dict):
         known = {
             name: value
             if name not in stored or name not in before or (name in whole and value != before[name])
-            else _merged(stored[name], before[name], value, whole)
+            else _merge(stored[name], before[name], value, whole)
             for name, value in after.items()
         }
         return known | {name: stored[name] for name in stored if name not in before and name not in after}
     if isinstance(stored, list) and isinstance(before, list) and isinstance(after, list):
-        return _merged_list(stored, before, after, whole)
+        return _merge_list(stored, before, after, whole)
     return after
 
 
-def _merged_list(stored: list[Any], before: list[Any], after: list[Any], whole: Collection[str]) -> list[Any]:
+def _merge_list(stored: list[Any], before: list[Any], after: list[Any], whole: Collection[str]) -> list[Any]:
     if len(stored) > len(before) == len(after):
         # each element is a member, by its position
-        first = [_merged(*each, whole) for each in zip(stored, before, after, strict=False)]
+        first = [_merge(*each, whole) for each in zip(stored, before, after, strict=False)]
         return first + stored[len(before) :]
     if len(stored) == len(before):
         # a list of elements of one kind: an unchanged element stays as stored

@@ -14,8 +14,8 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from shared.adapters.tables.columns import parts, whole
-from shared.adapters.tables.decoding import all_decoded, decoded, row_as
+from shared.adapters.tables.columns import join_json, split_json
+from shared.adapters.tables.decoding import decode_all, decode_entity, row_as
 from shared.adapters.tables.keys import (
     FOLD_ROW,
     GUARD_PARTITION,
@@ -53,7 +53,7 @@ class TablesUsage:
     async def hours(self, tenant: str, first: datetime, end: datetime) -> list[HourUsage]:
         found: dict[datetime, dict[str, Any]] = {}
         rows = await self._range(encode_key(tenant), usage_before(first), usage_before(end), _MAX_ROWS)
-        for hour, known in all_decoded(_part_of, rows):
+        for hour, known in decode_all(_part_of, rows):
             found.setdefault(hour, {"hour": hour}).update(known)
         return [HourUsage(**known) for _, known in sorted(found.items())]
 
@@ -66,7 +66,7 @@ class TablesUsage:
     async def add_refused(self, tenant: str, hour: datetime, refused: Mapping[Group, int]) -> None:
         for race in range(_MAX_RACES):
             entity = await self._rows.read(encode_key(tenant), usage_row(hour, _REJECTED))
-            known = decoded(lambda row: _counts_of(_content(row)), entity) if entity is not None else {}
+            known = decode_entity(lambda row: _counts_of(_content(row)), entity) if entity is not None else {}
             before = _row(tenant, hour, _REJECTED, _counts_json(known))
             for group, count in refused.items():
                 key = group_in(known, group)
@@ -83,7 +83,7 @@ class TablesUsage:
     async def read_folding(self, tenant: str, hour: datetime) -> Folding:
         entity = await self._rows.read(encode_key(tenant), usage_row(hour, _FOLDING))
         # a rollup whose row cannot be decoded starts again
-        found = all_decoded(_folding_of, [entity] if entity is not None else [])
+        found = decode_all(_folding_of, [entity] if entity is not None else [])
         return found[0] if found else Folding()
 
     async def write_folding(self, tenant: str, hour: datetime, folding: Folding | None) -> None:
@@ -96,16 +96,16 @@ class TablesUsage:
         for entity in await self._range(encode_key(tenant), "USAGE:", usage_before(hour), limit):
             await self._rows.delete(entity["PartitionKey"], entity["RowKey"])
 
-    async def fold_again(self, tenant: str, hour: datetime) -> None:
+    async def put_fold_again(self, tenant: str, hour: datetime) -> None:
         row = {**row_at(GUARD_PARTITION, fold_again_row(hour, tenant)), "tenant": tenant, "hour": hour}
         await self._rows.write(upsert_row(row))
 
-    async def to_fold_again(self, before: datetime, *, after: str, limit: int) -> list[tuple[datetime, str, str]]:
+    async def list_fold_again(self, before: datetime, *, after: str, limit: int) -> list[tuple[datetime, str, str]]:
         first, end = after or fold_again_row(None, ""), fold_again_row(before, "")
         query = between(GUARD_PARTITION, first, end)
-        return await self._rows.first_decoded(query, limit, lambda row: (row["hour"], row["tenant"], row["RowKey"]))
+        return await self._rows.read_decoded(query, limit, lambda row: (row["hour"], row["tenant"], row["RowKey"]))
 
-    async def folded_again(self, tenant: str, hour: datetime) -> None:
+    async def delete_fold_again(self, tenant: str, hour: datetime) -> None:
         await self._rows.delete(GUARD_PARTITION, fold_again_row(hour, tenant))
 
     async def read_position(self, share: int) -> FoldPosition:
@@ -132,7 +132,7 @@ class TablesUsage:
 
     async def sources(self, tenant: str, *, after: str, limit: int) -> list[SeenSource]:
         query = between(encode_key(tenant), after or "SOURCE:", "SOURCE;")
-        return await self._rows.first_decoded(query, limit, _source_of)
+        return await self._rows.read_decoded(query, limit, _source_of)
 
     async def _put(self, tenant: str, hour: datetime, part: str, content: Any, **columns: Any) -> None:
         await self._rows.write(put_row({**_row(tenant, hour, part, content), **columns}))
@@ -174,12 +174,12 @@ def _row(tenant: str, hour: datetime, part: str, content: Any) -> dict[str, Any]
         **row_at(encode_key(tenant), usage_row(hour, part)),
         "hour": hour.astimezone(UTC),
         "part": part,
-        **parts("content", content),
+        **split_json("content", content),
     }
 
 
 def _content(entity: Entity) -> Any:
-    return whole("content", entity)
+    return join_json("content", entity)
 
 
 def _counts_json(counts: Mapping[Group, int]) -> dict[str, dict[str, int]]:

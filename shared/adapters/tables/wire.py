@@ -18,7 +18,7 @@ from uuid import UUID
 from azure.core import MatchConditions
 from azure.data.tables import UpdateMode
 
-from shared.adapters.tables.table import INT64, Entity, Operation, meaning
+from shared.adapters.tables.table import INT64, Entity, RowOperation, meaning
 
 #: bound of Edm.Int32
 _INT32 = 2**31
@@ -127,7 +127,7 @@ def if_match(options: Mapping[str, Any] = {}) -> str:
     raise ValueError("a condition needs its etag, and an etag its condition")
 
 
-def transaction_of(account: str, table: str, operations: Sequence[Operation]) -> bytes:
+def transaction_of(account: str, table: str, operations: Sequence[RowOperation]) -> bytes:
     """Makes the body of one entity-group transaction. `account`: its URL. Raises TypeError, ValueError,
     OverflowError.
     """

@@ -43,7 +43,7 @@ async def read_completed(context: Context, tenant: str) -> Completed:
     While the end of a check is in the future, a clock was ahead, and the check does not count: events that follow can
     be before its end. If no other check replaces it until that time, it counts from then on.
     """
-    known, now = await context.require_audit().heads.completed(tenant), context.clock.now()
+    known, now = await context.require_audit().heads.read_completed(tenant), context.clock.now()
     is_ahead = max(known.until or now, known.goal or now) > now
     return Completed(etag=known.etag) if is_ahead else known
 
@@ -165,7 +165,7 @@ class _Check:
             self.behind += 1
 
     async def _history(self, job: Job) -> None:
-        seen = await self._events.feed.seen(job.tenant, job.job_id)
+        seen = await self._events.feed.read_seen(job.tenant, job.job_id)
         if seen >= job.event_seq:
             return
         rows = await self._context.ledger.events(job.job_id, after_seq=seen, limit=_UNSEEN)
@@ -186,7 +186,7 @@ class _Check:
     async def _log(self, hint: Hint) -> None:
         if not await is_log_behind(self._context, hint):
             return
-        seen = await self._events.feed.seen(hint.tenant, hint.key)
+        seen = await self._events.feed.read_seen(hint.tenant, hint.key)
         entries = await log_rows(self._context, hint, seen, _UNSEEN)
         self.behind += self._is_owed([entry.at for entry, _ in entries])
 

@@ -64,7 +64,7 @@ class _Job(Enum):
 async def preview_purge(context: Context, tenant: str) -> PurgePreview:
     """Returns the amounts that a purge would find now. Raises LedgerUnavailable."""
     active = await context.index.list_active(tenant, after=None, limit=MAX_COUNTED)
-    listed = await context.index.listed_jobs(tenant, after="", limit=MAX_COUNTED)
+    listed = await context.index.list_job_rows(tenant, after="", limit=MAX_COUNTED)
     living = {each.job_id for each in active}
     return PurgePreview(len(living), len({each.job_id for each in listed} - living))
 
@@ -89,7 +89,7 @@ async def purge_step(context: Context, orchestrations: Orchestrations, stored: S
     bulk = stored.bulk
     if bulk.listed:
         return await _purge_rows(context, stored)
-    listed = await context.index.listed_jobs(bulk.tenant, after=bulk.cursor or "", limit=_STEP)
+    listed = await context.index.list_job_rows(bulk.tenant, after=bulk.cursor or "", limit=_STEP)
     if not listed:
         if bulk.open == 0:
             return await _write(context, stored, replace(bulk, listed=True, cursor=None)), 0

@@ -136,7 +136,7 @@ async def _list_more(context: Context, stored: StoredBulk) -> StoredBulk:
 async def _add_dependants(context: Context, stored: StoredBulk, work: Work) -> StoredBulk:
     """Makes items of the jobs that failed because of the redriven one, each once."""
     bulk, position = stored.bulk, work.dependants_after or ""
-    found = await context.index.failed_dependants(bulk.tenant, work.job_id, limit=_LISTED, after=position)
+    found = await context.index.list_failed_dependants(bulk.tenant, work.job_id, limit=_LISTED, after=position)
     new = [each for each in await asyncio.gather(*(_find_failed(context, bulk, job_id) for job_id in found)) if each]
     after = replace(bulk, fruitless=0 if new else bulk.fruitless)
     change = _adding(stored, after, new)

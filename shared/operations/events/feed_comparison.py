@@ -28,7 +28,7 @@ async def is_behind(context: Context, job: Job) -> bool:
     is_one_behind = incident is not None and await is_log_behind(context, incident_hint(incident))
     old = await context.ledger.read(job.redrive_of) if job.redrive_of is not None else None
     for each in (job, *([old.record.job] if old is not None else [])):
-        if await context.events.feed.seen(each.tenant, each.job_id) < each.event_seq:
+        if await context.events.feed.read_seen(each.tenant, each.job_id) < each.event_seq:
             await context.events.hinting.send(each)
             is_one_behind = True
     return is_one_behind
@@ -43,7 +43,7 @@ async def is_log_behind(context: Context, hint: Hint) -> bool:
         return False
     if context.events.compared_logs.has(hint.tenant, hint.key, hint.last):
         return False
-    seen = await context.events.feed.seen(hint.tenant, hint.key)
+    seen = await context.events.feed.read_seen(hint.tenant, hint.key)
     context.events.compared_logs.remember(hint.tenant, hint.key, seen)
     if seen >= hint.last:
         return False

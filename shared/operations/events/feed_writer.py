@@ -223,7 +223,7 @@ class _FeedWriter:
         if seen is None and self._trusts_first and is_first:
             seen = 0
         elif seen is None:
-            seen = await self._feed.seen(self._tenant, job_id)
+            seen = await self._feed.read_seen(self._tenant, job_id)
             known.remember({job_id: seen})
         # if the feed has nothing of an older job, the job may be deleted with all its rows
         callbacks = callbacks_of(hints)

@@ -92,8 +92,8 @@ async def _read_pages(context: Context, tenant: str) -> AsyncIterator[list[Activ
 
 
 async def _list_freed(context: Context, tenant: str) -> list[Freed]:
-    found = page = await context.admissions.freed(tenant, limit=_PAGE)
+    found = page = await context.admissions.list_freed(tenant, limit=_PAGE)
     while len(page) == _PAGE:
-        page = await context.admissions.freed(tenant, after=page[-1], limit=_PAGE)
+        page = await context.admissions.list_freed(tenant, after=page[-1], limit=_PAGE)
         found = [*found, *page]
     return found

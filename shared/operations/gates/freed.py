@@ -76,7 +76,7 @@ class CountedOut:
 
 async def read_freed(context: Context, tenant: str, limit: int) -> list[Freed]:
     """Reads the tenant's first FREED rows. A row that cannot be decoded keeps its slot. Raises LedgerUnavailable."""
-    return await context.admissions.freed(tenant, limit=limit, unread=[])
+    return await context.admissions.list_freed(tenant, limit=limit, unread=[])
 
 
 def take_freed(
@@ -243,7 +243,7 @@ async def release_slot(context: Context, job: Job) -> bool:
     async def free() -> bool:
         active = await context.index.read_active(job.tenant, job.job_id)
         now = context.clock.now()
-        freed = active.freed(now, good=is_good(job)) if active is not None else None
+        freed = active.make_freed(now, good=is_good(job)) if active is not None else None
         if active is None or freed is None:
             return False
         place = replace(active.counted_place, state=PlaceState.ENDED, queue=None)

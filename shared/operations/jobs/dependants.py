@@ -24,7 +24,7 @@ async def notify_dependants(context: Context, job: Job) -> bool:
 
     Raises Contended, LedgerUnavailable.
     """
-    waiting = await context.index.dependants(job.tenant, job.job_id, limit=AT_ONCE + 1)
+    waiting = await context.index.list_dependants(job.tenant, job.job_id, limit=AT_ONCE + 1)
     for dependant in waiting[:AT_ONCE]:
         await count_dependency_end(
             context, job.tenant, job.job_id, dependant, succeeded=job.status is JobStatus.SUCCEEDED

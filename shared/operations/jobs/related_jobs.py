@@ -42,14 +42,14 @@ async def dependants_of(context: Context, job: Job, *, after: str | None, limit:
         past = position.removeprefix(_WAITING)
         found = [
             f"{_WAITING}{each}"
-            for each in await context.index.dependants(job.tenant, job.job_id, limit=limit + 1, after=past)
+            for each in await context.index.list_dependants(job.tenant, job.job_id, limit=limit + 1, after=past)
         ]
         position = _FAILED
     if len(found) <= limit and job.status.terminal and job.status is not JobStatus.SUCCEEDED:
         past = position.removeprefix(_FAILED)
         found += [
             f"{_FAILED}{each}"
-            for each in await context.index.failed_dependants(
+            for each in await context.index.list_failed_dependants(
                 job.tenant, job.job_id, limit=limit + 1 - len(found), after=past
             )
         ]

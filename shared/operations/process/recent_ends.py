@@ -81,7 +81,7 @@ class RecentEnds:
             # the sweeper clears it
             with telemetry.tolerate(LuciusError):
                 async with time_limit(_CLEARING_S):
-                    if feed is not None and await feed.seen(job.tenant, ended.row.job_id) < ended.seq:
+                    if feed is not None and await feed.read_seen(job.tenant, ended.row.job_id) < ended.seq:
                         continue
                     if all([await orchestrations.purge(instance_id) for instance_id in ended.instances]):
                         later = max(ended.claim_ends, ended.row.clear_at)

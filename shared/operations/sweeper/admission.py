@@ -81,7 +81,7 @@ async def _is_owed(one: Pass, tenant: str) -> bool:
         return True
     # a job without a row in a waiting queue may have ended in a process that died before its turn
     return bool(admission.active or admission.staged) and bool(
-        await one.context.admissions.freed(tenant, limit=1, unread=[])
+        await one.context.admissions.list_freed(tenant, limit=1, unread=[])
     )
 
 
@@ -145,7 +145,7 @@ async def settle_before_sleep(context: Context, tenant: str) -> bool:
     """Returns whether a tenant without living jobs can sleep: its counts have no ended job. Raises
     LedgerUnavailable.
     """
-    if not (await read_directory(context)).concerns(tenant) or not await context.admissions.freed(
+    if not (await read_directory(context)).concerns(tenant) or not await context.admissions.list_freed(
         tenant, limit=1, unread=[]
     ):
         return True

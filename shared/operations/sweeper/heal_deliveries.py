@@ -64,7 +64,7 @@ async def heal_deliveries(context: Context, has: Callable[[str], bool], is_over:
         return FoundHooks(unseen=set())
     hooks, found = context.events.hooks, FoundHooks()
     try:
-        noted = [each for each in await hooks.noted() if has(each.tenant)]
+        noted = [each for each in await hooks.list_noted() if has(each.tenant)]
     except Exception as fault:
         telemetry.record_fault(fault, "HOOKS_UNSEEN")
         return found

@@ -69,7 +69,7 @@ async def _in_turns(
     end.
     """
 
-    async def listed(tenant: str, limit: int) -> Sequence[_Piece]:
+    async def list_due(tenant: str, limit: int) -> Sequence[_Piece]:
         try:
             return await page(tenant, limit)
         except Exception as fault:
@@ -77,7 +77,7 @@ async def _in_turns(
             await one.report_fault("SWEEP_FAILED", fault, row=f"{encode_key(tenant)} DUE", tenant_id=tenant)
             return []
 
-    return await in_turns(tenants, listed, serve, is_over)
+    return await in_turns(tenants, list_due, serve, is_over)
 
 
 def _due(one: Pass) -> Callable[[str, int], Awaitable[list[ActiveRow]]]:

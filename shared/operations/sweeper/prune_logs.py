@@ -124,7 +124,7 @@ async def _old(
             kept.add(gate_id)
             continue
         if context.events is not None and gate_id not in fed:
-            fed[gate_id] = await context.events.feed.seen(feed_of(tenant), gate_id)
+            fed[gate_id] = await context.events.feed.read_seen(feed_of(tenant), gate_id)
         if context.events is not None and entry.seq > fed[gate_id]:
             kept.add(gate_id)
             continue
@@ -137,7 +137,7 @@ async def prune_incidents(context: Context, before: datetime, is_over: Callable[
     LedgerUnavailable.
     """
     removed, after = 0, None
-    while rows := await context.incidents.settled_before(before, after=after, limit=PAGE):
+    while rows := await context.incidents.list_settled(before, after=after, limit=PAGE):
         for row in rows:
             if is_over():
                 return removed

@@ -77,7 +77,7 @@ async def _fold_all(
             lasts = await one.report_fault("USAGE_UNFOLDED", fault, row=f"{encode_key(tenant)} LIST", tenant_id=tenant)
             if lasts or one.began - hour >= _GIVEN_UP_AFTER:
                 # the others continue with the next hour; the second rollup of this one is a day later
-                await usage.fold_again(tenant, hour)
+                await usage.put_fold_again(tenant, hour)
             else:
                 failed.append(tenant)
 
@@ -92,7 +92,7 @@ async def _fold_all(
 async def _second_folds(one: Pass, usage: Usage, is_over: IsOver) -> None:
     before, after = hour_of(one.context.clock.now() - AGAIN_AFTER), ""
     while True:
-        rows = await usage.to_fold_again(before, after=after, limit=_PAGE)
+        rows = await usage.list_fold_again(before, after=after, limit=_PAGE)
         for hour, tenant, row in rows:
             after = row
             if not one.share.has(tenant):
@@ -100,7 +100,7 @@ async def _second_folds(one: Pass, usage: Usage, is_over: IsOver) -> None:
             try:
                 if is_over() or not await roll_up_hour(one.context, usage, tenant, hour, is_over, again=True):
                     return
-                await usage.folded_again(tenant, hour)
+                await usage.delete_fold_again(tenant, hour)
             except Exception as fault:
                 # the next sweep tries this hour again
                 row_key = f"{encode_key(tenant)} LIST"
@@ -130,7 +130,7 @@ async def roll_up_hour(
             return False
     if jobs and not again:
         # before the rollup: after a crash in between it is rolled up once more than needed
-        await usage.fold_again(tenant, hour)
+        await usage.put_fold_again(tenant, hour)
     if jobs and not await _has_more(usage, tenant, hour, jobs):
         await usage.put_jobs(tenant, hour, jobs)
     if begun.cursor is not None:

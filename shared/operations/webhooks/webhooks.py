@@ -264,7 +264,7 @@ async def list_deliveries(
         rows = await hooks.pending(tenant, hook_id, after=place, limit=limit + 1)
         found, place = [row.delivery for row in rows], None
     if state is not DeliveryState.PENDING and len(found) <= limit:
-        more = await hooks.ended(tenant, hook_id, state=state, after=place, limit=limit + 1 - len(found))
+        more = await hooks.list_ended(tenant, hook_id, state=state, after=place, limit=limit + 1 - len(found))
         found += [row.delivery for row in more]
     page = found[:limit]
     return page, _cursor(page[-1]) if len(found) > limit else None

@@ -261,7 +261,7 @@ async def test_two_checks_at_once(audited: Audited, monkeypatch: pytest.MonkeyPa
     found = await asyncio.gather(*(check_heads(context, TENANT, lambda: False) for _ in range(2)))
     assert (conflicts, len({each.until for each in found})) == ([TENANT], 1)
     goal = audited.world.clock.now() - SETTLED
-    assert (await heads.completed(TENANT)).until == goal
+    assert (await heads.read_completed(TENANT)).until == goal
 
 
 async def test_a_key_that_is_gone_stops_signing_only(audited: Audited) -> None:

@@ -36,7 +36,7 @@ async def test_a_job_is_in_the_feed(fed: Fed) -> None:
 
 
 async def test_a_batch_costs_one_write_and_no_read(fed: Fed) -> None:
-    calls = noted(fed.feed, "head", "seen", "write")
+    calls = noted(fed.feed, "head", "read_seen", "write")
     first, second = await fed.finished(), await fed.finished(idempotency_key="2")
     hints = await fed.hints()
     failing(fed.world.ledger, "events", error=AssertionError("a job was read"))
@@ -118,8 +118,8 @@ class Failing(MemoryFeed):
         found: Head = await self._call(super().head(tenant))
         return found
 
-    async def seen(self, tenant: str, job_id: str) -> int:
-        found: int = await self._call(super().seen(tenant, job_id))
+    async def read_seen(self, tenant: str, job_id: str) -> int:
+        found: int = await self._call(super().read_seen(tenant, job_id))
         return found
 
     async def write(self, write: FeedWrite) -> Head:
@@ -210,9 +210,9 @@ class Turns(MemoryFeed):
         await self._turn()
         return await super().head(tenant)
 
-    async def seen(self, tenant: str, job_id: str) -> int:
+    async def read_seen(self, tenant: str, job_id: str) -> int:
         await self._turn()
-        return await super().seen(tenant, job_id)
+        return await super().read_seen(tenant, job_id)
 
     async def write(self, write: FeedWrite) -> Head:
         await self._turn()

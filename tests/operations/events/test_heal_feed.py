@@ -137,7 +137,7 @@ async def test_a_job_is_archived_once_its_events_are_in_the_feed(fed: Fed) -> No
         fed.world.clock.advance(timedelta(hours=2).total_seconds())
         await sweep(fed.world.context, fed.world.orchestrations)
     assert await fed.world.ledger.read(job_id) is None
-    assert await fed.feed.seen(TENANT, job_id) == 0
+    assert await fed.feed.read_seen(TENANT, job_id) == 0
     # a message that lay in the queue all the time
     fed.world.context.events.known_feeds.forget(TENANT)
     await fed.taken(hints)

@@ -50,7 +50,7 @@ async def test_a_lost_hint_at_a_gate_comes_by_the_next_pass(fed: Fed, gate: Gate
     await swept(fed)
     assert await logs(fed, feed) == [f"{gate.id}:1:0"]
     await swept(fed)
-    reads = noted(fed.feed, "seen")
+    reads = noted(fed.feed, "read_seen")
     await swept(fed)
     assert (reads, await fed.hints()) == ([], [])
 
@@ -82,7 +82,7 @@ async def test_a_gate_that_is_changed_again_is_not_forgotten(fed: Fed) -> None:
     await ruled(fed.world, OCR, max_active=5)
     await quotas.delete_rule(fed.world.context, fed.world.orchestrations, OCR, OPERATOR, rule_seq=None)
     await fed.taken()
-    meanwhile(fed.feed, "seen", lambda: ruled(fed.world, OCR, max_active=7))
+    meanwhile(fed.feed, "read_seen", lambda: ruled(fed.world, OCR, max_active=7))
     await swept_at_the_hour(fed)
     stored = fed.world.index.admissions.admissions[TENANT]
     assert stored.admission.state(OCR).max_active == 7
@@ -106,8 +106,8 @@ async def test_a_pass_whose_time_is_over_compares_nothing_more(fed: Fed) -> None
     """What is left is the next one's."""
     await ruled(fed.world, EVERYBODY, max_active=5)
     await lost(fed)
-    reads = noted(fed.feed, "seen")
-    for is_over, expected in ((True, []), (False, [("seen", PLATFORM, EVERYBODY.id)])):
+    reads = noted(fed.feed, "read_seen")
+    for is_over, expected in ((True, []), (False, [("read_seen", PLATFORM, EVERYBODY.id)])):
         await compare_logs(fed.world.context, SweeperShare(), [], lambda is_over=is_over: is_over, whole=True)
         assert reads == expected
 
@@ -234,7 +234,7 @@ async def test_a_job_goes_after_its_incidents_events(world: World) -> None:
         await swept(fed, 3700)
     assert len(fed.world.archive.kept) == 1
     assert await logs(fed) == [f"{incident_id}:1:0", f"{incident_id}:2:0"]
-    assert await fed.feed.seen(TENANT, job_incident_id(incident_id.removeprefix("inc_"))) == 0
+    assert await fed.feed.read_seen(TENANT, job_incident_id(incident_id.removeprefix("inc_"))) == 0
     await fed.taken([hint for hint, _ in queue.sent])
     assert len(await logs(fed)) == 2
 

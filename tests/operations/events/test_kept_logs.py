@@ -81,9 +81,9 @@ async def test_an_incident_that_is_over_is_forgotten_and_comes_no_second_time(gi
     await write_feed(given.world.context, hints)
     assert await ids(given) == [f"{incident.id}:{seq}:0" for seq in (1, 2)]
     await pruned(given, FORGETTABLE_AFTER)
-    assert await given.feed.seen(TENANT, incident.id) == 2
+    assert await given.feed.read_seen(TENANT, incident.id) == 2
     await pruned(given, timedelta(days=1, hours=1))
-    assert await given.feed.seen(TENANT, incident.id) == 0
+    assert await given.feed.read_seen(TENANT, incident.id) == 0
     again: Sequence[Hint] = {
         "first": hints[:1],
         "last": hints[-1:],
@@ -95,7 +95,7 @@ async def test_an_incident_that_is_over_is_forgotten_and_comes_no_second_time(gi
         assert (await given.feed.head(TENANT)).number == 2
     # what that wrote of it goes as the first did
     await pruned(given, GONE + timedelta(hours=1))
-    assert await given.feed.seen(TENANT, incident.id) == 0
+    assert await given.feed.read_seen(TENANT, incident.id) == 0
 
 
 async def test_an_incident_that_is_open_for_long(given: Hooked) -> None:
@@ -103,11 +103,11 @@ async def test_an_incident_that_is_open_for_long(given: Hooked) -> None:
     incident = await opened(given)
     await write_feed(given.world.context, await hinted(given))
     await pruned(given, GONE)
-    assert await given.feed.seen(TENANT, incident.id) == 0
+    assert await given.feed.read_seen(TENANT, incident.id) == 0
     process = another_process(given)
     await compare_incidents(process.world.context, lambda: False, whole=True)
     await write_feed(process.world.context, await hinted(given))
-    assert await given.feed.seen(TENANT, incident.id) == 1
+    assert await given.feed.read_seen(TENANT, incident.id) == 1
     await pruned(given, GONE)
     await settled(given)
     next_one = await opened(given)

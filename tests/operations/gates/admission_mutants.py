@@ -11,7 +11,7 @@ from shared.adapters.tables import ending
 from shared.adapters.tables.active import inserts
 from shared.adapters.tables.admissions import wait_entity
 from shared.adapters.tables.keys import due_row
-from shared.adapters.tables.table import Operation
+from shared.adapters.tables.table import RowOperation
 from shared.core.gates.admission import QueuedJob
 from shared.core.gates.admission_state import remove_active
 from shared.core.gates.places import Decision, Place, PlaceState, admit_or_queue, decide_arrival, release
@@ -34,7 +34,7 @@ def lines_up_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
         after, place = admit_or_queue(decision.admission, directory, decision.place, now)
         return replace(decision, admission=after, place=place)
 
-    def inserted(partition: str, job: Job, place: Place | None) -> list[Operation]:
+    def inserted(partition: str, job: Job, place: Place | None) -> list[RowOperation]:
         (_, active), (_, due) = inserts(partition, job, place)
         if place is None or place.queue is None:
             return [("create", active), ("create", due)]
@@ -72,7 +72,7 @@ def ends_without_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
     async def closed(self: MemoryIndex, job: Job, **fields: Any) -> bool:
         active = self.active.get((job.tenant, job.job_id))
         left = await close(self, job, **{**fields, "counted": False})
-        row = active.freed(job.updated_at) if active is not None and fields["counted"] else None
+        row = active.make_freed(job.updated_at) if active is not None and fields["counted"] else None
         if row is not None:
             stored = self.admissions.admissions[job.tenant]
             await self.write_admission(AdmissionWrite(before=stored, after=release(stored.admission, row.place)))

@@ -62,7 +62,7 @@ async def test_a_list_row_that_is_gone_keeps_no_slot(staging: World) -> None:
     assert {row.job_id: row.status for row in rows}[first] == "SUCCEEDED"
 
 
-@pytest.mark.parametrize("name", ["dependants", "is_dependant"])
+@pytest.mark.parametrize("name", ["list_dependants", "is_dependant"])
 async def test_dependants_that_cannot_be_read_keep_no_slot(staging: World, name: str) -> None:
     """The ended job gives its slot back, and makes no call that meets the fault; the sweeper notifies the others."""
     [first] = await posted(staging, 1)
@@ -118,7 +118,7 @@ async def test_a_queue_of_hints_that_raises_keeps_no_slot(staging: World, fault:
 async def test_a_turn_that_fails_is_the_sweepers(staging: World) -> None:
     """The end is done; the next job starts within a minute."""
     first, second = await posted(staging, 1, 2)
-    with failing(staging.context.admissions, "freed", at=[1]):
+    with failing(staging.context.admissions, "list_freed", at=[1]):
         await ended(staging, first)
     assert await staging.index.read_active("tenant_a", first) is None
     assert await statuses(staging, [second]) == ["THROTTLED"]
@@ -137,7 +137,7 @@ async def test_a_count_while_an_ended_job_stays(staging: World) -> None:
     waiting = await posted(world, 4, 5)
     # the second count of the admission state comes with the end's own turn
     world.clock.advance(61)
-    with failing(world.index, "dependants", at=[1]):
+    with failing(world.index, "list_dependants", at=[1]):
         await service_sends(world, first, "RESULT", 1)
     assert sorted(await statuses(world, [second, *waiting])) == ["QUEUED", "QUEUED", "THROTTLED"]
     assert (await create_numbered(world, 6)).stored.record.job.status is JobStatus.THROTTLED

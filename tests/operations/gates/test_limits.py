@@ -113,6 +113,6 @@ async def test_a_request_takes_turns_before_it_is_refused(world: World) -> None:
         patch.setattr(freed, "take_turn_after_end", _dies)
         for job_id in (*jobs, waits):
             await cancelled(world, job_id)
-    assert len(await world.index.admissions.freed("tenant_a", limit=1000)) == others + 1
+    assert len(await world.index.admissions.list_freed("tenant_a", limit=1000)) == others + 1
     status = (await create_numbered(world, 2000)).stored.record.job.status
     assert status is JobStatus.THROTTLED

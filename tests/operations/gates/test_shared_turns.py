@@ -142,7 +142,7 @@ async def test_an_end_waits_until_its_own_slot_is_free(world: World, monkeypatch
 
     async def ends(job_id: str) -> bool:
         await service_sends(world, job_id, "RESULT", 1)
-        rows = await world.index.admissions.freed("tenant_a", limit=1000)
+        rows = await world.index.admissions.list_freed("tenant_a", limit=1000)
         return job_id not in {row.job_id for row in rows}
 
     assert all(await asyncio.gather(*map(ends, jobs)))
@@ -155,7 +155,7 @@ async def test_an_end_whose_row_another_process_took_writes_nothing(staging: Wor
     """The other one has freed the slot, and admitted the next job."""
     first, second = await posted(staging, 1, 2)
     other = replace(staging, context=changed(staging.context, gate_directory=GateDirectory()))
-    meanwhile(staging.index.admissions, "freed", lambda: take_turn(other.context, "tenant_a"))
+    meanwhile(staging.index.admissions, "list_freed", lambda: take_turn(other.context, "tenant_a"))
     writes = noted(staging.index, "write_admission")
     await ended(staging, first)
     assert [[row.job_id for row in admission.freed] for _, admission in writes] == [[first]]

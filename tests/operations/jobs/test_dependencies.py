@@ -157,7 +157,7 @@ async def test_a_cancelled_dependant_is_counted_nowhere(world: World) -> None:
     await ends(world, first, 1)
     await answered(world)
     assert (await job(world, waits)).status is JobStatus.CANCELLED
-    assert not await world.index.dependants("tenant_a", first, limit=9)
+    assert not await world.index.list_dependants("tenant_a", first, limit=9)
 
 
 async def test_what_is_no_job_of_the_tenants_is_refused(world: World) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from shared.adapters.tables import tenants
-from shared.adapters.tables.table import Operation
+from shared.adapters.tables.table import RowOperation
 from shared.adapters.tables.tenants import TenantRows
 from shared.operations.process import recent_ends, usage_buffer
 from shared.operations.process.recent_ends import RecentEnds
@@ -29,7 +29,7 @@ class Upserts:
     async def table(self, _name: str) -> Upserts:
         return self
 
-    async def write(self, operation: Operation) -> None:
+    async def write(self, operation: RowOperation) -> None:
         self.rows[operation[1]["RowKey"]] += 1
 
 

@@ -144,7 +144,7 @@ async def test_what_waited_for_a_hook_that_was_removed_raises_no_alert(
     await happened(given, 1, other)
     assert await age() == 600
     given.world.clock.advance(60)
-    for name in ("noted", "all_of"):
+    for name in ("list_noted", "all_of"):
         with failing(given.feed.hooks, name):
             assert await age() == 660
     await remove_hook(given.world.context, TENANT, gone.id, BY)
@@ -205,18 +205,18 @@ async def test_callbacks_that_wait_for_their_turn_hide_no_lost_one(given: Hooked
 async def test_the_sweeper_forgets_tenants_without_hooks(given: Hooked) -> None:
     """After an hour, and not while anything waits; a process notes them more often than that."""
     await given.finished(callback_urls={"done": "https://a.example"})
-    assert [each.tenant for each in await given.feed.hooks.noted()] == [TENANT]
+    assert [each.tenant for each in await given.feed.hooks.list_noted()] == [TENANT]
     given.world.clock.advance(4000)
     await given.healed()
-    assert [each.tenant for each in await given.feed.hooks.noted()] == [TENANT]
+    assert [each.tenant for each in await given.feed.hooks.list_noted()] == [TENANT]
     await given.delivered()
     await given.finished(idempotency_key="2", callback_urls={"done": "https://a.example"})
     await given.delivered()
     await given.healed()
-    assert len(await given.feed.hooks.noted()) == 1
+    assert len(await given.feed.hooks.list_noted()) == 1
     given.world.clock.advance(4000)
     await given.healed()
-    assert await given.feed.hooks.noted() == []
+    assert await given.feed.hooks.list_noted() == []
 
 
 async def test_a_sweep_leaves_the_number_of_suspended_webhooks(given: Hooked, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -241,7 +241,7 @@ async def test_a_sweep_leaves_the_number_of_suspended_webhooks(given: Hooked, mo
 
     assert await marked() == {TENANT: 2}
     await resume_hook(given.world.context, TENANT, hook.id, BY)
-    for name in ("noted", "all_of"):
+    for name in ("list_noted", "all_of"):
         with failing(given.feed.hooks, name):
             assert await marked() == {TENANT: 2}
     assert await marked() == {TENANT: 1}

@@ -76,7 +76,7 @@ async def test_an_hour_is_folded_and_a_day_later_again(counting: World) -> None:
     assert (waited.created, waited.admitted, waited.ended, waited.waits.total()) == (3, 3, 1, 3)
     # the one that was let in had waited for little more than an hour
     assert waited.wait_s(1) == 7200
-    assert await kept(counting).to_fold_again(FIRST + timedelta(days=9), after="", limit=9) == []
+    assert await kept(counting).list_fold_again(FIRST + timedelta(days=9), after="", limit=9) == []
 
 
 async def test_a_fold_again_is_the_same(counting: World) -> None:
@@ -93,7 +93,7 @@ async def test_a_fold_again_is_the_same(counting: World) -> None:
     await kept(counting).write_position(0, FoldPosition(FIRST))
     await all_of_it()
     assert await folded(counting) == once
-    assert len(await kept(counting).to_fold_again(FIRST + timedelta(days=9), after="", limit=9)) == 1
+    assert len(await kept(counting).list_fold_again(FIRST + timedelta(days=9), after="", limit=9)) == 1
 
 
 async def test_an_hour_without_jobs_leaves_no_row(counting: World) -> None:

@@ -42,7 +42,9 @@ async def test_a_host_that_is_slow_for_one_tenant(given: Hooked) -> None:
     for _ in range(100):
         await asyncio.sleep(0)
     assert Counter(posted for posted, _, _ in given.receiver.got) == {f"{url}{TENANT}": AT_ONCE, f"{url}tenant_b": 1}
-    assert [row.delivery.state for row in await given.feed.hooks.ended("tenant_b", "default", limit=9)] == [DELIVERED]
+    assert [row.delivery.state for row in await given.feed.hooks.list_ended("tenant_b", "default", limit=9)] == [
+        DELIVERED
+    ]
     gate.set()
     await asyncio.gather(*running)
     given.receiver.meanwhile = None
