@@ -212,7 +212,7 @@ async def send_hints(
 class Falls:
     """In the place of `TopicRelay`: the process dies before its first send."""
 
-    def sent(self, write: Any) -> int:
+    def find_sent(self, write: Any) -> int:
         return int(write.head.sent)
 
     def wrote(self, write: Any) -> None:

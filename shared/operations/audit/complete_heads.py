@@ -23,7 +23,7 @@ from shared.errors import Conflict, LuciusError
 from shared.operations.events.feed_comparison import is_log_behind
 from shared.operations.events.feed_writer import log_rows
 from shared.operations.jobs.dead_letters import incident_of_job
-from shared.operations.process.concurrency import at_once
+from shared.operations.process.concurrency import run_concurrently
 from shared.operations.process.context import Context
 from shared.ports.heads import Completed
 
@@ -94,7 +94,7 @@ async def check_heads(
     check = _Check(context, goal)
     while True:
         rows = await context.index.list_active(tenant, after=known.after or None, limit=_PAGE, unread=check.unread)
-        await at_once([row.job_id for row in rows], check.job)
+        await run_concurrently([row.job_id for row in rows], check.job)
         if check.behind or check.unread:
             return known
         if rows:
@@ -107,7 +107,7 @@ async def check_heads(
     until, last = context.clock.now() + _UNCOMPARED, None
     while True:
         ended = await context.index.due_for_clearing(tenant, now=until, limit=_PAGE, after=last)
-        await at_once([row.job_id for row in ended], check.job)
+        await run_concurrently([row.job_id for row in ended], check.job)
         if len(ended) < _PAGE or check.behind or is_over():
             break
         last = ended[-1]

@@ -19,7 +19,7 @@ from shared.core.records.canonical import encode_key, jcs
 from shared.errors import LuciusError
 from shared.operations.audit.complete_heads import SETTLED, complete_until, open_incidents
 from shared.operations.audit.sign_statement import chunks, sign_statement
-from shared.operations.process.concurrency import at_once
+from shared.operations.process.concurrency import run_concurrently
 from shared.operations.process.context import Context
 
 #: maximum time of one call; its function also removes old rows
@@ -98,7 +98,7 @@ async def _anchor(context: Context, day: date, is_over: Callable[[], bool]) -> b
     async def one(tenant: str) -> str | None:
         return await _write_part(context, tenant, day, is_complete=tenant not in incomplete)
 
-    parts = [digest for digest in await at_once(tenants, one, limit=_AT_ONCE) if digest is not None]
+    parts = [digest for digest in await run_concurrently(tenants, one, limit=_AT_ONCE) if digest is not None]
     before = await kept.read(anchor_name(day - _DAY))
     previous = sha256(payload_of(json.loads(before))) if before is not None else ""
     envelope = await sign_statement(context, anchor_statement(day, previous, parts))
@@ -119,7 +119,7 @@ async def _find_incomplete(
             return known is not None and known >= end
         return False
 
-    checked = await at_once(tenants, is_complete, limit=_AT_ONCE)
+    checked = await run_concurrently(tenants, is_complete, limit=_AT_ONCE)
     return {tenant for tenant, complete in zip(tenants, checked, strict=True) if not complete}
 
 

@@ -24,7 +24,7 @@ from shared.core.records.canonical import encode_key
 from shared.errors import Conflict, DataLost, Undecodable
 from shared.operations.bulks.bulks import create_bulk, new_bulk
 from shared.operations.jobs.dead_letters import incident_of_job
-from shared.operations.process.concurrency import at_once
+from shared.operations.process.concurrency import run_concurrently
 from shared.operations.process.context import Context
 from shared.operations.webhooks.webhooks import remove_hook
 from shared.ports.bulks import BulkWrite, StoredBulk
@@ -105,7 +105,7 @@ async def purge_step(context: Context, orchestrations: Orchestrations, stored: S
 
     # only one of several rows of the same job deletes the job
     by_job = {each.job_id: each for each in listed}
-    outcomes = await at_once(list(by_job.values()), one, limit=_AT_ONCE)
+    outcomes = await run_concurrently(list(by_job.values()), one, limit=_AT_ONCE)
     gone = {job_id for job_id, found in zip(by_job, outcomes, strict=True) if found is _Job.GONE}
     for each in listed:
         if each.job_id in gone and each is not by_job[each.job_id]:

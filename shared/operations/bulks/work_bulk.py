@@ -27,7 +27,7 @@ from shared.operations.jobs.control_job import control_job
 from shared.operations.jobs.list_jobs import list_jobs
 from shared.operations.jobs.redrive_job import redrive_job
 from shared.operations.jobs.replay_job import replay_job
-from shared.operations.process.concurrency import at_once
+from shared.operations.process.concurrency import run_concurrently
 from shared.operations.process.context import MAX_TRIES, Context
 from shared.ports.bulks import BulkWrite, StoredBulk
 from shared.ports.durable import Orchestrations
@@ -118,7 +118,7 @@ async def _step(context: Context, orchestrations: Orchestrations, stored: Stored
     async def one(each: Work) -> _Tried:
         return await _act(context, orchestrations, bulk, each)
 
-    tried = await at_once([each for each in work if each.dependants_after is None], one, limit=_AT_ONCE)
+    tried = await run_concurrently([each for each in work if each.dependants_after is None], one, limit=_AT_ONCE)
     stored = await _settle(context, stored, tried)
     return stored, stored.bulk.wait_s
 

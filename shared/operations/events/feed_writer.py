@@ -23,7 +23,7 @@ from shared.core.records.chained_log import Entry
 from shared.core.webhooks.webhooks import Delivery
 from shared.errors import Conflict, Contended, LuciusError
 from shared.operations.incidents.incidents import find_incident
-from shared.operations.process.concurrency import at_once
+from shared.operations.process.concurrency import run_concurrently
 from shared.operations.process.context import MAX_TRIES, Context
 from shared.operations.process.known_feeds import KnownFeed
 from shared.operations.process.parts import Events
@@ -118,7 +118,7 @@ async def _of_each_tenant(
     of_tenants: defaultdict[str, list[Hint]] = defaultdict(list)
     for hint in hints:
         of_tenants[hint.tenant].append(hint)
-    await at_once(of_tenants.items(), lambda hinted: write(*hinted), limit=_AT_ONCE)
+    await run_concurrently(of_tenants.items(), lambda hinted: write(*hinted), limit=_AT_ONCE)
     if events.relay is not None:
         await events.relay.pass_on(of_tenants)
 

@@ -12,7 +12,7 @@ from shared import telemetry
 from shared.core.audit.heads import day_of
 from shared.errors import LuciusError
 from shared.operations.events.feed_writer import FORGETTABLE_AFTER
-from shared.operations.process.concurrency import at_once
+from shared.operations.process.concurrency import run_concurrently
 from shared.operations.process.context import Context
 from shared.operations.webhooks.prune_deliveries import prune_deliveries, prune_hook_logs
 
@@ -66,7 +66,7 @@ async def prune_feeds(context: Context) -> int:
         return count
 
     # all tenants with a feed, since one with a changed quota or webhook may never have had a job
-    total = sum(await at_once(sorted(await feed.tenants()), one, limit=_AT_ONCE))
+    total = sum(await run_concurrently(sorted(await feed.tenants()), one, limit=_AT_ONCE))
     if relay is not None:
         await relay.catch_up(context.clock.now() + _CATCH_UP)
     telemetry.info("FEEDS_PRUNED", count=total)

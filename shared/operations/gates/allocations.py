@@ -26,7 +26,7 @@ from shared.operations.gates import admission_turns, type_breakers
 from shared.operations.gates.admission_turns import AdmittedJobs
 from shared.operations.gates.freed import request_incidents
 from shared.operations.gates.tenant_counts import DEMAND_PATIENCE, count_all, is_counted
-from shared.operations.process.concurrency import at_once
+from shared.operations.process.concurrency import run_concurrently
 from shared.operations.process.context import Context
 from shared.operations.process.gate_directory import DIRECTORY_LIVES
 from shared.ports.admissions import StoredAdmission
@@ -229,7 +229,9 @@ async def _allocate(
             return None
         return measure_demand(admission, directory, gate, read.now, new_job if tenant == requesting else None)
 
-    demands = [each for each in await at_once([*record.accounts, *joining[:room]], read_demand) if each is not None]
+    demands = [
+        each for each in await run_concurrently([*record.accounts, *joining[:room]], read_demand) if each is not None
+    ]
     unread = {*record.accounts} - {demand.tenant for demand in demands}
     unread_grants = allocation.count_unread_grants(record, unread)
     record = await type_breakers.record_ends(context, directory, record, read.state, demands, opened)
@@ -328,7 +330,7 @@ async def _reclaim(
             )
         return demand
 
-    found = [demand for demand in await at_once(demands, one) if demand is not None]
+    found = [demand for demand in await run_concurrently(demands, one) if demand is not None]
     return found if len(found) == len(targets) else None
 
 
@@ -352,7 +354,7 @@ async def _grant(
                 context, demand.tenant, act, patience=_PATIENCE, counts_patience=DEMAND_PATIENCE
             )
 
-    await at_once(demands, one)
+    await run_concurrently(demands, one)
     return found
 
 

@@ -42,7 +42,7 @@ from shared.operations.gates.admission_turns import (
     send_follow_ups,
 )
 from shared.operations.gates.freed import MAX_FREED, MAX_LOG, CountedOut, log_opened_breakers, read_freed, take_freed
-from shared.operations.process.concurrency import at_once
+from shared.operations.process.concurrency import run_concurrently
 from shared.operations.process.context import Context
 from shared.ports.admissions import StoredAdmission
 from shared.ports.index import ActiveRow, Claim, Reservation
@@ -266,7 +266,7 @@ class _Together:
             elif (held and held.etag) != (replacing and replacing.etag):
                 arrival.end(None)
 
-        await at_once(decisions, one)
+        await run_concurrently(decisions, one)
 
 
 def _select_fitting(arrivals: Sequence[Arrival]) -> Iterable[Arrival]:

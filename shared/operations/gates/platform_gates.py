@@ -16,7 +16,7 @@ from shared.operations.gates import admission_turns, type_breakers
 from shared.operations.gates.arrivals import decide_new_job
 from shared.operations.gates.gate_logs import read_state
 from shared.operations.gates.waiting import list_waiting, read_oldest
-from shared.operations.process.concurrency import at_once
+from shared.operations.process.concurrency import run_concurrently
 from shared.operations.process.context import Context
 
 
@@ -48,7 +48,7 @@ async def read_parts(context: Context, gate: Gate, sees: Callable[[str], bool]) 
             tenant, admission.share(gate).slots, admission.count_active(gate), count_waiting(admission, gate), first
         )
 
-    found = await at_once(sorted(filter(sees, await _list_tenants(context, gate))), part)
+    found = await run_concurrently(sorted(filter(sees, await _list_tenants(context, gate))), part)
     return [each for each in found if each is not None]
 
 

@@ -27,7 +27,7 @@ from shared.operations.gates.admission_turns import (
     select_admissions,
     send_follow_ups,
 )
-from shared.operations.process.concurrency import at_once
+from shared.operations.process.concurrency import run_concurrently
 from shared.operations.process.context import Context
 from shared.ports.admissions import StoredAdmission
 from shared.ports.index import FIRST_CHECK, ActiveRow, PlaceMove
@@ -116,7 +116,7 @@ class _Together:
     async def _join(self, joins: Sequence[Join]) -> None:
         context, directory = self.context, self.directory
         now = context.clock.now()
-        found = await at_once(joins, self._read_owed)
+        found = await run_concurrently(joins, self._read_owed)
         # waiting jobs go first
         selected = await select_admissions(
             context, self.stored.admission, directory, count_admission_room(_OPERATIONS_OF_JOIN * len(joins))

@@ -12,7 +12,7 @@ from shared.core.gates.allocation import Account, AllocationRecord, reserve_rest
 from shared.core.gates.rules import Directory, Gate
 from shared.errors import Conflict
 from shared.operations.gates import admission_counts, admission_turns
-from shared.operations.process.concurrency import at_once
+from shared.operations.process.concurrency import run_concurrently
 from shared.operations.process.context import Context
 from shared.ports.allocations import StoredAllocationRecord
 
@@ -63,7 +63,7 @@ async def count_all(
     while tenants and context.clock.now() < until:
         piece, tenants = tenants[:_PIECE], tenants[_PIECE:]
         accounts, uncounted = dict(record.accounts), set(record.uncounted)
-        for tenant, count in zip(piece, await at_once(piece, active), strict=True):
+        for tenant, count in zip(piece, await run_concurrently(piece, active), strict=True):
             if count is None:
                 # added to the allocation record, so that the next allocation reads it
                 accounts.setdefault(tenant, Account())

@@ -16,7 +16,7 @@ from shared.core.gates.tight_quotas import TightQuota
 from shared.core.gates.type_breaker import sync_breakers
 from shared.core.jobs.job import Job
 from shared.operations.gates import admission_counts, admission_turns
-from shared.operations.process.concurrency import at_once
+from shared.operations.process.concurrency import run_concurrently
 from shared.operations.process.context import Context
 
 
@@ -76,7 +76,7 @@ async def add_ages(
         first = await read_oldest(context, admission, quota.gate) if admission is not None and quota.waiting else None
         return replace(quota, oldest_at=first.created_at if first is not None else None)
 
-    return await at_once(quotas, add_age)
+    return await run_concurrently(quotas, add_age)
 
 
 async def read_position(context: Context, job: Job) -> QueuePosition | None:

@@ -13,7 +13,7 @@ from shared import telemetry
 from shared.core.incidents import IncidentKind
 from shared.errors import Undecodable
 from shared.operations.incidents.incidents import raise_incident, settle_incident
-from shared.operations.process.concurrency import at_once
+from shared.operations.process.concurrency import run_concurrently
 from shared.operations.process.context import Context
 from shared.ports.incidents import IncidentRow
 
@@ -72,4 +72,6 @@ async def settle_rows(
             await settle_incident(context, IncidentKind.ROW, subject, why)
             context.process.row_faults.note_success(subject)
 
-    await at_once([row for row in listed if row.incident.kind is IncidentKind.ROW and row.incident.is_open], look)
+    await run_concurrently(
+        [row for row in listed if row.incident.kind is IncidentKind.ROW and row.incident.is_open], look
+    )

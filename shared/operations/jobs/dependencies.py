@@ -19,7 +19,7 @@ from shared.errors import Conflict, Transient
 from shared.operations.jobs.dependants import count_dependency_end
 from shared.operations.jobs.read_history import find_job
 from shared.operations.jobs.transition import transition
-from shared.operations.process.concurrency import at_once
+from shared.operations.process.concurrency import run_concurrently
 from shared.operations.process.context import Context
 from shared.ports.durable import Orchestrations
 from shared.ports.index import FIRST_CHECK, ActiveRow
@@ -49,7 +49,7 @@ async def find_dependencies(context: Context, tenant: str, named: Sequence[str])
         return job_id if job is not None and job.tenant == tenant else None
 
     names = list(dict.fromkeys(named))
-    found = await at_once(names, one, limit=_AT_ONCE)
+    found = await run_concurrently(names, one, limit=_AT_ONCE)
     if unknown := [name for name, job_id in zip(names, found, strict=True) if job_id is None]:
         raise DependencyUnknown(unknown)
     return list(dict.fromkeys(job_id for job_id in found if job_id is not None))
@@ -91,7 +91,7 @@ async def mark(context: Context, orchestrations: Orchestrations, stored: Stored)
         except Exception as fault:
             faults.append(fault)
 
-    await at_once(job.dependencies or (), one, limit=_AT_ONCE)
+    await run_concurrently(job.dependencies or (), one, limit=_AT_ONCE)
     if faults:
         # the next try comes sooner after a fault that may pass
         raise next((each for each in faults if isinstance(each, Transient)), faults[0])
@@ -132,7 +132,7 @@ async def recount_dependencies(context: Context, job: Job, active: ActiveRow, pl
             return True, None
         return False, None if status is JobStatus.SUCCEEDED else job_id
 
-    found = await at_once(job.dependencies or (), one, limit=_AT_ONCE)
+    found = await run_concurrently(job.dependencies or (), one, limit=_AT_ONCE)
     left = sum(is_left for is_left, _ in found)
     if left >= place.dependencies_left:
         return False

@@ -10,7 +10,7 @@ from shared.core.jobs.states import JobStatus
 from shared.errors import DataLost, Undecodable, UnknownStatus
 from shared.operations.jobs.list_jobs import Page
 from shared.operations.jobs.read_history import find_job, read_for_list
-from shared.operations.process.concurrency import at_once
+from shared.operations.process.concurrency import run_concurrently
 from shared.operations.process.context import Context
 
 _AT_ONCE = 8
@@ -27,7 +27,9 @@ async def dependencies_of(context: Context, job: Job) -> list[Related]:
 async def missing_of(context: Context, job: Job) -> list[Related]:
     """Returns the dependencies of a waiting job that have not ended. Raises LedgerUnavailable."""
     # an archived job has ended
-    found = await at_once(job.dependencies or (), lambda job_id: read_for_list(context.ledger, job_id), limit=_AT_ONCE)
+    found = await run_concurrently(
+        job.dependencies or (), lambda job_id: read_for_list(context.ledger, job_id), limit=_AT_ONCE
+    )
     living = [each.record.job for each in found if each is not None and not each.record.job.status.terminal]
     return [(each.job_id, each) for each in living]
 
@@ -65,4 +67,4 @@ async def _read(context: Context, job_ids: Sequence[str]) -> list[Related]:
         except (ArchiveGone, ArchiveInvalid, DataLost, Undecodable, UnknownStatus):
             return job_id, None
 
-    return await at_once(job_ids, one, limit=_AT_ONCE)
+    return await run_concurrently(job_ids, one, limit=_AT_ONCE)

@@ -13,7 +13,7 @@ _Piece = TypeVar("_Piece")
 _Found = TypeVar("_Found")
 
 
-async def at_once(
+async def run_concurrently(
     pieces: Iterable[_Piece], serve: Callable[[_Piece], Awaitable[_Found]], *, limit: int = AT_ONCE
 ) -> list[_Found]:
     """Returns the results of `serve` in order, with at most `limit` concurrent calls. Raises the first error of

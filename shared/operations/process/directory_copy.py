@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from shared.operations.process.concurrency import at_once
+from shared.operations.process.concurrency import run_concurrently
 from shared.ports.admissions import DirectoryRows, QuotaDirectory, joined
 
 #: maximum time until a process reads all groups again (15 to 30 minutes), since rows restored from a backup may have
@@ -57,7 +57,7 @@ class DirectoryCopy:
         changed = sorted(name for name in {*known, *versions} if known.get(name) != versions.get(name))
         if not changed:
             return None
-        faults = [fault for fault in await at_once(changed, read) if fault is not None]
+        faults = [fault for fault in await run_concurrently(changed, read) if fault is not None]
         self.rows = joined(self._groups.values())
         return faults[0] if faults else None
 

@@ -42,7 +42,7 @@ from shared.operations.gates.gated_tenants import enter_tenant, remove_unused_te
 from shared.operations.gates.waiting import count_admissible, read_admission
 from shared.operations.incidents.incidents import settle_incident
 from shared.operations.jobs.admission import notify
-from shared.operations.process.concurrency import at_once
+from shared.operations.process.concurrency import run_concurrently
 from shared.operations.process.context import Context
 from shared.operations.process.log_hints import note_gate_log
 from shared.operations.quotas.breaker_incidents import keep_incident
@@ -329,7 +329,7 @@ async def _call_admissions(context: Context) -> None:
             await context.bus.admission_calls.call(tenant)
 
     with telemetry.tolerate(BusUnavailable):
-        await at_once((await context.index.tenants())[:_MAX_CALLS], one)
+        await run_concurrently((await context.index.tenants())[:_MAX_CALLS], one)
 
 
 def _apply_default(directory: Directory, state: GateState) -> Directory:

@@ -14,7 +14,7 @@ from shared.core.webhooks.deliveries import is_log_due
 from shared.core.webhooks.webhooks import DEFAULT_HOOK, Delivery, Hook, HookState
 from shared.errors import Conflict
 from shared.operations.incidents.row_incidents import report_row
-from shared.operations.process.concurrency import at_once
+from shared.operations.process.concurrency import run_concurrently
 from shared.operations.process.context import Context
 from shared.operations.sweeper.turns import from_anywhere
 from shared.operations.webhooks.change_hooks import log_dead
@@ -80,7 +80,7 @@ async def heal_deliveries(context: Context, has: Callable[[str], bool], is_over:
             telemetry.record_fault(fault, "HOOKS_UNSEEN", tenant_id=each.tenant)
             await report_row(context, f"{encode_key(each.tenant)} HOOK", fault)
 
-    await at_once(from_anywhere(noted, context.random), one, limit=_AT_ONCE)
+    await run_concurrently(from_anywhere(noted, context.random), one, limit=_AT_ONCE)
     return found
 
 

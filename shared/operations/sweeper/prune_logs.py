@@ -22,7 +22,7 @@ from shared.core.jobs.states import JobStatus
 from shared.core.usage import hour_of
 from shared.errors import Conflict
 from shared.operations.events.prune_feeds import DAILY_HOUR
-from shared.operations.process.concurrency import at_once
+from shared.operations.process.concurrency import run_concurrently
 from shared.operations.process.context import Context
 from shared.operations.sweeper.turns import from_anywhere
 from shared.operations.sweeper.usage import KEPT_FOR
@@ -71,7 +71,7 @@ async def prune_logs(context: Context) -> int:
         # tenants have the other half of the time, for any number of incidents
         removed = await prune_incidents(context, before, lambda: is_over(BUDGET / 2))
         tenants = from_anywhere(sorted(await _tenants(context)), context.random)
-        removed += sum(await at_once(tenants, one, limit=_AT_ONCE))
+        removed += sum(await run_concurrently(tenants, one, limit=_AT_ONCE))
     except Exception as fault:
         telemetry.record_fault(fault, "LOG_UNPRUNED")
         return 0

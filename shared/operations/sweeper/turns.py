@@ -47,7 +47,7 @@ async def in_turns(
 
 async def at_once(pieces: Sequence[_Piece], serve: Callable[[_Piece], Awaitable[None]]) -> None:
     """Serves each item, at most `AT_ONCE` at the same time."""
-    await bounded.at_once(pieces, serve, limit=AT_ONCE)
+    await bounded.run_concurrently(pieces, serve, limit=AT_ONCE)
 
 
 def from_anywhere(pieces: Sequence[_Piece], random: Callable[[], float]) -> list[_Piece]:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from shared.core.gates import allocation, demand
-from shared.core.gates.rules import Gate, GateKind
+from shared.core.gates.rules import Gate, GateKind, QuotaShare
 from shared.core.jobs.states import JobStatus
 from shared.operations.quotas import quotas
 from shared.operations.quotas.admit_job import admit_job
@@ -67,9 +67,7 @@ async def test_place_time_is_that_of_the_latest_clock(world: World) -> None:
 
 async def test_place_time_of_a_great_weight_is_not_rounded_away(world: World) -> None:
     """Divisions a second apart, and a place that counts less than a millisecond in each."""
-    claims = [
-        demand.Demand(tenant="a", active=1, requested=1, share=allocation.Share(gate=PLATFORM), slot_ms=0, weight=700)
-    ]
+    claims = [demand.Demand(tenant="a", active=1, requested=1, share=QuotaShare(gate=PLATFORM), slot_ms=0, weight=700)]
     at = allocation.AllocationRecord(gate_id="g", accounts={"a": allocation.Account(is_waiting=True)})
     for second in range(1, 701):
         claims = [replace(claims[0], slot_ms=second * 1000)]
