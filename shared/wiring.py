@@ -244,11 +244,11 @@ def _events(
     known_feeds = KnownFeeds()
     topic = _events_topic(settings, bus) if settings.events == "topic" else None
     # several processes that send to the topic would repeat each other's events
-    hints = ServiceBusHints(bus) if topic is not None else FeedFirst(ServiceBusHints(bus), context)
+    write_feeds = FeedFirst(context).write if topic is None else None
     return Events(
         feed=stores.feed,
         hooks=stores.hooks,
-        hinting=Hinting(hints, clock, has_heads=settings.audit_key is not None),
+        hinting=Hinting(ServiceBusHints(bus), clock, has_heads=settings.audit_key is not None, write_feeds=write_feeds),
         known_feeds=known_feeds,
         relay=TopicRelay(topic, stores.feed, known_feeds, clock) if topic is not None else None,
     )

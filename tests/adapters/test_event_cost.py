@@ -8,7 +8,7 @@ import uuid
 from collections import Counter
 from collections.abc import AsyncIterable, Coroutine, Sequence
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -137,13 +137,14 @@ async def test_what_a_feed_costs_that_the_processes_of_the_commits_write(app: Ap
     class InTurn(FeedFirst):
         """Writers at the same moment would lose more writes, as chance has it."""
 
-        async def send(self, hints: Sequence[Hint], *, at: datetime | None = None) -> None:
+        async def write(self, hints: Sequence[Hint]) -> list[Hint]:
             async with turns:
-                await super().send(hints, at=at)
+                return await super().write(hints)
 
     def process(world: World) -> World:
         context = changed(world.context, feed=feed, known_feeds=KnownFeeds())
-        return replace(world, context=changed(context, hinting=Hinting(InTurn(queue, lambda: context), clock)))
+        hinting = Hinting(queue, clock, write_feeds=InTurn(lambda: context).write)
+        return replace(world, context=changed(context, hinting=hinting))
 
     http, durable, lane = map(process, (app.http, app.durable, app.lane))
     fed = replace(app, http=http, durable=durable, lane=lane)

@@ -105,15 +105,19 @@ class Feeds:
     def context(self, context: Context) -> Context:
         """With the feed, as a process begins."""
         port = self._world._port
-        queue = port(self, BusUnavailable)
-        if self._world.report.seed % 3 == 1:
-            # every third world writes its feeds where it commits
-            queue = FeedFirst(queue, lambda: self._takers[0])
+        # every third world writes its feeds where it commits
+        write_feeds = FeedFirst(lambda: self._takers[0]).write if self._world.report.seed % 3 == 1 else None
         context = changed(
             context,
             feed=port(self.feed, LedgerUnavailable),
             hooks=port(self.feed.hooks, LedgerUnavailable),
-            hinting=Hinting(queue, self._world, self._world.host.spawn, has_heads=True),
+            hinting=Hinting(
+                port(self, BusUnavailable),
+                self._world,
+                self._world.host.spawn,
+                has_heads=True,
+                write_feeds=write_feeds,
+            ),
             compared_logs=ComparedLogs(),
             audit=self.heads.part(),
         )

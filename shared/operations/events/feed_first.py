@@ -12,7 +12,6 @@ from datetime import datetime, timedelta
 from shared.core.events.hints import Hint
 from shared.operations.events.feed_writer import write_own
 from shared.operations.process.context import Context
-from shared.ports.feed import HintQueue
 
 #: time for which a process sends all hints of a tenant whose feed it could not write: many processes write to it, and
 #: `tell` writes up to a hundred hints together
@@ -22,22 +21,15 @@ _MAX_LEFT = 1_000
 
 
 class FeedFirst:
-    """The queue of hints for a process that tries to write their feeds itself."""
+    """Writes feeds for a process, except those of tenants whose feed it could not write a moment ago."""
 
-    def __init__(self, queue: HintQueue, context: Callable[[], Context]) -> None:
+    def __init__(self, context: Callable[[], Context]) -> None:
         """`context`: of all tenants."""
-        self._queue = queue
         self._context = context
         self._left: dict[str, datetime] = {}
 
-    async def send(self, hints: Sequence[Hint], *, at: datetime | None = None) -> None:
-        """Writes the feeds. Sends the rest as messages. Raises BusUnavailable."""
-        if at is None:
-            hints = await self._unwritten(hints)
-        if hints:
-            await self._queue.send(hints, at=at)
-
-    async def _unwritten(self, hints: Sequence[Hint]) -> list[Hint]:
+    async def write(self, hints: Sequence[Hint]) -> list[Hint]:
+        """Returns the hints that are not written, to send as messages. Raises nothing."""
         context = self._context()
         now = context.clock.now()
         self._left = {tenant: until for tenant, until in self._left.items() if until > now}

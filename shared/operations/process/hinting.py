@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict, deque
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -26,22 +26,33 @@ _MAX_HINTS, _MAX_BYTES = 100, 200_000
 _MAX_WAITING = 5_000
 #: maximum jobs, quotas and incidents for which a process remembers their last rows without public events
 _MAX_INTERNAL = 2_000
-#: time without sends after a failed one, so that commits do not wait for an unreachable bus
+#: time without messages after a failed send, so that commits do not wait for an unreachable bus
 _QUIET = timedelta(seconds=5)
 #: maximum time that an end waits for its hint; the port's own limit for a first send is 6 s
 _SEND_S = 8.0
 
 Spawn = Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]]
+#: writes feeds, and returns the hints that it could not write
+WriteFeeds = Callable[[Sequence[Hint]], Awaitable[Sequence[Hint]]]
 
 
 class Hinting:
     """Sends the hints of one process to its queue."""
 
     def __init__(
-        self, queue: HintQueue, clock: Clock, spawn: Spawn = asyncio.create_task, *, has_heads: bool = False
+        self,
+        queue: HintQueue,
+        clock: Clock,
+        spawn: Spawn = asyncio.create_task,
+        *,
+        has_heads: bool = False,
+        write_feeds: WriteFeeds | None = None,
     ) -> None:
-        """`has_heads`: hints include the heads of their rows."""
+        """`has_heads`: hints include the heads of their rows. `write_feeds`: called before messages are sent; None:
+        each hint is a message.
+        """
         self._queue = queue
+        self._write_feeds = write_feeds
         self._clock = clock
         self._spawn = spawn
         self._waiting: deque[tuple[Hint, int, asyncio.Future[bool] | None]] = deque()
@@ -71,7 +82,8 @@ class Hinting:
                 self._internal.popitem(last=False)
 
     async def send(self, job: Job, rows: Sequence[Event] = ()) -> bool:
-        """Sends the hints of these rows; without rows, of all events of the job. Returns whether the queue has it.
+        """Sends the hints of these rows; without rows, of all events of the job. Returns whether the queue or
+        the feed has them.
 
         Raises nothing.
         """
@@ -111,7 +123,7 @@ class Hinting:
         return replace(hint, first=first, heads=latest(*heads, *hint.heads) if hint.heads is not None else None)
 
     def _enqueue(self, hint: Hint, sent: asyncio.Future[bool] | None) -> None:
-        if len(self._waiting) >= _MAX_WAITING or self._is_quiet():
+        if len(self._waiting) >= _MAX_WAITING:
             _resolve(sent, is_sent=False)
             return
         self._waiting.append((hint, len(encode_hint(hint)), sent))
@@ -125,32 +137,33 @@ class Hinting:
             while self._waiting and len(taken) < _MAX_HINTS and size + self._waiting[0][1] <= _MAX_BYTES:
                 size += self._waiting[0][1]
                 taken.append(self._waiting.popleft())
-            is_sent = False
+            lost = {hint.tenant for hint, _, _ in taken}
             try:
-                is_sent = await self._try([hint for hint, _, _ in taken])
+                lost = await self._try([hint for hint, _, _ in taken])
             finally:
-                for _, _, sent in taken:
-                    _resolve(sent, is_sent)
+                for hint, _, sent in taken:
+                    _resolve(sent, is_sent=hint.tenant not in lost)
 
-    async def _try(self, hints: Sequence[Hint], at: datetime | None = None) -> bool:
+    async def _try(self, hints: Sequence[Hint], at: datetime | None = None) -> set[str]:
+        """Returns the tenants whose hints are neither in their feed nor in the queue."""
         try:
-            await self._queue.send(hints, at=at)
+            if self._write_feeds is not None and at is None:
+                hints = await self._write_feeds(hints)
+            if hints and not self._is_quiet():
+                await self._queue.send(hints, at=at)
+                return set()
         except Exception as fault:
             # also defects of the sender, since ends of jobs wait here
             telemetry.record_fault(fault, "HINTS_LOST", count=len(hints))
             self._quiet_until = self._clock.now() + _QUIET
-            # waiting hints would meet the same fault
-            while self._waiting:
-                _resolve(self._waiting.popleft()[2], is_sent=False)
-            return False
-        return True
+        return {hint.tenant for hint in hints}
 
     def _is_quiet(self) -> bool:
         return self._quiet_until is not None and self._clock.now() < self._quiet_until
 
 
 async def is_sent(sent: asyncio.Future[bool]) -> bool:
-    """Returns whether the queue has the hint. A hint that takes longer than `_SEND_S` may still arrive."""
+    """Returns whether the queue or the feed has the hint. A hint that takes longer than `_SEND_S` may still arrive."""
     done, _ = await asyncio.wait([sent], timeout=_SEND_S)
     return bool(done) and sent.result()
 

@@ -10,12 +10,13 @@ from typing import Any
 import pytest
 
 from shared.core.events.hints import Hint
-from shared.errors import Conflict, LedgerUnavailable
+from shared.errors import BusUnavailable, Conflict, LedgerUnavailable
 from shared.operations.events import feed_writer
 from shared.operations.events.feed_first import FeedFirst
 from shared.operations.process.hinting import Hinting
 from shared.operations.process.known_feeds import KnownFeeds
 from tests.contexts import changed
+from tests.memory_bus import MemoryHints
 from tests.operations.conftest import World
 from tests.operations.faults import failing, noted
 from tests.worlds.events import TENANT, Fed, Refusing, fed, refusing
@@ -26,8 +27,8 @@ __all__ = ["fed"]  # a fixture
 def first(fed: Fed, queue: Any = None) -> Fed:
     """The same feed and queue, in a process that writes the feed first."""
     context = changed(fed.world.context, known_feeds=KnownFeeds())
-    port = FeedFirst(queue or fed.queue, lambda: context)
-    context = changed(context, hinting=Hinting(port, fed.world.clock))
+    hinting = Hinting(queue or fed.queue, fed.world.clock, write_feeds=FeedFirst(lambda: context).write)
+    context = changed(context, hinting=hinting)
     return replace(fed, world=replace(fed.world, context=context))
 
 
@@ -113,6 +114,27 @@ async def test_a_job_that_cannot_be_read_is_sent_at_once(fed: Fed) -> None:
     failing(process.world.ledger, "events", error=LedgerUnavailable("away"))
     assert await process.world.context.require_events().hinting.send_hint(hints[-1])
     assert [hint.key for hint, _ in fed.queue.sent] == [hints[-1].key]
+
+
+async def test_feeds_are_written_while_the_bus_is_away(fed: Fed) -> None:
+    """A tenant whose feed cannot be written needs messages. The feeds of others do not, in the same batch and later."""
+    for number in range(2):
+        await fed.finished(idempotency_key=f"{number}")
+        await fed.finished(idempotency_key=f"{number}", tenant_id="tenant_b")
+    hints, queue = await fed.hints(), MemoryHints()
+    process = first(fed, queue)
+    failing(queue, "send", error=BusUnavailable("away"))
+    tried = noted(queue, "send")
+    failing(fed.feed, "write", only=lambda write: write.tenant == TENANT)
+    hinting = process.world.context.require_events().hinting
+    half = len(hints) // 2
+    for some in (hints[:half], hints[half:]):
+        assert {hint.tenant for hint in some} == {TENANT, "tenant_b"}
+        sent = await asyncio.gather(*map(hinting.send_hint, some))
+        assert sent == [hint.tenant != TENANT for hint in some]
+    assert len(tried) == 1, "no message is tried again for a few seconds"
+    assert await fed.ids() == []
+    assert len(await fed.ids("tenant_b")) == sum(len(hint.events or ()) for hint in hints if hint.tenant != TENANT)
 
 
 async def test_later_hints_are_messages(fed: Fed) -> None:
