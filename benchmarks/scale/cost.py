@@ -74,9 +74,7 @@ def per_million(job: Job, per_s: float = MONTHLY_PER_S) -> dict[str, float]:
             (job.entities_written + job.table_reads) * prices.TABLE_OPERATIONS.usd
         ),
         "Tables: data, a month": MILLION * job.rows_kept * ROW_BYTES / 1e9 * prices.TABLE_GB.usd,
-        "Blobs: results and records of attempts": (
-            job.blob_writes * prices.BLOB_WRITES.usd + job.blob_reads * prices.BLOB_READS.usd
-        ),
+        "Blobs: results of steps": job.blob_usd,
         "Durable on Azure Storage: queues": queue_calls * prices.QUEUE_OPERATIONS.usd,
         "Durable on Azure Storage: tables": history_calls * prices.TABLE_OPERATIONS.usd,
         "Log records": MILLION * job.record_bytes / 1e9 * prices.LOGS_GB.usd,

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from benchmarks.measured import RECORDED
+from benchmarks.scale.prices import BLOB_OTHERS, BLOB_READS, BLOB_WRITES
 
 #: a message is sent, received and completed
 _CALLS_A_MESSAGE = 3
@@ -29,9 +30,10 @@ _MICROSOFT = MEASURED["figures"]["LUCIUS, Microsoft's host and worker"]
 #: CPU seconds of the same job
 MICROSOFT_HOST_S, MICROSOFT_WORKER_S = _MICROSOFT["host"] / 1000, _MICROSOFT["worker"] / 1000
 EMULATED_HOST_S = MEASURED["figures"]["LUCIUS, the emulated host"]["host"] / 1000
-#: counted by tests/lucius_service/test_cost.py, of a service on the kit: a result and the attempt's record are written,
-#: the record and the input read; the copy of the job's result at `output_ref` is read and written
-BLOB_WRITES_A_STEP, BLOB_READS_A_STEP, BLOB_WRITES_A_COPY, BLOB_READS_A_COPY = 2, 2, 1, 1
+#: counted by tests/lucius_service/test_cost.py, of a service on the kit that names its result: the result is written;
+#: the input and a missing record of the attempt are read; the metadata of the result is read and set; the copy of the
+#: job's result at `output_ref` is read and written
+BLOB_WRITES_A_STEP, BLOB_READS_A_STEP, BLOB_OTHERS_A_STEP, BLOB_WRITES_A_COPY, BLOB_READS_A_COPY = 1, 2, 2, 1, 1
 #: bytes of a RESULT, and bytes that the copy adds to it, without metrics
 RESULT_BYTES, COPY_BYTES = 673, 268
 #: CPU of a call of a store or the durable client in a Python process: two cores, 2026-11-22 (docs/explanation/scale.md)
@@ -110,6 +112,18 @@ class Job:
     def blob_reads(self) -> int:
         """Of its services: records of attempts, inputs, the result that is copied."""
         return BLOB_READS_A_STEP * self.steps + BLOB_READS_A_COPY
+
+    @property
+    def blob_others(self) -> int:
+        """Of its services: metadata of results, read and set."""
+        return BLOB_OTHERS_A_STEP * self.steps
+
+    @property
+    def blob_usd(self) -> float:
+        """Price of a million jobs, without artifacts."""
+        return (
+            self.blob_writes * BLOB_WRITES.usd + self.blob_reads * BLOB_READS.usd + self.blob_others * BLOB_OTHERS.usd
+        )
 
     @property
     def table_writes(self) -> int:

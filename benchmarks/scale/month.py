@@ -100,10 +100,7 @@ def month(deployment: Deployment, jobs: int, *, steps: int = 3, events: bool = T
     rows += [
         Row("Tables: operations", entities * times * prices.TABLE_OPERATIONS.usd),
         Row("Tables: data of the month's jobs", kept * prices.TABLE_GB.usd),
-        Row(
-            "Blobs: results and records of attempts",
-            times * (job.blob_writes * prices.BLOB_WRITES.usd + job.blob_reads * prices.BLOB_READS.usd),
-        ),
+        Row("Blobs: results of steps", times * job.blob_usd),
     ]
     rows += _durable(deployment, job, jobs)
     rows += _watched(deployment, job, jobs, _processes(deployment, works, jobs / MONTH_S))

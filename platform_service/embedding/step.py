@@ -30,6 +30,7 @@ class EmbeddingStep:
     """Splits text into passages and embeds them."""
 
     step_type = "EMBEDDING"
+    result_name = "embedding/vectors.json"
 
     def __init__(self) -> None:
         self._embedder = Embedder()
@@ -47,7 +48,7 @@ class EmbeddingStep:
         text = embed_pages(pages, self._embedder, payload.chunk_size, payload.overlap)
         body = json.dumps(to_json(document_uri(source), text), ensure_ascii=False).encode()
         return Outcome(
-            task.write("embedding/vectors.json", body, "application/json"),
+            task.write(self.result_name, body, "application/json"),
             {"pages": len(pages), "chunks": len(text.passages), "dimensions": DIMENSIONS},
         )
 

@@ -38,6 +38,7 @@ class OcrStep:
     """Reads the text layer where a page has one, and recognises the page where it has none."""
 
     step_type = "OCR"
+    result_name = "ocr/text.json"
     # pdfium cannot be interrupted, and a small document may keep it busy for years
     isolation = "process"
     #: a page is reported when it is read; one takes a second or two
@@ -67,7 +68,7 @@ class OcrStep:
         task.write("ocr/output.txt", plain.encode(), "text/plain; charset=utf-8")
         body = json.dumps(text, ensure_ascii=False).encode()
         return Outcome(
-            task.write("ocr/text.json", body, "application/json"),
+            task.write(self.result_name, body, "application/json"),
             {
                 "pages": len(pages),
                 "pages_recognised": sum(page.source == "ocr" for page in pages),

@@ -62,6 +62,7 @@ class PackStep:
 
     step_type = "PACK"
     subscription = "packs"
+    result_name = "pack/result.json"
 
     def __init__(self, folders: PackFolders, limits: PackLimits, python: str) -> None:
         self._folders = folders
@@ -130,7 +131,7 @@ class PackStep:
         task.artifacts.extend(artifacts)
         _check_exit(code)
         result = _result(payload, code, artifacts)
-        uri = task.write("pack/result.json", json.dumps(result, indent=2).encode(), "application/json")
+        uri = task.write(self.result_name, json.dumps(result, indent=2).encode(), "application/json")
         return Outcome(uri, {"exit_code": code, "artifacts": len(artifacts), "log_bytes": log.size})
 
     def _write_inputs(self, task: Task, pack: Pack, place: RunFolder, base: str) -> dict[str, str]:

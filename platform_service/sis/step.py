@@ -48,6 +48,7 @@ class SisStep:
     """Answers questions from a document, with citations."""
 
     step_type = "SIS"
+    result_name = "sis/result.json"
 
     def __init__(self, *, model: ModelEndpoint | None = None) -> None:
         self._embedder = Embedder()
@@ -78,7 +79,7 @@ class SisStep:
         result = {"format": FORMAT, "input": {"uri": document_uri(source)}, "answers": answers}
         body = json.dumps(result, ensure_ascii=False, indent=1).encode()
         return Outcome(
-            task.write("sis/result.json", body, "application/json"),
+            task.write(self.result_name, body, "application/json"),
             {"questions": len(answers), "answered": sum(each["answer"] is not None for each in answers)},
         )
 

@@ -20,6 +20,7 @@ PHASES = ("received", "acknowledged", "working", "worked", "copied", "stored", "
 
 class KilledStep(ProbeStep):
     step_type = "KILLED"
+    result_name = "probe/out.txt"
 
 
 def die(*_: Any, **__: Any) -> Any:

@@ -27,6 +27,7 @@ class Words:
     """Reads its input, as services do, and leaves one result."""
 
     step_type = "WORDS"
+    result_name = "words/result.json"
 
     def __init__(self, artifacts: int) -> None:
         self.artifacts = artifacts
@@ -40,7 +41,7 @@ class Words:
         text = task.read_input().data
         for number in range(self.artifacts):
             task.artifact(f"page-{number}.csv", text, "text/csv")
-        return Outcome(task.write("words/result.json", text, "application/json"))
+        return Outcome(task.write(self.result_name, text, "application/json"))
 
 
 class Replies:
@@ -56,13 +57,14 @@ class Replies:
 
 @pytest.fixture
 def requests(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
-    """Requests to the blob store by method, as the SDK sends them."""
+    """Requests to the blob store by the type of their price, as the SDK sends them (`BLOB_OTHERS` in prices.json)."""
     counted: Counter[str] = Counter()
     transport = workspace._service._pipeline._transport
     send = transport.send
 
     def counting(request: Any, **named: Any) -> Any:
-        counted[request.method] += 1
+        others = request.method == "HEAD" or "comp=metadata" in request.url
+        counted["other" if others else request.method] += 1
         return send(request, **named)
 
     monkeypatch.setattr(transport, "send", counting)
@@ -72,14 +74,14 @@ def requests(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> Counter[s
 async def test_the_model_has_what_a_step_writes_and_reads(
     requests: Counter[str], workspace: Workspace, account: BlobAccount
 ) -> None:
-    """A result and the attempt's record; the copy of the job's last; and a write for each artifact."""
+    """A result and its metadata; the copy of the job's last; and a write for each artifact."""
     uri = account.upload("words.txt", b"one two")
 
-    async def step(*, final: bool = False, artifacts: int = 0) -> tuple[int, int, int]:
-        """Writes, reads, and bytes of RESULT without its metrics, with a name of an account in Azure."""
+    async def step(*, final: bool = False, artifacts: int = 0) -> tuple[int, int, int, int]:
+        """Writes, reads, other requests, and bytes of RESULT without metrics, with a name of an account in Azure."""
         replies = Replies()
         worker = ThreadWorker(Words(artifacts), workspace)
-        attempts = Attempts(worker, replies, workspace, Limits(8, 1, 60, 60, None))
+        attempts = Attempts(worker, replies, workspace, Limits(8, 1, 60, 60, None), Words.result_name)
         requests.clear()
         attempts.start()
         fields = new_directive(account, "WORDS", final=final, input_ref={"uri": uri})
@@ -90,15 +92,15 @@ async def test_the_model_has_what_a_step_writes_and_reads(
         assert (ack["type"], result.get("status")) == ("ACK", "SUCCEEDED"), result
         result.pop("metrics")
         body = json.dumps(result).replace(account.uri("", "").rstrip("/"), AZURE)
-        return requests["PUT"], requests["GET"] + requests["HEAD"], len(body)
+        return requests["PUT"], requests["GET"], requests["other"], len(body)
 
     await step(final=True)  # makes the containers
     plain, last, one, two = await step(), await step(final=True), await step(artifacts=1), await step(artifacts=2)
-    assert plain == (job.BLOB_WRITES_A_STEP, job.BLOB_READS_A_STEP, job.RESULT_BYTES)
+    assert plain == (job.BLOB_WRITES_A_STEP, job.BLOB_READS_A_STEP, job.BLOB_OTHERS_A_STEP, job.RESULT_BYTES)
     assert [after - before for before, after in zip(plain, last, strict=True)] == [
-        *(job.BLOB_WRITES_A_COPY, job.BLOB_READS_A_COPY, job.COPY_BYTES)
+        *(job.BLOB_WRITES_A_COPY, job.BLOB_READS_A_COPY, 0, job.COPY_BYTES)
     ]
     more = [after - before for before, after in zip(one, two, strict=True)]
-    assert more[:2] == [1, 0]
+    assert more[:3] == [1, 0, 0]
     page = " ".join((ROOT / "docs" / "explanation" / "scale.md").read_text("utf-8").split())
-    assert f"An artifact is one blob write more, and {round(more[2], -1)} bytes of RESULT" in page
+    assert f"An artifact is one blob write more, and {round(more[3], -1)} bytes of RESULT" in page

@@ -108,11 +108,14 @@ class Attempt:
 class Attempts:
     """All attempts in flight in this process."""
 
-    def __init__(self, worker: Worker, sender: ReplySender, workspace: Workspace, limits: Limits) -> None:
+    def __init__(
+        self, worker: Worker, sender: ReplySender, workspace: Workspace, limits: Limits, result_name: str = ""
+    ) -> None:
+        """`result_name`: as in `lucius_service.step.Declared`."""
         self._worker = worker
         self._sender = sender
         self._workspace = workspace
-        self._store = ResultStore(workspace)
+        self._store = ResultStore(workspace, result_name)
         self._limits = limits
         self._waiting: asyncio.Queue[Attempt] = asyncio.Queue()
         self._in_flight: dict[str, Attempt] = {}

@@ -1,4 +1,4 @@
-"""The blobs of a RESULT: the copy at the caller's `output_ref`, and the record of an ended attempt.
+"""The copy of a result at the caller's `output_ref`, and the stored RESULT of an ended attempt.
 
 A step writes into the workspace, which is cleared. If a directive says `final`, its result is the job's and is copied
 to `{output_ref}/{jobId}/{name}`; `name` is the result's path below `workspace_ref`, so every attempt of the step writes
@@ -11,17 +11,23 @@ from __future__ import annotations
 
 import json
 import logging
+from collections.abc import Iterator
 from pathlib import PurePosixPath
 from typing import Any
-from urllib.parse import quote, unquote, urlsplit
+from urllib.parse import quote, unquote, unquote_to_bytes, urlsplit
 
 from lucius_service import replies
 from lucius_service.directive import Directive
 from lucius_service.errors import REF_UNSUPPORTED, FailedFinal, StepFailed
 from lucius_service.log_lines import attempt_ids
-from lucius_service.workspace_io import Owner, Workspace
+from lucius_service.workspace_io import Owner, Workspace, blob_uri
 
 log = logging.getLogger(__name__)
+
+#: metadata of a result's blob with the RESULT, percent-encoded except these characters, since metadata is ASCII
+_RESULT, _PLAIN = "lucius_result", '"{}[],:/'
+#: maximum characters there: Azure allows 8 KiB in all, and aiohttp reads no longer header than that
+_MAX_METADATA = 6_000
 
 
 def final_uri(directive: Directive, result_ref: str) -> str:
@@ -75,32 +81,57 @@ def publish_result(directive: Directive, result: dict[str, Any], workspace: Work
 class ResultStore:
     """Stores the RESULT of each attempt, so that a duplicate gets the same RESULT and its work is not repeated (R6).
 
-    One blob per attempt, `.attempt/{key}.json` under its `workspace_ref`, is written before the RESULT is published. It
-    survives a restart, and all replicas see it. If two replicas worked on one attempt, the first RESULT counts. Methods
-    are synchronous, for worker threads. They raise StepFailed if storage fails.
+    It is stored before it is published, survives a restart, and all replicas see it. A successful RESULT is metadata of
+    the blob `result_name` that it names, since that costs less than a write. Any other one, and one that is too large,
+    is a blob of its own, `.attempt/{key}.json` under `workspace_ref`. Methods are synchronous, for worker threads. They
+    raise StepFailed if storage fails.
     """
 
-    def __init__(self, workspace: Workspace) -> None:
+    def __init__(self, workspace: Workspace, result_name: str = "") -> None:
+        """`result_name`: as in `lucius_service.step.Declared`."""
         self._workspace = workspace
+        self._result_name = result_name
 
     def find(self, directive: Directive) -> dict[str, Any] | None:
-        """Returns the stored RESULT of the attempt; None if it has not ended, or if the blob is not its RESULT."""
-        stored = self._workspace.find(directive.workspace_ref.uri, _name(directive))
-        try:
-            return None if stored is None else replies.with_lease(json.loads(stored), directive)
-        except (ValueError, RecursionError) as wrong:
-            log.warning("%s step %s: %s", directive.jobId, directive.stepId, wrong, extra=attempt_ids(directive))
-            return None
+        """Returns the stored RESULT of the attempt; None if it has not ended, or if only other data is stored."""
+        for stored in self._stored(directive):
+            try:
+                return replies.with_lease(json.loads(stored), directive)
+            except (ValueError, RecursionError) as wrong:
+                log.warning("%s step %s: %s", directive.jobId, directive.stepId, wrong, extra=attempt_ids(directive))
+        return None
+
+    def _stored(self, directive: Directive) -> Iterator[bytes]:
+        if self._result_name:
+            encoded = self._workspace.metadata(self._result_uri(directive)).get(_RESULT)
+            if encoded is not None:
+                yield unquote_to_bytes(encoded)
+        record = self._workspace.find(directive.workspace_ref.uri, _record_name(directive))
+        if record is not None:
+            yield record
 
     def keep(self, directive: Directive, result: dict[str, Any]) -> dict[str, Any]:
-        """Stores `result`, unless one is already stored. Returns the stored one.
+        """Stores `result` and returns it; if the attempt has a blob of its own, returns the RESULT in that blob.
 
-        Raises ValueError if the stored blob is not the attempt's RESULT.
+        Raises ValueError if that blob is not the attempt's RESULT.
         """
         body = json.dumps(replies.without_lease(result, directive), ensure_ascii=False).encode()
-        stored = self._workspace.write_once(directive.workspace_ref.uri, _name(directive), body, "application/json")
+        if self._is_in_metadata(directive, result, quote(body, safe=_PLAIN)):
+            return result
+        stored = self._workspace.write_once(
+            directive.workspace_ref.uri, _record_name(directive), body, "application/json"
+        )
         return replies.with_lease(json.loads(stored), directive)
 
+    def _is_in_metadata(self, directive: Directive, result: dict[str, Any], encoded: str) -> bool:
+        """Sets the metadata of the result's blob, if the RESULT can be there. Returns whether it is there."""
+        uri = self._result_uri(directive)
+        can_be = self._result_name and result.get("result_ref") == {"uri": uri} and len(encoded) <= _MAX_METADATA
+        return bool(can_be) and self._workspace.set_metadata(uri, {_RESULT: encoded})
 
-def _name(directive: Directive) -> str:
+    def _result_uri(self, directive: Directive) -> str:
+        return blob_uri(directive.workspace_ref.uri, self._result_name)
+
+
+def _record_name(directive: Directive) -> str:
     return f".attempt/{directive.key}.json"

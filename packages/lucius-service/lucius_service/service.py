@@ -73,7 +73,7 @@ async def serve(step: Step, settings: Settings, *, on_ready: Callable[[], None])
         silent_s=works.silent_s,
         heartbeat_by=works.heartbeat_s,
     )
-    attempts = Attempts(worker, sender, workspace, limits)
+    attempts = Attempts(worker, sender, workspace, limits, works.result_name)
     lanes = [
         LaneConsumer(client, lane, works.subscription, step.step_type, settings.lanes, attempts)
         for lane in settings.listen

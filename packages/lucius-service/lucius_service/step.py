@@ -125,8 +125,8 @@ class Outcome:
 class Step(Protocol):
     """The work of one step type.
 
-    A class may declare more attributes, which `declared` reads: `isolation`, `silent_s`, `subscription` and the
-    function `heartbeat_s`.
+    A class may declare more attributes, which `declared` reads: `isolation`, `silent_s`, `subscription`, `result_name`
+    and the function `heartbeat_s`.
     """
 
     #: step type in protocols and directives, in upper case
@@ -155,6 +155,9 @@ class Declared:
     subscription: str = ""
     #: returns the seconds between heartbeats for a payload, which may be invalid; None: those of the settings
     heartbeat_s: Callable[[Any], float | None] | None = None
+    #: name of the result's blob under `workspace_ref`, whose metadata then has the RESULT of a successful attempt; "":
+    #: each attempt writes a blob of its own for its RESULT
+    result_name: str = ""
 
 
 def declared(step: Step) -> Declared:
@@ -166,7 +169,8 @@ def declared(step: Step) -> Declared:
     if silent_s is not None and not (isinstance(silent_s, int | float) and silent_s > 0):
         raise ValueError(f"silent_s is {silent_s!r}; it must be a number over 0, or None")
     subscription = getattr(step, "subscription", "") or step.step_type.lower()
-    return Declared(isolation, silent_s, subscription, getattr(step, "heartbeat_s", None))
+    result_name = getattr(step, "result_name", Declared.result_name)
+    return Declared(isolation, silent_s, subscription, getattr(step, "heartbeat_s", None), result_name)
 
 
 def read_payload(model: type[_Model], payload: Any) -> _Model:

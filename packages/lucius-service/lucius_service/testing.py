@@ -147,7 +147,7 @@ class Chaos:
         works = declared(step)
         self.step_type = step.step_type
         self.isolation, self.silent_s, self.subscription = works.isolation, works.silent_s, works.subscription
-        self.heartbeat_s = works.heartbeat_s
+        self.heartbeat_s, self.result_name = works.heartbeat_s, works.result_name
 
     def prepare(self) -> None:
         self._step.prepare()

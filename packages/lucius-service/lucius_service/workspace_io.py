@@ -119,18 +119,35 @@ class Workspace:
 
         `data`, if it is a file, is read in parts, from its beginning.
         """
-        uri = f"{base_uri.rstrip('/')}/{quote(name)}"
+        uri = blob_uri(base_uri, name)
         self._upload(uri, data, content_type, overwrite=True)
         return uri
 
     def write_once(self, base_uri: str, name: str, data: bytes, content_type: str) -> bytes:
         """Writes `name` under `base_uri` unless it exists. Returns the content that is stored afterwards."""
-        uri = f"{base_uri.rstrip('/')}/{quote(name)}"
+        uri = blob_uri(base_uri, name)
         try:
             self._upload(uri, data, content_type, overwrite=False)
         except ResourceExistsError:
             return self.read(uri).data
         return data
+
+    def metadata(self, uri: str) -> dict[str, str]:
+        """Returns the metadata of a blob; of a missing one, none."""
+        with storage_faults():
+            try:
+                return self._blob(uri).get_blob_properties().metadata or {}
+            except ResourceNotFoundError:
+                return {}
+
+    def set_metadata(self, uri: str, metadata: dict[str, str]) -> bool:
+        """Replaces the metadata of a blob, which changes its ETag. Returns whether the blob exists."""
+        with storage_faults():
+            try:
+                self._blob(uri).set_blob_metadata(metadata)
+            except ResourceNotFoundError:
+                return False
+        return True
 
     def copy(self, source_uri: str, target_uri: str, owner: Owner) -> str:
         """Copies a blob of any size with its content type. Returns `sha256:{hex}` of its content.
@@ -170,7 +187,7 @@ class Workspace:
     def find(self, base_uri: str, name: str) -> bytes | None:
         """Returns the content of `name` under `base_uri`; None if it does not exist."""
         try:
-            return self.read(f"{base_uri.rstrip('/')}/{quote(name)}").data
+            return self.read(blob_uri(base_uri, name)).data
         except FailedFinal as fault:
             if fault.code == INPUT_NOT_FOUND:
                 return None
@@ -243,6 +260,11 @@ class Workspace:
         if not path.partition("/")[0] or any(part in (".", "..") for part in path.split("/")):
             raise FailedFinal(REF_UNSUPPORTED, f"the reference does not name a blob: {uri[:300]}")
         return path
+
+
+def blob_uri(base_uri: str, name: str) -> str:
+    """Returns the URI of `name` under `base_uri`."""
+    return f"{base_uri.rstrip('/')}/{quote(name)}"
 
 
 def _copied(source: BlobClient, target: BlobClient, owner: Owner, replaced: str | None) -> str:
