@@ -112,7 +112,7 @@ param callbackKeysUri string
 @description('Required. URI of the secret with webhook keys. Empty: none.')
 param webhookKeysUri string
 
-@description('Required. Share of the traces that the app sends to Application Insights, from 0 to 1, for example 0.1; a trace is kept or dropped as a whole. Logs and metrics are not affected.')
+@description('Required. Share of the traces that the app sends to Application Insights, from 0 to 1. Requests, jobs, failed attempts, log records and metrics are always sent.')
 @minLength(1)
 @maxLength(5)
 param traceRatio string

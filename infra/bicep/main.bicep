@@ -5,7 +5,7 @@ targetScope = 'subscription'
 
 import { thresholdsType } from 'modules/alerts.bicep'
 import { tenantModeType } from 'modules/app-configuration-keys.bicep'
-import { tenantsType, tuningType } from 'modules/app-settings.bicep'
+import { isShare, tenantsType, tuningType } from 'modules/app-settings.bicep'
 import { scaleType } from 'modules/function-app.bicep'
 import { ownNetworkType } from 'modules/shapes.bicep'
 import { platformServiceType } from 'services.bicep'
@@ -361,6 +361,10 @@ var refusals = filter(
     {
       if: existingResourceGroup && empty(resourceGroupName)
       text: 'existingResourceGroup needs resourceGroupName: set LUCIUS_RESOURCE_GROUP'
+    }
+    {
+      if: !isShare(traceRatio)
+      text: 'traceRatio is ${traceRatio}, which is not a number from 0 to 1: write 0, 1, or 0. and digits'
     }
   ],
   refusal => refusal.if

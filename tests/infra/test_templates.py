@@ -22,6 +22,7 @@ from infra.checks.__main__ import check
 from infra.checks.compiler import SUBSCRIPTION, VERSION, Compiler, find
 from infra.checks.finding import CheckFailed
 from infra.checks.snapshots import Resource, Snapshot
+from shared import setting_values
 from tests.infra.company import GROUPS, NETWORK, WORKSPACE, ZONES
 from tests.jobs import ROOT
 
@@ -227,6 +228,30 @@ def test_lanes_have_the_same_subscriptions_and_do_not_forward(compiler: Compiler
     assert [str(each) for each in every.check_snapshot(tmp_path, lanes)] == []
     subscriptions = lanes.of("Microsoft.ServiceBus/namespaces/topics/subscriptions")
     assert {each.get("properties.forwardTo") for each in subscriptions} == {None}
+
+
+@pytest.mark.needs("bicep")
+def test_a_wrong_share_of_traces_stops_the_deployment(compiler: Compiler, tmp_path: Path) -> None:
+    """Without it the app would not start. The template takes no text that the app refuses."""
+    shutil.copytree(ROOT / "infra", tmp_path / "infra")
+    bicep = tmp_path / "infra" / "bicep"
+    shares = ["0", "1", "0.1", "0.125", "0.0"]
+    others = ["0.", "1.1", "2", "-0.1", ".5", "0,1", "00.1", "0.1x", "0.1.2", "10%", "ten"]
+    for text in shares:
+        assert 0 <= setting_values.share(text) <= 1
+    (bicep / "shares.bicep").write_text(
+        "targetScope = 'subscription'\nimport { isShare } from 'modules/app-settings.bicep'\nparam texts string[]\n"
+        "resource group 'Microsoft.Resources/resourceGroups@2025-04-01' = {\n  name: 'shares'\n  location: 'global'\n"
+        "  tags: toObject(texts, text => text, text => string(isShare(text)))\n}\n"
+    )
+    file = bicep / "shares.bicepparam"
+    file.write_text(f"using 'shares.bicep'\nparam texts = {(shares + others)!r}\n")
+    (group,) = snapshots.take(compiler, file).resources
+    assert [text for text, is_share in group.get("tags").items() if is_share == "True"] == shares
+    minimal = bicep / "minimal.bicepparam"
+    minimal.write_text(f"{minimal.read_text()}\nparam traceRatio = '1.1'\n")
+    with pytest.raises(CheckFailed, match=r"traceRatio is 1\.1, which is not a number from 0 to 1"):
+        snapshots.take(compiler, minimal)
 
 
 def test_settings_are_read_of_the_expression() -> None:

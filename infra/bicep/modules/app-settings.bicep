@@ -95,6 +95,14 @@ param tuning tuningType = {}
 @maxLength(5)
 param traceRatio string = '0.1'
 
+@export()
+@description('Whether a text is a share as LUCIUS_TRACE_RATIO needs it, from 0 to 1: `0`, `1`, or `0.` and digits.')
+func isShare(value string) bool =>
+  value == '1' || value != '0.' && empty(filter(
+    range(0, length(value)),
+    index => !contains(index == 0 ? '0' : index == 1 ? '.' : '0123456789', substring(value, index, 1))
+  ))
+
 @description('Required. Connection string of Application Insights.')
 param applicationInsightsConnectionString string
 
