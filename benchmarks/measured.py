@@ -1,4 +1,4 @@
-"""Figures with machine, date and commit, kept as JSON for docs/explanation/performance.md."""
+"""Figures with machine, date and commit, stored as JSON for docs/explanation/performance.md."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[1]
-#: results that the page shows: `{part: {"machine", "date", "commit", "figures"}}` of each command
+#: results that the page shows, a file for each command: `{part: {"machine", "date", "commit", "figures"}}`
 RECORDED = ROOT / "docs" / "explanation" / "performance"
 
 
 def measured(figures: Any) -> dict[str, Any]:
-    """Figures that were measured just now, on this machine, at the commit that is checked out."""
+    """Returns figures that were measured now, with this machine and the commit that is checked out."""
     return {
         "machine": machine(),
         "date": f"{datetime.now(UTC):%Y-%m-%d}",
@@ -26,13 +26,13 @@ def measured(figures: Any) -> dict[str, Any]:
 
 
 def write(path: Path, parts: dict[str, Any], *, keep: bool = False) -> None:
-    """Writes the parts; with `keep` the parts that the file has already stay beside them."""
+    """Writes the parts. With `keep` the other parts of the file stay."""
     before = json.loads(path.read_text()) if keep and path.exists() else {}
     path.write_text(json.dumps({**before, **parts}, indent=1, sort_keys=True) + "\n")
 
 
 def machine() -> str:
-    """Processor, cores, memory, Python."""
+    """Returns processor, cores, memory and Python."""
     model = "unknown processor"
     info = Path("/proc/cpuinfo")
     if info.exists():
@@ -44,7 +44,7 @@ def machine() -> str:
 
 
 def commit() -> str:
-    """The commit, with `+` where files were changed since; `unknown` without git."""
+    """Returns the commit, with `+` if files differ from it; `unknown` without git."""
 
     def git(*words: str) -> str:
         done = subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True, check=False)
@@ -58,7 +58,7 @@ def commit() -> str:
 
 
 def rounded(figures: Any) -> Any:
-    """Numbers with four digits; the rest as it is."""
+    """Rounds numbers to four significant digits; returns other values unchanged."""
     if isinstance(figures, dict):
         return {str(name): rounded(each) for name, each in figures.items()}
     if isinstance(figures, list | tuple):

@@ -1,6 +1,6 @@
-"""`python -m benchmarks.bus [--quick]`: messages a second of the Service Bus emulator, and its CPU time.
+"""`python -m benchmarks.bus [--quick]`: measures messages per second of the Service Bus emulator, and its CPU time.
 
-The client is Microsoft's asynchronous Python SDK in this process; the bus is a process of its own. Every row has the
+The client is Microsoft's asynchronous Python SDK in this process; the bus is a separate process. Each row has the
 broker's CPU time per message, since the SDK is the bottleneck of most rows.
 """
 
@@ -41,7 +41,7 @@ class Bus:
             return float(json.load(response)["cpu_s"])
 
     def resident_bytes(self) -> int:
-        """Linux only; 0 elsewhere."""
+        """Returns the resident memory of a process in bytes. Linux only; 0 elsewhere."""
         try:
             status = Path(f"/proc/{self.process.pid}/status").read_text()
         except OSError:
@@ -75,7 +75,7 @@ async def running(*arguments: str) -> AsyncIterator[tuple[Bus, ServiceBusClient]
 
 
 async def measure(bus: Bus, name: str, count: int, work: Callable[[], Awaitable[None]]) -> None:
-    """Runs `work`, which handles `count` messages, and prints a line."""
+    """Runs `work`, which handles `count` messages, and prints a row."""
     cpu, began = bus.cpu_s(), time.perf_counter()
     await work()
     took, used = time.perf_counter() - began, bus.cpu_s() - cpu
@@ -109,7 +109,7 @@ async def one_queue(arguments: list[str], label: str, scale: int) -> None:
 
 
 async def many_connections(arguments: list[str], label: str, scale: int) -> None:
-    """16 topics, 16 senders and 84 receivers at once."""
+    """Measures 16 topics, 16 senders and 84 receivers at the same time."""
     topics = [f"t{lane}" for lane in range(16)]
     names = [argument for topic in topics for argument in ("--topic", f"{topic}/s")]
     async with running(*names, *arguments) as (bus, client):
@@ -144,7 +144,7 @@ async def many_connections(arguments: list[str], label: str, scale: int) -> None
 
 
 async def backlog(scale: int) -> None:
-    """Prints the memory of waiting messages, and how fast they are delivered after a restart."""
+    """Prints the memory of waiting messages, and the rate at which they are delivered after a restart."""
     with tempfile.TemporaryDirectory() as folder:
         count = scale * 10
         async with running("--queue", "q", "--data", folder) as (bus, client):

@@ -1,7 +1,8 @@
-"""CPU time of protocol, broker and store by themselves, without sockets and event loop.
+"""Measures the CPU time of protocol, broker and store, without sockets and event loop.
 
-The benchmark feeds the bytes that an SDK sends: a message, the credit for one, its completion, and commits after each.
-Times are CPU time of this process; the least of several rounds counts, so that a busy machine has little influence.
+The benchmark feeds the bytes that an SDK sends: a message, the credit for one, its completion, and a commit after each.
+Times are CPU time of this process. The minimum of several rounds counts, so that load of the machine has little
+influence.
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ class Peer:
 
 
 def _round(count: int, folder: Path | None) -> dict[str, float]:
-    """Microseconds per message of each step, and of the commit after it."""
+    """Returns microseconds per message of each step, and of the commit after it."""
     clock = SystemClock()
     store = Memory() if folder is None else SqliteStore(folder / "bus.sqlite3", clock.now_ms)
     broker = Broker(clock, store)

@@ -1,4 +1,4 @@
-"""A document job as a team writes it by hand on Durable Functions: no ledger, no tenants, no retries, no quotas.
+"""A document job, handwritten on Durable Functions: no ledger, tenants, retries or quotas.
 
 `make bench-peers WORKER=external` measures it beside LUCIUS: the same host and bus, the same messages, the same worker.
 """
@@ -20,14 +20,14 @@ STEPS = ("ocr", "embedding", "sis")
 ACK_S, RESULT_S, WAIT_S = 30, 900, 20
 
 app = df.DFApp(http_auth_level=func.AuthLevel.ANONYMOUS)
-#: a sender and a lock for each step, since the SDK's sender is not for concurrent use
+#: a sender and a lock for each step, since the SDK's sender does not support concurrent use
 _senders: dict[str, tuple[Any, asyncio.Lock]] = {}
 
 
 @app.route("jobs", methods=["POST"])
 @app.durable_client_input(client_name="client")
 async def start(req: func.HttpRequest, client: df.DurableOrchestrationClient) -> func.HttpResponse:
-    """Starts a job; 200 with its result if it ends within 20 s, else 202 with the URL of its status."""
+    """Starts a job. Returns 200 with its result if it ends within 20 s, else 202 with the URL of its status."""
     instance, began = await client.start_new("job", client_input=req.get_json()), time.monotonic()
     while (waited := time.monotonic() - began) < WAIT_S:
         status = await client.get_status(instance)
@@ -41,7 +41,7 @@ async def start(req: func.HttpRequest, client: df.DurableOrchestrationClient) ->
 
 @app.orchestration_trigger(context_name="context")
 def job(context: df.DurableOrchestrationContext) -> Generator[Any, Any, Any]:
-    """Each step sends its directive, then waits for the ACK and for the RESULT, each with a timer."""
+    """Runs a job: sends each step's directive, then waits for its ACK and its RESULT, each with a timer."""
     document, result = context.get_input(), None
     for step in STEPS:
         yield context.call_activity("send", {"job": context.instance_id, "step": step, "document": document})

@@ -1,7 +1,7 @@
 """`python -m benchmarks.host [--quick]`: requests, messages, episodes and steps per second, recovery, memory.
 
-For HTTP and Service Bus this process sends to a host process. The durable numbers come from a host in a child process
-that drives its own engine, so that no HTTP client is measured with it.
+For HTTP and Service Bus this process sends to a host process. The durable figures come from a child process that drives
+the engine of its own host, so that they include no HTTP client.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def start(kind: str, *arguments: str | Path, environment: dict[str, str] | None = None) -> tuple[Any, str, float]:
-    """Starts a process; returns it, the address of its ready line, and the seconds until then."""
+    """Starts a process; returns it, the URL of its ready line, and the seconds until that line."""
     began = time.perf_counter()
     command = [sys.executable, "-m", "emulator", kind, "--port", "0", *map(str, arguments)]
     process = subprocess.Popen(
@@ -48,7 +48,7 @@ def stop(process: Any) -> None:
 
 
 def start_bare() -> Any:
-    """Starts a bare server, which prints its address."""
+    """Starts a bare server, which prints its URL."""
     return subprocess.Popen([sys.executable, "-m", "benchmarks.host.bare"], cwd=ROOT, stdout=subprocess.PIPE, text=True)
 
 
@@ -73,7 +73,7 @@ async def http(app: Path, requests: int) -> list[str]:
 
 
 async def _ask(session: aiohttp.ClientSession, url: str, requests: int) -> tuple[float, float]:
-    """The median latency of one request at a time in milliseconds, and requests a second with 32 at once."""
+    """Returns the median latency in milliseconds of one request at a time, and requests per second of 32 at once."""
 
     async def ask() -> float:
         began = time.perf_counter()
@@ -136,7 +136,7 @@ async def _taken(session: aiohttp.ClientSession, url: str) -> int:
 
 
 def durable(app: Path, data: Path, *arguments: str | int) -> dict[str, Any]:
-    """Runs `benchmarks.host.durable` in a process of its own."""
+    """Runs `benchmarks.host.durable` in a separate process."""
     command = [sys.executable, "-W", "ignore", "-m", "benchmarks.host.durable", str(app), str(data)]
     done = subprocess.run([*command, *map(str, arguments)], cwd=ROOT, stdout=subprocess.PIPE, check=True)
     numbers: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
@@ -177,7 +177,7 @@ def main() -> None:
 
 
 async def recovery(app: Path, data: Path, waiting: int) -> list[str]:
-    """Measures the time until a host with waiting instances serves, and until one of them has ended by its event."""
+    """Measures the time until a host with waiting instances serves, and until an event ends one of them."""
     process, url, started = start("host", "--no-keys", "--app", app, "--data", data)
     try:
         began = time.perf_counter()

@@ -1,4 +1,4 @@
-"""A bare aiohttp server: the host's cost is measured against it."""
+"""A bare aiohttp server, the baseline for the cost of the host."""
 
 from __future__ import annotations
 

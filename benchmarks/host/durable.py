@@ -1,4 +1,4 @@
-"""The durable part of the benchmark: a host whose engine is driven in its own process. Prints one JSON line."""
+"""The durable part of the benchmark, which drives the engine of a host in this process. Prints one JSON line."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Measured:
 
 
 def _time_calls(measured: Measured) -> None:
-    """Adds up the CPU time of sync functions: that of the SDK and of the app's code."""
+    """Adds up the CPU time of sync functions, which is that of the SDK and of the app's code."""
     original = worker._call_sync
 
     def call_sync(*arguments: Any) -> Any:
@@ -63,7 +63,7 @@ async def _start(app: Path, data: Path) -> tuple[FunctionsHost, Engine, Measured
 
 
 async def run(app: Path, data: Path, instances: int, steps: int) -> dict[str, Any]:
-    """Instances that start at once and take `steps` steps each."""
+    """Measures instances that start at once and run `steps` steps each."""
     host, engine, measured = await _start(app, data)
     client = Client(engine)
     for number in range(instances):
@@ -72,7 +72,7 @@ async def run(app: Path, data: Path, instances: int, steps: int) -> dict[str, An
 
 
 async def grown(app: Path, data: Path, instances: int, events: int) -> dict[str, Any]:
-    """Instances with histories of `events` events take their last steps.
+    """Measures the last steps of instances with histories of `events` events.
 
     The code of one instance makes its history; the others are copies of its rows under other ids.
     """
@@ -111,7 +111,7 @@ async def _wait_until_idle(engine: Engine) -> None:
 async def _measure(
     host: FunctionsHost, engine: Engine, measured: Measured, instances: int, steps: int
 ) -> dict[str, Any]:
-    """Runs until all instances have ended. Each gets its next event when it waits for it, as by a service's reply."""
+    """Runs until all instances have ended. Sends each its next event when it waits for it, as a service replies."""
     client = Client(engine)
     began, cpu = time.perf_counter(), time.process_time()
     done = asyncio.Event()
@@ -146,7 +146,7 @@ async def _measure(
 
 
 async def wait(app: Path, data: Path, instances: int) -> dict[str, Any]:
-    """Leaves instances that wait, each for an event and a timer; measures the memory of one."""
+    """Measures the memory of a waiting instance. Each instance waits for an event and a timer."""
     host, engine, _ = await _start(app, data)
     client = Client(engine)
     before = _resident()
@@ -159,7 +159,7 @@ async def wait(app: Path, data: Path, instances: int) -> dict[str, Any]:
 
 
 def _resident() -> int:
-    """The resident memory in bytes; on Linux only."""
+    """Returns the resident memory in bytes. Linux only."""
     status = Path("/proc/self/status").read_text()
     (line,) = [line for line in status.splitlines() if line.startswith("VmRSS")]
     return int(line.split()[1]) * 1024

@@ -1,1 +1,1 @@
-"""What a job costs and how long it takes: the whole app on the local stack."""
+"""Measures the cost and the duration of a job, with the whole app on the local stack."""

@@ -1,11 +1,10 @@
-"""`python -m benchmarks.jobs [PART ...]`: what jobs cost and how long they take, by the whole app on the local stack.
+"""`python -m benchmarks.jobs [PART ...]`: cost and duration of jobs, with the whole app on the local stack.
 
-Parts: `counts` (requests, messages, episodes, executions and CPU a job), `floor` (the same work without LUCIUS),
-`latency` (one at a time, at 5 jobs a second, at saturation), `backlog` (jobs posted while no service runs), `growth`
-(beside jobs that wait; a job that grows old), `hosts` (table requests with one and with four processes of the app),
-`events` (how old they are at who waits for them), `gates` (ends and
-creations a second of one tenant with a quota), `dashboard` (paint, data and frames in a browser).
-Services answer at once. Each part starts stacks of its own.
+Parts: `counts` (requests, messages, episodes, executions and CPU per job), `floor` (the same work without LUCIUS),
+`latency` (one at a time, at 5 jobs per second, at saturation), `backlog` (jobs posted while no service runs), `growth`
+(with waiting jobs; a job with a long history), `hosts` (table requests with one and with four processes of the app),
+`events` (age of events at their readers), `gates` (ends and creations per second of one tenant with a quota),
+`dashboard` (paint, data and frames in a browser). Services reply at once. Each part starts its own stacks.
 """
 
 from __future__ import annotations
@@ -33,12 +32,12 @@ _BACKLOG: _Sizes = (8, 2_000, 2_000)
 _WAITING = ((4,), (100, 1_000), (100, 1_000, 10_000))
 _EVENTS: _Sizes = (16, 240, 1_200)
 _PAIRS = ((0, 2), (0, 20, 100), (0, 20, 100, 500))
-#: numbers of processes, of ends that come together, and of creations
+#: numbers of processes, of simultaneous ends, and of creations
 _PROCESSES = ((1, 2), (1, 4, 10), (1, 4, 10))
 _ENDS = ((8,), (50, 300), (50, 300, 1_000))
 #: processes of the app
 _HOSTS = ((2,), (1, 4), (1, 4))
-#: times that each page is opened
+#: number of times that each page is opened
 _PAGES: _Sizes = (1, 5, 20)
 _CREATIONS: _Sizes = (8, 300, 1_000)
 

@@ -1,4 +1,4 @@
-"""What a job of one to three steps costs: requests, messages, episodes, executions, and CPU by whose code ran."""
+"""Counts of a job with one to three steps: requests, messages, episodes, executions, and CPU by the code that ran."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from benchmarks.jobs.stack import Invocation, running, wait_for_log
 from benchmarks.jobs.tables import percentiles
 
 AT_ONCE = 16
-#: functions of the host's profile that are shown
+#: number of functions of the host's profile that are shown
 _STEPS = 12
 _TYPES = ("OCR", "OCR_EMBEDDING", "OCR_EMBEDDING_SIS")
 
 
 async def counts(jobs: int) -> list[dict[str, Any]]:
-    """One row a number of steps: counts and CPU a job at saturation, without recording."""
+    """Returns a row for each number of steps: counts and CPU per job at saturation, without recording."""
     rows = []
     with running() as stack:
         async with loading(stack) as load:
@@ -60,9 +60,9 @@ async def counts(jobs: int) -> list[dict[str, Any]]:
 
 
 async def groups(jobs: int) -> dict[str, Any]:
-    """A job of three steps in Flex Consumption's groups, and where the host's CPU goes; the host is recorded.
+    """Returns a job of three steps in Flex Consumption's groups, and the host's CPU by function; records the host.
 
-    One after another, so that no function waits for another job's: wall times are those of an idle machine.
+    Jobs run one after another, so that no function waits for another job: wall times are those of an idle machine.
     """
     with running(recorded=True) as stack:
         async with loading(stack) as load:
@@ -83,7 +83,7 @@ async def groups(jobs: int) -> dict[str, Any]:
 
 
 def _by_group(ran: list[Invocation], jobs: int) -> dict[str, Any]:
-    """`lanes`: all sixteen functions of replies together, of which a tenant's job has one."""
+    """Sums by scale group. `lanes` is the sum of all 16 reply functions, of which a tenant's job uses one."""
     found: dict[str, list[Invocation]] = {}
     for each in ran:
         found.setdefault("lanes" if each.group.startswith("reply_p") else each.group, []).append(each)
@@ -99,7 +99,7 @@ def _by_group(ran: list[Invocation], jobs: int) -> dict[str, Any]:
 
 
 def _is_read(each: Invocation) -> bool:
-    """The caller's own requests, which wait for the job's end."""
+    """Returns whether the caller made the request, to wait for the job's end."""
     return each.trigger == "httpTrigger" and each.name != "orchestrate"
 
 

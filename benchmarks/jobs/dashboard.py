@@ -1,4 +1,4 @@
-"""How long the dashboard takes to show its views, and whether 10,000 jobs scroll without a slow frame."""
+"""Measures the time until the dashboard shows its views, and the slow frames while 10,000 jobs scroll."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from benchmarks.jobs.load import THREE, loading
 from benchmarks.jobs.stack import Stack, running
 from scripts.browsers import find_browser
 
-#: jobs in the list that is scrolled, and the longest frame that a person does not see
+#: jobs in the scrolled list; maximum frame time that a person does not notice
 ROWS, SLOW_FRAME_MS = 10_000, 50
 _VIEWS = ("overview", "jobs", "jobs/{job}")
 _JOBS, _AT_ONCE = 24, 8
@@ -24,7 +24,7 @@ _PAINT = "performance.getEntriesByName('first-contentful-paint')[0].startTime"
 #: number of files, and compressed bytes
 _LOADED = """performance.getEntriesByType('resource').filter(each => each.name.includes('/assets/'))
     .reduce(([files, bytes], each) => [files + 1, bytes + each.encodedBodySize], [0, 0])"""
-#: scrolls to the end in 120 frames; the time between each two frames, in ms
+#: scrolls to the end in 120 frames; returns the milliseconds between each two frames
 _SCROLL = """list => new Promise(done => {
     const frames = [];
     let before = performance.now(), left = 120;
@@ -41,7 +41,7 @@ _SCROLL = """list => new Promise(done => {
 
 
 def dashboard(times: int) -> dict[str, Any]:
-    """Opens each view `times` times in a browser without a cache. Raises SystemExit where there is no browser."""
+    """Opens each view `times` times in a browser without a cache. Raises SystemExit if there is no browser."""
     path = find_browser()
     if path is None:
         raise SystemExit("benchmarks.jobs: the part dashboard needs Chromium, Chrome or Edge")
@@ -106,7 +106,7 @@ def _frames(browser: Browser, stack: Stack) -> list[float]:
 
 
 def _line(number: int) -> dict[str, Any]:
-    """One of many jobs, none of which looks like its neighbours."""
+    """Returns one of many job records; no two adjacent ones look the same."""
     status = ("SUCCEEDED", "FAILED_FINAL", "IN_PROGRESS", "CANCELLED", "THROTTLED")[number % 5]
     ended = status in ("SUCCEEDED", "FAILED_FINAL", "CANCELLED")
     created = datetime(2026, 1, 27, tzinfo=UTC) - timedelta(seconds=number)

@@ -1,4 +1,4 @@
-"""How old an event is when it reaches who waits for it by server-sent events."""
+"""Measures the age of an event when it reaches a reader of server-sent events."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from benchmarks.jobs.load import TENANTS, THREE, Load, loading
 from benchmarks.jobs.stack import running
 from benchmarks.jobs.tables import percentiles
 
-#: goals of docs/explanation/performance.md: events of all tenants a second, or this share of the machine's maximum
+#: goals of docs/explanation/performance.md: events of all tenants per second, or this share of the machine's maximum
 GOAL_PER_S, GOAL_SHARE = 50.0, 0.6
-#: tenants with a reader each, of the sixteen that have jobs
+#: tenants with one reader each, of the 16 tenants with jobs
 READERS = 4
 #: seconds until the feeds have the last events
 _SETTLED_S = 5.0
@@ -28,11 +28,11 @@ _TIMEOUT_S = 60.0
 
 @dataclass
 class Reader:
-    """Follows a tenant as an EventSource does: an answer, the pause that it asks for, and again from its position."""
+    """Follows a tenant as an EventSource does: reads a response, waits its `retry`, and reconnects at its position."""
 
     client: httpx.AsyncClient
     tenant: str
-    #: time of each event from its transition, which is before the commit, to the bytes
+    #: age of each event in ms, from its transition, which is before the commit, to the received bytes
     ages_ms: list[float] = field(default_factory=list)
     #: the same for events that occurred while a request waited for them
     met_ms: list[float] = field(default_factory=list)
@@ -65,7 +65,7 @@ class Reader:
 
 
 async def ages(jobs: int, at_once: int) -> dict[str, Any]:
-    """Ages at the goal's rate, and the capacity of the same stack with the same readers, which bounds that rate."""
+    """Measures ages at the goal's rate, and the capacity of the same stack and readers, which bounds that rate."""
     with running(events="feed") as stack:
         async with loading(stack) as load, _reading(load) as readers:
             full = await load.saturated(THREE, jobs, at_once)
@@ -96,7 +96,7 @@ async def _reading(load: Load) -> AsyncIterator[list[Reader]]:
     async with httpx.AsyncClient(base_url=load.stack.api, timeout=_TIMEOUT_S, trust_env=False, limits=limits) as client:
         readers = [Reader(client, f"tenant-{number}") for number in range(READERS)]
         tasks = [asyncio.create_task(each.run()) for each in readers]
-        # each reader has its position: earlier events do not count
+        # let each reader get its position: earlier events do not count
         await asyncio.sleep(1)
         yield readers
         for task in tasks:
@@ -107,7 +107,7 @@ async def _reading(load: Load) -> AsyncIterator[list[Reader]]:
 
 
 async def _settled(readers: list[Reader]) -> int:
-    """How many events they have, once no more come."""
+    """Returns the number of events of the readers once it no longer grows."""
     seen, since = -1, time.monotonic()
     while time.monotonic() - since < _SETTLED_S:
         if (now := sum(len(each.ages_ms) for each in readers)) != seen:
@@ -117,5 +117,5 @@ async def _settled(readers: list[Reader]) -> int:
 
 
 def _followed(jobs: int) -> float:
-    """Of so many jobs in turn over the tenants, those of the tenants that are followed."""
+    """Returns the number of jobs that belong to followed tenants, if `jobs` jobs go to the tenants in turn."""
     return jobs * READERS / TENANTS

@@ -1,10 +1,10 @@
-"""The floor of a 3-step job: the CPU of as many messages, table requests and episodes as it takes, without LUCIUS.
+"""The floor of a 3-step job: the CPU of the same number of messages, table requests and episodes, without LUCIUS.
 
 - bus: three messages of a directive's size and six of a reply's, each sent, received and completed by Microsoft's SDK;
-- tables: as many entity-group transactions and rows as a job writes, and one query, over one connection;
+- tables: the entity-group transactions and rows that a job writes, and one query, over one connection;
 - durable: an orchestrator of ten episodes with three activities, that only yields, in the emulated host.
 
-All of them against the emulators that a job runs on, one call after another, and with the calls' own client.
+All of them use the emulators that a job runs on, one call after another, and the client of these calls.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def job(context: df.DurableOrchestrationContext):
 
 
 async def floor(jobs: int) -> dict[str, Any]:
-    """CPU-ms a job by what is done, and their sum."""
+    """Returns the CPU-ms per job by kind of work, and their sum."""
     with running() as stack:
         bus = await _used(stack, ("bus",), _bus(stack, jobs)) / jobs
         tables = await _used(stack, ("azurite",), _tables(stack, jobs)) / jobs
@@ -59,7 +59,7 @@ async def floor(jobs: int) -> dict[str, Any]:
 
 
 async def _used(stack: Stack, servers: tuple[str, ...], work: Any) -> float:
-    """CPU-ms of these servers and of this process while it works."""
+    """Returns the CPU-ms of these servers and of this process while it works."""
 
     def now() -> float:
         pids = stack.processes()

@@ -1,7 +1,7 @@
-"""Ends and creations a second of one tenant that has a quota, by how many processes share them.
+"""Measures ends and creations per second of one tenant with a quota, by the number of processes.
 
 In memory a call to a store takes 10 ms, and the processes are objects in one event loop, so on one CPU. On Azurite each
-is a process of the operating system. What Azurite does with the same requests without LUCIUS is measured beside it.
+is a process of the operating system. A baseline sends the same requests to Azurite without LUCIUS.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from benchmarks.jobs.stack import ROOT, running
 from emulator.up.environment import _ACCOUNT_KEY, ACCOUNT
 from emulator.up.parent_death import end_with_parent
 
-#: seconds of a call to the memory stores
+#: seconds per call to the memory stores
 DELAY_S = 0.010
-#: limits with which no job waits, and with which each job waits
+#: limits at which no job waits, and at which every job waits
 WIDE, SHUT = 100_000, 1
 #: callers that create jobs at the same time, in all processes together
 CALLERS = 64
-#: ends a second of a steady stream, or this share of the rate of simultaneous ends, if that is less
+#: ends per second of a steady stream, or this share of the rate of simultaneous ends if that is lower
 STREAM_PER_S, STREAM_SHARE = 150.0, 0.5
 _WARM_UP = 8
-#: seconds until each process has its command
+#: seconds until each process has received its command
 _LEAD_S = 0.3
 #: maximum bytes of a process's output line
 _LINE = 2**26
@@ -46,7 +46,7 @@ Obeys = Callable[[Mapping[str, Any]], Awaitable[Any]]
 
 @dataclass(frozen=True)
 class Fleet:
-    """Processes that share a store: those that are measured, and one that prepares their work; each obeys commands."""
+    """Processes that share a store: the measured ones, and one that prepares their work. Each obeys commands."""
 
     measured: Sequence[Obeys]
     prepares: Obeys
@@ -56,7 +56,7 @@ class Fleet:
         return len(self.measured)
 
     async def ask(self, commands: Sequence[Mapping[str, Any]]) -> list[Any]:
-        """One command for each measured process, at the same time."""
+        """Sends each measured process one command, at the same time."""
         return await asyncio.gather(*(obeys(one) for obeys, one in zip(self.measured, commands, strict=True)))
 
 
@@ -100,7 +100,7 @@ async def _spawned(connection: str, processes: int, limit: int) -> AsyncIterator
 async def rates(
     processes: Sequence[int], *, at_once: Sequence[int], creations: int, stores: Sequence[str] = ("memory", "azurite")
 ) -> list[dict[str, Any]]:
-    """A row for each store, load and number of processes. `at_once`: ends that come together, of each load."""
+    """Returns a row for each store, load and number of processes. `at_once`: simultaneous ends of each load."""
     rows = []
     with contextlib.ExitStack() as closing:
         connection = _connection(closing) if "azurite" in stores else ""
@@ -115,7 +115,7 @@ async def rates(
 
 def _connection(closing: contextlib.ExitStack) -> str:
     url = closing.enter_context(running()).tables_url
-    # no row of these jobs is so long that a blob has it
+    # no row of these jobs is long enough to be offloaded to a blob
     return (
         f"DefaultEndpointsProtocol=http;AccountName={ACCOUNT};AccountKey={_ACCOUNT_KEY};TableEndpoint={url};"
         f"BlobEndpoint={url}"
@@ -137,7 +137,7 @@ async def _fleet(store: str, connection: str, processes: int, limit: int) -> Asy
 
 
 async def _wide(fleet: Fleet, at_once: Sequence[int], creations: int) -> list[dict[str, Any]]:
-    """Loads of a quota that has room for all."""
+    """Measures the loads of a quota that has room for all jobs."""
     numbers = iter(range(10**9))
     await _created(fleet, [next(numbers) for _ in range(_WARM_UP * fleet.size)])
     found = []
@@ -154,7 +154,7 @@ async def _wide(fleet: Fleet, at_once: Sequence[int], creations: int) -> list[di
 
 
 async def _shut(fleet: Fleet, creations: int) -> list[dict[str, Any]]:
-    """The load of a quota that has no room."""
+    """Measures the load of a quota that has no room."""
     numbers = iter(range(10**9))
     await _created(fleet, [next(numbers) for _ in range(_WARM_UP * fleet.size)])
     row = await _created(fleet, [next(numbers) for _ in range(creations)])
@@ -180,14 +180,14 @@ async def _created(fleet: Fleet, numbers: Sequence[int]) -> dict[str, Any]:
 async def _measured(
     fleet: Fleet, command: Mapping[str, Any], work: Sequence[tuple[float, Any]], *, at_once: int | None
 ) -> dict[str, Any]:
-    """`work` is spread over the processes. `at_once`: how many are under way, for what Azurite does without LUCIUS."""
+    """Spreads `work` over the processes and measures it. `at_once`: concurrency of the baseline without LUCIUS."""
     answers = await fleet.ask(
         [{**command, "begin": _soon(), "work": work[place :: fleet.size]} for place in range(fleet.size)]
     )
     counts = sum((Counter(each["counts"]) for each in answers), Counter[str]())
     row = figures([span for each in answers for span in each["spans"]], counts)
     standing = await fleet.prepares({"do": "count"})
-    # slots that are counted and that no job has: turns that were left to the sweeper
+    # counted slots without a job: turns that were left to the sweeper
     row["late"] = standing["counted"] - standing["rows"]
     if counts["batches"] and at_once is not None:
         row["bare_per_s"] = await _bare(fleet, counts, len(work), at_once)
@@ -195,7 +195,7 @@ async def _measured(
 
 
 async def _bare(fleet: Fleet, counts: Mapping[str, int], jobs: int, at_once: int) -> float:
-    """Jobs a second, if a job were its requests alone: as many, as large, as many at once, by the same processes."""
+    """Returns jobs per second if a job were its requests alone: same number, size, concurrency and processes."""
     transactions = max(1, round(counts["batches"] / jobs))
     reads = round((counts["requests"] - counts["batches"]) / jobs)
     each = {
@@ -217,7 +217,7 @@ def _soon() -> float:
 
 
 def figures(spans: Sequence[tuple[float, float]], counts: Mapping[str, int]) -> dict[str, Any]:
-    """Of one load: when each began and ended (seconds), and requests of all processes."""
+    """Returns the figures of one load from begin and end of each operation (seconds) and requests of all processes."""
     took = [ended - began for began, ended in spans]
     median = statistics.median(took)
     return {

@@ -1,4 +1,4 @@
-"""What grows: a backlog that drains, jobs that wait, a job that grows old; with each the memory of the processes."""
+"""Measures a backlog that drains, waiting jobs, and a job with a long history, with the processes' memory."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from benchmarks.jobs.services import Services
 from benchmarks.jobs.stack import running
 from benchmarks.jobs.tables import percentiles
 
-#: jobs of the load in front
+#: number of jobs of the foreground load
 _IN_FRONT = 60
 AT_ONCE = 16
 
 
 async def backlog(jobs: int) -> dict[str, Any]:
-    """So many 3-step jobs are posted while no service runs; then all services start."""
+    """Posts `jobs` 3-step jobs while no service runs, then starts all services."""
     with running() as stack:
         async with loading(stack) as load:
             assert load.services is not None
@@ -46,7 +46,7 @@ async def backlog(jobs: int) -> dict[str, Any]:
 
 
 async def waiting(sizes: Sequence[int]) -> list[dict[str, Any]]:
-    """1-step jobs one after another beside so many jobs whose ACK came and whose RESULT does not."""
+    """Runs 1-step jobs one after another while other jobs have their ACK and wait for their RESULT."""
     rows = []
     with running() as stack:
         async with loading(stack, "!ocr", "embedding") as load:
@@ -74,7 +74,7 @@ async def waiting(sizes: Sequence[int]) -> list[dict[str, Any]]:
 
 
 async def ageing(pairs: Sequence[int], jobs: int = 10) -> list[dict[str, Any]]:
-    """A 1-step job that was paused and resumed so often gets its RESULT: how long until its caller reads SUCCEEDED."""
+    """Measures the seconds from the RESULT of a job with many pauses and resumes until its caller reads SUCCEEDED."""
     rows = []
     with running() as stack:
         async with loading(stack, "!ocr", "embedding") as load:
@@ -99,7 +99,7 @@ async def ageing(pairs: Sequence[int], jobs: int = 10) -> list[dict[str, Any]]:
 
 
 async def _all_acknowledged(load: Load, jobs: int) -> None:
-    """Until the services have read so many directives, and the app has had time for the ACKs."""
+    """Waits until the services have read the number of directives, and the app has had time for the ACKs."""
     assert load.services is not None
     seen = 0
     while seen < jobs:

@@ -1,7 +1,7 @@
-"""Table requests of a 3-step job with one and with several processes of the app.
+"""Counts table requests of a 3-step job with one and with several processes of the app.
 
 All processes serve HTTP and the lanes over one bus and one store. Orchestrations and activities run in the first one,
-to which the durable clients of the others lead: the emulated task hub belongs to one process.
+which the durable clients of the others call: the emulated task hub belongs to one process.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from benchmarks.jobs.load import THREE, loading
 from benchmarks.jobs.stack import ROOT, Stack, free_port, running, wait_for_log
 from emulator.up.parent_death import end_with_parent
 
-#: jobs a second: far from saturation, so that no reply is late
+#: jobs per second, far below saturation, so that no reply is late
 _PER_S = 3.0
 _START_S = 120
 _KINDS = ("table reads", "table transactions")
 
 
 async def requests(processes: Sequence[int], jobs: int) -> dict[str, Any]:
-    """Counts requests a job for each number of processes. A refused commit is a further transaction."""
+    """Counts requests per job for each number of processes. A refused commit counts as one more transaction."""
     return {"jobs": jobs, "rows": [{"processes": count, **(await _requests(count, jobs))} for count in processes]}
 
 

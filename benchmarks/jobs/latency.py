@@ -1,4 +1,4 @@
-"""How long a 3-step job waits: one at a time, at five a second, and at saturation."""
+"""Measures the duration of a 3-step job: one at a time, at five per second, and at saturation."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ GOAL_PER_S = 5
 
 
 async def alone(jobs: int) -> dict[str, Any]:
-    """One at a time, each waited for by its caller."""
+    """Measures jobs one at a time; a caller waits for each."""
     return await _measured(jobs, lambda load: load.alone(THREE, jobs))
 
 
 async def paced(jobs: int) -> dict[str, Any]:
-    """`GOAL_PER_S` jobs a second, whatever the answers."""
+    """Measures `GOAL_PER_S` jobs per second, posted without regard to responses."""
     return await _measured(jobs, lambda load: load.paced(THREE, GOAL_PER_S, jobs))
 
 
 async def saturated(jobs: int, at_once: int) -> dict[str, Any]:
-    """Each POST follows the answer of another, `at_once` under way, until all have ended."""
+    """Measures jobs at saturation: `at_once` POSTs are active until all jobs have ended."""
     return await _measured(jobs, lambda load: load.saturated(THREE, jobs, at_once)) | {"at_once": at_once}
 
 
@@ -52,9 +52,9 @@ def _figures(load: Load, ran: Ran, jobs: int) -> dict[str, Any]:
 
 
 def lease_ms(directives: Sequence[Sequence[Any]], invocations: Sequence[Invocation]) -> list[float]:
-    """From the service's reading of a directive until the function has ended that committed its ACK.
+    """Measures from the service's reading of a directive until the end of the function that committed its ACK.
 
-    The function ends after the commit, so that no value is below the commit's.
+    The function ends after the commit, so that each value is an upper bound of the commit's.
     """
     ended = {one.message_id: one.ended for one in invocations if one.message_id and one.message_id.startswith("ACK/")}
     found = []

@@ -1,4 +1,4 @@
-"""Posts jobs, and measures the way of each from its POST to its end."""
+"""Posts jobs, and measures each from its POST to its end."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ STEPS = {
 #: job type of most figures
 THREE = "OCR_EMBEDDING_SIS"
 _PAYLOADS: dict[str, Any] = {"ocr": {}, "embedding": {}, "sis": {"prompt_set": ["When does the lease end?"]}}
-#: as many tenants as lanes; their names spread them over ten of the sixteen lanes
+#: one tenant per lane; their names spread them over 10 of the 16 lanes
 TENANTS = 16
 #: number of jobs that warm up the processes
 WARM_UP = 24
@@ -32,15 +32,15 @@ _POLL_S = 0.2
 #: maximum seconds for which the API delays a response
 WAIT_S = 20
 _LIVE = ("QUEUED", "IN_PROGRESS")
-#: waits before a submission that was refused for load (503) is sent again
+#: seconds before a submission that got 503 is sent again
 _PAUSE_S = 0.1
 
 
 @dataclass
 class Ran:
-    """Jobs of one run; times by `time.monotonic`."""
+    """Jobs of one run. Times are those of `time.monotonic`."""
 
-    #: by job: times of its POST and of the 202
+    #: times of the POST and of the 202, by job
     sent: dict[str, float] = field(default_factory=dict)
     answered: dict[str, float] = field(default_factory=dict)
     #: seconds from the POST to the end of the job
@@ -58,7 +58,10 @@ class Ran:
         return [seconds * 1000 for seconds in self.whole_s.values()]
 
     def scheduling_ms(self, directives: Sequence[Sequence[Any]]) -> list[float]:
-        """From the POST until the service has read the job's first directive; `directives` as `Services.report` has."""
+        """Returns ms from each POST until the service read the job's first directive.
+
+        `directives` as in `Services.report`.
+        """
         first: dict[str, float] = {}
         for job, _, _, read_at in directives:
             first.setdefault(job, read_at)
@@ -66,18 +69,18 @@ class Ran:
 
 
 class Load:
-    """A caller of the stack; `services` answer the directives of its jobs."""
+    """A caller of the stack; `services` reply to the directives of its jobs."""
 
     def __init__(self, stack: Stack, services: Services | None, client: httpx.AsyncClient) -> None:
         self.stack, self.services, self.client = stack, services, client
         self._number = 0
 
     async def post(self, request_type: str, ran: Ran) -> str:
-        """One POST, repeated while it is refused for load; its job's id. Raises httpx.HTTPStatusError."""
+        """Posts a job, and repeats the POST while it gets 503. Returns the job id. Raises httpx.HTTPStatusError."""
         return str((await self._post(request_type, ran))["jobId"])
 
     async def run(self, request_type: str, ran: Ran) -> None:
-        """Posts one job and waits for its end by as few requests as can be. Raises SystemExit where it fails."""
+        """Posts one job and waits for its end with the fewest requests. Raises SystemExit if the job fails."""
         job = await self._post(request_type, ran, {"Prefer": f"wait={WAIT_S}"})
         if job["status"] in _LIVE:
             await self.wait(job["jobId"])
@@ -98,7 +101,7 @@ class Load:
         return found
 
     async def post_many(self, request_type: str, jobs: int, at_once: int) -> Ran:
-        """Posts them, at most `at_once` under way; waits for none to end."""
+        """Posts jobs with at most `at_once` active POSTs. Does not wait for their ends."""
         ran, gate, began = Ran(), asyncio.Semaphore(at_once), time.monotonic()
 
         async def one() -> None:
@@ -110,7 +113,7 @@ class Load:
         return ran
 
     async def saturated(self, request_type: str, jobs: int, at_once: int) -> Ran:
-        """As many as go: posts them, at most `at_once` POSTs under way, until all have ended."""
+        """Posts jobs at the maximum rate, with at most `at_once` active POSTs, and waits until all have ended."""
         began = time.monotonic()
         ran = await self.post_many(request_type, jobs, at_once)
         await self.until_ended(ran)
@@ -118,7 +121,7 @@ class Load:
         return ran
 
     async def paced(self, request_type: str, per_s: float, jobs: int) -> Ran:
-        """A POST every 1/`per_s` seconds, whether or not those before were answered, until all jobs have ended."""
+        """Posts a job every 1/`per_s` seconds without regard to earlier responses, and waits for all ends."""
         ran, began, posts = Ran(), time.monotonic(), []
         for number in range(jobs):
             await asyncio.sleep(max(0.0, began + number / per_s - time.monotonic()))
@@ -129,7 +132,7 @@ class Load:
         return ran
 
     async def alone(self, request_type: str, jobs: int) -> Ran:
-        """One after another, each waited for as a caller does: by requests that are held back until the job changes."""
+        """Posts jobs one after another and waits for each with long polls, as a caller does."""
         ran, began = Ran(), time.monotonic()
         for _ in range(jobs):
             job = await self.post(request_type, ran)
@@ -139,7 +142,7 @@ class Load:
         return ran
 
     async def wait(self, job: str) -> None:
-        """Until a caller has read that the job SUCCEEDED. Raises SystemExit where it ends otherwise."""
+        """Waits until a caller has read that the job SUCCEEDED. Raises SystemExit for any other terminal state."""
         while True:
             params = {"wait": str(WAIT_S), "until": "ended"}
             response = await self.client.get(f"/v1/jobs/{job}", params=params)
@@ -149,7 +152,7 @@ class Load:
                 return
 
     async def failed(self) -> int:
-        """Jobs that have FAILED_FINAL, by the API's lists."""
+        """Returns the number of FAILED_FINAL jobs in the lists of the API."""
         count = 0
         for tenant in range(TENANTS):
             cursor = None
@@ -163,7 +166,7 @@ class Load:
         return count
 
     async def until_ended(self, ran: Ran) -> None:
-        """Until the orchestration of each job has ended, by the host's own store: no request is added to the load."""
+        """Waits until the orchestration of each job has ended. Reads the host's store, so that it adds no load."""
         offset = time.time() - time.monotonic()
         deadline = time.monotonic() + _DEADLINE_S
         while left := ran.sent.keys() - self.stack.ended_at.keys():
@@ -175,7 +178,7 @@ class Load:
 
 @contextlib.asynccontextmanager
 async def loading(stack: Stack, *steps: str, warm_up: bool = True) -> AsyncIterator[Load]:
-    """A caller, services for `steps` (default: all three), and processes that have worked before."""
+    """Yields a caller with services for `steps` (default: all three), on processes that are warmed up."""
     services = Services(stack.connection, steps or STEPS[THREE])
     limits = httpx.Limits(max_connections=None, max_keepalive_connections=256)
     try:
@@ -192,7 +195,7 @@ async def loading(stack: Stack, *steps: str, warm_up: bool = True) -> AsyncItera
 
 
 async def _watch(stack: Stack) -> None:
-    """Notices ends while jobs are posted as well: histories go ten seconds later."""
+    """Records ends while jobs are posted too: histories are purged ten seconds later."""
     while True:
         stack.ended()
         await asyncio.sleep(_POLL_S)

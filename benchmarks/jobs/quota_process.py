@@ -1,9 +1,9 @@
-"""One process of LUCIUS, as far as a tenant's quota needs it: it creates jobs, starts them, and ends them.
+"""A process with the part of LUCIUS that a tenant's quota needs: it creates jobs, starts them, and ends them.
 
 `python -m benchmarks.jobs.quota_process SETTINGS` is such a process over tables; SETTINGS is JSON. It takes commands
 (see `QuotaProcess.obey`) as lines of JSON on stdin and writes one line for each. The memory stores are for processes
-that are objects in one event loop (`in_memory`). Directives, calls and orchestrations go nowhere: no bus and no durable
-engine is measured.
+that are objects in one event loop (`in_memory`). Directives, calls and orchestrations are discarded: no bus and no
+durable engine is measured.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ from shared.wiring import Wiring
 TENANT = "tenant-a"
 #: ports of the context that are stores
 STORES = ("ledger", "index", "admissions", "incidents", "allocations", "bulks", "usage")
-#: calls of the memory stores that are a transaction of the tenant's partition
+#: calls of the memory stores that are transactions of the tenant's partition
 _TRANSACTIONS = frozenset({"reserve", "reserve_together", "move_place", "move_places", "write_admission", "close"})
-#: seconds between two tries of a request that was refused because of load, or of a reply after a fault
+#: seconds between two tries of a request that got 503, or of a reply after a fault
 _PAUSE_S = 0.1
 #: a call to a memory store takes its delay times a random number between these
 _JITTER = (0.7, 1.6)
@@ -54,7 +54,7 @@ _SETTINGS = {
 
 
 class _Engine:
-    """See `shared.ports.durable.Orchestrations`: nothing runs."""
+    """See `shared.ports.durable.Orchestrations`. Starts nothing."""
 
     async def start(self, instance_id: str, plan: dict[str, Any]) -> None:
         return
@@ -73,7 +73,7 @@ class _Engine:
 
 
 class _Calls:
-    """See `shared.ports.bus.AdmissionCalls`: no call is made."""
+    """See `shared.ports.bus.AdmissionCalls`. Sends nothing."""
 
     async def call(self, *_: Any, **__: Any) -> None: ...
 
@@ -82,7 +82,7 @@ class _Calls:
 
 @dataclass
 class _Directives:
-    """See `shared.ports.bus.DirectivePublisher`: the last directive of each job."""
+    """See `shared.ports.bus.DirectivePublisher`. Keeps the last directive of each job."""
 
     sent: dict[str, Directive] = field(default_factory=dict)
 
@@ -91,7 +91,7 @@ class _Directives:
 
 
 class _Delayed:
-    """A store whose calls take `delay_s` or so, and are counted."""
+    """A store that counts its calls and delays each by about `delay_s`."""
 
     def __init__(self, store: Any, delay_s: float, counts: Counter[str]) -> None:
         self._store, self._delay_s, self._counts = store, delay_s, counts
@@ -116,7 +116,7 @@ class _Delayed:
 
 @dataclass
 class QuotaProcess:
-    """Its context is its own; `counts` has its requests to the stores."""
+    """A process with its own context. `counts` has its requests to the stores."""
 
     context: Context
     counts: Counter[str] = field(default_factory=Counter)
@@ -128,16 +128,16 @@ class QuotaProcess:
         self.context = replace(self.context, bus=bus)
 
     async def obey(self, command: Mapping[str, Any]) -> Any:
-        """`do`: the command, one of
+        """Runs the command `do`:
 
-        - `prepare`: creates and starts jobs of these `numbers`; gives the RESULT of each that was admitted;
-        - `end`: ends jobs; each of `work` is when (seconds after `begin`) and a RESULT;
-        - `create`: creates jobs; each of `work` is when and a number;
-        - `count`: gives how many jobs are active, by the tenant's counts and by its rows;
+        - `prepare`: creates and starts jobs of these `numbers`; returns the RESULT of each that was admitted;
+        - `end`: ends jobs; each of `work` is a time (seconds after `begin`) and a RESULT;
+        - `create`: creates jobs; each of `work` is a time and a number;
+        - `count`: returns the number of active jobs, by the tenant's counts and by its rows;
         - `bare`: sends `chains` of transactions and reads without LUCIUS, see `_bare`.
 
-        The last three give when each began and ended, by the loop's clock, and counts of requests. `callers`: how many
-        at once, at most.
+        `end`, `create` and `bare` return begin and end of each operation, by the loop's clock, and counts of requests.
+        `callers`: maximum number of concurrent operations.
         """
         do = command["do"]
         if do == "prepare":
@@ -202,8 +202,8 @@ class QuotaProcess:
         return {"counted": admission.active + admission.staged if admission is not None else 0, "rows": len(rows)}
 
     async def _bare(self, command: Mapping[str, Any]) -> list[tuple[float, float]]:
-        """`chains` at once, each of `transactions` and `reads` one after the other, in one partition; a transaction
-        creates `rows` rows and is `bytes` long.
+        """Runs `chains` at once in one partition: `transactions`, then `reads`, one after the other. A transaction
+        creates `rows` rows and has `bytes` bytes.
         """
         table = await self.context.index._account.table("bare")  # type: ignore[attr-defined]
         assert isinstance(table, DirectTable)
@@ -228,7 +228,7 @@ class QuotaProcess:
         return await _run({**command, "work": work}, chain)
 
     async def _sent(self, send: Callable[..., Awaitable[Any]], *arguments: Any) -> None:
-        """The request, again while the store does not answer."""
+        """Sends the request, and repeats it while the store does not respond."""
         while True:
             try:
                 await send(*arguments)
@@ -243,12 +243,12 @@ class QuotaProcess:
 
 
 def _now() -> float:
-    """Seconds by the loop's clock, which processes of one machine share."""
+    """Returns the seconds of the loop's clock, which the processes of one machine share."""
     return asyncio.get_running_loop().time()
 
 
 async def _run(command: Mapping[str, Any], act: Callable[[Any], Awaitable[Any]]) -> list[tuple[float, float]]:
-    """When each began and ended; with `callers` one begins as a caller is free, else as it is due."""
+    """Returns begin and end of each operation. It begins when one of `callers` is free; without callers, on time."""
     begin, callers = command["begin"], command.get("callers")
     turns = asyncio.Semaphore(callers or len(command["work"]) or 1)
 
@@ -278,7 +278,7 @@ def _envelope(number: int) -> Envelope:
 
 
 def in_memory(processes: int, *, limit: int, delay_s: float) -> list[QuotaProcess]:
-    """Processes over one memory store, in this event loop; `limit`: jobs of the tenant that may be active.
+    """Creates processes over one memory store, in this event loop. `limit`: maximum active jobs of the tenant.
 
     A call to the store takes `delay_s` times a random number between 0.7 and 1.6.
     """
@@ -292,7 +292,7 @@ def in_memory(processes: int, *, limit: int, delay_s: float) -> list[QuotaProces
 
 
 def over_tables(connection: str, *, own: str, limit: int) -> dict[str, str]:
-    """The settings of a process over tables whose names end with `own`."""
+    """Returns the settings of a process over tables whose names end with `own`."""
     tables = {f"LUCIUS_{name.upper()}_TABLE": f"{name}{own}" for name in ("ledger", "index", "tenants", "gates")}
     tables |= {f"LUCIUS_{name.upper()}_TABLE": f"{name}{own}" for name in ("rejected", "feed")}
     connections = {"LUCIUS_TABLE_CONNECTION": connection, "LUCIUS_BLOB_CONNECTION": connection}
@@ -304,7 +304,7 @@ def _limit(limit: int) -> dict[str, str]:
 
 
 def _count_requests(counts: Counter[str], index: str) -> None:
-    """Counts what leaves this process: requests, and transactions of the table `index`."""
+    """Counts requests of this process, and transactions of the table `index`."""
     send, submit = DirectAccount.send, DirectTable.submit_transaction
 
     async def counted_send(self: DirectAccount, method: str, path: str, *args: Any, **fields: Any) -> Any:
@@ -326,7 +326,7 @@ def _count_requests(counts: Counter[str], index: str) -> None:
 
 
 async def _main(environment: dict[str, str]) -> None:
-    # the app's log lines are not measured
+    # log records of the app are not measured
     logging.disable(logging.CRITICAL)
     process = QuotaProcess(Wiring(load(environment)).context())
     _count_requests(process.counts, environment["LUCIUS_INDEX_TABLE"])
@@ -335,7 +335,7 @@ async def _main(environment: dict[str, str]) -> None:
     print("ready", flush=True)
     while line := await lines.readline():
         print(json.dumps(await process.obey(json.loads(line))), flush=True)
-    # no result is kept, so its connections need no end
+    # end without cleanup: no result is kept, so connections need no close
     os._exit(0)
 
 

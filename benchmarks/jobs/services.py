@@ -1,11 +1,11 @@
 """`python -m benchmarks.jobs.services CONNECTION STEP,... [PREFIX]`: platform services in one process.
 
-They answer at once: an ACK on receipt, the RESULT right after it, so that LUCIUS alone is measured. They receive as the
-service kit does. Steps with a `!` before their name get an ACK and no RESULT: their jobs wait, until their RESULT is
-asked for. They read LUCIUS's lanes; with PREFIX the queues PREFIX-STEP, and reply to the queue PREFIX-replies.
+They reply at once, with an ACK on receipt and the RESULT right after it, so that LUCIUS alone is measured. They receive
+as the service SDK does. Steps with a `!` before their name get an ACK only: their jobs wait until a command requests
+the RESULT. They read LUCIUS's lanes; with PREFIX the queues PREFIX-STEP, and reply to the queue PREFIX-replies.
 
-Commands are lines on stdin: `report` writes what was seen since the last one as a line of JSON; `finish JOB` sends the
-RESULT that JOB waits for.
+Commands are lines on stdin: `report` writes the directives since the last report as a line of JSON; `finish JOB` sends
+the RESULT that JOB waits for.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from benchmarks.jobs.stack import ROOT, cpu_seconds
 from emulator.up.parent_death import end_with_parent
 
 LANES = range(16)
-#: how often the SDK wakes an idle receiver; a frame wakes it at once
+#: seconds after which the SDK wakes an idle receiver; a frame wakes it at once
 _SOCKET_TIMEOUT_S = 2.0
 
 
 class Services:
-    """The process, for the one that measures."""
+    """The process of the services, as the benchmark controls it."""
 
     def __init__(self, connection: str, steps: Sequence[str], prefix: str | None = None) -> None:
         words = [connection, ",".join(steps), *([prefix] if prefix else [])]
@@ -57,7 +57,10 @@ class Services:
         return cpu_seconds([self._process.pid])
 
     def report(self) -> dict[str, Any]:
-        """Since the last one: `directives`, each (job, step, bytes, `time.monotonic` when read), and `reply_bytes`."""
+        """Returns the directives and replies since the last report.
+
+        `directives`: each (job, step, bytes, `time.monotonic` when read); `reply_bytes`: the size of each reply.
+        """
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         print("report", file=self._process.stdin, flush=True)
@@ -77,7 +80,7 @@ class _Answering:
     def __init__(self, senders: Sequence[Any]) -> None:
         #: senders by lane
         self._senders = senders
-        #: locks, since the SDK's sender is not for concurrent use
+        #: locks, since the SDK's sender does not support concurrent use
         self._alone = [asyncio.Lock() for _ in senders]
         self._held: dict[str, tuple[int, dict[str, Any]]] = {}
         self._directives: list[tuple[str, str, int, float]] = []
@@ -86,7 +89,7 @@ class _Answering:
     async def serve(self, receiver: Any, lane: int, *, holds: bool) -> None:
         async with receiver:
             while True:
-                # with a higher count the SDK holds the first message back, to wait for others
+                # with a higher count the SDK delays the first message to wait for others
                 for message in await receiver.receive_messages(max_message_count=1, max_wait_time=60):
                     await self._answer(message, lane, holds=holds)
                     await receiver.complete_message(message)
@@ -113,7 +116,7 @@ class _Answering:
             )
 
     async def obey(self) -> None:
-        """Until stdin ends."""
+        """Obeys commands until stdin ends."""
         lines = asyncio.StreamReader()
         await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(lines), sys.stdin)
         while line := (await lines.readline()).decode():
@@ -126,7 +129,7 @@ class _Answering:
 
 
 def replies(directive: dict[str, Any]) -> list[dict[str, Any]]:
-    """ACK and RESULT of a step that went well."""
+    """Returns the ACK and the RESULT of a step that succeeded."""
     attempt = {
         **{name: directive[name] for name in ("jobId", "stepId", "tenant_id", "attempt_no", "lease_id")},
         "timestamp": datetime.now(UTC).isoformat(),

@@ -1,4 +1,4 @@
-"""The local stack under measurement, and what it tells about itself: requests, episodes, CPU, memory, invocations."""
+"""The local stack under measurement, and its figures: requests, episodes, CPU, memory, invocations."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _EPISODE, _ACTIVITY = 12, 4
 
 @dataclass(frozen=True)
 class Invocation:
-    """A function that ran in the host: `began` and `ended` by `time.monotonic`; `message_id` where a message ran it.
+    """A function that ran in the host. `began` and `ended` by `time.monotonic`; `message_id` of its trigger message.
 
     `times` is the number of episodes of an orchestrator's batch, else 1.
     """
@@ -44,23 +44,22 @@ class Invocation:
 
     @property
     def group(self) -> str:
-        """The scale group on Flex Consumption: `http`, `durable`, or the function's own name."""
+        """Returns the scale group on Flex Consumption: `http`, `durable`, or the function's own name."""
         if self.trigger == "httpTrigger":
             return "http"
         return "durable" if self.trigger in ("orchestrationTrigger", "activityTrigger") else self.name
 
 
 class Stack:
-    """`python -m emulator up` without services, in a folder of its own. Raises SystemExit where it does not start.
+    """Runs `python -m emulator up` without services, in its own folder. Raises SystemExit if it does not start.
 
-    `recorded`: the host writes each invocation, and where its CPU time goes; that costs it a few percent. `events`:
-    what becomes of events, as `LUCIUS_EVENTS` has it; None: what it is by default.
+    `recorded`: the host records each invocation, and its CPU time by function, at the cost of a few percent. `events`:
+    value of `LUCIUS_EVENTS`; None: the default.
     """
 
     def __init__(self, data: Path, *, recorded: bool = False, events: str | None = None) -> None:
         free = [word for name in ("api", "bus", "admin", "azurite") for word in (f"--{name}-port", "0")]
-        # The sweep runs once a year, so that none falls into a measurement. The counts of a job do not include its
-        # events.
+        # The sweep runs once a year, so that none falls into a measurement. The counts of a job exclude its events.
         environment = {"LUCIUS_EVENTS": "off", **os.environ, "LUCIUS_SWEEP_SCHEDULE": "0 0 0 1 1 *"}
         if events is not None:
             environment["LUCIUS_EVENTS"] = events
@@ -70,7 +69,7 @@ class Stack:
             paths = [str(ROOT / "benchmarks" / "jobs" / "recorder"), str(ROOT), os.environ.get("PYTHONPATH", "")]
             environment |= {SETTING: str(self._recorded), "PYTHONPATH": os.pathsep.join(filter(None, paths))}
         self._durable: Counter[str] = Counter()
-        #: time of each job's end, in seconds since 1970
+        #: time of each job's end, by job, in seconds since 1970
         self.ended_at: dict[str, float] = {}
         with (data / "up.stderr").open("w") as stderr:
             self._process = subprocess.Popen(
@@ -80,7 +79,7 @@ class Stack:
                 stdout=subprocess.PIPE,
                 stderr=stderr,
                 text=True,
-                start_new_session=True,  # a Ctrl-C reaches only the benchmark, which then stops the stack
+                start_new_session=True,  # Ctrl-C reaches only the benchmark, which then stops the stack
                 preexec_fn=end_with_parent(signal.SIGTERM),
             )
         assert self._process.stdout is not None
@@ -98,13 +97,13 @@ class Stack:
         return f"Endpoint={self.bus};{key};UseDevelopmentEmulator=true;"
 
     def tables(self) -> dict[str, int]:
-        """Requests by kind so far."""
+        """Returns the numbers of requests so far, by kind."""
         return dict(storage_operations(self.data / "logs" / "azurite.log"))
 
     def ended(self) -> int:
-        """How many orchestrations have ended, which `ended_at` then has.
+        """Returns the number of ended orchestrations, whose times are then in `ended_at`.
 
-        Ask at least every ten seconds, since later ends purge histories.
+        Call it at least every ten seconds, since the host purges histories after that.
         """
         with self._database() as db:
             found = db.execute("SELECT instance_id, updated_at FROM instances WHERE status = 'Completed'").fetchall()
@@ -119,7 +118,7 @@ class Stack:
         return len(self.ended_at)
 
     def durable(self) -> dict[str, int]:
-        """Episodes and activities of the orchestrations that `ended` has found."""
+        """Returns episodes and activities of the orchestrations that `ended` has found."""
         return dict(self._durable)
 
     @contextlib.contextmanager
@@ -128,31 +127,31 @@ class Stack:
             yield db
 
     def processes(self) -> dict[str, int]:
-        """Process ids by name: `azurite`, `bus`, `host`."""
+        """Returns process ids by name: `azurite`, `bus`, `host`."""
         children = json.loads((self.data / "up.json").read_text())["children"]
         return {name: child["pid"] for name, child in children.items()}
 
     def cpu_s(self) -> dict[str, float]:
-        """CPU seconds of each process."""
+        """Returns CPU seconds of each process."""
         return {name: cpu_seconds([pid]) for name, pid in self.processes().items()}
 
     def app_cpu_s(self) -> float:
-        """CPU seconds of the host's threads in which the app and the SDKs run: all but the first one. Linux only."""
+        """Returns CPU seconds of the host's threads that run the app and the SDKs: all but the first. Linux only."""
         host = self.processes()["host"]
         threads = [each.name for each in Path(f"/proc/{host}/task").glob("*") if each.name != str(host)]
         return sum(cpu_seconds([f"{host}/task/{thread}"]) for thread in threads)
 
     def resident_mb(self) -> dict[str, float]:
-        """Resident memory of each process, in MB."""
+        """Returns the resident memory of each process, in MB."""
         return {name: resident_bytes(pid) / 1e6 for name, pid in self.processes().items()}
 
     def invocations(self, since: float) -> list[Invocation]:
-        """What was recorded of functions that began at `since` (`time.monotonic`) or later."""
+        """Returns the recorded invocations that began at `since` (`time.monotonic`) or later."""
         found = [Invocation(*line["ran"]) for line in self._lines() if "ran" in line]
         return [each for each in found if each.began >= since]
 
     def cpu_profile(self) -> tuple[Counter[str], Counter[str]]:
-        """CPU seconds of the host's threads by whose code ran, and by function, as sampled so far."""
+        """Returns CPU seconds of the host's threads by the code that ran, and by function, as sampled so far."""
         last = [line for line in self._lines() if "cpu" in line][-1:]
         return Counter(*(line["cpu"] for line in last)), Counter(*(line["steps"] for line in last))
 
@@ -169,7 +168,7 @@ class Stack:
 
 @contextlib.contextmanager
 def running(*, recorded: bool = False, events: str | None = None) -> Iterator[Stack]:
-    """A stack in a temporary folder, stopped in any case."""
+    """Yields a stack in a temporary folder, and stops it in any case."""
     with tempfile.TemporaryDirectory() as folder:
         stack = Stack(Path(folder), recorded=recorded, events=events)
         try:
@@ -179,14 +178,14 @@ def running(*, recorded: bool = False, events: str | None = None) -> Iterator[St
 
 
 def free_port() -> int:
-    """Returns a port of this machine that is free now."""
+    """Returns a free port of this machine."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
 
 
 def cpu_seconds(pids: Iterable[int | str]) -> float:
-    """CPU of these processes (or threads, as `PID/task/TID`) and of the children that they waited for. Linux only."""
+    """Returns CPU of these processes (or threads, as `PID/task/TID`) and of their ended children. Linux only."""
     used = 0
     for pid in pids:
         with contextlib.suppress(FileNotFoundError, ProcessLookupError):
@@ -196,7 +195,7 @@ def cpu_seconds(pids: Iterable[int | str]) -> float:
 
 
 def resident_bytes(pid: int) -> int:
-    """Linux only; 0 of a process that is gone."""
+    """Returns the resident memory in bytes. Linux only; 0 for a process that has ended."""
     with contextlib.suppress(OSError):
         [line] = [each for each in Path(f"/proc/{pid}/status").read_text().splitlines() if each.startswith("VmRSS")]
         return int(line.split()[1]) * 1024
@@ -204,5 +203,5 @@ def resident_bytes(pid: int) -> int:
 
 
 def wait_for_log() -> None:
-    """Until the last lines of the processes' logs are in their files."""
+    """Waits until the last lines of the processes' logs are in their files."""
     time.sleep(0.7)

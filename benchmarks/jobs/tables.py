@@ -1,4 +1,4 @@
-"""Percentiles, and figures as lines of text."""
+"""Percentiles, and figures as rows of text."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ PERCENTILES = (50, 95, 99)
 
 
 def percentiles(values: Iterable[float]) -> dict[str, float]:
-    """The smallest value that so many percent do not exceed, by names like `p50`; {} without values."""
+    """Returns percentiles by names such as `p50`.
+
+    A percentile is the smallest value that this percentage does not exceed; {} without values.
+    """
     ordered = sorted(values)
     if not ordered:
         return {}
@@ -17,7 +20,7 @@ def percentiles(values: Iterable[float]) -> dict[str, float]:
 
 
 def text_table(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
-    """Columns as wide as they need be; the first to the left, the others to the right."""
+    """Returns columns of minimum width, the first aligned left, the others right."""
     lines = [list(map(str, head)), *([shown(cell) for cell in row] for row in rows)]
     widths = [max(len(line[column]) for line in lines) for column in range(len(head))]
     return "\n".join(
@@ -30,7 +33,7 @@ def text_table(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
 
 
 def shown(cell: Any) -> str:
-    """A number with three digits, or as many as stand before its point."""
+    """Returns a number with three significant digits, or all digits before its point if there are more."""
     if not isinstance(cell, float):
         return str(cell)
     return f"{cell:,.0f}" if abs(cell) >= 100 else f"{cell:.3g}" if cell else "0"

@@ -1,1 +1,1 @@
-"""The same 3-step job on LUCIUS and on its peers, side by side in one run."""
+"""Runs the same 3-step job on LUCIUS and on its peers, in one run."""

@@ -1,11 +1,11 @@
-"""`python -m benchmarks.peers [SYSTEM ...]`: the same 3-step job on LUCIUS, DBOS, Celery and Restate, in turns.
+"""`python -m benchmarks.peers [SYSTEM ...]`: the same 3-step job on LUCIUS, DBOS, Celery and Restate, in turn.
 
 Systems: `LUCIUS`, `DBOS` (with PostgreSQL), `Celery` (with Redis), `Restate` (its server from npm). In each round each
-system starts in an empty folder, runs jobs to warm up, then jobs one at a time, then as many as it takes from 64
-callers; then it ends. Steps do nothing: they are functions of the peer's own process. With `--worker external` they are
-messages to one external worker, which answers each with an ACK and a RESULT over the system's own channel; one more
-system, `by hand`, is the app that a team writes on Durable Functions for such a job. A peer that cannot be had is
-skipped, with the command that would help. What is missing is put into `.lucius/peers`; nothing is installed on the
+system starts in an empty folder, runs jobs to warm up, then jobs one at a time, then jobs of 64 concurrent callers;
+then it ends. Steps do nothing: they are functions of the peer's own process. With `--worker external` they are messages
+to one external worker, which replies to each with an ACK and a RESULT over the system's own channel. This adds the
+system `by hand`, an app for such a job that is handwritten on Durable Functions. A peer that is not available is
+skipped, with the command that installs it. Missing programs go into `.lucius/peers`; nothing is installed on the
 machine.
 """
 
@@ -35,7 +35,7 @@ _ALONE = 30
 
 
 async def turn(name: str, folder: Path, *, external: bool, quick: bool) -> dict[str, Any]:
-    """One system in one round: jobs/s and CPU-ms a job at saturation, ms of a job alone. Raises CannotBeHad."""
+    """Runs one system for one round: jobs/s and CPU-ms per job at saturation, ms of a job alone. Raises CannotBeHad."""
     jobs, alone = (8, 3) if quick else (_JOBS[name], _ALONE)
     async with SYSTEMS[name](folder, external=external) as system:
         await system.run(8 if quick else _WARM_UP, 8)
@@ -55,7 +55,7 @@ def ms(seconds: Sequence[float]) -> list[float]:
 
 
 def summary(rounds: dict[str, list[dict[str, Any]]]) -> dict[str, Any]:
-    """By system the medians of its rounds, and how many times LUCIUS's jobs/s it makes: (least, median, most)."""
+    """Returns by system its medians, and its jobs/s as multiples of LUCIUS's: (minimum, median, maximum)."""
     found = {}
     for name, turns in ((name, turns) for name, turns in rounds.items() if turns):
         pairs = zip(turns, rounds.get("LUCIUS", ()), strict=False)

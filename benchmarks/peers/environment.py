@@ -1,4 +1,4 @@
-"""What the peers need: a Python environment of their own, and their servers from PATH, Debian or npm.
+"""Programs that the peers need: a separate Python environment, and servers from PATH, Debian or npm.
 
 All of it is in `.lucius/peers` in the checkout, which git ignores; `make clean` removes it.
 """
@@ -22,11 +22,11 @@ _SERVERS = FOLDER / "debian"
 
 
 class CannotBeHad(Exception):
-    """A peer cannot run here; the text says why, and the command that would help."""
+    """A peer cannot run on this machine; the message has the reason and the command that installs it."""
 
 
 def python() -> Path:
-    """The interpreter of the peers' environment, which is made where it is missing. Raises CannotBeHad."""
+    """Returns the interpreter of the peers' environment, and creates it if it is missing. Raises CannotBeHad."""
     folder = FOLDER / "venv"
     interpreter, done = folder / "bin" / "python", folder / ".requirements"
     expected = _REQUIREMENTS.read_text()
@@ -42,7 +42,7 @@ def python() -> Path:
 
 
 def postgres() -> Path:
-    """The folder with `postgres` and `initdb`. Raises CannotBeHad."""
+    """Returns the folder with `postgres` and `initdb`. Raises CannotBeHad."""
     found = shutil.which("postgres") or _newest("/usr/lib", "postgresql/*/bin/postgres")
     if found is None and (found := _newest(_SERVERS, "usr/lib/postgresql/*/bin/postgres")) is None:
         _unpack("postgresql")
@@ -53,7 +53,7 @@ def postgres() -> Path:
 
 
 def redis() -> Path:
-    """`redis-server`. Raises CannotBeHad."""
+    """Returns the path of `redis-server`. Raises CannotBeHad."""
     found = shutil.which("redis-server") or _newest(_SERVERS, "usr/bin/redis-server")
     if found is None:
         _unpack("redis-server")
@@ -64,7 +64,7 @@ def redis() -> Path:
 
 
 def restate() -> Path:
-    """`restate-server`, the program itself and not npm's wrapper. Raises CannotBeHad."""
+    """Returns the path of `restate-server`, the program itself and not npm's wrapper. Raises CannotBeHad."""
     pattern = "node_modules/@restatedev/restate-server-*/bin/restate-server"
     found = shutil.which("restate-server") or _newest(FOLDER / "npm", pattern)
     if found is None:
@@ -78,14 +78,14 @@ def restate() -> Path:
 
 
 def libraries() -> Mapping[str, str]:
-    """The environment in which unpacked servers find their libraries."""
+    """Returns the environment in which unpacked servers find their libraries."""
     folders = sorted({str(each.parent) for each in _SERVERS.glob("usr/lib/*-linux-gnu/*.so*")})
     known = [os.environ["LD_LIBRARY_PATH"]] if os.environ.get("LD_LIBRARY_PATH") else []
     return {"LD_LIBRARY_PATH": os.pathsep.join([*folders, *known])} if folders else {}
 
 
 def unprivileged() -> Sequence[str]:
-    """The words before a command that must not run as root; none where this is another user. Raises CannotBeHad."""
+    """Returns the prefix of a command that must not run as root; empty for another user. Raises CannotBeHad."""
     if os.geteuid() != 0:
         return ()
     if (setpriv := shutil.which("setpriv")) is None:
@@ -94,7 +94,7 @@ def unprivileged() -> Sequence[str]:
 
 
 def _unpack(package: str) -> None:
-    """Debian's package and what it needs and the machine lacks, into a folder; nothing is installed."""
+    """Unpacks a Debian package, with the dependencies that the machine lacks, into a folder; installs nothing."""
     for program in ("apt-get", "dpkg-deb"):
         if shutil.which(program) is None:
             raise CannotBeHad(f"no {package} on PATH, and no {program} to get it: install {package}")
@@ -115,7 +115,7 @@ def _newest(folder: Path | str, pattern: str) -> str | None:
 
 
 def _run(command: Sequence[str], help_: str, cwd: Path = ROOT) -> str:
-    """Its output. Raises CannotBeHad with `help_` and its last line."""
+    """Returns the output of a command. Raises CannotBeHad with `help_` and its last line."""
     try:
         done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False)
     except OSError:

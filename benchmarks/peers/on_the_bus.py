@@ -1,7 +1,7 @@
-"""LUCIUS and the app that a team writes by hand for the same job (`benchmarks/handwritten`), with a worker on the bus.
+"""LUCIUS and a handwritten app for the same job (`benchmarks/handwritten`), with a worker on the bus.
 
-Each has a stack of its own: a host of one kind, a bus, Azurite, and a worker process of the same program. A caller
-waits for each job by one request.
+Each has its own stack: a host of one kind, a bus, Azurite, and a worker process of the same program. A caller waits for
+each job by one request.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _QUEUE = (
     '<entry xmlns="http://www.w3.org/2005/Atom"><content type="application/xml"><QueueDescription '
     'xmlns="http://schemas.microsoft.com/netservices/2010/10/servicebus/connect"/></content></entry>'
 )
-#: seconds between two checks of a job that outlived its first request
+#: seconds between two polls of a job that outlived its first request
 _POLL_S = 1.0
 
 #: runs one job and waits for its end
@@ -37,7 +37,7 @@ Job = Callable[[], Awaitable[None]]
 
 @contextlib.asynccontextmanager
 async def lucius(folder: Path) -> AsyncIterator[tuple[Job, Callable[[], float]]]:
-    """A job of LUCIUS by `Prefer: wait`, and the CPU seconds of all its processes."""
+    """Yields a function that runs a job of LUCIUS by `Prefer: wait`, and the CPU seconds of all its processes."""
     with _stack(folder) as stack:
         async with _serving(stack, stack.api, None) as (services, client):
             load, ran = Load(stack, services, client), Ran()
@@ -46,7 +46,7 @@ async def lucius(folder: Path) -> AsyncIterator[tuple[Job, Callable[[], float]]]
 
 @contextlib.asynccontextmanager
 async def by_hand(folder: Path) -> AsyncIterator[tuple[Job, Callable[[], float]]]:
-    """The same for the app that is written by hand; the stack's own host idles and does not count."""
+    """Yields the same for the handwritten app; the stack's own host idles and does not count."""
     with _stack(folder) as stack, _host(stack) as (pid, url):
         async with _serving(stack, url, _PREFIX) as (services, client):
             number = 0
@@ -86,7 +86,7 @@ async def _serving(stack: Stack, url: str, prefix: str | None) -> AsyncIterator[
 
 @contextlib.contextmanager
 def _host(stack: Stack) -> Iterator[tuple[int, str]]:
-    """Makes the queues of the other app and starts a second host with it: its process id and its address.
+    """Creates the queues of the other app and starts a second host with it. Returns its process id and its URL.
 
     Raises SystemExit if it does not start.
     """

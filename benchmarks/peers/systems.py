@@ -1,4 +1,4 @@
-"""LUCIUS and its peers as systems that run jobs: each starts in a folder of its own, and is asked for its CPU time."""
+"""LUCIUS and its peers as systems that run jobs. Each starts in its own folder and reports its CPU time."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _START_S = 90
 
 @dataclass(frozen=True)
 class Outcome:
-    """`each_s`: seconds of each job as its caller saw them, `took_s` of all."""
+    """Times of a run. `each_s`: seconds of each job as its caller measured them; `took_s`: seconds of all."""
 
     each_s: list[float]
     took_s: float
@@ -36,7 +36,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Running:
-    """A system that serves. `run(jobs, at_once)` runs jobs, at most `at_once` POSTs (or callers) under way."""
+    """A running system. `run(jobs, at_once)` runs jobs with at most `at_once` active POSTs (or callers)."""
 
     run: Callable[[int, int], Awaitable[Outcome]]
     #: CPU seconds of all the system's processes so far
@@ -45,9 +45,9 @@ class Running:
 
 @contextlib.asynccontextmanager
 async def lucius(folder: Path, *, external: bool) -> AsyncIterator[Running]:
-    """The app, emulators and services of this checkout. A job has ended when its orchestration has.
+    """Runs the app, emulators and services of this checkout. A job has ended when its orchestration has.
 
-    `external`: when its caller has read so by the one request that waits, as callers of the other systems do.
+    `external`: a job has ended when its caller has read so by the one request that waits, as in the other systems.
     """
     if external:
         async with on_the_bus.lucius(folder) as (job, cpu):
@@ -72,7 +72,7 @@ async def lucius(folder: Path, *, external: bool) -> AsyncIterator[Running]:
 
 @contextlib.asynccontextmanager
 async def by_hand(folder: Path, *, external: bool) -> AsyncIterator[Running]:
-    """The app of `benchmarks/handwritten`, on the host and the bus of LUCIUS. Raises CannotBeHad for local steps."""
+    """Runs the app of `benchmarks/handwritten` on LUCIUS's host and bus. Raises CannotBeHad for local steps."""
     if not external:
         raise environment.CannotBeHad("its steps are external: --worker external")
     async with on_the_bus.by_hand(folder) as (job, cpu):
@@ -81,7 +81,7 @@ async def by_hand(folder: Path, *, external: bool) -> AsyncIterator[Running]:
 
 @contextlib.asynccontextmanager
 async def dbos(folder: Path, *, external: bool) -> AsyncIterator[Running]:
-    """PostgreSQL as `initdb` makes it: each commit is on disk."""
+    """Runs DBOS on PostgreSQL with the defaults of `initdb`: each commit is on disk."""
     programs, python, port = environment.postgres(), environment.python(), free_port()
     as_other, libraries, data = environment.unprivileged(), environment.libraries(), folder / "postgres"
     _make_cluster([*as_other, str(programs / "initdb")], libraries, data)
@@ -100,7 +100,9 @@ async def dbos(folder: Path, *, external: bool) -> AsyncIterator[Running]:
 
 @contextlib.asynccontextmanager
 async def celery(folder: Path, *, external: bool) -> AsyncIterator[Running]:
-    """Redis has each command on disk before its answer (`appendfsync always`). The caller publishes: its CPU counts."""
+    """Runs Celery; Redis writes each command to disk before it responds (`appendfsync always`). The CPU of the caller
+    counts, since it publishes.
+    """
     server, python, port = environment.redis(), environment.python(), free_port()
     settings = {"BENCH_REDIS": f"redis://127.0.0.1:{port}"}
     with _Processes(folder) as processes:
@@ -132,7 +134,7 @@ async def celery(folder: Path, *, external: bool) -> AsyncIterator[Running]:
 
 @contextlib.asynccontextmanager
 async def restate(folder: Path, *, external: bool) -> AsyncIterator[Running]:
-    """The server by its defaults: its log is on disk before an answer (`rocksdb-disable-wal-fsync = false`)."""
+    """Runs Restate with its defaults: its log is on disk before a response (`rocksdb-disable-wal-fsync = false`)."""
     server, python = environment.restate(), environment.python()
     node, ingress, admin, service = (free_port() for _ in range(4))
     with _Processes(folder) as processes:
@@ -169,7 +171,7 @@ SYSTEMS: dict[str, Callable[..., contextlib.AbstractAsyncContextManager[Running]
 
 
 def _make_cluster(initdb: Sequence[str], libraries: Mapping[str, str], data: Path) -> None:
-    """A new folder of PostgreSQL. Raises CannotBeHad."""
+    """Creates a new folder of PostgreSQL. Raises CannotBeHad."""
     data.mkdir()
     if os.geteuid() == 0:
         data.parent.chmod(0o755)
@@ -261,7 +263,7 @@ def _callers(job: Callable[[], Awaitable[None]], cpu_s: Callable[[], float]) -> 
 
 @contextlib.asynccontextmanager
 async def _http(url: str, processes: _Processes, *, with_body: bool = False) -> AsyncIterator[Running]:
-    """Callers that post a job and get its result in the answer."""
+    """Runs callers that post a job and get its result in the response."""
     limits = httpx.Limits(max_connections=None, max_keepalive_connections=256)
     async with httpx.AsyncClient(timeout=120, trust_env=False, limits=limits) as client:
         numbers = itertools.count()
@@ -274,7 +276,7 @@ async def _http(url: str, processes: _Processes, *, with_body: bool = False) -> 
 
 
 def _descendants(roots: Sequence[int]) -> list[int]:
-    """These processes and all below them. Linux only."""
+    """Returns these processes and all their descendants. Linux only."""
     children: dict[int, list[int]] = {}
     for stat in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError):
@@ -298,7 +300,7 @@ async def _until_listening(port: int) -> None:
 
 
 async def _register(client: httpx.AsyncClient, admin: str, service: str) -> None:
-    """Tells Restate's server where the service is, as `restate deployments register` does."""
+    """Registers the service at Restate's server, as `restate deployments register` does."""
     deadline = time.monotonic() + _START_S
     while True:
         with contextlib.suppress(httpx.HTTPError):

@@ -1,1 +1,1 @@
-"""The quality of the reference services: made documents, scans of them, questions, and how well they are read."""
+"""Measures the quality of the reference services with generated documents, their scans, and questions."""

@@ -1,4 +1,4 @@
-"""`make quality`: how well the reference services read and answer, for the development and the held-out half.
+"""`make quality`: accuracy of the reference services, for the development and the held-out half.
 
 Failures of the held-out half are never shown, so that no change of the services is made for them.
 """

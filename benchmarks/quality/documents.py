@@ -1,4 +1,4 @@
-"""Documents of six kinds with questions, from a seed; the two halves have different facts, labels and tables.
+"""Generates documents of six kinds with questions from a seed; the two halves have different facts, labels and tables.
 
 A question that the document does not answer asks for a fact of the same kind that was left out, or for one of another
 kind.
@@ -56,9 +56,9 @@ class Question:
     prompt: str
     #: text, two_sentences, table, field or absent
     kind: str
-    #: a correct answer has all of these texts
+    #: texts that a correct answer must all contain
     expect: tuple[str, ...] = ()
-    #: a correct answer has none of these texts
+    #: texts that a correct answer must not contain
     forbid: tuple[str, ...] = ()
     #: texts of the passage that proves the answer
     evidence: tuple[str, ...] = ()
@@ -82,7 +82,7 @@ class Document:
 
 
 def make_documents(half: str, seed: str) -> list[Document]:
-    """The documents of a half, always the same for a seed."""
+    """Returns the documents of a half, deterministic for a seed."""
     return [_make(half, kind, number, seed) for kind in KINDS for number in range(1, DOCUMENTS + 1)]
 
 
@@ -129,7 +129,7 @@ class _Maker:
         self.values = Values(self.chance)
 
     def facts(self) -> None:
-        """Nine facts of the half with sentences around them that say nothing; three more are only asked for."""
+        """Makes nine facts of the half between sentences without content; three more facts are only in questions."""
         chosen = self._split(self.content["facts"][self.half :: 2], 9)
         for place, fact in enumerate(chosen[0], 1):
             values = self._values(fact["text"])
@@ -147,7 +147,7 @@ class _Maker:
         self._ask(fact["ask"][number], kind, expect, evidence=expect)
 
     def tables(self) -> None:
-        """Two tables; four cells of each are asked for, and a row that it does not have."""
+        """Makes two tables; questions ask for four cells of each, and for a row that it does not have."""
         pool = self.content["tables"][self.half :: 2]
         for number, table in enumerate(self.chance.sample(pool, 2)):
             if number == 0:
@@ -161,7 +161,7 @@ class _Maker:
             self._ask_absent(self.chance.choice(table["ask"]).format(row=left_out[0]))
 
     def invoice(self) -> None:
-        """Fields, a table and sums; three questions have no answer."""
+        """Makes fields, a table and sums; three questions have no answer."""
         self.document.blocks.append(Paragraph(f"{self.values.make('company')}, {self.values.make('city')}"))
         shown, left_out = self._split(self.content["fields"], 8)
         pairs = [(each["labels"][self.half], self._cell(each["value"]), each["value"]) for each in shown]
@@ -186,7 +186,7 @@ class _Maker:
         self._ask_absent(self.chance.choice(asks).format(row=missing[0]))
 
     def form(self) -> None:
-        """Nine fields, seven of them asked for; three fields that the form lacks are asked for too."""
+        """Makes nine fields. Questions ask for seven of them, and for three fields that the form lacks."""
         self.document.blocks.append(Paragraph(self._filler()))
         shown, left_out = self._split(self.content["fields"][self.half :: 2], 9)
         pairs = [(each["label"], self._cell(each["value"]), each["value"]) for each in shown]
@@ -242,7 +242,7 @@ class _Maker:
         return self.chance.sample(self.content["fillers"], self.chance.randint(0, 3))
 
     def _split(self, pool: Sequence[Any], count: int) -> tuple[list[Any], list[Any]]:
-        """`count` members in their order, and the others in any order."""
+        """Returns `count` members in their order, and the others in any order."""
         kept = sorted(self.chance.sample(range(len(pool)), count))
         others = [each for place, each in enumerate(pool) if place not in kept]
         self.chance.shuffle(others)

@@ -1,4 +1,4 @@
-"""What counts as right: characters of a page, the passage that proves an answer, and the answer itself."""
+"""Rules for correct results: characters of a page, the passage that proves an answer, and the answer itself."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LONGEST_ANSWER = 300
 
 
 def character_errors(reference: str, read: str) -> tuple[int, int]:
-    """Insertions, deletions and substitutions, and the length of the reference; runs of blanks count as one."""
+    """Counts insertions, deletions and substitutions, and the length of the reference; runs of blanks count as one."""
     expected, found = _plain(reference), _plain(read)
     return Levenshtein.distance(expected, found), len(expected)
 
@@ -25,7 +25,9 @@ def _plain(text: str) -> str:
 
 
 def is_right(question: Question, answer: str | None) -> bool:
-    """A right answer has every expected value, no value of a neighbour, and is short; an absent one is null."""
+    """Returns whether an answer is correct: it has every expected value, no value of a neighbour, and is short. The
+    correct answer to an absent fact is null.
+    """
     if question.kind == "absent":
         return answer is None
     if answer is None or len(answer) > LONGEST_ANSWER:
@@ -34,7 +36,7 @@ def is_right(question: Question, answer: str | None) -> bool:
 
 
 def rank(question: Question, page: int, passages: list[dict[str, Any]]) -> int | None:
-    """Place of the first passage, from 1, that proves the answer; None if none does."""
+    """Returns the rank of the first passage, from 1, that proves the answer; None if none does."""
     for place, passage in enumerate(passages, 1):
         if passage["page"] == page and has_all(passage["text"], question.evidence):
             return place
@@ -42,7 +44,7 @@ def rank(question: Question, page: int, passages: list[dict[str, Any]]) -> int |
 
 
 def has_all(text: str, values: Iterable[str]) -> bool:
-    """Whether the text has each value as whole words, whatever its blanks and its capitals are."""
+    """Returns whether the text has each value as whole words, without regard to blanks and case."""
     return all(re.search(_pattern(value), text, re.IGNORECASE) for value in values)
 
 

@@ -1,4 +1,4 @@
-"""Draws a document as a PDF with a text layer, and says what stands on each page in reading order."""
+"""Draws a document as a PDF with a text layer, and returns the lines of each page in reading order."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Drawn:
 
 
 def draw(document: Document, seed: str) -> Drawn:
-    """The document in a font, a size and with rules that the seed decides."""
+    """Draws the document. The seed decides font, size and rules."""
     return _Sheet(document, random.Random(f"{seed}:{document.name}:layout")).draw()
 
 

@@ -1,4 +1,4 @@
-"""Runs the three services over the documents of a half, and counts errors, hits and right answers."""
+"""Runs the three services over the documents of a half, and counts errors, hits and correct answers."""
 
 from __future__ import annotations
 
@@ -23,26 +23,26 @@ from platform_service.ocr.step import OcrStep
 from platform_service.settings import ModelEndpoint
 from platform_service.sis.step import SisStep
 
-#: scans of the first page of each document whose characters are compared
+#: number of scans of the first page of each document whose characters are compared
 SCANS_OF_A_DOCUMENT = 3
-#: how the second document of each kind comes, in turns
+#: the condition of the second document of each kind, in turn
 SCANNED = ("light noise", "turned 90", "medium noise", "skewed", "turned 180", "heavy noise")
 
 
 @dataclass
 class Failure:
-    """A question that was not answered right; shown for the development half only."""
+    """A question without a correct answer; shown for the development half only."""
 
     document: str
     question: Question
     answer: str | None
-    #: place of the passage that proves the answer
+    #: rank of the passage that proves the answer
     rank: int | None
 
 
 @dataclass
 class Figures:
-    """Counts of one half."""
+    """Counts for one half."""
 
     errors: Counter[str] = field(default_factory=Counter)
     characters: Counter[str] = field(default_factory=Counter)
@@ -57,7 +57,7 @@ class Figures:
     failures: list[Failure] = field(default_factory=list)
 
     def summary(self) -> dict[str, Any]:
-        """Rates between 0 and 1, and CPU seconds a page."""
+        """Returns rates between 0 and 1, and CPU seconds per page."""
         return {
             "character_error_rate": _rates(self.errors, self.characters),
             "passage_top_1": _rates(self.top_1, self.questions, without="absent"),
@@ -88,7 +88,10 @@ class Services:
 def measure(
     half: str, seed: str, services: Services, say: Callable[[str], None] = lambda _: None, *, scans: bool = True
 ) -> Figures:
-    """The figures of one half; without `scans` each document has its text layer. `say` hears which one is read."""
+    """Returns the figures of one half. Without `scans` each document has its text layer.
+
+    Calls `say` with the name of each document.
+    """
     figures = Figures()
     for place, document in enumerate(make_documents(half, seed)):
         say(f"{half}: {document.name}")
@@ -104,7 +107,7 @@ def measure(
 
 
 def _read_scans(figures: Figures, services: Services, document: Document, drawn: Drawn, seed: str) -> None:
-    """The first page under some conditions; all documents of a half have each condition about as often."""
+    """Reads the first page of each document under some conditions; each condition is used about equally often."""
     chance = random.Random(f"{seed}:{document.name}:conditions")
     for condition in chance.sample(CONDITIONS, SCANS_OF_A_DOCUMENT):
         with _cpu(figures, "ocr", 1):
@@ -157,7 +160,7 @@ def _judge(figures: Figures, document: Document, question: Question, page: int |
 
 @contextmanager
 def _cpu(figures: Figures, name: str, pages: float) -> Iterator[None]:
-    """CPU seconds of this process and its children, by the name of the work."""
+    """Adds the CPU seconds of this process and its children to the figures, by the name of the work."""
     before = _used()
     try:
         yield

@@ -1,6 +1,6 @@
-"""An OpenAI-compatible endpoint that plays a model without mistakes: it answers where the passages have the answer.
+"""An OpenAI-compatible endpoint that plays a model without mistakes: it answers if the passages have the answer.
 
-So its figures show what the passages and the citations of SIS allow a model, not what a certain model can do.
+Its figures show the upper bound that the passages and the citations of SIS allow a model.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ NAME = "without-mistakes"
 
 
 class Recording:
-    """What the endpoint knows: the questions of the document that is asked about."""
+    """Data of the endpoint: the questions of the current document."""
 
     def __init__(self) -> None:
         self._questions: dict[str, Question] = {}
@@ -29,7 +29,7 @@ class Recording:
         self._questions = {question.prompt: question for question in questions}
 
     def reply(self, message: str) -> str:
-        """The content for SIS's message, which has numbered passages and the question."""
+        """Returns the content for SIS's message, which has numbered passages and the question."""
         passages, _, prompt = message.removeprefix("Passages:\n").rpartition("\n\nQuestion: ")
         question = self._questions[prompt]
         for number, passage in enumerate(passages.split("\n\n["), 1):
@@ -55,7 +55,7 @@ def serve() -> Iterator[Recording]:
             self.wfile.write(response)
 
         def log_message(self, *_: Any) -> None:
-            """Quiet."""
+            """Logs nothing."""
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         recording.url = f"http://127.0.0.1:{server.server_port}/v1"

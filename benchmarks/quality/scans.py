@@ -1,4 +1,4 @@
-"""Scans of documents: grey pictures with noise, skew and turned pages, as a PDF without a text layer."""
+"""Makes scans of documents: grey pictures with noise, skew and turned pages, as a PDF without a text layer."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ import pypdfium2
 from fpdf import FPDF
 from PIL import Image, ImageFilter
 
-#: resolution of an office scanner's usual setting
+#: resolution of an office scanner by default
 DPI = 150
 
 
 @dataclass(frozen=True)
 class Condition:
-    """How a page was scanned."""
+    """Parameters of a scan."""
 
     name: str
-    #: standard deviation of a pixel's light, of 255
+    #: standard deviation of a pixel's brightness, of 255
     noise: float
     #: radius of the blur in pixels
     blur: float
@@ -30,9 +30,9 @@ class Condition:
     quality: int
     #: rotation in degrees, counterclockwise
     turned: int = 0
-    #: largest skew in degrees
+    #: maximum skew in degrees
     skew: float = 0.5
-    #: light of the paper at the darker edge, of 255
+    #: brightness of the paper at the darker edge, of 255
     shade: int = 250
 
 
@@ -50,7 +50,7 @@ CONDITIONS = (
 
 
 def scan(pdf: bytes, condition: Condition, seed: str, pages: int | None = None) -> bytes:
-    """The PDF as a scanner would return it; its first pages only where `pages` says so."""
+    """Returns the PDF as a scanner would return it. `pages`: number of first pages; None: all."""
     chance = random.Random(f"{seed}:{condition.name}")
     source = pypdfium2.PdfDocument(pdf)
     target = FPDF(unit="pt")
@@ -59,7 +59,7 @@ def scan(pdf: bytes, condition: Condition, seed: str, pages: int | None = None) 
         size = (picture.width * 72 / DPI, picture.height * 72 / DPI)
         packed = BytesIO()
         picture.save(packed, "JPEG", quality=condition.quality)
-        # fpdf turns a page that is wider than high unless it is told its orientation
+        # fpdf turns a page that is wider than high unless it gets an orientation
         target.add_page(format=(min(size), max(size)), orientation="L" if size[0] > size[1] else "P")
         target.image(packed, 0, 0, *size)
     return bytes(target.output())

@@ -1,4 +1,4 @@
-"""Names, numbers and dates for the documents, by kind; each is made once in a document."""
+"""Names, numbers and dates for the documents, by kind. Each value is unique in a document."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ _TRIES = 200
 
 
 class Values:
-    """Makes values for one document from `chance`."""
+    """Makes values for one document from the random numbers of `chance`."""
 
     def __init__(self, chance: random.Random) -> None:
         self._chance = chance
         self._used: set[str] = set()
 
     def make(self, slot: str) -> str:
-        """A value for a slot such as `amount` or `person2`: the digit only tells two values of a kind apart."""
+        """Returns a value for a slot such as `amount` or `person2`; the digit only distinguishes values of a kind."""
         maker: Callable[[], str] = getattr(self, "_" + slot.rstrip(string.digits))
         for _ in range(_TRIES):
             value = maker()

@@ -1,1 +1,1 @@
-"""What LUCIUS costs and where it ends: a model of counted operations, and a simulation of the lanes."""
+"""The cost and the limits of LUCIUS: a model of counted operations, and a simulation of the lanes."""

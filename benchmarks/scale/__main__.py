@@ -18,7 +18,7 @@ DOCS = Path(__file__).parents[2] / "docs" / "explanation"
 
 
 def written(text: str) -> str:
-    """The page with every table between `<!-- scale: NAME -->` and `<!-- end -->` made anew."""
+    """Returns the page with each table between `<!-- scale: NAME -->` and `<!-- end -->` regenerated."""
     for name, table in TABLES.items():
         pattern = re.compile(rf"(<!-- scale: {name} -->\n).*?(<!-- end -->)", re.DOTALL)
         text, found = pattern.subn(lambda match, table=table: f"{match[1]}{table()}\n{match[2]}", text)
@@ -35,7 +35,7 @@ def _count(text: str) -> int:
 
 
 def _priced(name: str, jobs: int, steps: int) -> str:
-    """The rows of a month, their sum, what has no price, and what the deployment cannot carry."""
+    """Returns the rows of a month, their sum, the rows without a price, and the limits that the rate exceeds."""
     if name not in NAMES:
         raise SystemExit(f"benchmarks.scale: no parameter file {name}; one of {', '.join(NAMES)}")
     found = month(read(name), jobs, steps=steps)
@@ -65,7 +65,6 @@ def main() -> None:
             raise SystemExit("docs/explanation/scale.md is out of date; run `python -m benchmarks.scale`")
         return
     page.write_text(then)
-    # only plots need the drawing library
     from benchmarks.scale.plots import draw
 
     draw(DOCS / "scale")

@@ -1,4 +1,4 @@
-"""Dollars for a million jobs by resource, and the number of each thing that a rate needs."""
+"""Dollars per million jobs by resource, and the number of resources that a rate needs."""
 
 from __future__ import annotations
 
@@ -18,37 +18,37 @@ from benchmarks.scale.job import (
 from benchmarks.scale.prices import Limit
 
 MILLION = 1_000_000
-#: a million jobs a month
+#: jobs per second of a million jobs a month
 MONTHLY_PER_S = MILLION / prices.MONTH_S
-#: an instance takes so much of its core at most
+#: maximum share of its core that an instance uses
 CPU_SHARE = 0.6
-#: an instance is paid for while any function runs on it, each time for at least so long
+#: minimum seconds of each billing period; an instance is billed while any function runs on it
 #: (https://learn.microsoft.com/azure/azure-functions/flex-consumption-plan)
 BILLED_S = 1.0
 INSTANCE_GB = 2
-#: Flex Consumption: instances of 2 GB that a subscription has in a region before it asks for more
+#: Flex Consumption: instances of 2 GB in the default quota of a subscription in a region
 FLEX_INSTANCES = 250
-#: share of the traces that is kept, the default of the template
+#: share of the traces that are kept, the default of the template
 SAMPLED = 0.1
 
 #: `partitionCount` and `maxQueuePollingInterval` of host.AzureStorage.json: the control queues and one of work items
 IDLE_QUEUES, POLL_S = 4 + 1, 2
 
-#: seconds of a minute in which a sweep checks jobs and clears ended ones (docs/reference/sweeper-and-retention.md)
+#: seconds of each minute in which a sweep checks jobs and clears ended ones (docs/reference/sweeper-and-retention.md)
 LOOKS_S, PERIOD_S = 40, 60
-#: from one look at a job that waits for its service to the next: a lease of 15 minutes, and a minute's grace
+#: seconds between two checks of a job that waits for its service: a lease of 15 minutes, and a minute's grace
 LOOK_EVERY_S = 16 * 60
-#: more are possible, each with an instance of its own
+#: sweepers of a deployment; more are possible, each with its own instance
 SWEEPERS = 16
 
 STANDARD, PREMIUM = "Standard", "Premium"
 
 
 def instances(group: Group, per_s: float) -> float:
-    """Instances of a group that are paid for on average, at so many jobs a second.
+    """Returns the average number of billed instances of a group at `jobs_per_s`.
 
-    Each function of the group scales by itself. Few jobs are single executions, each paid for `BILLED_S` or its wall
-    time where no other runs (arrivals of a Poisson process); many jobs are as many instances as their CPU needs.
+    Each function of the group scales separately. At low rates an execution is billed for `BILLED_S` or its wall time,
+    unless another one runs (Poisson arrivals); at high rates the CPU decides the number of instances.
     """
     each = per_s * group.executions / group.functions
     awake = 1 - math.exp(-each * max(BILLED_S, group.wall_s))
@@ -56,12 +56,12 @@ def instances(group: Group, per_s: float) -> float:
 
 
 def time_usd(group: Group, per_s: float) -> float:
-    """Of a million jobs, at so many a second."""
+    """Returns the dollars for execution time of a million jobs at `jobs_per_s`."""
     return MILLION / per_s * instances(group, per_s) * INSTANCE_GB * prices.FLEX_GB_S.usd
 
 
 def per_million(job: Job, per_s: float = MONTHLY_PER_S) -> dict[str, float]:
-    """What grows with the jobs, at so many a second; fixed charges are `fixed_a_month`."""
+    """Returns the charges that grow with the jobs, at `jobs_per_s`; fixed charges are in `fixed_a_month`."""
     queue_calls = 3 * (job.durable_messages + job.activities)  # put, get, delete; an activity is a message too
     history_calls = 3 * job.episodes  # read, append, instance
     return {
@@ -83,7 +83,7 @@ def per_million(job: Job, per_s: float = MONTHLY_PER_S) -> dict[str, float]:
 
 
 def fixed_a_month() -> dict[str, float]:
-    """What is paid without a job."""
+    """Returns the charges of a month without jobs."""
     return {
         "Service Bus Standard: a namespace": prices.BUS_STANDARD_H.usd * prices.MONTH_H,
         "Service Bus Premium: a messaging unit": prices.BUS_PREMIUM_H.usd * prices.MONTH_H,
@@ -95,18 +95,21 @@ def fixed_a_month() -> dict[str, float]:
 
 
 def swept_per_s() -> float:
-    """Jobs a second, each alive for over a minute, that one sweeper looks at once and whose claims it clears."""
+    """Returns the jobs per second that one sweeper checks once and clears, if each lives for over a minute."""
     return LOOKS_S / PERIOD_S / ((LOOK_CALLS + CLEARING_CALLS) * CALL_CPU_S)
 
 
 def watched() -> float:
-    """Jobs alive at the same time that one sweeper looks at when they are due, and clears none."""
+    """Returns the number of living jobs that one sweeper checks when they are due, if it clears none."""
     return LOOKS_S / PERIOD_S / (LOOK_CALLS * CALL_CPU_S) * LOOK_EVERY_S
 
 
 @dataclass(frozen=True)
 class Need:
-    """One `thing` carries `jobs_per_s`; a deployment can have `most` of them, None: as many as it takes."""
+    """A demand for a resource.
+
+    One `thing` serves `jobs_per_s`; a deployment can have at most `most` of them, None: no limit.
+    """
 
     thing: str
     jobs_per_s: float
@@ -118,12 +121,12 @@ class Need:
 
     @property
     def ends_at(self) -> float | None:
-        """Jobs a second at which this deployment cannot get more of it."""
+        """Returns the jobs per second at which this deployment cannot get more of it."""
         return None if self.most is None else self.jobs_per_s * self.most
 
 
 def needs(job: Job) -> list[Need]:
-    """Every limit, the first one hit first; with the job's events in the feed, where nothing else is said."""
+    """Returns every limit, the lowest first, with the job's events in the feed by default."""
 
     def need(limit: Limit, each: float, most: int | None) -> Need:
         return Need(limit.thing, limit.per_s / each, most, limit.page)

@@ -1,4 +1,6 @@
-"""What a parameter file deploys that has a price, read from its committed snapshot (`infra/bicep/snapshots`)."""
+"""The parts of a deployment that have a price, read from the committed snapshot of a parameter file
+(`infra/bicep/snapshots`).
+"""
 
 from __future__ import annotations
 
@@ -8,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 _SNAPSHOTS = Path(__file__).parents[2] / "infra" / "bicep" / "snapshots"
-#: the parameter files, the smallest first
+#: parameter files, the smallest deployment first
 NAMES = ("minimal", "dev", "prod")
 
 FLEX, PREMIUM, PLAN = "Flex Consumption", "Elastic Premium", "App Service"
 CONSUMPTION, DEDICATED = "Consumption", "Dedicated"
-#: Flex Consumption: cores of an instance by GB of its memory
+#: Flex Consumption: cores per GB of an instance's memory
 CORES_A_GB = 0.5
 #: memory and cores of an instance by the size of its plan
 SIZES = {"EP1": (3.5, 1), "EP2": (7.0, 2), "EP3": (14.0, 4), "B1": (1.75, 1), "P0v3": (4.0, 1), "P1v3": (8.0, 2)}
@@ -25,39 +27,39 @@ class Deployment:
 
     name: str = ""
     hosting: str = FLEX
-    #: of an instance on Flex Consumption; of a plan its size
+    #: memory of an instance on Flex Consumption in GB; a plan's size decides it
     gb: float = 2.0
     size: str = ""
-    #: instances of a plan
+    #: number of instances of a plan
     instances: int = 1
-    #: Flex Consumption: instances always ready, by scale group (`http`, `durable`, a function's name)
+    #: Flex Consumption: always-ready instances, by scale group (`http`, `durable`, a function's name)
     ready: dict[str, int] = field(default_factory=lambda: {"durable": 1})
     #: one function reads the replies of all lanes
     shared_replies: bool = True
     webhooks: bool = False
-    bus_units: int = 0  #: of Premium; 0: Standard
+    bus_units: int = 0  #: messaging units of Premium; 0: Standard
     scheduler: str = ""  #: tier of the Durable Task Scheduler; "": Azure Storage
     scheduler_units: int = 0
-    app_configuration: str = ""  #: tier; "": none
-    registry: str = ""  #: tier; "": none
+    app_configuration: str = ""  #: tier of App Configuration; "": none
+    registry: str = ""  #: tier of the registry; "": none
     private_endpoints: int = 0
     dns_zones: int = 0
-    #: time series of metric alerts, and rules over logs
+    #: time series of metric alerts, and log alert rules
     metric_series: int = 0
     log_rules: int = 0
-    #: GB of logs a day at most; None: no limit
+    #: maximum GB of logs per day; None: no limit
     log_cap_gb: float | None = None
-    #: share of the traces that is kept
+    #: share of the traces that are kept
     traces_kept: float = 0.1
 
     @property
     def cores(self) -> float:
-        """Of one instance."""
+        """Returns the cores of one instance."""
         return CORES_A_GB * self.gb if self.hosting == FLEX else SIZES[self.size][1]
 
 
 def read(name: str) -> Deployment:
-    """The deployment of a parameter file. Raises FileNotFoundError for an unknown name."""
+    """Returns the deployment of a parameter file. Raises FileNotFoundError for an unknown name."""
     resources: list[dict[str, Any]] = json.loads((_SNAPSHOTS / f"{name}.json").read_text(encoding="utf-8"))
 
     def of(kind: str) -> list[dict[str, Any]]:
@@ -100,6 +102,6 @@ def read(name: str) -> Deployment:
 
 
 def _series(alert: dict[str, Any]) -> int:
-    """Time series that a metric alert watches: one for each value of its dimensions."""
+    """Returns the number of time series that a metric alert watches: one for each value of its dimensions."""
     conditions = alert["properties"]["criteria"]["allOf"]
     return sum(max(len(each["values"]) for each in one.get("dimensions") or [{"values": [""]}]) for one in conditions)

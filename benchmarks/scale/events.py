@@ -1,4 +1,4 @@
-"""What public events add to a job without faults, by `LUCIUS_EVENTS`, and what their deliveries cost.
+"""The cost of public events for a job without faults, by `LUCIUS_EVENTS`, and the cost of their deliveries.
 
 Counted by `tests/adapters/test_event_cost.py`, deliveries by `tests/adapters/test_delivery_cost.py`.
 """
@@ -10,36 +10,38 @@ from dataclasses import dataclass
 from benchmarks.scale import prices
 from benchmarks.scale.job import MESSAGE_OVERHEAD_BYTES
 
-#: bytes of the hints of one batch, of all jobs together
+#: number of hints in a full batch, of all jobs together
 FULL = 100
-#: bodies, of a job whose own texts are short: two percent or more above what is sent; a hint of two moves counts twice
+#: bytes of a hint and of an event of a job whose own texts are short, at least 2 percent above the sent size; a hint of
+#: two transitions counts twice
 HINT_BYTES, EVENT_BYTES = 850, 730
-#: a message is sent, received and completed; a credit each for the first two
+#: calls per message (send, receive, complete); credits per message (send, receive)
 _CALLS_A_MESSAGE, _CREDITS_A_MESSAGE = 3, 2
 
 
 @dataclass(frozen=True, kw_only=True)
 class Events:
-    """Of a job with `steps` steps, one after another; a subscription of a team's adds its receives and completions."""
+    """Public events of a job with `steps` steps, one after another.
+
+    A team's subscription adds its receives and completions.
+    """
 
     steps: int
     #: `off`, `feed` or `topic`
     mode: str
-    #: batches of its hints; a batch that it shares with other jobs counts in part
+    #: number of batches of its hints; a batch that it shares with other jobs counts in part
     batches: float
-    #: batches that have the job in them
+    #: number of batches that have hints of the job
     seen: int
-    #: batches that half a minute without another one follows
+    #: number of batches without a successor for 30 seconds
     pauses: float = 0
-    #: the processes of the commits write the feed, and no message is sent; each loses one write to another one, and
+    #: `True` if the committing processes write the feed and send no message; each loses one write to another one, and
     #: reads HEAD and SEEN again
     by_commits: bool = False
 
     @property
     def commits(self) -> int:
-        """With public events: the creation, the first attempt, the first ACK, and each RESULT, with the attempt of the
-        next step.
-        """
+        """Returns the commits with public events: creation, first attempt, first ACK, and each RESULT."""
         return 3 + self.steps if self.mode != "off" else 0
 
     @property
@@ -48,17 +50,17 @@ class Events:
 
     @property
     def hint_bytes(self) -> int:
-        """Of all bodies: the creation, the first ACK, and of each step the attempt and the RESULT."""
+        """Returns the bytes of all hints: creation, first ACK, and of each step the attempt and the RESULT."""
         return HINT_BYTES * (2 + 2 * self.steps) if self.mode != "off" else 0
 
     @property
     def events(self) -> int:
-        """Queued, started, completed; of each step leased and completed."""
+        """Returns the number of events: queued, started, completed; of each step leased and completed."""
         return 3 + 2 * self.steps if self.mode != "off" else 0
 
     @property
     def sent(self) -> int:
-        """To the topic."""
+        """Returns the number of messages to the topic."""
         return self.events if self.mode == "topic" else 0
 
     @property
@@ -75,13 +77,13 @@ class Events:
 
     @property
     def bus_bytes(self) -> int:
-        """In and out; of the topic in."""
+        """Returns the bytes in and out of the hints, and in of the topic."""
         hints = 2 * (self.hint_bytes + self.hints * MESSAGE_OVERHEAD_BYTES)
         return hints + self.sent * (EVENT_BYTES + MESSAGE_OVERHEAD_BYTES)
 
     @property
     def table_writes(self) -> float:
-        """A batch is one transaction; HEAD's `sent` is a write of its own after a pause."""
+        """Returns the table writes. A batch is one transaction; HEAD's `sent` is a separate write after a pause."""
         if self.mode == "off":
             return 0
         if self.by_commits:
@@ -90,18 +92,18 @@ class Events:
 
     @property
     def table_reads(self) -> int:
-        """A later end of the tenant's looks up how far the job is."""
+        """Returns the table reads. A later end in the same tenant reads the job's position."""
         return (1 if self.mode != "off" else 0) + (2 * self.commits if self.by_commits else 0)
 
     @property
     def entities_written(self) -> float:
-        """HEAD with each write, SEEN with each batch, and the events."""
+        """Returns the entities written: HEAD with each write, SEEN with each batch, and the events."""
         whole = self.table_writes + self.seen + self.events if self.mode != "off" else 0
         return 2 * whole - self.table_writes if self.by_commits else whole
 
     @property
     def rows_kept(self) -> int:
-        """Events, and SEEN."""
+        """Returns the rows kept: events, and SEEN."""
         return self.events + 1 if self.mode != "off" else 0
 
     @property
@@ -110,19 +112,22 @@ class Events:
 
     @property
     def usd(self) -> float:
-        """A million jobs: operations, executions, entities; not the time of `tell`."""
+        """Returns the dollars for a million jobs: operations, executions, entities; without the time of `tell`."""
         return _usd(self)
 
 
 def events_of(steps: int, mode: str, *, alone: bool) -> Events:
-    """Of `tell`. `alone`: each hint is a batch, and half a minute passes; else a hundred of many jobs are one."""
+    """Returns the events that `tell` writes.
+
+    `alone`: each hint is a batch, with a pause of 30 seconds; else 100 hints of many jobs are one.
+    """
     hints = Events(steps=steps, mode=mode, batches=0, seen=0).hints
     batches = hints if alone else hints / FULL
     return Events(steps=steps, mode=mode, batches=batches, seen=hints, pauses=batches if alone else 0)
 
 
 def events_by_commits(steps: int) -> Events:
-    """Of a feed that the processes of the commits write, each commit alone."""
+    """Returns the events of a feed that the committing processes write, each commit alone."""
     commits = events_of(steps, "feed", alone=True).commits
     return Events(steps=steps, mode="feed", batches=commits, seen=commits, by_commits=True)
 
@@ -146,7 +151,7 @@ def _usd(counted: Events | Delivered) -> float:
 
 @dataclass(frozen=True, kw_only=True)
 class Delivered:
-    """One event for one webhook or callback URL, beyond the event: its row, its message, and a try."""
+    """The additional operations of one event for one webhook or callback URL: its row, its message, and a try."""
 
     table_writes: int
     table_reads: int
@@ -161,11 +166,12 @@ class Delivered:
 
     @property
     def usd(self) -> float:
-        """A million: operations, executions, entities; not the time of `deliver`, nor what leaves the data centre."""
+        """Returns the dollars for a million: operations, executions, entities; without time of `deliver` and egress."""
         return _usd(self)
 
 
-#: the row comes with its event; a try reads it, the webhook and the event, of a callback also the job, and ends the row
+#: the row is written with its event; a try reads it, the webhook and the event, for a callback also the job, and ends
+#: the row
 DELIVERIES: dict[str, Delivered] = {
     "for a webhook, at the first try": Delivered(table_writes=1, table_reads=3, entities_written=3),
     "for a callback URL, at the first try": Delivered(table_writes=1, table_reads=4, entities_written=3),

@@ -1,4 +1,4 @@
-"""What quotas, incidents and the sweeper's lists read and write beside the jobs, and how far that goes.
+"""Reads and writes of quotas, incidents and the sweeper's lists beyond those of the jobs, and their limits.
 
 Rows of a tenant's quotas and of allocations are counted by `tests/adapters/test_quota_cost.py`, the incident of a job
 by `tests/operations/quotas/test_quota_limits.py`. A request that finds no row counts as one row.
@@ -12,60 +12,60 @@ from benchmarks.scale.cost import FLEX_INSTANCES, PERIOD_S, Need, needs
 from benchmarks.scale.job import GATED, Job
 from benchmarks.scale.prices import SCHEDULER_CONSUMPTION, TABLE_ACCOUNT, TABLE_PARTITION
 
-#: ends of one turn of a tenant, and creations of one transaction, at most: `MAX_FREED` and `_MAX_TOGETHER` of the app
+#: maximum ends in one turn of a tenant, and creations in one transaction: `MAX_FREED` and `_MAX_TOGETHER` of the app
 ENDS_TOGETHER, CREATIONS_TOGETHER = 40, 18
-#: rows of the tenant's partition that each end writes beyond those of a job without quotas, and those that it reads:
+#: rows of the tenant's partition that each end writes beyond those of a job without quotas, and rows that it reads:
 #: FREED in and out; ACTIVE and FREED
 END_WRITES, END_READS = 2, 2
-#: rows read and written by each turn, and by each transaction of creations, however many jobs share it: GATES
+#: rows read and written by each turn, and by each transaction of creations, for any number of jobs: GATES
 SHARED = 2
-#: requests of a turn, and of creations, one after the other under one ETag: GATES and FREED read, then the write
+#: requests of a turn, and of creations, in sequence under one ETag: GATES and FREED read, then the write
 TURN_CALLS, CREATION_CALLS = 3, 2
-#: seconds of a request to a table: an assumption
+#: seconds per table request: an assumption
 CALL_S = 0.01
 
-#: rows of the list of open incidents: one is entered at the job's end and once more by the sweeper, and leaves after
-#: two writes of the act that settles it
+#: writes to the list of open incidents: one is written at the job's end and once more by the sweeper, and deleted
+#: later; the operation that settles it writes twice
 OPENING_WRITES, SETTLING_WRITES = 2, 3
 #: share of jobs that fail
 FAILING = 0.05
 
-#: tenants that one quota over all tenants has in its allocation record: `MAX_TENANTS` of the app
+#: maximum tenants in the allocation record of one quota over all tenants: `MAX_TENANTS` of the app
 BOOK_TENANTS = 1_000
-#: reads and writes of an allocation, besides those of the tenants: the allocation record, and its requests
+#: reads and writes of an allocation, without those of the tenants: the allocation record, and its requests
 BOOK_READS, BOOK_WRITES = 2, 1
-#: seconds between two allocations of a quota at least
+#: minimum seconds between two allocations of a quota
 ALLOCATED_EVERY_S = 1
 
-#: rows that a process reads at each refresh of an unchanged directory; seconds between two refreshes
+#: rows that a process reads in each refresh of an unchanged directory; seconds between two refreshes
 DIRECTORY_ROWS, DIRECTORY_S = 1, 8
 
 
 @dataclass(frozen=True)
 class Counts:
-    """The numbers of ends that share a turn, and of creations that share a transaction, of a tenant with quotas."""
+    """Numbers of ends that share a turn, and of creations that share a transaction, of a tenant with quotas."""
 
     ends: int = 1
     creations: int = 1
 
     @property
     def rows(self) -> float:
-        """Rows of the tenant's index partition, written and read, of a job that its quotas admit at once."""
+        """Returns the rows of the tenant's index partition, written and read, of a job that quotas admit at once."""
         return Job(1).index_entities + END_WRITES + END_READS + SHARED / self.ends + SHARED / self.creations
 
     @property
     def calls(self) -> float:
-        """Requests one after the other."""
+        """Returns the number of requests in sequence."""
         return TURN_CALLS / self.ends + CREATION_CALLS / self.creations
 
     @property
     def by_partition(self) -> float:
-        """Jobs a second at the limit of the partition."""
+        """Returns the jobs per second at the limit of the partition."""
         return TABLE_PARTITION.per_s / self.rows
 
     @property
     def by_calls(self) -> float:
-        """Jobs a second if each request takes `CALL_S`."""
+        """Returns the jobs per second if each request takes `CALL_S`."""
         return 1 / (self.calls * CALL_S)
 
 
@@ -73,8 +73,9 @@ ALONE, TOGETHER = Counts(), Counts(ENDS_TOGETHER, CREATIONS_TOGETHER)
 
 
 def waiting_rows() -> int:
-    """Rows of a job that waits, and that the end of another one lets in; each by itself. Those of the job itself that
-    are read on the way, two or three, count as if they were of the partition.
+    """Returns the rows of a job that waits until the end of another job admits it, each in its own transaction.
+
+    The two or three rows of the job itself that are read count as rows of the partition.
     """
     gated = GATED["waits, and an end lets it in"]
     return Job(1).index_entities + gated.entities_written + gated.table_reads
@@ -82,7 +83,7 @@ def waiting_rows() -> int:
 
 @dataclass(frozen=True)
 class Load:
-    """Rows a second of one place, and what its limit is."""
+    """Rows per second of one partition, and its limit."""
 
     name: str
     per_s: float
@@ -95,14 +96,15 @@ class Load:
 
 
 def allocation(tenants: int, changed: int) -> float:
-    """Rows that an allocation reads and writes: each tenant's GATES row, once more and written where its part changed;
-    without the rows of the jobs that it admits.
+    """Returns the rows that an allocation reads and writes, without the rows of the jobs that it admits.
+
+    It reads each tenant's GATES row, and writes it if the tenant's part changed.
     """
     return tenants + 2 * changed + BOOK_READS + BOOK_WRITES
 
 
 def loads(jobs_per_s: float) -> list[Load]:
-    """Returns the loads of one deployment at `jobs_per_s`; a load that depends on another size names it."""
+    """Returns the loads of one deployment at `jobs_per_s`; the name of a load states each size that it depends on."""
     partition, account = (TABLE_PARTITION.per_s, "partition"), (TABLE_ACCOUNT.per_s, "account")
     found = [
         Load(
@@ -127,7 +129,7 @@ def loads(jobs_per_s: float) -> list[Load]:
     return found
 
 
-#: what a deployment has if no parameter and no setting is changed, of each thing of `needs`: `serviceBusSku`, the feed,
+#: numbers of each resource of `needs` in a deployment with default parameters and settings: `serviceBusSku`, the feed,
 #: one sweeper, `scale.maximumInstances`; the Consumption SKU of the scheduler is added
 DEFAULTS = {
     "Standard namespace, events `feed`": (1, "`serviceBusSku`: Premium, 10 units"),
@@ -139,8 +141,9 @@ CONSUMPTION_GROWS = "`schedulerSku`: Dedicated, 3 units at most; then more task 
 
 
 def by_default(rate: float) -> list[tuple[Need, int, float, str]]:
-    """Each limit of a deployment with default settings, the lowest first: how many of the thing it has, how many times
-    more `rate` needs, and how to get more.
+    """Returns each limit of a deployment with default settings, the lowest first.
+
+    A row has the number of the resource, the factor that `rate` needs, and the way to get more.
     """
     job = Job(3)
     scheduler = Need(

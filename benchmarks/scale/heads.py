@@ -1,4 +1,4 @@
-"""What heads and anchors add, with `LUCIUS_AUDIT_KEY`; without it nothing.
+"""The cost of heads and anchors with `LUCIUS_AUDIT_KEY`; without the key they cost nothing.
 
 Counted by `tests/adapters/test_event_cost.py`.
 """
@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from benchmarks.scale import prices
 from benchmarks.scale.events import events_by_commits
 
-#: bytes that a hint has more: its head's day, number and hash
+#: additional bytes of a hint: its head's day, number and hash
 HEAD_BYTES = 105
 
 
 @dataclass(frozen=True, kw_only=True)
 class Heads:
-    """Beyond public events (`feed`)."""
+    """Operations beyond public events (`feed`)."""
 
     table_writes: float = 0
     table_reads: float = 0
@@ -29,7 +29,7 @@ class Heads:
 
     @property
     def usd(self) -> float:
-        """A million of them."""
+        """Returns the dollars for a million of them."""
         return (
             (self.entities_written + self.table_reads) * prices.TABLE_OPERATIONS.usd
             + self.blob_writes * prices.BLOB_WRITES.usd
@@ -40,9 +40,9 @@ class Heads:
 
 #: each check reads the job, and the last event of it in the feed
 JOB_AT_MIDNIGHT = Heads(table_reads=2)
-#: what is complete, living and ended jobs, quotas, and the heads of the day; and the file with them
+#: reads completeness, living and ended jobs, quotas, and the heads of the day; writes them and their file
 TENANT = Heads(table_writes=1, entities_written=1, table_reads=5, blob_writes=1, blob_reads=1)
-#: tenants, open incidents, the list of anchors, the one before, and the new one
+#: reads tenants, open incidents, the list of anchors and the previous anchor; writes the new one
 ALL_TENANTS = Heads(table_reads=2, blob_writes=2, blob_reads=1, signatures=1)
 
 COLUMNS: dict[str, Heads] = {

@@ -1,4 +1,4 @@
-"""What one job without faults does, as `make bench` counts it."""
+"""Operations of one job without faults, as `make bench` counts them."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Any
 from benchmarks.measured import RECORDED
 from benchmarks.scale.prices import BLOB_OTHERS, BLOB_READS, BLOB_WRITES
 
-#: a message is sent, received and completed
+#: calls per message: send, receive, complete
 _CALLS_A_MESSAGE = 3
-#: Standard counts a credit for the send and one for the receive
+#: credits of a Standard namespace per message: one for the send, one for the receive
 _CREDITS_A_MESSAGE = 2
 
 #: counts of `make bench`, which docs/explanation/performance.md shows
@@ -23,11 +23,10 @@ ROWS: dict[int, dict[str, Any]] = {row["steps"]: row for row in COUNTED["jobs"]}
 DIRECTIVE_BYTES = round(ROWS[3]["per_job"]["directive bytes"] / ROWS[3]["per_job"]["directives"])
 REPLY_BYTES = round(ROWS[3]["per_job"]["reply bytes"] / ROWS[3]["per_job"]["replies"])
 MESSAGE_OVERHEAD_BYTES = 400
-#: CPU-ms of a 3-step job by process and by whose host ran it, without idle processes (docs/explanation/performance.md)
-#: shows them
+#: CPU-ms of a 3-step job by process and by host, without idle processes (docs/explanation/performance.md shows them)
 MEASURED: dict[str, Any] = json.loads((RECORDED / "microsoft.json").read_text())["cpu"]
 _MICROSOFT = MEASURED["figures"]["LUCIUS, Microsoft's host and worker"]
-#: CPU seconds of the same job
+#: CPU seconds of a 3-step job in Microsoft's host and worker
 MICROSOFT_HOST_S, MICROSOFT_WORKER_S = _MICROSOFT["host"] / 1000, _MICROSOFT["worker"] / 1000
 EMULATED_HOST_S = MEASURED["figures"]["LUCIUS, the emulated host"]["host"] / 1000
 #: counted by tests/lucius_service/test_cost.py, of a service on the kit that names its result: the result is written;
@@ -38,20 +37,20 @@ BLOB_WRITES_A_STEP, BLOB_READS_A_STEP, BLOB_OTHERS_A_STEP, BLOB_WRITES_A_COPY, B
 RESULT_BYTES, COPY_BYTES = 673, 268
 #: CPU of a call of a store or the durable client in a Python process: two cores, 2026-11-22 (docs/explanation/scale.md)
 CALL_CPU_S = 0.0025
-#: of the sweeper: for a look the job, its orchestration's state, its next look; for the clearing of an ended job the
-#: job, its claim, and both rows away
+#: calls of the sweeper. A check reads the job, its orchestration's state and its next check; clearing an ended job
+#: reads the job and its claim, and deletes both rows
 LOOK_CALLS, CLEARING_CALLS = 3, 4
-#: an estimate: a row with its keys
+#: bytes per row with its keys: an estimate
 ROW_BYTES = 900
 #: rows of Log Analytics, counted by tests/observability/test_cost.py: the spans that are always kept (request and job),
-#: the others by a job and by a step, the log records of a job (with ACCESS) and of a step, and a process's metrics in a
-#: minute. What the Functions host adds of its own could not be counted here.
+#: the other spans per job and per step, the log records of a job (with ACCESS) and of a step, and a process's metrics
+#: per minute, without rows of the Functions host
 KEPT_SPAN_BYTES, SPAN_BYTES, SPAN_BYTES_A_STEP = 900, 550, 3_500
 RECORD_BYTES, RECORD_BYTES_A_STEP = 1_300, 2_200
 METRIC_BYTES_A_MINUTE = 6_200
 
 
-#: the group of the functions that read replies, and how many there are where each lane has its own
+#: the group of the functions that read replies; number of these functions if each lane has its own
 REPLIES, LANES = "replies", 16
 #: seconds of one execution in each scale group
 _WALL_S = {
@@ -62,7 +61,7 @@ _WALL_S = {
 
 @dataclass(frozen=True)
 class Group:
-    """`functions` that scale apart from one another, and what a job has in all of them together."""
+    """`functions` that scale separately, and the operations of a job in all of them together."""
 
     name: str
     functions: int
@@ -80,17 +79,20 @@ class Job:
 
     @property
     def messages(self) -> int:
-        """A directive, an ACK and a RESULT a step."""
+        """Returns the number of messages: a directive, an ACK and a RESULT per step."""
         return 3 * self.steps
 
     @property
     def replies(self) -> int:
-        """An ACK and a RESULT a step. Where one function reads all, each is forwarded, which is an operation more."""
+        """Returns the number of replies: an ACK and a RESULT per step.
+
+        With a shared reply queue each is forwarded, one more operation.
+        """
         return 2 * self.steps
 
     @property
     def bus_operations(self) -> int:
-        """Without forwarding."""
+        """Returns the number of operations on the bus, without forwarding."""
         return _CALLS_A_MESSAGE * self.messages
 
     @property
@@ -99,18 +101,18 @@ class Job:
 
     @property
     def bus_bytes(self) -> int:
-        """In and out."""
+        """Returns the bytes in and out."""
         bodies = self.steps * (DIRECTIVE_BYTES + REPLY_BYTES + RESULT_BYTES) + COPY_BYTES
         return 2 * (bodies + self.messages * MESSAGE_OVERHEAD_BYTES)
 
     @property
     def blob_writes(self) -> int:
-        """Of its services, without artifacts."""
+        """Returns the blob writes of its services, without artifacts."""
         return BLOB_WRITES_A_STEP * self.steps + BLOB_WRITES_A_COPY
 
     @property
     def blob_reads(self) -> int:
-        """Of its services: records of attempts, inputs, the result that is copied."""
+        """Returns the blob reads of its services: records of attempts, inputs, the result that is copied."""
         return BLOB_READS_A_STEP * self.steps + BLOB_READS_A_COPY
 
     @property
@@ -127,41 +129,46 @@ class Job:
 
     @property
     def table_writes(self) -> int:
-        """Requests: index and job at POST, the end with an earlier end's ENDED row; the first attempt; ACK and RESULT a
-        step, the RESULT with the attempt of the next step.
+        """Returns the write requests: index and job at POST, the end with an earlier end's ENDED row, the first
+        attempt, and per step the ACK and the RESULT, with the attempt of the next step.
         """
         return 4 + 2 * self.steps
 
     @property
     def table_reads(self) -> int:
-        """The job before each directive and at the first ACK; HTTP, Durable and each lane have processes apart."""
+        """Returns the read requests: the job before each directive and at the first ACK.
+
+        HTTP, Durable and each lane are separate processes.
+        """
         return self.steps + 1
 
     @property
     def entities_written(self) -> int:
-        """POST: JOB, steps, EVENT. A move: JOB, STEP, EVENT; two moves in one transaction write JOB once.
+        """Returns the entities written.
 
-        And those of the index, but for the claim's clearing.
+        POST: JOB, steps, EVENT. A transition: JOB, STEP, EVENT; two transitions in one transaction write JOB once.
+
+        It includes those of the index, without the clearing of the claim.
         """
         return (2 + self.steps) + 3 * 3 * self.steps - (self.steps - 1) + self.index_entities - 2
 
     @property
     def entities_read(self) -> int:
-        """A read of a job is JOB and its steps."""
+        """Returns the entities read. A read of a job is JOB and its steps."""
         return self.table_reads * (1 + self.steps)
 
     @property
     def index_entities(self) -> int:
-        """Written to the tenant's one index partition.
+        """Returns the entities written to the tenant's one index partition.
 
-        POST: CLAIM, ACTIVE, DUE, LIST, CORRELATION. The end: the first four, and ENDED. The histories' clearing: ENDED
-        from here to there. The claim's: CLAIM, ENDED.
+        POST: CLAIM, ACTIVE, DUE, LIST, CORRELATION. The end: CLAIM, ACTIVE, DUE, LIST, and ENDED. Clearing of the
+        history: ENDED, twice. Clearing of the claim: CLAIM, ENDED.
         """
         return 5 + 5 + 2 + 2
 
     @property
     def rows_kept(self) -> int:
-        """JOB, steps, an EVENT a move; CLAIM, LIST, CORRELATION and ENDED."""
+        """Returns the rows kept: JOB, steps, an EVENT per transition; CLAIM, LIST, CORRELATION and ENDED."""
         return 1 + self.steps + (1 + 3 * self.steps) + 4
 
     @property
@@ -174,18 +181,21 @@ class Job:
 
     @property
     def executions(self) -> int:
-        """Of functions: the POST, a reply function a reply, episodes and activities."""
+        """Returns the function executions: the POST, a reply function per reply, episodes and activities."""
         return 1 + self.replies + self.episodes + self.activities
 
     @property
     def cpu_s(self) -> float:
-        """CPU seconds of Microsoft's host and worker, by the steps in proportion to those of the emulated host."""
+        """Returns the CPU seconds of Microsoft's host and worker, scaled by the emulated host's CPU for these steps."""
         used = {steps: row["cpu_ms_per_job"]["host"] for steps, row in ROWS.items()}
         return float((MICROSOFT_HOST_S + MICROSOFT_WORKER_S) * used[self.steps] / used[3])
 
     @property
     def groups(self) -> list[Group]:
-        """The scale groups on Flex Consumption; wall times are a laptop's, and CPU falls on them as their time does."""
+        """Returns the scale groups on Flex Consumption.
+
+        Wall times are a laptop's; CPU is distributed in proportion to them.
+        """
         executions = {"http": 1, "durable": self.episodes + self.activities, REPLIES: self.replies}
         walls = {name: _WALL_S[name] * count for name, count in executions.items()}
         whole = sum(walls.values())
@@ -198,23 +208,25 @@ class Job:
         return RECORD_BYTES + RECORD_BYTES_A_STEP * self.steps
 
     def span_bytes(self, kept: float) -> float:
-        """`kept`: share of the traces."""
+        """Returns the bytes of spans. `kept`: share of the traces."""
         return KEPT_SPAN_BYTES + kept * (SPAN_BYTES + SPAN_BYTES_A_STEP * self.steps)
 
     @property
     def scheduler_actions(self) -> int:
-        """The start, two an activity, an event a reply."""
+        """Returns the actions: the start, two per activity, one event per reply."""
         return 1 + 2 * self.activities + 2 * self.steps
 
     @property
     def durable_messages(self) -> int:
-        """Through control queues: the start, an activity's answer, an event a reply, and the timers of a step."""
+        """Returns the messages of control queues: the start, an activity's result, an event per reply, step timers."""
         return 1 + self.activities + 2 * self.steps + 2 * self.steps
 
 
 @dataclass(frozen=True)
 class Gated:
-    """What gates add to a job, whatever its steps; counted by `tests/adapters/test_gate_cost.py`."""
+    """The additional operations of quotas for a job with any number of steps; counted by
+    `tests/adapters/test_gate_cost.py`.
+    """
 
     table_writes: int = 0
     table_reads: int = 0

@@ -1,4 +1,4 @@
-"""A small simulation of the lanes: how tenants fall on them, and how long a burst takes to drain."""
+"""A simulation of the lanes: the distribution of tenants over them, and the time until a burst drains."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ LANES = 16
 
 
 def weights(tenants: int, skew: float) -> np.ndarray:
-    """Shares of the traffic by tenant: Zipf with exponent `skew`, 0 for equal ones."""
+    """Returns shares of the traffic by tenant: Zipf with exponent `skew`, 0 for equal ones."""
     ranks = np.arange(1, tenants + 1, dtype=float) ** -skew
     return ranks / ranks.sum()
 
 
 def busiest(tenants: int, skew: float, mode: str, *, jobs: int = 50_000, seed: int = 0) -> float:
-    """The busiest lane's traffic over an even share: 1 is perfect, 16 is everything on one lane.
+    """Returns the busiest lane's traffic divided by an even share: 1 is perfect, 16 is all traffic on one lane.
 
-    The lane of each job is computed by the product's own routing, over the keys that DEFAULT or BURST give. Tenants
-    have random names: CRC32 spreads names that differ in one digit more evenly than any real ones.
+    The lane of each job is computed by the product's own routing, over the keys of DEFAULT or BURST. Tenants have
+    random names: CRC32 spreads names that differ in one digit more evenly than real ones.
     """
     rng = np.random.default_rng(seed)
     names = [rng.bytes(8).hex() for _ in range(tenants)]
@@ -35,7 +35,10 @@ def busiest(tenants: int, skew: float, mode: str, *, jobs: int = 50_000, seed: i
 
 @dataclass(frozen=True)
 class Drained:
-    """`drained_s`: until the burst's last reply was taken; `neighbour_s`: the longest wait of another tenant's."""
+    """Seconds.
+
+    `drained_s`: until the burst's last reply was processed; `neighbour_s`: the longest wait of another tenant's reply.
+    """
 
     drained_s: float
     neighbour_s: float
@@ -44,7 +47,7 @@ class Drained:
 def drain(
     mode: str, *, burst: int, calls_a_lane: int, handling_s: float, neighbour_every_s: float, seed: int = 0
 ) -> Drained:
-    """One tenant's burst of replies, all at once, beside a tenant on the same lane whose replies come now and then.
+    """Simulates one tenant's simultaneous replies, and a tenant on the same lane with occasional replies.
 
     Each lane is a first-in-first-out queue with `calls_a_lane` servers (instances times `maxConcurrentCalls`);
     handling times are exponential with mean `handling_s`. The neighbour of
@@ -56,7 +59,7 @@ def drain(
         lane_of(f"tenant-0000doc-{number:07d}" if mode == "BURST" else "tenant-0000", LANES) for number in range(burst)
     ]
     horizon = burst * handling_s / calls_a_lane
-    # the neighbour's lane, and where its replies are read: all lanes of the shared queue by the same calls
+    # the neighbour's lane, and the queue of its replies: the same calls read all lanes of the shared queue
     neighbours = crowded if mode in ("DEFAULT", "BURST") else (crowded + 1) % LANES
     read_at = {lane: 0 if mode == "SHARED" else lane for lane in range(LANES)}
     arrivals: list[list[tuple[float, bool]]] = [[] for _ in range(LANES)]
@@ -70,7 +73,7 @@ def drain(
 def _serve(
     arrivals: Iterable[tuple[float, bool]], servers: int, handling_s: float, rng: np.random.Generator
 ) -> tuple[float, float]:
-    """When the burst's last one ended, and the longest wait of a neighbour."""
+    """Returns the time when the burst's last reply ended, and the longest wait of a neighbour."""
     free = [0.0] * servers
     last = longest = 0.0
     for at, neighbour in arrivals:

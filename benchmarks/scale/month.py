@@ -1,7 +1,7 @@
-"""A month's price of a deployment at a number of jobs, row by row.
+"""The price of a deployment for a month at a number of jobs, by row.
 
 Flex Consumption bills an instance while a function runs on it, at least one second each time, and scales HTTP, Durable
-and each other function by themselves. On a plan all functions share the instances.
+and each other function separately. On a plan all functions share the instances.
 """
 
 from __future__ import annotations
@@ -16,35 +16,38 @@ from benchmarks.scale.events import events_by_commits, events_of
 from benchmarks.scale.job import LANES, METRIC_BYTES_A_MINUTE, REPLIES, ROW_BYTES, Group, Job
 from benchmarks.scale.prices import MONTH_H, MONTH_S
 
-#: millions of operations of a Standard namespace a month: where a price begins; the base price includes those before
+#: price tiers of a Standard namespace by millions of operations per month; the base price includes those below the
+#: first tier
 _TIERS = {13: "BUS_STANDARD_OPERATIONS", 100: "BUS_STANDARD_OPERATIONS_100M", 2500: "BUS_STANDARD_OPERATIONS_2500M"}
-#: receives of an idle trigger in a minute: each of the calls that may run at once (`maxConcurrentCalls`) waits a minute
-#: for a message, and an empty answer is an operation. Azure.Messaging.ServiceBus: `ServiceBusProcessor` receives in
-#: that many loops, `ReceiverManager` begins again when one ends empty, `ServiceBusRetryOptions.TryTimeout` is a minute.
-#: A trigger with batches has one loop.
+#: receives of an idle trigger per minute: each concurrent call (`maxConcurrentCalls`) waits a minute for a message, and
+#: an empty response is an operation. Azure.Messaging.ServiceBus: `ServiceBusProcessor` receives in that many loops,
+#: `ReceiverManager` begins again when one ends empty, `ServiceBusRetryOptions.TryTimeout` is a minute. A trigger with
+#: batches has one loop.
 IDLE_RECEIVES, IDLE_BATCH_RECEIVES = 16, 1
-#: looks of the scale controller at the source of a trigger in a minute: an assumption (azure-functions-dotnet-worker
-#: issue 2902 saw them go on at no instance; no source has their number)
+#: polls of a trigger's source by the scale controller per minute: an assumption (azure-functions-dotnet-worker issue
+#: 2902 saw polls at zero instances; no source has their number)
 SCALE_LOOKS = 6
-#: of the scale controller at each queue of a task hub on Azure Storage (azure-functions-durable-extension issue 391)
+#: polls of each queue of a task hub on Azure Storage by the scale controller per minute
+#: (azure-functions-durable-extension issue 391)
 HUB_LOOKS = 6
-#: moments of a job whose hints come apart from the others: its creation, the first ACK, each RESULT
+#: moments of a job whose hints are in separate batches, without RESULTs: its creation and the first ACK; each RESULT is
+#: one more
 _HINTED = 2
-#: seconds of a sweep without jobs, and of an hour's `prune`: estimates
+#: seconds of a sweep without jobs, and of an hourly `prune`: estimates
 SWEEP_S, PRUNE_S = 2.0, 2.0
 _SWEEPS, _PRUNES = MONTH_S / 60, MONTH_S / 3600
-#: seconds of a batch of hints: a read and a write as a reply has them
+#: seconds per batch of hints: a read and a write, as for a reply
 _FEED_S = 0.015
-#: jobs a second up to which the processes of the commits write the feed: an estimate; past it they lose too many writes
-#: to one another and leave them to `tell`
+#: maximum jobs per second at which the committing processes write the feed, an estimate; above it they lose too many
+#: writes to one another and leave them to `tell`
 _BY_COMMITS = 3.0
-#: of a sweep: a peek at the dead-letter queue of each lane, and at that of the shared queue
+#: peeks of a sweep: the dead-letter queue of each lane, and that of the shared queue
 _PEEKS = 17
 
 
 @dataclass(frozen=True)
 class Row:
-    """`usd` None: the price could not be read, and `what` has the quantity."""
+    """A row of the price. `usd` is None if the price could not be read; `what` then has the quantity."""
 
     what: str
     usd: float | None
@@ -68,7 +71,10 @@ class Month:
 
 
 def groups(deployment: Deployment, job: Job, *, by_messages: bool) -> list[Group]:
-    """What scales by itself on Flex Consumption and works for jobs. `by_messages`: `tell` writes the feed."""
+    """Returns the groups that scale separately on Flex Consumption and work for jobs.
+
+    `by_messages`: `tell` writes the feed.
+    """
     found = []
     for group in job.groups:
         apart = group.name == REPLIES and not deployment.shared_replies
@@ -79,7 +85,10 @@ def groups(deployment: Deployment, job: Job, *, by_messages: bool) -> list[Group
 
 
 def month(deployment: Deployment, jobs: int, *, steps: int = 3, events: bool = True) -> Month:
-    """Jobs of this number of steps, evenly spread, with public events in the feed unless `events` is false."""
+    """Returns the rows for evenly spread jobs of `steps` steps.
+
+    Public events are in the feed unless `events` is false.
+    """
     by_messages = events and jobs / MONTH_S > _BY_COMMITS
     in_feed = (
         events_by_commits(steps)
@@ -89,7 +98,7 @@ def month(deployment: Deployment, jobs: int, *, steps: int = 3, events: bool = T
     job = Job(steps)
     works = groups(deployment, job, by_messages=by_messages)
     times = jobs / MILLION
-    # of one in a hundred together and one alone, what a quiet deployment has
+    # average of 100 jobs together and one alone, for a deployment with little load
     executions = (job.executions + (_HINTED + steps if by_messages else 0)) * jobs + _SWEEPS + _PRUNES
     rows = [*_functions(deployment, works, jobs)]
     if deployment.hosting == FLEX:
@@ -125,7 +134,7 @@ def _functions(deployment: Deployment, works: list[Group], jobs: int) -> list[Ro
 
 
 def _busy(group: Group, per_s: float, cores: float) -> float:
-    """Instances of the group that run something on average; fewer cores take longer."""
+    """Returns the average number of busy instances of the group; fewer cores take longer."""
     each = per_s * group.executions / group.functions
     awake = 1 - math.exp(-each * max(BILLED_S, group.wall_s / min(cores, 1)))
     return group.functions * max(awake, per_s * group.cpu_s / group.functions / CPU_SHARE / cores)
@@ -143,7 +152,7 @@ def _time_usd(deployment: Deployment, ready: int, busy: float) -> float:
 
 
 def _instances(deployment: Deployment, works: list[Group], per_s: float) -> int:
-    """Of a plan: what the CPU of the jobs needs, and at least those that are set."""
+    """Returns the instances of a plan: those that the CPU of the jobs needs, and at least the configured number."""
     cores = sum(group.cpu_s for group in works) * per_s / CPU_SHARE
     return max(deployment.instances, math.ceil(cores / deployment.cores))
 
@@ -158,7 +167,7 @@ def _instance_usd(deployment: Deployment) -> float:
 
 
 def idle_operations(deployment: Deployment) -> float:
-    """Operations of a month's Service Bus triggers without a message."""
+    """Returns the operations of a month's Service Bus triggers without a message."""
     replies = ["replies"] if deployment.shared_replies else [f"reply_p{lane}" for lane in range(LANES)]
     triggers = [*replies, "admission", "tell", *(["deliver"] if deployment.webhooks else [])]
     listening = 0.0
@@ -174,7 +183,7 @@ def _bus(deployment: Deployment, operations: float, replies: int) -> list[Row]:
         name = f"Service Bus Premium: {deployment.bus_units} messaging units"
         return [Row(name, deployment.bus_units * MONTH_H * prices.BUS_PREMIUM_H.usd)]
     idle = idle_operations(deployment)
-    # a forwarded message is an operation more
+    # a forwarded message is one more operation
     whole = operations + (replies if deployment.shared_replies else 0) + idle
     return [
         Row("Service Bus Standard: a namespace", MONTH_H * prices.BUS_STANDARD_H.usd),
@@ -183,7 +192,7 @@ def _bus(deployment: Deployment, operations: float, replies: int) -> list[Row]:
 
 
 def operations_usd(millions: float) -> float:
-    """The price of a month's operations of a Standard namespace beside its base price."""
+    """Returns the price of a month's operations of a Standard namespace above its base price."""
     ends = [*_TIERS, math.inf][1:]
     return sum(
         max(0.0, min(millions, end) - begin) * prices.PRICES[name].usd
@@ -215,14 +224,14 @@ def _unread(what: str, price: str, quantity: float) -> Row:
 
 
 def _processes(deployment: Deployment, works: list[Group], per_s: float) -> float:
-    """Processes of the app that are up on average."""
+    """Returns the average number of running processes of the app."""
     if deployment.hosting != FLEX:
         return _instances(deployment, works, per_s)
     return sum(max(_ready(deployment, group), _busy(group, per_s, deployment.cores)) for group in works)
 
 
 def _watched(deployment: Deployment, job: Job, jobs: int, processes: float) -> list[Row]:
-    """Telemetry, alerts, the store and the network."""
+    """Returns the rows of telemetry, alerts, the store and the network."""
     gb = {
         "Log records": jobs * job.record_bytes / 1e9,
         "Traces": jobs * job.span_bytes(deployment.traces_kept) / 1e9,
@@ -252,7 +261,7 @@ def _watched(deployment: Deployment, job: Job, jobs: int, processes: float) -> l
 
 
 def _beyond(deployment: Deployment, job: Job, jobs: int) -> list[str]:
-    """Limits of the bus and of the ledger's account that the rate exceeds."""
+    """Returns the limits of the bus and of the ledger's account that the rate exceeds."""
     standard, premium = f"{prices.BUS_STANDARD.thing}, events `feed`", prices.BUS_PREMIUM.thing
     has = {prices.TABLE_ACCOUNT.thing: 1, premium if deployment.bus_units else standard: deployment.bus_units or 1}
     return [each.thing for each in needs(job) if has.get(each.thing, math.inf) * each.jobs_per_s < jobs / MONTH_S]

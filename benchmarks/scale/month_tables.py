@@ -1,4 +1,4 @@
-"""The tables of docs/explanation/scale.md about prices of months."""
+"""The tables of docs/explanation/scale.md with prices of months."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ OPTION_JOBS = (0, 10_000, 100_000, 1_000_000, 10_000_000, 80_000_000)
 
 
 def months() -> str:
-    """A month of each parameter file."""
+    """Returns a month of each parameter file."""
     body = []
     for name in NAMES:
         deployment = read(name)
@@ -26,7 +26,7 @@ def months() -> str:
     return table(["USD a month, 3-step jobs", *(f"{jobs:,}" for jobs in JOBS_A_MONTH)], body)
 
 
-#: of a small deployment on Azure Storage
+#: a small deployment on Azure Storage
 _SMALL = Deployment()
 _READY = {"http": 1, "durable": 1, "replies": 1}
 OPTIONS = {
@@ -40,12 +40,12 @@ OPTIONS = {
     "(e) App Service P0v3": replace(_SMALL, hosting=PLAN, size="P0v3", shared_replies=False),
     "(e) Elastic Premium EP1": replace(_SMALL, hosting=PREMIUM, size="EP1", shared_replies=False),
 }
-#: of `OPTIONS`, without public events or with all traces
+#: options of `OPTIONS` that are also priced without public events and with all traces
 _OTHERWISE = ("(a) and (b)", "(e) App Service B1")
 
 
 def options() -> str:
-    """Ways to run the app, by the rate."""
+    """Returns the options to run the app, by rate."""
     rows = [(name, each, True) for name, each in OPTIONS.items()]
     rows += [(f"{name}, `LUCIUS_EVENTS=off`", OPTIONS[name], False) for name in _OTHERWISE]
     rows += [(f"{name}, all traces", replace(OPTIONS[name], traces_kept=1.0), True) for name in _OTHERWISE]
@@ -55,12 +55,12 @@ def options() -> str:
     return table(["USD a month, 3-step jobs", *(f"{jobs:,}" for jobs in OPTION_JOBS)], body)
 
 
-#: the two deployments that the goals of the design are about
+#: the two deployments that have a cost goal
 GOALS = {"(a) and (b)": 200, "(e) App Service B1": 125}
 
 
 def parts() -> str:
-    """What a million 3-step jobs a month cost where the design has a goal, by part."""
+    """Returns the cost of a million 3-step jobs a month by part, for the deployments with a goal."""
     found = [{row.what: row.usd or 0.0 for row in month(OPTIONS[name], MILLION).rows} for name in GOALS]
     names = list(dict.fromkeys(name for each in found for name in each))
     body = [[name, *(f"{each[name]:.2f}" if name in each else "" for each in found)] for name in names]

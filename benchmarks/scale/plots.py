@@ -18,7 +18,7 @@ from benchmarks.scale.tables import BURST, CALLS, HANDLING_S, STEPS, TENANTS  # 
 
 
 def draw(folder: Path) -> None:
-    """`cost.svg`, `limits.svg`, `skew.svg`, `drain.svg`."""
+    """Writes `cost.svg`, `limits.svg`, `skew.svg` and `drain.svg`."""
     folder.mkdir(exist_ok=True)
     _cost(folder / "cost.svg")
     _limits(folder / "limits.svg")

@@ -1,4 +1,4 @@
-"""List prices (`prices.json`) and limits that the model uses, each with the page that has it."""
+"""List prices (`prices.json`) and limits of the model, each with its source page."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ MONTH_H = 730
 
 @dataclass(frozen=True)
 class Price:
-    """US dollars for one of `unit`."""
+    """A price in US dollars for one `unit`."""
 
     listed: float | None
     unit: str
     page: str
-    #: the date, and the source that has this price or another one, or that none was found
+    #: the date, and the source that has this or another price; or that no source was found
     compared: str
 
     @property
     def usd(self) -> float:
-        """Raises ValueError for a price that could not be read."""
+        """Returns the price. Raises ValueError for a price that could not be read."""
         if self.listed is None:
             raise ValueError(
                 f"no price of a {self.unit}: read {self.page} and enter it in benchmarks/scale/prices.json"
@@ -56,7 +56,10 @@ KEY_OPERATIONS = PRICES["KEY_OPERATIONS"]
 
 @dataclass(frozen=True)
 class Limit:
-    """`per_s` of `unit`, the most that one `thing` takes; `most` of them in one subscription and region, None: many."""
+    """A throughput limit: one `thing` takes at most `per_s` of `unit`.
+
+    A subscription and region has at most `most` of them, None: no limit.
+    """
 
     per_s: float
     unit: str
@@ -89,7 +92,7 @@ SCHEDULER_UNIT = Limit(
     _LEARN + "durable-task/scheduler/durable-task-scheduler-billing",
     most=3,
 )
-#: of the Consumption SKU, which has no units
+#: limit of the Consumption SKU, which has no units
 SCHEDULER_CONSUMPTION = Limit(500, "actions", "Durable Task Scheduler, Consumption", SCHEDULER_UNIT.page, most=1)
 CONTROL_QUEUE = Limit(
     2_000, "messages", "control queue (Azure Storage backend)", _LEARN + "storage/queues/scalability-targets", most=16

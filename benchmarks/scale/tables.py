@@ -135,7 +135,7 @@ _TABLE_ROWS = {
 
 
 def _counted(head: str, columns: Mapping[str, object], rows: Mapping[str, str]) -> str:
-    """`rows`: the attribute of a column that each shows."""
+    """Returns rows of counts. `rows`: the attribute that each shows."""
     body = [[name, *(_plain(getattr(each, field)) for each in columns.values())] for name, field in rows.items()]
     return table([head, *columns], body)
 
@@ -274,7 +274,7 @@ def reply_s(cores: float = 1) -> float:
 
 
 def shared() -> str:
-    """What a burst of one lane costs another lane."""
+    """Returns the effect of a burst of one lane on another lane."""
     names = {"OTHER LANE": "16 functions, {} of the lane", "SHARED": "one function, {}"}
     body = []
     for mode, name in names.items():
@@ -333,6 +333,6 @@ def _plain(number: float) -> str:
 
 
 def _round(number: float) -> float:
-    """Two digits: the inputs are no better."""
+    """Rounds to two significant digits: the inputs are no more precise."""
     rounded = float(f"{number:.2g}")
     return int(rounded) if rounded == int(rounded) else rounded

@@ -1,4 +1,7 @@
-"""Records the host from within; `sitecustomize` starts it, since its folder is on the path of the stack's processes."""
+"""Records the host in its own process.
+
+`sitecustomize` starts it, since the processes of the stack have its folder on their path.
+"""
 
 #: environment variable with the file to write
 SETTING = "BENCH_RECORDED"

@@ -1,8 +1,8 @@
-"""Within the host: a line a function that ran, and twice a second the CPU time by whose code ran.
+"""Recorder in the host: writes a line for each function that ran, and twice a second the CPU time by the code that ran.
 
-CPU time is that of each thread by its own clock, given to what the thread is doing when it is looked at: to the
-innermost frame of the app, of the host, or of an installed package. Python's own library counts for its caller. A look
-waits for the interpreter, which a thread gives up in system calls: functions that make them show more than they take.
+CPU time is that of each thread by its own clock. A sample assigns it to the innermost frame of the app, of the host, or
+of an installed package; Python's own library counts for its caller. A sample waits for the interpreter, which a thread
+releases in system calls: functions that make them show more than they use.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _LOOK_S = 0.004
 _WRITE_EVERY = 100
 _APP = ("shared", "triggers", "orchestrations", "activities", "function_app.py")
 _HOST = ("emulator", "packages")
-#: functions that run the host's two event loops: a frame right below one is the loop itself
+#: functions that run the host's two event loops; a frame directly below one is the loop itself
 _LOOPS = {"program.py": ("run",), "worker.py": ("_run",)}
 
 
@@ -91,7 +91,7 @@ def _rounded(seconds: dict[str, float]) -> dict[str, float]:
 
 
 def _whose(frame: FrameType | None) -> tuple[str, str | None]:
-    """The part, and the function as `file:name` with the file's last folders; None of a loop between callbacks."""
+    """Returns the part, and the function as `file:name` with the last folders. None: a loop between callbacks."""
     while frame is not None and frame.f_code.co_name not in _LOOPS.get(Path(frame.f_code.co_filename).name, ()):
         if (part := _part(frame.f_code.co_filename)) is not None:
             return part, f"{'/'.join(Path(frame.f_code.co_filename).parts[-3:])}:{frame.f_code.co_name}"
@@ -101,7 +101,7 @@ def _whose(frame: FrameType | None) -> tuple[str, str | None]:
 
 @cache
 def _part(file: str) -> str | None:
-    """None: of Python's own library."""
+    """Returns the part of a file. None: Python's own library."""
     if "site-packages" in file:
         package = Path(file).parts[Path(file).parts.index("site-packages") + 1]
         return "Microsoft's SDKs" if package == "azure" else "other packages"

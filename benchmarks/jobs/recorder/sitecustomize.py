@@ -1,4 +1,4 @@
-"""Imported by each process of a recorded stack as it starts: begins the recording in the host, and nowhere else."""
+"""Starts the recording in the host. Python imports this module at the start of each process of a recorded stack."""
 
 import sys
 

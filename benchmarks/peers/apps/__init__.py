@@ -1,1 +1,1 @@
-"""The job of three steps as each peer's own documents write it; these modules run in the peers' environment."""
+"""The 3-step job in the form of each peer's documentation. These modules run in the peers' environment."""

@@ -1,7 +1,7 @@
-"""Celery with Redis as broker and result backend; a task that was taken by a killed worker is not lost.
+"""Celery with Redis as broker and result backend. A task of a killed worker is not lost.
 
 `acks_late` and `reject_on_worker_lost` as in https://docs.celeryq.dev/en/stable/userguide/tasks.html; the pool is the
-default, a process a core. `python -m benchmarks.peers.apps.celery_app` is the caller: it reads `JOBS AT_ONCE` from
+default, one process per core. `python -m benchmarks.peers.apps.celery_app` is the caller: it reads `JOBS AT_ONCE` from
 stdin, runs that number of jobs, and writes the seconds of each as a line of JSON. A job is a chain of three tasks. With
 the argument `external` it is a series of tasks: `begin` sends the first step to the worker, and `reply` takes each
 reply.
@@ -51,7 +51,7 @@ def begin(job: str) -> None:
 
 @app.task(ignore_result=True)
 def reply(job: str, step: str, kind: str, result: dict[str, Any] | None) -> None:
-    """Goes on when the step has both replies."""
+    """Continues the job when the step has both replies."""
     key = f"{job} {step}"
     with store.pipeline() as commands:
         commands.hset(key, kind, json.dumps(result))
@@ -92,7 +92,7 @@ def _main() -> None:
 
 
 if __name__ == "__main__":
-    # import the module by its name: a task of `__main__` has another name than the worker's
+    # import the module by its name: a task of `__main__` would have another name than the worker's
     from benchmarks.peers.apps import celery_app
 
     celery_app._main()

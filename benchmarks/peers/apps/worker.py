@@ -1,4 +1,4 @@
-"""The external worker of DBOS, Restate and Celery: it answers each step with an ACK and at once with the RESULT.
+"""The external worker of DBOS, Restate and Celery: it replies to each step with an ACK and at once with the RESULT.
 
 `python -m benchmarks.peers.apps.worker PORT` takes steps by HTTP: a POST with the step and the URLs of its two replies.
 Without PORT it takes them from the list `steps` of Celery's Redis and sends each reply as a task of `celery_app`.
