@@ -1,1 +1,1 @@
-"""What is deployed, and the checks of it."""
+"""The deployed resources and package, and their checks."""

@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def check(root: Path, *, write: bool = False) -> list[Finding]:
-    """Returns all findings, and writes the snapshots if asked to. Raises CheckFailed."""
+    """Returns all findings. Writes the snapshots if `write` is set. Raises CheckFailed."""
     found = every.check_files(root)
     with Compiler() as compiler:
         wrong = every.compiled(compiler, root)

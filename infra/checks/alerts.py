@@ -1,7 +1,7 @@
-"""Alert rules against what they watch: Azure's table of metrics, and the columns that a rule's own query puts out.
+"""Checks alert rules against Azure's table of metrics, and against the columns that a rule's own query returns.
 
-Resource Manager takes a rule over a metric that does not exist, and a measure that its query does not have, as far as
-`skipQueryValidation` goes; such a rule never fires.
+Resource Manager accepts a rule with a metric that does not exist. With `skipQueryValidation` it also accepts a measure
+that the query does not return. Such a rule never fires.
 """
 
 from __future__ import annotations

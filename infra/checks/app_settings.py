@@ -1,4 +1,4 @@
-"""App settings: the template sets each one that the app or a binding needs in Azure, and no other."""
+"""Checks app settings: the template sets each one that the app or a binding needs in Azure, and no other."""
 
 from __future__ import annotations
 
@@ -60,9 +60,9 @@ def known() -> frozenset[str]:
 
 
 def check(snapshot: Snapshot) -> list[Finding]:
-    """Settings that are not read, that are missing, or that the plan refuses.
+    """Returns a finding for each setting that is not read, that is missing, or that the plan refuses.
 
-    Each part of a connection by identity is a name of its own (`NAME__fullyQualifiedNamespace`).
+    Each part of an identity-based connection is a separate name (`NAME__fullyQualifiedNamespace`).
     """
     needed = _NEEDED | {name for kind, name in _NEEDED_WITH.items() if snapshot.of(kind)}
     found = []

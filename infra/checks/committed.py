@@ -1,7 +1,7 @@
-"""The short form of the snapshots, which is committed: it shows a reviewer what a change of a template deploys.
+"""The short form of the snapshots, which is committed: it shows a reviewer the effect of a changed template.
 
-It leaves out tags and nulls, merges what differs by the number of a lane only, names rights as `roles.py` does, and has
-a digest in the place of queries and other long texts.
+It leaves out tags and nulls, merges resources that differ by the number of a lane only, names rights as `roles.py`
+does, and replaces queries and other long texts by a digest.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def text(snapshot: Snapshot) -> str:
 
 
 def write(root: Path, snapshots: list[Snapshot]) -> None:
-    """Writes the short forms. Raises CheckFailed: the folder cannot be written."""
+    """Writes the short forms. Raises CheckFailed if the folder cannot be written."""
     try:
         (root / FOLDER).mkdir(exist_ok=True)
         for path, content in _files(root, snapshots).items():
@@ -43,7 +43,7 @@ def write(root: Path, snapshots: list[Snapshot]) -> None:
 
 
 def check(root: Path, snapshots: list[Snapshot]) -> list[Finding]:
-    """Returns a finding for each committed snapshot that is not what its parameter file deploys."""
+    """Returns a finding for each committed snapshot that differs from the deployment of its parameter file."""
     expected = _files(root, snapshots)
     return [
         Finding(path, 0, "snapshot", "is not what the templates deploy: make generate, and review what changes")

@@ -22,7 +22,7 @@ VERSION = "0.49.2"
 INSTALL = f"az bicep install --version v{VERSION}, then set BICEP to ~/.azure/bin/bicep"
 SUBSCRIPTION = "00000000-0000-0000-0000-000000000001"
 _TENANT = "00000000-0000-0000-0000-000000000002"
-#: parameters with which each optional resource is part of a snapshot, and each principal has another name
+#: parameters that include each optional resource in a snapshot and give each principal a different name
 _ENVIRONMENT = {
     "AZURE_PRINCIPAL_ID": "operator",
     "LUCIUS_SMOKE_PRINCIPAL_ID": "smoke",
@@ -34,22 +34,25 @@ _ENVIRONMENT = {
     "LUCIUS_MONTHLY_BUDGET_START": "2026-11-01",
     # without the stages of .NET's compiler a run takes half of the CPU
     "DOTNET_TieredCompilation": "0",
-    # .NET collects garbage rarely, and in no thread of its own
+    # .NET collects garbage rarely, and without a background thread
     "DOTNET_gcConcurrent": "0",
     "DOTNET_GCgen0size": "0x8000000",
 }
 
 
 def find(environ: Mapping[str, str] = os.environ) -> str | None:
-    """Returns the program that `$BICEP` names, else `bicep` on PATH; None if there is none."""
+    """Returns the program that `$BICEP` names, else `bicep` on PATH. Returns None if there is none."""
     return shutil.which(environ.get("BICEP") or "bicep", path=environ.get("PATH"))
 
 
 class Compiler:
-    """One process of the compiler, for a `with` statement. Methods raise CheckFailed if the process fails."""
+    """One process of the compiler, as a context manager. Methods raise CheckFailed if the process fails."""
 
     def __init__(self, program: str | None = None) -> None:
-        """Starts the program, by default the one of `find`. Raises CheckFailed: none, or another version."""
+        """Starts the program, by default the one of `find`.
+
+        Raises CheckFailed if there is none, or it has another version.
+        """
         program = program or find()
         if program is None:
             named = os.environ.get("BICEP")
@@ -90,7 +93,7 @@ class Compiler:
         self._home.cleanup()
 
     def check(self, path: Path) -> list[Finding]:
-        """Returns what the compiler and its linter say of a template or parameter file and of all that it uses."""
+        """Returns the diagnostics of compiler and linter for a template or parameter file and files that it uses."""
         if path.suffix == ".bicepparam":
             result = self._call("compileParams", path=str(path), parameterOverrides={})
         else:
@@ -101,12 +104,12 @@ class Compiler:
         ]
 
     def template(self, path: Path) -> dict[str, Any]:
-        """Returns a sound template in the JSON that Resource Manager takes."""
+        """Returns a template without errors as the JSON that Resource Manager takes."""
         content: dict[str, Any] = json.loads(self._call("compile", path=str(path))["contents"])
         return content
 
     def format(self, path: Path) -> list[Finding]:
-        """Returns a finding if `bicep format` would change the file; of one that is not Bicep `check` says more."""
+        """Returns a finding if `bicep format` would change the file. `check` reports a file that is not Bicep."""
         written = path.read_text(encoding="utf-8").split("\n")
         formatted = self._call("format", path=str(path))["contents"].split("\n")
         if written == formatted:
@@ -116,7 +119,7 @@ class Compiler:
         return [Finding(path, line, "format", f"bicep format writes it otherwise: bicep format {path.name}")]
 
     def snapshot(self, path: Path) -> list[dict[str, Any]]:
-        """Returns each resource that a deployment with a sound parameter file makes, with its evaluated properties."""
+        """Returns each resource of a deployment with a valid parameter file, with its evaluated properties."""
         deployment = {
             "tenantId": _TENANT,
             "subscriptionId": SUBSCRIPTION,

@@ -1,6 +1,7 @@
-"""Container apps: each runs one service, by a scale rule for each of its subscriptions that KEDA's own schema takes.
+"""Checks container apps: each runs one service, with a scale rule for each of its subscriptions.
 
-Resource Manager takes a rule with any metadata; KEDA then does not scale, and says so in the system logs only.
+Rules must match KEDA's schema: Resource Manager accepts a rule with any metadata. KEDA then does not scale, and reports
+it in the system logs only.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ _SUBNETS = "Microsoft.Network/virtualNetworks/subnets"
 
 
 def check(root: Path, snapshot: Snapshot) -> list[Finding]:
-    """Rules, identities and the subnet of container apps."""
+    """Returns findings about rules, identities and the subnet of container apps."""
     topology = json.loads((root / "infra" / "bicep" / "topology.json").read_text(encoding="utf-8"))
     prefix = topology["directives"]["prefix"]
     found = [
@@ -37,7 +38,7 @@ def check(root: Path, snapshot: Snapshot) -> list[Finding]:
 
 
 def _app(app: Resource, prefix: str) -> list[str]:
-    """What is wrong with an app: its rules, or which identities its code gets tokens of."""
+    """Returns findings about an app: its rules, and the identities that its code gets tokens of."""
     (container,) = app.get("properties.template.containers")
     rules = [each["custom"] for each in app.get("properties.template.scale.rules")]
     reasons = [reason for rule in rules for reason in _rule(rule)]
@@ -55,7 +56,7 @@ def _app(app: Resource, prefix: str) -> list[str]:
 
 
 def _rule(rule: dict[str, Any]) -> list[str]:
-    """What KEDA refuses: another type, an unknown or missing parameter, or a value that it does not allow."""
+    """Returns the errors of a rule for KEDA: another type, an unknown or missing parameter, or a forbidden value."""
     if rule["type"] != _SCALER["type"]:
         return [f"{rule['type']} is not the scaler {_SCALER['type']}"]
     metadata = rule["metadata"]

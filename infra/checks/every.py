@@ -1,4 +1,4 @@
-"""All checks that need no network: what the compiler says, the rules on what is deployed, and the files around it."""
+"""All checks that need no network: the compiler's diagnostics, the rules for deployed resources, and related files."""
 
 from __future__ import annotations
 
@@ -24,26 +24,26 @@ from infra.package import durable_backend, host_json
 
 
 def templates(root: Path) -> list[Path]:
-    """The templates and parameter files; main.bicep first, since the compiler then knows its modules."""
+    """Returns the templates and parameter files; main.bicep first, since the compiler then knows its modules."""
     folder = root / "infra" / "bicep"
     main = folder / "main.bicep"
     return [main, *sorted(set(folder.rglob("*.bicep")) - {main}), *sorted(folder.glob("*.bicepparam"))]
 
 
 def compiled(compiler: Compiler, root: Path) -> list[Finding]:
-    """What the compiler, its linter and its formatter find."""
+    """Returns the findings of the compiler, its linter and its formatter."""
     paths = templates(root)
     found = {each for path in paths for each in compiler.check(path)}
     return sorted(found) or [each for path in paths for each in compiler.format(path)]
 
 
 def evaluated(compiler: Compiler, root: Path) -> list[Snapshot]:
-    """What each parameter file deploys; the templates have no errors."""
+    """Returns the snapshot of each parameter file. The templates must have no errors."""
     return [snapshots.take(compiler, path) for path in templates(root) if path.suffix == ".bicepparam"]
 
 
 def check_snapshot(root: Path, snapshot: Snapshot) -> list[Finding]:
-    """What our rules find in the resources that a parameter file deploys."""
+    """Returns the findings of LUCIUS's rules for the resources of a parameter file."""
     return [
         *hardening.check(snapshot),
         *private_links.check(snapshot),
@@ -58,7 +58,7 @@ def check_snapshot(root: Path, snapshot: Snapshot) -> list[Finding]:
 
 
 def check_files(root: Path) -> list[Finding]:
-    """What is found in the files around the templates, which no compiler reads."""
+    """Returns the findings of the files that no compiler reads."""
     return [
         *topics.check_topology(root),
         *host_json.check_backends(root),

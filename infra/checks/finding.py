@@ -1,4 +1,4 @@
-"""What a check reports: findings, or that it could not be made."""
+"""The report of a check: findings, or the reason that it could not run."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 @dataclass(frozen=True, order=True)
 class Finding:
-    """One thing that is wrong: in which file and line (from 1; 0: the file as a whole), by which rule."""
+    """One fault: its file and line (from 1; 0: the file as a whole), and the rule that found it."""
 
     path: Path
     line: int
@@ -20,4 +20,7 @@ class Finding:
 
 
 class CheckFailed(Exception):
-    """A check could not be made, which is a failure too: one line with what is missing and how to get it."""
+    """A check could not run, which counts as a failure.
+
+    The message has the missing part and how to get it, in one line.
+    """

@@ -1,7 +1,6 @@
-"""Properties that stay as they are: no keys, nothing public, nothing in the clear; regions that are none; the runtime;
-tags, logs and security groups.
+"""Checks required properties: no keys, no public access, encryption, regions, the runtime, tags, logs, security groups.
 
-Each of these templates would compile and deploy with another value.
+Each template would compile and deploy with another value.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What a Kusto query reads and puts out, as far as the queries of this repository go: one table, a pipe of operators.
+"""Reads the inputs and outputs of a Kusto query of this repository: one table, a pipe of operators.
 
-Operators: https://learn.microsoft.com/kusto/query/tabular-operators. One that is not in `_OPERATORS` is refused, so
-that nothing is taken for checked that was not read.
+Operators: https://learn.microsoft.com/kusto/query/tabular-operators. An operator that is not in `_OPERATORS` is
+refused, so that no unread part counts as checked.
 """
 
 from __future__ import annotations
@@ -22,26 +22,26 @@ _SPAN = re.compile(r"\b\d+(?:\.\d+)?[a-z]*\b")
 
 
 class UnreadableQuery(ValueError):
-    """A query that this module does not understand; the text has the part."""
+    """The query has a part that this module does not understand; the message has the part."""
 
 
 @dataclass(frozen=True)
 class Query:
-    """What a query reads of its table, and the columns of its result."""
+    """The columns that a query reads of its table, and the columns of its result."""
 
     table: str
     #: columns of the table
     columns: frozenset[str]
-    #: pairs of a column and a key in it, for example `Properties['jobType']`; also of columns that the query made
+    #: pairs of a column and a key in it, for example `Properties['jobType']`; also of columns that the query creates
     keys: frozenset[tuple[str, str]]
     #: values that `Name` is compared with
     names: frozenset[str]
-    #: columns of the output; None: those of the table, and added ones
+    #: columns of the output; None: those of the table, and additional ones
     output: frozenset[str] | None
 
 
 def read(text: str) -> Query:
-    """Raises UnreadableQuery."""
+    """Returns the columns of a query. Raises UnreadableQuery."""
     lines = [line for line in text.splitlines() if line.strip() and not line.lstrip().startswith("//")]
     fixed = {match[1] for line in lines if (match := re.match(r"let (\w+) = .*;$", line))}
     first, *pipe = [part.strip() for part in " ".join(line for line in lines if not line.startswith("let ")).split("|")]
@@ -68,7 +68,7 @@ def read(text: str) -> Query:
 
 
 def _assignments(text: str) -> dict[str, str]:
-    """Column to expression of `A = sum(B), C by D, bin(E, 5m)`; a column that is only named is its own expression."""
+    """Returns column to expression for `A = sum(B), C by D, bin(E, 5m)`; a column without one is its own expression."""
     found = {}
     # `by` separates as a comma does
     for part in _split(re.sub(r"\s+by\s+", ", ", text)):
@@ -84,7 +84,7 @@ def _assignments(text: str) -> dict[str, str]:
 
 
 def _split(text: str) -> list[str]:
-    """At the commas that stand in no brackets."""
+    """Splits at the commas outside of brackets."""
     parts, depth, begun = [], 0, 0
     for place, letter in enumerate(text):
         depth += (letter in "([") - (letter in ")]")
@@ -95,6 +95,6 @@ def _split(text: str) -> list[str]:
 
 
 def _names(expression: str) -> set[str]:
-    """Columns in an expression: its words without texts, functions, keywords and literals."""
+    """Returns the columns of an expression: its words without texts, functions, keywords and literals."""
     bare = _SPAN.sub(" ", _TEXT.sub("''", expression))
     return set(_WORD.findall(bare)) - set(_CALL.findall(bare)) - _KEYWORDS

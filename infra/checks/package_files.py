@@ -1,4 +1,4 @@
-"""Files: those that are deployed, which `.funcignore` does not name, and those that azd, workflows and hooks read."""
+"""Checks deployed files, which `.funcignore` does not name, and files that azd, workflows and hooks read."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _SCRIPTS = ("infra/hooks", "infra/pipelines")
 
 
 def check(root: Path) -> list[Finding]:
-    """Wrong lines of `.funcignore`, files that it should name, and files of the app that it should not."""
+    """Returns wrong lines of `.funcignore`, files that it should name, and files of the app that it should not."""
     file = root / ".funcignore"
     if not file.exists():
         return [Finding(file, 0, "funcignore", "is missing: everything would be deployed")]
@@ -47,12 +47,12 @@ def check(root: Path) -> list[Finding]:
 
 
 def check_named(root: Path) -> list[Finding]:
-    """azure.yaml names what can be deployed, paths in workflows are there, sh can read the scripts."""
+    """Checks that azure.yaml names valid values, paths in workflows exist, and sh can read the scripts."""
     return [*_project(root / "azure.yaml"), *_workflows(root), *_scripts(root)]
 
 
 def _project(path: Path) -> Iterator[Finding]:
-    """The app's host and language, by names that azd has, and the folder of the templates."""
+    """Checks the app's host and language, by names that azd has, and the folder of the templates."""
     text = path.read_text(encoding="utf-8")
     for name, known in _SERVICE.items():
         value = re.search(rf"(?m)^services:\n  lucius:\n(?:    .*\n)*?    {name}: (\S+)$", text)

@@ -1,4 +1,4 @@
-"""Endpoints: a private one's group and zones by what it leads to, the app's subnet by its plan, blob, queue or table.
+"""Checks endpoints: zones of a private endpoint by its target, the app's subnet by its plan, kind of storage URLs.
 
 Groups and zones: https://learn.microsoft.com/azure/private-link/private-endpoint-dns. Delegations:
 https://learn.microsoft.com/azure/azure-functions/functions-networking-options#subnets
@@ -53,7 +53,7 @@ _ENDPOINT = "Microsoft.Network/privateEndpoints"
 
 
 def _endpoint(snapshot: Snapshot, endpoint: Resource, groups: dict[str, Resource]) -> list[Finding]:
-    """The zones of the target's group have the records of the endpoint, and no others."""
+    """Checks that the zones of the target's group have the records of the endpoint, and no others."""
     (connection,) = endpoint.get("properties.privateLinkServiceConnections")
     target, (group,) = connection["properties"]["privateLinkServiceId"], connection["properties"]["groupIds"]
     kind = "/".join(target.rpartition("/providers/")[2].split("/")[:2])
@@ -67,7 +67,7 @@ def _endpoint(snapshot: Snapshot, endpoint: Resource, groups: dict[str, Resource
 
 
 def _zone(identifier: str) -> str:
-    """The name of a zone by its id, which is an expression if the cloud decides on the suffix of storage."""
+    """Returns the name of a zone by its id, which is an expression if the suffix of storage depends on the cloud."""
     by_cloud = re.search(r"format\('([\w.]+)\{0\}', environment\(\)\.suffixes\.storage\)", identifier)
     return f"{by_cloud[1]}{_STORAGE}" if by_cloud else identifier.rpartition("/")[2]
 

@@ -1,4 +1,4 @@
-"""What Azure refuses though the compiler takes it: of a site on Flex Consumption, and of a second deployment."""
+"""Checks templates for values that compile and that Azure refuses, on Flex Consumption or when deployed twice."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def check(snapshot: Snapshot) -> list[Finding]:
 
 
 def _again(resource: Resource) -> str | None:
-    """What a first deployment takes and a later one refuses, or takes away."""
+    """Returns values that a first deployment accepts and a later one refuses, or deletes."""
     if any(name in json.dumps(resource.content) for name in _CHANGING):
         return "has another value at each deployment: utcNow or newGuid"
     if (
@@ -46,7 +46,7 @@ def _again(resource: Resource) -> str | None:
     if resource.type == "Microsoft.Network/virtualNetworks" and resource.get("properties.subnets") is not None:
         return "a list of subnets deletes those that others made; make each a resource"
     if resource.type == "Microsoft.Authorization/roleAssignments":
-        # the id of a principal that the deployment makes is an expression
+        # the id of a principal that the deployment creates is an expression
         principal = str(resource.get("properties.principalId")).strip("[]")
         if "(" in principal and principal not in resource.name:
             return "its name must hold its principalId: a new identity keeps no old assignment"

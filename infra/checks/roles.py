@@ -1,4 +1,4 @@
-"""Roles: the ids that Azure gives them, and the rights of each principal in each deployment."""
+"""Checks roles: the ids in Azure, and the rights of each principal in each deployment."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ BUILT_IN = {
     "Storage Table Data Contributor": "0a9a7e1f-b9d0-4cc4-a60d-0319b160aaa3",
 }
 _NAMES = {guid: name for name, guid in BUILT_IN.items()}
-#: maximum assignments: a tenth of a subscription's limit
+#: maximum role assignments: 10 percent of a subscription's limit
 MOST_ASSIGNMENTS = 400
 
 
 class Right(NamedTuple):
     """A role of an identity on a resource.
 
-    `who`: `app`, `operator`, `smoke`, `containers` (Container Apps itself), or a platform service. `where`: names,
-    without the parts of an environment. `only`: of a condition, the actions on blobs that it restricts, and the paths
-    that it allows.
+    `who`: `app`, `operator`, `smoke`, `containers` (Container Apps itself), or a platform service. `where`: names of
+    resources, without the parts of an environment. `only`: the actions on blobs that a condition restricts, and the
+    paths that it allows.
     """
 
     who: str
@@ -78,7 +78,7 @@ _SIGNER = (
 _SCHEDULER = (Right("app", "Durable Task Data Contributor", "dts/lucius"),)
 #: rights of the AzureStorage backend, which has queues
 _NO_SCHEDULER = (Right("app", "Storage Queue Data Contributor", "strun"),)
-#: rights of Container Apps: it pulls images, and Service Bus shows the number of messages to owners only
+#: rights of Container Apps: it pulls images and counts messages; Service Bus shows counts to owners only
 _CONTAINERS = (
     Right("containers", "AcrPull", "crlucius"),
     Right("containers", "Azure Service Bus Data Owner", "sbns/global-bus-p*"),
@@ -102,7 +102,7 @@ _HAS_SERVICES = ("dev", "prod")
 
 
 def rights(root: Path, snapshot: Snapshot) -> set[Right]:
-    """Returns the rights that a deployment must have, and no others."""
+    """Returns exactly the rights that a deployment must have."""
     topology = json.loads((root / "infra" / "bicep" / "topology.json").read_text(encoding="utf-8"))
     types = {each["name"]: each["stepType"] for each in topology["services"]}
     found = {*_ALWAYS}
@@ -153,7 +153,7 @@ def _sentence(right: Right) -> str:
 
 
 def right(assignment: Resource) -> Right:
-    """Returns the right that a role assignment gives; the id of a role that is not in the table as it is."""
+    """Returns the right of a role assignment. A role that is not in the table keeps its id."""
     principal, role = (str(assignment.get(f"properties.{name}")) for name in ("principalId", "roleDefinitionId"))
     identity = re.search(r"userAssignedIdentities/id(?:-([\w-]+?))?-lucius-", principal)
     who = (identity[1] or "app") if identity else principal
@@ -166,7 +166,7 @@ def right(assignment: Resource) -> Right:
 
 
 def _condition(text: str) -> str:
-    """The short form of a condition of this template; another one as it is."""
+    """Returns the short form of a condition of this template; another condition stays unchanged."""
     actions, _, paths = text.strip("()").partition(") OR (")
     named = sorted(re.findall(r"!\(ActionMatches\{'Microsoft\.Storage/\S+/blobs/(\w+)(?:/action)?'\}", actions))
     allowed = re.findall(r"blobs:path\] StringLike '([^']+)'", paths)

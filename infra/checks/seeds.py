@@ -1,4 +1,7 @@
-"""The store's first content against `protocols/`: what is not seeded is served on a laptop and not in Azure."""
+"""Checks the store's first content against `protocols/`.
+
+A protocol without a seed would exist on a laptop and not in Azure.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ _KEYS = "Microsoft.AppConfiguration/configurationStores/keyValues"
 
 
 def check(root: Path) -> list[Finding]:
-    """Each protocol and schema of the folder is a key of `protocols.json` with that text."""
+    """Checks that each protocol and schema of the folder is a key of `protocols.json` with that text."""
     path = root / "infra" / "bicep" / "protocols.json"
     seeded = {entry["key"]: entry["value"] for entry in json.loads(path.read_text(encoding="utf-8"))}
     folder = {key: path.read_text(encoding="utf-8") for key, path in seeds(root / "protocols").items()}
@@ -24,21 +27,21 @@ def check(root: Path) -> list[Finding]:
 
 
 def check_snapshot(root: Path, snapshot: Snapshot) -> list[Finding]:
-    """A deployment that writes keys writes each of `protocols.json`."""
+    """Checks that a deployment that writes keys writes each of `protocols.json`."""
     written = {each.name.partition("/")[2].replace("~3A", ":").replace("~2F", "/") for each in snapshot.of(_KEYS)}
     missing = sorted(seeds(root / "protocols").keys() - written) if written else []
     return [snapshot.finding("seeds", None, f"{key} is not written into the store") for key in missing]
 
 
 def seeds(folder: Path) -> dict[str, Path]:
-    """The files of protocols and payload schemas by their keys of docs/reference/app-configuration.md."""
+    """Returns the files of protocols and payload schemas by their keys (docs/reference/app-configuration.md)."""
     found = {f"lucius:protocols:{_name(path)}": path for path in sorted(folder.glob("*.json"))}
     schemas = sorted(folder.rglob("*.schema.json"))
     return found | {f"lucius:schemas:{path.relative_to(folder).as_posix()}": path for path in schemas}
 
 
 def _name(path: Path) -> str:
-    """The protocol's id; with its version if the file has another name, as a second version of a protocol has."""
+    """Returns the protocol's id; with its version if the file has another name, as a second version has."""
     definition = json.loads(path.read_text(encoding="utf-8"))
     protocol_id = str(definition["protocol_id"])
     return protocol_id if protocol_id == path.stem else f"{protocol_id}:{definition['version']}"

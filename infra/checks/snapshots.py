@@ -1,4 +1,4 @@
-"""Snapshots: the resources that a deployment with a parameter file makes, as the compiler evaluates them."""
+"""Snapshots: the resources of a deployment with a parameter file, as the compiler evaluates them."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from infra.checks.finding import Finding
 _GROUP = re.compile(
     rf"/subscriptions/{SUBSCRIPTION}/resourceGroups/[\w-]+(?:/providers/)?|/subscriptions/{SUBSCRIPTION}"
 )
-#: values that Azure knows after it made the resource: `reference('TYPE/NAME', 'VERSION').property`
+#: values that Azure knows after it created the resource: `reference('TYPE/NAME', 'VERSION').property`
 _REFERENCE = re.compile(r"reference\('(?:[^']*/)?([^'/]+)', '[\w-]+'(?:, 'full')?\)")
 _LANE = re.compile(r"(?<=-p)\d+\b")
 
 
 @dataclass(frozen=True)
 class Resource:
-    """One resource: its type, its name with those of its parents, and all that the compiler says of it."""
+    """One resource: its type, its name with those of its parents, and its evaluated definition."""
 
     type: str
     name: str
@@ -36,14 +36,14 @@ class Resource:
 
     @property
     def scope(self) -> str:
-        """The id of the resource that an extension, such as a role assignment, belongs to; of another one its own."""
+        """Returns the id of the resource that an extension (a role assignment) belongs to; for others its own id."""
         quoted = re.match(r"\[extensionResourceId\('([^']+)'", str(self.content["id"]))
         return quoted[1] if quoted else str(self.content["id"]).rpartition("/providers/")[0]
 
 
 @dataclass(frozen=True)
 class Snapshot:
-    """What one parameter file deploys."""
+    """The deployment of one parameter file."""
 
     file: Path
     resources: tuple[Resource, ...]
@@ -54,17 +54,17 @@ class Snapshot:
 
     @property
     def on_flex(self) -> bool:
-        """Whether the app's plan is Flex Consumption."""
+        """Returns whether the app's plan is Flex Consumption."""
         return any(each.get("sku.name") == "FC1" for each in self.of("Microsoft.Web/serverfarms"))
 
     def finding(self, rule: str, resource: Resource | None, text: str) -> Finding:
-        """A finding of a rule, in the parameter file."""
+        """Returns a finding of a rule, in the parameter file."""
         subject = f"{resource.type.rpartition('/')[2]} {short(resource.name)}: " if resource is not None else ""
         return Finding(self.file, 0, rule, f"{subject}{text}")
 
 
 def take(compiler: Compiler, file: Path) -> Snapshot:
-    """Evaluates a sound parameter file."""
+    """Evaluates a valid parameter file."""
     content = compiler.snapshot(file)
     return Snapshot(file, tuple(Resource(each["type"], str(each["name"]), each) for each in content))
 
@@ -72,20 +72,23 @@ def take(compiler: Compiler, file: Path) -> Snapshot:
 def short(text: str) -> str:
     """Returns the text without ids of subscription and resource group, with `*` for the number of a lane.
 
-    A read property of a resource becomes `NAME.property`.
+    A reference to a resource's property becomes `NAME.property`.
     """
     return _LANE.sub("*", _GROUP.sub("", _REFERENCE.sub(r"\1", text)))
 
 
 def settings(given: Any) -> dict[str, str]:
-    """Returns the settings of `Microsoft.Web/sites/config`: of an expression that a deployment evaluates, its parts."""
+    """Returns the settings of `Microsoft.Web/sites/config`.
+
+    Of an expression that a deployment evaluates, returns its parts.
+    """
     if isinstance(given, dict):
         return {name: str(value) for name, value in given.items()}
     return dict(_pairs(str(given).strip("[]")))
 
 
 def _pairs(expression: str) -> Iterator[tuple[str, str]]:
-    """Names and values of `union(createObject('NAME', value, ...), if(condition, createObject(...), ...))`."""
+    """Yields names and values of `union(createObject('NAME', value, ...), if(condition, createObject(...), ...))`."""
     function, _, rest = expression.partition("(")
     arguments = _arguments(rest[:-1])
     if function == "createObject":

@@ -1,4 +1,4 @@
-"""The topics of the bus, in the template, the topology and the emulator's Config.json."""
+"""Checks the topics of the bus in the template, the topology and the emulator's Config.json."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ LANES = 16
 
 
 def check_topology(root: Path) -> list[Finding]:
-    """`topology.json` has sixteen lanes each way."""
+    """Checks that `topology.json` has 16 lanes in each direction."""
     path = root / "infra" / "bicep" / "topology.json"
     lanes = json.loads(path.read_text(encoding="utf-8"))["lanes"]
     return [] if lanes == LANES else [Finding(path, 0, "topics", f"{lanes} lanes, not {LANES} each way")]
 
 
 def check(root: Path, snapshot: Snapshot) -> list[Finding]:
-    """Topics, subscriptions and queues are those of Config.json; a rule passes directives of the service's step type.
+    """Checks that topics, subscriptions and queues are those of Config.json, and rules filter by step type.
 
-    Named `$Default` it replaces the rule of a new subscription that passes everything. That of a reply subscription
-    tells the topic; all of them forward to the queue of replies, or none.
+    A rule with the name `$Default` replaces the rule of a new subscription that accepts all messages. That of a reply
+    subscription records the topic; all of them forward to the queue of replies, or none.
     """
     replies = json.loads((root / "infra" / "bicep" / "topology.json").read_text(encoding="utf-8"))["replies"]
     config = json.loads((root / "infra" / "bus" / "Config.json").read_text(encoding="utf-8"))

@@ -1,1 +1,1 @@
-"""What is deployed: which files, with which packages, of which durable backend; built and started as Azure does."""
+"""The deployed package: its files, packages and durable backend; built and started as Azure does."""

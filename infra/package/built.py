@@ -1,4 +1,4 @@
-"""The package as it would be deployed: built by Azure's rules, started on Python 3.12 under the Functions emulator."""
+"""Builds the package by Azure's rules, and starts it on Python 3.12 under the Functions emulator."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from infra.checks.finding import CheckFailed
 from infra.package import environment
 from infra.package.files import LOCK, packaged
 
-#: Flex Consumption takes packages up to 1 GB; far below that, a cold start gets slow
+#: Flex Consumption accepts packages up to 1 GB; cold starts get slow far below that
 MOST_BYTES = 300 * 1024 * 1024
-#: packages that serve the app here, with the extras of its bindings
+#: packages that run the app here, with the extras of its bindings
 _EMULATORS = {"servicebus-emulator": (), "functions-emulator": ("azure",)}
 
 
 @dataclass(frozen=True)
 class Built:
-    """`app` holds the code and, as the remote build leaves them, the packages in `.python_packages`.
+    """A built package. `app` holds the code and, as the remote build leaves them, the packages in `.python_packages`.
 
     `environment` is a virtual environment with these packages and no other.
     """
@@ -42,7 +42,7 @@ class Built:
 
 
 def build(root: Path, target: Path) -> Built:
-    """Copies what `.funcignore` leaves and installs the lock on 3.12. Raises CheckFailed."""
+    """Copies the files that `.funcignore` does not name, and installs the lock on 3.12. Raises CheckFailed."""
     app = target / "app"
     for path in packaged(root):
         (app / path).parent.mkdir(parents=True, exist_ok=True)
@@ -61,10 +61,10 @@ def build(root: Path, target: Path) -> Built:
 
 
 def start(root: Path, built: Built, data: Path) -> list[str]:
-    """Starts the package under the emulators; the names of its functions. Raises CheckFailed.
+    """Starts the package under the emulators. Returns the names of its functions. Raises CheckFailed.
 
-    The interpreter has the deployed packages only. What the emulators need and the package lacks precedes them on the
-    path; a package that the app needs and the lock forgot is missing there too, unless the emulators need it.
+    The interpreter has the deployed packages only. Packages of the emulators that the package lacks precede them on the
+    path. So a package that the app needs and the lock lacks is missing here too, unless the emulators need it.
     """
     pins = root / "constraints.txt"
     requirements = (*_requirements(root), "-c", str(pins))
@@ -88,7 +88,7 @@ def start(root: Path, built: Built, data: Path) -> list[str]:
         options = ("--app", str(built.app), "--port", "0", "--data", str(data), "--no-keys")
         with _serving(built, path, "functions_emulator", *options, settings=settings) as api:
             _ask(f"{api}/v1/health/live")
-            # this imports modules that no start imports
+            # this request imports modules that the start does not import
             _ask(f"{api}/v1/graphql", b'{"query": "{ __typename }"}')
             return sorted(function["name"] for function in _ask(f"{api}/admin/functions"))
 
@@ -107,7 +107,7 @@ def _ask(address: str, body: bytes | None = None) -> Any:
 def _serving(
     built: Built, path: str, module: str, *options: str, settings: dict[str, str] | None = None
 ) -> Iterator[str]:
-    """The address in the ready line of the module's command."""
+    """Runs the module's command, and yields the URL in its ready line."""
     clean = {"PATH": os.environ["PATH"], "HOME": os.environ.get("HOME", "/"), "PYTHONPATH": path}
     process = subprocess.Popen(
         [str(built.environment / "bin" / "python"), "-m", module, *options],
@@ -132,7 +132,7 @@ def _serving(
 
 
 def _requirements(root: Path) -> list[str]:
-    """What the pyproject files of the emulators name."""
+    """Returns the requirements in the pyproject files of the emulators."""
     requirements = []
     for name, extras in _EMULATORS.items():
         project = tomllib.loads((root / "packages" / name / "pyproject.toml").read_text())["project"]

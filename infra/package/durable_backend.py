@@ -1,7 +1,7 @@
-"""Which durable backend a parameter file takes, and the host.json that belongs to it.
+"""The durable backend of a parameter file, and its host.json.
 
 The scale controller reads the backend in the packaged host.json, so package and template must agree: both read the
-parameter file. Plain Python, since scripts/package.py runs without the project's packages.
+parameter file. This module needs no packages, since scripts/package.py runs without the project's.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _VALUE = re.compile(rf"(?m)^param durableBackend = readEnvironmentVariable\('{SE
 
 
 def parameter_file(root: Path) -> Path:
-    """The one that azd takes: `infra.module` of azure.yaml. Raises CheckFailed."""
+    """Returns the parameter file that azd uses: `infra.module` of azure.yaml. Raises CheckFailed."""
     module = re.search(r"(?m)^  module: (\w+)\s*$", (root / "azure.yaml").read_text(encoding="utf-8"))
     if module is None:
         raise CheckFailed("azure.yaml names no infra.module")
@@ -27,7 +27,10 @@ def parameter_file(root: Path) -> Path:
 
 
 def chosen(parameters: Path, environ: Mapping[str, str]) -> str:
-    """The backend that a deployment with this file and environment takes. Raises CheckFailed: none, or unknown."""
+    """Returns the backend of a deployment with this file and environment.
+
+    Raises CheckFailed if there is none, or an unknown one.
+    """
     backend = environ.get(SETTING) or _default(parameters)
     if backend is None:
         raise CheckFailed(f"{parameters}: durableBackend must be readEnvironmentVariable('{SETTING}', ...)")
@@ -37,7 +40,7 @@ def chosen(parameters: Path, environ: Mapping[str, str]) -> str:
 
 
 def check(root: Path) -> list[Finding]:
-    """Each parameter file names a backend where the packaging finds it."""
+    """Checks that each parameter file names a backend where the packaging finds it."""
     found = []
     for path in sorted((root / "infra" / "bicep").glob("*.bicepparam")):
         if _default(path) not in HOST_JSON:

@@ -1,4 +1,4 @@
-"""Virtual environments of the checks, separate from the project's: each is made once, under `.lucius/checks`."""
+"""Virtual environments of the checks, separate from the project's. Each is created once, under `.lucius/checks`."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ DEPLOYED = (3, 12)
 
 
 def find_python312() -> Path | None:
-    """The interpreter of the version that is deployed; None where the machine has none."""
+    """Returns the interpreter of the deployed version; None if the machine has none."""
     return next((candidate for candidate in _candidates() if _version(candidate) == DEPLOYED), None)
 
 
 def python312() -> Path:
-    """As find_python312. Raises CheckFailed, which says how to get one."""
+    """Returns the same as find_python312. Raises CheckFailed, which has the command to get one."""
     found = find_python312()
     if found is None:
         raise CheckFailed(
@@ -33,7 +33,7 @@ def python312() -> Path:
 def made(
     root: Path, name: str, python: Path, *requirements: str, files: tuple[Path, ...] = (), over: Path | None = None
 ) -> Path:
-    """The folder of an environment with the requirements; it is made again when they or the files have changed.
+    """Returns the folder of an environment with the requirements, and creates it again if they or the files changed.
 
     `over`: the folder of another environment, whose packages it sees and does not install. Raises CheckFailed with the
     last line of the failed command.
@@ -82,7 +82,7 @@ def _candidates() -> Iterator[Path]:
 
 
 def _version(python: Path) -> tuple[int, ...] | None:
-    """None for a shim that leads nowhere."""
+    """Returns the version of an interpreter; None for a broken shim."""
     shown = subprocess.run(
         [str(python), "-c", "import sys, venv; print(*sys.version_info[:2])"],
         capture_output=True,

@@ -1,4 +1,4 @@
-"""The files that are deployed, which `.funcignore` does not name."""
+"""The deployed files, which `.funcignore` does not name."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ LOCK = "requirements.lock"
 
 
 def ignored(root: Path) -> list[str]:
-    """The lines of `.funcignore`: names of files and whole folders."""
+    """Returns the lines of `.funcignore`: names of files and whole folders."""
     lines = (root / ".funcignore").read_text().splitlines()
     return [line.strip().rstrip("/") for line in lines if line.strip() and not line.startswith("#")]
 
 
 def packaged(root: Path) -> list[Path]:
-    """Relative paths of the files that are deployed."""
+    """Returns the relative paths of the files that are deployed."""
     names = ignored(root)
     return sorted(path.relative_to(root) for path in _files(root, root, names))
 

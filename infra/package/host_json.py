@@ -1,4 +1,4 @@
-"""`host.json`: documented keys, kinds of values, and for each durable backend a file of its own."""
+"""Checks `host.json`: documented keys, kinds of values, and a separate file for each durable backend."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _PROVIDERS = {
     },
     "AzureStorage": {"type": "AzureStorage", "connectionName": "AzureWebJobsStorage"},
 }
-#: minimum and maximum of options of Azure Storage, in seconds
+#: minimum and maximum of options of the Azure Storage backend, in seconds
 _PROVIDER_S = {
     # seconds between two reads of an idle hub; the default of 30 s would delay every timer and event
     "maxQueuePollingInterval": (1, 2),
@@ -35,8 +35,8 @@ _LOG_LEVEL = ("logging", "logLevel")
 #: levels of Microsoft.Extensions.Logging, lowest first
 _LEVELS = ("Trace", "Debug", "Information", "Warning", "Error", "Critical", "None")
 #: categories with INFO lines for each request, message or work item: `default` shows them, and Azure bills them
-#: (Azure/azure-functions-host#8973, Azure/azure-functions-durable-extension#1497). At Error those whose warnings come
-#: with nearly every job and need no operator: docs/reference/observability.md, "Log levels"
+#: (Azure/azure-functions-host#8973, Azure/azure-functions-durable-extension#1497). Level Error: categories whose
+#: warnings occur with nearly every job and need no operator: docs/reference/observability.md, "Log levels"
 _QUIET = {
     "Azure.Core": "Error",
     "Azure.Messaging.ServiceBus": "Warning",
@@ -49,7 +49,7 @@ _Kind = tuple[Callable[[Any], bool], str]
 
 
 def _span(value: Any) -> bool:
-    """A .NET TimeSpan, `[d.]hh:mm:ss`, or -1."""
+    """Returns whether the value is a .NET TimeSpan, `[d.]hh:mm:ss`, or -1."""
     return value in ("-1", -1) or (
         isinstance(value, str) and re.fullmatch(r"(\d+\.)?([01]\d|2[0-3]):[0-5]\d:[0-5]\d(\.\d+)?", value) is not None
     )
@@ -67,7 +67,7 @@ def _number(least: float = 0, most: float = math.inf) -> _Kind:
 _SPAN: _Kind = (_span, "a time span")
 _FLAG: _Kind = (lambda value: isinstance(value, bool), "true or false")
 _ANY: _Kind = (lambda value: True, "")
-#: documented keys with their values, of which others stop the host at its start, or mean something else; `*` stands for
+#: documented keys with their values; other values stop the host at its start or mean something else; `*` stands for
 #: free names (https://learn.microsoft.com/azure/azure-functions/functions-host-json, and the pages of the extensions)
 _KEYS: dict[str, _Kind] = {
     "version": _one_of("2.0"),
@@ -115,7 +115,7 @@ _KEYS: dict[str, _Kind] = {
 
 
 def check(path: Path) -> list[Finding]:
-    """Keys that are not documented (`*` in the list stands for free names), and values of another kind."""
+    """Returns findings for keys that are not documented, and for values of another kind."""
     try:
         content = json.loads(path.read_text())
     except ValueError as error:
@@ -132,7 +132,7 @@ def check(path: Path) -> list[Finding]:
 
 
 def check_backends(root: Path) -> list[Finding]:
-    """Each backend has its file, with what the scale controller reads; the files differ in nothing else."""
+    """Checks that each backend has its file with the scale controller's values, and no other difference."""
     found, others = [], {}
     for backend, name in HOST_JSON.items():
         path = root / name
@@ -174,12 +174,12 @@ def check_backends(root: Path) -> list[Finding]:
 
 
 def documented(key: tuple[str, ...]) -> bool:
-    """Whether a key's path is in the list; app settings (`AzureFunctionsJobHost__a__b`) name the same keys."""
+    """Returns whether a key's path is in the list. App settings (`AzureFunctionsJobHost__a__b`) name the same keys."""
     return _kind(key) is not None
 
 
 def _kind(key: tuple[str, ...]) -> _Kind | None:
-    """The values of a documented key; the more of its path an entry names, the sooner it counts."""
+    """Returns the values of a documented key. The entry with the longest matching path counts."""
     found = [each for each in _KEYS if _matches(key, tuple(each.split(".")))]
     return _KEYS[max(found, key=len)] if found else None
 
@@ -192,7 +192,7 @@ def _seconds(value: Any) -> float:
 
 
 def _leaves(value: Any, before: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """Paths of the leaves, with their values."""
+    """Yields the paths of the leaves, with their values."""
     if not isinstance(value, dict):
         yield before, value
         return

@@ -1,15 +1,15 @@
-"""The wheels that pip may take for the hosts that run the package: the lock is made of these, and a package too."""
+"""The wheels that pip accepts for the hosts that run the package. The lock and the package consist of these."""
 
 from __future__ import annotations
 
 from infra.package.environment import DEPLOYED
 
-#: tags of https://peps.python.org/pep-0600/ that the hosts of each platform take; pip wants each by name
+#: tags of https://peps.python.org/pep-0600/ that the hosts of each platform accept; pip needs each name
 _LINUX = ("manylinux_2_28", "manylinux_2_27", "manylinux_2_17", "manylinux2014", "manylinux_2_5", "manylinux1")
 
 
 def linux(machine: str) -> tuple[str, ...]:
-    """The platforms of Linux on `machine`, as pip names them."""
+    """Returns the Linux platforms of `machine`, as pip names them."""
     return tuple(f"{tag}_{machine}" for tag in _LINUX)
 
 
@@ -18,6 +18,6 @@ HOST = linux("x86_64")
 
 
 def options(platforms: tuple[str, ...]) -> list[str]:
-    """Options of `pip install`: wheels only, of any of the platforms, for the version of Python that is deployed."""
+    """Returns options of `pip install`: wheels only, of any of the platforms, for the deployed version of Python."""
     named = [word for platform in platforms for word in ("--platform", platform)]
     return [*named, "--python-version", ".".join(map(str, DEPLOYED)), "--only-binary", ":all:"]
