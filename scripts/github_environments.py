@@ -1,7 +1,8 @@
-"""Checks, by `gh`, that only main is deployed to environments of GitHub, and prod with somebody's consent.
+"""Checks, by `gh`, that only main is deployed to environments of GitHub, and prod only after a review.
 
-Whoever may push a branch can add a workflow to it that takes the token of an environment: GitHub gives it unless the
-environment names the branches. Needs a token that may read Actions; see docs/guides/pipelines.md, Who may deploy.
+Any account that may push a branch can add a workflow to it that takes the token of an environment: GitHub gives it
+unless the environment names the branches. Needs a token that may read Actions; see docs/guides/pipelines.md, Who may
+deploy.
 """
 
 from __future__ import annotations
@@ -13,12 +14,14 @@ import subprocess
 import sys
 from typing import Any
 
-#: environments that a person must let a deployment into
+#: environments in which a person must approve a deployment
 REVIEWED = ("prod",)
 
 
 def wrong(name: str, environment: dict[str, Any], policies: dict[str, Any]) -> str | None:
-    """What an environment allows too much; None: nothing. Both as the REST API gives them.
+    """Returns the excessive permission of an environment; None: there is none.
+
+    Both parameters are as the REST API returns them.
 
     https://docs.github.com/rest/deployments/environments and .../rest/deployments/branch-policies
     """

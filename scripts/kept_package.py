@@ -1,4 +1,4 @@
-"""Fetches the package that a deployment kept, by `gh`: what is deployed again is what was tested then."""
+"""Fetches the package of an earlier deployment, by `gh`, so that a second deployment uses the tested package."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from typing import Any
 
 
 def find(listing: dict[str, Any], commit: str) -> int | None:
-    """The id of the run that kept the package of a commit; None: there is none.
+    """Returns the id of the run that kept the package of a commit; None: there is none.
 
-    Of this repository's main only: whoever opens a pull request can keep a file of any name in a run of theirs.
+    It accepts runs of this repository's main only: any author of a pull request can keep a file with any name in a run.
     """
     for artifact in listing["artifacts"]:
         run = artifact["workflow_run"]

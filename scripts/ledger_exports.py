@@ -1,7 +1,7 @@
-"""`python -m scripts.ledger_exports list|take|restore`: exports of the tables, by hand.
+"""`python -m scripts.ledger_exports list|take|restore`: exports and restores the tables, on request of an operator.
 
-It works on the account of the settings that the app has (`LUCIUS_TABLE_ENDPOINT`, `LUCIUS_BLOB_ENDPOINT` and the names
-of the tables), as the identity that is signed in. Restore only while the app is stopped, into tables that are empty.
+It works on the account of the app's settings (`LUCIUS_TABLE_ENDPOINT`, `LUCIUS_BLOB_ENDPOINT` and the names of the
+tables), as the identity that is signed in. A restore requires a stopped app and empty tables.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def load(environ: Mapping[str, str]) -> Settings:
 
 
 async def run(command: str, name: str | None) -> list[str]:
-    """Does one command; returns the lines to print. Raises LuciusError."""
+    """Runs one command. Returns the lines to print. Raises LuciusError."""
     settings = load(os.environ)
     account, files, names = tables_account(settings), export_files(settings), table_names(settings)
     try:
@@ -66,7 +66,7 @@ async def run(command: str, name: str | None) -> list[str]:
 
 
 def main(words: list[str] | None = None) -> int:
-    """Returns the exit code: 1 if the command did not do its work; the line on stderr has the cure."""
+    """Returns the exit code: 1 if the command failed; the line on stderr has the remedy."""
     parser = argparse.ArgumentParser(prog="python -m scripts.ledger_exports", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("list", help="list the exports")

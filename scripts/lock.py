@@ -1,7 +1,7 @@
 """Writes the hashes of the packages that are deployed, and of those that are installed next to a token: `make lock`.
 
-The versions are those of constraints.txt. pip resolves them for Python 3.12, which is deployed, and names the files
-that it would take. Only wheels, since building another package would fetch tools that nobody has hashed.
+The versions are those of constraints.txt. pip resolves them for Python 3.12, which is deployed, and reports the files
+that it would install. Only wheels are allowed, since the build of another package would fetch tools without hashes.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ sys.path.insert(0, str(ROOT))
 from infra.checks.finding import CheckFailed  # noqa: E402
 from infra.package import environment, wheels  # noqa: E402  # not an installed package
 
-#: where `python -m infra.checks --all` starts the package, besides Linux on x86-64
+#: platforms on which `python -m infra.checks --all` starts the package, besides Linux on x86-64
 _CHECKED = (wheels.linux("aarch64"), ("macosx_14_0_arm64",))
 
 
 @dataclass(frozen=True)
 class Lock:
-    """A file that is made of requirements.txt and of groups of pyproject.toml, with the files of each platform."""
+    """A file that is made from requirements.txt and groups of pyproject.toml, with the files of each platform."""
 
     target: Path
     groups: tuple[str, ...]
@@ -40,7 +40,7 @@ LOCKS = (
 
 
 def text(lock: Lock) -> str:
-    """The content of a lock: each package with its version and the SHA-256 of its files. Raises CheckFailed."""
+    """Returns the content of a lock: each package with its version and the SHA-256 of its files. Raises CheckFailed."""
     found: dict[str, set[str]] = {}
     for platform in lock.platforms:
         for package in _resolved(lock.groups, platform):
@@ -58,7 +58,10 @@ def text(lock: Lock) -> str:
 
 
 def _resolved(groups: tuple[str, ...], platform: tuple[str, ...]) -> list[dict[str, Any]]:
-    """What pip would install (https://pip.pypa.io/en/stable/reference/installation-report/). Raises CheckFailed."""
+    """Returns the packages that pip would install (https://pip.pypa.io/en/stable/reference/installation-report/).
+
+    Raises CheckFailed.
+    """
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.json"
         pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--python", str(environment.python312())]

@@ -1,8 +1,8 @@
-"""Makes the package that is deployed: what `.funcignore` leaves, with the host.json of the durable backend.
+"""Makes the deployed package: the files that `.funcignore` does not name, with the host.json of the durable backend.
 
-Flex Consumption installs the packages itself (remote build); Elastic Premium runs the package as it is, so with
---packages they are in it, for Python 3.12. The durable backend is the one that the template takes: of the parameter
-file, or of LUCIUS_DURABLE_BACKEND. The scale controller reads it in host.json only, so the package has it there.
+Flex Consumption installs the packages itself (remote build). Elastic Premium runs the package as it is, so --packages
+adds them, for Python 3.12. The durable backend is that of the template: of the parameter file, or of
+LUCIUS_DURABLE_BACKEND. The scale controller reads it in host.json only, so the package has it there.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ COMMIT_FILE = "BUILD_COMMIT"
 
 
 def build(target: Path, *, backend: str, packages: bool) -> int:
-    """Writes the zip, or the folder where `target` is no `.zip`. Returns the number of files. Raises CheckFailed."""
+    """Writes a zip, or a folder if `target` does not end in `.zip`. Returns the number of files. Raises CheckFailed."""
     files = {path: ROOT / path for path in packaged(ROOT) if path.name != COMMIT_FILE}
     files[Path("host.json")] = ROOT / HOST_JSON[backend]
-    # a build installs only files with these hashes
+    # the remote build installs only files with these hashes
     files[Path("requirements.txt")] = ROOT / LOCK
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -52,7 +52,7 @@ def _zip(target: Path, files: dict[Path, Path]) -> None:
 
 
 def _copy(target: Path, files: dict[Path, Path]) -> None:
-    """Only a package is written over. Raises CheckFailed."""
+    """Copies the files. Overwrites nothing but a package. Raises CheckFailed."""
     whole = target.resolve()
     if whole in (ROOT, *ROOT.parents) or (whole.exists() and not (whole / "host.json").is_file()):
         raise CheckFailed(f"{target} is no package: name a new folder")
@@ -63,7 +63,7 @@ def _copy(target: Path, files: dict[Path, Path]) -> None:
 
 
 def _install(folder: Path) -> Path:
-    """The packages of the lock, for the platform that runs them, not for this machine."""
+    """Installs the packages of the lock, for the platform that runs them, not for this machine."""
     site = folder / ".python_packages" / "lib" / "site-packages"
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--target", str(site)]
     subprocess.run([*pip, *wheels.options(wheels.HOST), "-r", LOCK], cwd=ROOT, check=True)
@@ -71,7 +71,7 @@ def _install(folder: Path) -> Path:
 
 
 def _commit() -> str:
-    """The commit that the health routes report: of this checkout, else of LUCIUS_BUILD_COMMIT. Raises CheckFailed."""
+    """Returns the commit for the health routes: of this checkout, else of LUCIUS_BUILD_COMMIT. Raises CheckFailed."""
     try:
         # a folder inside another checkout would have the commit of that checkout
         _git("ls-files", "--error-unmatch", "host.json")

@@ -28,7 +28,7 @@ _DOCUMENT = "docs/openapi.json"
 
 
 def refused_phrases(words: str) -> re.Pattern[str]:
-    """Returns what finds the phrases of the table in the page of words; `*` is the rest of a word."""
+    """Returns a pattern of the refused phrases in the text of words.md; `*` is the rest of a word."""
     table = words.partition("| refused phrase |")[2].partition("\n\n")[0]
     phrases = re.findall(r"^\| ([a-z*' /]+?) \|", table, re.MULTILINE)
     each = [re.escape(part).replace(r"\*", r"\w*") for phrase in phrases for part in phrase.split(" / ")]
@@ -36,7 +36,7 @@ def refused_phrases(words: str) -> re.Pattern[str]:
 
 
 def texts_of(name: str, source: str) -> Iterator[tuple[int, str]]:
-    """Yields line and text of what a file shows to users; code of a page and JSON keys are left out."""
+    """Yields line and text of each text that a file shows to users; code of a page and JSON keys are left out."""
     if name.endswith(".py"):
         tree = ast.parse(source)
         if name.startswith(_MODULES):

@@ -16,7 +16,7 @@ _STORE = {ast.Name: "id", ast.Attribute: "attr"}
 
 
 def findings(source: str, retired: dict[str, str]) -> Iterator[str]:
-    """Line, identifier and advice for every name that is defined or assigned with a retired word in it."""
+    """Yields line, identifier and advice for every name that is defined or assigned with a retired word in it."""
     for node in ast.walk(ast.parse(source)):
         stored = isinstance(getattr(node, "ctx", None), ast.Store)
         attribute = _DEFINE.get(type(node)) or (_STORE.get(type(node)) if stored else None)

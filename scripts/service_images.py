@@ -1,6 +1,6 @@
 """Builds the images of platform services that a registry lacks, in Azure: service_images.py SUBSCRIPTION REGISTRY
 
-Prints the tag of the images. It is a hash of the files of which they are made: unchanged files are not built again.
+Prints the tag of the images. It is a hash of their source files: unchanged files are not built again.
 infra/bicep/containers.json has the images. LUCIUS_SERVICE_BASE names another base image than that of the Dockerfile.
 """
 
@@ -19,13 +19,13 @@ SOURCES = (".dockerignore", "packages/lucius-service/lucius_service", "platform_
 
 
 def images() -> dict[str, str]:
-    """The Dockerfile of each image."""
+    """Returns the Dockerfile of each image."""
     containers = json.loads((ROOT / "infra" / "bicep" / "containers.json").read_text(encoding="utf-8"))
     return {each["image"]: each["dockerfile"] for each in containers}
 
 
 def tag(base: str) -> str:
-    """The hash of all files that images are made of, and of the name of their base image."""
+    """Returns the hash of all source files of the images, and of the name of their base image."""
     digest = hashlib.sha256(base.encode())
     for source in SOURCES:
         path = ROOT / source

@@ -37,8 +37,8 @@ _TERMINAL = ("SUCCEEDED", "FAILED_FINAL", "CANCELLED")
 #: seconds between two requests for the job
 _POLL_S = 2.0
 _REQUEST_TIMEOUT_S = 30
-#: characters that a terminal obeys instead of showing: controls of ECMA-48 but for tab and line feed, the embeddings,
-#: overrides and isolates of UAX #9, and surrogates
+#: characters that a terminal executes instead of showing: controls of ECMA-48 but for tab and line feed, the
+#: embeddings, overrides and isolates of UAX #9, and surrogates
 _COMMANDS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
@@ -47,20 +47,20 @@ class Away(Exception):
 
 
 class Failed(Exception):
-    """The job did not succeed; the message contains its events."""
+    """The job did not succeed; the message has its events."""
 
 
 def write(text: str, *, stderr: bool = False) -> None:
-    """Writes a line, or several, with U+FFFD in place of each character that a terminal would obey.
+    """Writes a line, or several, with U+FFFD in place of each character that a terminal would execute.
 
-    The packages of the command line are not here: next to a token, those of requirements.lock are installed only.
+    The packages of the command line are missing here: next to a token only those of requirements.lock are installed.
     """
     visible = _COMMANDS.sub("\N{REPLACEMENT CHARACTER}", text)
     print(visible, file=sys.stderr if stderr else sys.stdout, flush=True)
 
 
 class Api:
-    """The HTTP API, with a token where there is an audience."""
+    """The HTTP API, called with a token if there is an audience."""
 
     def __init__(self, url: str, audience: str) -> None:
         self._url = url.rstrip("/")
@@ -68,7 +68,7 @@ class Api:
         self._credential = DefaultAzureCredential() if audience else None
 
     def call(self, method: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
-        """Sends a request. Raises Away without a response, Failed with a response that is not a success."""
+        """Sends a request. Raises Away if there is no response, Failed for an unsuccessful response."""
         request = urllib.request.Request(f"{self._url}{path}", method=method)
         if body is not None:
             request.data = json.dumps(body).encode()
@@ -87,7 +87,7 @@ class Api:
 
 
 def tenant_folder(tenant: str) -> str:
-    """Returns the name that `{tenant}` stands for in LUCIUS_ALLOWED_REF_HOSTS: `=XX` for other bytes."""
+    """Returns the value of `{tenant}` in LUCIUS_ALLOWED_REF_HOSTS: `=XX` for other bytes."""
     name = tenant.strip().lower()
     return re.sub(r"[^A-Za-z0-9_.~@ -]", lambda char: "".join(f"={byte:02X}" for byte in char[0].encode()), name)
 
@@ -103,7 +103,7 @@ def upload(blobs: str, connection: str, container: str, document: Path, tenant: 
             client = BlobServiceClient(blobs, credential=DefaultAzureCredential(), retry_total=2)
         else:
             client = BlobServiceClient.from_connection_string(connection, retry_total=2)
-            # in Azure the template makes the container
+            # in Azure the template creates the container
             with suppress(ResourceExistsError):
                 client.create_container(container)
         blob = client.get_blob_client(container, f"{folder}/{uuid.uuid4().hex}{document.suffix}")
@@ -114,7 +114,7 @@ def upload(blobs: str, connection: str, container: str, document: Path, tenant: 
 
 
 def wait_ready(api: Api, deadline: float) -> None:
-    """Waits until the app, which may have just been deployed, is ready."""
+    """Waits until the app is ready; it may have been deployed seconds ago."""
     while True:
         try:
             api.call("GET", "/v1/health/ready")

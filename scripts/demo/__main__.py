@@ -1,7 +1,7 @@
-"""`make demo`: starts the whole system, puts documents through it, prints the answers, and removes everything.
+"""`make demo`: starts the whole system, submits documents, prints the answers, and removes everything.
 
 The environment variable DOCS names the documents, separated by spaces, with quotes around names that contain a space;
-without it they are the samples. ASK replaces the questions of `samples/questions.json`.
+default: the samples. ASK replaces the questions of `samples/questions.json`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from lucius_client.cli.exits import CliError, Exit
 from scripts.demo.documents import Document, chosen_documents
 
-if TYPE_CHECKING:  # imported late, so that Ctrl-C is handled from the first moment
+if TYPE_CHECKING:  # imported late, so that Ctrl-C is handled from the start
     from lucius_client import Client
     from lucius_client.cli.documents import Documents
     from scripts.demo.stack import LocalStack
@@ -43,7 +43,7 @@ def main() -> int:
 
 
 def run(documents: list[Document]) -> int:
-    """Runs the demo; 0 if every job SUCCEEDED, else 1."""
+    """Runs the demo. Returns 0 if every job SUCCEEDED, else 1."""
     from lucius_client import Client
     from lucius_client.cli import rendering
     from lucius_client.cli.board import Board, follow

@@ -21,7 +21,7 @@ Json = dict[str, Any]
 class Document:
     """A file and the questions about it."""
 
-    #: the name of the file, numbered where several have the same name
+    #: file name, with a number if several files have the same name
     label: str
     path: Path
     #: `prompt_set` of the payload of the SIS step
@@ -29,9 +29,9 @@ class Document:
 
 
 def chosen_documents(docs: str, ask: str) -> list[Document]:
-    """The files that DOCS names, or else the samples; ASK replaces every question.
+    """Returns the files that DOCS names, by default the samples. ASK replaces every question.
 
-    Raises UsageError where a file is missing.
+    Raises UsageError if a file is missing.
     """
     questions_of = json.loads((SAMPLES / "questions.json").read_text(encoding="utf-8"))
     paths = _paths(docs) or [SAMPLES / name for name in questions_of]

@@ -15,7 +15,7 @@ _READS = {"GET", "HEAD"}
 
 
 def storage_operations(access_log: Path) -> Counter[str]:
-    """Requests in Azurite's access log, by kind: table transactions, table writes and reads, blob writes and reads."""
+    """Counts requests in Azurite's log by kind: table transactions, table writes and reads, blob writes and reads."""
     counted: Counter[str] = Counter()
     with access_log.open(encoding="utf-8", errors="replace") as lines:
         for line in lines:
@@ -34,9 +34,9 @@ def storage_operations(access_log: Path) -> Counter[str]:
 
 
 def bus_operations(admin: str) -> Counter[str]:
-    """Messages that the bus received, by kind (directives, replies, hints at events), and the dead letters of all.
+    """Counts messages that the bus received, by kind (directives, replies, hints), and the dead letters of all.
 
-    `admin` is the address of the bus emulator's HTTP API.
+    `admin` is the URL of the bus emulator's HTTP API.
     """
     entities = httpx.get(f"{admin}/entities", timeout=10, trust_env=False).raise_for_status().json()
     counted: Counter[str] = Counter()

@@ -1,4 +1,4 @@
-"""A local stack for the time of a command: started on free ports, stopped, and its folder removed."""
+"""A local stack for the duration of a command: started on free ports, stopped, and its folder removed."""
 
 from __future__ import annotations
 
@@ -24,11 +24,10 @@ _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class LocalStack:
-    """`python -m emulator up` with a temporary folder inside `.lucius/`, as a context manager.
+    """Runs `python -m emulator up` with a temporary folder inside `.lucius/`, as a context manager.
 
-    `report` gets each log line of `up` itself. The end of the block stops the stack, and so does a signal while it
-    starts. The folder is removed, but kept for its logs where the stack failed. Raises CliError where the stack does
-    not start.
+    `report` gets each log line of `up`. The stack stops at the end of the block, and at a signal during its start. The
+    folder is removed; after a failure of the stack it stays for its logs. Raises CliError if the stack does not start.
     """
 
     def __init__(self, report: Callable[[str], None]) -> None:
@@ -86,12 +85,12 @@ class LocalStack:
 
     @property
     def admin(self) -> str:
-        """The address of the bus emulator's HTTP API."""
+        """Returns the URL of the bus emulator's HTTP API."""
         return self._addresses["admin"]
 
     @property
     def blob(self) -> str:
-        """The address of Azurite's blob account."""
+        """Returns the URL of Azurite's blob account."""
         return self._addresses["blob"]
 
     def _read_log(self, stream: IO[str]) -> None:
@@ -112,7 +111,7 @@ class LocalStack:
             if not self._failed:
                 shutil.rmtree(self.data, ignore_errors=True)
                 if self._created_home:
-                    with suppress(OSError):  # another process uses it now
+                    with suppress(OSError):  # another process uses the folder
                         self._home.rmdir()
 
     def _terminate(self) -> None:

@@ -1,1 +1,1 @@
-"""`make generate`: everything in the repository that is made from the code."""
+"""`make generate`: writes everything in the repository that is made from the code."""

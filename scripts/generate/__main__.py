@@ -41,7 +41,7 @@ PARTS = {
 
 
 def render(text: str) -> str:
-    """The document with the current text in each `<!-- generated: NAME -->` ... `<!-- end -->`."""
+    """Returns the document with the current text in each `<!-- generated: NAME -->` ... `<!-- end -->`."""
 
     def fill(match: re.Match[str]) -> str:
         return f"{match[1]}\n{PARTS[match[2]]()}\n<!-- end -->"
@@ -50,7 +50,7 @@ def render(text: str) -> str:
 
 
 def generated() -> dict[Path, str]:
-    """Every generated file, or file with generated parts, with its text."""
+    """Returns every generated file, or file with generated parts, with its text."""
     texts = {path: render(path.read_text(encoding="utf-8")) for path in sorted(DOCS.rglob("*.md"))}
     api = api_documents.files()
     texts |= {DOCS / name: text for name, text in {**api, **transitions.files()}.items()}
@@ -64,7 +64,7 @@ def generated() -> dict[Path, str]:
 
 
 def main() -> int:
-    """0: everything is up to date, or was written; 1: `--check` found a file that is not."""
+    """Writes the files, or checks them. Returns 0; 1 if `--check` found a file that is out of date."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--check", action="store_true", help="change nothing; exit 1 where a file is out of date")
     check = parser.parse_args().check

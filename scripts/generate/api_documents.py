@@ -1,4 +1,4 @@
-"""The API's documents as `make up` serves them, with the protocols of this checkout."""
+"""The documents of the API as `make up` serves them, with the protocols of this checkout."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def openapi() -> dict[str, Any]:
 
 
 def files() -> dict[str, str]:
-    """The committed copies, by name."""
+    """Returns the committed copies, by name."""
     documents = {"openapi.json": openapi(), "asyncapi.json": asyncapi.document(asyncapi.BusNames())}
     texts = {name: json.dumps(whole, indent=1, ensure_ascii=False) + "\n" for name, whole in documents.items()}
     return texts | {"schema.graphql": graphql_http.schema()}

@@ -1,4 +1,4 @@
-"""Tables of `docs/reference/api.md`, made from the routes and the OpenAPI document."""
+"""Makes the tables of `docs/reference/api.md` from the routes and the OpenAPI document."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from triggers.registered import ROUTES
 
 
 def begin() -> str:
-    """The first steps, each with its command."""
+    """Returns the first steps, each with its command."""
     lines: list[str] = []
     for number, (words, command) in enumerate(commands("http://127.0.0.1:7071"), start=1):
         lines += [f"{number}. {words}", "", *(f"       {line}" for line in command.split("\n")), ""]
     return "\n".join(lines).rstrip()
 
 
-#: resources, each with the first parts of its paths; routes of no resource are documents
+#: resources, each with the first parts of its paths; routes without a resource are documents
 _RESOURCES = {
     "Jobs": ("orchestrate", "commands", "jobs", "deadletters", "receipts"),
     "Bulk operations": ("bulk",),
@@ -39,7 +39,7 @@ _RESOURCES = {
 
 
 def routes() -> str:
-    """A table for each resource."""
+    """Returns a table for each resource."""
     found: dict[str, list[Route]] = {resource: [] for resource in _RESOURCES}
     for route in ROUTES:
         part = re.split("[/:]", route.path)[1]
@@ -57,7 +57,7 @@ def _route_table(found: list[Route]) -> str:
 
 
 def public_events() -> str:
-    """Every type of public events, when it comes, and the members of its payload."""
+    """Returns every type of public events, its condition, and the fields of its payload."""
     rows = []
     for type_, schema in event_schemas.documents().items():
         members = schema["properties"]["data"]["properties"]["payload"]["properties"]
@@ -66,13 +66,13 @@ def public_events() -> str:
 
 
 def public_event() -> str:
-    """One of them, whole."""
+    """Returns the JSON of one public event."""
     text = json.dumps(event_schemas.example(PublicType.COMPLETED), indent=2)
     return f"```json\n{text}\n```"
 
 
 def problems() -> str:
-    """Every code with the statuses that it comes with."""
+    """Returns every error code with its HTTP statuses."""
     rows = ((f"`{code}`", ", ".join(map(str, statuses)), meaning) for code, statuses, meaning in returned_codes(ROUTES))
     return markdown_table(("code", "status", "meaning"), rows)
 

@@ -1,4 +1,4 @@
-"""Made of and for the Bicep: the type of `tuning`, the packaged protocols, which roles may be assigned."""
+"""Generates parts of the Bicep: the type of `tuning`, the packaged protocols, the roles that may be assigned."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _START, _END = "// generated: tuning\n", "// end\n"
 
 
 def files() -> dict[Path, str]:
-    """The generated files with their text."""
+    """Returns the generated files with their text."""
     before, rest = SETTINGS_MODULE.read_text(encoding="utf-8").split(_START)
     after = rest.split(_END)[1]
     return {
@@ -39,7 +39,7 @@ def _tuning_type() -> str:
 
 
 def _assignable_roles() -> str:
-    """A condition, for who deploys, on the right to assign roles: those of roles.bicep, and no other.
+    """Returns a condition on the deployer's right to assign roles: those of roles.bicep, and no other.
 
     https://learn.microsoft.com/azure/role-based-access-control/delegate-role-assignments-examples
     """

@@ -23,7 +23,7 @@ _PAGE = ("limit", "cursor")
 
 
 def text(openapi: str) -> str:
-    """The source of the module for the OpenAPI document `openapi`."""
+    """Returns the source of the module for the OpenAPI document `openapi`."""
     paths = json.loads(openapi)["paths"]
     return _HEAD + "".join(line + "\n" for name, path in _FILTERS.items() for line in _lines(name, path, paths[path]))
 

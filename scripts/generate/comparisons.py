@@ -1,6 +1,6 @@
 """Comparisons of the emulators, and their differences: the tables of docs/contributing/emulators/compared.md.
 
-The data is `tests/comparisons.json`, beside the tests that it names.
+The data is `tests/comparisons.json`, next to the tests that it names.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ FILE = Path(__file__).resolve().parents[2] / "tests" / "comparisons.json"
 
 
 class State(StrEnum):
-    """What became of a difference."""
+    """State of a difference."""
 
-    #: the behaviour is Azure's since then; `test` shows it
+    #: repaired: the behaviour is now Azure's; `test` shows it
     REPAIRED = "repaired"
     #: `why` has the reason
     STAYS = "stays"
-    #: Azure's behaviour is not known; `why` says how it could be found
+    #: Azure's behaviour is not known; `why` has the way to find it
     NOT_KNOWN = "not known"
 
 
 @dataclass(frozen=True)
 class Judge:
-    """Something of others that a stand-in was held against, once."""
+    """A source that an emulator was compared with, once."""
 
     subject: str
     judge: str
@@ -43,19 +43,19 @@ class Judge:
 
 @dataclass(frozen=True)
 class Difference:
-    """One behaviour in which a stand-in differed from Azure."""
+    """One behaviour in which an emulator differed from Azure."""
 
     subject: str
     what: str
     azure: str
     state: State
-    #: `path::function` of a repaired one
+    #: `path::function` of the test of a repaired difference
     test: str = ""
     why: str = ""
 
 
 def read() -> tuple[list[Judge], list[Difference]]:
-    """The data. Raises TypeError or ValueError where a field is missing, unknown or wrong."""
+    """Returns the data. Raises TypeError or ValueError if a field is missing, unknown or wrong."""
     data: dict[str, list[dict[str, Any]]] = json.loads(FILE.read_text(encoding="utf-8"))
     judges = [Judge(**each) for each in data["judges"]]
     return judges, [Difference(**{**each, "state": State(each["state"])}) for each in data["differences"]]

@@ -1,4 +1,4 @@
-"""The error codes of the API by class, each class with what a caller does: the table of docs/reference/errors.md."""
+"""The error codes of the API by class, each class with the caller's action: the table of docs/reference/errors.md."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from scripts.generate.tables import markdown_table
 
 
 class _Class(NamedTuple):
-    """Error codes that a caller handles in the same way, by their HTTP statuses."""
+    """Error codes with the same action of the caller, by their HTTP statuses."""
 
     title: str
     statuses: frozenset[str]
@@ -78,13 +78,13 @@ _CLASSES = (
 
 
 def classes() -> str:
-    """A row for each class."""
+    """Returns a row for each class."""
     rows = ((f"[{each.title}](#{_anchor(each)})", ", ".join(sorted(each.statuses)), each.retry) for each in _CLASSES)
     return markdown_table(("class", "status", "send it again?"), rows)
 
 
 def codes() -> str:
-    """A section for each class, with its codes. A code of several classes is in the first one."""
+    """Returns a section for each class, with its codes. A code of several classes is in the first one."""
     rows = [tuple(line.strip("| ").split(" | ")) for line in problems().splitlines()[2:]]
     parts = []
     for each in _CLASSES:

@@ -1,4 +1,4 @@
-"""docs/images/job-life.svg: the states of a job as columns, each transition as an arrow on a line of its own."""
+"""Draws docs/images/job-life.svg: the states of a job as columns, each transition as an arrow in its own row."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _COLUMNS = (
 )
 _GOOD = (JobStatus.IN_PROGRESS, JobStatus.SUCCEEDED, JobStatus.QUEUED)
 
-# lengths in SVG user units; a character of the label font is 0.6 of its size wide
+# lengths in SVG user units; the width of a character is 0.6 of the size of the label font
 _FONT = 11
 _CHAR = 0.6 * _FONT
 _LINE = 13
@@ -46,7 +46,7 @@ _STYLE = """
 
 
 class _Arrow(NamedTuple):
-    """One line of the picture; `start` is None where the job is created."""
+    """One row of the picture; `start` is None if the transition creates the job."""
 
     start: JobStatus | None
     end: JobStatus
@@ -54,7 +54,7 @@ class _Arrow(NamedTuple):
 
 
 def text() -> str:
-    """The picture, from the tables of `shared.core.jobs.transitions`."""
+    """Returns the picture, from the tables of `shared.core.jobs.transitions`."""
     lines = _arrows()
     y = _TOP + _BOX_HEIGHT + 8
     drawn: list[str] = []
@@ -81,7 +81,7 @@ def text() -> str:
 
 
 def _arrows() -> list[_Arrow]:
-    """Creation first, then by the state that is left."""
+    """Returns creation first, then the other transitions by the state that they leave."""
     created = [_Arrow(None, JobStatus(row.to), (name,)) for name, row in JOB_CREATION.items()]
     left = [
         _Arrow(JobStatus(start), JobStatus(end), tuple(triggers))
@@ -96,13 +96,13 @@ def _x(state: JobStatus) -> int:
 
 
 def _ends(arrow: _Arrow) -> tuple[int, int]:
-    """From where to where the arrow leads; a creation has a short one, from the left."""
+    """Returns both ends of the arrow; a creation has a short one, from the left."""
     end = _x(arrow.end)
     return (end - _MARGIN + 8 if arrow.start is None else _x(arrow.start)), end
 
 
 def _wrapped(arrow: _Arrow) -> list[str]:
-    """The triggers in lines that fit over the arrow."""
+    """Returns the triggers in lines that fit over the arrow."""
     start, end = _ends(arrow)
     room = abs(end - start) - 12
     lines: list[str] = []
@@ -133,7 +133,7 @@ def _drawn(arrow: _Arrow, labels: list[str], y: int) -> list[str]:
 
 
 def _kind(end: JobStatus) -> str:
-    """The colour class of an arrow, by the state that it leads to."""
+    """Returns the colour class of an arrow, by the state that it leads to."""
     if end in _GOOD:
         return "good"
     if end is JobStatus.FAILED_FINAL:

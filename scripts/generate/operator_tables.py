@@ -1,4 +1,4 @@
-"""Tables for operators: settings, reasons, alerts, metrics, spans and log lines."""
+"""Tables for operators: settings, reasons, alerts, metrics, spans and log records."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from shared.telemetry.span_table import SPANS
 _ALERTS = Path(__file__).resolve().parents[2] / "infra" / "bicep" / "modules" / "alerts.bicep"
 
 
-#: subjects of settings, each with the beginnings of its settings' names; the first that fits counts
+#: subjects of settings, each with the prefixes of its settings' names; the first match counts
 _SUBJECTS = {
     "Service Bus": ("SERVICEBUS_", "TOPOLOGY_"),
     "Storage": ("STORAGE_", "TABLE_", "BLOB_", "WORKSPACE_", "LEDGER_", "INDEX_", "TENANTS_", "GATES_", "REJECTED_"),
@@ -36,7 +36,7 @@ _SUBJECTS = {
 
 
 def settings() -> str:
-    """A table for each subject, in the order of the declarations."""
+    """Returns a table for each subject, in the order of the declarations."""
     found: dict[str, list[Setting]] = {subject: [] for subject in _SUBJECTS}
     for each in SETTINGS:
         found[_subject(each.name.removeprefix("LUCIUS_"))].append(each)
@@ -69,13 +69,13 @@ def settings_not_read() -> str:
 
 
 def reasons() -> str:
-    """Every `error_code` that LUCIUS itself gives."""
+    """Returns every `error_code` that LUCIUS itself gives."""
     rows = ((f"`{reason}`", reason.cause, reason.what_to_do) for reason in Reason)
     return markdown_table(("`error_code`", "cause", "what to do"), rows)
 
 
 def alerts() -> str:
-    """Every alert rule of the template, the most severe first, with its section of the runbook."""
+    """Returns every alert rule of the template, the most severe first, with its section of the runbook."""
     rows = (
         (f"`{rule['name']}`", rule["severity"], rule["means"], _watched(rule), _section(rule["section"]))
         for rule in sorted(alert_rules(), key=lambda rule: rule["severity"])
@@ -84,7 +84,7 @@ def alerts() -> str:
 
 
 def alert_rules() -> list[dict[str, str]]:
-    """The rules of alerts.bicep, as `bicep format` writes them: values by name, texts without their quotes."""
+    """Returns the rules of alerts.bicep, as `bicep format` writes them: values by name, texts without their quotes."""
     text = _ALERTS.read_text(encoding="utf-8")
     arrays = re.findall(r"^var (?:metric|log|audit)Alerts = \[\n(.*?)^\]", text, re.M | re.S)
     return [
@@ -110,7 +110,7 @@ def _section(slug: str, page: str = "") -> str:
 
 
 def failure_reasons() -> str:
-    """The values of `reason` of `job_failures_total`; a withdrawn job is CANCELLED and does not count there."""
+    """Returns the values of `reason` of `job_failures_total`. A withdrawn job is CANCELLED and does not count."""
     names = ", ".join(f"`{reason}`" for reason in Reason if reason is not Reason.WITHDRAWN)
     return f"`reason` of `job_failures_total` is {names}, or the code that a service gave."
 
@@ -129,7 +129,7 @@ def spans() -> str:
 
 
 def sweeper_duties() -> str:
-    """What a pass of the sweeper does, in its order."""
+    """Returns the duties of a sweep, in its order."""
     return markdown_table(
         ("duty", "budget", "when", "if it fails"),
         ((each.name, _budget(each), _when(each), f"`{each.failure}`") for each in DUTIES),
@@ -151,7 +151,7 @@ def _when(duty: Duty) -> str:
     return ", ".join(found)
 
 
-#: action of an operator after a warning: a section of the runbook, or words. Other warnings repair themselves
+#: action of an operator after a warning: a section of the runbook, or a text. Other warnings repair themselves
 _ACTIONS = {
     **dict.fromkeys(("SERVICE_SILENT",), "#directives-are-not-taken-up"),
     **dict.fromkeys(("DEAD_REPLIES", "DEAD_REPLIES_UNFINISHED"), "#dead-replies"),
@@ -178,7 +178,7 @@ _ACTIONS = {
 
 
 def log_lines() -> str:
-    """A table for each level, the warnings first and with what an operator does."""
+    """Returns a table for each level, the warnings first and with the operator's action."""
     warnings = ((f"`{each.event}`", each.meaning, _action(each.event)) for each in LINES if each.level == "WARNING")
     others = ((f"`{each.event}`", each.meaning) for each in LINES if each.level != "WARNING")
     return "\n\n".join(

@@ -1,4 +1,4 @@
-"""The figures of docs/explanation/performance.md, from what is recorded in docs/explanation/performance.
+"""The figures of docs/explanation/performance.md, from the records in docs/explanation/performance.
 
 `make bench`, `make bench-peers` and `make quality` write jobs.json, peers.json and quality.json. Two files were made
 once: microsoft.json, with programs that are not in this repository, and gates-before.json, with the part `gates` at the
@@ -25,19 +25,19 @@ _DELAYS = {
     "job_ms": "whole job",
 }
 _PACED = "5 a second"
-#: figures of one tenant with a quota
+#: number of processes that share a tenant's quota; file with the earlier figures
 _SHARED_BY, _BEFORE = 4, "gates-before.json"
-#: share of Azurite's own rate from which Azurite is the limit
+#: minimum share of Azurite's own rate at which Azurite is the limit
 _AZURITES = 0.8
 _STORES = {"memory": "in memory", "azurite": "on Azurite"}
-#: process that does not belong to the system under measurement
+#: process outside the system under measurement
 _DRIVER = "driver"
 
 Figures = Any
 
 
 def _table(part: str, body: Callable[[Figures], str], file: str = "jobs.json") -> Callable[[], str]:
-    """The figures of a part below what they must be quoted with; says so where they were not recorded."""
+    """Returns the figures of a part below their machine, date and commit; states if they were not recorded."""
 
     def text() -> str:
         found = _recorded(file).get(part)
@@ -159,7 +159,7 @@ def _dashboard(figures: Figures) -> str:
 
 
 def _gates(store: str) -> Callable[[Figures], str]:
-    """The rates of one tenant with a quota over a store, beside those before."""
+    """Returns the rates of one tenant with a quota over a store, next to the earlier rates."""
 
     def text(figures: Figures) -> str:
         before = _rates_before(store)
@@ -180,7 +180,7 @@ def _gates(store: str) -> Callable[[Figures], str]:
 
 
 def _rates_before(store: str) -> dict[tuple[str, int], Any]:
-    """By load and number of processes."""
+    """Returns the earlier rates by load and number of processes."""
     rows = _recorded(_BEFORE).get("gates", {}).get("figures", {}).get("rows", [])
     return {(row["load"], row["processes"]): row for row in rows if row["store"] == store}
 
@@ -206,7 +206,7 @@ def _microsoft(figures: Figures) -> str:
 
 
 def goals() -> str:
-    """Each goal with the recorded figure, and whether that reaches it."""
+    """Returns each goal with the recorded figure, and whether the figure reaches the goal."""
     found = {part: each["figures"] for part, each in _recorded("jobs.json").items()}
     external = _recorded("peers.json").get("external", {}).get("figures", {})
     rows = []
@@ -240,7 +240,7 @@ def goals() -> str:
 def _quota_goals(
     goal: Callable[[str, float | None, Callable[[float], bool]], None], rows: list[Any], store: str, where: str
 ) -> None:
-    """Of four processes that share a tenant's quota."""
+    """Adds the goals of four processes that share a tenant's quota."""
     shared = [row for row in rows if (row["store"], row["processes"]) == (store, _SHARED_BY)]
     ends = [row for row in shared if row["load"].endswith("ends at once")]
     of_quota = f"of a tenant with a quota, {_SHARED_BY} processes, {where}"
@@ -261,7 +261,7 @@ def _quota_goals(
 
 
 def _quality() -> str:
-    """Both halves, before decision 63 and after it."""
+    """Returns the table of both halves, before decision 63 and after it."""
     recorded = _recorded("quality.json")
     parts = [recorded[name] for name in ("before", "after") if name in recorded]
     columns = [(half, part) for half in ("development", "held_out") for part in parts]
@@ -285,7 +285,7 @@ def _share(name: str, value: float) -> str:
 
 
 def _three_steps() -> float | None:
-    """CPU-ms of a 3-step job in all processes but the driver."""
+    """Returns the CPU-ms of a 3-step job in all processes except the driver."""
     counted = _recorded("jobs.json").get("counts")
     return None if counted is None else _system(counted["figures"]["jobs"][-1]["cpu_ms_per_job"])
 
@@ -299,7 +299,7 @@ def _shares(found: dict[str, float]) -> list[float]:
 
 
 def _number(value: float) -> str:
-    """Three digits, or as many as stand before the point."""
+    """Returns three significant digits, or all digits before the point if there are more."""
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
 
 

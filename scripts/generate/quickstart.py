@@ -6,19 +6,19 @@ import json
 
 from shared.apidocs.examples import ENVELOPE
 
-#: addresses of the API that `make up` starts, and of the issuer that AUTH=1 adds
+#: URLs of the API that `make up` starts, and of the issuer that AUTH=1 adds
 API = "http://127.0.0.1:7071"
 ISSUER = "http://127.0.0.1:7080"
-#: address of the Azurite that `make up` starts; it has the samples of the checkout
+#: URL of the Azurite that `make up` starts; it has the samples of the checkout
 BLOBS = "http://127.0.0.1:10000/devstoreaccount1"
 
 _TENANT = ENVELOPE["tenant_id"]
 
 
 def commands(server: str, issuer: str = ISSUER, blobs: str = BLOBS) -> list[tuple[str, str]]:
-    """(what it is for, the shell command), in order, each in the same shell as those before it."""
+    """Returns (purpose, shell command) in order; all commands run in the same shell."""
     bearer = '-H "Authorization: Bearer $TOKEN"'
-    # `lucius` finds the usual stack by itself; another one has to be named
+    # `lucius` finds the default stack by itself; another one must be named
     other = server != API and issuer != ISSUER
     lucius = f"LUCIUS_API={server} LUCIUS_ISSUER={issuer} .venv/bin/lucius" if other else ".venv/bin/lucius"
     envelope = {name: value for name, value in ENVELOPE.items() if name != "labels"} | {

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 
 def markdown_table(columns: tuple[str, ...], rows: Iterable[tuple[object, ...]]) -> str:
-    """One line a row, below the names of the columns."""
+    """Returns a Markdown table with a line for each row, below the names of the columns."""
     lines = [columns, *rows]
     texts = [f"| {' | '.join(map(str, line))} |" for line in lines]
     return "\n".join([texts[0], "|" + "---|" * len(columns), *texts[1:]])

@@ -1,4 +1,4 @@
-"""The configuration of the Bicep linter, from the decisions in infra/checks/linter_rules.json."""
+"""Generates the configuration of the Bicep linter, from the decisions in infra/checks/linter_rules.json."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ CONFIGURATION = ROOT / "infra" / "bicep" / "bicepconfig.json"
 
 
 def files() -> dict[Path, str]:
-    """The generated files with their text: the compiler's configuration has no room for reasons."""
+    """Returns the generated files with their text. The compiler's configuration has no room for reasons."""
     rules = {name: {"level": each["level"]} for name, each in _rules().items()}
     configuration = {"analyzers": {"core": {"enabled": True, "rules": rules}}}
     return {CONFIGURATION: json.dumps(configuration, indent=2) + "\n"}

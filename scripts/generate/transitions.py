@@ -16,7 +16,7 @@ Table = Mapping[Any, Mapping[Any, TargetState]]
 
 
 def arrows(table: Table) -> dict[tuple[str, str], list[str]]:
-    """The triggers that lead from one state to another, in the order of the table; not those that keep the state."""
+    """Returns the triggers from one state to another, in the order of the table; not those that keep the state."""
     found: dict[tuple[str, str], list[str]] = defaultdict(list)
     for state, rows in table.items():
         for trigger, row in rows.items():
@@ -26,7 +26,7 @@ def arrows(table: Table) -> dict[tuple[str, str], list[str]]:
 
 
 def step_diagram() -> str:
-    """A Mermaid state diagram of a step."""
+    """Returns a Mermaid state diagram of a step."""
     lines = ["```mermaid", "stateDiagram-v2", f"    [*] --> {StepStatus.PENDING}"]
     lines += [f"    {start} --> {end}: {', '.join(triggers)}" for (start, end), triggers in arrows(STEP_TABLE).items()]
     lines += [f"    {state} --> [*]" for state in STEP_TABLE if state.terminal]
@@ -38,7 +38,7 @@ def _targets(table: Table) -> dict[str, dict[str, str]]:
 
 
 def files() -> dict[str, str]:
-    """`docs/reference/transitions.{RULES}.json`: how a job is created, and by which trigger it and its steps move."""
+    """Returns `docs/reference/transitions.{RULES}.json`: creations of a job, and its triggers and its steps'."""
     document = {
         "rules": RULES,
         "created": {name: row.to for name, row in JOB_CREATION.items()},
