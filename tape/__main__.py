@@ -1,4 +1,4 @@
-"""`python -m tape play BUNDLE`, as `lucius tape play BUNDLE` from anywhere."""
+"""`python -m tape play BUNDLE`: the same as `lucius tape play BUNDLE`, which runs in any folder."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`lucius tape play`: recorded traffic under another protocol or another version of the app."""
+"""`lucius tape play`: plays recorded traffic with another protocol or another version of the app."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _run_in(app: Path, args: argparse.Namespace) -> int:
-    """The player of the other version plays: it belongs to its app, and the bundle is what both know."""
+    """Runs the player of the other version, which belongs to its app. Both versions can read the bundle."""
     if not (app / "tape").is_dir():
         print(f"lucius: {app} is not a checkout of LUCIUS that can play tapes", file=sys.stderr)
         return 2
@@ -90,7 +90,7 @@ def _json(report: Report) -> str:
 
 
 def _lines(report: Report, jobs: list[RecordedJob]) -> Iterator[str]:
-    """The result for people."""
+    """Yields the result as lines of text."""
     begin, end = started_at(jobs)
     different, played = report.different.total(), report.jobs - report.not_played.total()
     yield f"played {played} of {report.jobs} jobs, created {begin:%Y-%m-%d %H:%M} to {end:%Y-%m-%d %H:%M}"

@@ -1,8 +1,8 @@
-"""Two histories of a job, compared by type, state, attempt and cause of their events.
+"""Compares two histories of a job by type, state, attempt and cause of their events.
 
-Times, ids, leases, digests and texts are not compared. Events by which LUCIUS bridges its own environment are left out:
-a tape has no quotas, guards, outages and restarts of instances. Steps that run in parallel are compared one by one,
-because the order of their events is chance.
+Times, ids, leases, digests and texts are not compared, nor are events of LUCIUS's own environment: a tape has no
+quotas, dispatch limits, outages and restarts of instances. Parallel steps are compared one by one, because the order of
+their events is random.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from shared.core.jobs.states import JobStatus
 
 Row = Mapping[str, Any]
 
-#: events that only the recorded environment can repeat; AWAITED and JOB_REPLAYED move nothing, and come when another
-#: job is submitted
+#: events that only the recorded environment can repeat; AWAITED and JOB_REPLAYED change no state, and occur when
+#: another job is submitted
 _ENVIRONMENT = frozenset(
     {
         *(EventType.ADMITTED, EventType.PRIORITY_CHANGED, EventType.GATED, EventType.LEASE_RENEWED, EventType.AWAITED),
@@ -26,7 +26,7 @@ _ENVIRONMENT = frozenset(
         EventType.JOB_REPLAYED,
     }
 )
-#: the first part of a cause id, and the kind of cause
+#: kind of cause by the first part of a cause id
 _CAUSES = {
     **dict.fromkeys(("message", "callback"), "reply"),
     **dict.fromkeys(("settle", "sweep", "backlog"), "deadline"),
@@ -37,7 +37,7 @@ _CAUSES = {
 
 @dataclass(frozen=True)
 class Seen:
-    """What is compared of an event."""
+    """The compared fields of an event."""
 
     type: str
     step: str | None
@@ -54,14 +54,14 @@ class Seen:
 
 @dataclass(frozen=True)
 class Difference:
-    """The first event of a job that differs; None on one side: its history has ended."""
+    """The first event of a job that differs. None on one side: its history has ended."""
 
     place: int
     job_id: str
     request_type: str
-    #: time of the recorded event, or of the played one if there is none
+    #: time of the recorded event, or of the played event if there is none
     at: str
-    #: events of this stream before it, the last two
+    #: the last two events of this stream before it
     before: tuple[str, ...]
     recorded: str | None
     played: str | None
@@ -70,7 +70,7 @@ class Difference:
 def first_difference(
     place: int, job: Row, recorded: Sequence[Row], played: Sequence[Row], end: Row, parallel: Collection[str]
 ) -> Difference | None:
-    """None: the histories are equal, as far as the recorded one of a job that has not ended goes.
+    """Returns the first difference; None: the histories are equal, up to the recorded end of a job that has not ended.
 
     `end` is the JOB row after the played events; `parallel` are the ids of steps that run in groups.
     """
@@ -92,12 +92,12 @@ def first_difference(
 
 
 def compared(events: Iterable[Row]) -> int:
-    """How many of the events are compared."""
+    """Returns the number of events that are compared."""
     return sum(each["type"] not in _ENVIRONMENT for each in events)
 
 
 def _streams(events: Iterable[Row], job: Row, parallel: Collection[str]) -> dict[str, list[tuple[str, Seen]]]:
-    """The events with their times: those of each parallel step, and all others with the end of the job."""
+    """Returns the events with their times: those of each parallel step, and all others with the end of the job."""
     found: dict[str, list[tuple[str, Seen]]] = defaultdict(list)
     for event in events:
         if event["type"] not in _ENVIRONMENT:
@@ -120,5 +120,5 @@ def _seen(event: Row, *, with_job: bool) -> Seen:
 
 
 def _admitted(status: str | None) -> str | None:
-    """A job that waited for a quota is played from its admission on."""
+    """Returns the events from the job's admission on, if it waited for a quota."""
     return JobStatus.QUEUED.value if status == JobStatus.THROTTLED.value else status

@@ -1,4 +1,4 @@
-"""The real orchestrator on the durable engine, in process: episodes, activities, events, and what a crash leaves."""
+"""Runs the real orchestrator on the durable engine in process: episodes, activities, events, restarts after crashes."""
 
 from __future__ import annotations
 
@@ -35,22 +35,22 @@ Activity = Callable[..., Awaitable[dict[str, Any]]]
 
 
 class Disturbances(Protocol):
-    """How late a world is, and what it loses."""
+    """Delays and losses of a simulated world."""
 
     def latency_s(self) -> float:
-        """Of a call or a message."""
+        """Returns the latency of a call or a message, in seconds."""
 
     def event_latency_s(self) -> float:
-        """Of an external event on its way to its orchestration."""
+        """Returns the latency of an external event to its orchestration, in seconds."""
 
     def timer_lateness_s(self) -> float:
-        """Of a durable timer."""
+        """Returns the delay of a durable timer, in seconds."""
 
     def loses_episode(self) -> bool:
-        """The result of an episode does not reach the store."""
+        """Returns whether the result of an episode is lost before the store."""
 
     def runs_twice(self) -> bool:
-        """An activity runs a second time."""
+        """Returns whether an activity runs a second time."""
 
 
 class EngineClock:
@@ -66,11 +66,11 @@ class EngineClock:
         return None
 
     def subscribe(self, changed: Callable[[], None]) -> None:
-        """Nothing to do: who advances the time runs the engine as well."""
+        """Does nothing: the code that advances the time runs the engine as well."""
 
 
 class Durable:
-    """The task hub: its store outlives the engine, which dies and comes back with the host."""
+    """The task hub. Its store outlives the engine, which stops and restarts with the host."""
 
     def __init__(
         self,
@@ -94,14 +94,14 @@ class Durable:
         self.stalls: list[str] = []
         #: number of events that may have changed an instance's state
         self.changes = 0
-        #: between these two times the engine takes messages and does nothing
+        #: period in which the engine accepts messages and runs nothing
         self.away: tuple[datetime, datetime] = (scheduler.now, scheduler.now)
         self._running = False
         self._pump_at: datetime | None = None
         self.start()
 
     def start(self) -> None:
-        """A new process: what was taken and never brought back is handed out again, some time after it was taken."""
+        """Starts a new process. Work items that were taken and not completed become visible again after a delay."""
         self.engine = Engine(self.store, self._clock, self._catalog, timeouts=self._timeouts)
         self.client = Client(self.engine)
         self.engine.work_arrived = self._soon
@@ -123,7 +123,7 @@ class Durable:
         return self.engine.reports.waiting_for(instance_id)
 
     def hung(self) -> list[str]:
-        """Orchestrations that Azure would have left hanging for ever."""
+        """Returns the orchestrations that would hang for ever in Azure."""
         self._note_stalls()
         return self.stalls
 
@@ -187,7 +187,7 @@ class Durable:
 
 
 class SimulatedOrchestrations:
-    """`Orchestrations` over the engine's client; events take their time and may overtake each other."""
+    """Implements `Orchestrations` over the engine's client. Events have latency and can overtake each other."""
 
     def __init__(self, durable: Durable, scheduler: Scheduler, faults: Disturbances) -> None:
         self._durable = durable
@@ -236,4 +236,4 @@ class SimulatedOrchestrations:
         try:
             self._durable.client.raise_event(instance_id, name, text)
         except (InstanceGoneError, InstanceNotFoundError):
-            return  # the message was on its way when the instance ended: dropped, as in Azure
+            return  # the message was in transit when the instance ended: dropped, as in Azure

@@ -1,7 +1,7 @@
-"""The lateness of the recorded app: it acted some time after it could, and its inputs came in that order.
+"""Repeats the lateness of the recorded app: it acted after it could have, and its inputs came in that order.
 
-Virtual time has no lateness. So an activity waits until the recorded time of its event, if that is near: a reply that
-came after its deadline, and before the recorded timer fired, is then accepted again.
+Virtual time has no lateness. So an activity waits until the recorded time of its event, if that is within MAX_LATENESS.
+Then a reply is accepted again that came after its deadline and before the recorded timer fired.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _PREVENTED = frozenset({EventType.CANCEL_REQUESTED, EventType.PAUSE_REQUESTED})
 _NO_MOVE = frozenset({EventType.REPLY_IGNORED, EventType.GATED})
 _PASSED = frozenset({EventType.ACK_TIMEOUT, EventType.LEASE_EXPIRED, EventType.TIME_EXCEEDED})
 
-#: message that lay on the lane at the settle that this task runs
+#: message that waited on the lane at the settle that this task runs
 waiting_message: ContextVar[str | None] = ContextVar("waiting_message", default=None)
 
 
@@ -38,7 +38,7 @@ class Lateness:
         self._scheduler = scheduler
 
     async def before_dispatch(self, job_id: str, step_id: str) -> None:
-        """Waits until the recorded attempt, without bound if a dispatch limit held it back.
+        """Waits until the recorded attempt, without a maximum if a dispatch limit delayed it.
 
         If another event prevented the attempt (a control, a late reply that was accepted), it waits until that one.
         """
@@ -60,7 +60,7 @@ class Lateness:
             await self._wait_until(event)
 
     async def before_settle(self, job_id: str, step_id: str, attempt_no: int) -> None:
-        """If the attempt's lease is over: waits until the recorded app noticed that, or took a reply instead."""
+        """Waits, if the attempt's lease has expired, until the recorded app noticed that, or accepted a reply."""
         stored, attempt = await self._ledger.read(job_id), (step_id, attempt_no)
         step = stored.record.step(step_id) if stored is not None else None
         if step is None or step.silent_until is None or step.silent_until > self._scheduler.now:
@@ -70,7 +70,7 @@ class Lateness:
         if event is None:
             return
         earlier = [each for each in job.events if attempt_of(each) == attempt and each["seq"] < event["seq"]]
-        # further looks at the lane leave no event
+        # further peeks at the lane leave no event
         is_backlog = event["type"] == EventType.LANE_BACKLOG
         still_waits = bool(earlier) and earlier[-1]["type"] == EventType.LANE_BACKLOG
         if self._is_near(event):
@@ -91,7 +91,7 @@ class Lateness:
 
 
 class RecordedLanes:
-    """See `shared.ports.bus.Lanes`: the app sees what it saw when the tape was recorded."""
+    """See `shared.ports.bus.Lanes`. Returns the recorded messages."""
 
     def __init__(self, now: Callable[[], datetime]) -> None:
         self._now = now
@@ -108,5 +108,5 @@ class RecordedLanes:
 
 
 def moment(recorded: datetime, sent: datetime, recorded_sent: datetime) -> datetime:
-    """When a recorded reply comes: at its time, or if its attempt was sent at another time, as long after that."""
+    """Returns the time of a recorded reply: its recorded time, shifted if its attempt was sent at another time."""
     return recorded if abs(sent - recorded_sent) <= MAX_LATENESS else sent + (recorded - recorded_sent)

@@ -1,4 +1,4 @@
-"""Plays a tape: submits its jobs at their times, answers their directives as recorded, and compares the histories."""
+"""Plays a tape: submits its jobs at their times, replies to their directives as recorded, and compares histories."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ from tape.world import World, job_id_of_task
 
 #: code of the error with which `--unknown fail` ends a step
 UNKNOWN_CODE = "TAPE_UNKNOWN"
-#: times of the ACK and the RESULT after a directive that the tape does not have
+#: delays of the ACK and the RESULT after a directive that the tape does not have
 _UNKNOWN_ACK, _UNKNOWN_RESULT = timedelta(seconds=0.1), timedelta(seconds=0.2)
-#: lease of a reply that had the lease of no attempt
+#: lease of a reply whose recorded lease belongs to no attempt
 _NO_LEASE = "0" * 32
 
 Key = tuple[str, str, int]
@@ -53,13 +53,13 @@ class Report:
     """The result of a played tape."""
 
     jobs: int = 0
-    #: recorded events that were compared
+    #: number of compared events
     events: int = 0
-    #: jobs that differ, by job type
+    #: number of jobs that differ, by job type
     different: Counter[str] = field(default_factory=Counter)
-    #: jobs that were not played, by reason
+    #: number of jobs that were not played, by reason
     not_played: Counter[str] = field(default_factory=Counter)
-    #: directives that the tape does not have
+    #: number of directives that the tape does not have
     unknown: int = 0
     #: (job type, recorded version, played version)
     versions: Counter[tuple[str, int, int]] = field(default_factory=Counter)
@@ -68,7 +68,7 @@ class Report:
 
 
 class Player:
-    """One tape in one world; `unknown` is `fail` or `succeed`."""
+    """Plays one tape in one world. `unknown` is `fail` or `succeed`."""
 
     def __init__(self, jobs: Sequence[RecordedJob], app: Path, protocols: Path, *, unknown: str) -> None:
         self._jobs = {each.job_id: each for each in jobs}
@@ -134,7 +134,7 @@ class Player:
         row = job.job
         key = row.get("idempotency_key")
         if row["idempotency_hash"] in self._claims:
-            # after the time to live of an idempotency record, which ends earlier here
+            # after the expiry of an idempotency record, which is earlier here
             key = f"tape:{job.job_id}"
         self._claims.add(row["idempotency_hash"])
         return Envelope.model_validate(
@@ -234,7 +234,7 @@ class Player:
 
 
 def _replay_request(job: RecordedJob) -> ReplayRequest:
-    """The recorded request; the key is the job's own, since a body can be sent twice with two keys."""
+    """Returns the recorded request. Its key is the job's own, since a body can be sent twice with two keys."""
     row = job.job
     return ReplayRequest(
         job_id=row["replay_of"],
@@ -246,17 +246,17 @@ def _replay_request(job: RecordedJob) -> ReplayRequest:
 
 
 def _origin(event: Row) -> Origin:
-    """The recorded caller; its cause id, so that the same request twice is one."""
+    """Returns the recorded caller, and its cause id, so that the same request twice is one."""
     return Origin(cause_id=event["cause_id"], actor=event["actor"], source=event["source"], reason=event.get("reason"))
 
 
 def _workspace(jobs: Sequence[RecordedJob]) -> str | None:
-    """The URI of the recorded workspace: services wrote there, so results lead there."""
+    """Returns the URI of the recorded workspace. Services wrote there, so results refer to it."""
     base, found, _ = str(jobs[0].job.get("workspace_base", "")).rpartition("/lucius/")
     return base if found else None
 
 
 def started_at(jobs: Sequence[RecordedJob]) -> tuple[datetime, datetime]:
-    """The window of the recorded jobs."""
+    """Returns the time window of the recorded jobs."""
     times = [instant(each.job["created_at"]) for each in jobs]
     return min(times), max(times)

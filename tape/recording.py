@@ -1,6 +1,6 @@
-"""A tape: the jobs of an audit bundle in the order of their creation, with what services and callers did to them.
+"""A tape: the jobs of an audit bundle in order of creation, with replies of services and requests of callers.
 
-Each job has its JOB and STEP columns and its EVENT rows, as `GET /v1/jobs/{id}/audit` gives them.
+Each job has its JOB and STEP columns and its EVENT rows, as `GET /v1/jobs/{id}/audit` returns them.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Attempt = tuple[str, int]
 
 #: maximum jobs of a tape, which are in memory together
 MAX_JOBS = 10_000
-#: events that start the time of an attempt, whose replies are recorded relative to them
+#: events that start an attempt; its replies are timed relative to them
 _SENT = frozenset({EventType.ATTEMPT_RECORDED, EventType.LEASE_RENEWED})
 _CONTROLS = {
     EventType.CANCEL_REQUESTED: ControlKind.CANCEL,
@@ -36,11 +36,11 @@ _CONTROLS = {
 
 
 class TapeError(Exception):
-    """The tape cannot be played; the message says why."""
+    """The tape cannot be played; the message has the reason."""
 
 
 def read_histories(path: Path) -> Iterator[History]:
-    """Returns the jobs of an audit bundle, which `lucius-verify` reads within its bounds. Raises TapeError."""
+    """Reads the jobs of an audit bundle within the limits of `lucius-verify`. Raises TapeError."""
     try:
         yield from Bundle(path, SignedHeads(Keys(()))).histories()
     except (OSError, Unreadable) as wrong:
@@ -49,14 +49,14 @@ def read_histories(path: Path) -> Iterator[History]:
 
 @dataclass(frozen=True)
 class RecordedReply:
-    """A reply of a service, as its EVENT row kept it."""
+    """A reply of a service, as its EVENT row recorded it."""
 
     #: fields of the message, without ids and lease
     body: dict[str, Any]
     step_id: str
-    #: number of the attempt that the reply named
+    #: attempt number in the reply
     attempt_no: int
-    #: the attempt that it came after, by its lease or else by its name; None: it names no attempt of the job
+    #: the attempt that it replies to, by its lease or else by its number; None: no attempt of the job
     follows: Attempt | None
     #: `True` if the reply had the lease of that attempt
     has_lease: bool
@@ -81,7 +81,7 @@ class RecordedJob:
 
     @property
     def starts_at(self) -> datetime:
-        """When it is submitted: its creation, or its admission if it waited for a quota, which a tape does not have.
+        """Returns when it is submitted: its creation, or its admission if it waited for a quota; a tape has no quotas.
 
         A job that waits for other jobs waits for them here too.
         """
@@ -102,7 +102,7 @@ class RecordedJob:
 
     @property
     def needs(self) -> Sequence[str]:
-        """The jobs that it redrives, replays or waits for."""
+        """Returns the jobs that it redrives, replays or waits for."""
         origin = self.job.get("redrive_of") or self.job.get("replay_of")
         return (*self.dependencies, origin) if origin else self.dependencies
 
@@ -111,17 +111,17 @@ class RecordedJob:
 
     @cached_property
     def attempts(self) -> dict[Attempt, datetime]:
-        """When each attempt was sent for the last time, or its first one is known to have been recorded."""
+        """Returns the time when each attempt was last sent, or its first recorded time."""
         return {attempt_of(each): instant(each["at"]) for each in self.events if each["type"] in _SENT}
 
     @cached_property
     def replies(self) -> tuple[RecordedReply, ...]:
-        """Every reply that left an EVENT row, also late, stale and repeated ones, in order."""
+        """Returns every reply that left an EVENT row, also late, stale and repeated ones, in order."""
         return tuple(self._replies())
 
     @cached_property
     def controls(self) -> tuple[tuple[datetime, ControlKind, Row], ...]:
-        """What callers asked for, with the EVENT rows."""
+        """Returns the controls that callers requested, with the EVENT rows."""
         return tuple(
             (instant(each["at"]), _CONTROLS[EventType(each["type"])], each)
             for each in self.events
@@ -151,7 +151,7 @@ def instant(text: str) -> datetime:
 
 
 def record(histories: Iterable[History]) -> list[RecordedJob]:
-    """The jobs in the order of their start. Raises TapeError."""
+    """Returns the jobs in the order of their start. Raises TapeError."""
     found: list[History] = []
     for history in histories:
         if history.withheld or any("data" not in event for event in history.events):
@@ -170,7 +170,7 @@ def attempt_of(event: Row) -> Attempt:
 
 
 def _reply_body(event: Row) -> dict[str, Any]:
-    """The message that led to the event."""
+    """Returns the message that led to the event."""
     data = event["data"] or {}
     if event["type"] == EventType.REPLY_IGNORED:
         content = {name: value for name, value in data.items() if name not in ("reply", "result", "sent_at")}

@@ -1,4 +1,4 @@
-"""Virtual time and one seeded order of events: the same seed gives the same world to the last step."""
+"""Virtual time and one seeded order of events. The same seed gives the same simulation."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 
 
 class Scheduler:
-    """Nothing in the simulated world happens but as an event of this heap."""
+    """A heap of events. Nothing happens in the simulated world outside of them."""
 
     def __init__(self, seed: int, start: datetime) -> None:
         self.random = random.Random(seed)
@@ -29,7 +29,7 @@ class Scheduler:
         heapq.heappush(self._heap, (max(instant, self.now), next(self._numbers), action))
 
     async def pause(self, seconds: float) -> None:
-        """Virtual seconds; others go on meanwhile."""
+        """Pauses for virtual seconds; other tasks continue."""
         woken = asyncio.get_running_loop().create_future()
 
         def wake() -> None:
@@ -46,7 +46,7 @@ class Scheduler:
         return task
 
     async def run(self, until: datetime, stop: Callable[[], bool]) -> None:
-        """Until `stop` is true after an event, no event is left, or the time is over."""
+        """Runs until `stop` is true after an event, no event is left, or the time is over."""
         await self._let_run()
         while self._heap and self._heap[0][0] <= until:
             self.now, _, action = heapq.heappop(self._heap)
@@ -62,7 +62,7 @@ class Scheduler:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def _let_run(self) -> None:
-        """Every task that was woken goes to its next pause, or waits for another: then the loop has nothing ready."""
+        """Runs woken tasks to their next pause or wait; until the loop has nothing ready."""
         ready = asyncio.get_running_loop()._ready  # type: ignore[attr-defined]  # asyncio has no other way to ask
         while ready:  # noqa: ASYNC110  # no event signals that nothing is left to do
             await asyncio.sleep(0)

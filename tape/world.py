@@ -1,4 +1,4 @@
-"""The app in process, under virtual time: its operations and orchestrators, over tables in memory and a recorded bus.
+"""The app in process, in virtual time: its operations and orchestrators, over tables in memory and a recorded bus.
 
 Real here: creation, redrive and controls of jobs, the activities, the orchestrators on the engine of the Functions
 emulator, replies, the sweeper, and the table adapters. Not here: HTTP, tokens, AMQP, the host's bindings, feeds,
@@ -38,10 +38,10 @@ from tape.lateness import Lateness, RecordedLanes
 from tape.recording import RecordedJob, TapeError
 from tape.scheduler import Scheduler
 
-#: seconds of every call and message: the same for both, so that order in time is order of cause
+#: seconds of every call and message: equal, so that the order in time is the order of cause
 _LATENCY_S = 0.001
 _SWEEP_EVERY = timedelta(minutes=1)
-#: sweeps after the last event, which end jobs that wait for the sweeper
+#: maximum sweeps after the last event; they end jobs that wait for the sweeper
 _MAX_SWEEPS = 60
 _ENVIRONMENT = {
     "LUCIUS_STORAGE_BACKEND": "memory",
@@ -57,12 +57,12 @@ SETTINGS = (
     *("LUCIUS_DISPATCH_BACKOFF_SECONDS", "LUCIUS_ACK_BACKOFF_SECONDS", "LUCIUS_EXECUTION_BACKOFF_SECONDS"),
 )
 
-#: id of the job that this task creates: that of the recorded one
+#: id of the job that this task creates: that of the recorded job
 job_id_of_task: ContextVar[str] = ContextVar("job_id_of_task")
 
 
 class Undisturbed:
-    """Everything happens at once and nothing is lost."""
+    """A world without delays and losses."""
 
     def latency_s(self) -> float:
         return _LATENCY_S
@@ -76,13 +76,16 @@ class Undisturbed:
 
 
 class QuietBus:
-    """The parts of the bus that carry little on a tape: calls of jobs that waited for others; no dead letters."""
+    """The parts of the bus that carry few messages on a tape: calls of jobs that waited for others; no dead letters."""
 
     def __init__(self, world: World) -> None:
         self._world = world
 
     async def call(self, tenant: str, job_id: str | None = None, **_: Any) -> None:
-        """As `triggers.admission_bus` does for a job; a tape has no quotas and no bulk operations to call."""
+        """Handles the call as `triggers.admission_bus` does for a job.
+
+        A tape has no quotas and no bulk operations to call.
+        """
         if job_id is not None:
             self._world.at(self._world.now(), partial(self._reconcile, job_id))
 
@@ -123,7 +126,7 @@ class World:
         self.orchestrations: Orchestrations = SimulatedOrchestrations(self.durable, self.scheduler, Undisturbed())
 
     def connect(self, publisher: DirectivePublisher, jobs: Mapping[str, RecordedJob]) -> None:
-        """Builds the context; the bus and the world know each other."""
+        """Builds the context and connects the bus and the world."""
         self.lateness = Lateness(jobs, self._stores.ledger, self.scheduler)
         quiet: Any = QuietBus(self)
         self.context = Context(
@@ -147,7 +150,7 @@ class World:
         )
 
     def at(self, at: datetime, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Schedules work. What it raises ends the play."""
+        """Schedules work. An exception of the work ends the play."""
         self.scheduler.at(at, lambda: self.scheduler.spawn(work()).add_done_callback(self._note_fault))
 
     def _note_fault(self, ended: Task[None]) -> None:
@@ -158,7 +161,7 @@ class World:
         return self.scheduler.now
 
     async def run(self, has_living_jobs: Callable[[], Awaitable[bool]]) -> None:
-        """Until nothing is left to happen. Sweeps come after that, for jobs that only the sweeper ends."""
+        """Runs until no event is left. Then sweeps, for jobs that only the sweeper ends."""
         try:
             for _ in range(_MAX_SWEEPS):
                 await self.scheduler.run(datetime.max.replace(tzinfo=UTC), lambda: self._fault is not None)
@@ -184,7 +187,7 @@ class World:
 
 
 def _settings(workspace: str | None) -> Settings:
-    """The defaults of the app, with the timings of the environment. Raises TapeError."""
+    """Returns the defaults of the app, with the timings of the environment. Raises TapeError."""
     environ = _ENVIRONMENT | {name: os.environ[name] for name in SETTINGS if name in os.environ}
     try:
         settings = load(environ)
