@@ -14,7 +14,7 @@ _ROOT = Path(__file__).resolve().parents[2]
 
 
 class _Handed(TyperGroup):
-    """Hands all its words to a module of the checkout, where the options have their one home."""
+    """Passes all arguments to a module of the checkout, which defines the options."""
 
     #: the module, with `HELP`, `add_arguments(parser)` and `run(args) -> int`
     module = ""
@@ -28,7 +28,7 @@ class _Handed(TyperGroup):
         if not _ROOT.joinpath(*self.module.split(".")[:-1]).is_dir():
             typer.echo(f"{name}: no checkout of LUCIUS in this folder; run `make setup` in a checkout", err=True)
             raise typer.Exit(2)
-        # a checkout is not installed: its folders are found by the path
+        # a checkout is not installed, so its folders must be on the path
         sys.path.insert(0, str(_ROOT))
         command = importlib.import_module(self.module)
         parser = argparse.ArgumentParser(prog=name, description=command.HELP)
@@ -45,7 +45,7 @@ class _Up(_Handed):
     def parsed(self, parser: argparse.ArgumentParser, words: list[str]) -> argparse.Namespace:
         from emulator.up import data_dir
 
-        # the data of `make up`, wherever this is typed
+        # the data of `make up`, from any current folder
         parser.set_defaults(data=_ROOT / data_dir.DEFAULT)
         return super().parsed(parser, words)
 

@@ -285,7 +285,10 @@ class AsyncClient(AsyncGovernance, AsyncRuns, AsyncWebhooks):
     def rejected(
         self, *, tenant: str | None = None, day: date | None = None, limit: int | None = None
     ) -> AsyncIterator[RejectedLine]:
-        """Messages that no job could accept, newest first. `day`: only of that UTC day. Default: the last 90 days."""
+        """Lists messages that no job could accept, newest first. `day`: only of that UTC day.
+
+        Default: the last 90 days.
+        """
         return self._iterate(series.rejected(tenant, day, limit, self._retries))
 
     async def rejected_message(self, rejected_id: str) -> RejectedMessage:

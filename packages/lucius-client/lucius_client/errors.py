@@ -51,7 +51,7 @@ class NoResult(LuciusError):
 
 
 class ResultUnreadable(LuciusError):
-    """The result is where this package cannot read it, or too large to be kept in memory."""
+    """The result is in a store that this package cannot read, or too large for memory."""
 
     def __init__(self, uri: str, text: str) -> None:
         super().__init__(text)
@@ -94,7 +94,7 @@ class Refused(LuciusError):
 
 
 class BadRequest(Refused):
-    """400: the request is wrong; `problem.errors` lists the places."""
+    """400: the request is wrong; `problem.errors` lists the fields."""
 
 
 class Unauthenticated(Refused):

@@ -20,12 +20,12 @@ from lucius_client.models import PublicEvent
 from lucius_client.retry import Retries, send
 from lucius_client.series import LONG_POLL_S, PAGE, Series
 
-#: seconds until the next request if the API had no room to hold one
+#: seconds until the next request if the API has its maximum of delayed requests
 _CROWDED_S = 5.0
 
 
 class Which(TypedDict, total=False):
-    """Selects events, and how they are followed. An omitted field matches everything.
+    """Selects events, and the range of the feed. An omitted field matches everything.
 
     `cursor_file` stores the position. `after` is the start instead: a cursor, `earliest` or `latest`. Default:
     the first event in retention. `follow`: False ends at the end of the feed. `tenant_id` is for operators of

@@ -60,9 +60,9 @@ class OpenResult:
     """
 
     def __init__(self, job: Job, credential: Any = None) -> None:
-        """`credential`: one of azure-identity, or a connection string for blobs of its account; None: the default.
+        """Opens the blob. `credential`: one of azure-identity, or a connection string for blobs of its account.
 
-        The default is Azurite's well-known key on this machine, and `DefaultAzureCredential` for Azure.
+        None: Azurite's well-known key on this machine, and `DefaultAzureCredential` for Azure.
         """
         self.uri = _output(job)
         self._kept_until = job.final_output_expires_at

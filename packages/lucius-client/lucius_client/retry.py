@@ -1,4 +1,4 @@
-"""Decides when a request is repeated (no I/O)."""
+"""Decides on the repetition of a request (no I/O)."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ def final_uri(directive: Directive, result_ref: str) -> str:
 
 
 def check_places(directive: Directive, workspace: Workspace) -> None:
-    """Refuses URIs that the attempt could not read or write, before its work begins. Raises FailedFinal."""
+    """Raises FailedFinal for URIs that the attempt could not read or write. Call it before the work begins."""
     workspace.check_reference(directive.input_ref.uri, directive.workspace_ref.uri)
     if directive.final:
         output = final_uri(directive, f"{directive.workspace_ref.uri.rstrip('/')}/result")

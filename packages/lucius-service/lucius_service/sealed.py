@@ -18,10 +18,13 @@ from lucius_service.workspace_io import Document, Owner
 
 
 class LocalWorkspace(MemoryWorkspace):
-    """Blobs of an account from a local folder, as `CONTAINER/NAME`. What steps write stays in memory, and is read."""
+    """Blobs of an account from a local folder, as `CONTAINER/NAME`.
+
+    Blobs that steps write stay in memory, and can be read.
+    """
 
     def __init__(self, account: str, folder: Path | None) -> None:
-        """`account` is the URL of the account; without a folder there are only the blobs that steps write."""
+        """Sets the URL of the account and the local folder. Without a folder only blobs that steps write exist."""
         super().__init__({})
         self._account = f"{account.rstrip('/')}/"
         self._folder = folder.resolve() if folder is not None else None
@@ -34,7 +37,7 @@ class LocalWorkspace(MemoryWorkspace):
         name = unquote(uri.removeprefix(self._account).partition("?")[0])
         try:
             path = None if self._folder is None else (self._folder / name).resolve()
-            # the reference is a stranger's: it must not lead out of the folder
+            # the reference is untrusted: it must not lead out of the folder
             if path is None or self._folder not in path.parents:
                 raise FileNotFoundError
             return Document(uri, path.read_bytes())
@@ -55,7 +58,7 @@ class LocalWorkspace(MemoryWorkspace):
 def run_recorded(step: Step, directive: bytes, workspace: LocalWorkspace) -> dict[str, Any]:
     """Returns the RESULT of the step for a recorded directive (JSON). Call `prepare` before it.
 
-    Raises StepFailed, and what a bug of the step raises.
+    Raises StepFailed, and any error of a bug in the step.
     """
     attempt = Directive.model_validate_json(directive)
     result = replies.succeeded(attempt, work(step, attempt, workspace, Heard()))

@@ -17,7 +17,7 @@ _Model = TypeVar("_Model", bound=BaseModel)
 
 
 class Watch(Protocol):
-    """Receives reports of the work's progress, and tells the work if it is cancelled. Thread-safe."""
+    """Receives reports of the work's progress, and signals its cancellation. Thread-safe."""
 
     def report(self, progress: float, note: str) -> None: ...
 

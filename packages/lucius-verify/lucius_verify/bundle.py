@@ -124,7 +124,7 @@ def _rows_of(tarball: Tarball, name: str) -> Iterator[tuple[int, bytes]]:
 
 
 def _events(rows: Iterator[tuple[int, bytes]]) -> Iterator[tuple[str, int, list[Row]]]:
-    """Yields the events of one job after another: the job's id, the row of the first event, the events."""
+    """Yields for one job after another its id, the row of its first event, and its events."""
     job_id, first, size = "", 0, 0
     events: list[Row] = []
     for number, text in rows:

@@ -30,7 +30,7 @@ class Links:
     """The columns of linked jobs, until all are read."""
 
     def __init__(self, rows: Iterator[tuple[int, Row]]) -> None:
-        """`rows`: those of `links.jsonl`. Raises Unreadable."""
+        """Reads the rows of `links.jsonl`. Raises Unreadable."""
         self._named: set[str] = set()
         for number, row in rows:
             self._named |= {each for each in (row.get("from"), row.get("to")) if isinstance(each, str)}

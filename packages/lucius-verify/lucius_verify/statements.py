@@ -75,7 +75,7 @@ class Keys:
     """The keys that the user named, and those in the bundle."""
 
     def __init__(self, named: Iterable[str]) -> None:
-        """`named`: files with a public key in PEM, or key ids in hex. Raises ValueError."""
+        """Reads the keys that the user named: files with a public key in PEM, or key ids in hex. Raises ValueError."""
         self._keys: dict[str, Key] = {}
         self.named: set[str] = set()
         for each in named:

@@ -53,7 +53,7 @@ class _Plan:
 
 
 def export(session: Session, window: Window, output: Path, *, with_content: bool) -> None:
-    """Writes the bundle and prints which levels can be verified. Raises CliError, LuciusError."""
+    """Writes the bundle and prints the levels that can be verified. Raises CliError, LuciusError."""
     try:
         from lucius_verify.writer import Signed, write_bundle
     except ImportError as missing:
@@ -130,7 +130,7 @@ def _new_plan(client: Client, words: Json) -> _Plan:
 
 
 def _signed_pages(client: Client, tenant: str, since: datetime | None, until: datetime | None) -> list[Json]:
-    """The heads of the window, from the first recorded head on; empty if LUCIUS signs none. Raises CliError."""
+    """Returns the heads of the window, from the first recorded head on; empty if LUCIUS signs none. Raises CliError."""
     try:
         return [page["envelope"] for page in client.audit_heads(tenant=tenant, since=since, until=until)]
     except NotFound:
@@ -180,7 +180,7 @@ def _read_jobs(session: Session, client: Client, job_ids: list[str], file: Path)
 
 
 def _whole(file: Path) -> dict[str, str | None]:
-    """The jobs in the file, with the problem code of one that was not exported. A torn last line is cut off."""
+    """Returns the jobs in the file, with the problem code of one that was not exported. Cuts off a torn last line."""
     known, end = dict[str, str | None](), 0
     if not file.exists():
         return known

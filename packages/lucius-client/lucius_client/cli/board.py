@@ -178,7 +178,7 @@ def follow(
     def ask(label: str) -> None:
         try:
             answers.put((label, client._run(streams[label].next())))
-        except Exception as error:  # raised where the responses are read
+        except Exception as error:  # the thread that reads the responses raises it
             answers.put((label, error))
 
     for label in job_ids:

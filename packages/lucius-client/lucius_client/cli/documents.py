@@ -32,7 +32,7 @@ class Documents:
     """A tenant's folders of one blob account. Methods raise `DependencyUnreachable` if the account does not respond."""
 
     def __init__(self, connection: str | None = None, *, tenant: str = "demo") -> None:
-        """`connection`: a connection string; None: `LUCIUS_BLOB_CONNECTION`, else Azurite on this machine."""
+        """Connects with a connection string; None: `LUCIUS_BLOB_CONNECTION`, else Azurite on this machine."""
         self._folder = _folder(tenant)
         connection = connection or configured() or _DEVELOPMENT
         try:
@@ -103,6 +103,6 @@ def _content(path: Path) -> bytes:
 
 
 def _folder(tenant: str) -> str:
-    """Returns the folder name that `{tenant}` stands for in LUCIUS_ALLOWED_REF_HOSTS, with `=XX` for other bytes."""
+    """Returns the value of `{tenant}` in LUCIUS_ALLOWED_REF_HOSTS, with `=XX` for other bytes."""
     name = tenant.strip().lower()
     return re.sub(r"[^A-Za-z0-9_.~@ -]", lambda char: "".join(f"={byte:02X}" for byte in char[0].encode()), name)

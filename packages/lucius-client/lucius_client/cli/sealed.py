@@ -68,7 +68,7 @@ def _run(found: Sealed, job_id: str, bundle: Path, services: dict[str, Step], ar
 
 
 def _created(steps: Sequence[str]) -> dict[str, Step]:
-    """The steps, ready to work, by step type. Raises UsageError."""
+    """Returns the prepared steps, by step type. Raises UsageError."""
     try:
         from lucius_service.command import create_step
     except ImportError as missing:

@@ -19,7 +19,8 @@ MAX_LINES = 1000
 MAX_BYTES = 1024 * 1024
 
 
-#: whether a protocol's first step reads files of a media type, by the step's type; other steps read all files
+#: functions by step type; each returns whether a protocol's first step reads files of a media type; other steps read
+#: all files
 _READS: dict[str, Callable[[str], bool]] = {
     "OCR": lambda kind: kind in ("application/pdf", "image/png", "image/jpeg", "image/tiff"),
     "EMBEDDING": lambda kind: kind.startswith("text/") or kind == "application/json",

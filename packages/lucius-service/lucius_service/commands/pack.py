@@ -81,6 +81,6 @@ def hash_(
 
 
 def _refuse(line: str) -> NoReturn:
-    """One line on stderr, and exit code 2."""
+    """Exits with code 2 and one line on stderr."""
     typer.echo(f"lucius pack: {line}", err=True)
     raise typer.Exit(2)
