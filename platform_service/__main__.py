@@ -15,12 +15,12 @@ from platform_service.packs import privileges
 
 
 def names() -> list[str]:
-    """The services that there are."""
+    """Returns the names of the services."""
     return sorted(path.parent.name for path in Path(__file__).parent.glob("*/step.py"))
 
 
 def build(name: str, environ: Mapping[str, str]) -> Step:
-    """The step of a service. Each service imports only its own libraries, since they take time and memory."""
+    """Returns the step of a service. Each service imports only its own libraries, since they take time and memory."""
     step: Step = importlib.import_module(f"platform_service.{name}.step").build(environ)
     return step
 

@@ -1,4 +1,4 @@
-"""Settings of the reference services, in addition to those of the kit."""
+"""Settings of the reference services, in addition to those of the service SDK."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from platform_service.packs.privileges import missing
 
 @dataclass(frozen=True)
 class ModelEndpoint:
-    """An OpenAI-compatible endpoint that words the answers of SIS."""
+    """An OpenAI-compatible endpoint that formulates the answers of SIS."""
 
-    #: up to and without `/chat/completions`, for instance `http://127.0.0.1:11434/v1`
+    #: URL before `/chat/completions`, for example `http://127.0.0.1:11434/v1`
     base_url: str
     model: str
-    #: never logged; empty: no Authorization header
+    #: API key, never logged; empty: no Authorization header
     api_key: str = field(default="", repr=False)
 
 
@@ -38,12 +38,12 @@ class PackLimits:
     disk_mib: int
     #: maximum processes at the same time
     processes: int
-    #: maximum size of an attempt's log, which is cut there
+    #: maximum size of an attempt's log, which is cut at this size
     log_mib: int
 
 
 def read_pack_limits(environ: Mapping[str, str]) -> PackLimits:
-    """Limits of the runs of PACK. Raises SettingsError."""
+    """Reads the limits of the runs of PACK. Raises SettingsError."""
     return PackLimits(
         seconds=whole_number(environ, "LUCIUS_PACK_SECONDS", 3600, 1, 86_399),
         cpu_s=whole_number(environ, "LUCIUS_PACK_CPU_SECONDS", 3600, 1, 2**20),
@@ -55,10 +55,10 @@ def read_pack_limits(environ: Mapping[str, str]) -> PackLimits:
 
 
 def read_pack_python(environ: Mapping[str, str]) -> str:
-    """The Python that runs packs: `LUCIUS_PACK_PYTHON`, else the runner's own, else that of the system.
+    """Returns the Python that runs packs: `LUCIUS_PACK_PYTHON`, else the runner's own, else that of the system.
 
-    Where each run has a user of its own, that user must be able to execute it, which no user can whose Python lies in a
-    home folder. Raises SettingsError for a named one that does not exist.
+    If each run has its own user, that user must be able to execute it, which excludes a Python in a home folder. Raises
+    SettingsError for a named one that does not exist.
     """
     named = environ.get("LUCIUS_PACK_PYTHON", "").strip()
     if named and not os.access(named, os.X_OK):
@@ -66,7 +66,7 @@ def read_pack_python(environ: Mapping[str, str]) -> str:
     for python in [named] if named else [sys.executable, "/usr/local/bin/python3", "/usr/bin/python3"]:
         if os.access(python, os.X_OK) and (missing() or _anybody_executes(Path(python))):
             return python
-    # each run then reports it
+    # none can be executed: each run reports it
     return named or sys.executable
 
 
@@ -76,7 +76,7 @@ def _anybody_executes(path: Path) -> bool:
 
 
 def read_pack_folders(environ: Mapping[str, str]) -> list[Path]:
-    """Folders with further packs, separated by colons. Raises SettingsError for one that does not exist."""
+    """Reads the folders with further packs, separated by colons. Raises SettingsError for one that does not exist."""
     folders = [Path(each) for each in environ.get("LUCIUS_PACKS_PATH", "").split(os.pathsep) if each.strip()]
     for folder in folders:
         if not folder.is_dir():
@@ -85,12 +85,12 @@ def read_pack_folders(environ: Mapping[str, str]) -> list[Path]:
 
 
 def read_ocr_threads(environ: Mapping[str, str]) -> int:
-    """Pages of a document that are recognised at once. Raises SettingsError."""
+    """Reads the number of pages of a document that are recognised at once. Raises SettingsError."""
     return whole_number(environ, "LUCIUS_OCR_THREADS", 1, 1, 64)
 
 
 def read_model(environ: Mapping[str, str]) -> ModelEndpoint | None:
-    """The endpoint that words the answers of SIS; None: SIS quotes the text. Raises SettingsError."""
+    """Reads the endpoint that formulates the answers of SIS; None: SIS quotes the text. Raises SettingsError."""
     base_url = environ.get("LUCIUS_SIS_OPENAI_BASE_URL", "").strip().rstrip("/")
     if not base_url:
         return None

@@ -16,15 +16,15 @@ from lucius_service.workspace_io import Workspace
 
 ARTIFACT_INVALID = "ARTIFACT_INVALID"
 MAX_ARTIFACTS = 100
-#: a part of a URL and of a file's name everywhere
+#: valid as a part of a URL and as a file name on every system
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,127}")
 
 
 def store_artifacts(folder: Path, user: int | None, workspace: Workspace, base_uri: str) -> list[Artifact]:
-    """Writes each file as `{base_uri}/{name}`. Call it when no process of the run is left.
+    """Writes each file as `{base_uri}/{name}`. Call it after the last process of the run has ended.
 
-    The program chose names and kinds, so nothing is followed: a file counts only if it is a regular one of the run's
-    own user with a single name. Raises FailedFinal(ARTIFACT_INVALID), then before anything is written, and StepFailed.
+    The program chose names and kinds, so links are not followed: a file must be a regular one of the run's own user
+    with a single name. Raises FailedFinal(ARTIFACT_INVALID) before it writes anything, and StepFailed.
     """
     try:
         directory = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)

@@ -23,12 +23,15 @@ PLAN_HASH_MISMATCH = "PLAN_HASH_MISMATCH"
 
 @dataclass(frozen=True)
 class PackFolders:
-    """Folders whose subfolders are packs. No request can name a place outside them."""
+    """Folders whose subfolders are packs. No request can name a path outside them."""
 
     folders: Sequence[Path]
 
     def find(self, pack_id: str, version: str) -> Pack:
-        """The pack of this id and version, of the first folder that has it. Raises FailedFinal(PACK_NOT_FOUND)."""
+        """Returns the pack of this id and version from the first folder that has it.
+
+        Raises FailedFinal(PACK_NOT_FOUND).
+        """
         versions = []
         for pack in self.packs():
             if pack.manifest.packId == pack_id:
@@ -39,7 +42,7 @@ class PackFolders:
         raise FailedFinal(PACK_NOT_FOUND, f"the runner has no pack {pack_id} {version}{known}")
 
     def packs(self) -> Iterator[Pack]:
-        """Every pack; a folder that is not one is left out."""
+        """Yields every pack; skips folders that are not packs."""
         for folder in self.folders:
             for path in sorted(folder.glob(f"*/{MANIFEST}")):
                 try:
@@ -51,7 +54,7 @@ class PackFolders:
 def copy_checked(pack: Pack, expected: str, target: Path) -> None:
     """Copies the files of a pack as they are hashed. Raises FailedFinal if their hash is not `expected`.
 
-    What is copied is what was hashed, so that a pack that changes meanwhile never runs unchecked.
+    The copied bytes are the hashed ones, so that a pack that changes meanwhile never runs unchecked.
     """
     try:
         found = plan_hash(pack, target)

@@ -1,7 +1,7 @@
-"""The rights of root that the runner needs, and the end of all others.
+"""The capabilities that the runner needs as root. It drops all others.
 
-As root with six capabilities the runner gives each run a user of its own. Container runtimes start root with more of
-them, and Azure Container Apps has no setting for that, so the runner gives the others up itself.
+As root with six capabilities the runner gives each run its own user. Container runtimes start root with more of them,
+and Azure Container Apps has no setting for that, so the runner drops the others itself.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ import os
 import sys
 from pathlib import Path
 
-#: capabilities(7) with their numbers: to change the owner of files, to read and delete those of another user, to end
-#: its processes, and to become that user
+#: numbers of capabilities(7): to change the owner of files, to read and delete those of another user, to end its
+#: processes, and to become that user
 NEEDED = {"CHOWN": 0, "DAC_OVERRIDE": 1, "FOWNER": 3, "KILL": 5, "SETGID": 6, "SETUID": 7}
 #: option of prctl(2)
 _PR_CAPBSET_READ = 23
@@ -22,7 +22,7 @@ _VERSION_3 = 0x20080522
 
 
 def missing() -> list[str]:
-    """What this process lacks to give each run a user of its own: `root`, or capabilities."""
+    """Returns the rights that this process lacks to give each run its own user: `root`, or capabilities."""
     if sys.platform != "linux" or os.geteuid() != 0:
         return ["root"]
     status = Path("/proc/thread-self/status").read_text()
@@ -31,9 +31,9 @@ def missing() -> list[str]:
 
 
 def give_up_others() -> None:
-    """Starts this program again without the capabilities that it does not need; returns if it has none of them.
+    """Restarts this program without the capabilities that it does not need; returns if it has none of them.
 
-    Call it before any thread starts. It also returns if the process lacks the right to give them up (SETPCAP).
+    Call it before any thread starts. It also returns if the process lacks the right to drop them (SETPCAP).
     """
     if sys.platform != "linux" or os.geteuid() != 0:
         return
@@ -44,7 +44,7 @@ def give_up_others() -> None:
         return
     header, sets = (ctypes.c_uint32 * 2)(_VERSION_3, 0), (ctypes.c_uint32 * 6)()
     if libc.capget(header, sets) == 0:
-        # effective, permitted, inheritable: root would inherit the last over the new start
+        # effective, permitted, inheritable: root would keep the last one after the restart
         sets[2] = sets[5] = 0
         libc.capset(header, sets)
     os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])

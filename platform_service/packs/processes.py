@@ -1,7 +1,7 @@
-"""The processes of one run: what they use, and their end.
+"""The processes of one run: their resources, and their end.
 
-A run with a user of its own has the processes of that user. Else they are those of its session; a process that leaves
-the session is no longer counted, nor ended (docs/guides/runs.md).
+A run with its own user has the processes of that user. Else they are those of its session; a process that leaves the
+session is no longer counted, nor ended (docs/guides/runs.md).
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 _PROC = Path("/proc")
-#: System V shared memory of all users; it outlives the processes that have made it
+#: System V shared memory of all users; it outlives the processes that created it
 _SHARED_MEMORY = _PROC / "sysvipc" / "shm"
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _TICKS = os.sysconf("SC_CLK_TCK")
-#: seconds until killed processes are gone
+#: maximum seconds until killed processes have ended
 _GONE_WITHIN_S = 5.0
 
 
 @dataclass(frozen=True)
 class Usage:
-    """What the processes of a run use now."""
+    """Present resources of the processes of a run."""
 
     processes: int = 0
     #: resident bytes; a page that two processes share counts twice
@@ -49,7 +49,7 @@ class RunProcesses:
     session: int
 
     def usage(self) -> Usage:
-        """What they use. A process that ends meanwhile may be left out."""
+        """Returns the resources in use. It may omit a process that ends meanwhile."""
         count, memory, ticks = 0, 0, 0
         nameless: dict[tuple[int, int], int] = {}
         for process, fields in self._each():
@@ -61,7 +61,7 @@ class RunProcesses:
         return Usage(count, memory, ticks / _TICKS, sum(nameless.values()))
 
     def kill(self) -> bool:
-        """Kills them all and removes what the kernel holds for their user; False: some are still there."""
+        """Kills them all and removes the kernel's objects of their user. Returns `False` if some still run."""
         end = time.monotonic() + _GONE_WITHIN_S
         while True:
             if self.user is not None:
@@ -86,7 +86,7 @@ class RunProcesses:
             time.sleep(0.01)
 
     def _nameless(self, process: int) -> dict[tuple[int, int], int]:
-        """Sizes of the open files without a name, by device and inode; empty if the process hides its files."""
+        """Returns sizes of the open files without a name, by device and inode; empty if the process hides its files."""
         sizes = {}
         with contextlib.suppress(OSError), _file_rights_of(self.user):
             for entry in os.scandir(_PROC / str(process) / "fd"):
@@ -97,18 +97,18 @@ class RunProcesses:
         return sizes
 
     def _shared_memory(self) -> int:
-        """Bytes of System V shared memory that the user has made, attached or not."""
+        """Returns the bytes of System V shared memory that the user created, attached or not."""
         if self.user is None:
             return 0
         try:
             rows = [line.split() for line in _SHARED_MEMORY.read_text().splitlines()]
         except OSError:
-            return 0  # the kernel does not have this file
+            return 0
         user, resident = rows[0].index("uid"), rows[0].index("rss")
         return sum(int(row[resident]) for row in rows[1:] if int(row[user]) == self.user)
 
     def _each(self) -> Iterator[tuple[int, list[str]]]:
-        """Process ids, and the fields of /proc/PID/stat after the name, without the dead."""
+        """Yields process ids, and the fields of /proc/PID/stat after the name, without ended processes."""
         for folder in _PROC.iterdir():
             if not folder.name.isdigit():
                 continue
@@ -125,7 +125,7 @@ class RunProcesses:
 
 @contextlib.contextmanager
 def _file_rights_of(user: int | None) -> Iterator[None]:
-    """This thread opens files as `user`. Root reads no /proc/PID/fd without the right to trace (SYS_PTRACE)."""
+    """Opens files of this thread as `user`. Root reads no /proc/PID/fd without the right to trace (SYS_PTRACE)."""
     libc = ctypes.CDLL(None)
     if user is not None:
         libc.setfsgid(user)

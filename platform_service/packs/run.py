@@ -1,4 +1,4 @@
-"""One run: a folder and a user of its own, the program in it, its limits, and its end."""
+"""One run: its folder and user, its program, its limits, and its end."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ from platform_service.settings import PackLimits
 PACK_FAILED = "PACK_FAILED"
 #: exit code of a program that requests another attempt (EX_TEMPFAIL of sysexits.h)
 EXIT_RETRY = 75
-#: users of runs: numbers that no package and no person of an image has
+#: users of runs: numbers that no package and no user account of an image has
 _USERS = range(30_000, 60_000)
 #: shared folders where any user may write; a run's files there count for its disk and are deleted
 _SHARED = (Path("/tmp"), Path("/var/tmp"), Path("/dev/shm"), Path("/run/lock"))
 #: prefix of the name of a run's folder
 _PREFIX = "lucius-run-"
 _MIB = 2**20
-#: files and folders of a run; counting more would take long
+#: maximum files and folders of a run; it limits the time of a count
 _MAX_FILES = 20_000
 #: maximum depth of folders
 _MAX_DEPTH = 100
@@ -69,9 +69,9 @@ class RunFolder:
         return self.work / "artifacts"
 
     def used(self) -> tuple[int, int]:
-        """Bytes of disk and number of files of the run, also outside its folder.
+        """Returns the bytes of disk and the number of files of the run, also outside its folder.
 
-        It stops above `_MAX_FILES`. A tree that is too deep to be counted counts as that.
+        It stops above `_MAX_FILES`. A tree that is too deep to be counted counts as more than that.
         """
         size = files = 0
         too_deep: list[OSError] = []
@@ -91,7 +91,7 @@ class RunFolder:
         return size, files
 
     def remove(self) -> None:
-        """Deletes everything that the run has written, however deep."""
+        """Deletes all files of the run, at any depth."""
         places = [self.path, *self._elsewhere()]
         subprocess.run(["rm", "-rf", "--", *places], stderr=subprocess.DEVNULL, check=False)
 
@@ -108,7 +108,7 @@ class RunFolder:
 
 @dataclass(frozen=True)
 class Program:
-    """What a run executes."""
+    """The program of a run."""
 
     python: str
     #: path of the program in the pack's folder
@@ -117,7 +117,7 @@ class Program:
 
 @contextlib.contextmanager
 def run_folder() -> Iterator[RunFolder]:
-    """A folder for one run, with a user of its own where the runner can change it; both are gone afterwards."""
+    """Yields a folder for one run, with its own user if the runner can change users. Deletes both afterwards."""
     path, lock = _locked_folder()
     folder = RunFolder(path, None if missing() else next(_free_users()))
     try:
@@ -131,14 +131,14 @@ def run_folder() -> Iterator[RunFolder]:
 
 
 def remove_abandoned() -> None:
-    """Deletes the folders of runs whose runner was killed, and ends what still runs as their users."""
+    """Deletes the folders of runs whose runner was killed, and ends remaining processes of their users."""
     for path in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
         with contextlib.suppress(OSError):
             lock = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
             try:
                 if os.fstat(lock).st_uid != os.geteuid():
                     continue
-                # a live runner holds it: BlockingIOError
+                # a running runner holds the lock: BlockingIOError
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 folder = RunFolder(path, _user_of(path))
                 if folder.user is not None:
@@ -149,10 +149,10 @@ def remove_abandoned() -> None:
 
 
 def _locked_folder() -> tuple[Path, int]:
-    """A new folder, and the descriptor that locks it until it is closed or this process ends."""
+    """Creates a folder, and returns it with the descriptor that locks it until it is closed or this process ends."""
     while True:
         path = Path(tempfile.mkdtemp(prefix=_PREFIX))
-        # a runner that starts now may take it for an abandoned one before it is locked
+        # a runner that starts now may remove it as abandoned before it is locked
         with contextlib.suppress(FileNotFoundError):
             lock = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
             fcntl.flock(lock, fcntl.LOCK_EX)
@@ -162,7 +162,7 @@ def _locked_folder() -> tuple[Path, int]:
 
 
 def _user_of(path: Path) -> int | None:
-    """The user of an abandoned run; None: it had the runner's own, or has not begun."""
+    """Returns the user of an abandoned run; None: it had the runner's own, or has not begun."""
     with contextlib.suppress(FileNotFoundError):
         user = (path / "work").lstat().st_uid
         return user if user in _USERS and not missing() else None
@@ -197,8 +197,8 @@ def run_program(
 ) -> int:
     """Runs the program until it ends, and returns its exit code; negative: the signal that ended it.
 
-    Whatever it has started ends with it. Raises FailedFinal(LIMIT_EXCEEDED), and FailedRetry(CANCELLED) if the attempt
-    is over.
+    All processes that it started end with it. Raises FailedFinal(LIMIT_EXCEEDED), and FailedRetry(CANCELLED) if the
+    attempt has ended.
     """
     spec = {
         "argv": [program.python, "-E", "-s", "-B", "-u", str(folder.pack / program.entry)],
@@ -245,7 +245,7 @@ def run_program(
 
 
 def _check(processes: RunProcesses, folder: RunFolder, limits: PackLimits) -> None:
-    """Raises FailedFinal(LIMIT_EXCEEDED) for a run that uses too much."""
+    """Raises FailedFinal(LIMIT_EXCEEDED) for a run over its limits."""
     usage = processes.usage()
     disk, files = folder.used()
     for used, limit, what in (
@@ -260,7 +260,7 @@ def _check(processes: RunProcesses, folder: RunFolder, limits: PackLimits) -> No
 
 
 def _environment(folder: RunFolder, variables: dict[str, str]) -> dict[str, str]:
-    """The whole environment of the program: nothing of the runner's own."""
+    """Returns the whole environment of the program; it has no variable of the runner."""
     return {
         "PATH": "/usr/local/bin:/usr/bin:/bin",
         "LANG": "C.UTF-8",

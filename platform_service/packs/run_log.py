@@ -1,8 +1,7 @@
 """The log of an attempt: the output of its program, as an append blob that readers follow while it grows.
 
-`{tenant}/{jobId}/{attempt}.log`. An append is made at most once a second, or as soon as 64 KiB wait. A blob takes
-50,000 appends, so a long attempt appends more seldom: in a day it makes fewer, whatever its program prints (decision
-62).
+`{tenant}/{jobId}/{attempt}.log`. It appends at most once a second, or as soon as 64 KiB wait. A blob takes 50,000
+appends, so a long attempt appends less often: it makes fewer in a day, for any output of its program (decision 62).
 """
 
 from __future__ import annotations
@@ -20,38 +19,41 @@ from lucius_service.workspace_io import Workspace
 log = logging.getLogger(__name__)
 
 CONTENT_TYPE = "text/plain; charset=utf-8"
-#: an append is made at once when as much waits
+#: bytes of waiting output at which an append follows at once
 FULL_BYTES = 64 * 1024
-#: seconds between appends; and after `MANY_APPENDS`
+#: seconds between appends; `EVERY_LATER_S` after `MANY_APPENDS`
 EVERY_S = 1.0
 EVERY_LATER_S = 15.0
 MANY_APPENDS = 25_000
-#: while storage does not respond, the program's output waits here, and then the program waits
+#: maximum bytes of waiting output while storage does not respond; then the program waits
 MAX_WAITING = 2**20
-#: tries of the last append; each waits for storage itself
+#: tries of the last append; each waits for storage
 _LAST_TRIES = 3
 
 
 class RunLog:
-    """Written by one thread at a time: the runner's before and after the program, and in between that of `start`."""
+    """The log of an attempt.
+
+    One thread at a time writes: the runner's before and after the program, in between that of `start`.
+    """
 
     def __init__(self, blob: AppendBlob, max_bytes: int) -> None:
         self._blob = blob
         self._max_bytes = max_bytes
         self._waiting = bytearray()
-        #: bytes of output that were taken
+        #: bytes of output that were read
         self._taken = 0
         self._at_line_start = True
         self._appends = 0
         self._due_at = 0.0
         self._thread: threading.Thread | None = None
         self._stopping = threading.Event()
-        #: another process has taken over the attempt, or a newer attempt has begun
+        #: `True` if another process has taken over the attempt, or a newer attempt has begun
         self.overtaken = False
 
     @classmethod
     def open(cls, workspace: Workspace, folder: str, attempt: int, max_bytes: int) -> RunLog:
-        """Opens the log of the attempt in the folder of its job, and closes that of the attempt before.
+        """Opens the log of the attempt in the folder of its job, and closes the previous attempt's.
 
         A closed log is complete: an older process that still works on its attempt cannot append to it. Raises
         StepFailed.
@@ -70,7 +72,7 @@ class RunLog:
 
     @property
     def size(self) -> int:
-        """In bytes, of what is stored."""
+        """Returns the stored size in bytes."""
         return self._blob.size
 
     def note(self, text: str) -> None:
@@ -80,7 +82,7 @@ class RunLog:
         self._at_line_start = True
 
     def flush(self) -> None:
-        """Appends what waits; gives up after a few tries while storage does not respond."""
+        """Appends the waiting output; stops after `_LAST_TRIES` while storage does not respond."""
         for _ in range(0 if self._copies else _LAST_TRIES):
             if self._append():
                 return
@@ -88,12 +90,15 @@ class RunLog:
         log.warning("%d bytes of a run's log are lost: storage does not respond", len(self._waiting))
 
     def start(self, descriptor: int) -> None:
-        """Copies the program's output, until its last writer closes it, on a thread of its own."""
+        """Copies the program's output on a separate thread, until its last writer closes it."""
         self._thread = threading.Thread(target=self._copy, args=(descriptor,), name="run-log", daemon=True)
         self._thread.start()
 
     def finish(self, within_s: float) -> bool:
-        """Waits for the thread, whose output has no writer any more. False: it has not ended, and reads on."""
+        """Waits for the thread, whose output has no writer any more.
+
+        Returns `False` if it has not ended and still reads.
+        """
         self._stopping.set()
         if self._thread is not None:
             self._thread.join(within_s)
@@ -128,7 +133,7 @@ class RunLog:
             self.note(f"the log is cut here: it has reached {self._max_bytes} bytes, the maximum")
 
     def _append(self) -> bool:
-        """False: storage does not respond."""
+        """Appends the waiting output. Returns `False` if storage does not respond."""
         self._due_at = time.monotonic() + (EVERY_S if self._appends < MANY_APPENDS else EVERY_LATER_S)
         while self._waiting and not self.overtaken:
             piece = bytes(self._waiting[: 4 * FULL_BYTES])
@@ -145,7 +150,7 @@ class RunLog:
 
 
 def _closed(workspace: Workspace, folder: str, attempt: int, newer: int) -> bool:
-    """Closes the log of an older attempt; False: it has none."""
+    """Closes the log of an older attempt. Returns `False` if it has none."""
     blob = workspace.append_blob(f"{folder}/{attempt}.log")
     while blob.open():
         try:

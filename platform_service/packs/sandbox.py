@@ -1,4 +1,4 @@
-"""Becomes the program of a pack: takes on its limits and its user, then replaces itself by Python with the program.
+"""Becomes the program of a pack: sets its limits and its user, then replaces itself by Python with the program.
 
 `python sandbox.py SPEC`: SPEC is JSON with `argv`, `folder`, `user` (null: that of the runner) and the limits. It
 imports the standard library only, since it starts once for each run.

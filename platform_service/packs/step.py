@@ -68,17 +68,17 @@ class PackStep:
         self._folders = folders
         self._python = python
         self._limits = limits
-        # a run that was left behind may still be ending
+        # an earlier run may still be ending
         self._turn = threading.Lock()
 
     def prepare(self) -> None:
-        """Hides what the process has in memory and in /proc from programs of the same user, and tidies up."""
+        """Hides memory and /proc of this process from programs of the same user, and removes abandoned runs."""
         if sys.platform == "linux":
             set_dumpable(0)
             remove_abandoned()
 
     def heartbeat_s(self, payload: Any) -> float | None:
-        """The cadence that the request has chosen; None: it is none."""
+        """Returns the cadence of the request; None: it has no valid one."""
         cadence = payload.get("heartbeatCadence") if isinstance(payload, dict) else None
         return float(cadence) if type(cadence) is int and MIN_CADENCE_S <= cadence <= MAX_CADENCE_S else None
 
@@ -135,7 +135,7 @@ class PackStep:
         return Outcome(uri, {"exit_code": code, "artifacts": len(artifacts), "log_bytes": log.size})
 
     def _write_inputs(self, task: Task, pack: Pack, place: RunFolder, base: str) -> dict[str, str]:
-        """Writes what the program reads; returns the variables that name it."""
+        """Writes the program's inputs. Returns the environment variables that name them."""
         directive = task.directive
         inputs = place.work / "inputs.json"
         inputs.write_text(json.dumps(task.payload.inputs, ensure_ascii=False), "utf-8")
@@ -156,7 +156,7 @@ class PackStep:
 
 
 def set_dumpable(value: int) -> None:
-    """0: only root reads the memory and the environment of this process. Raises OSError."""
+    """Sets PR_SET_DUMPABLE. 0: only root reads the memory and the environment of this process. Raises OSError."""
     if ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_DUMPABLE, value, 0, 0, 0) != 0:
         raise OSError(ctypes.get_errno(), "prctl")
 
@@ -178,7 +178,7 @@ def _result(payload: PackPayload, code: int, artifacts: list[Artifact]) -> dict[
         "packVersion": payload.packVersion,
         "planHash": payload.planHash,
         "exit_code": code,
-        # without URIs, which have the job's id: the result of a replay is compared by its digest
+        # without URIs, which contain the job's id: a replay compares the result by its digest
         "artifacts": [
             {"name": each.name, "media_type": each.media_type, "size": each.size, "sha256": each.sha256}
             for each in artifacts
@@ -187,7 +187,7 @@ def _result(payload: PackPayload, code: int, artifacts: list[Artifact]) -> dict[
 
 
 def build(environ: Mapping[str, str]) -> PackStep:
-    """The service's step, from its settings. Raises SettingsError."""
+    """Returns the service's step, from its settings. Raises SettingsError."""
     if environ.get("LUCIUS_SERVICE_WORKERS", "1").strip() not in ("", "1"):
         raise SettingsError("LUCIUS_SERVICE_WORKERS must be 1: a runner runs one pack at a time; add replicas")
     folders = PackFolders([INCLUDED, *read_pack_folders(environ)])
