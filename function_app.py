@@ -19,8 +19,12 @@ from triggers import admission_bus, hints_bus, prune_timer, registered, replies_
 
 
 def build() -> df.DFApp:
-    """The whole app, as the environment configures it. Raises SettingsError or ProtocolError, naming what is wrong."""
-    # the SDKs log every request and every state of a link as INFO, which Azure keeps and bills as the app's own lines
+    """Builds the whole app from the environment.
+
+    Raises SettingsError or ProtocolError with the invalid setting or file.
+    """
+    # the SDKs log every request and every state of a link as INFO, which Azure stores and bills as the app's own
+    # records
     logging.getLogger("azure").setLevel(logging.WARNING)
     wiring = Wiring(settings.load())
     exporting.configure(os.environ, version=VERSION, trace_ratio=wiring.settings.trace_ratio)
@@ -38,8 +42,8 @@ def build() -> df.DFApp:
 
 
 app = build()
-# Modules, settings and protocols live as long as the process: no collection visits them again. By the default
-# thresholds a collection comes after 700 new objects, which a few requests make, most of them without cycles.
+# Modules, settings and protocols live as long as the process: no garbage collection visits them again. By the default
+# thresholds a collection runs after 700 new objects, which a few requests create, most of them without cycles.
 gc.collect()
 gc.freeze()
 gc.set_threshold(20_000, 50, 50)

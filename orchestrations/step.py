@@ -15,7 +15,8 @@ from shared.core.jobs.verdict import VerdictKind, custom_status
 
 Yields = Generator[Any, Any, Any]
 
-#: verdicts whose time ends an attempt's lease, or nothing; after the time of any other verdict, the step is dispatched
+#: verdicts whose time ends an attempt's lease, or has no effect; after the time of any other verdict, the step is
+#: dispatched
 _SETTLED_BY_TIME = (VerdictKind.SENT, VerdictKind.AWAIT_ACK, VerdictKind.AWAIT_RESULT, VerdictKind.PARK)
 
 
@@ -61,9 +62,9 @@ class Waits:
 def run_step(
     context: df.DurableOrchestrationContext, waits: Waits, job_id: str, instance_id: str, step_id: str
 ) -> Yields:
-    """Dispatches `step_id` and follows the verdicts until the step or the job is over.
+    """Dispatches `step_id` and follows the verdicts until the step or the job has ended.
 
-    `waits`: those of this orchestration. `instance_id`: the job's, which distinguishes this run from one that was
+    `waits`: the waits of this orchestration. `instance_id`: the job's, which distinguishes this run from one that was
     replaced.
     """
     request = {"job_id": job_id, "instance_id": instance_id, "step_id": step_id}

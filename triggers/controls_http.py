@@ -32,7 +32,7 @@ from triggers.http.problems import RequestError
 from triggers.http.responses import respond
 from triggers.http.routes import Handler, Request
 
-#: problems of every change of a job, which can wait for an archived one
+#: problems of every change of a job, including the one for an archived job
 _CHANGE_PROBLEMS = (*BODY_PROBLEMS, refusals.JobNotFound, JobArchived, ArchiveGone, ArchiveInvalid)
 
 #: problems of every POST that redrives a job

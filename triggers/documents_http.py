@@ -1,7 +1,7 @@
 """Public documents about the API: OpenAPI, AsyncAPI, JSON Schemas, and two pages for people.
 
-They are made from the routes, the models and the present protocols, once for each change of these. Every caller can
-read them, so they name no allowed host and repeat nothing of the request.
+They are generated from the routes, the models and the present protocols, once for each change of these. Every caller
+can read them, so they name no allowed host and repeat nothing of the request.
 """
 
 from __future__ import annotations

@@ -128,8 +128,7 @@ async def _events_stream(request: Request) -> func.HttpResponse:
 
 
 async def events_after(request: Request, after: str | None) -> tuple[Page, bool]:
-    """Returns a part of a stream after `after` (None: from now on), and whether it is empty because too many requests
-    wait.
+    """Returns a part of a stream after `after` (None: now), and whether it is empty since too many requests wait.
 
     Raises errors as `events_read` does.
     """

@@ -41,7 +41,7 @@ from triggers.http.problems import RequestError, problem_body
 MAX_DEPTH = 6
 #: maximum fields and fragments, counting repetitions
 MAX_FIELDS = 200
-#: maximum repetitions of one field name, under any alias: a response repeats its value as often
+#: maximum repetitions of one field name, under any alias: a response repeats its value each time
 MAX_SAME = 20
 #: maximum root fields, each of which is a request to the stores
 MAX_READS = 10
@@ -190,7 +190,7 @@ class _Size:
 
 
 def _bound(document: DocumentNode) -> None:
-    """Checks the limits before anything else is done with the document. Raises RequestError (400).
+    """Checks the limits before any other work on the document. Raises RequestError (400).
 
     Each fragment is measured once, for any number of uses; `validate` refuses a circle of fragments.
     """

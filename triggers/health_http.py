@@ -93,7 +93,7 @@ async def _sees_all_tenants(wiring: Wiring, req: func.HttpRequest) -> bool:
 
 
 def dependency(found: Dependency) -> DependencyState:
-    """Makes the result of one check for the response."""
+    """Formats the result of one check."""
     if found.fault is None:
         return DependencyState(status="ok", since=found.since)
     return DependencyState(status="down", since=found.since, reason=found.fault)

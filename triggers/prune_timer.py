@@ -1,6 +1,4 @@
-"""Prunes once an hour: deletes rows past their retention (R74, R88), anchors past days (R91), and continues the day's
-export.
-"""
+"""Prunes once an hour: deletes expired rows (R74, R88), anchors past days (R91), continues the day's export."""
 
 from __future__ import annotations
 
@@ -18,7 +16,7 @@ from shared.wiring import Wiring
 
 #: NCRONTAB with seconds; not at the full hour, when the sweeper compares the most
 _SCHEDULE = "30 17 * * * *"
-#: time from the start of the run; the rest is for the feeds
+#: maximum time from the start of the run; the remaining time is for the feeds
 EXPORT_BUDGET = timedelta(minutes=7)
 
 

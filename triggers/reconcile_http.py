@@ -1,4 +1,4 @@
-"""`POST /v1/admin/reconcile` (older name `v1/admin/outbox/retry`): a sweep by hand."""
+"""`POST /v1/admin/reconcile` (older name `v1/admin/outbox/retry`): a sweep on request."""
 
 from __future__ import annotations
 
@@ -42,14 +42,17 @@ RECONCILE = Route(
 MAX_ACTIONS = 1000
 #: seconds within which most sweeps end
 RETRY_AFTER_S = "10"
-#: held by the running sweep by hand of this process
+#: lock of this process's sweep on request
 _RUNNING = asyncio.Lock()
 
 
 @replace(RECONCILE, function="admin_outbox_retry", path="v1/admin/outbox/retry", successor="/v1/admin/reconcile")
 @RECONCILE
 async def reconcile(request: Request) -> func.HttpResponse:
-    """Sweeps once, unless a sweep by hand is running. Raises RequestError (400, 415, 429), BodyTooLarge, Transient."""
+    """Sweeps once, unless a sweep on request is running.
+
+    Raises RequestError (400, 415, 429), BodyTooLarge, Transient.
+    """
     context, dry_run = await request.fresh_context(), _dry_run(request.http)
     if _RUNNING.locked():
         detail = "a sweep by hand runs already, of every tenant; ask again when it has ended"

@@ -44,7 +44,7 @@ class _Found:
     after: Position
     #: `True` if the run has ended, and nothing follows
     complete: bool
-    #: `True` if the request could wait
+    #: `True` if the process had room to delay the request
     room: bool = True
 
     @property

@@ -1,4 +1,4 @@
-"""The timer of the sweeper; by hand, `POST /v1/admin/reconcile`.
+"""The timer of the sweeper; `POST /v1/admin/reconcile` sweeps on request.
 
 Each sweep starts with the check of the dependencies of `/v1/health/ready`, so that an unreachable one is counted
 without requests.

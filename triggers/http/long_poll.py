@@ -1,4 +1,4 @@
-"""Waiting for a job (R82): a response is delayed until the job changes, is admitted or has ended.
+"""Long polls for a job (R82): a response is delayed until the job changes, is admitted or has ended.
 
 `GET /v1/jobs/{jobId}` accepts `wait` and `until`; `POST /v1/orchestrate` accepts `Prefer: wait=N` (RFC 7240).
 """
@@ -117,7 +117,7 @@ def history_tail(context: Context, job_id: str) -> Iterator[Tail]:
 
     A wait raises JobNotFound if the job is deleted, and LedgerUnavailable.
     """
-    # the caller that created it may see less than a later one
+    # the caller that created it may have fewer rights than a later one
     ledger = context.of_all_tenants.ledger
 
     async def last() -> LastEvent:

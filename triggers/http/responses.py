@@ -80,7 +80,7 @@ def respond_page(req: func.HttpRequest, content: Content, name: str, *, policy: 
 
 
 def json_of(body: BaseModel | dict[str, Any]) -> dict[str, Any]:
-    """Converts a body to JSON. A model has only the members that were set."""
+    """Converts a body to JSON. A model has only the fields that were set."""
     return body if isinstance(body, dict) else body.model_dump(mode="json", exclude_unset=True)
 
 

@@ -17,9 +17,9 @@ from shared.apidocs.route import NO_STORE, in_header, in_query
 from triggers.http.responses import correlation_id, weights_of
 
 EVENT_STREAM = "text/event-stream"
-#: maximum seconds for which a response without events is delayed
+#: maximum delay in seconds of a response without events
 HOLD_S = 20
-#: milliseconds until a reader returns: at once, and later if there is no room to wait, with a random part of the same
+#: milliseconds until a reader reconnects: normally, and if too many requests wait, plus a random part of the same
 #: length
 _AT_ONCE_MS, _LATER_MS = 250, 5_000
 
@@ -75,8 +75,9 @@ def stream(
 
 
 def gap(req: func.HttpRequest, earliest: str) -> func.HttpResponse:
-    """Tells the reader that the events after its position are deleted. The stream continues from the earliest retained
-    one.
+    """Reports to the reader that the events after its position are deleted.
+
+    The stream continues from the earliest retained one.
     """
     data = json.dumps({"earliest": earliest})
     return _answer(req, f"{_retry(_AT_ONCE_MS)}id: {earliest}\nevent: gap\ndata: {data}\n\n")
@@ -93,8 +94,9 @@ def results(req: func.HttpRequest, answers: Iterable[Any], *, complete: bool) ->
 
 
 def later(req: func.HttpRequest, caller: str | None) -> func.HttpResponse:
-    """Tells the reader to return later, since a dependency does not respond. An error status would end the reader for
-    good.
+    """Requests the reader to reconnect later, since a dependency does not respond.
+
+    An error status would end the reader for good.
     """
     return _answer(req, f"{_retry(_later_ms(caller or correlation_id(req)))}: come again later\n\n")
 
@@ -109,7 +111,7 @@ def _retry(milliseconds: int) -> str:
 
 
 def _later_ms(caller: str) -> int:
-    """Returns the milliseconds, different for each caller, so that readers do not return together."""
+    """Returns the milliseconds, different for each caller, so that readers do not reconnect together."""
     return _LATER_MS + zlib.crc32(caller.encode()) % (_LATER_MS + 1)
 
 
