@@ -1,5 +1,5 @@
-"""Local stand-ins for Azure: the Functions host with Durable, Service Bus, and a command to run it all.
+"""Local emulators of Azure: the Functions host with Durable, Service Bus, and a command that runs them all.
 
-They drive the real function app through its real bindings and Microsoft's own SDKs over the real wire.
-Development and tests only.
+They run the real function app with its real bindings and Microsoft's own SDKs over the real wire protocols. For
+development and tests only.
 """

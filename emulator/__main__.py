@@ -1,4 +1,4 @@
-"""`python -m emulator up|reset|bus|host|appconfig|issuer|traces`: one program, a subcommand each.
+"""`python -m emulator up|reset|bus|host|appconfig|issuer|traces`: one program with subcommands.
 
 Every subcommand is a module with `HELP`, `add_arguments(parser)` and `run(args) -> int`; `bus` and `host` come from the
 packages `servicebus-emulator` and `functions-emulator`.
@@ -20,7 +20,7 @@ _COMMANDS = {
     "issuer": "emulator.issuer.command",
     "traces": "emulator.traces.command",
 }
-#: LUCIUS's own entities, which `bus` serves unless an option names others
+#: configuration of LUCIUS's own entities, which `bus` serves by default
 _BUS_CONFIG = Path(__file__).resolve().parents[1] / "infra" / "bus" / "Config.json"
 
 

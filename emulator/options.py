@@ -1,4 +1,4 @@
-"""Types of command line options that several programs have."""
+"""Types of command line options that several programs share."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import argparse
 
 
 def port(text: str) -> int:
-    """Raises ArgumentTypeError."""
+    """Parses a port. Raises ArgumentTypeError."""
     try:
         number = int(text)
     except ValueError:
@@ -17,7 +17,7 @@ def port(text: str) -> int:
 
 
 def positive(text: str) -> int:
-    """Raises ArgumentTypeError."""
+    """Parses a positive number. Raises ArgumentTypeError."""
     try:
         number = int(text)
     except ValueError:

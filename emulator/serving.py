@@ -25,10 +25,10 @@ async def serve(
     listening: Callable[[str], None] = lambda url: None,
     shutdown_timeout_s: float = 60.0,
 ) -> int:
-    """`listening` is called with the URL before the ready line is printed. A second signal ends the program at once.
-    `pages` replaces the middleware that refuses foreign pages.
+    """Serves an app until a signal. Calls `listening` with the URL before it prints the ready line.
 
-    Returns the exit code. Raises OSError where the port cannot be listened on.
+    A second signal ends the program at once. `pages` replaces the middleware that refuses foreign pages. Returns the
+    exit code. Raises OSError if it cannot listen on the port.
     """
     application.middlewares.insert(0, pages or refuse_foreign_pages())
     runner = web.AppRunner(application, access_log=None, shutdown_timeout=shutdown_timeout_s)

@@ -1,4 +1,4 @@
-"""The configuration of the Service Bus emulator, `infra/bus/Config.json`, from `infra/bicep/topology.json`.
+"""Makes the configuration of the Service Bus emulator, `infra/bus/Config.json`, from `infra/bicep/topology.json`.
 
 Bicep reads the same topology. `python -m scripts.generate` writes the configuration.
 """
@@ -19,7 +19,7 @@ _LONGEST_LIFE = "PT1H"
 
 
 def config(topology: dict[str, Any], *, shared_replies: bool = False) -> dict[str, Any]:
-    """The Config.json document of a topology; with `shared_replies` the reply topics forward to one queue."""
+    """Returns the Config.json document of a topology. With `shared_replies` the reply topics forward to one queue."""
     lanes = range(topology["lanes"])
     topics = [_directive_topic(topology, lane) for lane in lanes] + [
         _reply_topic(topology["replies"], lane, forwards=shared_replies) for lane in lanes
@@ -57,12 +57,12 @@ def _directive_topic(topology: dict[str, Any], lane: int) -> dict[str, Any]:
 
 
 def _minutes(duration: str) -> int:
-    """Of `PT30M`: the topology has whole minutes only."""
+    """Returns the minutes of a duration such as `PT30M`. The topology has whole minutes only."""
     return int(duration.removeprefix("PT").removesuffix("M"))
 
 
 def _service_subscription(directives: dict[str, Any], service: dict[str, Any]) -> dict[str, Any]:
-    # Named $Default, the rule replaces the one that would let every directive through.
+    # Named $Default, the rule replaces the one that would accept every directive.
     correlation = {"Properties": {"step_type": service["stepType"]}}
     return {
         "Name": service["name"],
@@ -82,7 +82,7 @@ def _service_subscription(directives: dict[str, Any], service: dict[str, Any]) -
 
 def _reply_topic(replies: dict[str, Any], lane: int, *, forwards: bool) -> dict[str, Any]:
     name = f"{replies['prefix']}{lane}"
-    # as the template: a forwarded reply tells its topic
+    # as in the template: the rule records the topic of a forwarded reply
     action = {"SqlExpression": f"SET {replies['topicProperty']} = '{name}'"}
     rule = {"FilterType": "Sql", "SqlFilter": {"SqlExpression": "1=1"}, "Action": action}
     return {
@@ -103,7 +103,7 @@ def _reply_topic(replies: dict[str, Any], lane: int, *, forwards: bool) -> dict[
 
 
 def _events_topic(events: dict[str, Any]) -> dict[str, Any]:
-    """Whoever wants to read it makes a subscription."""
+    """Returns the events topic without subscriptions. A reader creates its own."""
     return {
         "Name": events["topic"],
         "Properties": {
@@ -116,6 +116,6 @@ def _events_topic(events: dict[str, Any]) -> dict[str, Any]:
 
 
 def render(topology_path: Path = TOPOLOGY, *, shared_replies: bool = False) -> str:
-    """The text of Config.json."""
+    """Returns the text of Config.json."""
     topology = json.loads(topology_path.read_text(encoding="utf-8"))
     return json.dumps(config(topology, shared_replies=shared_replies), indent=2) + "\n"

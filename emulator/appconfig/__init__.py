@@ -1,1 +1,1 @@
-"""A read-only App Configuration: the key-values of a file, over the REST calls that the Microsoft SDKs make."""
+"""A read-only App Configuration emulator: serves the key-values of a file over the REST calls of the Microsoft SDKs."""

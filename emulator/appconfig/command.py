@@ -1,4 +1,4 @@
-"""The `appconfig` subcommand: its options. The program is imported only when it runs."""
+"""The `appconfig` subcommand: its options. It imports the program only when it runs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Serves until SIGTERM or Ctrl-C and returns 0; where it cannot start, writes one line to stderr and returns 1."""
+    """Serves until SIGTERM or Ctrl-C and returns 0; if it cannot start, writes one line to stderr and returns 1."""
     from emulator.appconfig.program import run as run_program
 
     return run_program(args)

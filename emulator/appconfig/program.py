@@ -16,14 +16,14 @@ from emulator.serving import serve
 _KV = "application/vnd.microsoft.appconfig.kv+json"
 _KVSET = "application/vnd.microsoft.appconfig.kvset+json"
 _PROBLEM = "application/problem+json"
-#: settings in one response, as in Azure
+#: maximum settings per page, as in Azure
 PAGE = 100
 #: label filters that match a setting without a label
 _NO_LABEL = frozenset({"*", "\0", "%00", ""})
 
 
 def run(args: argparse.Namespace) -> int:
-    """Serves until a signal; returns the exit code."""
+    """Serves until a signal. Returns the exit code."""
     try:
         return asyncio.run(serve(application(SettingsFile(args.file)), args.port))
     except SettingsFileError as error:
@@ -34,7 +34,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def application(file: SettingsFile) -> web.Application:
-    """The two routes, with the checks of a signed request."""
+    """Returns the app with two routes, which check that requests are signed."""
 
     async def list_settings(request: web.Request) -> web.Response:
         pattern, after = request.query.get("key", "*"), request.query.get("after", "")

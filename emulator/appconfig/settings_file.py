@@ -27,7 +27,7 @@ class KeyValue:
 
 
 class SettingsFile:
-    """Reads the file again when it changes. Where an edit broke it, the last good content is served."""
+    """Reads the file again when it changes. While the file is invalid, it keeps the last valid content."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -36,7 +36,7 @@ class SettingsFile:
         self._read()
 
     def read(self) -> list[KeyValue]:
-        """All settings in the order of their keys."""
+        """Returns all settings in the order of their keys."""
         try:
             self._read()
         except SettingsFileError:
@@ -65,8 +65,11 @@ class SettingsFile:
 
 
 def matches(pattern: str, key: str) -> bool:
-    r"""App Configuration's key filter: keys separated by commas; each may end in `*`; a backslash escapes
-    (https://learn.microsoft.com/azure/azure-app-configuration/rest-api-key-value#supported-filters)."""
+    r"""Returns whether a key matches App Configuration's key filter.
+
+    A filter is a list of keys, separated by commas. Each may end in `*`; a backslash escapes
+    (https://learn.microsoft.com/azure/azure-app-configuration/rest-api-key-value#supported-filters).
+    """
     return any(_matches(part, key) for part in _split(pattern))
 
 

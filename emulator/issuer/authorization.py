@@ -31,12 +31,15 @@ _MODES = ("query", "fragment")
 
 
 class UnknownClient(Exception):
-    """A request without a client, or with an address on another machine: no page can be told; the user is."""
+    """A request without a client, or with a redirect URL on another machine.
+
+    The error is shown to the user and not sent to a page.
+    """
 
 
 @dataclass(frozen=True)
 class SignIn:
-    """An authorization request whose client and redirect address are acceptable."""
+    """An authorization request whose client and redirect URL are acceptable."""
 
     client: str
     redirect: str
@@ -45,11 +48,11 @@ class SignIn:
     challenge: str
     scopes: frozenset[str]
     mode: str
-    #: an error code of RFC 6749 4.1.2.1 or OpenID Connect 3.1.2.6; None: the user can be asked
+    #: an error code of RFC 6749 4.1.2.1 or OpenID Connect 3.1.2.6; None: the page can ask the user
     error: str | None
 
     def response(self, issuer: str, **parameters: str) -> web.Response:
-        """Leads the browser back to the page. `iss` (RFC 9207) tells the page which issuer answered."""
+        """Returns the redirect to the page. `iss` (RFC 9207) names the issuer that responded."""
         answer = urlencode({**parameters, "state": self.state, "iss": issuer})
         separator = "#" if self.mode == "fragment" else "&" if "?" in self.redirect else "?"
         headers = {"Location": f"{self.redirect}{separator}{answer}", "Cache-Control": "no-store"}
@@ -95,14 +98,14 @@ def _is_loopback(address: str) -> bool:
 
 
 class Codes:
-    """Codes that are not redeemed yet. Each is good once, also for a wrong request, and for a minute."""
+    """Codes that are not redeemed yet. Each is valid once, also for a wrong request, and for a minute."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._issued: dict[str, tuple[float, SignIn, dict[str, str]]] = {}
 
     def issue(self, sign_in: SignIn, choice: dict[str, str]) -> str:
-        """`choice`: the form of the token that the code is exchanged for."""
+        """Issues a code. `choice`: the form of the token that the code is exchanged for."""
         now = self._clock()
         self._issued = {code: each for code, each in self._issued.items() if each[0] > now}
         code = secrets.token_urlsafe(24)
@@ -110,7 +113,7 @@ class Codes:
         return code
 
     def redeem(self, form: Mapping[str, str]) -> tuple[SignIn, dict[str, str]] | None:
-        """Returns None if the code is unknown, used or expired, or if client, address or verifier are not its own."""
+        """Returns None if the code is unknown, used or expired, or if client, redirect URL or verifier do not match."""
         ends, sign_in, choice = self._issued.pop(form.get("code", ""), (0.0, None, {}))
         if sign_in is None or ends <= self._clock():
             return None
@@ -121,9 +124,10 @@ class Codes:
 
 
 def allow_sign_in_pages() -> Middleware:
-    """A middleware for pages of this machine at other ports: they may read the discovery document and redeem codes.
+    """Makes a middleware for pages on other ports of this machine: they can read the discovery document, redeem codes.
 
-    Everything else that a foreign page requests is refused as by the other programs, also a token without a code.
+    It refuses every other request of a foreign page, as the other programs do, also a request for a token without a
+    code.
     """
     refuse = refuse_foreign_pages()
 

@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, generate_private_key
 from jwt.algorithms import RSAAlgorithm
 
-#: published keys: the current one, and earlier ones whose tokens may still be valid
+#: maximum published keys: the current one, and earlier ones whose tokens may still be valid
 _MAX_KEYS = 3
 
 
@@ -35,7 +35,7 @@ class KeyFile:
 
     @property
     def signing(self) -> tuple[str, RSAPrivateKey]:
-        """Key id and key."""
+        """Returns the key id and the key that sign."""
         return self._keys[0]
 
     def rotate(self) -> str:
@@ -52,7 +52,7 @@ class KeyFile:
         return kid
 
     def jwks(self) -> dict[str, list[dict[str, Any]]]:
-        """RFC 7517, public halves only."""
+        """Returns the JSON Web Key Set (RFC 7517) with public halves only."""
         return {
             "keys": [
                 {**RSAAlgorithm.to_jwk(key.public_key(), as_dict=True), "kid": kid, "use": "sig", "alg": "RS256"}

@@ -50,7 +50,7 @@ HEADERS = {
 
 
 def authorize_page(sign_in: SignIn, request: Mapping[str, str], lifetime_s: int) -> str:
-    """`request`: the parameters of the authorization request; the form repeats those that it knows."""
+    """Returns the sign-in page. `request`: parameters of the authorization request; the form repeats the known ones."""
     repeated = {name: request[name] for name in PARAMETERS if name in request}
     hidden = "".join(f'<input type="hidden" name="{name}" value="{escape(value)}">' for name, value in repeated.items())
     # `api://.../.default` of Entra ID stands for every scope
@@ -71,7 +71,7 @@ def authorize_page(sign_in: SignIn, request: Mapping[str, str], lifetime_s: int)
 
 
 def refusal_page(reason: str) -> str:
-    """A request that leads back to no page."""
+    """Returns the page for a request without a valid redirect URL."""
     return _document(f"<h1>This sign-in is not possible</h1><p>{escape(reason)}.</p>")
 
 

@@ -30,7 +30,7 @@ Clock = Callable[[], float]
 
 
 def run(args: argparse.Namespace) -> int:
-    """Serves until a signal; returns the exit code."""
+    """Serves until a signal. Returns the exit code."""
     try:
         return asyncio.run(_serve(args))
     except KeyFileError as error:
@@ -46,7 +46,7 @@ async def _serve(args: argparse.Namespace) -> int:
 
 
 class Issuer:
-    """Issues any token that is requested, without a login: it listens on loopback only."""
+    """Issues any requested token without a login. It listens on loopback only."""
 
     def __init__(self, keys: KeyFile, *, audience: str, tenant_claim: str, clock: Clock) -> None:
         self.url = ""
@@ -57,7 +57,7 @@ class Issuer:
         self._codes = Codes(clock)
 
     def set_url(self, url: str) -> None:
-        """Sets the address of the issuer, which is known once it listens."""
+        """Sets the URL of the issuer, which is known once it listens."""
         self.url = url
 
     def application(self) -> web.Application:
@@ -95,7 +95,7 @@ class Issuer:
         return web.json_response({"kid": self._keys.rotate()})
 
     async def _authorize(self, request: web.Request) -> web.Response:
-        """The page of a request that can be granted; an error of any other leads back, or is shown."""
+        """Returns the page for a valid request; for an invalid one a redirect or a page with the error."""
         try:
             sign_in = sign_in_of(request.query)
         except UnknownClient as reason:
@@ -105,7 +105,7 @@ class Issuer:
         return _page(page.authorize_page(sign_in, request.query, _LIFETIME_S))
 
     async def _choose(self, request: web.Request) -> web.Response:
-        """The page's form: the parameters of the request, and the choice."""
+        """Handles the form of the page: the parameters of the request, and the choice."""
         form = await request.post()
         try:
             sign_in = sign_in_of(form)
@@ -141,7 +141,7 @@ class Issuer:
                 return _error_response("unsupported_grant_type", detail)
 
     def _granted(self, form: dict[str, str], **members: str) -> web.Response:
-        """The token of a form in which nothing is wrong."""
+        """Returns the token for a valid form."""
         scope = " ".join(form.get("scope", "").split())
         claims: dict[str, object] = {"aud": self._audience, "jti": secrets.token_hex(16), "scp": scope}
         if tenant := form.get("tenant"):
@@ -167,7 +167,7 @@ class Issuer:
 
 
 def _wrong(form: dict[str, str]) -> str | None:
-    """The reason for which a form gets no token."""
+    """Returns the reason for which a form gets no token."""
     if _lifetime_of(form) is None:
         return f"expires_in must be seconds from 1 to {_MAX_LIFETIME_S}"
     further = _object(form.get("claims", "{}"))
@@ -179,13 +179,13 @@ def _wrong(form: dict[str, str]) -> str | None:
 
 
 def _lifetime_of(form: dict[str, str]) -> int | None:
-    """Seconds; None: wrong."""
+    """Returns the lifetime in seconds; None: invalid."""
     text = form.get("expires_in", str(_LIFETIME_S))
     return int(text) if text.isdecimal() and 1 <= int(text) <= _MAX_LIFETIME_S else None
 
 
 def _object(text: str) -> dict[str, object] | None:
-    """Claims as another issuer would put them into a token; None: wrong."""
+    """Returns claims as another issuer would put them into a token; None: invalid."""
     try:
         claims = json.loads(text)
     except (ValueError, RecursionError):
@@ -198,5 +198,5 @@ def _page(text: str, status: int = 200) -> web.Response:
 
 
 def _error_response(error: str, description: str) -> web.Response:
-    """An error response of RFC 6749 5.2."""
+    """Returns an error response of RFC 6749 5.2."""
     return web.json_response({"error": error, "error_description": description}, status=400)

@@ -15,7 +15,7 @@ from opentelemetry.proto.trace.v1 import trace_pb2
 Scalar = str | int | float | bool
 Attributes = Mapping[str, Scalar]
 
-#: longest name or attribute in characters; a longer one is cut
+#: maximum characters of a name or attribute; a longer one is cut
 MAX_TEXT = 2048
 
 _KINDS = {1: "internal", 2: "server", 3: "client", 4: "producer", 5: "consumer"}
@@ -45,7 +45,7 @@ class Span:
 
 @dataclass(frozen=True)
 class Point:
-    """The newest value of one metric with one set of attributes; of a histogram `value` is the sum."""
+    """The newest value of one metric with one set of attributes; `value` of a histogram is the sum."""
 
     name: str
     kind: str
@@ -58,7 +58,7 @@ class Point:
 
 
 def read_spans(body: bytes) -> list[Span]:
-    """The spans of a trace export. Raises NotOtlp."""
+    """Reads the spans of a trace export. Raises NotOtlp."""
     request = ExportTraceServiceRequest()
     _parse(request, body)
     return [
@@ -71,7 +71,7 @@ def read_spans(body: bytes) -> list[Span]:
 
 
 def read_points(body: bytes) -> list[Point]:
-    """The points of a metrics export. Raises NotOtlp."""
+    """Reads the points of a metrics export. Raises NotOtlp."""
     request = ExportMetricsServiceRequest()
     _parse(request, body)
     return [

@@ -41,7 +41,7 @@ summary::-webkit-details-marker { display: none; } summary:hover, summary:focus-
 
 
 def overview(traces: Sequence[Trace], prefix: str, *, all_: bool) -> str:
-    """The list of traces. `prefix` fills the form again; `all_`: the list is not limited to jobs."""
+    """Returns the list of traces. `prefix` fills the form again; `all_`: the list is not limited to jobs."""
     body = "".join(_trace_row(trace) for trace in traces)
     if not body:
         why = "no trace matches" if prefix else "no trace yet: submit a job, and load this page again"
@@ -59,7 +59,7 @@ def overview(traces: Sequence[Trace], prefix: str, *, all_: bool) -> str:
 
 
 def detail(trace: Trace) -> str:
-    """One trace as a waterfall."""
+    """Returns one trace as a waterfall."""
     services = sorted({span.service for span in trace.spans})
     hues = {service: index % _HUES for index, service in enumerate(services)}
     keys = "".join(
@@ -79,7 +79,7 @@ def detail(trace: Trace) -> str:
 
 
 def metrics(points: Sequence[Point]) -> str:
-    """The newest value of each metric."""
+    """Returns the newest value of each metric."""
     body = "".join(
         f"<tr><td><code>{escape(point.name)}</code><td>{point.kind}<td>{escape(point.service)}"
         f'<td>{_pairs(point.attributes)}<td class="number">{_value(point)}</tr>'

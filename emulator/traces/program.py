@@ -1,4 +1,4 @@
-"""The collector as a program: OTLP/HTTP in, pages and JSON out."""
+"""The collector as a program: receives OTLP/HTTP, serves pages and JSON."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from emulator.traces.trace_buffer import Trace, TraceBuffer
 from emulator.traces.waterfall import rows
 
 _PROTOBUF = "application/x-protobuf"
-#: largest export, decompressed
+#: maximum size of an export, decompressed
 MAX_BODY_BYTES = 16 * 1024 * 1024
 _PAGE = 100
 
 
 def run(args: argparse.Namespace) -> int:
-    """Serves until a signal; returns the exit code."""
+    """Serves until a signal. Returns the exit code."""
     try:
         return asyncio.run(serve(application(TraceBuffer(args.keep)), args.port, shutdown_timeout_s=1.0))
     except OSError as error:
@@ -32,7 +32,10 @@ def run(args: argparse.Namespace) -> int:
 
 
 def application(buffer: TraceBuffer) -> web.Application:
-    """`POST /v1/traces`, `/v1/metrics`, `/v1/logs`; pages `/`, `/traces/{id}`, `/metrics`; `/api` has them as JSON."""
+    """Returns the app: `POST /v1/traces`, `/v1/metrics`, `/v1/logs`; pages `/`, `/traces/{id}`, `/metrics`.
+
+    The pages are JSON under `/api`.
+    """
 
     async def take_traces(request: web.Request) -> web.Response:
         buffer.put_spans(read_spans(await _body(request)))

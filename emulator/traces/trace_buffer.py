@@ -1,4 +1,4 @@
-"""Keeps the newest traces and the newest value of each metric, within bounds."""
+"""Keeps the newest traces and the newest value of each metric, within limits."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Trace:
 
     @property
     def root(self) -> Span:
-        """The earliest span whose parent is not in the trace."""
+        """Returns the earliest span whose parent is not in the trace."""
         orphans = [span for span in self.spans if span.parent_id not in self._spans]
         return min(orphans or self.spans, key=lambda span: span.start_ns)
 
@@ -61,7 +61,7 @@ class Trace:
 
 
 class TraceBuffer:
-    """At most `keep` traces. The one that got no span for the longest time is dropped, those without a job first."""
+    """At most `keep` traces. It drops the trace without a new span for the longest time, traces without a job first."""
 
     def __init__(self, keep: int) -> None:
         self._keep = keep
@@ -90,9 +90,9 @@ class TraceBuffer:
         return self._traces.get(trace_id)
 
     def find(self, prefix: str, limit: int, *, all_: bool = False) -> list[Trace]:
-        """Up to `limit` traces, the newest first, whose trace id or one of whose job ids begins with `prefix`.
+        """Returns up to `limit` traces, the newest first, whose trace id or one of whose job ids begins with `prefix`.
 
-        Without a prefix only traces of jobs, with `all_` all traces.
+        Without a prefix it returns only traces of jobs; with `all_` all traces.
         """
         matching = (
             trace
@@ -104,5 +104,5 @@ class TraceBuffer:
 
     @property
     def points(self) -> list[Point]:
-        """By name, then service and attributes."""
+        """Returns the points by name, then service and attributes."""
         return [self._points[key] for key in sorted(self._points, key=lambda key: (str(key[1]), str(key)))]

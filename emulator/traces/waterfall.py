@@ -20,7 +20,7 @@ class Row:
 
 
 def rows(trace: Trace) -> list[Row]:
-    """Every span once, also where parents form a circle or are missing."""
+    """Returns every span once, also if parents are missing or form a cycle."""
     spans = {span.span_id: span for span in trace.spans}
     children: dict[str, list[Span]] = defaultdict(list)
     for span in sorted(trace.spans, key=lambda span: (span.start_ns, -span.end_ns)):
@@ -35,7 +35,7 @@ def rows(trace: Trace) -> list[Row]:
         left = 100 * (span.start_ns - began) / duration
         return Row(span, depth, left, 100 * (span.end_ns - span.start_ns) / duration)
 
-    # spans of a circle cannot be reached from a root: each unplaced span starts its own rows
+    # spans of a cycle cannot be reached from a root: each unplaced span starts its own rows
     for first in [*children[""], *spans.values()]:
         stack = [(first, 0)]
         while stack:

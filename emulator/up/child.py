@@ -1,4 +1,4 @@
-"""One child process of the stack: started, started again when it ends, stopped; its output goes to its log."""
+"""One child process of the stack: starts it, restarts it when it ends, stops it. Its output goes to its log."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from emulator.up.errors import ChildFailed
 from emulator.up.parent_death import end_with_parent
 from emulator.up.ports import LOOPBACK
 
-#: Waits before a child that died is started again; the last one repeats. A run of `_SETTLED_S` starts over.
+#: seconds before a child that ended is restarted; the last one repeats. A run of `_SETTLED_S` resets it
 _BACKOFF_S = (0.2, 1.0, 2.0, 5.0)
 _SETTLED_S = 30.0
-#: A child that was ready once and then fails this many starts in a row will not come back by itself.
+#: maximum failed starts in a row of a child that was ready once
 _MAX_FAILED_STARTS = 5
-#: The slowest start is that of a service which loads its models from a cold disk on a busy machine.
+#: maximum seconds of a start; the slowest is a service that loads its models from a cold disk on a busy machine
 _READY_TIMEOUT_S = 180.0
-#: Seconds for a child to drain before it is killed: a service gives its running work 20 s, Azurite saves in 2.
+#: maximum seconds for a child to drain before it is killed: a service gives its running work 20 s, Azurite saves in 2 s
 _STOP_TIMEOUT_S = 25.0
 _PROBE_S = 0.05
-#: A grandchild in a session of its own survives the kill and keeps the pipes open.
+#: maximum seconds to read the last output; a grandchild in its own session survives the kill and keeps the pipes open
 _DRAIN_TIMEOUT_S = 2.0
-#: Lines of a child that the user sees.
+#: lines of a child that the user sees
 _WARNING = re.compile(r"\b(WARNING|WARN|ERROR|CRITICAL)\b")
 
 Log = Callable[[str], None]
@@ -40,24 +40,29 @@ Log = Callable[[str], None]
 
 @dataclass(frozen=True)
 class ChildSpec:
-    """How to start a child. It serves once all `ready_ports` listen; without any, once it prints `ready ...`."""
+    """Start parameters of a child.
+
+    It is ready once all `ready_ports` listen; without ports, once it prints `ready ...`.
+    """
 
     name: str
     argv: tuple[str, ...]
     environment: Mapping[str, str] = field(repr=False)
     cwd: Path
-    #: Children with a lower rank are stopped first, those of one rank together: a child ends before those that it uses.
+    #: children with a lower rank stop first, those of one rank together, so that a child ends before those that it uses
     stop_rank: int
     ready_ports: tuple[int, ...] = ()
-    #: The signal that the kernel sends to it when this process is killed. SIGTERM lets Azurite save.
+    #: signal that the kernel sends to it when this process is killed; SIGTERM lets Azurite save
     orphan_signal: signal.Signals = signal.SIGKILL
 
 
 class _LinePipe:
-    """A pipe for a child's output: `write_end` goes to the child, then `listen()`, or `abandon()` if it did not start.
+    """A pipe for a child's output.
 
-    With a pipe of asyncio a process counts as ended only when every grandchild has closed its end, too. The pipe is
-    read in chunks, so that a line may have any length.
+    Pass `write_end` to the child, then call `listen()`, or `abandon()` if it did not start.
+
+    With a pipe of asyncio a process counts as ended only when every grandchild has closed its end. The pipe is read in
+    chunks, so that a line may have any length.
     """
 
     def __init__(self, on_line: Callable[[str], None]) -> None:
@@ -66,7 +71,7 @@ class _LinePipe:
         self._reading: asyncio.Task[None] | None = None
 
     def listen(self) -> None:
-        """Call it once the child has its end. Every line goes to `on_line`."""
+        """Reads the pipe and passes every line to `on_line`. Call it once the child has its end."""
         os.close(self.write_end)
         self._reading = asyncio.create_task(self._read())
 
@@ -75,7 +80,10 @@ class _LinePipe:
         os.close(self._read_end)
 
     async def drain(self, timeout_s: float) -> None:
-        """Reads the last lines of a child that has ended. A grandchild may keep the pipe open: hence the timeout."""
+        """Reads the last lines of a child that has ended.
+
+        It has a timeout, since a grandchild may keep the pipe open.
+        """
         if self._reading is not None:
             await asyncio.wait({self._reading}, timeout=timeout_s)
             self._reading.cancel()
@@ -127,7 +135,10 @@ class Child:
         return {"pid": pid, "starts": self._starts, "ready": self.ready.is_set()}
 
     async def keep_running(self) -> None:
-        """Never returns. `ChildFailed`: the first start failed, or several in a row did."""
+        """Keeps the child running and never returns.
+
+        Raises ChildFailed if the first start or several in a row failed.
+        """
         name = self.spec.name
         self._sink = self._data.begin_log(name).open("a", buffering=1, encoding="utf-8")
         failed_starts = deaths = 0
@@ -153,10 +164,10 @@ class Child:
             await asyncio.sleep(pause)
 
     async def stop(self) -> None:
-        """Asks it to drain, then kills what is left of its process group."""
+        """Sends the stop signal, then kills the remaining processes of its group."""
         if self._process is not None:
             self._signal(signal.SIGTERM)
-            self._signal(signal.SIGCONT)  # a paused child receives the other signal only after this
+            self._signal(signal.SIGCONT)  # a paused child receives the stop signal only after this
             try:
                 await asyncio.wait_for(self._process.wait(), _STOP_TIMEOUT_S)
             except TimeoutError:
@@ -185,7 +196,7 @@ class Child:
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=self._pipes[0].write_end,
                 stderr=self._pipes[1].write_end,
-                start_new_session=True,  # this process passes a Ctrl-C on to its children, in order
+                start_new_session=True,  # this process forwards Ctrl-C to its children, in order
                 preexec_fn=end_with_parent(self.spec.orphan_signal),
                 pass_fds=(self._data.lock_fd,),
             )
@@ -201,7 +212,7 @@ class Child:
         self._changed()
 
     async def _becomes_ready(self) -> bool:
-        """False when it ended first, or took too long."""
+        """Returns whether the child became ready; `False` if it ended first, or took too long."""
         assert self._process is not None
         ended = asyncio.create_task(self._process.wait())
         ready = asyncio.create_task(self._ports_listen() if self.spec.ready_ports else self._ready_printed.wait())
@@ -227,7 +238,7 @@ class Child:
         return f"not ready within {_READY_TIMEOUT_S:g} s" if late else self._exit_reason()
 
     async def _wait_for_exit(self) -> None:
-        """Waits for its end and its last lines. Then no process of its group is left."""
+        """Waits for its end and its last lines. Afterwards no process of its group is left."""
         assert self._process is not None
         await self._process.wait()
         self.kill()
@@ -281,5 +292,5 @@ class Child:
 
 def _listens(port: int) -> bool:
     with socket.socket() as probe:
-        probe.settimeout(1.0)  # loopback answers at once or refuses
+        probe.settimeout(1.0)  # loopback accepts or refuses at once
         return probe.connect_ex((LOOPBACK, port)) == 0

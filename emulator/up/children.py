@@ -1,4 +1,4 @@
-"""The children of a stack: how each program is started."""
+"""The children of a stack, with the start parameters of each."""
 
 from __future__ import annotations
 
@@ -15,20 +15,23 @@ from emulator.up.environment import AUDIENCE
 from emulator.up.errors import UpError
 from emulator.up.ports import Ports
 
-#: The checkout: the function app, the samples, Azurite under `node_modules`.
+#: the checkout: the function app, the samples, Azurite under `node_modules`
 ROOT = Path(__file__).resolve().parents[2]
-#: seconds that running functions of the host get to end at a stop
+#: maximum seconds for running functions of the host at a stop
 _DRAIN_S = "0.5"
 
 
 def service_names() -> list[str]:
-    """The services of the topology that `platform_service` has a package for."""
+    """Returns the services of the topology that have a package in `platform_service`."""
     services = json.loads(topology.TOPOLOGY.read_text(encoding="utf-8"))["services"]
     return [each["name"] for each in services if (ROOT / "platform_service" / each["name"]).is_dir()]
 
 
 def azurite(ports: Ports, data: Path, environment: Mapping[str, str]) -> ChildSpec:
-    """Its access log goes to `logs/azurite.log`, where the demo counts table operations. Raises UpError."""
+    """Returns Azurite. Its access log goes to `logs/azurite.log`, where the demo counts table operations.
+
+    Raises UpError.
+    """
     program = ROOT / "node_modules" / ".bin" / "azurite"
     if not program.exists():
         raise UpError("Azurite is not installed; run `make setup`")
@@ -38,7 +41,7 @@ def azurite(ports: Ports, data: Path, environment: Mapping[str, str]) -> ChildSp
         str(program),
         *("--blobPort", str(ports.blob), "--queuePort", str(ports.queue), "--tablePort", str(ports.table)),
         *("--location", str(data / "azurite"), "--disableTelemetry", "--skipApiVersionCheck"),
-        # its own 5 s are less than those of its clients: one would send into a connection that is being closed
+        # its default keep-alive of 5 s is shorter than its clients': one would send on a closing connection
         *(word for store in ("blob", "queue", "table") for word in (f"--{store}KeepAliveTimeout", "60")),
     )
     return ChildSpec(
@@ -53,7 +56,7 @@ def azurite(ports: Ports, data: Path, environment: Mapping[str, str]) -> ChildSp
 
 
 def bus(ports: Ports, data: Path, environment: Mapping[str, str]) -> ChildSpec:
-    # The topology is read as it is: a new service needs no generated file to be tried.
+    # The topology is read at the start, so that a new service can be tried without generated files.
     config = data / "bus.json"
     shared = environment.get("LUCIUS_REPLIES") == "shared"
     config.write_text(topology.render(shared_replies=shared), encoding="utf-8")
@@ -62,7 +65,7 @@ def bus(ports: Ports, data: Path, environment: Mapping[str, str]) -> ChildSpec:
 
 
 def traces(ports: Ports, environment: Mapping[str, str]) -> ChildSpec:
-    """Ends last, so that it receives the spans that the others send at their end."""
+    """Returns the trace collector. It ends last, so that it receives the spans that the others send at their end."""
     return _python("traces", 3, ("emulator", "traces", "--port", str(ports.traces)), environment)
 
 
@@ -72,9 +75,9 @@ def issuer(ports: Ports, data: Path, environment: Mapping[str, str]) -> ChildSpe
 
 
 def host(ports: Ports, data: Path, environment: Mapping[str, str]) -> ChildSpec:
-    """A laptop's: without access keys, so that its page, `/admin` and the durable API are served to anybody here.
+    """Returns the host of a laptop, without access keys: its page, `/admin` and the durable API are open to all users.
 
-    A stop does not wait for readers, whose requests may be held for 20 s. What else it interrupts is done again.
+    A stop does not wait for readers, whose requests can last 20 s. Other interrupted work is repeated.
     """
     options = ("--app", str(ROOT), "--port", str(ports.api), "--data", str(data), "--no-keys", "--drain", _DRAIN_S)
     return _python("host", 1, ("emulator", "host", *options), environment)

@@ -15,7 +15,7 @@ HELP = "serve the whole stack: Azurite, bus, host with the function app, platfor
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declares the options. A port of 0 is a free one, named in the ready line."""
+    """Declares the options. Port 0: a free port, which the ready line names."""
 
     def port(option: str, default: int | None, text: str) -> None:
         parser.add_argument(option, type=options.port, default=default, metavar="N", help=text)

@@ -18,7 +18,7 @@ from typing import Any
 
 from emulator.up.errors import UpError
 
-#: Children outlive a killed parent for as long as Azurite takes to save; they hold the lock until then.
+#: maximum seconds for which children outlive a killed parent, since Azurite saves; they keep the lock until then
 _HANDOVER_S = 30.0
 _POLL_S = 0.1
 _LOCK = "up.lock"
@@ -32,7 +32,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """0, also where there is nothing. A stack that runs, or a folder that is none of a stack, is one line: 1."""
+    """Deletes the content of a stack's folder.
+
+    Returns 0, also for an empty one; 1, with one line, if a stack runs or the folder is not a stack's.
+    """
     path: Path = args.data
     try:
         if path.exists():
@@ -53,13 +56,13 @@ def run(args: argparse.Namespace) -> int:
 class DataDir:
     """`DIR`, locked for this process and its children.
 
-    - `up.lock`: held (flock) by `up` and its children, so that no other stack writes to the same files; its
+    - `up.lock`: locked (flock) by `up` and its children, so that no other stack writes to the same files; its
       text is the process id of `up`.
     - `up.json`: `{"pid": 1, "children": {"host": {"pid": 2, "starts": 1, "ready": true}, ...}}`.
     - `bus.json`: the entities of the bus, as `infra/bicep/topology.json` has them at the start.
-    - `webhook.keys`: what the secrets of webhooks are made of (`LUCIUS_WEBHOOK_KEYS`), so that they outlive a restart.
+    - `webhook.keys`: keys from which webhook secrets are derived (`LUCIUS_WEBHOOK_KEYS`); they survive a restart.
     - `audit.pem`: the key that signs heads of histories and anchors (`LUCIUS_AUDIT_KEY`).
-    - `logs/NAME.log`, and `NAME.log.1` of the run before.
+    - `logs/NAME.log`, and `NAME.log.1` of the previous run.
     """
 
     def __init__(self, path: Path) -> None:
@@ -74,14 +77,14 @@ class DataDir:
 
     @property
     def lock_fd(self) -> int:
-        """Inherited by every child: the folder is free only when the last of them is gone."""
+        """Returns the descriptor of the lock, which children inherit: the folder is free after the last one ends."""
         return self._lock
 
     def log_path(self, name: str) -> Path:
         return self.logs / f"{name}.log"
 
     def begin_log(self, name: str) -> Path:
-        """The path of a new log. The log of the last run is renamed to `NAME.log.1`."""
+        """Returns the path of a new log. Renames the log of the last run to `NAME.log.1`."""
         path = self.log_path(name)
         with suppress(FileNotFoundError):
             path.replace(path.with_suffix(".log.1"))
@@ -94,14 +97,14 @@ class DataDir:
         draft.replace(target)
 
     def webhook_keys(self) -> str:
-        """This stack's own, made with the folder. Raises UpError."""
+        """Returns this stack's own keys, created with the folder. Raises UpError."""
         path = self._secret(
             "webhook.keys", lambda: f"local:{base64.b64encode(secrets.token_bytes(32)).decode()}\n".encode()
         )
         return path.read_text(encoding="utf-8").strip()
 
     def audit_key(self) -> Path:
-        """The PEM file with this stack's own key, made with the folder. Raises UpError."""
+        """Returns the PEM file with this stack's own key, created with the folder. Raises UpError."""
         return self._secret("audit.pem", _new_key)
 
     def _secret(self, name: str, make: Callable[[], bytes]) -> Path:
@@ -112,14 +115,14 @@ class DataDir:
                 with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
                     file.write(make())
                 draft.replace(path)
-            # a file that cannot be read ends the start with its name
+            # an unreadable file ends the start with its name
             path.read_bytes()
         except OSError as error:
             raise UpError(f"{path} cannot be used: {error.strerror}") from None
         return path
 
     def clear(self) -> None:
-        """Deletes all that the stack kept, and its logs; the folder and its lock stay."""
+        """Deletes all data and logs of the stack; the folder and its lock stay."""
         for path in self.path.iterdir():
             if path.is_dir() and not path.is_symlink():
                 shutil.rmtree(path)
@@ -127,7 +130,7 @@ class DataDir:
                 path.unlink()
 
     def release(self) -> None:
-        """Call it when no process of the stack runs any more."""
+        """Releases the lock. Call it when no process of the stack runs any more."""
         with suppress(FileNotFoundError):
             (self.path / "up.json").unlink()
         os.close(self._lock)
@@ -168,7 +171,7 @@ def _is_alive(pid: str) -> bool:
 
 
 def _new_key() -> bytes:
-    # this takes an eighth of a second, at the first start only
+    # this import takes an eighth of a second, at the first start only
     from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, generate_private_key
     from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 

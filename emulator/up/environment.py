@@ -1,8 +1,8 @@
-"""The settings that the children of a stack get.
+"""The settings of the children of a stack.
 
-Weakest first: a laptop's defaults, the `Values` of the app's `local.settings.json`, this stack's own addresses, the
-environment of the caller. An old address in the file cannot connect two stacks, and the caller may still direct a
-child to another address, of a proxy for instance.
+Lowest precedence first: a laptop's defaults, the `Values` of the app's `local.settings.json`, this stack's own URLs,
+the environment of the caller. An old URL in the file cannot connect two stacks, and the caller can still set another
+URL for a child, of a proxy for example.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ _DEFAULTS = {
     "TASKHUB_NAME": "lucius",
     "LUCIUS_STORAGE_BACKEND": "tables",
     "LUCIUS_AUTH_MODE": "none",
-    # the receivers of a laptop's webhooks are on that laptop
+    # the webhook endpoints of a laptop are on that laptop
     "LUCIUS_WEBHOOK_HOSTS": "127.0.0.1:*,localhost:*",
-    # With Azure Storage the messages of a killed host come back after a minute; a laptop's user does not wait for that.
+    # With Azure Storage the messages of a killed host become visible after a minute, too long for a laptop.
     "EMULATOR_VISIBILITY_TIMEOUT": "5s",
 }
-#: short intervals: the user of a laptop looks at traces while they are made
+#: short intervals, so that a developer sees traces of running work
 _TRACED = {
     "OTEL_EXPORTER_OTLP_PROTOCOL": "http/protobuf",
     "OTEL_BSP_SCHEDULE_DELAY": "500",
@@ -40,7 +40,7 @@ _TRACED = {
 
 
 def addresses(ports: Ports) -> dict[str, str]:
-    """The settings with the addresses of this stack."""
+    """Returns the settings with the URLs of this stack."""
     storage = (
         f"DefaultEndpointsProtocol=http;AccountName={ACCOUNT};AccountKey={_ACCOUNT_KEY};"
         f"BlobEndpoint={blob_endpoint(ports)};"
@@ -86,15 +86,18 @@ def table_endpoint(ports: Ports) -> str:
 
 
 def for_children(ports: Ports, app: Path, caller: Mapping[str, str]) -> dict[str, str]:
-    """The whole environment of every child; `caller` is the environment of this process."""
+    """Returns the whole environment of every child. `caller` is the environment of this process."""
     tracing = _TRACED if ports.traces else {}
     settings = {**_DEFAULTS, **tracing, **local_settings(app / "local.settings.json"), **addresses(ports)}
-    # a log line must reach its file before its writer can be killed
+    # unbuffered, so that a log line is in its file if its writer is killed
     return {**settings, "PYTHONUNBUFFERED": "1", **caller}
 
 
 def local_settings(path: Path) -> dict[str, str]:
-    """`Values` of a Core Tools settings file; {} where there is none. Raises UpError: unreadable or encrypted."""
+    """Returns `Values` of a Core Tools settings file; {} if there is none.
+
+    Raises UpError if it is unreadable or encrypted.
+    """
     try:
         document = json.loads(path.read_text(encoding="utf-8-sig"))
     except FileNotFoundError:

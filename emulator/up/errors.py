@@ -1,4 +1,4 @@
-"""Reasons why a stack cannot serve. The message is the one line that the user reads."""
+"""Errors of a stack that cannot serve. The message is one line for the user."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ class UpError(Exception):
 
 
 class ChildFailed(UpError):
-    """A child keeps failing at its start."""
+    """A child fails repeatedly at its start."""
 
     def __init__(self, name: str, reason: str, log: str) -> None:
         super().__init__(f"{name} does not start: {reason} (log: {log})")

@@ -1,4 +1,4 @@
-"""A child that ends with its parent, even when the parent is killed."""
+"""Ends a child with its parent, even if the parent is killed."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
 
 def end_with_parent(how: signal.Signals = signal.SIGKILL) -> Callable[[], None] | None:
-    """A `preexec_fn` that has the kernel send `how` to the child when the thread that forked it ends.
+    """Returns a `preexec_fn` that has the kernel send `how` to the child when the thread that forked it ends.
 
-    Linux only; elsewhere None, and only an orderly stop takes the children along. Fork from the main thread.
+    Linux only; elsewhere None, and only an orderly stop ends the children. Fork from the main thread.
     """
     if sys.platform != "linux":
         return None
@@ -23,7 +23,7 @@ def end_with_parent(how: signal.Signals = signal.SIGKILL) -> Callable[[], None] 
 
     def preexec() -> None:
         libc.prctl(_PR_SET_PDEATHSIG, how, 0, 0, 0)
-        if os.getppid() != parent:  # the parent died before the call: no signal would ever come
+        if os.getppid() != parent:  # the parent ended before the call, so no signal would come
             os._exit(1)
 
     return preexec

@@ -1,4 +1,4 @@
-"""The ports of a stack: the given ones are checked, free ones are found."""
+"""The ports of a stack: checks the given ones and finds free ones."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from emulator.up.errors import UpError
 
 LOOPBACK = "127.0.0.1"
 
-#: Free ports are looked for below the range that systems hand to outgoing connections (32768 and up on Linux,
-#: 49152 and up on macOS), so that no connection takes one between the check here and the bind of the child.
+#: range of free ports, below the range of outgoing connections (32768 and up on Linux, 49152 and up on macOS), so that
+#: no connection takes a port between the check and the bind of the child
 _FREE_RANGE = (20_000, 32_000)
-#: Distance in ports at which processes of neighbouring ids start to search for free ports.
+#: distance between the ports at which processes of neighbouring ids start to search
 _APART = 592
-#: ports that this process has found and maybe not bound yet
+#: ports that this process has found and perhaps not bound yet
 _found: set[int] = set()
 
 
@@ -51,11 +51,11 @@ DEFAULTS = Ports(api=7071, bus=5672, admin=5300, azurite=10000, traces=4318, iss
 
 
 def choose(args: argparse.Namespace) -> Ports:
-    """The ports of the options `api_port, bus_port, admin_port, azurite_port`; with `traces` and `auth` also
+    """Returns the ports of the options `api_port, bus_port, admin_port, azurite_port`; with `traces` and `auth` also
     `traces_port` and `issuer_port`.
 
-    0 finds a free one. `admin_port` None is the default port where the bus has its default port, else a free one, so
-    that a second stack needs no option for it. Raises UpError with the option for a port in use or named twice.
+    0 finds a free one. `admin_port` None is the default port if the bus has its default port, else a free one, so that
+    a second stack needs no option for it. Raises UpError with the option of a port that is in use or named twice.
     """
     admin_port = args.admin_port
     if admin_port is None:
@@ -91,9 +91,10 @@ def choose(args: argparse.Namespace) -> Ports:
 
 
 def find_free(count: int = 1, avoid: Iterable[int] = ()) -> int:
-    """The first of `count` neighbouring free ports. Raises UpError.
+    """Returns the first of `count` neighbouring free ports. Raises UpError.
 
-    A process finds none twice, and each begins elsewhere, so that two stacks that start together do not meet.
+    A process finds each port once, and processes begin at different ports, so that two stacks that start together do
+    not collide.
     """
     low, high = _FREE_RANGE
     avoided, start = _found.union(avoid), os.getpid() * _APART

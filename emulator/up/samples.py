@@ -1,4 +1,4 @@
-"""The first steps of a new user: the samples in the blob store, and two commands to paste."""
+"""The first steps of a new user: uploads the samples, and shows two commands to paste."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from emulator.up.environment import blob_endpoint, issuer_url
 from emulator.up.ports import DEFAULTS, LOOPBACK, Ports
 
 SAMPLES = ROOT / "samples"
-#: The containers that the commands and `lucius submit` use.
+#: container that the commands and `lucius submit` use
 DOCUMENTS = "documents"
 RESULTS = "results"
 PROTOCOL = "OCR_EMBEDDING_SIS"
@@ -27,7 +27,7 @@ def sample_paths() -> list[Path]:
 
 
 async def upload_samples(connection: str) -> None:
-    """Puts every sample into the container `documents`, as `samples/NAME`."""
+    """Uploads every sample into the container `documents`, as `samples/NAME`."""
     from azure.core.exceptions import ResourceExistsError
     from azure.storage.blob.aio import BlobServiceClient
 
@@ -41,7 +41,7 @@ async def upload_samples(connection: str) -> None:
 
 
 def commands_text(ports: Ports, environment: Mapping[str, str]) -> str:
-    """The first commands with a line on each, for the terminal."""
+    """Returns the first commands with a line on each, for the terminal."""
     first, second = first_commands(ports, environment)
     token = ""
     if ports.issuer:
@@ -57,7 +57,7 @@ def commands_text(ports: Ports, environment: Mapping[str, str]) -> str:
 
 
 def first_commands(ports: Ports, environment: Mapping[str, str]) -> list[str]:
-    """A `curl` that submits a job for an uploaded sample; a `lucius submit` that uploads one itself."""
+    """Returns a `curl` that submits a job for an uploaded sample, and a `lucius submit` that uploads one itself."""
     path = sample_paths()[0]
     question = json.loads((SAMPLES / "questions.json").read_text(encoding="utf-8"))[path.name][0]["prompt"]
     api, blob = f"http://{LOOPBACK}:{ports.api}", blob_endpoint(ports)
@@ -96,5 +96,5 @@ def first_commands(ports: Ports, environment: Mapping[str, str]) -> list[str]:
 
 
 def _shown(path: Path) -> str:
-    """The path relative to the current folder, where it is below it."""
+    """Returns the path relative to the current folder if it is below it."""
     return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)

@@ -1,4 +1,4 @@
-"""One run of `up`: from the options to the last child's end."""
+"""One run of `up`, from the options to the last child's end."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _UPLOAD_TIMEOUT_S = 20.0  # seconds to upload a few small files to loopback
 
 
 async def serve(args: argparse.Namespace) -> int:
-    """Serves until SIGTERM, SIGINT or SIGHUP, then drains: 0. A second signal kills everything: 130."""
+    """Serves until SIGTERM, SIGINT or SIGHUP, then drains and returns 0. A second signal kills everything: 130."""
     chosen = ports.choose(args)
     data = DataDir(args.data)
     try:
@@ -44,9 +44,9 @@ async def serve(args: argparse.Namespace) -> int:
 
 
 def log(line: str) -> None:
-    """Writes a line to stderr, U+FFFD for each character that is not printable: a child may quote what it got.
+    """Writes a line to stderr, U+FFFD for each character that is not printable: a child may quote its input.
 
-    A terminal that was closed does not stop the stack.
+    A closed terminal does not stop the stack.
     """
     shown = "".join(each if each.isprintable() else "\N{REPLACEMENT CHARACTER}" for each in line)
     with suppress(OSError):

@@ -1,4 +1,4 @@
-"""All children of a stack: each starts once the ones that it needs are ready, and stops before them."""
+"""All children of a stack: each starts once the children that it needs are ready, and stops before them."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from emulator.up.data_dir import DataDir
 
 
 class Stack:
-    """Waves of children: those of one wave start together, once all of the wave before are ready.
+    """Waves of children: those of one wave start together, once all of the previous wave are ready.
 
-    Stopping follows the `stop_rank` of each.
+    They stop by their `stop_rank`.
     """
 
     def __init__(self, waves: Sequence[Sequence[ChildSpec]], data: DataDir, log: Log) -> None:
@@ -21,9 +21,9 @@ class Stack:
         self._children = [child for wave in self._waves for child in wave]
 
     async def serve(self, stop: asyncio.Event, on_wave: Callable[[int], Awaitable[None]]) -> None:
-        """Until `stop` is set. `on_wave(n)` is awaited when wave n is ready, the last time when all serve.
+        """Serves until `stop` is set. Awaits `on_wave(n)` when wave n is ready, the last time when all serve.
 
-        A child that keeps failing ends the stack with its `UpError`, after the others were stopped.
+        A child that fails repeatedly ends the stack with its `UpError`, after the others have stopped.
         """
         keepers: list[asyncio.Task[None]] = []
         stopping = asyncio.create_task(stop.wait())
