@@ -1,10 +1,10 @@
 // One function for each API call that the page makes. A test compares the table with docs/openapi.json.
 import { refuse, token } from "./parts/session.js";
 
-/** Where the API is, also behind a path of a proxy: this file is `{base}/v1/dashboard/assets/api-{hash}.js`. */
+/** The base URL of the API, also behind a path of a proxy: this file is `{base}/v1/dashboard/assets/api-{hash}.js`. */
 export const BASE = new URL("../../..", import.meta.url).href.replace(/\/$/, "");
 
-/** A response that is no success, or none at all (`status` 0). */
+/** An unsuccessful response, or no response (`status` 0). */
 export class ApiError extends Error {
   constructor(status, problem = {}, retryAfter = null) {
     super(problem.detail ?? "");
@@ -25,7 +25,7 @@ function call(method, path, query = "", body = "", scope = method === "GET" ? "o
     const { url, init } = send.request(values, options);
     return (await exchange(url, init)).body;
   };
-  /** The request of these values, as `fetch` takes it and as "Copy as curl" shows it. */
+  /** Returns the request of these values for `fetch` and for "Copy as curl". */
   send.request = (values = {}, { signal, headers = {} } = {}) => {
     const filled = path.replace(/{(\w+)}/g, (_, name) => encodeURIComponent(values[name]));
     const given = (names) => names.filter((name) => ![undefined, null, ""].includes(values[name]));
@@ -41,7 +41,7 @@ function call(method, path, query = "", body = "", scope = method === "GET" ? "o
   return send;
 }
 
-/** Sends a request with the token. Raises ApiError, or what an aborted `fetch` raises. */
+/** Sends a request with the token. Raises ApiError, or the error of an aborted `fetch`. */
 export async function exchange(url, init) {
   const headers = { ...init.headers, ...(token.value ? { Authorization: `Bearer ${token.value}` } : {}) };
   let response;

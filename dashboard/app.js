@@ -1,5 +1,5 @@
 // The shell: navigation, tenant, search, connection, keyboard; and the view that the URL names.
-import { SignIn, signingIn } from "./parts/sign_in.js"; // before the router: it reads the address that the issuer leads back to
+import { SignIn, signingIn } from "./parts/sign_in.js"; // before the router: it reads the redirect URL of the issuer
 import { html, render, useEffect, useRef, useState } from "./parts/html.js";
 import { helpOpen, useKeys } from "./parts/keys.js";
 import { connection } from "./parts/live.js";

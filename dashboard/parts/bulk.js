@@ -1,4 +1,4 @@
-// Actions on many jobs: those that are selected, one by one, or all that match the filter, by one bulk operation.
+// Actions on many jobs: one request for each selected job, or one bulk operation for all that match the filter.
 import { html, useEffect, useState } from "./html.js";
 import { cancelJob, createBulk, getBulk, pauseJob, redriveJob, resumeJob } from "../api.js";
 import { CopyButton, curlOf } from "./copy.js";

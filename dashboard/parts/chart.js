@@ -1,4 +1,4 @@
-// A chart over time (uPlot): bars that are stacked, or lines. uPlot draws on a canvas, so the numbers are in a table too.
+// A chart over time (uPlot): stacked bars, or lines. uPlot draws on a canvas, so a table has the numbers too.
 import uPlot from "uplot";
 import { html, useEffect, useRef } from "./html.js";
 import { local } from "./time.js";
@@ -12,7 +12,7 @@ const color = (name) => {
   return found;
 };
 
-/** `times`: seconds since 1970, `bar` apart, of those in which there was something, up to `until`; `series`: {name, color,
+/** `times`: seconds since 1970 with values, multiples of `bar`, up to `until`; `series`: {name, color,
  * values} each, drawn on top of one another. The axis has `bars` times, up to `until`.
  */
 export default function Chart({ times, series, label, until, bars, height = 180, bar = 60 }) {

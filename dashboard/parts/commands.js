@@ -1,9 +1,9 @@
-// "Copy as lucius command": every command that the page copies. A test gives their words to the CLI.
+// "Copy as lucius command": every command that the page copies. A test passes their arguments to the CLI.
 import { BASE } from "../api.js";
 import { shell } from "./copy.js";
 
 const lucius = (...words) => shell(["lucius", ...words, ...(BASE.endsWith("//127.0.0.1:7071") ? [] : ["--api", BASE])]);
-/** `--name value` for each value that is given. */
+/** Returns `--name value` for each value that is set. */
 const options = (values) => Object.entries(values).flatMap(([name, value]) => (value ? [`--${name}`, value] : []));
 
 export const status = (tenant) => lucius("status", ...options({ tenant }));
@@ -14,7 +14,7 @@ export const audit = (jobId) => `${lucius("job", "audit", jobId)} | lucius audit
 export const runLog = (jobId) => lucius("run", "logs", jobId, "--follow");
 export const submit = (body) => `printf '%s\\n' ${shell([JSON.stringify(body)])} | ${lucius("submit", "--ndjson", "-", "--tenant", body.tenant_id || "TENANT")}`;
 export const quotas = (tenant) => lucius("quota", "list", ...options({ tenant }));
-/** `name`: of a quota over all tenants. */
+/** `name`: name of a quota over all tenants. */
 export const quota = ({ name, tenant, type, source }) => lucius("quota", "show", ...options({ gate: name, tenant, type, source }));
 export const incidents = (tenant) => lucius("incident", "list", ...options({ tenant }));
 export const incident = (id) => lucius("incident", "show", id);

@@ -15,10 +15,10 @@ export const JOB_KEYS = {
   archived: "true: archived jobs",
 };
 
-/** The filter's text of one value. */
+/** Returns the filter's text of one value. */
 export const filterText = (name, value) => `${name}=${/\s/.test(value) ? `"${value}"` : value}`;
 
-/** {values, error} of a filter's text; a time such as `2h` becomes a timestamp. */
+/** Returns {values, error} of a filter's text; a time such as `2h` becomes a timestamp. */
 export function parseFilter(text, keys = JOB_KEYS) {
   const values = {};
   for (const [, word] of text.matchAll(/((?:[^\s"]|"[^"]*")+)/g)) {
@@ -53,7 +53,7 @@ function suggestions(word, types) {
   return [];
 }
 
-/** `value` is the text in effect; `onChange` gets it when it is entered. */
+/** `value` is the text in effect; `onChange` gets the text that the user enters. */
 export function FilterBox({ value, onChange, error, types = [] }) {
   const [text, setText] = useState(value);
   const [open, setOpen] = useState(false);

@@ -1,4 +1,4 @@
-// What every view is written with: tagged templates over preact, hooks, signals.
+// Imports of every view: tagged templates over preact, hooks, signals.
 import { h } from "preact";
 import htm from "htm";
 

@@ -2,7 +2,7 @@
 import { elementScroll, observeElementOffset, observeElementRect, Virtualizer } from "@tanstack/virtual-core";
 import { html, useLayoutEffect, useRef, useState } from "./html.js";
 
-/** Phone rows have three lines. */
+/** Matches a phone, whose rows have three lines. */
 const narrow = matchMedia("(max-width: 720px)");
 
 /** `row(item, index)` draws one item; `onEnd` is called when the last rows come into view. */
@@ -41,13 +41,13 @@ export function VirtualList({ items, row, height = 44, narrowHeight = 76, onEnd,
   const inView = new Set(shown.map((each) => each.index));
   let focused = scroller.current?.contains(document.activeElement) ? document.activeElement : null;
   const focusedIndex = focused?.closest("[aria-rowindex]")?.ariaRowIndex - 2;
-  // the list keeps the focus when the row that has it leaves
+  // the list keeps the focus when the focused row leaves the view
   if (drawn.current.nodes.has(focusedIndex) && !inView.has(focusedIndex)) (focused = scroller.current).focus({ preventScroll: true });
   // without `moveBefore` (Safari), a row that stays loses the focus when preact moves its element
   useLayoutEffect(() => {
     if (focused && document.activeElement === document.body) focused.focus({ preventScroll: true });
   });
-  // a row that comes takes the element of one that left, which costs a third of a new one
+  // a row that enters reuses the element of one that left, at a third of the cost of a new one
   const { nodes: before, row: drawnBy } = drawn.current;
   const free = [...before].filter(([index]) => !inView.has(index)).map(([, node]) => node.key);
   const draw = (each) => {

@@ -34,7 +34,7 @@ export function useLoad(load, key, { every = 0 } = {}) {
   return { ...current, loading: current.data === undefined && !current.error, reload };
 }
 
-/** The title and the next step for an error of the API. */
+/** Returns the title and the next step for an error of the API. */
 function words(error) {
   const known = {
     0: ["No connection", "Check that the app runs, then press Retry."],
@@ -47,7 +47,7 @@ function words(error) {
   return known[error.status] ?? ["The request failed", "See the error code."];
 }
 
-/** An error: title, the problem's detail, code, correlation id, and a button that tries again. */
+/** Shows an error: title, the problem's detail, code, correlation id, and a button for another try. */
 export function ErrorState({ error, retry, compact = false }) {
   const [title, next] = words(error);
   return html`<div class=${compact ? "error-state compact" : "error-state"} role="alert">
@@ -61,11 +61,11 @@ export function ErrorState({ error, retry, compact = false }) {
   </div>`;
 }
 
-/** Nothing to show, and what to do next. */
+/** Shows that there is no data, and the next step. */
 export const EmptyState = ({ title, children }) =>
   html`<div class="empty-state"><h2>${title}</h2><div class="muted">${children}</div></div>`;
 
-/** Grey bars in the place of what is being loaded. */
+/** Grey bars in the place of data that loads. */
 export const Skeleton = ({ rows = 6, height = 20 }) =>
   html`<div class="skeleton" aria-label="Loading" aria-busy="true" role="status">
     ${Array.from({ length: rows }, (_, index) => html`<i key=${index} style=${{ height: `${height}px`, width: `${96 - ((index * 17) % 40)}%` }} />`)}

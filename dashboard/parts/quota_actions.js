@@ -8,7 +8,7 @@ import { may, operatesAll } from "./session.js";
 
 const LIMITS = { max_active: "Maximum active jobs", max_per_hour: "Maximum starts per hour" };
 
-/** What a change of limits would do now. */
+/** Shows the effect that a change of limits would have now. */
 function Preview({ keys, change, headers, onReady }) {
   const found = useLoad((options) => changeQuota({ ...keys, dryRun: true, body: { ...change, reason: "dry run" } }, { ...options, headers }), JSON.stringify(change));
   useEffect(() => onReady(Boolean(found.data?.changed)), [found.data]);
@@ -40,7 +40,7 @@ export function QuotaActions({ quota, keys, onDone }) {
     resume: ["Resume", (reason) => [resumeQuota, { body: { ...given, reason } }]],
     reset: ["Reset breaker", (reason) => [resetBreaker, { ...keys, body: { reason } }]],
   };
-  // a change that another operator made meanwhile is not overwritten
+  // does not overwrite a concurrent change of another operator
   const headers = open === "limits" ? { "If-Match": quota.etag } : {};
   const everyTenant = quota.tenant === "*";
   // a tenant's own caller may hold and throttle; other changes are an operator's

@@ -9,10 +9,10 @@ function parse() {
 export const route = signal(parse());
 addEventListener("hashchange", () => (route.value = parse()));
 
-/** The tenant whose facts are shown; "" for all that the caller may see. It is part of every link. */
+/** The tenant of the shown data; "" for all tenants that the caller can see. It is part of every link. */
 export const tenant = computed(() => route.value.query.get("tenant") ?? "");
 
-/** The link to a path, with the tenant that is chosen now. Values that are null or "" are left out. */
+/** Returns the link to a path, with the selected tenant, without values that are null or "". */
 export function link(path, query = {}) {
   const all = { tenant: tenant.value, ...query };
   const given = Object.entries(all).filter(([, value]) => value !== null && value !== undefined && value !== "");

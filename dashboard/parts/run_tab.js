@@ -7,9 +7,9 @@ import { route, setQuery } from "./route.js";
 import { hasEnded, Shape } from "./state.js";
 import { exact } from "./time.js";
 
-/** Characters that are shown; the command and the API have the whole log. */
+/** Maximum characters that are shown; the command and the API have the whole log. */
 const SHOWN = 200000;
-/** Characters of the shortest full response: 512 KiB, at 4 bytes each. A shorter one has all that is written. */
+/** Characters of the shortest full response: 512 KiB, at 4 bytes each. A shorter one has the rest of the log. */
 const FULL = 2 ** 17 - 1;
 
 /** Reads the log of one attempt until it is complete: the run has ended, or the next attempt has a log. */
@@ -91,7 +91,7 @@ function Artifacts({ job, attempt }) {
   </article>`;
 }
 
-/** The last attempt, also when a new one begins; or the one that the reader chose. */
+/** Shows the last attempt, also when a new one begins; or the one that the user selected. */
 export function Run({ job }) {
   const last = Math.max(1, job.steps.find((step) => step.step_type === "PACK").attempt_no);
   const asked = Number(route.value.query.get("attempt"));

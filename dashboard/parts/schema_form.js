@@ -1,7 +1,7 @@
 // Fields of a form from a JSON Schema: texts, numbers, choices, switches, lists of texts; anything else as JSON.
 import { html } from "./html.js";
 
-/** What a field's text means: a value, or undefined when it is empty. Throws when it is not JSON. */
+/** Returns the value of a field's text, undefined if it is empty. Throws if it is not JSON. */
 function read(schema, text) {
   if (text === "") return undefined;
   const type = [schema.type].flat().find((each) => each !== "null");
@@ -12,7 +12,7 @@ function read(schema, text) {
   return JSON.parse(text);
 }
 
-/** {values, error} of a form's texts by field name. */
+/** Returns {values, error} of a form's texts by field name. */
 export function readForm(schema, texts) {
   const values = {};
   for (const [name, field] of Object.entries(schema?.properties ?? {})) {

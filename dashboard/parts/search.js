@@ -6,18 +6,18 @@ import { useKeys } from "./keys.js";
 import { go, route, tenant } from "./route.js";
 
 const WHOLE_ID = /^job_[0-9a-f]{32}$/;
-/** As `lucius` takes it: at least four characters after the `_`, and the newest 1,000 jobs are searched. */
+/** The start of an id, as in `lucius`: at least four characters after the `_`; the newest 1,000 jobs are searched. */
 const FIRST_CHARACTERS = /^job_[0-9a-f]{4,31}$/;
 const MAX_JOBS = 1000;
 const MAX_NAMED = 4;
 
-/** A text that cannot be such a value belongs to no job. */
+/** Returns no jobs for a text that the API refuses: it belongs to no job. */
 const none = (error) => {
   if (error.status === 400) return { jobs: [] };
   throw error;
 };
 
-/** The arguments of `go` for a text. Raises Error with what to change if no job has it, or ApiError. */
+/** Returns the arguments of `go` for a text. Raises Error with the next step if no job has it, or ApiError. */
 async function targetOf(text) {
   if (WHOLE_ID.test(text)) return [["jobs", text]];
   if (FIRST_CHARACTERS.test(text)) {
@@ -44,7 +44,7 @@ export function Search() {
     setState({ busy: false, fault: "" });
   };
   useKeys({ "/": () => input.current.focus() });
-  // a search that is under way does not change or cover the view that was opened instead
+  // a running search does not replace a view that was opened meanwhile
   useEffect(clear, [route.value]);
   const submit = async (event) => {
     event.preventDefault();

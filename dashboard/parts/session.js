@@ -1,12 +1,12 @@
-// The caller: a token in memory, and what its scopes allow. Without a token the app decides (on a laptop: everything).
+// The caller: a token in memory, and the actions that its scopes allow. Without a token the app decides (on a laptop: all).
 import { computed, signal } from "./html.js";
 
 export const token = signal("");
 
-/** Whether a request was refused because it had no valid token. */
+/** True after a request was refused because it had no valid token. */
 export const refused = signal(false);
 
-/** Why the app refused the token; "" if there was none. */
+/** The reason why the app refused the token; "" if there was no token. */
 export const reason = signal("");
 
 const claims = computed(() => {
@@ -20,7 +20,7 @@ const claims = computed(() => {
 
 const roles = computed(() => new Set([claims.value.roles ?? []].flat()));
 
-/** As docs/reference/access.md: `orch:admin` and the roles over all tenants are given, not requested. */
+/** Scopes of docs/reference/access.md. An administrator assigns `orch:admin` and the roles over all tenants. */
 const scopes = computed(() => {
   const { scp, scope } = claims.value;
   const requested = [scp, scope].flatMap((each) => String(each ?? "").split(" ")).filter((each) => each !== "orch:admin");
@@ -33,13 +33,13 @@ const tenantOfToken = computed(() => {
   return role ? role.slice("tenant:".length) : String(claims.value.tenant ?? claims.value.tenant_id ?? claims.value.lucius_tenant ?? "");
 });
 
-/** Whether to offer a call of the API, which checks each request in any case. A caller that only sees all tenants acts on none. */
+/** Returns whether to offer a call of the API, which checks each request in any case. A caller with read access to all tenants acts on none. */
 export const may = (call) => !token.value || (scopes.value.has(call.scope) && (!overAll("read") || overAll("operate") || Boolean(tenantOfToken.value)));
 
-/** Whether the caller acts on every tenant. */
+/** Returns whether the caller acts on every tenant. */
 export const operatesAll = computed(() => !token.value || overAll("operate"));
 
-/** The tenant that the token is bound to; "" for a caller of all tenants. */
+/** Returns the tenant of the token; "" for a caller of all tenants. */
 export const ownTenant = computed(() => (!token.value || overAll("read") ? "" : tenantOfToken.value));
 
 export const subject = computed(() => claims.value.preferred_username ?? claims.value.azp ?? claims.value.sub ?? "");
@@ -50,7 +50,7 @@ export function signIn(given) {
   refused.value = false;
 }
 
-/** After a 401; `detail` is the problem's. */
+/** Handles a 401; `detail` is the problem's. */
 export function refuse(detail) {
   reason.value = token.value ? (detail ?? "it is not valid") : "";
   refused.value = true;

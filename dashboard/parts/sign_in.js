@@ -1,18 +1,18 @@
-// Sign-in by authorization code with PKCE (RFC 7636) at the issuer that the page names. The token stays in memory; what
-// has to survive the way to the issuer and back (verifier, state, nonce, address) is in sessionStorage until then.
+// Sign-in by authorization code with PKCE (RFC 7636) at the issuer that the page names. The token stays in memory; values
+// for the redirect to the issuer and back (verifier, state, nonce, URL) are in sessionStorage until then.
 import { effect, html, signal, useRef } from "./html.js";
 import { reason, refused, signIn } from "./session.js";
 
 const STORED = "lucius.sign-in";
-/** A token that is refused sooner was just issued: another one would be refused too, for instance by a wrong clock. */
+/** Minimum age in ms of a token that is renewed: a newer one would be refused too, for example by a wrong clock. */
 const RENEW_AFTER_MS = 60000;
 const CLOCK_TOLERANCE_S = 300;
 
-/** {issuer, clientId, scope}; undefined: the app has no sign-in, or takes requests without tokens. */
+/** {issuer, clientId, scope}; undefined: the app has no sign-in, or accepts requests without tokens. */
 const named = document.querySelector('meta[name="sign-in"]')?.dataset;
 const redirect = location.origin + location.pathname;
 
-/** Whether the browser is on its way to the issuer, or the code is being exchanged. */
+/** True while the browser goes to the issuer, or the code is exchanged. */
 export const signingIn = signal(false);
 const failure = signal("");
 let signedInAt = null;
@@ -20,13 +20,13 @@ let signedInAt = null;
 async function server() {
   const oauth = await import("oauth4webapi");
   const issuer = new URL(named.issuer);
-  // the app takes http addresses on loopback only
+  // the app accepts http URLs on loopback only
   const options = { [oauth.allowInsecureRequests]: issuer.protocol === "http:" };
   const response = await oauth.discoveryRequest(issuer, options);
   return { oauth, options, metadata: await oauth.processDiscoveryResponse(issuer, response) };
 }
 
-/** Leads to the issuer. `silent`: without asking the user, who may have a session there. */
+/** Redirects to the issuer. `silent`: without a prompt; the user may have a session there. */
 async function start({ silent = false } = {}) {
   signingIn.value = true;
   failure.value = "";
@@ -48,13 +48,13 @@ async function start({ silent = false } = {}) {
   }
 }
 
-/** What the issuer sent the browser back with, and what was kept for it; null: this is no such return. */
+/** Returns the parameters of the issuer's redirect, and the stored values; null: the page was not opened by a redirect. */
 function takeReturn() {
   if (!named || !/^#(?!\/).*\bstate=/.test(location.hash)) return null;
   const answer = new URLSearchParams(location.hash.slice(1));
   const kept = JSON.parse(sessionStorage.getItem(STORED));
   sessionStorage.removeItem(STORED);
-  // before the router reads the address; the code leaves the history too
+  // before the router reads the URL; this removes the code from the history too
   history.replaceState(null, "", `${location.pathname}${location.search}${kept?.hash ?? ""}`);
   return { answer, kept };
 }
@@ -83,7 +83,7 @@ async function finish({ answer, kept }) {
 function words(error) {
   const { origin } = new URL(named.issuer);
   if (error.error) return `${origin} refused: ${error.error_description ?? error.error}`;
-  // `fetch` says no more where the server is away, and where it forbids the page to read its answer
+  // `fetch` gives no reason if the server is unreachable, or CORS forbids the response
   if (error.name === "TypeError" && !error.code) return `${origin} does not respond to this page. Check the connection; at the issuer, ${redirect} must be a redirect address of type SPA.`;
   return `${error.message.replace(/\.$/, "")}. Sign in again.`;
 }
@@ -92,9 +92,9 @@ if (named) {
   const returned = takeReturn();
   if (returned) finish(returned);
   else refused.value = true;
-  // a browser may show the page as it left it
+  // the back-forward cache restores the page as it was
   addEventListener("pageshow", (event) => event.persisted && (signingIn.value = false));
-  // a token that ended is renewed by the same way; the page comes back to where it was
+  // an expired token is renewed in the same way; the page returns to its URL
   effect(() => {
     if (refused.value && signedInAt !== null && performance.now() - signedInAt > RENEW_AFTER_MS) start({ silent: true });
   });

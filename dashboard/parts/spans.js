@@ -1,4 +1,4 @@
-// How a job spent its time, computed from its events by the rules of its receipt (`shared/api/receipt.py`).
+// The time of a job by use, computed from its events by the rules of its receipt (`shared/api/receipt.py`).
 import { secondsBetween } from "./time.js";
 
 /** Uses of time in the order of the legend: name, text. */
@@ -14,7 +14,7 @@ export const USES = {
 };
 const ATTEMPT_ENDS = { RESULT: "", ACK_TIMEOUT: "no ACK in time", LEASE_EXPIRED: "lease expired", TIME_EXCEEDED: "time limit" };
 
-/** The uses of [start, end] by a step in this state: [use, from, to] each. */
+/** Returns the uses of [start, end] by a step in this state: [use, from, to] each. */
 function usesOf(job, step, start, end) {
   const waited = step.due_at ? Math.min(Math.max(new Date(step.due_at).getTime(), start), end) : start;
   if (job.status === "PAUSED") return [["paused", start, end]];
@@ -28,7 +28,7 @@ function usesOf(job, step, start, end) {
 }
 
 /**
- * The rows of a timeline. `steps`: steps of the job; `events`: its events, oldest first; `until`: its end, or now.
+ * Computes the rows of a timeline. `steps`: steps of the job; `events`: its events, oldest first; `until`: its end, or now.
  * Returns {start, end, rows, replies}: a row is {label, attempt, spans: [{use, from, to}], end: {text, bad}}, `from` and
  * `to` in seconds after the start; replies are those that LUCIUS ignored: {at, text, event}.
  */
@@ -93,7 +93,7 @@ export function timelineOf(steps, events, until) {
   return { start, end, rows, replies };
 }
 
-/** Steps of an axis over `seconds`: at most seven round numbers. */
+/** Returns the ticks of an axis over `seconds`: at most seven round numbers. */
 export function ticksOf(seconds) {
   const steps = [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 21600, 43200, 86400, 172800, 604800];
   const step = steps.find((each) => seconds / each <= 6) ?? seconds / 6;

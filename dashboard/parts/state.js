@@ -25,7 +25,7 @@ export const colorOf = (status) => STATES[status]?.[0] ?? "idle";
 export const nameOf = (status) => STATES[status]?.[1] ?? status;
 export const reasonOf = (status) => STATES[status]?.[2] ?? "";
 
-// each color has a shape of its own, so that color is never the only sign
+// each color has its own shape, so that color is never the only sign
 const SHAPES = {
   idle: html`<circle cx="8" cy="8" r="5" fill="none" stroke="currentColor" stroke-width="2" stroke-dasharray="3.2 2" />`,
   active: html`<circle cx="8" cy="8" r="5.5" fill="none" stroke="currentColor" stroke-width="2" /><circle cx="8" cy="8" r="2.5" fill="currentColor" />`,

@@ -23,7 +23,7 @@ function Bar({ row, length, start }) {
   </div>`;
 }
 
-/** One reply that changed nothing, as a hollow mark on the line of replies. */
+/** One ignored reply, as a hollow mark on the row of replies. */
 const Ghost = ({ reply, length }) => {
   const { event } = reply;
   const text = `${event.data?.reply ?? "reply"} of ${event.stepId ?? "?"} attempt ${event.attempt_no ?? "?"} ignored: ${event.reason}`;

@@ -1,6 +1,6 @@
 // The check of an audit bundle in the browser: its digest, and that each event names the hash of the one before it.
 
-/** The canonical JSON of a value (RFC 8785); JSON.stringify writes numbers and strings as the RFC says. */
+/** Returns the canonical JSON of a value (RFC 8785); JSON.stringify writes numbers and strings as the RFC requires. */
 function canonical(value) {
   if (Array.isArray(value)) return `[${value.map(canonical).join(",")}]`;
   if (value === null || typeof value !== "object") return JSON.stringify(value);
@@ -13,7 +13,7 @@ async function sha256(text) {
   return [...new Uint8Array(digest)].map((byte) => byte.toString(16).padStart(2, "0")).join("");
 }
 
-/** {ok, text}: whether the digest fits the bundle, and each event names the hash of the event before it. */
+/** Returns {ok, text}: `ok` if the digest fits the bundle, and each event names the hash of the event before it. */
 export async function verifyChain(bundle) {
   const { digest, ...rest } = bundle;
   const found = await sha256(canonical(rest));

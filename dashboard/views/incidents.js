@@ -1,4 +1,4 @@
-// What needs an operator: incidents, dead letters, rejected messages, webhooks with their deliveries.
+// Conditions that need an operator: incidents, dead letters, rejected messages, webhooks with their deliveries.
 import { html, useState } from "../parts/html.js";
 import * as api from "../api.js";
 import * as commands from "../parts/commands.js";
@@ -14,7 +14,7 @@ const COLORS = { OPEN: "bad", RESOLVED: "good", RETRIED: "active", DISMISSED: "s
 const Mark = ({ state }) => html`<span class=${`state ${COLORS[state] ?? "idle"}`}><${Shape} color=${COLORS[state] ?? "idle"} />${state.toLowerCase()}</span>`;
 const job = (id) => html`<a class="mono" href=${link(["jobs", id])}>${id.slice(0, 12)}</a>`;
 
-/** Buttons of a row: {verb, send, values, text, danger}; each asks for a reason unless `reason` is "none". `result(answer)`: the text to show after a success. */
+/** Buttons of a row: {verb, send, values, text, danger}; each prompts for a reason unless `reason` is "none". `result(answer)`: the text to show after a success. */
 function Actions({ actions, onDone }) {
   const [open, setOpen] = useState(null);
   const [result, setResult] = useState("");

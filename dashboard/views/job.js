@@ -1,4 +1,4 @@
-// One job: what it is, where its time went, why it is where it is, and what an operator can do.
+// One job: its data, its time by use, the reason of its state, and the actions of an operator.
 import { html, useEffect, useMemo, useRef, useState } from "../parts/html.js";
 import { explainJob, getJob, getReceipt, getRunLog, listJobEvents } from "../api.js";
 import { Controls } from "../parts/controls.js";
@@ -38,7 +38,7 @@ const load = async (jobId, options) => {
   return { job, events, receipt, explanation };
 };
 
-/** One sentence: what happened, or what the job waits for. */
+/** Returns one sentence: the outcome, or the condition that the job waits for. */
 function Summary({ job, receipt, explanation }) {
   const { total } = receipt;
   const names = { service_s: "in services", ack_s: "waiting for ACKs", gated_s: "waiting for quotas", dependent_s: "waiting for other jobs", backoff_s: "in backoff", backlog_s: "behind a backlog", paused_s: "paused" };
@@ -96,7 +96,7 @@ export function JobPage({ jobId }) {
   const setAsOf = (next) => setQuery({ asOf: next >= data.events.at(-1).seq ? null : next });
   const step = (by) => data && setAsOf(Math.max(1, (seq ?? data.events.at(-1).seq) + by));
   useKeys({ h: () => step(-1), l: () => step(1), ArrowLeft: (event) => (event.target.role === "tab" ? false : step(-1)), ArrowRight: (event) => (event.target.role === "tab" ? false : step(1)) });
-  // of a job that runs, the bars grow every second
+  // the bars of a running job grow every second
   const clock = moving && !seq ? now.value : 0;
   const events = useMemo(() => (data && seq ? data.events.filter((each) => each.seq <= seq) : data?.events), [data, seq]);
   if (found.error && !data) return html`<section class="view"><h1>Job</h1><p class="mono clip">${jobId}</p><${ErrorState} error=${found.error} retry=${found.reload} /></section>`;

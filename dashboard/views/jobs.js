@@ -15,12 +15,12 @@ import { duration, exact, now, secondsBetween, Time } from "../parts/time.js";
 import { BulkBar } from "../parts/bulk.js";
 
 const PAGE = 100;
-/** The sweeper counts jobs once a minute. */
+/** Milliseconds between two reads of counts: the sweeper counts jobs once a minute. */
 const COUNTED_EVERY_MS = 60_000;
-/** A job that waits for longer than this gets its reason from the API; a younger one mostly moves on by itself. */
+/** Milliseconds of waiting after which the reason comes from the API; most jobs continue before. */
 const EXPLAINED_AFTER_MS = 5000;
 
-/** The jobs of a filter: pages of the API, the first one read again when something happens. */
+/** Loads the jobs of a filter: pages of the API, the first one again after each event. */
 function useJobs(values, key) {
   const [state, setState] = useState({ key, jobs: null, next: null, error: null });
   const latest = useRef({});
@@ -34,7 +34,7 @@ function useJobs(values, key) {
         const before = old.key === asked && old.jobs ? old.jobs : [];
         const known = new Set(page.jobs.map((job) => job.jobId));
         if (cursor) return { key: asked, jobs: [...before.filter((job) => !known.has(job.jobId)), ...page.jobs], next: page.next, error: null };
-        // what is older than the page stays, in its last known state
+        // jobs older than the page stay, in their last known state
         const oldest = page.jobs.at(-1)?.created_at;
         const rest = page.next && before.length > PAGE ? before.filter((job) => !known.has(job.jobId) && job.created_at < oldest) : [];
         return { key: asked, jobs: [...page.jobs, ...rest], next: rest.length ? old.next : page.next, error: null };
@@ -53,7 +53,7 @@ function useJobs(values, key) {
   useEffect(() => {
     load();
     let timer = 0;
-    // many events in a row are one request
+    // one request for many consecutive events
     const soon = () => (timer ||= setTimeout(() => ((timer = 0), visible.value && load()), 400));
     const stop = follow(tenant.value || ownTenant.value, soon);
     const poll = setInterval(() => visible.value && connection.value === "polling" && load(), 5000);
@@ -65,7 +65,7 @@ function useJobs(values, key) {
 
 const reasons = new Map();
 
-/** Why a job waits: words of its state; after a while those of the API, up to their first semicolon. */
+/** Shows the reason why a job waits: a text by state; later that of the API, up to its first semicolon. */
 function Why({ job }) {
   const key = `${job.jobId}:${job.seq}`;
   const [, redraw] = useState(0);
@@ -81,7 +81,7 @@ function Why({ job }) {
         reasons.set(key, found.waits_for ?? "");
         redraw((count) => count + 1);
       } catch {
-        // the words of its state stand
+        // the text by state stays
       }
     }, 300);
     return () => (clearTimeout(timer), control.abort());
@@ -90,10 +90,10 @@ function Why({ job }) {
   return html`<span class="clip-lines" title=${words}>${words.split("; ")[0]}</span>`;
 }
 
-/** How long an ended job took, and why it failed. */
+/** Shows the duration of an ended job, and the reason of its failure. */
 const End = ({ job }) => html`<span class="clip">after ${duration(secondsBetween(job.created_at, job.completed_at))}${job.error_code && html` <b class=${`mono ${colorOf(job.status)}`} title=${job.error_code}>${job.error_code}</b>`}</span>`;
 
-/** The first label, and how many more there are. */
+/** Shows the first label, and the number of others. */
 const Labels = ({ labels }) => labels.length > 0 && html`<span class="chip clip" title=${labels.map((each) => each.join(":")).join("\n")}>${labels[0].join(":")}</span>${labels.length > 1 ? html`<span class="muted">+${labels.length - 1}</span>` : ""}`;
 
 function Row({ job, showTenant, marked, onMark }) {
@@ -111,11 +111,11 @@ function Row({ job, showTenant, marked, onMark }) {
 const WAITING = ["WAITING_FOR_JOBS", "THROTTLED", "QUEUED"];
 const SHORTCUTS = [["All", []], ["Not ended", [...WAITING, "IN_PROGRESS", "PAUSING", "PAUSED", "CANCELLING"]], ["Waiting", WAITING], ["In progress", ["IN_PROGRESS"]], ["Failed", ["FAILED_FINAL"]], ["Succeeded", ["SUCCEEDED"]]];
 
-/** The buttons of frequent filters. While nothing but states and a tenant is chosen, those of living jobs have counts of the overview. */
+/** The buttons of frequent filters. If the filter has only states and a tenant, those of living jobs show counts of the overview. */
 function Shortcuts({ text, values, onChange }) {
   const plain = Object.keys(values).every((key) => key === "status");
   const { data } = useLoad(async (options) => (plain ? getMetrics({ tenant: tenant.value }, options) : null), `counts:${tenant.value}:${plain}`, { every: COUNTED_EVERY_MS });
-  // a tenant's jobs are counted for the response, those of all tenants by the sweeper
+  // the app counts a tenant's jobs for the response; the sweeper counts those of all tenants
   const at = data && (data.tenant === null ? data.jobs.counted_at : data.at);
   const count = (states) => `${states.reduce((sum, each) => sum + (data.jobs.active[each] ?? 0), 0)}${data.jobs.at_least ? "+" : ""}`;
   return html`<div class="segmented" role="group" aria-label="Filters">${SHORTCUTS.map(([name, states]) => {

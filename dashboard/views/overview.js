@@ -1,4 +1,4 @@
-// Is everything fine, and if not, where? One request every five seconds.
+// The overview: problems and counts. One request every five seconds.
 import { html } from "../parts/html.js";
 import { getMetrics } from "../api.js";
 import Chart from "../parts/chart.js";
@@ -24,7 +24,7 @@ const TARGETS = {
 const jobsOf = (...states) => link(["jobs"], { filter: `status=${states.join(",")}` });
 const milliseconds = (value) => (value === null || value === undefined ? "–" : duration(value / 1000));
 
-/** A fault: what it is, since when, what follows, and the next command. */
+/** Shows a problem: its text, time, consequence, and the next command. */
 function Problem({ problem, first = false }) {
   const { level, sentence, since, subject, command, consequence } = problem;
   const color = COLORS[level];

@@ -11,19 +11,19 @@ import { Shape } from "../parts/state.js";
 import { exact, Time } from "../parts/time.js";
 import { QuotaActions } from "../parts/quota_actions.js";
 
-/** The words of a quota: "tenant acme, type OCR". */
+/** Returns the text of a quota: "tenant acme, type OCR". */
 export function nameOf(quota) {
   if (quota.name) return quota.name;
   const who = quota.tenant === "*" ? "every tenant" : `tenant ${quota.tenant}`;
   return [who, quota.type && `type ${quota.type}`, quota.source && `source ${quota.source}`].filter(Boolean).join(", ");
 }
 
-/** The parameters that name a quota. */
+/** Returns the parameters that name a quota. */
 export const keyOf = (quota) => (quota.name ? { gate: quota.id, name: quota.name } : { gate: quota.id, tenant: quota.tenant, type: quota.type, source: quota.source });
 
 const WHY = { HELD: "the quota is held", FULL: "the limit of active jobs", RATE: "the rate of starts", BREAKER: "the circuit breaker", LINE: "jobs before it in the queue" };
 
-/** What stops admission now, in words; with its color. */
+/** Returns the cause that stops admission now, as text with its color. */
 function signs(quota) {
   return [
     quota.hold && ["bad", `held by ${quota.hold.actor ?? "an operator"}${quota.hold.reason ? `: ${quota.hold.reason}` : ""}`],

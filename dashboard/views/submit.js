@@ -9,7 +9,7 @@ import { ownTenant } from "../parts/session.js";
 import { Shape } from "../parts/state.js";
 import { readForm, SchemaForm } from "../parts/schema_form.js";
 
-/** What every job request has besides its payload, and what it may have; the texts follow the schema `Envelope`. */
+/** Required and optional fields of a job request besides its payload; the texts follow the schema `Envelope`. */
 const REQUIRED = {
   required: ["input_ref", "output_ref"],
   properties: {
@@ -30,7 +30,7 @@ const REQUEST = { ...REQUIRED, properties: { ...REQUIRED.properties, ...OPTIONAL
 const SAMPLES = ["bw40-manual.pdf", "invoice.png", "minutes-scan.pdf"];
 const onLaptop = ["127.0.0.1", "localhost", "[::1]"].includes(location.hostname);
 
-/** The blob service of a laptop: that of the newest job, else the default port of `make up`. */
+/** Returns the blob service of a laptop: that of the newest job, else the default port of `make up`. */
 const storageOf = (job) => /^(https?:\/\/[^/]+\/devstoreaccount1)\//.exec(job?.input_ref?.uri ?? "")?.[1] ?? "http://127.0.0.1:10000/devstoreaccount1";
 
 async function newestJob(options) {
@@ -75,7 +75,7 @@ function Answer({ body, error, children }) {
     <details><summary>${directives.length} ${directives.length === 1 ? "directive" : "directives"}</summary><pre class="mono">${JSON.stringify(directives, null, 2)}</pre></details>`;
 }
 
-/** The lane that this tenant and document would take, also while the rest of the form is empty. */
+/** Shows the lane of this tenant and document, also while the rest of the form is empty. */
 function Lane({ name, doc = "", mode = "" }) {
   const ready = name && (mode !== "BURST" || doc);
   const found = useLoad((options) => (ready ? getRouting({ tenant: name, doc_id: doc, mode }, options) : Promise.resolve(null)), JSON.stringify([name, doc, mode]));
