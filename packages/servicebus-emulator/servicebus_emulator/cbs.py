@@ -1,4 +1,4 @@
-"""The `$cbs` node, on which a client puts tokens before it uses an entity (AMQP claims-based security, draft 1)."""
+"""The `$cbs` node, to which a client sends tokens before it uses an entity (AMQP claims-based security, draft 1)."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ class CbsTokens:
         self._trusted = key is None
 
     def authenticate(self, mechanism: str, response: bytes) -> bool:
-        """Returns whether the SASL mechanism lets the client in.
+        """Returns whether the SASL mechanism authenticates the client.
 
-        PLAIN carries the key itself; after any other mechanism the client needs tokens.
+        PLAIN has the key itself; after any other mechanism the client needs tokens.
         """
         if mechanism == "PLAIN" and self._key is not None:
             self._trusted = check_plain(response, self._key)
@@ -50,7 +50,7 @@ class CbsTokens:
         self._grants.append(grant)
 
     def allows(self, path: str) -> bool:
-        """Returns whether the entity may be used now; its token covers its `$management` too."""
+        """Returns whether the client can use the entity now; its token covers its `$management` too."""
         if self._trusted:
             return True
         now, key = self._clock.now_ms(), path.lower()

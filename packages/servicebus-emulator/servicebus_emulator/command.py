@@ -10,7 +10,7 @@ HELP = "a Service Bus for the Microsoft SDKs: AMQP 1.0, configured by the offici
 
 
 def _port(text: str) -> int:
-    """Returns the port number; any other text is an ArgumentTypeError."""
+    """Parses a port number. Raises ArgumentTypeError for any other text."""
     try:
         number = int(text)
     except ValueError:
@@ -21,7 +21,7 @@ def _port(text: str) -> int:
 
 
 def _positive(text: str) -> int:
-    """Returns a whole number of at least 1; ArgumentTypeError for any other text."""
+    """Parses a whole number of at least 1. Raises ArgumentTypeError for any other text."""
     try:
         number = int(text)
     except ValueError:

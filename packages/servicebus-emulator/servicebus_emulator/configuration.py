@@ -25,7 +25,7 @@ from servicebus_emulator.broker.sql import SqlAction, SqlFilter
 from servicebus_emulator.broker.sql_tokens import InvalidExpression
 from servicebus_emulator.durations import parse_duration
 
-#: Property of Config.json: the field of the description, and the type of its value.
+#: property of Config.json: the field of the description, and the type of its value
 _QUEUE = {
     "DeadLetteringOnMessageExpiration": ("dead_lettering_on_expiration", bool),
     "DefaultMessageTimeToLive": ("default_time_to_live_ms", "duration"),
@@ -66,7 +66,7 @@ _T = TypeVar("_T")
 
 
 class ConfigurationError(Exception):
-    """The configuration cannot be used; the message names the place and the reason."""
+    """The configuration cannot be used; the message has the position and the reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +116,7 @@ def from_names(queues: list[str], topics: list[str]) -> Topology:
 
 
 def load(path: Path) -> Topology:
-    """Returns the entities of a Config.json; ConfigurationError when the file cannot be read or is invalid."""
+    """Returns the entities of a Config.json; ConfigurationError if the file cannot be read or is invalid."""
     try:
         document = json.loads(path.read_text(encoding="utf-8-sig"))
     except OSError as error:
@@ -130,7 +130,7 @@ def load(path: Path) -> Topology:
 
 
 def parse(document: Any) -> Topology:
-    """Returns the entities of a Config.json that is parsed as JSON; ConfigurationError when it is invalid."""
+    """Returns the entities of a Config.json that is parsed as JSON; ConfigurationError if it is invalid."""
     user = _section(_mapping(document, "the file"), "UserConfig", "the file", ("UserConfig",))
     _known(user, ("Namespaces", "Logging"), "UserConfig")
     namespaces = _list(user, "Namespaces", "UserConfig")

@@ -7,7 +7,7 @@ import re
 _PATTERN = re.compile(
     r"P(?:(?P<days>\d+)D)?(?:T(?:(?P<hours>\d+)H)?(?:(?P<minutes>\d+)M)?(?:(?P<seconds>\d+(?:\.\d+)?)S)?)?"
 )
-#: Azure's "never" is the largest duration of .NET; a thousand years and more are read as never.
+#: Azure's "never" is the largest duration of .NET; 1,000 years and more are read as never
 _NEVER_MS = 1000 * 365 * 86_400_000
 NEVER = "P10675199DT2H48M5.4775807S"
 

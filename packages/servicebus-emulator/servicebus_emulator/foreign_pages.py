@@ -1,8 +1,8 @@
-"""Refuses what a web page of another site makes a browser send to this machine.
+"""Refuses requests of a browser for a web page of another site.
 
-Any page may open WebSockets to loopback and post forms there, and a page whose own name was rebound to this machine
-could read the responses too. The browser names the page in `Origin` (Fetch standard, 3.1) and the name that it looked
-up in `Host`. Programs send no `Origin`, or that of the address that they call.
+Any page can open WebSockets to loopback and post forms there, and after DNS rebinding it could read the responses too.
+The browser names the page in `Origin` (Fetch standard, 3.1) and the name that it looked up in `Host`. Programs send no
+`Origin`, or that of the URL that they call.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ log = logging.getLogger(__name__)
 def refusal(host: str | None, origin: str | None, names: Collection[str]) -> str | None:
     """Returns the reason why a request with these headers is refused, as one line; None if it is not.
 
-    `Host` must be an IP address, which nobody can rebind, `localhost`, or one of `names`; a page must come from there.
+    `Host` must be an IP address, which DNS cannot rebind, `localhost`, or one of `names`; the origin of a page must
+    match.
     """
     if host is not None and not _is_ours(host, names):
         return f"the host {host!a} is not served here; --allowed-host NAME allows it"

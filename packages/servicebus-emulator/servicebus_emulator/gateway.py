@@ -50,11 +50,11 @@ from servicebus_emulator.settlement import NO_TRANSACTIONS, settle
 log = logging.getLogger(__name__)
 
 MANAGEMENT_SUFFIX = "/$management"
-#: The limit of Service Bus Standard.
+#: limit of Service Bus Standard
 MAX_MESSAGE_BYTES = 256 * 1024
-#: Replies that wait for credit of their link; further ones are dropped.
+#: maximum replies that wait for credit of their link; further ones are dropped
 _MAX_WAITING_REPLIES = 1000
-#: A client with more unsent bytes than this gets no messages for the moment.
+#: maximum unsent bytes of a client that gets messages
 _MAX_UNSENT_BYTES = 1024 * 1024
 
 
@@ -106,7 +106,7 @@ class Gateway:
         self.connection = connection
         self._max_message_bytes = max_message_bytes
         self._paused = self._was_behind = False
-        #: Drops the connection, as a fault.
+        #: drops the connection, as a fault
         self.on_disconnect: Callable[[], None] = connection.lost
         self._tokens = tokens
         self._expiry: Timer | None = None
@@ -201,30 +201,30 @@ class Gateway:
         self.catch_up()
 
     def is_behind(self) -> bool:
-        """Returns whether so much output waits for the client that it gets no messages until it has read some."""
+        """Returns whether the client gets no messages until it has read some of its unsent output."""
         is_behind = self._paused or self.connection.unsent_bytes > _MAX_UNSENT_BYTES
         self._was_behind = self._was_behind or is_behind
         return is_behind
 
     def catch_up(self) -> None:
-        """Resumes the receivers that were held back, once the client is no longer behind."""
+        """Resumes the paused receivers once the client has read enough."""
         if self._was_behind and not self.is_behind():
             self._was_behind = False
             self._resume()
 
     def _resume(self, session: LinkSession | None = None) -> None:
-        """Serves the links that were held back: of a session whose window has opened, or all."""
+        """Serves the paused links: of a session whose window has opened, or all."""
         for link in [*self._replies, *self._consumers]:
             if session is None or link.session is session:
                 self.serve(link)
 
     def serve(self, link: OutgoingLink) -> None:
-        """Sends what waits for a link, as far as its credit, the session's window and the client's reading allow.
+        """Sends the waiting output of a link within its credit, the session's window and the client's reading.
 
-        Links share a window: one that was served comes last when the window opens again. A drain is answered after
-        the last frame that was begun (AMQP 1.0 part 2, 2.6.7). A closed window does not delay the answer: the credit
-        goes back, and the messages stay in the queue. The JavaScript SDK closes a link whose drain takes longer than
-        200 ms, and the window may be closed because that client has not settled.
+        Links share a window: one that was served comes last when the window opens again. The reply to a drain follows
+        the last frame of a begun delivery (AMQP 1.0 part 2, 2.6.7). A closed window does not delay the reply: the
+        credit goes back, and the messages stay in the queue. The JavaScript SDK closes a link whose drain takes longer
+        than 200 ms, and the window may be closed because that client has not settled.
         """
         consumer = self._consumers.get(link)
         if consumer is not None:
@@ -341,7 +341,7 @@ class Gateway:
             event.link.settle(event.delivery_id, outcome)
 
     def _enqueue(self, destination: Destination, event: MessageReceived) -> list[Verdict]:
-        """Returns the faults that struck the messages."""
+        """Enqueues messages. Returns their faults."""
         if event.message_format == BATCH_FORMAT:
             # All messages are checked before the first is enqueued: a batch is accepted or refused as a whole.
             contents = [AmqpMessage.parse(data) for data in split_batch(event.payload)]

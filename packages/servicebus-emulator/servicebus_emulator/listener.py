@@ -16,7 +16,7 @@ _TLS_HANDSHAKE = b"\x16"
 
 
 class ListenError(Exception):
-    """The address cannot be listened on."""
+    """It is not possible to listen on the address."""
 
 
 class Listener:
@@ -32,7 +32,7 @@ class Listener:
         self._socket: socket.socket | None = None
 
     async def open(self, host: str, port: int) -> int:
-        """Starts to listen. Returns the port, a free one if `port` is 0; ListenError when the port is taken."""
+        """Starts to listen. Returns the port, a free one if `port` is 0; ListenError if the port is taken."""
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         try:
             listening = socket.create_server((host, port), family=family, backlog=1024)
@@ -60,7 +60,7 @@ class Listener:
         while True:
             try:
                 accepted, _ = await loop.sock_accept(listening)
-            except OSError as error:  # out of descriptors: open connections go on, and the next one may succeed
+            except OSError as error:  # out of descriptors: open connections continue, and the next one may succeed
                 log.error("cannot accept a connection reason=%s", error)
                 await asyncio.sleep(0.1)
                 continue

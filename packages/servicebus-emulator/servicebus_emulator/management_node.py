@@ -1,4 +1,4 @@
-"""The `$management` node of an entity: a request carries a map, its reply a status and a map.
+"""The `$management` node of an entity: a request has a map, its reply a status and a map.
 
 Operation names, keys and status codes are those of the SDKs (Microsoft, "AMQP 1.0 in Microsoft Azure Service Bus:
 request-response-based operations").
@@ -35,13 +35,13 @@ from servicebus_emulator.stored_entities import set_rules
 
 _VENDOR = "com.microsoft:"
 _LONG, _TIMESTAMP, _STRING = 0x81, 0x83, 0xB1
-#: SDKs ask for sessions with messages by sessions changed since .NET's DateTime.MaxValue, which is later than this.
+#: SDKs list sessions with messages by sessions changed since .NET's DateTime.MaxValue, which is later than this
 _FAR_FUTURE_MS = 253_000_000_000_000
-#: Messages of one peek, as in Azure; a larger count is reduced to it.
+#: maximum messages of one peek, as in Azure; a larger count is reduced to it
 MAX_PEEK = 250
-#: Messages of one batch delete, as in Azure; a larger count is reduced to it.
+#: maximum messages of one batch delete, as in Azure; a larger count is reduced to it
 MAX_DELETE = 4000
-#: Bytes of messages in the reply to a peek.
+#: maximum bytes of messages in the reply to a peek
 MAX_PEEK_BYTES = 1024 * 1024
 
 
@@ -108,7 +108,7 @@ class ManagementNode:
             data = render(message, with_body=with_body)
             size += len(data)
             if messages and size > MAX_PEEK_BYTES:
-                break  # the SDK asks for the rest from the last number on
+                break  # the SDK requests the rest from the last number on
             messages.append({"message": data})
         return Reply(body={"messages": messages})
 

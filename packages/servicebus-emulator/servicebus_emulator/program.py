@@ -1,4 +1,4 @@
-"""The program: composes configuration, store, broker and servers, runs them, and closes them in order."""
+"""Composes configuration, store, broker and servers, runs them, and closes them in order."""
 
 from __future__ import annotations
 

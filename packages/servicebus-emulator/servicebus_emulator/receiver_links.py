@@ -32,9 +32,9 @@ _DEAD_LETTER_SOURCE = Symbol("x-opt-deadletter-source")
 _SESSION_FILTER = Symbol("com.microsoft:session-filter")
 _SESSION_TIMEOUT = Symbol("com.microsoft:timeout")
 _SESSION_LOCKED_UNTIL = Symbol("com.microsoft:locked-until-utc")
-#: How long a receiver waits for any session if it does not set a timeout.
+#: default wait of a receiver for any session
 _DEFAULT_SESSION_TIMEOUT_MS = 60_000
-#: .NET ticks (100 ns since the year 1) at the Unix epoch, and in a millisecond.
+#: .NET ticks (100 ns since the year 1) at the Unix epoch, and in a millisecond
 _TICKS_AT_EPOCH, _TICKS_PER_MS = 621_355_968_000_000_000, 10_000
 
 
@@ -59,13 +59,13 @@ class Peer(Protocol):
     """The client at the other end of a link."""
 
     def is_behind(self) -> bool:
-        """Returns whether the client reads too slowly to get more messages now.
+        """Returns whether the client reads too slowly for more messages now.
 
         Once it reads again, `LinkConsumer.request_messages` is called.
         """
 
     def serve(self, link: OutgoingLink) -> None:
-        """Sends what waits for a link that is now open."""
+        """Sends the waiting messages of a link that is now open."""
 
 
 class LinkConsumer:
@@ -82,7 +82,7 @@ class LinkConsumer:
         return 0 if self.link.closed or self._peer.is_behind() else self.link.usable_credit
 
     def request_messages(self) -> None:
-        """Asks the queue for messages: the link has new credit, or is no longer held back."""
+        """Requests messages from the queue: the link has new credit, or is no longer paused."""
         self.queue.request_messages(self)
 
     def deliver(self, message: Message) -> None:
@@ -90,19 +90,19 @@ class LinkConsumer:
         self.link.transfer(tag, render(message), settled=self.settles_on_send)
 
     def closed(self) -> None:
-        """Takes the consumer off its queue: the link is detached."""
+        """Removes the consumer from its queue: the link is detached."""
         self.queue.remove_consumer(self)
 
 
 def has_session_filter(source: Any) -> bool:
-    """Returns whether a link's source asks for a session."""
+    """Returns whether a link's source requests a session."""
     return isinstance(source, Source) and _SESSION_FILTER in (source.filter or {})
 
 
 def session_filter(source: Any) -> str | None:
-    """Returns the id of the session that a link's source asks for; None for any session.
+    """Returns the id of the session that a link's source requests; None for any session.
 
-    InvalidRequest when it asks for no session.
+    InvalidRequest if it requests no session.
     """
     if not has_session_filter(source):
         raise InvalidRequest(
@@ -132,7 +132,7 @@ class SessionConsumer(LinkConsumer):
         """Attaches the link once it has a session's lock.
 
         None waits for any session with messages, as long as the link's timeout. A session with an id is locked now;
-        SessionCannotBeLocked when another receiver has it.
+        SessionCannotBeLocked if another receiver has it.
         """
         if session_id is not None:
             self._granted(self._queue.lock(session_id, self))

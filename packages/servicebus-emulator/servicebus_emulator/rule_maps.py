@@ -11,7 +11,7 @@ from servicebus_emulator.broker.errors import InvalidRequest
 from servicebus_emulator.broker.filters import CorrelationFilter, FalseFilter, Filter, TrueFilter
 from servicebus_emulator.broker.sql import SqlAction, SqlFilter
 
-#: Properties of a correlation filter in the order of its described list, with their keys in a request's map.
+#: properties of a correlation filter in the order of its described list, with their keys in a request's map
 _CORRELATION = {
     "CorrelationId": "correlation-id",
     "MessageId": "message-id",
@@ -22,7 +22,7 @@ _CORRELATION = {
     "ReplyToSessionId": "reply-to-session-id",
     "ContentType": "content-type",
 }
-#: The dates that .NET and the XML of the management API can hold, in Unix milliseconds.
+#: range of dates of .NET and of the XML of the management API, in Unix milliseconds
 _FIRST_MS, _LAST_MS = -62_135_596_800_000, 253_402_300_799_999
 _RULE, _EMPTY_ACTION, _SQL_ACTION = Ulong(0x13700000004), Ulong(0x13700000005), Ulong(0x13700000006)
 _SQL, _TRUE, _FALSE, _CORRELATES = (Ulong(0x1370000006 + offset) for offset in range(4))

@@ -41,8 +41,7 @@ class Grant:
 
 
 def check_token(token: str, key: SasKey, now_ms: int) -> Grant:
-    """Returns the grant of a token; Unauthorized names what is wrong with an invalid one, without the expected
-    value."""
+    """Returns the grant of a token; Unauthorized has the reason for an invalid one, without the expected value."""
     if not token.startswith(_PREFIX):
         raise Unauthorized("InvalidToken: a SharedAccessSignature is required.")
     fields = dict(_fields(token.removeprefix(_PREFIX)))
@@ -76,7 +75,7 @@ def resource_path(resource: str) -> str:
 
 
 def check_plain(response: bytes, key: SasKey) -> bool:
-    """Returns whether a SASL PLAIN response, `authzid NUL name NUL key` (RFC 4616), carries the name and the key."""
+    """Returns whether a SASL PLAIN response, `authzid NUL name NUL key` (RFC 4616), has the name and the key."""
     parts = response.split(b"\0")
     if len(parts) != 3:
         return False

@@ -25,7 +25,7 @@ from servicebus_emulator.sas import SasKey
 log = logging.getLogger(__name__)
 
 CONTAINER_ID = "lucius-service-bus-emulator"
-#: A receiver with more unsent bytes than this gets no messages until it has read some.
+#: maximum unsent bytes of a receiver that gets messages
 WRITE_LIMIT_BYTES = 4 * 1024 * 1024
 
 
@@ -37,12 +37,12 @@ class Timeouts:
     handshake_timeout_s: float = 60.0
     #: time without a received byte: twice the advertised timeout, because the Python SDK sends its heartbeats late
     idle_timeout_s: float = 2 * IDLE_TIMEOUT_MS / 1000
-    #: The longest pause between two checks.
+    #: maximum seconds between two checks
     check_every_s: float = 30.0
 
 
 class Liveness:
-    """Decides when a silent connection is closed. Callers pass the time, in seconds of any steady clock."""
+    """Decides on the close of a silent connection. Callers pass the time, in seconds of a monotonic clock."""
 
     def __init__(self, timeouts: Timeouts, now_s: float) -> None:
         self._timeouts = timeouts
@@ -81,9 +81,9 @@ class Options:
     """Settings of all connections."""
 
     max_message_bytes: int = MAX_MESSAGE_BYTES
-    #: The key that tokens must be signed with; None accepts any token.
+    #: key that signs tokens; None accepts any token
     sas_key: SasKey | None = None
-    #: With it, a port speaks TLS to clients that start with TLS, and plain TCP to the others.
+    #: if set, a port speaks TLS to clients that start with TLS, and plain TCP to the others
     tls: ssl.SSLContext | None = None
     timeouts: Timeouts = Timeouts()
 
@@ -95,11 +95,11 @@ class BusServer:
         self.broker = broker
         self.options = options or Options()
         self.clients: set[Client] = set()
-        #: A fault that tests can set: delays all output.
+        #: a fault that tests can set: delay of all output in seconds
         self.delay_s = 0.0
-        #: Whether the store failed.
+        #: `True` if the store failed
         self.failed = False
-        #: Set when the program is to end.
+        #: set to end the program
         self.stopping = asyncio.Event()
         self._writable: set[Client] = set()
         self._listener = Listener(lambda: Client(self), self.options.tls, self.options.timeouts.handshake_timeout_s)
@@ -133,7 +133,7 @@ class BusServer:
         self.wake()
 
     def wake(self) -> None:
-        """Schedules a flush and a look at the timers for the end of this turn of the event loop."""
+        """Schedules a flush and a check of the timers for the end of this turn of the event loop."""
         if not self._flush_scheduled:
             self._flush_scheduled = True
             asyncio.get_running_loop().call_soon(self._flush)
@@ -148,7 +148,7 @@ class BusServer:
         self._set_timer()
 
     def commit(self) -> bool:
-        """Stores all changes; False when the store cannot be written.
+        """Stores all changes. Returns `False` if the store cannot be written.
 
         The program then ends and sends no pending output, because memory and disk differ.
         """
@@ -185,7 +185,7 @@ class BusServer:
             self.wake()
 
     def advance(self, clock: SystemClock, ms: int) -> None:
-        """Moves the clock forward by `ms`; each timer on the way runs at its own time."""
+        """Moves the clock forward by `ms`. Each due timer runs at its own time."""
         end_ms = clock.now_ms() + ms
         timers = self.broker.timers
         while (due_ms := timers.next_due_ms()) is not None and due_ms <= end_ms:
@@ -238,7 +238,7 @@ class Client(asyncio.Protocol):
         self._guarded(lambda: self.connection.receive_data(data))
         if not self._liveness.is_open and self.connection.state is State.OPEN:
             self._liveness.is_open = True
-            self._check_liveness()  # the open frame carries the peer's idle time-out
+            self._check_liveness()  # the open frame has the peer's idle timeout
         self._server.wake()
 
     def connection_lost(self, exc: Exception | None) -> None:

@@ -1,4 +1,4 @@
-"""Settles a message by the outcome that its receiver sends. The SDKs encode the four operations as follows.
+"""Settles a message by the outcome of its receiver. The SDKs encode the four operations as follows.
 
 | operation   | Python                       | JavaScript                         |
 |-------------|------------------------------|------------------------------------|

@@ -28,7 +28,7 @@ _NS = {"s": SERVICE_BUS}
 
 
 def store_entity(broker: Broker, destination: Destination, *, created: bool) -> None:
-    """Stores a queue or topic as it is now; `created` is False for a change."""
+    """Stores the present queue or topic; `created` is False for a change."""
     entity = destination.entity
     if isinstance(entity, Topic):
         xml = feeds.write_description("TopicDescription", fields.write(fields.TOPIC, entity.description))
@@ -38,7 +38,7 @@ def store_entity(broker: Broker, destination: Destination, *, created: bool) -> 
 
 
 def store_subscription(broker: Broker, subscription: Subscription) -> None:
-    """Stores a subscription with its rules as they are now."""
+    """Stores the present subscription with its rules."""
     description = subscription.description
     rules = "".join(write_rule(rule, "") for rule in description.rules)
     texts = fields.write(fields.SUBSCRIPTION, description.queue)
@@ -53,7 +53,7 @@ def set_rules(broker: Broker, topic_name: str, subscription: Subscription, rules
 
 
 def apply_stored(topology: Topology, stored: Mapping[str, str | None]) -> Topology:
-    """Returns the configured topology with the stored entities (`Store.entities`) put over it."""
+    """Returns the configured topology with the stored entities (`Store.entities`), which have precedence."""
     queues = {queue.name.lower(): queue for queue in topology.queues}
     topics = {
         topic.name.lower(): (topic, {item.queue.name.lower(): item for item in subscriptions})

@@ -15,7 +15,7 @@ class TlsError(Exception):
 
 
 def context(certificate: Path, key: Path) -> ssl.SSLContext:
-    """Returns the context of a server with this certificate chain; TlsError when the files cannot be used."""
+    """Returns the context of a server with this certificate chain; TlsError if the files cannot be used."""
     tls_context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     tls_context.minimum_version = ssl.TLSVersion.TLSv1_2
     try:
@@ -26,7 +26,7 @@ def context(certificate: Path, key: Path) -> ssl.SSLContext:
 
 
 def make_certificate(folder: Path) -> tuple[Path, Path]:
-    """Makes a self-signed certificate for localhost in `folder`, unless it holds a valid one.
+    """Makes a self-signed certificate for localhost in `folder`, unless it has a valid one.
 
     Returns the paths of certificate and key.
     """

@@ -29,7 +29,10 @@ class Client:
     """Manages instances. Unknown ids raise `InstanceNotFoundError`, ended instances `InstanceGoneError`."""
 
     def __init__(self, engine: Engine, default_version: str | None = None, *, replace_running: bool = False) -> None:
-        """`replace_running` is true if `overridableExistingInstanceStates` of host.json is `AnyState`."""
+        """Sets the engine.
+
+        `replace_running` is true if `overridableExistingInstanceStates` of host.json is `AnyState`.
+        """
         self._engine = engine
         self._store = engine.store
         self._default_version = default_version
@@ -39,7 +42,7 @@ class Client:
         """Starts an orchestration and returns its id.
 
         A finished instance with that id is replaced; a live one raises `InstanceExistsError`. `input_text` is the JSON
-        text as the client posted it. Any name and id are taken, as by HandleStartOrchestratorRequestAsync in
+        text as the client posted it. Any name and id are accepted, as by HandleStartOrchestratorRequestAsync in
         HttpApiHandler.cs of the extension; an instance of an unknown orchestrator fails in its first episode.
         """
         if not instance_id:
@@ -108,7 +111,7 @@ class Client:
                 failed = self._store.instance(child)
                 if failed is not None and failed.status is Status.FAILED:
                     self.rewind(child, reason)
-            # A generic event means nothing to the code; it makes the instance run an episode.
+            # A generic event has no meaning for the code; it makes the instance run an episode.
             self._engine.post(instance_id, None, Kind.GENERIC, {"Data": reason}, now)
 
     def purge(self, instance_id: str) -> None:

@@ -19,7 +19,7 @@ class Clock(Protocol):
         `subscribe`."""
 
     def subscribe(self, changed: Callable[[], None]) -> None:
-        """Registers `changed`, which is called whenever the time was moved by hand."""
+        """Registers `changed`, which is called after each advance of the time."""
 
 
 class SystemClock:
@@ -32,7 +32,7 @@ class SystemClock:
         return max(0.0, (instant - self.now()).total_seconds())
 
     def subscribe(self, changed: Callable[[], None]) -> None:
-        """Does nothing: this clock is not moved by hand."""
+        """Does nothing: this clock cannot be advanced."""
 
 
 def stamp(instant: datetime) -> str:

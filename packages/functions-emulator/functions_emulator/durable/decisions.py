@@ -1,6 +1,6 @@
 """New decisions of an episode: activities, timers, sub-orchestrations and entity operations.
 
-`task_id` counts the decisions of an execution; the SDK and the extension count alike.
+`task_id` counts the decisions of an execution; the SDK and the extension count in the same way.
 """
 
 from __future__ import annotations

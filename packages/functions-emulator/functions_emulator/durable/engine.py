@@ -1,9 +1,8 @@
 """The dispatcher: turns messages into episodes, and the replies of episodes into history and new messages.
 
 The rules are those of TaskOrchestrationDispatcher in DurableTask.Core. The engine is synchronous and single-threaded.
-Its driver takes an `Episode` or an `ActivityTask`, runs the function, and finishes or drops it. What was taken and not
-finished is given out again by the next process, after a kill when its visibility timeout ends; so activities run at
-least once.
+Its driver takes an `Episode` or an `ActivityTask`, runs the function, and finishes or drops it. The next process gives
+out unfinished work again, after a kill at the end of its visibility timeout; so activities run at least once.
 """
 
 from __future__ import annotations
@@ -33,12 +32,12 @@ from functions_emulator.durable.wakeups import Wakeups
 
 _LOG = logging.getLogger("functions_emulator.durable")
 
-#: After this time an instance of another version is looked at again.
+#: wait before an instance of another version is checked again
 _VERSION_RETRY = timedelta(seconds=30)
 
 
 class Engine:
-    """`work_arrived` is called whenever there may be an episode, a batch or an activity to take."""
+    """Dispatches messages. Calls `work_arrived` when an episode, a batch or an activity may be available."""
 
     def __init__(
         self,
@@ -87,7 +86,7 @@ class Engine:
             self._wakeups.release(instance_id)
 
     def next_wake(self) -> datetime | None:
-        """Returns the time when more work can be taken: a timer, a delayed message, or the work of a killed process."""
+        """Returns the time when more work is available: a timer, a delayed message, or the work of a killed process."""
         now = self.clock.now()
         instants = (self._wakeups.next_at(now), self.entity_wakeups.next_at(now), self._activities.next_at(now))
         return min((at for at in instants if at is not None), default=None)
@@ -167,7 +166,7 @@ class Engine:
         self.post(instance_id, instance.execution_id, Kind.EXECUTION_STARTED, start_data(instance), now)
 
     def _wakeups_for(self, instance_id: str, operation: bool) -> Wakeups:
-        # an orchestration may have an id that looks like an entity's
+        # an orchestration can have an id in the form of an entity's
         return self.entity_wakeups if operation and self.store.instance(instance_id) is None else self._wakeups
 
     # --- one episode
@@ -286,12 +285,12 @@ class Engine:
         """Sends the messages of an instance that was purged or replaced while its code ran; records nothing.
 
         CompleteTaskOrchestrationWorkItemAsync in AzureStorageOrchestrationService.cs of DurableTask.AzureStorage: the
-        messages go out before the history is written, which then fails. The first episode of a purged instance does
-        not come here: its history is new, so the write succeeds, and the instance is there again.
+        messages go out before the history is written, which then fails. The first episode of a purged instance is not
+        such a case: its history is new, so the write succeeds, and the instance exists again.
         """
         instance, now = episode.instance, self.clock.now()
         if not episode.recorded:
-            return  # replaced in its first episode: the start that came later counts
+            return  # replaced in its first episode: the later start counts
         status, output, error = state_after(instance, reply, outcome)
         with self.store.transaction():
             if status.is_terminal:
@@ -301,7 +300,7 @@ class Engine:
                 self._outgoing.send_operations(instance, outcome.decisions, now)
             else:
                 self._outgoing.send(instance, outcome.decisions, now)
-        # its messages are turned away, or are for the instance that now has its id
+        # these messages are turned away, or go to the instance that now has the id
         self._wakeups.add(instance.instance_id, now, now)
 
     def _commit(self, episode: Episode, reply: Reply, outcome: Outcome) -> Sequence[Event]:

@@ -13,7 +13,7 @@ from functions_emulator.durable.replay import Outcome
 
 @dataclass(frozen=True, slots=True)
 class Episode:
-    """One run of an orchestrator function: the whole history; events from index `new_from` on are new."""
+    """One run of an orchestrator function: the whole history. Events from index `new_from` on are new."""
 
     instance: Instance
     messages: tuple[Message, ...]
@@ -27,7 +27,7 @@ class Episode:
 
     @property
     def control_reason(self) -> str | None:
-        """Returns the reason of the last suspension or resumption, as JSON: the output of an instance that goes on.
+        """Returns the reason of the last suspension or resumption, as JSON: the output of an instance that continues.
 
         UpdateStateAsync in AzureTableTrackingStore.cs of DurableTask.AzureStorage.
         """

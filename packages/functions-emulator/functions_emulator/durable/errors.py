@@ -1,4 +1,4 @@
-"""Errors of the durable operations that a client may ask for."""
+"""Errors of durable operations that a client can request."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from typing import Any
 
 
 class Kind(IntEnum):
-    """Kinds of history events, with the numbers of `EventType` in DurableTask.Core, which the SDK uses too."""
+    """Kinds of history events. The numbers are those of `EventType` in DurableTask.Core, which the SDK uses too."""
 
     EXECUTION_STARTED = 0
     EXECUTION_COMPLETED = 1
@@ -54,11 +54,11 @@ class Event:
 
     kind: Kind
     event_id: int
-    #: The timestamp as `stamp` writes it.
+    #: timestamp as `stamp` writes it
     at: str
-    #: Fields with the names of DurableTask: `Name`, `Input`, `TaskScheduledId`, ...
+    #: fields with the names of DurableTask: `Name`, `Input`, `TaskScheduledId`, ...
     data: Mapping[str, Any]
-    #: The encoded event, once `wire` has made it: it is part of every later episode.
+    #: the encoded event, once `wire` has encoded it: it is part of every later episode
     memo: list[str] = field(default_factory=list, compare=False, repr=False)
 
 
@@ -86,13 +86,13 @@ class Instance:
     created_at: datetime
     updated_at: datetime
     parent: Parent | None
-    #: JSON text of `Reports`: what the instance waits for and whether it hangs, for the next process.
+    #: JSON text of `Reports`: the waits of the instance, and whether it hangs, for the next process
     note: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """An event that was sent to an instance. `execution_id` `None`: it is for the current execution."""
+    """An event that was sent to an instance. `execution_id` `None`: the current execution."""
 
     seq: int
     instance_id: str

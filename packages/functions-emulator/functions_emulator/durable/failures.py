@@ -1,6 +1,6 @@
 """The texts of failures, as the extension makes them for an app in Python.
 
-The SDK raises `REASON \\n DETAILS` where an orchestrator awaits a failed call. The details are exceptions of .NET,
+The SDK raises `REASON \\n DETAILS` at an orchestrator's await of a failed call. The details are exceptions of .NET,
 whose stacks do not exist here: `NET_STACK` stands for each of them. Sources in the extension: TaskActivityShim and
 OutOfProcExceptionHelpers (activities), TaskOrchestrationShim and OutOfProcOrchestrationShim (orchestrators).
 """
@@ -10,10 +10,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
-#: Some kB of .NET on Azure.
+#: some kB of .NET on Azure
 NET_STACK = "   at (a .NET stack trace)"
 
-#: `Exception.HResult` of exceptions without one of their own, COR_E_EXCEPTION.
+#: `Exception.HResult` of exceptions without their own, COR_E_EXCEPTION
 _HRESULT = -2146233088
 
 
@@ -68,7 +68,7 @@ def _worker_message(text: str, stack: str) -> str:
 
 
 def _exception(type_name: str, message: str, inner: dict[str, Any] | None, stack: str | None = None) -> str:
-    """Returns an exception as Newtonsoft.Json writes what it serializes itself (`Exception.GetObjectData`)."""
+    """Returns an exception as Newtonsoft.Json serializes it (`Exception.GetObjectData`)."""
     members = {
         "$type": type_name,
         "ClassName": type_name.split(",")[0],

@@ -27,29 +27,29 @@ from functions_emulator.durable.errors import (
 from functions_emulator.durable.events import Instance, Status
 from functions_emulator.durable.history_view import show_history
 
-#: `Retry-After` of the responses to a start and to a status request.
+#: `Retry-After` of the responses to a start and to a status request
 _RETRY_AFTER_START_S = 10
 _RETRY_AFTER_STATUS_S = 5
 
 _CONTINUATION = "x-ms-continuation-token"
 
-#: A status of Azure that no instance has here.
+#: a status of Azure that no instance has here
 _CANCELED = "Canceled"
 _PURGEABLE = frozenset({_CANCELED, *(one.value for one in Status if one.is_terminal)})
 
-#: The key in a path that stands for the empty key.
+#: the key in a path that represents the empty key
 _EMPTY_KEY = "$"
 
 
 @dataclass(frozen=True, slots=True)
 class ApiResponse:
-    """A response to be sent."""
+    """A response to send."""
 
     status: int
-    #: Sent as JSON; `None` is an empty body.
+    #: body as JSON; `None` is an empty body
     body: Any = None
     headers: Mapping[str, str] = field(default_factory=dict)
-    #: Timeout and polling interval in seconds: wait first for the end of the instance in `body`.
+    #: timeout and polling interval in seconds, if the response waits for the end of the instance in `body`
     wait_s: tuple[float, float] | None = None
 
 
@@ -122,7 +122,7 @@ class HttpApi:
         self._entities = entities
 
     def handle(self, request: ApiRequest, links: Links) -> ApiResponse | None:
-        """Returns the response; `None` to close the connection without one, which a fault asks for."""
+        """Returns the response; `None` to close the connection without one, which a fault requests."""
         try:
             return self._route(request, links)
         except InstanceNotFoundError:
@@ -338,7 +338,7 @@ def _statuses(query: Mapping[str, str]) -> list[Status]:
 def _ended_statuses(query: Mapping[str, str]) -> list[Status] | None:
     """Returns the statuses that a purge selects; `None`: any, also those of live instances.
 
-    Names of other statuses are left out, and names in another case; where nothing remains, nothing is filtered:
+    Names of other statuses are left out, and names in another case; if none remains, no filter applies:
     TryGetIEnumerableQueryParameterValue in HttpApiHandler.cs of the extension, and PurgeInstanceHistoryAsync with
     GetODataFilter in AzureTableTrackingStore.cs of DurableTask.AzureStorage.
     """

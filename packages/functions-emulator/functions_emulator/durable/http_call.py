@@ -10,10 +10,10 @@ import aiohttp
 
 from functions_emulator.durable.clock import parse_time_span
 
-#: The extension's HttpClient.Timeout; a request may ask for less.
+#: HttpClient.Timeout of the extension; a request can have a shorter one
 _TIMEOUT_S = 240.0
 
-#: .NET keeps the headers of the content apart from the others, so the extension does not return them.
+#: content headers, which .NET keeps separate, so that the extension does not return them
 _CONTENT_HEADERS = frozenset({"allow", "expires", "last-modified"})
 
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
-#: `extensions.durableTask.httpSettings.defaultAsyncRequestSleepTimeMilliseconds` where host.json names none.
+#: `extensions.durableTask.httpSettings.defaultAsyncRequestSleepTimeMilliseconds` if host.json has none
 DEFAULT_POLL_INTERVAL = timedelta(seconds=30)
 
 _ACCEPTED = 202
@@ -29,7 +29,7 @@ def next_poll(
     wait = interval
     if str(headers.get("retry-after", "")).isdigit():
         wait = timedelta(seconds=int(headers["retry-after"]))
-    # The key is for the function of the first call; `Location` may lead elsewhere.
+    # The key is for the function of the first call; `Location` may be another server.
     kept = {name: value for name, value in (request.get("headers") or {}).items() if name.lower() != "x-functions-key"}
     poll = {"method": "GET", "uri": location, "headers": kept}
     for name in ("tokenSource", "timeout"):

@@ -16,9 +16,7 @@ def start_data(instance: Instance) -> dict[str, object]:
 
 
 def operation_data(request_id: str, operation: str, text: str | None, caller: Instance | None) -> dict[str, Any]:
-    """Returns the data of an operation for an entity; `text` is its input as JSON text. A signal has no caller to get
-    its result.
-    """
+    """Returns the data of an operation for an entity; `text` is its input as JSON text. A signal has no caller."""
     return {
         "id": request_id,
         "op": operation,
@@ -37,8 +35,8 @@ def is_operation(kind: Kind, data: Mapping[str, Any]) -> bool:
 def result_of(child: Instance, task_id: int, error: str | None) -> tuple[Kind, dict[str, object]]:
     """Returns kind and data of the message with which a finished sub-orchestration answers the call `task_id`.
 
-    `error` is what its code has raised. Source: ProcessWorkflowCompletedTaskDecision in TaskOrchestrationDispatcher.cs
-    of DurableTask.Core.
+    `error` is the error of its code. Source: ProcessWorkflowCompletedTaskDecision in TaskOrchestrationDispatcher.cs of
+    DurableTask.Core.
     """
     data: dict[str, object] = {"TaskScheduledId": task_id}
     if child.status is Status.COMPLETED:

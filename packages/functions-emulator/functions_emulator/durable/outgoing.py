@@ -49,7 +49,7 @@ class Outgoing:
     create: _Create
 
     def send(self, instance: Instance, decisions: Sequence[Decision], now: datetime) -> None:
-        """Sends all that the code of a live instance has decided."""
+        """Sends all decisions of a live instance's code."""
         for decision in decisions:
             if isinstance(decision, ScheduleActivity):
                 text = decision.input if isinstance(decision.input, str | None) else json.dumps(decision.input)
@@ -78,7 +78,7 @@ class Outgoing:
                 self.post(decision.entity, None, Kind.GENERIC, data, now)
 
     def notify_parent(self, instance: Instance, now: datetime, error: str | None = None) -> None:
-        """Sends the result of a sub-orchestration to its parent; `error` is what its code has raised."""
+        """Sends the result of a sub-orchestration to its parent; `error` is the error of its code."""
         parent = instance.parent
         if parent is None:
             return

@@ -1,9 +1,9 @@
-"""The extension's side of a replay: which actions of an orchestrator are finished, and which decisions are new.
+"""The extension's side of a replay: the finished actions of an orchestrator, and the new decisions.
 
 The out-of-process shim of the Durable extension gets the orchestrator's whole action list. It awaits the entries one
 after another while it plays the history (sources: OutOfProcOrchestrationShim of the extension, TaskOrchestrationContext
-of DurableTask.Core). The orchestrator's code has played the same history before. Where the two disagree about what is
-finished, an instance hangs on Azure; `Outcome.stall` reports this.
+of DurableTask.Core). The orchestrator's code has played the same history before. If the two disagree about finished
+actions, an instance hangs on Azure; `Outcome.stall` reports this.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from functions_emulator.durable.events import Event, Kind
 from functions_emulator.durable.http_polls import DEFAULT_POLL_INTERVAL, next_poll
 from functions_emulator.durable.stalls import Stall, describe_stall
 
-#: The activity that the extension runs for `call_http`.
+#: name of the activity that the extension runs for `call_http`
 HTTP_ACTIVITY = "BuiltIn::HttpActivity"
 
 
@@ -49,27 +49,27 @@ HTTP_ACTIVITY = "BuiltIn::HttpActivity"
 class Outcome:
     """The result of one episode."""
 
-    #: New decisions, in the order of their ids.
+    #: new decisions, in the order of their ids
     decisions: tuple[Decision, ...]
-    #: Every action has been awaited and nothing is open, so a completion may take effect.
+    #: `True` if every action was awaited and nothing is open, so that a completion can take effect
     finished: bool
     continue_as_new: ContinueAsNew | None
-    #: Events that came after `continue_as_new`; the next execution gets them.
+    #: events after `continue_as_new`, for the next execution
     carried_over: tuple[Event, ...]
     suspended: bool
-    #: The instance fails with this text, whatever its code returned.
+    #: text with which the instance fails, for any return value of its code; `None`: it does not fail
     failure: str | None
     stall: Stall | None
-    #: Descriptions of the events, timers and calls that the instance waits for.
+    #: descriptions of the events, timers and calls that the instance waits for
     waiting_for: tuple[str, ...]
 
 
 class Replay:
-    """Plays a history over an action list. `check` returns why an action cannot be scheduled, or `None`.
+    """Plays a history over an action list. `check` returns the reason why an action cannot be scheduled, or `None`.
 
     The extension takes a call of an unknown function as ended: CallDurableTaskFunctionAsync of
     DurableOrchestrationContext throws within the task of the call, before the call takes an id, and
-    ProcessAsyncActionsV2 of OutOfProcOrchestrationShim ignores what a task has thrown. A signal to an unknown entity
+    ProcessAsyncActionsV2 of OutOfProcOrchestrationShim ignores the error of a task. A signal to an unknown entity
     throws to ProcessAsyncActionsV2 itself, which ends the replay.
     """
 
@@ -172,7 +172,7 @@ class Replay:
             self._buffered[name].append(event)
 
     def _confirm(self, event: Event) -> None:
-        """Removes a decision that the history holds already. If this replay did not take it, the code has changed."""
+        """Removes a decision that the history has already. If this replay did not take it, the code has changed."""
         decision = self._unscheduled.pop(event.event_id, None)
         recorded = event.data.get("Name")
         if decision is None or not isinstance(decision, _DECISION_OF[event.kind]):
@@ -256,7 +256,7 @@ class Replay:
     def _resolve(self, node: Await, event: Event) -> None:
         """Completes an open call, or starts its retry or its next HTTP poll.
 
-        Retries and polls are timers and calls of the extension; the code sees only that they take ids.
+        Retries and polls are timers and calls of the extension; the code notices only their ids.
         """
         action = node.action
         retry = action.retry if isinstance(action, CallActivity | CallSubOrchestration | CallHttp) else None
@@ -291,7 +291,7 @@ class Replay:
             self._complete_if_met(node.parent)
 
     def _complete_if_met(self, node: Await) -> None:
-        """Completes a `WhenAny` or `WhenAll` whose rule is met; one without children is complete at once."""
+        """Completes a `WhenAny` or `WhenAll` whose condition is met; one without children is complete at once."""
         enough = any if isinstance(node.action, WhenAny) and node.children else all
         if enough(child.done for child in node.children):
             self._complete(node)

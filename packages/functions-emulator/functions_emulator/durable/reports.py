@@ -17,7 +17,7 @@ _LOG = logging.getLogger("functions_emulator.durable")
 
 @dataclass(frozen=True, slots=True)
 class StallReport:
-    """One stall. `over_at` is when the instance went on or ended; `None` while it hangs."""
+    """One stall. `over_at` is the time when the instance continued or ended; `None` while it hangs."""
 
     instance_id: str
     name: str

@@ -24,7 +24,7 @@ from functions_emulator.durable.replay import HTTP_ACTIVITY
 class ActivityFailedError(Exception):
     """an activity function failed
 
-    The orchestrator's exception is made of `reason` and `details`.
+    The orchestrator's exception has `reason` and `details`.
     """
 
     def __init__(self, reason: str, details: str = "") -> None:
@@ -61,10 +61,10 @@ class Functions(Protocol):
         """Returns the result. Raises `ActivityFailedError` if the function failed."""
 
 
-#: The most episodes in a batch. Orchestrator functions only compute, and would take the interpreter from the host's
-#: loop at every switch of threads; so they run in batches, one batch after another.
+#: maximum episodes in a batch. Orchestrator functions only compute, and would take the interpreter from the host's loop
+#: at every switch of threads. So they run in batches, one batch after another
 _MAX_BATCH = 16
-#: A batch that takes longer, because a function blocks, lets the next one start.
+#: seconds after which the next batch starts while a function blocks the current one
 _SLOW_BATCH_S = 0.1
 
 
@@ -82,7 +82,10 @@ class Runner:
         max_entities: int,
         token_of: Callable[[str], str | None] = lambda resource: None,
     ) -> None:
-        """`token_of` returns the bearer token of a managed identity for a resource, or `None`."""
+        """Sets the engine and the functions.
+
+        `token_of` returns the bearer token of a managed identity for a resource, or `None`.
+        """
         self._engine = engine
         self._entities = entities
         self._functions = functions

@@ -1,7 +1,7 @@
 """Finds orchestrations that would hang on Azure because the code and the extension disagree about one history.
 
 Four cases: the code waits for a function that the app does not have; it has passed an await at which the extension
-still waits; it has ended while something that it started is still open; it waits for what the extension takes as
+still waits; it has ended while a call or timer is still open; it waits for an action that the extension counts as
 finished.
 """
 
@@ -26,7 +26,10 @@ from functions_emulator.durable.actions import (
 
 @dataclass(frozen=True, slots=True)
 class Stall:
-    """`for_ever`: nothing that is open can wake the instance. Otherwise it hangs until what is open has ended."""
+    """A stall. `for_ever`: no open call or timer can wake the instance.
+
+    Otherwise it hangs until the open ones have ended.
+    """
 
     for_ever: bool
     reason: str

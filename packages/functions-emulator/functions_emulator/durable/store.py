@@ -45,7 +45,7 @@ CREATE TABLE IF NOT EXISTS entities (
 CREATE TABLE IF NOT EXISTS host_state (name TEXT PRIMARY KEY, data TEXT NOT NULL) WITHOUT ROWID;
 """
 
-#: About 150 MB of events at most.
+#: maximum events in the cache, about 150 MB
 MAX_RECENT_EVENTS = 200_000
 
 _INSTANCE = (
@@ -66,7 +66,7 @@ class Store:
         for table, column in (("instances", "note"), ("messages", "hidden_until"), ("activities", "hidden_until")):
             if column not in {row[1] for row in self._db.execute(f"PRAGMA table_info({table})")}:
                 self._db.execute(f"ALTER TABLE {table} ADD COLUMN {column} TEXT")  # a store of an earlier version
-        #: Called with false before each commit, with true after it.
+        #: callback: gets `False` before each commit, `True` after it
         self.committing: Callable[[bool], None] = lambda done: None
 
     def close(self) -> None:

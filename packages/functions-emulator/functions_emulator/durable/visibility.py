@@ -23,9 +23,9 @@ _LOG = logging.getLogger("functions_emulator.durable")
 class VisibilityTimeouts:
     """Times for which taken messages and calls stay hidden. The defaults are those of the extension."""
 
-    #: for messages to orchestrations and entities: `controlQueueVisibilityTimeout` of host.json
+    #: messages to orchestrations and entities: `controlQueueVisibilityTimeout` of host.json
     messages: timedelta = timedelta(minutes=5)
-    #: for activity calls: `workItemQueueVisibilityTimeout` of host.json
+    #: activity calls: `workItemQueueVisibilityTimeout` of host.json
     activities: timedelta = timedelta(minutes=5)
 
     @property
@@ -37,12 +37,12 @@ class VisibilityTimeouts:
 
 
 def delayed(until: datetime, now: datetime) -> datetime:
-    """Returns the time at which a message becomes visible that is sent at `now` for `until`: up to one second too
-    early, never later.
+    """Returns the time at which a message that is sent at `now` for `until` becomes visible.
 
-    DurableTask.AzureStorage sends the delay as it is (GetVisibilityDelay in Messaging/TaskHubQueue.cs), and the storage
-    client cuts it to whole seconds, `(int?)visibilityTimeout?.TotalSeconds` (SendMessageInternal in QueueClient.cs of
-    Azure.Storage.Queues). Nothing compares the time that was asked for when the message comes.
+    It is up to one second too early, never late. DurableTask.AzureStorage sends the delay as it is (GetVisibilityDelay
+    in Messaging/TaskHubQueue.cs), and the storage client cuts it to whole seconds,
+    `(int?)visibilityTimeout?.TotalSeconds` (SendMessageInternal in QueueClient.cs of Azure.Storage.Queues). Nothing
+    compares the requested time when the message arrives.
     """
     return now + timedelta(seconds=max(0, int((until - now).total_seconds())))
 
@@ -51,7 +51,7 @@ class ActivityQueue:
     """The activity calls that wait, those that a killed process has taken, and those that run."""
 
     def __init__(self, calls: Iterable[tuple[ActivityTask, datetime | None]]) -> None:
-        """`calls` have the instants until which they are hidden."""
+        """Takes over the calls of the store; each has the instant until which it is hidden."""
         self._waiting: deque[ActivityTask] = deque()
         self._hidden: list[tuple[datetime, int, ActivityTask]] = []
         self.running: dict[int, ActivityTask] = {}

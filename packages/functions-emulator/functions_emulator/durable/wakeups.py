@@ -1,4 +1,4 @@
-"""Instances that have messages due now, and the time when the next one will have."""
+"""Instances that have messages due now, and the time of the next due message."""
 
 from __future__ import annotations
 
@@ -43,9 +43,7 @@ class Wakeups:
             self._ready[instance_id] = None
 
     def next_at(self, now: datetime) -> datetime | None:
-        """Returns the earliest wake-up after `now`, or `None`. A due instance waits for `take`, maybe long, until a
-        slot is free.
-        """
+        """Returns the earliest wake-up after `now`, or `None`. A due instance waits for `take` until a slot is free."""
         self._make_ready(now)
         return self._later[0][0] if self._later else None
 

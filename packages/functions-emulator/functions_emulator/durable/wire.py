@@ -29,10 +29,10 @@ from functions_emulator.durable.clock import parse_stamp, parse_time_span
 from functions_emulator.durable.events import Event, Instance, Kind
 from functions_emulator.durable.http_polls import DEFAULT_POLL_INTERVAL
 
-#: Stands between the message of an orchestrator's exception and its state.
+#: separates the message of an orchestrator's exception and its state
 OUT_OF_PROC_MARKER = "\n\n$OutOfProcData$:"
 
-#: Timers longer than 6 days are split into legs of 3, as on the Azure Storage provider.
+#: timers longer than 6 days are split into legs of 3 days, as on the Azure Storage provider
 _MAX_SHORT_TIMER = "6.00:00:00"
 _LONG_TIMER_LEG = "3.00:00:00"
 
@@ -103,7 +103,7 @@ def _wire_fields(event: Event) -> Mapping[str, Any]:
 
 
 def decode_reply(text: str) -> Reply:
-    """Returns the reply in the state that an orchestrator function returned. Raises `WireError` for another text."""
+    """Returns the reply in the state that an orchestrator function returned. Raises `WireError` for invalid text."""
     try:
         state = json.loads(text)
         return _decode_state(state)

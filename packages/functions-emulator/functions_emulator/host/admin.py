@@ -20,12 +20,12 @@ from functions_emulator.host.indexing import App
 from functions_emulator.host.invoker import Invoker
 from functions_emulator.host.virtual_time import VirtualTime, parse_duration
 
-#: Makes the trigger value of a function from the `input` text of a manual call.
+#: creates the trigger value of a function from the `input` text of a manual call
 ManualTrigger = Callable[[Function, str], Awaitable[Any]]
 
 
 class Admin:
-    """Serves the requests below `/admin`. `manual` has a maker of trigger values by trigger type."""
+    """Serves the requests below `/admin`. `manual` has functions by trigger type that create trigger values."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Makes the readers and writers of the bindings that an app uses. The SDK of an unused service is not imported."""
+"""Creates the readers and writers of the bindings that an app uses. The SDK of an unused service is not imported."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _POISON_BLOBS = "webjobs-blobtrigger-poison"
 def make_bindings(
     app: App, settings: Settings, host_json: HostJson
 ) -> tuple[dict[str, InputReader], dict[str, OutputWriter]]:
-    """Readers and writers by binding type."""
+    """Returns readers and writers by binding type."""
     binding_types = {binding.type for one in app.functions for binding in (*one.inputs, *one.outputs)}
     readers: dict[str, InputReader] = {}
     writers: dict[str, OutputWriter] = {}

@@ -1,9 +1,9 @@
-"""Decides which web pages may use the host: its own, and those that `local.settings.json` allows.
+"""Decides which web pages can use the host: its own, and those that `local.settings.json` allows.
 
 `{"Host": {"CORS": "https://a.example", "CORSCredentials": false}}` allows cross-origin requests, as Core Tools does. A
-page of any other site is refused before its request is served: a browser lets it post forms to loopback, and a page
-whose own name was rebound to this machine could read the responses too. The browser names the page in `Origin` (Fetch
-standard, 3.1) and the name that it looked up in `Host`.
+page of any other site is refused before its request is served: a browser lets it post forms to loopback, and after DNS
+rebinding it could read the responses too. The browser names the page in `Origin` (Fetch standard, 3.1) and the name
+that it looked up in `Host`.
 """
 
 from __future__ import annotations
@@ -60,7 +60,8 @@ def load_cors(app_dir: Path) -> Cors:
 def refusal(host: str | None, origin: str | None, names: Collection[str]) -> str | None:
     """Returns the reason why a request with these headers is refused, as one line; `None` if it is not.
 
-    `Host` must be an IP address, which nobody can rebind, `localhost`, or one of `names`; a page must come from there.
+    `Host` must be an IP address, which DNS cannot rebind, `localhost`, or one of `names`; the origin of a page must
+    match.
     """
     if host is not None and not _is_ours(host, names):
         return f"the host {host!a} is not served here; --allowed-host NAME allows it"

@@ -43,7 +43,7 @@ class DurableFunctions:
         self._invoker: Invoker | None = None
 
     def connect(self, invoker: Invoker) -> None:
-        """Sets the invoker of activities, which may have bindings as any function."""
+        """Sets the invoker of activities, which can have bindings as any function."""
         self._invoker = invoker
 
     @property
@@ -131,7 +131,7 @@ class DurableClientReader:
 
 
 def use_fast_timestamps() -> bool:
-    """Makes the SDK parse timestamps by `datetime.fromisoformat`; returns false if it cannot.
+    """Makes the SDK parse timestamps by `datetime.fromisoformat`. Returns whether that is possible.
 
     The SDK parses every history timestamp by `dateutil`, three quarters of the CPU time of an episode. The engine
     writes ISO 8601 texts with `Z` only, as Microsoft's host does, which `fromisoformat` reads forty times as fast.

@@ -40,7 +40,7 @@ class Faults:
     drop_answer: int | None = None
 
     def kill_at_commit(self, store: Store) -> None:
-        """Makes the process die before or after a commit of `store`."""
+        """Kills the process before or after a commit of `store`."""
         if self.kill_before_commit is None and self.kill_after_commit is None:
             return
         commits = 0

@@ -43,12 +43,12 @@ class Function:
     trigger: Binding
     inputs: tuple[Binding, ...]
     outputs: tuple[Binding, ...]
-    #: Inputs annotated `str` or `bytes`, which get the plain value instead of the SDK's object.
+    #: parameters annotated `str` or `bytes`, which get the plain value instead of the SDK's object
     plain_inputs: Mapping[str, type]
     takes_context: bool
-    #: True if a binding takes the return value.
+    #: `True` if a binding takes the return value
     may_return: bool
-    #: The retry policy as the SDK describes it.
+    #: the retry policy as the SDK describes it
     retry: Mapping[str, Any] | None
 
     @property

@@ -53,10 +53,10 @@ from functions_emulator.host.worker import DEFAULT_TIMEOUT_S, Worker
 
 _LOG = logging.getLogger("functions_emulator.host")
 
-#: A setting for tests: the duration between two collections of garbage on the app's loop.
+#: name of a setting for tests: the duration between two garbage collections on the app's loop
 _COLLECT_GARBAGE = "EMULATOR_COLLECT_GARBAGE"
 
-#: Running functions may go on this long after a stop.
+#: seconds that running functions have after a stop
 DRAIN_S = 10.0
 
 
@@ -87,7 +87,7 @@ class FunctionsHost:
         self._clock: Clock = SystemClock()
         self._timers: list[TimerTrigger] = []
         self._lock: IO[str] | None = None
-        #: Set by `stop` if a function did not end in time.
+        #: `True` after a `stop` in which a function did not end in time
         self.still_running = False
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -307,7 +307,7 @@ class FunctionsHost:
                 await asyncio.sleep(waits[attempt])
 
     async def stop(self) -> None:
-        """Takes no new work, lets running functions end, and closes."""
+        """Accepts no new work, waits for running functions, and closes."""
         for trigger, _ in self._receivers:
             trigger.stop()
         waits: list[Awaitable[Any]] = [

@@ -11,10 +11,10 @@ from typing import Any
 from functions_emulator.durable.clock import parse_time_span
 from functions_emulator.host.errors import HostError
 
-#: The time that Azure's load balancer allows for an HTTP response.
+#: seconds that Azure's load balancer allows for an HTTP response
 HTTP_LIMIT_S = 230.0
 
-#: Keys that the host reads. Other keys are named in a warning; a parent in this list includes its children.
+#: keys that the host reads; a parent includes its children. A warning names each other key
 _SUPPORTED = {
     "version",
     "extensions.http.routePrefix",
@@ -49,7 +49,7 @@ _SUPPORTED = {
     "functionTimeout",
 }
 
-#: Keys that have a meaning on Azure only; there is no warning for them.
+#: keys that have an effect on Azure only; there is no warning for them
 _AZURE_ONLY = {
     "extensionBundle",
     "extensions.durableTask.storageProvider",

@@ -1,4 +1,4 @@
-"""The request that a function gets, and the response that its value becomes.
+"""Converts a request to the function's request, and the function's value to a response.
 
 Source: azure-functions-host, src/WebJobs.Script.Grpc/MessageExtensions/GrpcMessageConversionExtensions.cs, `ToRpcHttp`.
 """
@@ -23,7 +23,7 @@ async def function_request(request: web.BaseRequest, path: str, route_params: Ma
     Only a body with a `Content-Length` arrives: a chunked one is empty (azure-functions-host issue 7930). Repeated
     headers and parameters are joined by commas. Parameters whose names differ in case arrive under the last spelling:
     QueryFeature.cs of dotnet/aspnetcore sets the joined value under it, without regard to case. A parameter without a
-    value is left out, since the Python worker does not ask for `UseNullableValueDictionaryForHttp`.
+    value is left out, since the Python worker does not request `UseNullableValueDictionaryForHttp`.
     """
     query = _joined(request.query.items())
     spellings = {name.lower(): name for name in request.query}

@@ -51,7 +51,7 @@ class HttpServer:
         home: str | None,
         custom_headers: Mapping[str, str] | None = None,
     ) -> None:
-        """`names` are host names that requests may have besides IP addresses and `localhost`.
+        """Sets the routes. `names` are allowed host names besides IP addresses and `localhost`.
 
         `home` is the HTML at `/`; `custom_headers` are added to the responses of functions and of the table of routes
         that do not have them (CustomHttpHeadersMiddleware.cs of azure-functions-host).
@@ -136,8 +136,9 @@ class HttpServer:
             self._running.discard(task)
 
     def _refusal(self, request: web.BaseRequest, first: str) -> str | None:
-        """Returns the reason why a web page may not send this request, or `None`. Only the emulator's own page may use
-        `/emulator`.
+        """Returns the reason why a web page must not send this request, or `None`.
+
+        Only the emulator's own page can use `/emulator`.
         """
         origin = request.headers.get("Origin")
         if origin is not None and first != "emulator" and self._cors.allows(origin):
@@ -238,7 +239,7 @@ class HttpServer:
         data = {**data_of_body(value.get_body()), **values} if route.function.has_expressions else values
         work = self._invoker.invoke(route.function, value, trigger_data=data, trace=_trace(request))
         try:
-            # The function goes on after the limit, as on Azure.
+            # The function continues after the limit, as on Azure.
             result = await asyncio.wait_for(asyncio.shield(work), HTTP_LIMIT_S)
         except FunctionFailedError:
             return web.Response(status=500)
@@ -295,8 +296,9 @@ def _html(text: str) -> web.Response:
 
 
 def _key(request: web.BaseRequest) -> str | None:
-    """Returns the key of a request. The header goes first, even if it is empty (AuthenticationLevelHandler.cs of
-    azure-functions-host).
+    """Returns the key of a request.
+
+    The header has precedence, even if it is empty (AuthenticationLevelHandler.cs of azure-functions-host).
     """
     return request.headers.get("x-functions-key", request.query.get("code"))
 

@@ -25,7 +25,7 @@ _LOG = logging.getLogger("functions_emulator.host")
 _BASE = "azurefunctions.extensions.base"
 _CHUNK = 64 * 1024
 
-#: Runs the function for the extension's request object; awaited on the host's loop.
+#: runs the function for the extension's request object; awaited on the host's loop
 Call = Callable[[Any], Awaitable[Any]]
 
 _call: contextvars.ContextVar[Call] = contextvars.ContextVar("call")
@@ -97,8 +97,8 @@ class Streams:
         except ConnectionError:
             _LOG.info("the caller of %s %s has closed the connection", request.method, request.path)
         except Exception as error:
-            # For a function that raises the web app sends 500 before it raises here. A stream that breaks off has no
-            # end, and its caller must see that it is not complete.
+            # For a function that raises the web app sends 500 before it raises here. An interrupted stream has no end,
+            # and its caller must notice that it is not complete.
             if not exchange.complete:
                 _LOG.error("the response to %s %s broke off: %r", request.method, request.path, error)
                 if request.transport is not None:
@@ -153,7 +153,7 @@ class _Exchange:
 
     async def _next_chunk(self) -> dict[str, Any]:
         if self._received:
-            # Nothing more will come; the web app cancels this wait after its response.
+            # No more events follow; the web app cancels this wait after its response.
             await self._loop.create_future()
         chunk = await self._request.content.read(_CHUNK)
         self._received = self._request.content.at_eof()

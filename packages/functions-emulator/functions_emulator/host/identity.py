@@ -1,8 +1,8 @@
 """Identity-based connections: `NAME__fullyQualifiedNamespace`, `NAME__blobServiceUri` and others.
 
-A managed identity needs Azure. A connection to an emulator on this machine is turned into the connection string of the
-emulators' development account; others are errors.
-Source: AzureComponentFactory and the client providers of the Service Bus and Storage extensions.
+A managed identity needs Azure. A connection to an emulator on this machine becomes the connection string of the
+emulators' development account; others are errors. Source: AzureComponentFactory and the client providers of the Service
+Bus and Storage extensions.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from functions_emulator.host.errors import BindingError
 
 _LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 
-#: The development account of Azurite, which Microsoft publishes; it is no secret.
+#: development account of Azurite, which Microsoft publishes; it is not a secret
 _ACCOUNT = "devstoreaccount1"
 _KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
 
-#: The properties that an extension reads for a storage service, in its order.
+#: properties that an extension reads for a storage service, in its order
 _STORAGE = {
     "blob": ("blobserviceuri", "serviceuri", "accountname"),
     "queue": ("queueserviceuri", "serviceuri", "accountname"),
@@ -30,7 +30,7 @@ def connection_by_identity(name: str, properties: Mapping[str, str], service: st
     """Returns a connection string for `service`: `serviceBus`, `blob`, `queue` or `table`.
 
     `properties` are the settings `NAME__property`, with property names in lower case. Raises `BindingError` if they do
-    not lead to an emulator on this machine.
+    not name an emulator on this machine.
     """
     if service == "serviceBus":
         return _service_bus(name, properties)

@@ -30,7 +30,7 @@ from functions_emulator.host.signature import read_signature
 
 _LOG = logging.getLogger("functions_emulator.host")
 
-#: The binding types that this host serves.
+#: binding types that this host serves
 TRIGGERS = frozenset(
     {
         "httpTrigger",
@@ -46,10 +46,10 @@ TRIGGERS = frozenset(
 INPUTS = frozenset({"durableClient", "blob", "table"})
 OUTPUTS = frozenset({"http", "serviceBus", "queue", "blob", "table"})
 
-#: Services whose bindings need a connection.
+#: services whose bindings need a connection
 _CONNECTED = frozenset({"serviceBus", "blob", "queue", "table"})
 
-#: Fields in which `%SETTING%` is not replaced.
+#: fields in which `%SETTING%` is not replaced
 _NOT_TEMPLATES = frozenset({"connection", "type", "direction", "name", "dataType"})
 
 
@@ -59,9 +59,9 @@ class App:
 
     directory: Path
     functions: tuple[Function, ...]
-    #: One line for each function that was left out.
+    #: a line for each function that is not served
     problems: tuple[str, ...]
-    #: Names of the functions because of which Azure's worker would refuse the whole app.
+    #: names of the functions because of which Azure's worker would refuse the whole app
     refusals: tuple[str, ...]
 
 

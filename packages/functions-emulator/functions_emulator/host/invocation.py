@@ -13,7 +13,7 @@ from typing import Any
 from azure.functions import Context as FunctionsContext
 from azure.functions import Out
 
-#: The invocation of the running code; it is inherited by tasks and threads of user code.
+#: invocation of the running code; tasks and threads of user code inherit it
 current: contextvars.ContextVar[Invocation | None] = contextvars.ContextVar("invocation", default=None)
 
 

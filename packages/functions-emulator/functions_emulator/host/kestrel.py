@@ -16,12 +16,12 @@ from urllib.parse import quote, urlsplit
 from aiohttp import HttpVersion10, HttpVersion11, web
 from aiohttp.http_exceptions import HttpProcessingError, LineTooLong
 
-#: Bytes of the request line with its end, of all headers, and the count of headers.
+#: maximum bytes of the request line with its end, and of all headers; maximum count of headers
 _MAX_REQUEST_LINE = 8 * 1024
 _MAX_HEADERS = 32 * 1024
 _MAX_HEADER_COUNT = 100
 
-#: The largest request body, as on Azure (FUNCTIONS_REQUEST_BODY_SIZE_LIMIT).
+#: maximum request body, as on Azure (FUNCTIONS_REQUEST_BODY_SIZE_LIMIT)
 MAX_BODY = 100 * 1024 * 1024
 
 #: phrases that differ from Python's (src/Http/WebUtilities/src/ReasonPhrases.cs of dotnet/aspnetcore)
@@ -41,7 +41,7 @@ class RefusedError(Exception):
 
 
 class KestrelServer(web.Server):
-    """An aiohttp server with Kestrel's limits, which leaves bodies as they come."""
+    """An aiohttp server with Kestrel's limits, which does not change bodies."""
 
     def __init__(self, handler: Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]) -> None:
         super().__init__(handler, request_factory=_make_request)

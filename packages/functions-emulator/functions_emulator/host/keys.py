@@ -1,9 +1,8 @@
 """Access keys, by which the auth level of a function admits requests.
 
-As in Azure, functions, `/admin` and the durable API want a key. The keys are those of a JSON file:
-`{"master": "...", "host": {"default": "..."}, "functions": {"name": {"default": "..."}}, "system": {...}}`.
-The master key is valid for everything, a host key for every function, a function key for its function, a system key for
-the durable API.
+As in Azure, functions, `/admin` and the durable API require a key. The keys are those of a JSON file: `{"master":
+"...", "host": {"default": "..."}, "functions": {"name": {"default": "..."}}, "system": {...}}`. The master key is valid
+for everything, a host key for every function, a function key for its function, a system key for the durable API.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from typing import Any
 
 from functions_emulator.host.errors import HostError
 
-#: The keys in the folder of `--data`.
+#: name of the key file in the folder of `--data`
 KEYS_FILE = "keys.json"
 
 
@@ -40,7 +39,7 @@ class Keys:
         self._system = tuple(system.values())
 
     def opens_function(self, key: str | None, name: str, auth_level: str) -> bool:
-        """Returns whether `key` may call a function with this auth level."""
+        """Returns whether `key` can call a function with this auth level."""
         if auth_level == "anonymous":
             return True
         if auth_level == "admin":
@@ -48,22 +47,21 @@ class Keys:
         return _is_one_of(key, (self._master, *self._host, *self._functions.get(name.lower(), ())))
 
     def opens_admin(self, key: str | None) -> bool:
-        """Returns whether `key` may call `/admin`."""
+        """Returns whether `key` can call `/admin`."""
         return _is_one_of(key, (self._master,))
 
     def opens_durable(self, key: str | None) -> bool:
-        """Returns whether `key` may call the durable API."""
+        """Returns whether `key` can call the durable API."""
         return _is_one_of(key, (self._master, *self._system))
 
     @property
     def durable(self) -> str:
-        """Returns the key in management URLs."""
+        """Returns the key for management URLs."""
         return self._system[0] if self._system else self._master
 
 
 def keys_of(file: Path | None, data_dir: Path | None) -> Keys:
-    """Returns the keys of a file, else of `keys.json` in the data folder, which is made with random ones, else random
-    ones.
+    """Returns the keys of a file, else of `keys.json` in the data folder, created with random ones, else random ones.
 
     Raises `HostError`.
     """
@@ -110,7 +108,7 @@ def _checked(keys: Mapping[str, Any], *parents: str) -> Mapping[str, str]:
 
 
 def _write_new(path: Path, text: str) -> None:
-    """Makes a file that only its owner can read, whole or not at all; one that another host makes first stays."""
+    """Creates a file that only its owner can read, atomically; a file that another host created first stays."""
     descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f"{path.name}.")
     try:
         with open(descriptor, "w") as handle:

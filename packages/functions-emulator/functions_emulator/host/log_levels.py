@@ -1,8 +1,8 @@
 """Selects the shown log records: by `logging.logLevel` of host.json and the category that Microsoft's host gives them.
 
-What a function and its SDKs log has the category `Function.NAME.User` (LogCategories.cs of azure-webjobs-sdk), and
-Microsoft's worker hides none of it from INFO on (azure_functions_worker/dispatcher.py, `dispatch_forever`). What the
-host's own SDKs log has the category of their event source, `Azure.Core` or `Azure.Messaging.ServiceBus`
+Records of a function and its SDKs have the category `Function.NAME.User` (LogCategories.cs of azure-webjobs-sdk), and
+Microsoft's worker hides none of them from INFO on (azure_functions_worker/dispatcher.py, `dispatch_forever`). Records
+of the host's own SDKs have the category of their event source, `Azure.Core` or `Azure.Messaging.ServiceBus`
 (AzureEventSourceLogForwarder.cs of azure-sdk-for-net).
 """
 
@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from functions_emulator.host.errors import HostError
 from functions_emulator.host.invocation import current
 
-#: Levels of Microsoft.Extensions.Logging, in lower case.
+#: levels of Microsoft.Extensions.Logging, in lower case
 _LEVELS = {
     "trace": logging.NOTSET,
     "debug": logging.DEBUG,
@@ -30,13 +30,13 @@ _OWN = {"functions_emulator.durable": "Host.Triggers.DurableTask", "functions_em
 
 
 class LevelFilter(logging.Filter):
-    """Lets a record through if the level of the longest matching category allows it."""
+    """Passes a record if the level of the longest matching category allows it."""
 
     def __init__(self, levels: Mapping[str, str]) -> None:
-        """`levels` are those of host.json by category; `default` is for every other one. Raises `HostError`.
+        """Sets the levels of host.json by category; `default` is for every other one. Raises `HostError`.
 
-        Without `default` all records are shown that the loggers let through. `default` does not apply to the host's own
-        SDKs, which are not Microsoft's: their records below WARNING are shown only if their category is named.
+        Without `default` all records that the loggers pass are shown. `default` does not apply to the host's own SDKs,
+        which are not Microsoft's: their records below WARNING are shown only if their category is named.
         """
         super().__init__()
         self._levels = {"": logging.NOTSET, "azure.": logging.WARNING}

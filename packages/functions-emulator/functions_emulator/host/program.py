@@ -72,7 +72,7 @@ async def _serve(args: argparse.Namespace) -> int:
             args.port = host.port
         if stopped.is_set() and host is not None and host.still_running:
             _remove_folder(temporary_data)
-            os._exit(0)  # a function that hangs in a thread would keep the interpreter alive
+            os._exit(0)  # a function that hangs in a thread would keep the process alive
         if stopped.is_set():
             return 0
     except BaseException:

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from functions_emulator.host.errors import BindingError
 from functions_emulator.host.functions import Function
 
-#: These characters stand for `{{` and `}}`, the braces of a regular expression, while a template is parsed.
+#: placeholders for `{{` and `}}`, the braces of a regular expression, while a template is parsed
 _OPEN, _CLOSE = "\x00", "\x01"
-#: .NET's rules: names ignore case (`OrdinalIgnoreCase`), numbers have ASCII digits, and a value may have any character
+#: .NET's rules: names ignore case (`OrdinalIgnoreCase`), numbers have ASCII digits, and a value can have any character
 _FLAGS = re.IGNORECASE | re.ASCII | re.DOTALL
 _PART = re.compile(
     r"\{(?P<catch>\*{0,2})(?P<name>\w+)"
@@ -45,9 +45,9 @@ class Template:
 
     text: str
     pattern: re.Pattern[str]
-    #: Values of parameters that the path may omit.
+    #: values of parameters that the path can omit
     defaults: Mapping[str, str]
-    #: Parameter, constraint (`min`, `length`, ...) and its argument.
+    #: parameter, constraint (`min`, `length`, ...) and its argument
     bounds: tuple[tuple[str, str, str], ...]
 
     def match(self, path: str) -> dict[str, str] | None:

@@ -33,7 +33,7 @@ def body_of(message: ServiceBusReceivedMessage) -> bytes:
 
 
 def convert(message: ServiceBusReceivedMessage, trigger: Binding) -> ServiceBusMessage:
-    """The message with all its system and application properties.
+    """Returns the message with all its system and application properties.
 
     The extension gives a Python worker text, with U+FFFD for bytes that are not UTF-8, unless `dataType` is binary.
     Source: MessageToStringConverter.cs and MessageToByteArrayConverter.cs of azure-sdk-for-net
@@ -46,14 +46,13 @@ def convert(message: ServiceBusReceivedMessage, trigger: Binding) -> ServiceBusM
 
 
 def convert_batch(messages: Sequence[ServiceBusReceivedMessage], trigger: Binding) -> list[ServiceBusMessage]:
-    """Returns the messages of a trigger with cardinality many. Raises `UnreadableBatchError`: the function does not
-    run.
+    """Returns the messages of a trigger with cardinality many. Raises UnreadableBatchError: it does not run.
 
-    Without `dataType` the host asks for `object[]` (GetRequestedType in GeneralScriptBindingProvider.cs of
-    azure-functions-host), so Json.NET reads each body (PocoTriggerArgumentBinding.cs of azure-webjobs-sdk), and
-    dates are rewritten (azure-functions-python-worker issue 1401). With `string` an empty body is left out
-    (ToRpcStringArray in GrpcMessageConversionExtensions.cs of azure-functions-host), which the SDK's
-    `_extract_messages` does not survive.
+    Without `dataType` the host requests `object[]` (GetRequestedType in GeneralScriptBindingProvider.cs of
+    azure-functions-host), so Json.NET reads each body (PocoTriggerArgumentBinding.cs of azure-webjobs-sdk), and dates
+    are rewritten (azure-functions-python-worker issue 1401). With `string` an empty body is left out (ToRpcStringArray
+    in GrpcMessageConversionExtensions.cs of azure-functions-host), which the SDK's `_extract_messages` does not
+    survive.
     """
     data_type = _data_type(trigger)
     converted = []

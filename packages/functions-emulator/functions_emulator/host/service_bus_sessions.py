@@ -18,7 +18,7 @@ from functions_emulator.host.service_bus_trigger import Limits, call, open_recei
 _LOG = logging.getLogger("functions_emulator.host")
 
 _RETRY_S = 2.0
-#: How often an idle session looks for a stop.
+#: seconds between two checks of an idle session for a stop
 _RECEIVE_WAIT_S = 1.0
 
 
@@ -69,7 +69,7 @@ class SessionTrigger:
             except asyncio.CancelledError:
                 if not self._stopping:
                     raise
-            except Exception as error:  # whatever the SDK raises: the trigger must not die
+            except Exception as error:  # any error of the SDK: the trigger must not end
                 if not self._lost:
                     self._lost = True
                     _LOG.warning(

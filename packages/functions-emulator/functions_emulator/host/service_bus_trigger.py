@@ -25,17 +25,17 @@ from functions_emulator.host.service_bus_message import UnreadableBatchError, co
 
 _LOG = logging.getLogger("functions_emulator.host")
 
-#: Seconds after which the SDK polls an idle connection; a frame wakes it at once. Each receiver gets the value, since
-#: in 7.15 receivers do not take it from their client.
+#: seconds after which the SDK polls an idle connection; a frame wakes it at once. Each receiver gets the value, since
+#: in 7.15 receivers do not take it from their client
 _IDLE_POLL_S = 1.0
-#: After this time without a message a receiver must show the bus that its connection lives.
+#: seconds without a message after which a receiver must show the bus that its connection lives
 _KEEP_ALIVE_S = 30.0
 _RECEIVE_WAIT_S = 60.0
-#: How long a batch waits for more after its first message, as the receivers of Azure.Messaging.ServiceBus do.
+#: seconds that a batch waits for more messages after its first one, as in Azure.Messaging.ServiceBus
 _BATCH_WAIT_S = 0.02
 _FIRST_RETRY_S = 0.2
 _MAX_RETRY_S = 5.0
-#: An interrupted receive that has not ended after this time is interrupted again.
+#: seconds after which an interrupted receive that has not ended is interrupted again
 _INTERRUPT_S = 0.05
 
 
@@ -108,7 +108,7 @@ class ServiceBusTrigger:
                         await self._serve(receiver)
             except asyncio.CancelledError:
                 raise
-            except Exception as error:  # whatever the SDK raises: the trigger must not die
+            except Exception as error:  # any error of the SDK: the trigger must not end
                 self._finished.clear()
                 if not self._lost:
                     self._lost = True
@@ -118,7 +118,7 @@ class ServiceBusTrigger:
                 delay = min(delay * 2, _MAX_RETRY_S)
 
     def stop(self) -> None:
-        """Receives no more; `run` ends when the messages in flight are settled."""
+        """Stops receiving; `run` ends when the messages in flight are settled."""
         self._stopping = True
         self._wake.set()
 
@@ -210,7 +210,7 @@ class ServiceBusTrigger:
                 for message in one.messages:
                     await receiver.renew_message_lock(message)
                 self._plan_renewal(one, datetime.now(UTC))
-            except Exception as error:  # a lost lock: the message is delivered again, its function goes on
+            except Exception as error:  # a lost lock: the message is delivered again, its function continues
                 one.renew_at = None
                 _LOG.warning("%s: the lock of message %s is lost: %s", self.source, message.message_id, error)
 
@@ -247,8 +247,8 @@ def open_receiver(client: ServiceBusClient, function: Function, **options: Any) 
 def keep_alive(receiver: ServiceBusReceiver, every_s: float) -> None:
     """Sets the interval at which the SDK listens on the connection by itself; the SDK has no option for that.
 
-    A message that it hears waits until the receive, which waits for another frame, looks into its queue. So it must not
-    listen while we receive.
+    A message that arrives this way waits in a queue until the receive gets another frame. So the SDK must not listen
+    during a receive.
     """
     receiver._handler._keep_alive_interval = every_s
 

@@ -1,8 +1,8 @@
 """Blob triggers, inputs and outputs.
 
-The trigger lists its container every second, as the extension does from time to time without Event Grid. The blobs that
-it has handled (name and ETag) are kept in the host's store. A blob that fails `poisonBlobThreshold` times is not tried
-again; a message goes to `webjobs-blobtrigger-poison`.
+The trigger lists its container every second, as the extension does less often without Event Grid. The blobs that it has
+handled (name and ETag) are kept in the host's store. A blob that fails `poisonBlobThreshold` times is not tried again;
+a message goes to `webjobs-blobtrigger-poison`.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ from functions_emulator.host.settings import Settings
 
 _LOG = logging.getLogger("functions_emulator.host")
 
-#: A message is hidden for this time while its function runs; the time is renewed when half of it is over.
+#: seconds for which a message is hidden while its function runs; renewed after half of them
 _HIDDEN_S = 60
 _FIRST_POLL_S = 0.1
 
@@ -61,7 +61,7 @@ class QueueTrigger:
         self._running: set[asyncio.Task[None]] = set()
 
     async def run(self) -> None:
-        """Runs until cancelled. Polls an empty queue less and less often, up to `max_poll_s`."""
+        """Runs until cancelled. Polls an empty queue at growing intervals, up to `max_poll_s`."""
         delay, lost = _FIRST_POLL_S, False
         async with QueueClient.from_connection_string(self._connection, self._name) as queue:
             while True:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from types import TracebackType
 
-#: No limit, which is the default outside the Consumption plan.
+#: no limit, the default outside the Consumption plan
 UNLIMITED = -1
 
 

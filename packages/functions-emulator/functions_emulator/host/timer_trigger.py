@@ -17,10 +17,10 @@ from functions_emulator.host.schedule import Schedule
 
 _LOG = logging.getLogger("functions_emulator.host")
 
-#: The longest real sleep before the clock is read again.
+#: maximum real sleep before the clock is read again
 _MAX_SLEEP_S = 3600.0
 
-#: Intervals from this length on are monitored by default.
+#: minimum interval that is monitored by default
 _MONITORED_FROM = timedelta(minutes=1)
 
 
@@ -48,7 +48,7 @@ class TimerTrigger:
         self._clock_changed = asyncio.Event()
         use_monitor = function.trigger.fields.get("useMonitor")
         self._monitored = use_monitor if isinstance(use_monitor, bool) else self._interval() >= _MONITORED_FROM
-        #: The next occurrence; `None` before `run`.
+        #: the next occurrence; `None` before `run`
         self.due: datetime | None = None
         clock.subscribe(self._clock_changed.set)
 

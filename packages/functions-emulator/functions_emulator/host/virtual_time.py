@@ -18,10 +18,10 @@ import aiohttp
 from functions_emulator.durable.store import Store
 from functions_emulator.host.errors import HostError
 
-#: The longest wait of one step for the work that it woke.
+#: maximum seconds of one step's wait for the work that it woke
 _IDLE_TIMEOUT_S = 10.0
 _IDLE_POLL_S = 0.01
-#: The host is idle after this many polls in a row without work.
+#: number of consecutive polls without work after which the host is idle
 _IDLE_POLLS = 3
 
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
@@ -93,8 +93,8 @@ class VirtualTime:
     async def advance(self, by: timedelta, bus_admin: str | None = None) -> None:
         """Advances by `by`, from timer to timer. After each step it waits until the host is idle.
 
-        `bus_admin` is the URL of the admin API of a bus. The bus makes each step first, so that no lock or message
-        looks older here than there. Raises `ValueError` if the bus refuses.
+        `bus_admin` is the URL of the admin API of a bus. The bus advances first in each step, so that no lock or
+        message is older here than in the bus. Raises `ValueError` if the bus refuses.
         """
         async with self._one_at_a_time:
             target = self._clock.now() + by

@@ -4,8 +4,8 @@ The loop runs in a thread of its own. A function that blocks it stops the other 
 not the host, which reports the function.
 
 As in Microsoft's worker nothing refers to the task of a running invocation (azure_functions_worker/dispatcher.py,
-`__poll_grpc`), and asyncio refers to tasks weakly. A task that waits for something that only the task itself leads to,
-such as a stream of its own without any timer, is garbage: once it is collected, its invocation ends by
+`__poll_grpc`), and asyncio refers to tasks weakly. A task that waits for an object that only the task itself
+references, such as its own stream without a timer, is garbage: once it is collected, its invocation ends by
 `functionTimeout` (azure-functions-python-worker issue 1800, azure-functions-durable-python issue 567).
 """
 
@@ -30,15 +30,15 @@ from functions_emulator.host.invocation import Context, Invocation, current
 
 _LOG = logging.getLogger("functions_emulator.host")
 
-#: The app's loop is reported as blocked after this time without a beat.
+#: seconds without a beat after which the app's loop is reported as blocked
 BLOCKED_AFTER_S = 2.0
 
 _BEAT_INTERVAL_S = 0.5
 
-#: `functionTimeout` if host.json has none: the default of every plan but Consumption.
+#: `functionTimeout` if host.json has none: the default of every plan except Consumption
 DEFAULT_TIMEOUT_S = 1800.0
 
-#: Stands for no timeout. Its timer holds the host's side of an invocation, which a lost task no longer does.
+#: seconds that represent no timeout. The timer keeps the host's side of an invocation alive, which a lost task does not
 _NO_TIMEOUT_S = 10 * 365 * 86_400.0
 
 
@@ -46,7 +46,7 @@ class Worker:
     """The event loop and the thread pool of the app's code."""
 
     def __init__(self, function_timeout_s: float) -> None:
-        """An infinite `function_timeout_s` means no timeout."""
+        """Sets the timeout; infinity: no timeout."""
         self._timeout = min(function_timeout_s, _NO_TIMEOUT_S)
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._run, name="app-loop", daemon=True)
@@ -64,7 +64,7 @@ class Worker:
         self._thread.start()
 
     def collect_garbage(self, every_s: float) -> None:
-        """Collects garbage between turns of the loop, so that a task that can be lost is lost soon."""
+        """Collects garbage between turns of the loop, so that a task that can be lost is lost early."""
         gc.freeze()  # imported modules stay, so that a collection is short
 
         def collect() -> None:
@@ -139,7 +139,7 @@ class Worker:
     async def _call_async(
         self, function: Function, values: Mapping[str, Any], invocation: Invocation, outcome: asyncio.Future[Any]
     ) -> None:
-        """Runs the function and sets `outcome`, which leads to the host only.
+        """Runs the function and sets `outcome`, which references the host only.
 
         As in Microsoft's worker, a function that raises `CancelledError` has no outcome (`except Exception` in
         `_handle__invocation_request`).
@@ -227,7 +227,7 @@ def _task_name(invocation: Invocation) -> str:
 
 def _set_outcome(outcome: asyncio.Future[Any], value: Any, failure: FunctionFailedError | None) -> None:
     if outcome.done():
-        return  # the host waits no longer
+        return  # the host no longer waits
     if failure is not None:
         outcome.set_exception(failure)
     else:

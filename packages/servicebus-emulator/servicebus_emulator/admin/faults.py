@@ -26,7 +26,7 @@ class Faults:
         self._bus = bus
 
     def inject(self, request: Any) -> dict[str, int]:
-        """Sets a fault. Returns how many connections, links, milliseconds or messages it affects.
+        """Sets a fault. Returns the number of connections, links, milliseconds or messages that it affects.
 
         InvalidRequest for an unknown fault or field.
         """

@@ -86,12 +86,12 @@ def page(broker: Broker, connections: int) -> str:
 
 
 def _numbers_in_order(path: str) -> list[str | int]:
-    """Returns a sort key by which `lane-2` precedes `lane-10`: text and numbers alternate."""
+    """Returns a sort key that puts `lane-2` before `lane-10`: text and numbers alternate."""
     return [int(part) if index % 2 else part for index, part in enumerate(re.split(r"([0-9]+)", path))]
 
 
 def _topics(broker: Broker) -> dict[str, dict[str, int]]:
-    """Returns counts of the topics, which hold scheduled messages only."""
+    """Returns counts of the topics, which have scheduled messages only."""
     topics = [item.entity for item in broker.destinations.values() if isinstance(item.entity, Topic)]
     return {
         topic.path: {"scheduled": len(topic.schedule.messages), "enqueued": topic.last_sequence_number}

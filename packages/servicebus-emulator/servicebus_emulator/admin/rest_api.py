@@ -48,13 +48,13 @@ class Request:
     """A request to the management API."""
 
     method: str
-    #: Decoded, without the leading slash.
+    #: path, decoded, without the leading slash
     path: str
     query: Mapping[str, str]
-    #: Whether `If-Match` was sent: the request changes an existing entity.
+    #: `True` if `If-Match` was sent: the request changes an existing entity
     has_if_match: bool
     body: bytes
-    #: The URL up to the path, for links.
+    #: URL before the path, for links
     base_url: str
 
     @property
@@ -156,7 +156,7 @@ class RestApi:
             self._broker.change_queue(queue)
 
     def _check_size(self, size_bytes: int, old_bytes: int | None = None) -> None:
-        """Raises InvalidRequest for a size that Azure does not offer; an entity keeps the one it was started with."""
+        """Raises InvalidRequest for a size that Azure does not offer; an entity keeps its configured one."""
         sizes = fields.PREMIUM_SIZES_MB if self._is_premium else fields.STANDARD_SIZES_MB
         size_mb = size_bytes // fields.MEGABYTE
         if size_bytes != old_bytes and size_mb not in sizes:

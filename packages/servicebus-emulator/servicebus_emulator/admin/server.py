@@ -37,7 +37,7 @@ _MAX_BODY_BYTES = 1024 * 1024
 class AdminServer:
     """Serves the routes of this module, and AMQP over WebSockets. Without `clock` the time cannot be advanced.
 
-    `names` are the host names that a request may have besides IP addresses and `localhost`.
+    `names` are allowed host names besides IP addresses and `localhost`.
     """
 
     def __init__(self, bus: BusServer, clock: SystemClock | None = None, names: Collection[str] = ()) -> None:

@@ -51,7 +51,7 @@ _MIN_FRAME_BYTES = 512
 SASL_MECHANISMS = ("MSSBCBS", "PLAIN", "ANONYMOUS", "EXTERNAL")
 _SASL_OK, _SASL_AUTH_FAILED = 0, 1
 
-#: Takes the mechanism and the initial response; returns whether the peer may go on.
+#: gets the mechanism and the initial response; returns whether the peer may continue
 Authenticate = Callable[[str, bytes], bool]
 
 
@@ -78,11 +78,11 @@ class Connection:
         self.sessions: dict[int, Session] = {}
         self.remote_max_frame_bytes = _MIN_FRAME_BYTES
         self.remote_container_id = ""
-        #: How often the peer expects a frame; 0 if it expects none.
+        #: interval at which the peer expects a frame; 0: it expects none
         self.heartbeat_every_ms = 0
-        #: Bytes of output that are not taken yet, and of transfers that wait for the peer's session window.
+        #: bytes of output that are not taken yet, and of transfers that wait for the peer's session window
         self.unsent_bytes = 0
-        #: Called when there is output after there was none.
+        #: callback for output after there was none
         self.on_output: Callable[[], None] = lambda: None
 
     def receive_data(self, data: bytes) -> None:

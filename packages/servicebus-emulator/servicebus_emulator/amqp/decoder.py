@@ -27,7 +27,7 @@ from servicebus_emulator.amqp.values import (
     Ushort,
 )
 
-#: Limit of elements without bytes of their own (null, true, 0), which a peer sends at no cost.
+#: maximum elements without bytes of their own (null, true, 0), which a peer sends at no cost
 MAX_EMPTY_ELEMENTS = 65_536
 
 _Decoder = Callable[[bytes, int], tuple[Any, int]]
@@ -210,7 +210,7 @@ def _described(data: bytes, pos: int) -> tuple[Described, int]:
 
 
 _FIXED_WIDTHS = {0x4: 0, 0x5: 1, 0x6: 2, 0x7: 4, 0x8: 8, 0x9: 16}
-#: Format codes of constructors whose elements take no bytes.
+#: format codes of constructors whose elements take no bytes
 _EMPTY = frozenset({0x40, 0x41, 0x42, 0x43, 0x44, 0x45})
 
 _DECODERS: dict[int, _Decoder] = {

@@ -81,7 +81,7 @@ def _string(value: str) -> bytes:
     return _string_bytes(value.encode("utf-8"))
 
 
-@lru_cache(1024)  # keys of annotations and error conditions: few, and on every message
+@lru_cache(1024)  # keys of annotations and error conditions: few different ones, on every message
 def _symbol(value: str) -> bytes:
     return _symbol_bytes(value.encode("ascii"))
 
@@ -138,7 +138,7 @@ def _described(value: Described) -> bytes:
     return b"\x00" + encode(value.descriptor) + encode(value.value)
 
 
-#: Encoders of array elements by format code; elements carry no constructor of their own.
+#: encoders of array elements by format code; elements have no constructor
 _ELEMENTS: dict[int, Callable[[Any], bytes]] = {
     **{code: (lambda value: b"") for code in (0x40, 0x41, 0x42, 0x43, 0x44, 0x45)},
     **{code: struct.Struct(">B").pack for code in (0x50, 0x52, 0x53)},

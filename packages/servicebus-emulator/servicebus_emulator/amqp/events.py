@@ -18,7 +18,7 @@ class Opened:
 
 @dataclass(frozen=True, slots=True)
 class LinkAttaching:
-    """The peer asks for a link; the owner calls its `accept` or `refuse`."""
+    """The peer requests a link; the owner calls its `accept` or `refuse`."""
 
     link: IncomingLink | OutgoingLink
     attach: Attach
@@ -34,7 +34,7 @@ class MessageReceived:
     payload: bytes
     settled: bool
     state: Any
-    #: Whether it is larger than the link's max-message-size; `payload` is then empty.
+    #: `True` if it is larger than the link's max-message-size; `payload` is then empty
     oversized: bool
 
 

@@ -12,7 +12,7 @@ SASL_HEADER = b"AMQP\x03\x01\x00\x00"
 AMQP_HEADER = b"AMQP\x00\x01\x00\x00"
 AMQP_FRAME, SASL_FRAME = 0, 1
 EMPTY_FRAME = b"\x00\x00\x00\x08\x02\x00\x00\x00"
-#: Length of a frame header, the minimum length of a frame.
+#: length of a frame header, the minimum length of a frame
 _HEADER_BYTES = 8
 
 _header = struct.Struct(">IBBH")
@@ -21,7 +21,7 @@ _header = struct.Struct(">IBBH")
 class Frame(NamedTuple):
     kind: int
     channel: int
-    #: The performative and its payload; empty for a heartbeat.
+    #: the performative and its payload; empty for a heartbeat
     body: bytes
 
 

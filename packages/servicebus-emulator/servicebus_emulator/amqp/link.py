@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from servicebus_emulator.amqp.performatives import Attach, Body, Detach, Disposition, Error, Source, Target
 
-#: Credit of a sending peer, renewed when half of it is used.
+#: credit of a sending peer, renewed when half of it is used
 INCOMING_CREDIT = 1000
 _SEQUENCE = 1 << 32
 
@@ -141,7 +141,7 @@ class OutgoingLink(_Link):
 
     @property
     def settles_on_send(self) -> bool:
-        """Returns whether the peer asked for settled messages: receive-and-delete."""
+        """Returns whether the peer requested settled messages: receive-and-delete."""
         return self.attach.snd_settle_mode == 1
 
     @property
@@ -155,9 +155,9 @@ class OutgoingLink(_Link):
         return self.session.is_sending(self)
 
     def accept(self, filters: dict[Any, Any] | None = None, properties: dict[Any, Any] | None = None) -> None:
-        """Opens the link. The answer has the filters and the distribution mode that are in force (part 3, 3.5.3).
+        """Opens the link. The response has the filters and the distribution mode in effect (part 3, 3.5.3).
 
-        `filters` are those; the peer's others are left out. Messages move, whatever mode the peer asked for.
+        `filters` are those; the peer's others are left out. Messages always move, in any requested mode.
         """
         self.accepted = True
         attach, source = self.attach, self.attach.source

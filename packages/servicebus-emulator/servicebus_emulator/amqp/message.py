@@ -1,6 +1,6 @@
 """A message as its sender encoded it (AMQP 1.0 part 3, 3.2), split into sections; the bare message stays unchanged.
 
-Properties and application properties are kept as bytes and decoded on demand: most messages are passed on as they are.
+Properties and application properties are kept as bytes and decoded on demand: most messages are forwarded unchanged.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ HEADER, DELIVERY_ANNOTATIONS, MESSAGE_ANNOTATIONS, PROPERTIES, APPLICATION_PROPE
 DATA, SEQUENCE, VALUE, FOOTER = 0x75, 0x76, 0x77, 0x78
 BATCH_FORMAT = 0x80013700
 
-#: Names that filters use for the fields of the properties section, by index.
+#: names of the fields of the properties section in filters, by index
 _SYSTEM = {
     0: "MessageId",
     2: "To",
@@ -31,7 +31,7 @@ _SYSTEM = {
     12: "ReplyToSessionId",
 }
 _MESSAGE_ID, _EXPIRY_TIME, _CREATION_TIME, _GROUP_ID = 0, 8, 9, 10
-#: The index of the time to live in the header, and the longest that it can hold, 49.7 days.
+#: index of the time to live in the header, and its maximum, 49.7 days
 _TTL, _LONGEST_TTL_MS = 2, (1 << 32) - 1
 _SYMBOLIC = {
     f"amqp:{name}:{kind}": code
@@ -49,7 +49,7 @@ _SYMBOLIC = {
 }
 SCHEDULED_TIME = Symbol("x-opt-scheduled-enqueue-time")
 _PARTITION_KEY = Symbol("x-opt-partition-key")
-#: Annotations that the broker writes; a sender's values are dropped.
+#: annotations that the broker writes; a sender's values are dropped
 _BROKER_ANNOTATIONS = frozenset(
     {
         "x-opt-sequence-number",
@@ -105,11 +105,11 @@ class AmqpMessage:
 
     header: list[Any]
     annotations: dict[Any, Any]
-    #: Encoded value of the properties section; b"" without one.
+    #: encoded value of the properties section; b"" without one
     properties_raw: bytes
-    #: Encoded value of the application-properties section; b"" without one.
+    #: encoded value of the application-properties section; b"" without one
     application_raw: bytes
-    #: Body sections and footer, descriptors included.
+    #: body sections and footer, including descriptors
     body: bytes
     message_id: Any
     session_id: str | None

@@ -24,7 +24,7 @@ class Field:
     accepts: tuple[type, ...]
     encode: Callable[[Any], bytes]
     mandatory: bool = False
-    #: Largest number; 0 for a field that is not a number.
+    #: maximum number; 0 for a field that is not a number
     maximum: int = 0
 
 
@@ -98,7 +98,7 @@ class Attach(Body):
     )
     name: str
     handle: int
-    #: True if the sender of this frame receives messages.
+    #: `True` if the sender of this frame receives messages
     role: bool
     snd_settle_mode: int | None = None
     rcv_settle_mode: int | None = None
@@ -191,7 +191,7 @@ class Error(Body):
     WIRE = (_mandatory(_SYMBOL), _STRING, _MAP)
     condition: str
     description: str | None = None
-    #: Always sent: the Python SDK reads three fields and fails on two.
+    #: always sent, since the Python SDK reads three fields and fails on two
     info: dict[Any, Any] | None = field(default_factory=dict)
 
 
@@ -325,20 +325,20 @@ _NAMES = {
     "rejected": 0x25, "released": 0x26, "modified": 0x27, "source": 0x28, "target": 0x29, "coordinator": 0x30,
     "transactional-state": 0x34, "sasl-mechanisms": 0x40, "sasl-init": 0x41, "sasl-outcome": 0x44,
 }  # fmt: skip
-#: Reader and encoders of each body's fields, made once: most of the time of a send is spent here.
+#: reader and encoders of each body's fields, created once, since a send spends most of its time here
 _READERS = {body: _reader(tuple(body.__slots__)) for body in _BODIES.values() if body.WIRE}
 _WRITERS: dict[type[Body], tuple[Callable[[Any], bytes], ...]] = {
     body: tuple(spec.encode for spec in body.WIRE) for body in _BODIES.values()
 }
-#: Checks of each body's fields, and the least number of fields.
+#: checks of each body's fields, and the minimum number of fields
 _CHECKS = {body: tuple((spec.accepts, spec.mandatory, spec.maximum) for spec in body.WIRE) for body in _BODIES.values()}
 _FEWEST = {
     body: max((index + 1 for index, spec in enumerate(body.WIRE) if spec.mandatory), default=0)
     for body in _BODIES.values()
 }
-#: Bodies without fields, such as accepted.
+#: bodies without fields, such as accepted
 _CONSTANT = {body: encode_fields(body.CODE, []) for body in _BODIES.values() if not body.WIRE}
-#: A descriptor may be symbolic as well (part 1, 1.2), such as `amqp:accepted:list`.
+#: a descriptor can be symbolic too (part 1, 1.2), such as `amqp:accepted:list`
 _BODIES.update({f"amqp:{name}:list": _BODIES[code] for name, code in _NAMES.items()})
 
 

@@ -25,11 +25,11 @@ from servicebus_emulator.amqp.events import (
 from servicebus_emulator.amqp.link import INCOMING_CREDIT, Delivery, IncomingLink, OutgoingLink, PartialDelivery
 from servicebus_emulator.amqp.performatives import Attach, Begin, Body, Detach, Disposition, Flow, Source, Transfer
 
-#: Transfers that the peer may send until the next flow, which is sent when half of them are used.
+#: transfers that the peer may send until the next flow, which is sent when half of them are used
 INCOMING_WINDOW = 5000
 MAX_LINKS = 1024
 _SEQUENCE = 1 << 32
-#: Bytes of a frame header and the largest transfer performative, reserved when a payload is split.
+#: bytes of a frame header and the largest transfer performative, reserved when a payload is split
 _TRANSFER_OVERHEAD = 64
 
 

@@ -13,7 +13,7 @@ from servicebus_emulator.broker.errors import InvalidRequest
 from servicebus_emulator.durations import format_duration, parse_duration
 
 MEGABYTE = 1024 * 1024
-#: The sizes of an entity that Azure offers (Azure CLI, `az servicebus queue create --max-size`).
+#: sizes of an entity that Azure offers (Azure CLI, `az servicebus queue create --max-size`)
 STANDARD_SIZES_MB = (1024, 2048, 3072, 4096, 5120)
 PREMIUM_SIZES_MB = (*STANDARD_SIZES_MB, 10240, 20480, 40960, 81920)
 STATUSES = ("Active", "Disabled", "SendDisabled", "ReceiveDisabled")
@@ -27,7 +27,7 @@ class Property:
     field: str
     #: `duration`, `bool`, `int`, `megabytes`, `status` or `entity`.
     kind: str
-    #: Whether it cannot be changed after creation.
+    #: `True` if it cannot be changed after creation
     fixed: bool = False
 
 
@@ -72,7 +72,7 @@ SUBSCRIPTION = (
         _FORWARD_DEAD_LETTERS,
     ),
 )
-#: Properties that are stored and returned without effect, with the values that Azure returns by default.
+#: properties that are stored and returned without effect, with Azure's defaults
 EXTRA_PROPERTIES: Mapping[str, str | None] = {
     "EnableBatchedOperations": "true",
     "UserMetadata": None,

@@ -21,7 +21,8 @@ _SCHEMA = "http://www.w3.org/2001/XMLSchema"
 _TYPE = f"{{{INSTANCE}}}type"
 _NS = {"s": SERVICE_BUS}
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-#: A TimeSpan of .NET in a message is ticks of 100 ns with this descriptor (azure-sdk-for-net, `AmqpMessageConverter`).
+#: .NET encodes a TimeSpan in a message as ticks of 100 ns with this descriptor (azure-sdk-for-net,
+#: `AmqpMessageConverter`)
 _TIMESPAN, _TICKS_PER_MS = Symbol("com.microsoft:timespan"), 10_000
 _CORRELATION = (
     *("CorrelationId", "MessageId", "To", "ReplyTo", "Label", "SessionId", "ReplyToSessionId", "ContentType"),

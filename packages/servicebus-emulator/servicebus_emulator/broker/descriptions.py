@@ -23,7 +23,7 @@ class RuleDescription:
 
     name: str
     filter: Filter = field(default_factory=TrueFilter)
-    #: Changes the copy of the message; None leaves it unchanged.
+    #: changes the copy of the message; None leaves it unchanged
     action: SqlAction | None = None
 
 
@@ -31,7 +31,7 @@ class RuleDescription:
 class QueueDescription:
     """A queue, or the queue of a subscription."""
 
-    #: The name of a queue, or of a subscription without its topic.
+    #: name of a queue, or of a subscription without its topic
     name: str
     lock_duration_ms: int = MINUTE_MS
     max_delivery_count: int = 10
@@ -46,7 +46,7 @@ class QueueDescription:
     max_size_bytes: int = 1024 * 1024 * 1024
     #: `Active`, `Disabled`, `SendDisabled` or `ReceiveDisabled`.
     status: str = "Active"
-    #: Properties of the management API that are stored and returned without effect.
+    #: properties of the management API that are stored and returned without effect
     extra_properties: ExtraProperties = ()
 
     def __post_init__(self) -> None:

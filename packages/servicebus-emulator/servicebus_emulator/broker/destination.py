@@ -26,12 +26,12 @@ class DuplicateHistory:
         self._order: deque[tuple[int, str]] = deque()
 
     def knows(self, message_id: str, now_ms: int) -> bool:
-        """Returns whether the id was seen within the window."""
+        """Returns whether the id was recorded within the window."""
         self.forget(now_ms)
         return message_id in self._until
 
     def remember(self, message_id: str, now_ms: int) -> int:
-        """Adds a new id. Returns when it is forgotten."""
+        """Adds a new id. Returns the time when it expires."""
         until = now_ms + self.window_ms
         self.restore(message_id, until)
         return until
@@ -55,11 +55,11 @@ class Destination:
 
     entity: MessageQueue | Topic
     environment: Environment
-    #: None without duplicate detection.
+    #: duplicate detection; None without it
     history: DuplicateHistory | None
-    #: Whether the entity is deleted.
+    #: `True` if the entity is deleted
     removed: bool = False
-    #: A fault that tests can set: sends fail with ServerBusy until then.
+    #: a fault that tests can set: sends fail with ServerBusy until this time
     refuse_until_ms: int = 0
     #: timers of messages that wait until the next one is accepted
     held: list[Timer] = field(default_factory=list)
@@ -69,7 +69,7 @@ class Destination:
         return self.entity.path
 
     def check_open(self) -> None:
-        """Raises EntityDisabled or ServerBusy when nothing may be sent now."""
+        """Raises EntityDisabled or ServerBusy if the entity accepts no message now."""
         if self.entity.description.status in ("Disabled", "SendDisabled"):
             raise EntityDisabled(f"'{self.path}' is disabled for sending.")
         if self.refuse_until_ms > self.environment.clock.now_ms():
@@ -78,7 +78,7 @@ class Destination:
     def send(self, content: Content, origin: Origin = SENDER) -> Verdict:
         """Accepts a message, now or at its scheduled time. A duplicate is accepted and dropped.
 
-        Returns the faults that struck it; those of the sender's connection are left to the caller.
+        Returns the faults of the message; the caller applies those of the sender's connection.
         """
         self.check_open()
         verdict = NO_FAULTS
@@ -104,11 +104,11 @@ class Destination:
         return verdict
 
     def _deliver(self, content: Content, origin: Origin, verdict: Verdict) -> None:
-        """Accepts a message as its faults have it, and then those that waited for the next one."""
+        """Accepts a message with its faults, and then those that waited for the next one."""
         now_ms, timers = self.environment.clock.now_ms(), self.environment.timers
 
         def accept() -> None:
-            # the sender's message was accepted: the entity may be full or gone by now
+            # the sender's message was accepted: the entity may be full or deleted by now
             with contextlib.suppress(BusError):
                 self.entity.accept(content, origin)
 

@@ -21,7 +21,7 @@ class Environment:
     clock: Clock
     timers: Timers
     store: Store
-    #: Forwards a message to the entity of this name; BusError when that entity refuses it.
+    #: forwards a message to the entity of this name; BusError if that entity refuses it
     forward: Callable[[str, Content, Origin], None]
     #: decides the faults of messages that clients send
     desk: FaultDesk = field(default_factory=FaultDesk)
@@ -33,7 +33,7 @@ class Counter:
 
     entity: str
     store: Store
-    #: The number that was assigned last.
+    #: the last assigned number
     last: int = 0
 
     def next(self) -> int:
@@ -59,7 +59,7 @@ class Consumer(Protocol):
 
 
 class EntityMessages:
-    """The messages of one entity by sequence number, and their size; a removed message leaves the store too."""
+    """The messages of one entity by sequence number, and their size; removal deletes a message from the store too."""
 
     def __init__(self, path: str, environment: Environment) -> None:
         self.path = path

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-#: The namespace has the name that it has in Microsoft's emulator.
+#: name of the namespace, as in Microsoft's emulator
 NAMESPACE = "sbemulatorns"
 _MORE = "To know more visit https://aka.ms/sbResourceMgrExceptions."
 
@@ -13,7 +13,7 @@ def topic_part(topic: str, *names: str) -> str:
 
 
 class BusError(Exception):
-    """The request cannot be met."""
+    """The request cannot be executed."""
 
     condition = "amqp:internal-error"
     status = 500
@@ -38,7 +38,7 @@ class EntityNotFound(BusError):
 
 
 class MessageNotFound(BusError):
-    """No message with this sequence number, in the state asked for."""
+    """No message with this sequence number, in the requested state."""
 
     condition = "com.microsoft:message-not-found"
     status = 404

@@ -1,18 +1,18 @@
 """Faults of messages, by lane, entity, step type and tenant, decided by a seed.
 
-A rule counts the messages that it matches at each entity. Whether it strikes the n-th of them depends on the seed, the
-rule, the entity and n alone: the same seed, rules and messages give the same faults again, whatever the times.
+A rule counts the messages that it matches at each entity. Only the seed, the rule, the entity and n decide whether it
+strikes the n-th of them: the same seed, rules and messages give the same faults again, at any times.
 
-| fault | what happens to a message that a client sends |
+| fault | effect on a message that a client sends |
 |---|---|
 | drop | it is accepted and lost |
 | duplicate | it is accepted twice, also where the entity detects duplicates |
 | delay | it arrives `ms` later; one that waits does not survive the emulator |
 | reorder | it arrives after the next message of its entity, or after `ms` |
 | truncate | the second half of its body is lost |
-| forget | the entity does not know its message id any more: the window of duplicate detection is over |
-| slow | it is accepted, and the sender hears of it `ms` later |
-| disconnect | it is accepted, and the sender's connection is lost before it hears of it |
+| forget | the entity forgets its message id: the window of duplicate detection is over |
+| slow | it is accepted, and the sender gets the outcome `ms` later |
+| disconnect | it is accepted, and the sender's connection is lost before the outcome |
 | throttle | it is refused as by a busy server |
 """
 
@@ -29,7 +29,7 @@ from servicebus_emulator.broker.errors import InvalidRequest
 from servicebus_emulator.broker.message import Content
 
 FAULTS = ("drop", "duplicate", "delay", "reorder", "truncate", "forget", "slow", "disconnect", "throttle")
-#: strikes that are remembered
+#: maximum recorded strikes
 MAX_RUN = 10_000
 _DEFAULT_MS = 1000
 _LANE = re.compile(r".*-p(\d+)")
@@ -37,7 +37,7 @@ _LANE = re.compile(r".*-p(\d+)")
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A fault, and the messages that it may strike; None matches every message."""
+    """A fault, and the messages that it can strike; None matches every message."""
 
     id: int
     fault: str
@@ -89,7 +89,7 @@ class Verdict:
 
 
 class FaultDesk:
-    """The rules of a broker, and what they did."""
+    """The rules of a broker, and their effects."""
 
     def __init__(self) -> None:
         self.seed = 0
@@ -100,14 +100,17 @@ class FaultDesk:
         self._struck: Counter[int] = Counter()
 
     def add(self, request: Any) -> Rule:
-        """Adds a rule from a JSON object with the fields of `Rule` but its id. InvalidRequest names what is wrong."""
+        """Adds a rule from a JSON object with the fields of `Rule` but its id.
+
+        InvalidRequest names the invalid field.
+        """
         rule = _rule(request, self._last_id + 1)
         self._last_id = rule.id
         self.rules.append(rule)
         return rule
 
     def remove(self, rule_id: int | None = None) -> int:
-        """Removes a rule, or all and the run; the ids begin at 1 again. Returns how many rules were removed."""
+        """Removes a rule, or all and the run; the ids begin at 1 again. Returns the number of removed rules."""
         before = len(self.rules)
         self.rules = [] if rule_id is None else [rule for rule in self.rules if rule.id != rule_id]
         if rule_id is None:
@@ -116,7 +119,7 @@ class FaultDesk:
         return before - len(self.rules)
 
     def begin(self, seed: Any) -> None:
-        """Begins a run: counts start again. InvalidRequest where the seed is no whole number."""
+        """Begins a run: counts start again. InvalidRequest if the seed is not a whole number."""
         if type(seed) is not int:
             raise InvalidRequest("seed is a whole number")
         self.seed = seed

@@ -1,4 +1,4 @@
-"""Filters of rules; SQL filters stand in `sql`."""
+"""Filters of rules; SQL filters are in `sql`."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """An append-only file next to the database, for changes that are too frequent for a transaction each (decision 0008).
 
-A delivery counts once its lock ends, in whatever way, so its count must be stored before the receiver has the message;
+A delivery counts when its lock ends in any way, so its count must be stored before the receiver has the message;
 completing a message removes it; sending a message uses a number. A line at the end of a file costs a microsecond where
 a transaction costs twenty, and survives the process too. Lines are JSON; of those about one message or entity, the last
 is valid:
@@ -18,7 +18,7 @@ import os
 from pathlib import Path
 
 Key = tuple[str, int]
-#: A larger file is folded into the database, so that reading it does not slow down a start.
+#: size above which the file is applied to the database, so that reading it does not slow down a start
 FOLD_AT_BYTES = 1024 * 1024
 _GONE, _LAST, _DROPPED = "gone", "last", "dropped"
 
@@ -27,11 +27,11 @@ class Journal:
     """Collects lines and writes them. OSError if that fails, ValueError if the file is not a journal."""
 
     def __init__(self, path: Path) -> None:
-        #: Delivery counts by message.
+        #: delivery counts by message
         self.counts: dict[Key, int] = {}
-        #: Removed messages that may still have a row.
+        #: removed messages that may still have a row
         self.gone: set[Key] = set()
-        #: The last assigned number of each entity.
+        #: last assigned number of each entity
         self.last: dict[str, int] = {}
         self._lines: list[str] = []
         self._numbers: dict[str, int] = {}

@@ -40,7 +40,7 @@ class Content(Protocol):
         """Returns a copy with these properties set; a value of None removes one."""
 
     def with_time_to_live(self, ms: int, from_ms: int) -> Content:
-        """Returns a copy that says when it expires: `ms` after the time `from_ms`."""
+        """Returns a copy with its expiry: `ms` after the time `from_ms`."""
 
     def truncated(self) -> Content:
         """Returns a copy without the second half of its body's data."""
@@ -53,13 +53,13 @@ class Content(Protocol):
 class Origin:
     """The origin of a message that comes from an entity; `SENDER` for one from a client."""
 
-    #: Its sequence number in the topic.
+    #: sequence number in the topic
     sequence_number: int | None = None
-    #: The default time to live of the topic; None without one.
+    #: default time to live of the topic; None without one
     time_to_live_ms: int | None = None
-    #: How many times it was forwarded.
+    #: number of times it was forwarded
     hops: int = 0
-    #: The entity in which it was dead-lettered, if it was forwarded from there.
+    #: entity in which it was dead-lettered, if it was forwarded from there
     dead_letter_source: str | None = None
 
 
@@ -81,21 +81,21 @@ class Message:
     content: Content
     sequence_number: int
     enqueued_at_ms: int
-    #: Its number in the entity that accepted it: for a subscription's message, that of the topic.
+    #: number in the entity that accepted it: for a subscription's message, that of the topic
     enqueued_sequence_number: int
-    #: When it expires; None: never. A locked message expires when its lock ends.
+    #: time when it expires; None: never. A locked message expires when its lock ends
     expires_at_ms: int | None = None
     state: MessageState = MessageState.ACTIVE
-    #: Failed deliveries: abandoned, or the lock expired.
+    #: failed deliveries: abandoned, or the lock expired
     delivery_count: int = 0
     scheduled_at_ms: int | None = None
-    #: The entity in which it was dead-lettered, if it was forwarded from there.
+    #: entity in which it was dead-lettered, if it was forwarded from there
     dead_letter_source: str | None = None
-    #: How many times it was forwarded.
+    #: number of times it was forwarded
     forwarded: int = 0
     lock_token: uuid.UUID | None = None
     locked_until_ms: int = 0
-    #: Ends the lock; enqueues a scheduled message.
+    #: ends the lock; enqueues a scheduled message
     lock_timer: Timer | None = None
     expiry_timer: Timer | None = None
     removed: bool = False

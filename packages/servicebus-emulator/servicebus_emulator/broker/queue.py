@@ -1,7 +1,7 @@
 """A queue: the implementation of queue entities, subscriptions and dead-letter queues.
 
 A message is active, locked (active with a lock token), deferred or scheduled. Active messages are delivered in order of
-sequence number; a message that is abandoned or whose lock expires takes its old place.
+sequence number; a message that is abandoned or whose lock expires returns to its old position.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from servicebus_emulator.broker.schedule import Schedule
 
 TTL_EXPIRED = ("TTLExpiredException", "The message expired and was dead lettered.")
 MAX_DELIVERY = "MaxDeliveryCountExceeded"
-#: Azure forwards a message four times at most.
+#: maximum number of forwards of a message in Azure
 MAX_HOPS = 4
 REASON, DESCRIPTION = "DeadLetterReason", "DeadLetterErrorDescription"
 
@@ -48,9 +48,9 @@ class MessageQueue(EntityMessages):
         self._pumping = False
         self.schedule = Schedule(path, environment, counter, self.enqueue)
         self.created_at_ms = self.updated_at_ms = self.accessed_at_ms = environment.clock.now_ms()
-        #: A fault that tests can set: how many completed messages are delivered once more.
+        #: a fault that tests can set: number of completed messages that are delivered once more
         self.repeats = 0
-        #: Whether the entity is deleted.
+        #: `True` if the entity is deleted
         self.removed = False
 
     # Incoming messages
@@ -161,7 +161,7 @@ class MessageQueue(EntityMessages):
     # Deliveries
 
     def request_messages(self, consumer: Consumer) -> None:
-        """Delivers messages to a consumer with new credit, before those that asked earlier.
+        """Delivers messages to a consumer with new credit, before consumers with older requests.
 
         Older credit may belong to a call that timed out in the client: a message would wait there until it is returned.
         """
@@ -250,7 +250,7 @@ class MessageQueue(EntityMessages):
         self._return_to_queue(message)
 
     def defer(self, token: uuid.UUID, changes: Mapping[str, Any] | None = None) -> None:
-        """Keeps a locked message for receivers that ask for its sequence number, and counts a delivery.
+        """Keeps a locked message for receivers that request its sequence number, and counts a delivery.
 
         At the maximum of deliveries it is a dead letter instead, as in Azure (Azure/azure-service-bus, issue 375).
         """
@@ -266,7 +266,7 @@ class MessageQueue(EntityMessages):
         self._move_to_dead_letters(message, {**(changes or {}), REASON: reason, DESCRIPTION: description})
 
     def renew(self, token: uuid.UUID) -> int:
-        """Renews a lock for its whole duration from now. Returns when it ends."""
+        """Renews a lock for its whole duration from now. Returns its end."""
         message = self._locked.get(token)
         if message is None:
             raise MessageLockLost

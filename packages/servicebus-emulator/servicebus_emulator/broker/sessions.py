@@ -26,7 +26,7 @@ class Holder(Protocol):
     """The holder of a session's lock."""
 
     def session_lock_lost(self) -> None:
-        """Is called when the lock has expired."""
+        """Called when the lock has expired."""
 
 
 @dataclass(eq=False, slots=True)
@@ -40,7 +40,7 @@ class Session:
     timer: Timer | None = None
     consumer: Consumer | None = None
     state: bytes | None = None
-    #: When the state was last set, in Unix milliseconds; 0: never.
+    #: time when the state was last set, in Unix milliseconds; 0: never
     changed_at_ms: int = 0
 
 
@@ -65,7 +65,7 @@ class SessionQueue(MessageQueue):
     ) -> None:
         super().__init__(path, description, environment, counter, dead_letters)
         self._sessions: dict[str, Session] = {}
-        #: Ids of sessions with messages and without holder, in the order in which they became available.
+        #: ids of sessions with messages and without holder, in the order in which they became available
         self._available: dict[str, None] = {}
         self._waiters: deque[Waiter] = deque()
 
@@ -103,7 +103,7 @@ class SessionQueue(MessageQueue):
         self._offer_session(session)
 
     def renew_session(self, session_id: str) -> int:
-        """Renews the lock. Returns when it ends."""
+        """Renews the lock. Returns its end."""
         session = self._held(session_id)
         self._start_session_lock(session)
         for message in self._locked_in(session):

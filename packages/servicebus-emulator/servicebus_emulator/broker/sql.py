@@ -12,7 +12,7 @@ from servicebus_emulator.broker.sql_parser import Expression, Parser, Properties
 from servicebus_emulator.broker.sql_tokens import InvalidExpression
 from servicebus_emulator.broker.sql_values import FilterError
 
-#: System properties that an action may set.
+#: system properties that an action can set
 _SETTABLE = frozenset(
     {"MessageId", "CorrelationId", "To", "ReplyTo", "Label", "ContentType", "SessionId", "ReplyToSessionId"}
 )

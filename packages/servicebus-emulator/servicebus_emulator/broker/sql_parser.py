@@ -19,7 +19,7 @@ from typing import Any
 from servicebus_emulator.broker.sql_tokens import InvalidExpression, Token, tokenize
 from servicebus_emulator.broker.sql_values import as_truth, both, compare, compute, either, like, minus, negate
 
-#: Expressions with more nested brackets are refused.
+#: maximum nested brackets of an expression
 _MAX_DEPTH = 50
 _COMPARISONS = frozenset({"=", "<>", "!=", "<", "<=", ">", ">="})
 SYSTEM_PROPERTIES = {

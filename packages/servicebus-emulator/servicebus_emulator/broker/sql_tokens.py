@@ -8,7 +8,7 @@ from typing import Any
 
 from servicebus_emulator.broker.errors import InvalidRequest
 
-#: Longer expressions are refused, as in Azure.
+#: maximum characters of an expression, as in Azure
 MAX_EXPRESSION_CHARS = 1024
 KEYWORDS = frozenset(
     {"AND", "OR", "NOT", "IN", "IS", "NULL", "LIKE", "ESCAPE", "EXISTS", "TRUE", "FALSE", "SET", "REMOVE"}

@@ -36,7 +36,7 @@ CREATE TABLE session_states (
 ) WITHOUT ROWID;
 CREATE TABLE entities (path TEXT PRIMARY KEY, description TEXT) WITHOUT ROWID;
 """
-#: Expired message ids are deleted once per this many new ones.
+#: number of new message ids after which expired ones are deleted
 _PRUNE_EVERY = 1000
 _PUT = "INSERT OR REPLACE INTO messages VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 _UPDATE = (

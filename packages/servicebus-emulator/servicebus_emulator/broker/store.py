@@ -1,4 +1,4 @@
-"""Storage of the broker's state: `Memory` keeps nothing beyond the process, `sqlite_store` keeps all."""
+"""Storage of the broker's state: `Memory` keeps the state in the process, `sqlite_store` on disk."""
 
 from __future__ import annotations
 
@@ -60,13 +60,13 @@ class Store(Protocol):
         """Stores the description of an entity of the management API; None for a deleted one."""
 
     def forget_entities(self, prefix: str) -> None:
-        """Removes what `put_entity` stored for paths with this prefix."""
+        """Removes the entities that `put_entity` stored for paths with this prefix."""
 
     def drop(self, entity: str) -> None:
-        """Removes all that is stored of an entity."""
+        """Removes all stored data of an entity."""
 
     def commit(self) -> None:
-        """Makes the changes durable; StoreError when that fails."""
+        """Makes the changes durable; StoreError if that fails."""
 
     def messages(self) -> Iterator[StoredMessage]:
         """Yields all messages, each entity's in order of sequence number."""
@@ -84,7 +84,7 @@ class Store(Protocol):
 
 
 class Memory:
-    """A store that keeps nothing: all state is in the broker's own structures."""
+    """A store without data: all state is in the broker's own structures."""
 
     is_dirty = False
 

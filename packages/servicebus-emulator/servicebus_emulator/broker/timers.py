@@ -1,11 +1,11 @@
-"""Timers in a heap. Nothing sleeps here: the server asks when the next one is due, and runs it."""
+"""Timers in a heap. The server reads the time of the next one, and runs it; this module does not sleep."""
 
 from __future__ import annotations
 
 import heapq
 from collections.abc import Callable
 
-#: With fewer cancelled timers than this, the heap is not cleaned up.
+#: minimum number of cancelled timers before the heap is cleaned up
 _SWEEP_AT = 1024
 
 
@@ -55,7 +55,7 @@ class Timers:
         return len(self._heap)
 
     def next_due_ms(self) -> int | None:
-        """Returns the time of the next call; None when there is none."""
+        """Returns the time of the next call; None if there is none."""
         heap = self._heap
         while heap and heap[0][2].call is None:
             heapq.heappop(heap)

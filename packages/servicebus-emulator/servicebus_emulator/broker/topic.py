@@ -20,7 +20,7 @@ class Selection:
     """The copies of a message that the rules of a subscription select."""
 
     copies: list[Content] = field(default_factory=list)
-    #: Why a rule could not be evaluated.
+    #: reason why a rule could not be evaluated
     failure: str | None = None
 
 
