@@ -88,7 +88,7 @@ param privateAccess privateAccessType?
 @description('Required. Resource id of the Log Analytics workspace for diagnostics.')
 param workspaceResourceId string
 
-// The accounts, and who may do what in each.
+// The accounts, and the rights in each.
 module storage 'modules/storage.bicep' = {
   name: 'storage'
   params: {

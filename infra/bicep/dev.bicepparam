@@ -1,6 +1,6 @@
 using 'main.bicep'
 
-// Small and cheap, paid by use: to develop against and to try things out. `azd up` takes this file (azure.yaml).
+// Small and cheap, billed by use: for development and trials. `azd up` uses this file (azure.yaml).
 
 param environmentName = readEnvironmentVariable('AZURE_ENV_NAME', 'dev')
 param location = readEnvironmentVariable('AZURE_LOCATION', 'westeurope')
@@ -9,7 +9,7 @@ var ownGroup = readEnvironmentVariable('LUCIUS_RESOURCE_GROUP', '')
 param resourceGroupName = ownGroup
 param existingResourceGroup = !empty(ownGroup)
 param workspaceResourceId = readEnvironmentVariable('LUCIUS_WORKSPACE_ID', '')
-// azd reads this file before its hooks have made the app registration; no token has this audience
+// azd reads this file before its hooks have created the app registration; no token has this audience
 param authAudience = readEnvironmentVariable('LUCIUS_AUTH_AUDIENCE', 'not-registered-yet')
 param dashboardClientId = readEnvironmentVariable('LUCIUS_DASHBOARD_CLIENT_ID', '')
 param authTenants = json(readEnvironmentVariable('LUCIUS_AUTH_TENANTS', '{}'))
@@ -23,7 +23,7 @@ param operatorPrincipalId = readEnvironmentVariable('AZURE_PRINCIPAL_ID', '')
 param operatorPrincipalType = readEnvironmentVariable('AZURE_PRINCIPAL_TYPE', 'User')
 param smokePrincipalId = readEnvironmentVariable('LUCIUS_SMOKE_PRINCIPAL_ID', '')
 param operatorRunsServices = false
-// `all`: each of topology.json; `none`; or names of it, separated by commas
+// `all`: each service of topology.json; `none`; or names, separated by commas
 var services = readEnvironmentVariable('LUCIUS_PLATFORM_SERVICES', 'all')
 param platformServices = services == 'all'
   ? null
@@ -43,5 +43,5 @@ param alertEmails = filter(split(readEnvironmentVariable('LUCIUS_ALERT_EMAILS', 
 param actionGroupIds = filter(split(readEnvironmentVariable('LUCIUS_ALERT_ACTION_GROUPS', ''), ','), id => !empty(id))
 param monthlyBudget = int(readEnvironmentVariable('LUCIUS_MONTHLY_BUDGET', '0'))
 param monthlyBudgetStart = readEnvironmentVariable('LUCIUS_MONTHLY_BUDGET_START', '')
-// a day that takes in more is silent until the cap's reset: then app-down and sweeper-silent fire, and logs-capped says why
+// above the cap, logs stop until its daily reset: app-down and sweeper-silent fire, and logs-capped has the reason
 param logDailyQuotaGb = 1

@@ -10,7 +10,7 @@ import { scaleType } from 'modules/function-app.bicep'
 import { ownNetworkType } from 'modules/shapes.bicep'
 import { platformServiceType } from 'services.bicep'
 
-// ---------------------------------------------------------------- where and under what names
+// ---------------------------------------------------------------- region and names
 
 @description('Required. Name of the environment, for example `dev`: part of each resource name.')
 @minLength(1)
@@ -127,7 +127,7 @@ param signHeads bool = false
 @description('Optional. Whether the policy that keeps anchors for 400 days is locked. A locked policy can never be unlocked, and the account of the anchors cannot be deleted before.')
 param lockAnchors bool = false
 
-// ---------------------------------------------------------------- whose tokens are taken
+// ---------------------------------------------------------------- accepted tokens
 
 @description('Required. `aud` of callers\' tokens: the client id of the app registration that stands for this API.')
 @minLength(1)
@@ -227,7 +227,7 @@ param defaultMode string = 'DEFAULT'
 @description('Optional. Modes of requests without a mode, by tenant.')
 param tenantModes tenantModeType[] = []
 
-// ---------------------------------------------------------------- platform services and people
+// ---------------------------------------------------------------- platform services and users
 
 @description('Optional. Platform services that get an identity with the rights to their subscriptions. Default: all of topology.json.')
 param platformServices platformServiceType[]?
@@ -266,7 +266,7 @@ param smokePrincipalType string = 'ServicePrincipal'
 @description('Optional. Whether the identity of the smoke test can also act as each platform service and upload documents, for example to run the reference services on a laptop.')
 param operatorRunsServices bool = false
 
-// ---------------------------------------------------------------- network and observation
+// ---------------------------------------------------------------- network and observability
 
 @description('Optional. Whether all services use private endpoints only: a virtual network, private DNS zones, public access off. Requires Premium Service Bus.')
 param networkIsolation bool = false
@@ -324,7 +324,7 @@ param monthlyBudget int = 0
 param monthlyBudgetStart string = ''
 
 var topology = loadJsonContent('topology.json')
-// not the default of the parameter: that may name other parameters only
+// not the default of the parameter: a default can refer to parameters only
 var allPlatformServices platformServiceType[] = platformServices ?? map(topology.services, service => {
   name: service.name
 })
@@ -335,7 +335,7 @@ var unknownServices = filter(
 var token = uniqueString(subscription().id, environmentName, location)
 var suffix = 'lucius-${environmentName}-${token}'
 var runsApps = containerApps && !empty(filter(allPlatformServices, service => empty(service.?principalId ?? '')))
-// What does not go together is refused before anything is made: every resource has these tags.
+// Contradictory parameters fail before the first resource is created: every resource has these tags.
 var refusals = filter(
   [
     {
@@ -474,8 +474,8 @@ module data 'data.bicep' = {
   }
 }
 
-// Topics that forward lose nothing, whatever the app reads: an app of lanes puts timeouts off, and its sweeper reads the queue. Topics
-// that do not forward need an app that reads them. So they begin to forward before the app changes, and stop after it.
+// Topics that forward lose no reply: an app that reads lanes delays timeouts, and its sweeper reads the queue. Topics
+// that do not forward need an app that reads them. So forwarding starts before the app changes, and stops after it.
 module forwardedReplies 'modules/reply-subscriptions.bicep' = if (replies == 'Shared') {
   scope: resourceGroup(groupName)
   name: 'forwarded-replies'
@@ -587,7 +587,7 @@ module observability 'observability.bicep' = {
   }
 }
 
-// Last, since the operator's right to write keys takes minutes to be known everywhere.
+// Last, since the operator's right to write keys takes minutes to take effect.
 module protocols 'modules/app-configuration-keys.bicep' = if (appConfiguration && seedProtocols && !networkIsolation) {
   scope: resourceGroup(groupName)
   name: 'protocols'

@@ -1,7 +1,7 @@
 using 'main.bicep'
 
-// The least that is a whole LUCIUS: paid by the hour are Service Bus and one small instance, always ready for orchestrations.
-// No alerts, no store: the packaged protocols rule.
+// The smallest complete LUCIUS: Service Bus and one small instance, always ready for orchestrations, are billed by the hour.
+// No alerts, no store: the packaged protocols are in effect.
 
 param environmentName = readEnvironmentVariable('AZURE_ENV_NAME', 'minimal')
 param location = readEnvironmentVariable('AZURE_LOCATION', 'westeurope')
@@ -10,7 +10,7 @@ var ownGroup = readEnvironmentVariable('LUCIUS_RESOURCE_GROUP', '')
 param resourceGroupName = ownGroup
 param existingResourceGroup = !empty(ownGroup)
 param workspaceResourceId = readEnvironmentVariable('LUCIUS_WORKSPACE_ID', '')
-// azd reads this file before its hooks have made the app registration; no token has this audience
+// azd reads this file before its hooks have created the app registration; no token has this audience
 param authAudience = readEnvironmentVariable('LUCIUS_AUTH_AUDIENCE', 'not-registered-yet')
 param dashboardClientId = readEnvironmentVariable('LUCIUS_DASHBOARD_CLIENT_ID', '')
 param authTenants = json(readEnvironmentVariable('LUCIUS_AUTH_TENANTS', '{}'))
@@ -24,7 +24,7 @@ param operatorPrincipalId = readEnvironmentVariable('AZURE_PRINCIPAL_ID', '')
 param operatorPrincipalType = readEnvironmentVariable('AZURE_PRINCIPAL_TYPE', 'User')
 param smokePrincipalId = readEnvironmentVariable('LUCIUS_SMOKE_PRINCIPAL_ID', '')
 param operatorRunsServices = true
-// `all`: each of topology.json; `none`; or names of it, separated by commas
+// `all`: each service of topology.json; `none`; or names, separated by commas
 var services = readEnvironmentVariable('LUCIUS_PLATFORM_SERVICES', 'none')
 param platformServices = services == 'all'
   ? null
@@ -35,7 +35,7 @@ param serviceImageTag = readEnvironmentVariable('LUCIUS_SERVICE_TAG', '')
 param durableBackend = readEnvironmentVariable('LUCIUS_DURABLE_BACKEND', 'AzureStorage')
 param appConfiguration = false
 param alerts = false
-// without alerts, these are told of the budget only
+// without alerts, these addresses get budget notifications only
 param alertEmails = filter(split(readEnvironmentVariable('LUCIUS_ALERT_EMAILS', ''), ','), email => !empty(email))
 param monthlyBudget = int(readEnvironmentVariable('LUCIUS_MONTHLY_BUDGET', '0'))
 param monthlyBudgetStart = readEnvironmentVariable('LUCIUS_MONTHLY_BUDGET_START', '')

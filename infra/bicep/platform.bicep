@@ -126,7 +126,7 @@ module privateDns 'modules/private-dns.bicep' = if (networkIsolation) {
   }
 }
 
-// A company's workspace is in a private link scope of the company: a network resolves one scope only.
+// An existing workspace must be in the company's own private link scope: a network resolves one scope only.
 module monitoringPrivateLink 'modules/monitoring-private-link.bicep' = if (telemetryIsPrivate) {
   name: 'monitoring-private-link'
   params: {
@@ -195,7 +195,7 @@ output containerSubnetResourceId string = networkIsolation
 @description('Name of the key vault; empty: none.')
 output vaultName string = vault.?outputs.name ?? ''
 
-// the addresses of the secrets, not their values: without a version, the app reads a new one within a day or at a restart
+// URIs of the secrets, not their values: without a version, the app reads a new one within a day or at a restart
 @description('URI of the secret with callback keys; empty: none.')
 #disable-next-line outputs-should-not-contain-secrets
 output callbackKeysUri string = callbacks ? '${vault!.outputs.uri}secrets/lucius-callback-keys' : ''

@@ -1,6 +1,6 @@
 using 'main.bicep'
 
-// Isolated, redundant over zones, warm, and told of. The pipeline takes this file for the environment `prod`.
+// Isolated, zone-redundant, warm, with alerts. The pipeline uses this file for the environment `prod`.
 
 param environmentName = readEnvironmentVariable('AZURE_ENV_NAME', 'prod')
 param location = readEnvironmentVariable('AZURE_LOCATION', 'westeurope')
@@ -9,7 +9,7 @@ var ownGroup = readEnvironmentVariable('LUCIUS_RESOURCE_GROUP', '')
 param resourceGroupName = ownGroup
 param existingResourceGroup = !empty(ownGroup)
 param workspaceResourceId = readEnvironmentVariable('LUCIUS_WORKSPACE_ID', '')
-// azd reads this file before its hooks have made the app registration; no token has this audience
+// azd reads this file before its hooks have created the app registration; no token has this audience
 param authAudience = readEnvironmentVariable('LUCIUS_AUTH_AUDIENCE', 'not-registered-yet')
 param dashboardClientId = readEnvironmentVariable('LUCIUS_DASHBOARD_CLIENT_ID', '')
 param authTenants = json(readEnvironmentVariable('LUCIUS_AUTH_TENANTS', '{}'))
@@ -18,14 +18,14 @@ param enableWebhooks = readEnvironmentVariable('LUCIUS_WEBHOOKS', '') == 'true'
 param keyVault = readEnvironmentVariable('LUCIUS_VAULT', '') == 'true'
 param vaultKeys = readEnvironmentVariable('LUCIUS_KEYS', '')
 param signHeads = true
-// true can never be taken back, and keeps their account for 400 days after the last anchor
+// true is irreversible, and keeps their account for 400 days after the last anchor
 param lockAnchors = false
 
 param operatorPrincipalId = readEnvironmentVariable('AZURE_PRINCIPAL_ID', '')
 param operatorPrincipalType = readEnvironmentVariable('AZURE_PRINCIPAL_TYPE', 'ServicePrincipal')
 param smokePrincipalId = readEnvironmentVariable('LUCIUS_SMOKE_PRINCIPAL_ID', '')
 param operatorRunsServices = false
-// `all`: each of topology.json; `none`; or names of it, separated by commas
+// `all`: each service of topology.json; `none`; or names, separated by commas
 var services = readEnvironmentVariable('LUCIUS_PLATFORM_SERVICES', 'all')
 param platformServices = services == 'all'
   ? null
@@ -34,7 +34,7 @@ param registryResourceId = readEnvironmentVariable('LUCIUS_REGISTRY_ID', '')
 param serviceImageTag = readEnvironmentVariable('LUCIUS_SERVICE_TAG', '')
 
 param networkIsolation = true
-// existing subnets and private DNS zones; without them the template makes a network
+// existing subnets and private DNS zones; without them the template creates a network
 var appSubnet = readEnvironmentVariable('LUCIUS_APP_SUBNET_ID', '')
 param ownNetwork = empty(appSubnet)
   ? null
@@ -46,8 +46,8 @@ param ownNetwork = empty(appSubnet)
 param privateDnsZones = readEnvironmentVariable('LUCIUS_PRIVATE_DNS_ZONES', '')
 param serviceBusSku = 'Premium'
 param serviceBusCapacity = 1
-// The app may send and receive. Owner of the namespace (true), it could delete topics and read every directive; in return, a lane
-// gets as many instances as its replies ask for, where it otherwise gets one more at a time: for loads that multiply within minutes.
+// The app can send and receive. As owner of the namespace (true) it could delete topics and read every directive; in return, a lane
+// gets instances in proportion to its replies, instead of one more at a time: for loads that multiply within minutes.
 param targetBasedScaling = false
 param storageSku = 'Standard_ZRS'
 param softDeleteDays = 30
@@ -56,7 +56,7 @@ param appConfigurationSku = 'standard'
 param durableBackend = readEnvironmentVariable('LUCIUS_DURABLE_BACKEND', 'DurableTaskScheduler')
 param schedulerSku = 'Dedicated'
 param schedulerCapacity = 3
-// Over zones, Flex Consumption keeps two instances of each scale group ready and bills them: HTTP, orchestrations, replies,
+// With zone redundancy, Flex Consumption keeps two instances of each scale group ready and bills them: HTTP, orchestrations, replies,
 // admission, the sweeper and two of public events are 7 groups, 14 instances, about 294 USD a month before the first job. With
 // replies = 'Lanes' they are 22 groups. Some regions only offer it: `az functionapp list-flexconsumption-locations
 // --zone-redundant`. LUCIUS_ZONE_REDUNDANT=false: 7 instances, about 147 USD.
@@ -71,7 +71,7 @@ param scale = {
   alwaysReadyDeliver: 1
 }
 
-// A tenant's jobs past a hundred wait in line, and all tenants' past five hundred; docs/guides/quotas.md.
+// Maximum active jobs: 100 per tenant, 500 of all tenants; further jobs wait (docs/guides/quotas.md).
 param tuning = {
   LUCIUS_MAX_INFLIGHT: '500'
   LUCIUS_MAX_INFLIGHT_PER_TENANT: '100'

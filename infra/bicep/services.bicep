@@ -73,7 +73,7 @@ type platformServiceType = {
 var topology = loadJsonContent('topology.json')
 var containers = loadJsonContent('containers.json')
 var created = map(filter(platformServices, service => empty(service.?principalId ?? '')), service => service.name)
-// those that a container app runs, in the order of containers.json
+// services that a container app runs, in the order of containers.json
 var run = filter(containers, container => containerApps && contains(created, container.service))
 var withRegistry = !empty(run)
 var withApps = withRegistry && !empty(imageTag)

@@ -1,7 +1,7 @@
 #!/bin/sh
-# After `azd provision` and after `azd deploy`, since a first provision comes before there is an app: gives each gate of
-# infra/quotas.yaml the rule that it has there; again, it changes nothing. What keeps it from that is said, and stops
-# neither: the first caller gets its role later (docs/guides/deploy.md, "The first job").
+# After `azd provision` and after `azd deploy`, since the first provision precedes the app: sets the limits of each quota
+# of infra/quotas.yaml. Idempotent. It prints an error that prevents this, which stops
+# neither command: the first caller gets its role later (docs/guides/deploy.md, "The first job").
 set -eu
 file=infra/quotas.yaml
 grep -q '^ *- ' "$file" || exit 0

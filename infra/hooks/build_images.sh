@@ -10,7 +10,7 @@ if [ "${LUCIUS_SERVICE_BUILD:-true}" = false ]; then
 elif [ -n "${LUCIUS_REGISTRY_ID:-}" ]; then
   subscription=$(printf '%s' "$LUCIUS_REGISTRY_ID" | cut -d / -f 3) registry=${LUCIUS_REGISTRY_ID##*/}
 elif [ -n "$registry" ]; then
-  # azd may remember one that is deleted
+  # azd may have the name of a deleted registry
   registry=$(az acr list --subscription "$subscription" --query "[?name=='$registry'].name" --output tsv)
 fi
 [ -z "$registry" ] || python3 "$(dirname "$0")/../../scripts/service_images.py" "$subscription" "$registry"

@@ -1,7 +1,7 @@
 #!/bin/sh
-# Stops with one line unless az is there, new enough, and signed in where the subscription is: check_az.sh SUBSCRIPTION
+# Stops with one line unless az is installed, new enough, and signed in to the tenant of the subscription: check_az.sh SUBSCRIPTION
 set -eu
-#: the first with `az stack-whatif`, which shows what a deployment stack would delete
+#: the first version with `az stack-whatif`, which shows the deletions of a deployment stack
 least=2.89.0
 
 stop() { echo "check_az: $1" >&2; exit 1; }
@@ -11,7 +11,7 @@ version=$(az version --query '"azure-cli"' --output tsv)
 older=$(printf '%s\n%s\n' "$least" "$version" | sort -t . -k 1,1n -k 2,2n -k 3,3n | head -n 1)
 [ "$older" = "$least" ] || stop "az $version is older than $least: az upgrade"
 
-# Graph is asked in the tenant of az's own default; that default is the user's to change
+# az sends Graph requests to the tenant of its default subscription, which only the user changes
 tenant=$(az account show --query tenantId --output tsv 2>/dev/null) || stop "sign in: az login"
 theirs=$(az account show --subscription "$1" --query tenantId --output tsv 2>/dev/null) ||
   stop "az does not know the subscription $1: az login with an account that has it"

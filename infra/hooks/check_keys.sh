@@ -1,8 +1,8 @@
 #!/bin/sh
 # Prints the kinds of keys that the key vault has: `callback`, `webhook`. check_keys.sh SUBSCRIPTION ENVIRONMENT [make]
-# Stops if it has keys of what LUCIUS_CALLBACKS or LUCIUS_WEBHOOKS does not enable: callbacks or webhooks would end without a word,
+# Stops if it has keys of a feature that LUCIUS_CALLBACKS or LUCIUS_WEBHOOKS disables: the feature would stop without an error,
 # and a deployment stack would delete the vault, whose name then stays taken for 90 days. With make, keys that are enabled and
-# missing are made. It asks Resource Manager, which shows names only and reaches a vault that is closed to the public.
+# missing are created. It queries Resource Manager, which shows names only and reaches a vault without public access.
 set -eu
 vault=$(az resource list --subscription "$1" --resource-type Microsoft.KeyVault/vaults --output tsv \
   --query "[?tags.application=='lucius' && tags.environment=='$2'].id | [0]")
@@ -26,7 +26,7 @@ kind() {
       ;;
     *)
       [ "$enabled" = true ] && [ "$make" = make ] || return 0
-      # in a file, since the arguments of a command can be seen by others
+      # in a file, since other users can see the arguments of a command
       printf '{"properties": {"value": "k%s:%s", "contentType": "kid:base64key, with commas between"}}' \
         "$(date +%s)" "$(openssl rand -base64 32)" >"$file"
       az rest --method PUT --url "$secrets/lucius-$2-keys?$version" --body "@$file" --output none

@@ -1,10 +1,10 @@
 #!/bin/sh
-# Stops where a deleted key vault or App Configuration store still holds a name of this environment, which Azure would say in the
+# Stops if a deleted key vault or App Configuration store still has a name of this environment, which Azure would report in the
 # middle of a deployment: check_names.sh SUBSCRIPTION ENVIRONMENT REGION
 set -eu
 subscription=$1 environment=$2 region=$3
 
-# held WHAT COMMAND PLACE: the deleted ones of COMMAND whose tags and location stand under PLACE in az's answer
+# held WHAT COMMAND PLACE: the deleted resources of COMMAND whose tags and location are under PLACE in az's output
 held() {
   name=$(az "$2" list-deleted --subscription "$subscription" --output tsv --query \
     "[?${3}tags.application=='lucius' && ${3}tags.environment=='$environment' && ${3}location=='$region'].name | [0]")

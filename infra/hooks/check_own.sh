@@ -1,18 +1,18 @@
 #!/bin/sh
-# Stops with one line if what a company brings does not fit: subnets, zones, workspace, action groups, registry, resource group,
+# Stops with one line if existing resources of a company do not fit: subnets, zones, workspace, action groups, registry, resource group,
 # services, and room for role assignments: check_own.sh SUBSCRIPTION REGION PARAMETER_FILE
 set -eu
 subscription=$1 region=$2 parameters=$3
 
 stop() { echo "check_own: $1" >&2; exit 1; }
 
-# exists SETTING ID QUERY: what QUERY finds of the resource
+# exists SETTING ID QUERY: prints the result of QUERY on the resource
 exists() {
   az resource show --ids "$2" --query "$3" --output tsv 2>/dev/null ||
     stop "$1: there is no $2, or you may not read it: az resource show --ids ID must show it"
 }
 
-# subnet SETTING DELEGATION: where the parameter file isolates the network
+# subnet SETTING DELEGATION: checks it if the parameter file isolates the network
 subnet() {
   eval "id=\${$1:-}"
   [ -n "$id" ] || stop "$1 is not set: LUCIUS_APP_SUBNET_ID and LUCIUS_ENDPOINT_SUBNET_ID go together (docs/guides/own-resources.md)"
@@ -79,7 +79,7 @@ case $services in
     ;;
 esac
 
-# an environment has 200 role assignments at most (infra/checks/roles.py); a second deployment makes none
+# an environment has at most 200 role assignments (infra/checks/roles.py); a second deployment creates none
 held=$(az role assignment list --subscription "$subscription" --all --fill-principal-name false --output tsv \
   --query "length([?starts_with(scope, '/subscriptions/')])")
 [ "$held" -le 3800 ] || [ -n "${LUCIUS_API_URL:-}" ] ||

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Stops with one line where the region lacks what the parameters ask for: check_region.sh SUBSCRIPTION REGION PARAMETER_FILE
+# Stops with one line if the region lacks a service that the parameters require: check_region.sh SUBSCRIPTION REGION PARAMETER_FILE
 set -eu
 subscription=$1 region=$2 parameters=$3
 
@@ -8,7 +8,7 @@ stop() { echo "check_region: $1" >&2; exit 1; }
 offered() { az functionapp list-flexconsumption-locations --subscription "$subscription" "$@" --query "[].name" --output tsv; }
 offered | grep -qx "$region" ||
   stop "$region does not offer Flex Consumption; az functionapp list-flexconsumption-locations lists those that do"
-# what the parameter file takes where the environment says nothing
+# defaults of the parameter file for unset variables
 zones=$(sed -nE "s/^ *zoneRedundant: (readEnvironmentVariable\('LUCIUS_ZONE_REDUNDANT', ')?(true|false).*/\2/p" "$parameters")
 if [ "${LUCIUS_ZONE_REDUNDANT:-$zones}" = true ] && [ -n "$zones" ]; then
   offered --zone-redundant true | grep -qx "$region" ||
@@ -17,7 +17,7 @@ fi
 backend=$(sed -nE "s/^param durableBackend = (readEnvironmentVariable\('LUCIUS_DURABLE_BACKEND', )?'(.*)'.*/\2/p" "$parameters")
 backend=${LUCIUS_DURABLE_BACKEND:-$backend}
 if [ "$backend" = DurableTaskScheduler ]; then
-  # Azure answers with display names ("West Europe")
+  # Azure returns display names ("West Europe")
   az provider show --subscription "$subscription" --namespace Microsoft.DurableTask --output tsv \
     --query "resourceTypes[?resourceType=='schedulers'].locations[]" |
     tr -d ' ' | tr '[:upper:]' '[:lower:]' | grep -qx "$region" ||

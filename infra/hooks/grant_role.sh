@@ -1,5 +1,5 @@
 #!/bin/sh
-# Gives somebody roles of the API: grant_role.sh AUDIENCE PRINCIPAL_OBJECT_ID ROLE...
+# Assigns roles of the API to a principal: grant_role.sh AUDIENCE PRINCIPAL_OBJECT_ID ROLE...
 # PRINCIPAL is a user, a group, or the service principal (not the application) of a client.
 set -eu
 [ $# -ge 3 ] || { echo "usage: grant_role.sh AUDIENCE PRINCIPAL_OBJECT_ID ROLE..." >&2; exit 2; }
@@ -7,7 +7,7 @@ audience=$1 principal=$2
 shift 2
 error=$(mktemp)
 trap 'rm -f "$error"' EXIT
-# that of a client may have been made just now
+# the service principal of a client may be seconds old
 created=yes
 . "$(dirname "$0")/eventually.sh"
 api=$(az ad sp show --id "$audience" --query id --output tsv)

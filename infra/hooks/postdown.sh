@@ -1,6 +1,6 @@
 #!/bin/sh
-# After `azd down`: the app registration that preprovision made goes, too; it may be run again. One that was given, or
-# that does not carry the tag of this environment, stays.
+# After `azd down`: deletes the app registration that preprovision created. Idempotent. A registration that was given, or
+# that does not have the tag of this environment, stays.
 set -eu
 app=${LUCIUS_AUTH_REGISTERED:-}
 [ -n "$app" ] || exit 0
@@ -12,7 +12,7 @@ if tags=$(az ad app show --id "$app" --query "join(' ', tags)" --output tsv 2>"$
     *) echo "postdown: the app registration $app stays: it has no tag of this environment" >&2 ;;
   esac
 else
-  # gone already
+  # it is deleted already
   grep -q "does not exist" "$error" || { cat "$error" >&2; exit 1; }
 fi
 azd env set LUCIUS_AUTH_AUDIENCE ""

@@ -1,10 +1,10 @@
 #!/bin/sh
-# After `azd provision`: what the template needs and only it can make a place for, images of platform services in the registry and
-# keys in the key vault. If one was missing, azd provisions again. Then the quotas that are kept as a file.
+# After `azd provision`: creates what the template needs and whose store it creates, images of platform services in the registry and
+# keys in the key vault. If one was missing, azd provisions again. Then applies the quotas of infra/quotas.yaml.
 set -eu
 hooks=$(dirname "$0") again=
 
-# needs SETTING VALUE: what the next deployment reads
+# needs SETTING VALUE: stores a setting for the next deployment
 needs() {
   eval "known=\${$1:-}"
   [ "$known" = "$2" ] && return
@@ -16,7 +16,7 @@ keys=$(sh "$hooks/check_keys.sh" "$AZURE_SUBSCRIPTION_ID" "$AZURE_ENV_NAME" make
 needs LUCIUS_KEYS "$(echo $keys)"
 needs LUCIUS_SERVICE_TAG "$(sh "$hooks/build_images.sh")"
 if [ -n "$again" ]; then
-  # the second run finds all of it; if not, it would provision for ever
+  # the second run finds all of it; otherwise it would provision in an endless loop
   [ -z "${LUCIUS_AGAIN:-}" ] || { echo "postprovision: azd does not keep what azd env set wrote: azd provision" >&2; exit 1; }
   export LUCIUS_AGAIN=yes
   exec azd provision --no-prompt

@@ -1,13 +1,13 @@
 #!/bin/sh
-# Before `azd down`, which deletes the ledger, the only record of all jobs: lists what goes and what stays, and asks for the name of
-# the environment. LUCIUS_DELETE has it for programs.
+# Before `azd down`, which deletes the ledger, the only record of all jobs: lists deleted and remaining resources, and prompts for the
+# name of the environment. LUCIUS_DELETE has it for programs.
 set -eu
 [ -z "${LUCIUS_RESOURCE_GROUP:-}" ] || {
   echo "predown: the resource group $LUCIUS_RESOURCE_GROUP is yours, and azd would delete it with all that is in it: delete what has" \
     "the tag azd-env-name=$AZURE_ENV_NAME instead (docs/guides/own-resources.md)" >&2
   exit 1
 }
-# nothing was deployed, or all is gone already
+# nothing was deployed, or everything is deleted already
 [ -n "${LUCIUS_LEDGER_ACCOUNT:-}" ] || exit 0
 cat >&2 <<END
 azd down deletes the environment $AZURE_ENV_NAME, among it

@@ -1,10 +1,10 @@
 #!/bin/sh
-# Before `azd provision`: is az fit, are the providers registered, does the region offer it all; and tokens get an audience.
+# Before `azd provision`: checks az, the resource providers and the region; and creates the audience of tokens.
 # Reads AZURE_SUBSCRIPTION_ID, AZURE_LOCATION, AZURE_ENV_NAME; writes LUCIUS_AUTH_AUDIENCE to azd's environment if it is
-# not there.
+# unset.
 set -eu
 hooks=$(dirname "$0")
-# the file that azd takes, of azure.yaml
+# the parameter file of azure.yaml, which azd uses
 parameters=infra/bicep/$(sed -n 's/^ *module: *//p' azure.yaml).bicepparam
 
 sh "$hooks/check_az.sh" "$AZURE_SUBSCRIPTION_ID"
@@ -19,7 +19,7 @@ if [ -z "${LUCIUS_AUTH_AUDIENCE:-}" ]; then
   azd env set LUCIUS_AUTH_AUDIENCE "$audience"
 fi
 
-# what the template reads of the vault and of the registry; before the first deployment there is neither
+# values of the vault and of the registry for the template; before the first deployment neither exists
 remember() { eval "known=\${$1:-}"; [ "$known" = "$2" ] || azd env set "$1" "$2"; }
 remember LUCIUS_KEYS "$(echo $keys)"
 remember LUCIUS_SERVICE_TAG "$(sh "$hooks/build_images.sh")"

@@ -1,9 +1,9 @@
 #!/bin/sh
-# Makes or updates the app registration that stands for the API: tokens of version 2, LUCIUS's scopes as app roles, and one
+# Creates or updates the app registration of the API: tokens of version 2, LUCIUS's scopes as app roles, and one
 # delegated scope so that people can get a token through the Azure CLI. Prints its client id: the audience of tokens.
 # Usage: register_app.sh [--mark] SUBSCRIPTION ENVIRONMENT [CLIENT_ID]
-# One that has the tag of both already is updated only where CLIENT_ID names it: anybody in the tenant can make one under our
-# name. What others added to it stays. --mark: azd's environment keeps the id of one that was made here, for postdown.sh.
+# A registration with the tag of both is updated only if CLIENT_ID names it: any user of the tenant can create one with that
+# name. Additions of others stay. --mark: stores the id of a new registration in azd's environment, for postdown.sh.
 set -eu
 mark=
 [ "${1:-}" != --mark ] || { mark=yes; shift; }
@@ -27,19 +27,19 @@ id() {
   printf '%s\n' "$hash" | sed -nE 's/^([0-9a-f]{8})([0-9a-f]{4}).([0-9a-f]{3}).([0-9a-f]{3})([0-9a-f]{12}).*/\1-\2-4\3-8\4-\5/p' |
     grep . || stop "neither sha256sum nor shasum gives a hash"
 }
-# before anything is made: is there something that hashes?
+# before any change: finds a program that hashes
 access=$(id access)
-# a JSON list with one more item
+# returns a JSON list with one more item
 with() { if [ "$1" = '[]' ]; then printf '[%s]' "$2"; else printf '%s,%s]' "${1%]}" "$2"; fi; }
 patch() {
   eventually az rest --method PATCH --url "$applications(appId='$app')" --headers Content-Type=application/json \
     --output none --body "$1"
 }
 
-# ---- which one
+# ---- the registration
 
 app=${3:-}
-# a run that stopped half way has made it already, though a search may not show it yet
+# an interrupted run may have created it, though a search may not show it yet
 if [ -n "$mark" ] && [ -n "${LUCIUS_AUTH_REGISTERED:-}" ] &&
   az ad app show --id "$LUCIUS_AUTH_REGISTERED" --output none 2>/dev/null; then
   app=$LUCIUS_AUTH_REGISTERED
@@ -48,7 +48,7 @@ if [ -z "$app" ]; then
   found=$(az ad app list --filter "tags/any(t:t eq '$tag')" --query "[].appId" --output tsv | tr '\n' ' ')
   [ -z "$found" ] ||
     stop "$name is registered already, as $found(tag $tag); if it is yours: azd env set LUCIUS_AUTH_AUDIENCE CLIENT_ID"
-  # not `az ad app create`, which changes whatever has this name already
+  # not `az ad app create`, which changes an existing registration of this name
   app=$(az rest --method POST --url "$applications" --headers Content-Type=application/json --query appId --output tsv \
     --body "{\"displayName\": \"$name\", \"signInAudience\": \"AzureADMyOrg\", \"tags\": [\"$tag\"]}" 2>"$error") ||
     stop "$name cannot be registered ($(tr '\n' ' ' <"$error" | cut -c 1-200)): get Application Developer, or azd env set LUCIUS_AUTH_AUDIENCE CLIENT_ID"
@@ -56,7 +56,7 @@ if [ -z "$app" ]; then
   [ -z "$mark" ] || azd env set LUCIUS_AUTH_REGISTERED "$app" >&2
 fi
 
-# ---- what it has, each as one line of JSON
+# ---- its present values, each as one line of JSON
 
 held=$(eventually az rest --method GET --url "$applications(appId='$app')" --output tsv --query "[
   to_string(identifierUris),
@@ -71,7 +71,7 @@ held=$(eventually az rest --method GET --url "$applications(appId='$app')" --out
 line() { printf '%s\n' "$held" | sed -n "$1p" | sed 's/^null$/[]/'; }
 uris=$(line 1) roles=$(line 2) scopes=$(line 3) clients=$(line 4) cli=$(line 5) scope=$(line 6 | tr -d '[]"')
 
-# ---- what it lacks
+# ---- missing values
 
 case $uris in *"\"api://$app\""*) ;; *) uris=$(with "$uris" "\"api://$app\"") ;; esac
 role() {
@@ -94,7 +94,7 @@ case $cli in *"$scope"*) ;; *) cli=$(with "$cli" "\"$scope\"") ;; esac
 clients=$(with "$clients" "{\"appId\":\"$azure_cli\",\"delegatedPermissionIds\":$cli}")
 
 patch "{\"identifierUris\": $uris, \"appRoles\": $roles, \"api\": {\"requestedAccessTokenVersion\": 2, \"oauth2PermissionScopes\": $scopes}}"
-# a pre-authorised client can only name a scope that is there already
+# a pre-authorised client can only name an existing scope
 patch "{\"api\": {\"preAuthorizedApplications\": $clients}}"
 az ad sp show --id "$app" --output none 2>/dev/null || eventually az ad sp create --id "$app" --output none
 echo "$app"

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Writes keys of callbacks or webhooks into the key vault, without showing them: rotate_keys.sh callback|webhook [finish]
-# Puts a new key before those that are there, so it signs and all verify. With finish, only the first stays. Reads
+# Adds a new key before the existing ones: it signs, and all verify. With finish, only the first stays. Reads
 # LUCIUS_KEY_VAULT, and restarts the app LUCIUS_FUNCTION_APP of AZURE_RESOURCE_GROUP, which then reads the new value.
 set -eu
 usage() { echo "usage: rotate_keys.sh callback|webhook [finish]" >&2; exit 2; }
@@ -20,11 +20,11 @@ if [ "${2:-}" = finish ]; then
   [ -n "$keys" ] || { echo "rotate_keys: $LUCIUS_KEY_VAULT has no keys of $1s: rotate_keys.sh $1" >&2; exit 1; }
   keys=${keys%%,*}
 else
-  # ids of keys are never used twice: the time is one
+  # ids of keys must be unique: the time is one
   keys=k$(date +%s):$(openssl rand -base64 32)${keys:+,$keys}
 fi
 printf '%s' "$keys" >"$file"
-# of a file, since the arguments of a command can be seen by others
+# from a file, since other users can see the arguments of a command
 az keyvault secret set --vault-name "$LUCIUS_KEY_VAULT" --name "$secret" --file "$file" --output none
 [ -z "${LUCIUS_FUNCTION_APP:-}" ] ||
   az functionapp restart --resource-group "$AZURE_RESOURCE_GROUP" --name "$LUCIUS_FUNCTION_APP" --output none

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Prints what the next jobs need of the deployment stack of AZURE_ENV_NAME, as NAME=value.
+# Prints outputs of the deployment stack of AZURE_ENV_NAME for the next jobs, as NAME=value.
 set -eu
 for name in AZURE_RESOURCE_GROUP LUCIUS_FUNCTION_APP LUCIUS_API_URL LUCIUS_AUTH_AUDIENCE LUCIUS_SERVICEBUS_NAMESPACE \
   LUCIUS_DOCUMENTS_ENDPOINT; do

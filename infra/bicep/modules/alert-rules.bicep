@@ -148,7 +148,7 @@ resource metricRules 'Microsoft.Insights/metricAlerts@2018-03-01' = [
         ]
       }
       actions: map(actionGroupIds, id => {
-        // an id that came by parameter
+        // an id from a parameter
         #disable-next-line use-resource-id-functions
         actionGroupId: id
       })
@@ -173,7 +173,7 @@ resource logRules 'Microsoft.Insights/scheduledQueryRules@2023-12-01' = [
       ]
       evaluationFrequency: 'PT5M'
       windowSize: alert.window
-      // the tables come to be with the first telemetry, after the rules
+      // Azure creates the tables with the first telemetry, after the rules
       skipQueryValidation: true
       criteria: {
         allOf: [

@@ -36,7 +36,7 @@ resource store 'Microsoft.AppConfiguration/configurationStores@2024-06-01' exist
   name: storeName
 }
 
-// A name stands for key and label; what it cannot hold is percent-encoded with a tilde.
+// A name consists of key and label; other characters are percent-encoded with a tilde.
 resource keyValues 'Microsoft.AppConfiguration/configurationStores/keyValues@2024-06-01' = [
   for entry in keys: {
     parent: store
@@ -48,7 +48,7 @@ resource keyValues 'Microsoft.AppConfiguration/configurationStores/keyValues@202
   }
 ]
 
-// Written last, and only another one where something else is: then the app reads the others again.
+// Written last, with a new value only if another key changed: the app then reads the other keys again.
 resource sentinel 'Microsoft.AppConfiguration/configurationStores/keyValues@2024-06-01' = {
   parent: store
   name: replace(uriComponent('lucius:sentinel'), '%', '~')

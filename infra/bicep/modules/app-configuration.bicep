@@ -45,7 +45,7 @@ resource store 'Microsoft.AppConfiguration/configurationStores@2024-06-01' = {
     disableLocalAuth: true
     enablePurgeProtection: purgeProtection && skuName != 'developer'
     publicNetworkAccess: privateAccess == null ? 'Enabled' : 'Disabled'
-    // key-values are written as whoever deploys, not with the store's keys, which are off
+    // the deployer's identity writes key-values, not the store's access keys, which are disabled
     dataPlaneProxy: {
       authenticationMode: 'Pass-through'
       privateLinkDelegation: 'Disabled'

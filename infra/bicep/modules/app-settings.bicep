@@ -245,7 +245,7 @@ type tuningType = {
 
 var topology = loadJsonContent('../topology.json')
 
-// What the runtime and its bindings read.
+// Settings of the runtime and its bindings.
 var hostSettings = {
   AzureWebJobsStorage__credential: 'managedidentity'
   AzureWebJobsStorage__clientId: identity.clientId
@@ -257,20 +257,20 @@ var hostSettings = {
   LUCIUS_SERVICEBUS_CONNECTION__clientId: identity.clientId
   APPLICATIONINSIGHTS_CONNECTION_STRING: applicationInsightsConnectionString
   APPLICATIONINSIGHTS_AUTHENTICATION_STRING: 'ClientId=${identity.clientId};Authorization=AAD'
-  // The host keeps all its traces, since it drops the log records of those that it does not keep.
+  // The host samples no traces, since it drops the log records of traces that it samples out.
   OTEL_TRACES_SAMPLER: 'microsoft.fixed_percentage'
   OTEL_TRACES_SAMPLER_ARG: '1'
   TASKHUB_NAME: durable.taskHubName
-  // The app refuses more than 1 MiB with 413. The host ends what is larger than this with 500, before the app has it in memory.
+  // The app refuses bodies over 1 MiB with 413. The host refuses larger ones than this with 500, before the app has them in memory.
   FUNCTIONS_REQUEST_BODY_SIZE_LIMIT: '2097152'
 }
 
-// The backend itself stands in the host.json of the package, where the scale controller reads it; no setting can say it there.
+// The backend itself is in the host.json of the package, where the scale controller reads it; it reads no setting for it.
 var schedulerSettings = {
   DURABLE_TASK_SCHEDULER_CONNECTION_STRING: 'Endpoint=${durable.?endpoint ?? ''};Authentication=ManagedIdentity;ClientID=${identity.clientId}'
 }
 
-// What the app's own code reads; AZURE_CLIENT_ID tells its SDKs which identity it is.
+// Settings of the app's own code; AZURE_CLIENT_ID selects the identity for its SDKs.
 var appSettings = {
   AZURE_CLIENT_ID: identity.clientId
   LUCIUS_SERVICEBUS_LANES: string(topology.lanes)
@@ -300,7 +300,7 @@ var appSettings = {
   LUCIUS_DASHBOARD_CLIENT_ID: auth.dashboardClientId
 }
 
-// Flex Consumption knows these by functionAppConfig and refuses them as settings.
+// Flex Consumption has these in functionAppConfig and refuses them as settings.
 var premiumSettings = {
   FUNCTIONS_EXTENSION_VERSION: '~4'
   FUNCTIONS_WORKER_RUNTIME: 'python'

@@ -31,7 +31,7 @@ resource environment 'Microsoft.App/managedEnvironments@2025-07-01' = {
     appLogsConfiguration: {
       destination: 'azure-monitor'
     }
-    // nothing calls a platform service: it has no ingress
+    // a platform service gets no requests, so it has no ingress
     publicNetworkAccess: 'Disabled'
     vnetConfiguration: empty(subnetResourceId)
       ? null

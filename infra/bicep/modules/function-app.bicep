@@ -133,7 +133,7 @@ var isPremium = hosting == 'ElasticPremium'
 var zoneRedundant = scale.?zoneRedundant ?? false
 var maximumInstances = scale.?maximumInstances ?? 100
 
-// Over zones, Flex keeps two of each group ready whatever is asked for, and refuses one: so two are asked for.
+// With zone redundancy, Flex Consumption keeps two instances of each group ready and refuses one, so the minimum is two.
 var leastReady = zoneRedundant ? 2 : 0
 // Groups are named as they are, functions with a prefix (https://aka.ms/flexconsumption/alwaysready).
 var replyNames = replies == 'Shared' ? ['replies'] : map(range(0, topology.lanes), lane => 'reply_p${lane}')
@@ -200,13 +200,13 @@ resource app 'Microsoft.Web/sites@2025-03-01' = {
     clientAffinityEnabled: false
     endToEndEncryptionEnabled: isFlex ? null : true
     keyVaultReferenceIdentity: identity.resourceId
-    // https://learn.microsoft.com/azure/azure-functions/security-concepts#disable-administrative-endpoints; the type does not know it
+    // https://learn.microsoft.com/azure/azure-functions/security-concepts#disable-administrative-endpoints; the type lacks it
     #disable-next-line BCP037
     functionsRuntimeAdminIsolationEnabled: true
     publicNetworkAccess: privateAccess == null ? 'Enabled' : 'Disabled'
     virtualNetworkSubnetId: empty(appSubnetResourceId) ? null : appSubnetResourceId
     outboundVnetRouting: empty(appSubnetResourceId) || isFlex ? null : { allTraffic: true }
-    // the type does not know siteUpdateStrategy yet, and the compiler reports it here, at the condition
+    // the type lacks siteUpdateStrategy, and the compiler reports it here, at the condition
     #disable-next-line BCP037
     functionAppConfig: isFlex
       ? {
@@ -240,7 +240,7 @@ resource app 'Microsoft.Web/sites@2025-03-01' = {
           }
         }
       : null
-    // Flex Consumption refuses what is only Premium's, as null too (error 51021); its FTP is closed by the policy below
+    // Flex Consumption refuses properties of Premium, even null (error 51021); the policy below closes its FTP
     siteConfig: {
       http20Enabled: true
       minTlsVersion: '1.2'
@@ -252,7 +252,7 @@ resource app 'Microsoft.Web/sites@2025-03-01' = {
             linuxFxVersion: 'PYTHON|3.12'
             healthCheckPath: '/v1/health/live'
           })
-      // an App Service plan ends an app without requests unless it is always on; Elastic Premium refuses the property
+      // an App Service plan stops an app without requests unless it is always on; Elastic Premium refuses the property
       ...(isPremium
         ? {
             minimumElasticInstanceCount: scale.?premiumMinimumInstances ?? 1

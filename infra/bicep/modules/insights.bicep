@@ -48,7 +48,7 @@ var queries = [
   }
   { id: 'warnings', title: 'Warnings of the app', text: loadTextContent('../queries/warnings.kql') }
 ]
-// Charts and tables of the workbook, by the query that they show. What waits now is on the dashboard.
+// Charts and tables of the workbook, by their query. The dashboard has the present queues.
 var shown = [
   { id: 'jobs', chart: 'timechart' }
   { id: 'step-latency', chart: 'timechart' }
@@ -121,7 +121,7 @@ resource savedSearches 'Microsoft.OperationalInsights/workspaces/savedSearches@2
     parent: workspace
     name: 'lucius-${query.id}'
     properties: {
-      // without it, each further deployment is a 409; the type does not know it
+      // without it, each further deployment is a 409; the type lacks it
       #disable-next-line BCP037
       etag: '*'
       category: category

@@ -42,7 +42,7 @@ resource identity 'Microsoft.ManagedIdentity/userAssignedIdentities@2024-11-30' 
   tags: tags
 }
 
-// in a deployment of their own: the names of assignments hold the id of an identity that is made here
+// in a separate deployment: the names of assignments contain the id of an identity that is created here
 module roles 'platform-service-roles.bicep' = {
   name: 'roles-${uniqueString(identityName, principalId)}'
   params: {

@@ -56,7 +56,7 @@ resource zoneLinks 'Microsoft.Network/privateDnsZones/virtualNetworkLinks@2024-0
     properties: {
       registrationEnabled: false
       virtualNetwork: {
-        // an id that came by parameter
+        // an id from a parameter
         #disable-next-line use-resource-id-functions
         id: virtualNetworkResourceId
       }

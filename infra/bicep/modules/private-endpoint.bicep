@@ -59,7 +59,7 @@ resource zoneGroup 'Microsoft.Network/privateEndpoints/privateDnsZoneGroups@2025
       for zone in zoneResourceIds: {
         name: replace(last(split(zone, '/')), '.', '-')
         properties: {
-          // an id that came by parameter
+          // an id from a parameter
           #disable-next-line use-resource-id-functions
           privateDnsZoneId: zone
         }

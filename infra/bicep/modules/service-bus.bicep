@@ -61,8 +61,8 @@ resource namespace 'Microsoft.ServiceBus/namespaces@2024-01-01' = {
   }
 }
 
-// Duplicate detection can only be set at creation: another window means another topic. It is longer than all waits after a
-// publish that nobody confirmed. Expired directives are dropped, since the ledger knows of them: dead, they would fill the topic.
+// Duplicate detection can only be set at creation: another window requires a new topic. It is longer than all waits after an
+// unconfirmed publish. Expired directives are dropped, since the ledger has them: dead letters would fill the topic.
 @batchSize(8)
 resource directiveTopics 'Microsoft.ServiceBus/namespaces/topics@2024-01-01' = [
   for lane in range(0, lanes): {
@@ -92,7 +92,7 @@ resource serviceSubscriptions 'Microsoft.ServiceBus/namespaces/topics/subscripti
   }
 ]
 
-// A new subscription takes everything, by a true rule named $Default: this one takes its place, so that none is left beside it.
+// A new subscription accepts every message, by a true rule named $Default. This rule has the same name and replaces it.
 @batchSize(8)
 resource serviceRules 'Microsoft.ServiceBus/namespaces/topics/subscriptions/rules@2024-01-01' = [
   for index in range(0, lanes * serviceCount): {
@@ -109,7 +109,7 @@ resource serviceRules 'Microsoft.ServiceBus/namespaces/topics/subscriptions/rule
   }
 ]
 
-// A call that comes twice costs one look, and one that is lost is made up by the sweeper within a minute.
+// A repeated call costs one check, and the sweeper replaces a lost one within a minute.
 resource admissionQueue 'Microsoft.ServiceBus/namespaces/queues@2024-01-01' = {
   parent: namespace
   name: topology.admission.queue
@@ -123,7 +123,7 @@ resource admissionQueue 'Microsoft.ServiceBus/namespaces/queues@2024-01-01' = {
   }
 }
 
-// Hints are taken in batches, whose locks the host does not renew. What a lost one named is found by the sweeper.
+// The app receives hints in batches, whose locks the host does not renew. The sweeper finds the events of a lost hint.
 resource hintsQueue 'Microsoft.ServiceBus/namespaces/queues@2024-01-01' = {
   parent: namespace
   name: topology.hints.queue
@@ -137,7 +137,7 @@ resource hintsQueue 'Microsoft.ServiceBus/namespaces/queues@2024-01-01' = {
   }
 }
 
-// Tries of webhooks' deliveries. Their rows decide: what comes twice does nothing, and the sweeper sends lost ones again.
+// Tries of webhook deliveries. Their rows decide: a repeated message has no effect, and the sweeper sends lost ones again.
 resource webhooksQueue 'Microsoft.ServiceBus/namespaces/queues@2024-01-01' = {
   parent: namespace
   name: topology.webhooks.queue
@@ -151,8 +151,8 @@ resource webhooksQueue 'Microsoft.ServiceBus/namespaces/queues@2024-01-01' = {
   }
 }
 
-// Its subscriptions are made by the teams that read it; without one it keeps nothing. `tell` sends an event again after a crash,
-// minutes later at most.
+// Teams that read it create its subscriptions; without one it keeps no message. `tell` sends an event again after a crash,
+// at most minutes later.
 resource eventsTopic 'Microsoft.ServiceBus/namespaces/topics@2024-01-01' = {
   parent: namespace
   name: topology.events.topic
@@ -165,7 +165,7 @@ resource eventsTopic 'Microsoft.ServiceBus/namespaces/topics@2024-01-01' = {
   }
 }
 
-// It exists also if the topics do not forward to it: what is in it when they stop is not lost, and the sweeper applies it.
+// It also exists if the topics do not forward to it: the sweeper applies messages that were in it when forwarding stopped.
 resource repliesQueue 'Microsoft.ServiceBus/namespaces/queues@2024-01-01' = {
   parent: namespace
   name: topology.replies.queue

@@ -136,7 +136,7 @@ resource account 'Microsoft.Storage/storageAccounts@2025-06-01' = {
   }
 }
 
-// It stops Resource Manager from deleting the account and what is in it. It does not stop the data plane, which deletes tables too.
+// It prevents the deletion of the account by Resource Manager. It does not prevent the deletion of tables by the data plane.
 resource lock 'Microsoft.Authorization/locks@2020-05-01' = if (locked) {
   scope: account
   name: 'keep'

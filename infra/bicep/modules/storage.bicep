@@ -138,7 +138,7 @@ var ledgerTables = {
   rejected: 'luciusrejected'
 }
 var deploymentContainer = 'app-package'
-// what platform services read; and what they write, of which workspaces are theirs alone
+// inputs of platform services; and their outputs, of which only they access workspaces
 var documentsContainer = 'documents'
 var smokeContainer = 'smoke'
 var inputContainers = [documentsContainer, smokeContainer]
@@ -147,7 +147,7 @@ var workspaceContainer = 'workspace'
 // logs and artifacts of runs, which the app reads
 var runsContainer = 'runs'
 
-// What the Functions runtime keeps: packages, leases, keys, and the AzureStorage backend's hub.
+// Data of the Functions runtime: packages, leases, keys, and the AzureStorage backend's hub.
 module runtimeStorage 'storage-account.bicep' = {
   name: 'runtime-storage'
   params: {
@@ -190,7 +190,7 @@ module runtimeStorage 'storage-account.bicep' = {
   }
 }
 
-// The truth about who must do what next. Nobody but the app has a right to it.
+// The ledger, the source of truth. Only the app has a right to it.
 module ledgerStorage 'storage-account.bicep' = {
   name: 'ledger-storage'
   params: {
@@ -231,7 +231,7 @@ module ledgerStorage 'storage-account.bicep' = {
   }
 }
 
-// What an auditor compares the ledger with: a right to the ledger's account is none to this one.
+// Anchors, which an auditor compares with the ledger: a right to the ledger's account gives no right to this one.
 module anchorStorage 'storage-account.bicep' = if (anchors) {
   name: 'anchor-storage'
   params: {
@@ -260,8 +260,8 @@ module anchorStorage 'storage-account.bicep' = if (anchors) {
   }
 }
 
-// Documents, workspaces and results: of the platform services and of the callers that submit. The deployer has no right to it. The app
-// reads the container of runs and signs links to what it reads.
+// Documents, workspaces and results, for platform services and for callers that submit. The deployer has no right to it. The app
+// reads the container of runs and signs links to its blobs.
 module documentsStorage 'storage-account.bicep' = {
   name: 'documents-storage'
   params: {
