@@ -1,4 +1,4 @@
-# What a newcomer types. `make help` lists it.
+# Commands for developers. `make help` lists them.
 # Every recipe line is one plain command, so that make runs it itself and a SIGTERM to make reaches it.
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
@@ -6,35 +6,35 @@
 
 PY := .venv/bin/python
 
-# The user's files and question reach the demo through the environment, so that no shell takes them apart.
-# Files are parted by spaces; a name with a space in it stands in quotes: make demo DOCS="'my file.pdf' b.png"
+# The demo gets the user's files and question through the environment, so that no shell splits them.
+# Files are separated by spaces; a name with a space needs quotes: make demo DOCS="'my file.pdf' b.png"
 export DOCS ASK
 
-# Some machines forbid Python to keep bytecode, which costs each of the many processes of a test run 0.3 s.
+# Some machines disable Python's bytecode files, which costs each process of a test run 0.3 s.
 unexport PYTHONDONTWRITEBYTECODE
 
 # Material's banner about MkDocs 2.0; pyproject.toml has the state of both.
 export NO_MKDOCS_2_WARNING=1
 
-# What `make test` and `make test-long` run; make test TESTS=tests/core, TESTS="tests/core tests/api -k retry"
+# Tests of `make test` and `make test-long`: make test TESTS=tests/core, TESTS="tests/core tests/api -k retry"
 TESTS ?= tests
 ifeq ($(TESTS),app)
 override TESTS := tests --ignore=tests/functions_emulator --ignore=tests/servicebus_emulator
 endif
 
-help: ## what there is to type
+help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
 
 setup: ## make .venv and node_modules for `make demo` and `make up` from the pinned files (quick when they are up to date)
 	@sh scripts/setup.sh
 
-setup-dev: ## the same, and the tools of `make test`, `make lint`, `make generate` and the benchmarks, which call it
+setup-dev: ## the same, and the tools of `make test`, `make lint`, `make generate` and the benchmarks; these run it
 	@sh scripts/setup.sh dev
 
 demo: setup ## put real documents through OCR, EMBEDDING and SIS; DOCS="a.pdf b.png" takes yours, ASK="..." your question
 	@$(PY) -m scripts.demo
 
-up: setup ## serve until Ctrl-C: API 7071, bus 5672 (admin 5300), Azurite 10000-10002; TRACES=1 shows traces on 4318, AUTH=1 wants tokens and issues them on 7080
+up: setup ## serve until Ctrl-C: API 7071, bus 5672 (admin 5300), Azurite 10000-10002; TRACES=1 shows traces on 4318, AUTH=1 requires tokens and issues them on 7080
 	@$(PY) -m emulator up $(if $(TRACES),--traces) $(if $(AUTH),--auth)
 
 reset: setup ## delete the data of `make up` and `make demo` in .lucius: jobs, messages, documents, keys and logs
@@ -44,10 +44,10 @@ test: setup-dev ## run every test that this machine can run, on every core; TEST
 	@sh scripts/system_packages.sh
 	@$(PY) -m pytest -q -m "not long" -n auto --maxprocesses 4 --dist loadscope --no-loadscope-reorder --durations 10 $(TESTS)
 
-test-long: setup-dev ## the tests of sizes and times that are too long for `make test`; TESTS as there
+test-long: setup-dev ## run the tests that are too long for `make test`; TESTS as for `make test`
 	@$(PY) -m pytest -q -m long --timeout 3600 --durations 10 $(TESTS)
 
-generate: setup-dev ## write what is made from the code: tables of docs/, API documents, the client's models, Config.json, plots of docs/explanation/scale; with `bicep` the snapshots of the templates
+generate: setup-dev ## write the generated files: tables of docs/, API documents, the client's models, Config.json, plots of docs/explanation/scale; with `bicep` the snapshots of the templates
 	@$(PY) -m scripts.generate
 	@$(PY) -m infra.checks --write
 	@$(PY) -m benchmarks.scale
@@ -58,31 +58,31 @@ docs: setup-dev ## build the site of docs/ into site/; a broken link or a page t
 screenshots: setup-dev ## take the pictures of docs/guides/dashboard.md with a browser, in light and dark
 	@$(PY) -m tests.dashboard.screenshots
 
-lock: setup-dev ## write the hashes of what is deployed, for the versions in constraints.txt; it asks the package index
+lock: setup-dev ## write the hashes of the deployed packages, for the versions in constraints.txt; it queries the package index
 	@$(PY) -m scripts.lock
 
-bench: setup-dev ## measure whole jobs: counts and CPU a job, latencies, backlog, growth; PART=latency runs a part, FULL=1 large sizes, JSON=FILE keeps the figures, RECORD=1 puts them into docs/explanation/performance
+bench: setup-dev ## measure whole jobs: counts and CPU per job, latencies, backlog, growth; PART=latency runs a part, FULL=1 large sizes, JSON=FILE keeps the figures, RECORD=1 writes them into docs/explanation/performance
 	@$(PY) -m benchmarks.jobs $(if $(FULL),--full) $(if $(RECORD),--record) $(if $(JSON),--json $(JSON)) $(PART)
 
-bench-peers: setup-dev ## run the same job on LUCIUS, DBOS, Celery and Restate in turns; WORKER=external sends steps to a worker that replies; PEERS="LUCIUS DBOS" runs some; JSON and RECORD as there
+bench-peers: setup-dev ## run the same job on LUCIUS, DBOS, Celery and Restate in turns; WORKER=external sends steps to a worker that replies; PEERS="LUCIUS DBOS" runs some; JSON and RECORD as for `make bench`
 	@$(PY) -m benchmarks.peers $(if $(WORKER),--worker $(WORKER)) $(if $(RECORD),--record) $(if $(JSON),--json $(JSON)) $(PEERS)
 
 bench-bus: setup-dev ## measure the Service Bus emulator
 	@$(PY) -m benchmarks.bus
 
-quality: setup-dev ## measure OCR, EMBEDDING and SIS on made documents, scans and questions; SEED=x makes the held-out half again, FAILURES=1 shows failed questions of the other half, RECORD=after keeps the figures
+quality: setup-dev ## measure OCR, EMBEDDING and SIS on generated documents, scans and questions; SEED=x regenerates the held-out half, FAILURES=1 shows failed questions of the other half, RECORD=after keeps the figures
 	@$(PY) -m benchmarks.quality $(if $(SEED),--seed $(SEED)) $(if $(FAILURES),--failures) $(if $(RECORD),--record $(RECORD))
 
 bench-host: setup-dev ## measure the Functions host and its durable engine
 	@$(PY) -m benchmarks.host
 
-chaos: setup-dev ## 300 jobs on the real stack while its processes are killed and its services send wrong replies; then every row is audited
+chaos: setup-dev ## run 300 jobs on the real stack, kill its processes, send wrong replies; then audit every row
 	@$(PY) -m pytest -q -m long --timeout 3600 tests/chaos
 
-soak: setup-dev ## the simulation and the model over many more seeds
+soak: setup-dev ## run the simulation and the model with more seeds
 	@$(PY) -m pytest -q -m long --timeout 7200 tests/simulation tests/model
 
-lint: setup-dev ## ruff, mypy, import-linter, no retired word in a name, no refused phrase in a text, good summaries of operations, and the site builds
+lint: setup-dev ## run ruff, mypy, import-linter and the checks of names, texts, operation summaries and the site
 	@$(PY) -m ruff check .
 	@$(PY) -m ruff format --check .
 	@$(PY) -m mypy

@@ -1,9 +1,9 @@
 #!/bin/sh
-# Makes .venv and node_modules from the pinned files; does nothing when they are up to date.
-#   sh scripts/setup.sh       what `make demo` and `make up` need: requirements.txt, the group demo, the packages, Azurite
-#   sh scripts/setup.sh dev   the same and the group dev: what `make test` and `make lint` need
+# Creates .venv and node_modules from the pinned files; does nothing if they are up to date.
+#   sh scripts/setup.sh       for `make demo` and `make up`: requirements.txt, the group demo, the packages, Azurite
+#   sh scripts/setup.sh dev   the same and the group dev, for `make test` and `make lint`
 # The groups are in pyproject.toml.
-# PYTHON=/path/to/python names the interpreter. Whatever is missing or wrong ends it with one line.
+# PYTHON=/path/to/python names the interpreter. An error ends it with one line.
 set -eu
 cd "$(dirname "$0")/.."
 set_up=${1:-demo}
@@ -23,7 +23,7 @@ if [ -n "${PYTHON:-}" ]; then
     fits "$PYTHON" || die "PYTHON=$PYTHON is not Python 3.11, 3.12 or 3.13; uv python install 3.12 gets one"
 fi
 
-# an existing .venv is kept, whatever else is on PATH by now; what it cannot survive is a move of the checkout
+# an existing .venv stays, for any python on PATH; a move of the checkout breaks it
 keep=
 if [ "$(cat .venv/.home 2>/dev/null || true)" = "$(pwd -P)" ] && fits .venv/bin/python; then
     [ -n "${PYTHON:-}" ] && [ "$(minor "$PYTHON")" != "$(minor .venv/bin/python)" ] || keep=yes
@@ -51,7 +51,7 @@ if [ -z "$keep" ]; then
     pwd -P >.venv/.home
 fi
 
-# install WHAT ARGUMENTS...: by uv, which is quicker, where it is on PATH; by pip where uv fails, since uv does not read the
+# install WHAT ARGUMENTS...: by uv, which is faster, if it is on PATH; by pip if uv fails, since uv does not read the
 # configuration of pip, which may name another index
 install() {
     what=$1
@@ -64,7 +64,7 @@ install() {
         .venv/bin/python -m pip --disable-pip-version-check --no-input install "$@" -c constraints.txt
 }
 
-# group NAME: the lines of a dependency group, so that a change of another table of pyproject.toml installs nothing
+# group NAME: prints the lines of a dependency group, so that a change of another table of pyproject.toml installs nothing
 group() { sed -n "/^$1 = \[/,/^]/p" pyproject.toml; }
 
 demo=$({ group demo; cat requirements.txt constraints.txt packages/*/pyproject.toml; } | cksum)

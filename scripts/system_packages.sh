@@ -1,6 +1,6 @@
 #!/bin/sh
-# Installs the packages of apt.txt that are missing: as root, or with CI=true and a sudo that asks for no password.
-# Elsewhere, and where a package cannot be had, it leaves the machine as it is: the tests that need it are not run, and
+# Installs the missing packages of apt.txt: as root, or with CI=true and a sudo without a password.
+# Otherwise, and if a package is not available, it changes nothing: the tests that need it do not run, and
 # the end of `make test` names them.
 set -eu
 cd "$(dirname "$0")/.."
@@ -11,7 +11,7 @@ has() { for program; do command -v "$program" >/dev/null 2>&1 && return; done; r
 missing=
 while read -r package; do
     dpkg -s "$package" >/dev/null 2>&1 && continue
-    # Ubuntu has no package chromium; any browser of its family does
+    # Ubuntu has no package chromium; any Chromium-based browser works
     [ "$package" = chromium ] && has chromium-browser google-chrome google-chrome-stable microsoft-edge && continue
     missing="$missing $package"
 done <apt.txt
