@@ -18,9 +18,10 @@ from shared.operations.gates.admission_turns import COUNTS_PATIENCE, Uncounted, 
 from shared.operations.gates.allocations import allocate_if_due
 from shared.operations.gates.freed import take_turn
 from shared.operations.jobs.admission import notify
+from shared.operations.process.concurrency import run_concurrently
 from shared.operations.process.context import Context
 from shared.operations.sweeper.state import IsOver, Pass
-from shared.operations.sweeper.turns import AT_ONCE, at_once, from_anywhere, from_on
+from shared.operations.sweeper.turns import AT_ONCE, from_anywhere, from_on
 from shared.ports.admissions import AdmissionWrite, StoredAdmission
 from shared.ports.sweeps import TenantCounts
 
@@ -64,7 +65,7 @@ async def take_turns(
             await one.report_fault("DESK_UNSEEN", fault, row=_row(tenant), tenant_id=tenant)
 
     while waiting:
-        await at_once([waiting.popleft() for _ in range(min(AT_ONCE, len(waiting)))], turn)
+        await run_concurrently([waiting.popleft() for _ in range(min(AT_ONCE, len(waiting)))], turn)
         if waiting and is_over():
             return waiting[0]
     return None

@@ -8,9 +8,9 @@ from shared.core.gates.rules import GateState
 from shared.core.incidents import IncidentKind
 from shared.operations.gates.admission_turns import read_directory
 from shared.operations.incidents.row_incidents import open_row, settle_rows
+from shared.operations.process.concurrency import run_concurrently
 from shared.operations.quotas.breaker_incidents import keep_incident
 from shared.operations.sweeper.state import IsOver, Pass
-from shared.operations.sweeper.turns import at_once
 from shared.ports.incidents import IncidentRow
 
 #: subject of the incident of the directory as a whole
@@ -32,7 +32,7 @@ async def keep_breakers(one: Pass, is_over: IsOver) -> None:
             row = f"{state.gate.tenant} breaker {state.gate.id}"
             await one.report_fault("INCIDENT_LATE", fault, row=row, gate=state.gate.id)
 
-    await at_once([state for state in one.gates if state.breaker is not None], keep)
+    await run_concurrently([state for state in one.gates if state.breaker is not None], keep)
 
 
 async def look_at_directory(one: Pass, is_over: IsOver) -> None:

@@ -24,8 +24,9 @@ from shared.operations.events.feed_comparison import hint_behind
 from shared.operations.incidents.row_incidents import POSTPONED_FOR
 from shared.operations.incidents.silent_services import Untaken, longer_out, untaken
 from shared.operations.jobs.read_history import read_for_list
+from shared.operations.process.concurrency import run_concurrently
 from shared.operations.process.context import Context
-from shared.operations.sweeper.turns import AT_ONCE, at_once
+from shared.operations.sweeper.turns import AT_ONCE
 from shared.ports.index import ActiveRow
 from shared.ports.sweeps import Backlog, Survey, TenantCounts, WorkCounts, earlier, version_name
 
@@ -181,7 +182,7 @@ class _Part:
             if after is not None:
                 counted.append(after)
 
-        await at_once(rows, one)
+        await run_concurrently(rows, one)
         return counted
 
     async def _compare_row(self, row: ActiveRow) -> ActiveRow | None:

@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from shared.core.records.canonical import encode_key
+from shared.operations.process.concurrency import run_concurrently
 from shared.operations.sweeper.admission import check_counts, settle_before_sleep, take_turns
 from shared.operations.sweeper.gauges import set_queue_gauges
 from shared.operations.sweeper.listing import Surveyed, continue_survey
 from shared.operations.sweeper.looks import look_at, look_at_job
 from shared.operations.sweeper.state import IsOver, Pass
-from shared.operations.sweeper.turns import at_once
 from shared.ports.index import AWAKE_AFTER_POST, WAKE_LASTS
 from shared.ports.sweeps import Survey
 
@@ -35,13 +35,13 @@ async def survey_living(one: Pass, is_over: IsOver) -> None:
     # a tenant with a skipped row may have a living job
     unread = {tenant for tenant, _, _ in found.unread}
     one.idle = [each.tenant for each in found.tenants if not each.counts.rows and each.tenant not in unread]
-    await at_once(found.tenants, lambda surveyed: _take(one, surveyed, owed))
+    await run_concurrently(found.tenants, lambda surveyed: _take(one, surveyed, owed))
     for tenant, row, fault in found.unread[:_MAX_NAMED]:
         await one.report_fault("RELIST_FAILED", fault, row=row or f"{encode_key(tenant)} ACTIVE", tenant_id=tenant)
     await take_turns(one, sorted({*owed}), is_over)
     # closes ended jobs in this sweep
     await look_at(one, sorted(found.ended), is_over)
-    await at_once(found.astray, lambda active: look_at_job(one, active))
+    await run_concurrently(found.astray, lambda active: look_at_job(one, active))
     if found.fault is not None:
         raise found.fault
 
@@ -77,4 +77,4 @@ async def put_to_sleep(one: Pass, is_over: IsOver) -> None:
         except Exception as fault:
             await one.report_fault("DESK_UNSEEN", fault, row=f"{encode_key(tenant)} GATES", tenant_id=tenant)
 
-    await at_once(one.idle, sleep)
+    await run_concurrently(one.idle, sleep)

@@ -24,8 +24,9 @@ from shared.operations.events.feed_comparison import is_log_behind
 from shared.operations.gates.admission_turns import act_on_admission, read_directory
 from shared.operations.gates.gated_tenants import is_needed, remove_unused_tenant
 from shared.operations.incidents.row_incidents import report_row
+from shared.operations.process.concurrency import run_concurrently
 from shared.operations.process.context import Context
-from shared.operations.sweeper.turns import at_once, from_anywhere
+from shared.operations.sweeper.turns import from_anywhere
 from shared.ports.admissions import AdmissionWrite, StoredAdmission
 from shared.ports.incidents import IncidentRow
 from shared.ports.sweeps import SweeperShare
@@ -73,7 +74,7 @@ async def _compare_gates(
             telemetry.record_fault(fault, "LOG_UNCOMPARED", tenant_id=tenant)
             await report_row(context, f"{encode_key(tenant)} GATES", fault)
 
-    await at_once(from_anywhere(sorted(read | found.keys()), context.random), one)
+    await run_concurrently(from_anywhere(sorted(read | found.keys()), context.random), one)
 
 
 async def _compare_admission(
@@ -151,7 +152,7 @@ async def compare_incidents(context: Context, is_over: Callable[[], bool], *, wh
 
     while True:
         rows = await context.incidents.list_open(after=after, limit=_PAGE)
-        await at_once(rows, look)
+        await run_concurrently(rows, look)
         if len(rows) < _PAGE or not whole or is_over():
             return gone
         after = rows[-1].cursor

@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
-from shared.operations.process import concurrency as bounded
+from shared.operations.process.concurrency import run_concurrently
 
 #: maximum units of work, and tenants whose work is listed, at the same time
 AT_ONCE = 16
@@ -38,16 +38,11 @@ async def in_turns(
         turn = [waiting.popleft() for _ in range(min(AT_ONCE, len(waiting)))]
         limit = max(1, (pieces or _ROUND) // len(turn))
         pages = await asyncio.gather(*(page(tenant, limit) for tenant in turn))
-        await at_once([piece for found in pages for piece in found], serve)
+        await run_concurrently([piece for found in pages for piece in found], serve, limit=AT_ONCE)
         waiting.extend(tenant for tenant, found in zip(turn, pages, strict=True) if len(found) >= limit)
         if waiting and is_over():
             return waiting[0]
     return None
-
-
-async def at_once(pieces: Sequence[_Piece], serve: Callable[[_Piece], Awaitable[None]]) -> None:
-    """Serves each item, at most `AT_ONCE` at the same time."""
-    await bounded.run_concurrently(pieces, serve, limit=AT_ONCE)
 
 
 def from_anywhere(pieces: Sequence[_Piece], random: Callable[[], float]) -> list[_Piece]:

@@ -12,9 +12,10 @@ from datetime import datetime, timedelta
 
 from shared.core.records.canonical import encode_key
 from shared.core.usage import HOUR, Counted, Group, hour_of
+from shared.operations.process.concurrency import run_concurrently
 from shared.operations.process.context import Context
 from shared.operations.sweeper.state import IsOver, Pass
-from shared.operations.sweeper.turns import AT_ONCE, at_once
+from shared.operations.sweeper.turns import AT_ONCE
 from shared.operations.usage.read_usage import count
 from shared.ports.index import WAKE_LASTS
 from shared.ports.usage import Folding, FoldPosition, Usage
@@ -83,7 +84,7 @@ async def _fold_all(
 
     while waiting:
         turn, waiting = waiting[:AT_ONCE], waiting[AT_ONCE:]
-        await at_once(turn, fold_one)
+        await run_concurrently(turn, fold_one)
         if unfinished or (waiting and is_over()):
             return replace(position, tenant=min([*unfinished, *failed, *waiting[:1]]))
     return replace(position, tenant=min(failed)) if failed else FoldPosition(hour + HOUR)
