@@ -16,7 +16,7 @@ from pydantic import ValidationError
 
 from shared.contracts.envelope import Envelope
 from shared.contracts.messages import Directive
-from shared.core.jobs.as_of import columns, encode_value
+from shared.core.jobs.as_of import encode_columns, encode_value
 from shared.core.jobs.history import EventType, Origin
 from shared.core.jobs.occurrences import ControlKind
 from shared.core.jobs.replay import ReplayMode, ReplayRequest
@@ -225,7 +225,7 @@ class Player:
         played: list[Row] = []
         while page := await ledger.events(job.job_id, after_seq=len(played)):
             played += [encode_value(event) for event in page]
-        end = columns(stored.record.job)
+        end = encode_columns(stored.record.job)
         report.events += compared(job.events)
         report.versions[job.job["request_type"], job.job["protocol_version"], end["protocol_version"]] += 1
         parallel = {each["step_id"] for each in job.steps if each.get("group") is not None}

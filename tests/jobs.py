@@ -18,7 +18,7 @@ from shared.core.jobs.history import Provenance
 from shared.core.jobs.job import Record
 from shared.core.jobs.occurrences import NextAttempt, Occurrence, RecordAttempt, ReplyArrived
 from shared.core.jobs.outcome import Outcome
-from shared.core.jobs.plan import TimingDefaults, digests, plan_job, with_first_event
+from shared.core.jobs.plan import TimingDefaults, compute_digests, plan_job, with_first_event
 from shared.core.jobs.routing import decide_lane
 from shared.core.registry import Registry
 from triggers.http.responses import json_of
@@ -71,7 +71,7 @@ def planned(job_id: str = "job_1", defaults: TimingDefaults = DEFAULTS, **change
         created_at=START,
         correlation_id="corr-1",
         workspace_uri="https://account.blob.core.windows.net/workspace",
-        identity=digests(request),
+        identity=compute_digests(request),
     )
     record, _ = with_first_event(unwritten, "")
     return record

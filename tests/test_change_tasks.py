@@ -309,13 +309,13 @@ def test_a_filter_is_one_field(copy: Copy) -> None:
 
 _WRITE_EVENT = """
 from shared.core.events.public_events import Issuer, number_event
-from shared.core.webhooks.hook_log import append_hook_entry, hook_event
+from shared.core.webhooks.hook_log import append_hook_entry, make_hook_event
 from shared.core.webhooks.webhooks import HookAct
 from tests.core.webhooks.test_deliveries import HOOK
 from tests.event_checks import check_event
 from tests.jobs import START
 
-event = hook_event(*append_hook_entry(HOOK, HookAct.ROTATED, actor="ann", reason="CALLER", at=START))
+event = make_hook_event(*append_hook_entry(HOOK, HookAct.ROTATED, actor="ann", reason="CALLER", at=START))
 check_event(number_event(event, 1, Issuer("test")))
 """
 

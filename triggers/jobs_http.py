@@ -25,7 +25,7 @@ from shared.apidocs.problem_codes import ProblemCode
 from shared.apidocs.route import Route, in_query
 from shared.archive_refusals import ArchiveGone, ArchiveInvalid
 from shared.core.filters import JobFilter
-from shared.core.jobs.as_of import as_of
+from shared.core.jobs.as_of import rebuild_as_of
 from shared.core.jobs.job import Record
 from shared.core.jobs.states import JobStatus
 from shared.operations.gates.waiting import read_position
@@ -119,7 +119,7 @@ async def _job_as_of(request: Request, given: str) -> func.HttpResponse:
         raise RequestError(ProblemCode.AS_OF_INVALID, "asOf must be an event number, from 1")
     record, events = await read_history(request.context(), job_id_of(request.http))
     try:
-        at = as_of(record, events, int(given))
+        at = rebuild_as_of(record, events, int(given))
     except ValueError as missing:
         raise RequestError(ProblemCode.EVENT_NOT_FOUND, str(missing)) from None
     retention = request.context().settings.retention

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from shared.api.response import Instant, Response
-from shared.core.jobs.as_of import columns, encode_value, row_from
+from shared.core.jobs.as_of import decode_row, encode_columns, encode_value
 from shared.core.jobs.job import Event, Job, JsonValue, Record, Step
 from shared.core.records.canonical import jcs_digest
 
@@ -46,8 +46,8 @@ def bundle(record: Record, events: Sequence[Event], taken_at: datetime) -> dict[
     whole = {
         "format": FORMAT,
         "taken_at": encode_value(taken_at),
-        "job": columns(record.job),
-        "steps": [columns(step) for step in record.steps],
+        "job": encode_columns(record.job),
+        "steps": [encode_columns(step) for step in record.steps],
         "events": [encode_value(event) for event in events],
     }
     return {**whole, "digest": f"sha256:{jcs_digest(whole)}"}
@@ -60,5 +60,5 @@ def history_of(document: Mapping[str, Any]) -> tuple[Record, list[Event]]:
     """
     if document["format"] != FORMAT:
         raise ValueError(f"the format is not {FORMAT}")
-    steps = tuple(row_from(Step, each) for each in document["steps"])
-    return Record(row_from(Job, document["job"]), steps), [row_from(Event, each) for each in document["events"]]
+    steps = tuple(decode_row(Step, each) for each in document["steps"])
+    return Record(decode_row(Job, document["job"]), steps), [decode_row(Event, each) for each in document["events"]]

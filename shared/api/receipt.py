@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from shared.api.response import Cursor, Instant, JobId, JobStatusName, Partial, Response
-from shared.core.jobs.as_of import apply_event, as_created
+from shared.core.jobs.as_of import apply_event, rebuild_created
 from shared.core.jobs.history import REPLY_EVENTS, EventType
 from shared.core.jobs.job import Event, Job, Record, Step
 from shared.core.jobs.replies import MAX_IGNORED_EVENTS
@@ -180,7 +180,7 @@ def receipt(record: Record, events: Sequence[Event], now: datetime) -> Receipt:
     """
     end = record.job.completed_at or now
     spent = {step.step_id: dict.fromkeys(PARTS, 0.0) for step in record.steps}
-    at = as_created(record, events)
+    at = rebuild_created(record, events)
     for index, event in enumerate(events):
         at = apply_event(at, event)
         if at.job.status.terminal:

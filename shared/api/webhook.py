@@ -15,7 +15,7 @@ from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, StrictB
 from shared.access.webhook_signature import shown
 from shared.api.response import Cursor, Instant, JobId, RequestBody, Response, to_integer
 from shared.contracts.envelope import MAX_LABELS, TextLine, Word
-from shared.core.jobs.plan import origin
+from shared.core.jobs.plan import find_origin
 from shared.core.webhooks import webhooks as core
 
 #: maximum values in one list of a filter
@@ -331,7 +331,7 @@ def _members(row: core.Hook) -> dict[str, Any]:
     )
     return {
         "hookId": row.id,
-        "url": origin(row.url) if row.url is not None else None,
+        "url": find_origin(row.url) if row.url is not None else None,
         "format": row.format.value,
         "filter": HookFilter(
             types=sorted(row.filter.types), job_types=sorted(row.filter.job_types), labels=dict(row.filter.labels)

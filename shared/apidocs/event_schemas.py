@@ -10,7 +10,7 @@ from functools import cache
 
 from shared.apidocs.json_schema import DIALECT, JsonObject, inlined
 from shared.core.events.event_types import JOB, OF_LOGS, OF_STEPS, PAYLOADS, Instant, Labels, PublicType
-from shared.core.events.public_events import Issuer, cloud_event, number_event
+from shared.core.events.public_events import Issuer, make_cloud_event, number_event
 
 _AT = datetime(2026, 1, 27, 10, 2, tzinfo=UTC)
 _ISSUER = Issuer("prod", "https://lucius.example.com")
@@ -85,7 +85,7 @@ def example(type_: PublicType) -> JsonObject:
         case _:
             key, row, about = payload["gate"]["id"], 4, {"jobType": "OCR"}
     data = {**about, "payload": payload, "provenance": provenance}
-    event = number_event(cloud_event(type_, f"{key}:{row}:0", key, _AT, "acme", data, jobseq=row), 1042, _ISSUER)
+    event = number_event(make_cloud_event(type_, f"{key}:{row}:0", key, _AT, "acme", data, jobseq=row), 1042, _ISSUER)
     return {name: event[name] for name in (*_attributes(type_), "data") if name in event}
 
 

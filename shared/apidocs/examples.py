@@ -33,7 +33,7 @@ from shared.core.jobs.decide import apply
 from shared.core.jobs.history import Provenance
 from shared.core.jobs.job import Event, Record
 from shared.core.jobs.occurrences import Occurrence, RecordAttempt, ReplyArrived
-from shared.core.jobs.plan import TimingDefaults, digests, plan_job, with_first_event
+from shared.core.jobs.plan import TimingDefaults, compute_digests, plan_job, with_first_event
 from shared.core.jobs.routing import LaneDecision, decide_lane
 from shared.core.overview.minutes import MinuteCounts
 from shared.core.overview.overview import Overview, Service
@@ -309,7 +309,7 @@ def _planned() -> _Story:
         created_at=_START,
         correlation_id=CORRELATION_ID,
         workspace_uri=f"{_ACCOUNT}/workspace",
-        identity=digests(request),
+        identity=compute_digests(request),
     )
     record, event = with_first_event(planned, _SALT)
     return _Story(record, [event])

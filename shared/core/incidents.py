@@ -152,7 +152,7 @@ def incident_of(job: Job) -> tuple[Incident, IncidentEntry] | None:
             tenant=job.tenant,
             request_type=job.request_type,
             code=job.error_code or "",
-            detail=_cut(job.error_message),
+            detail=_shorten(job.error_message),
             opened_at=job.completed_at or job.updated_at,
         )
     )
@@ -177,7 +177,7 @@ def open_incident(
             tenant=tenant,
             request_type=request_type,
             code=code,
-            detail=_cut(detail),
+            detail=_shorten(detail),
             opened_at=at,
         )
     )
@@ -227,5 +227,5 @@ def _log_change(
     return replace(after, log_seq=entry.seq, log_hash=entry.hash), entry
 
 
-def _cut(text: str | None) -> str | None:
+def _shorten(text: str | None) -> str | None:
     return text if text is None or len(text) <= MAX_DETAIL else f"{text[: MAX_DETAIL - 3]}..."

@@ -11,7 +11,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from shared.core.filters import IncidentFilter
-from shared.core.gates.tight_quotas import TightQuota, tight_quotas
+from shared.core.gates.tight_quotas import TightQuota, select_tight_quotas
 from shared.core.gates.type_breaker import sync_breakers
 from shared.core.incidents import Incident, IncidentState
 from shared.core.overview.minutes import KEPT_FOR, MinuteCounts
@@ -112,7 +112,7 @@ async def _find_tight_quotas(context: Context, tenant: str) -> list[TightQuota]:
         return []
     # the stored counts, since an overview counts no jobs
     admission = sync_breakers(stored.admission, known)
-    return await add_ages(context, {tenant: admission}, tight_quotas([admission], known, context.clock.now()))
+    return await add_ages(context, {tenant: admission}, select_tight_quotas([admission], known, context.clock.now()))
 
 
 def _services(heard: dict[str, Heard], counts: WorkCounts, tenant: str | None) -> list[Service]:

@@ -5,7 +5,7 @@ import pytest
 
 from shared.adapters.blobs import ARCHIVE, CONTAINER, BlobTexts
 from shared.core.jobs.job import Job
-from shared.core.jobs.plan import tombstone
+from shared.core.jobs.plan import make_tombstone
 from shared.core.jobs.states import JobStatus
 from shared.errors import Conflict, DataLost
 from shared.ports.index import FIRST_CLEARING, Clearing
@@ -156,7 +156,7 @@ async def test_the_longest_due_come_first(storage: Storage) -> None:
 async def test_a_removed_job_leaves_nothing(storage: Storage) -> None:
     """Rows, a hundred and more events, and long strings in blobs; a job that moved since it was read stays."""
     story = Story(planned("job_1", payload={"ocr": {}, "embedding": {}, "sis": {"prompt_set": ["🙂" * 20_000]}}))
-    record, created = tombstone("job_2", tenant="tenant_a", claim="c", created_at=START, now=START, salt="")
+    record, created = make_tombstone("job_2", tenant="tenant_a", claim="c", created_at=START, now=START, salt="")
     first = replace(created, job_id="job_1")
     stale = stored = await storage.ledger.create(story.record, first)
     story.record = story.record.with_job(event_seq=1, event_hash=first.hash)

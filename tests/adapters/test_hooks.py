@@ -10,7 +10,7 @@ import pytest
 
 from shared.access.caller import Caller
 from shared.adapters.scoped.stores import TenantHooks
-from shared.core.webhooks.hook_log import append_hook_entry, hook_event
+from shared.core.webhooks.hook_log import append_hook_entry, make_hook_event
 from shared.core.webhooks.webhooks import (
     Answer,
     Delivery,
@@ -144,7 +144,7 @@ async def test_a_change_with_its_event_is_one_transaction(storage: Storage) -> N
     hook, entry = append_hook_entry(
         stored.hook, HookAct.DEAD, actor="system", reason="HTTP_400", at=START, data={"first": 1}
     )
-    assert hook_event(hook, entry) is not None
+    assert make_hook_event(hook, entry) is not None
     dead = replace(delivery(1), state=DeliveryState.DEAD, ended_at=START, due_at=None, status=400, tries=3, refusals=3)
     row = await only(storage, 1)
     write = HookWrite(

@@ -16,7 +16,7 @@ from shared.api.job import (
 )
 from shared.api.receipt import Receipt, receipt
 from shared.core.filters import JobFilter
-from shared.core.jobs.as_of import as_of
+from shared.core.jobs.as_of import rebuild_as_of
 from shared.operations.jobs.dead_letters import list_dead_letters
 from shared.operations.jobs.list_jobs import list_jobs
 from shared.operations.jobs.read_history import read_history
@@ -35,7 +35,7 @@ async def test_a_job_at_every_moment_of_its_life_fits_the_schemas(world: World, 
     record, events = await read_history(world.context, job_id)
     now = world.context.clock.now()
     for seq in range(1, len(events) + 1):
-        past = as_of(record, events, seq)
+        past = rebuild_as_of(record, events, seq)
         assert misfits(Job, body(job_response(past, RETENTION, as_of=events[seq - 1]))) == []
         assert misfits(Event, body(event_response(events[seq - 1]))) == []
         assert misfits(Explanation, body(explain(past, now))) == []

@@ -12,7 +12,7 @@ from shared.api.job import event_response, job_response
 from shared.core.jobs.as_of import NOT_FOLDED
 from shared.core.jobs.history import event_hash, lease_digest
 from shared.core.jobs.job import Event, Job, Step
-from shared.core.jobs.plan import digests, plan_job, with_first_event
+from shared.core.jobs.plan import compute_digests, plan_job, with_first_event
 from shared.core.jobs.routing import decide_lane
 from tests.audit_bundles import faults
 from tests.jobs import DEFAULTS, RETENTION, START, Story, body, envelope, registry
@@ -33,7 +33,7 @@ def history() -> tuple[Story, list[Event]]:
         created_at=START,
         correlation_id="corr-1",
         workspace_uri="https://account.blob.core.windows.net/workspace",
-        identity=digests(request),
+        identity=compute_digests(request),
     )
     record, created = with_first_event(planned, "")
     story = Story(record)

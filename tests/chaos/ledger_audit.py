@@ -10,7 +10,7 @@ from typing import Any
 from azure.data.tables import TableServiceClient
 
 from shared.adapters.tables.rows import event_of, job_of, step_of
-from shared.core.jobs.as_of import apply_event, as_of, rows_digest
+from shared.core.jobs.as_of import apply_event, compute_rows_digest, rebuild_as_of
 from shared.core.jobs.job import Event, Record
 from shared.core.jobs.states import JobStatus, StepStatus
 from tests.audit_bundles import check_chain
@@ -118,8 +118,10 @@ def _check_job(record: Record, events: list[Event]) -> None:
 
 def _check_moves(record: Record, events: list[Event]) -> None:
     """From the created rows on: the events give the rows of now, and the table allows each transition."""
-    at = as_of(record, events, 1)
-    assert (events[0].data or {})["rows"] == rows_digest(at), "the created rows are not what the first event says"
+    at = rebuild_as_of(record, events, 1)
+    assert (events[0].data or {})["rows"] == compute_rows_digest(at), (
+        "the created rows are not what the first event says"
+    )
     for event in events[1:]:
         after = apply_event(at, event)
         check_move(at, after)
@@ -128,7 +130,7 @@ def _check_moves(record: Record, events: list[Event]) -> None:
 
 
 def _digest(record: Record) -> str:
-    return rows_digest(Record(replace(record.job, suppressed=0), record.steps))
+    return compute_rows_digest(Record(replace(record.job, suppressed=0), record.steps))
 
 
 def _check_index(stored: StoredRows, accepted: Mapping[str, str]) -> list[str]:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from shared.core.jobs.job import Event, Record
-from shared.core.jobs.plan import digests, plan_job, with_first_event
+from shared.core.jobs.plan import compute_digests, plan_job, with_first_event
 from shared.core.jobs.routing import decide_lane
 from shared.core.jobs.states import JobStatus, StepStatus
 from tests.chaos.ledger_audit import StoredRows, audit
@@ -33,7 +33,7 @@ def stored() -> StoredRows:
         created_at=START,
         correlation_id="corr-1",
         workspace_uri="https://account.blob.core.windows.net/workspace",
-        identity=digests(request),
+        identity=compute_digests(request),
     )
     record, created = with_first_event(planned, "")
     story = Story(record)

@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import Any
 
 from shared.errors import Conflict, LedgerRefused, LedgerUnavailable
-from tests.fake_tables import FakeAccount, Row
+from tests.fake_tables import FakeAccount, StoredRow
 from tests.isolation.row_types import type_of
 
 #: what the store's own retries take until a call that is refused for now raises
@@ -78,7 +78,7 @@ class Fault:
                     row.values = {**before, **{n: v for n, v in row.values.items() if v != _SCRAMBLED}}
                     row.etag = self._account.etag()
 
-    def _spoil(self, table: str, partition: str, key: str, row: Row) -> None:
+    def _spoil(self, table: str, partition: str, key: str, row: StoredRow) -> None:
         where = (table, partition, key)
         if self.kind not in (Kind.MISSING, Kind.UNDECODABLE) or where in self._done or not self.is_of(partition, key):
             return

@@ -23,7 +23,7 @@ from lucius_verify.chain import event_hash
 from lucius_verify.json_rows import digest, line
 from lucius_verify.statements import PAYLOAD_TYPE, STATEMENT, key_id, pae
 from lucius_verify.writer import Signed, write_bundle
-from shared.core.jobs.as_of import apply_event, as_created, columns, encode_value
+from shared.core.jobs.as_of import apply_event, encode_columns, encode_value, rebuild_created
 from shared.core.jobs.decide import apply
 from shared.core.jobs.history import Provenance
 from shared.core.jobs.job import Event, Job, Record, Step
@@ -55,12 +55,12 @@ def chained(document: Document) -> Document:
 def folded(document: Document, created: Document) -> Document:
     """The document, chained, with the rows that follow from its events; `created` is an honest one of the same job."""
     _, events = typed(document)
-    rows = as_created(*typed(created))
+    rows = rebuild_created(*typed(created))
     for event in events:
         rows = apply_event(rows, event)
-    document["job"] = {**columns(rows.job), "updated_at": document["job"]["updated_at"]}
+    document["job"] = {**encode_columns(rows.job), "updated_at": document["job"]["updated_at"]}
     document["steps"] = [
-        {**columns(step), "updated_at": old["updated_at"]}
+        {**encode_columns(step), "updated_at": old["updated_at"]}
         for step, old in zip(rows.steps, document["steps"], strict=True)
     ]
     return chained(document)
@@ -81,7 +81,7 @@ def retold(document: Document, seq: int, /, **changes: Any) -> Document:
         else:
             altered["data"]["changes"]["steps"][altered["step_id"]][name.removeprefix("of_step_")] = value
     given, events = typed(made)
-    record = as_created(given, events).with_job(event_seq=1, event_hash=events[0].hash, suppressed=0)
+    record = rebuild_created(given, events).with_job(event_seq=1, event_hash=events[0].hash, suppressed=0)
     kept = [encode_value(events[0])]
     leases = possible.Leases()
     for event in events[1:]:

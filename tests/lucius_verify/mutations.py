@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
 from typing import Any
 
-from shared.core.jobs.as_of import as_created, rows_digest
+from shared.core.jobs.as_of import compute_rows_digest, rebuild_created
 from tests.lucius_verify.forging import chained, folded, retold, typed
 from tests.lucius_verify.stories import failed_and_redriven, logs, replayed, troubled
 from tests.lucius_verify.walks import Document
@@ -268,7 +268,7 @@ Pair = tuple[Document, Document]
 
 def with_rows(document: Document) -> Document:
     """The document, chained, whose first event has the digest of its rows as created."""
-    document["events"][0]["data"]["rows"] = rows_digest(as_created(*typed(document)))
+    document["events"][0]["data"]["rows"] = compute_rows_digest(rebuild_created(*typed(document)))
     return chained(document)
 
 

@@ -13,7 +13,7 @@ from typing import Any
 from lucius_verify.writer import write_bundle
 from shared.api.audit import bundle
 from shared.core.jobs.history import RULES
-from shared.core.jobs.plan import tombstone
+from shared.core.jobs.plan import make_tombstone
 from tests.jobs import START
 from tests.lucius_verify.walks import Document, walks
 
@@ -39,7 +39,7 @@ def kinds(event: dict[str, Any]) -> tuple[Any, ...]:
 
 
 def withdrawn() -> Document:
-    record, event = tombstone("job_none", tenant="tenant_a", claim="0", created_at=START, now=START, salt="00")
+    record, event = make_tombstone("job_none", tenant="tenant_a", claim="0", created_at=START, now=START, salt="00")
     written: Document = json.loads(json.dumps(bundle(record, [event], START)))
     return written
 

@@ -25,7 +25,7 @@ from shared.core.jobs.occurrences import (
     ReplyArrived,
     TimePassed,
 )
-from shared.core.jobs.plan import digests, plan_job, with_first_event
+from shared.core.jobs.plan import compute_digests, plan_job, with_first_event
 from shared.core.jobs.redrive import plan_redrive
 from shared.core.jobs.routing import decide_lane
 from shared.core.jobs.states import JobStatus
@@ -73,7 +73,7 @@ class Walk:
             created_at=self.now,
             correlation_id="corr-1",
             workspace_uri="https://account.blob.core.windows.net/workspace",
-            identity=digests(request),
+            identity=compute_digests(request),
             initial_status=status,
             dependencies=["job_0"] if status is JobStatus.WAITING_FOR_JOBS else (),
         )

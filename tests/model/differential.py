@@ -37,7 +37,7 @@ from shared.core.jobs.occurrences import (
     TimePassed,
 )
 from shared.core.jobs.outcome import Outcome, OutcomeKind
-from shared.core.jobs.plan import digests, plan_job, with_first_event
+from shared.core.jobs.plan import compute_digests, plan_job, with_first_event
 from shared.core.jobs.retry import JITTER, backoff_s
 from shared.core.jobs.routing import decide_lane
 from shared.core.jobs.states import JobStatus, StepStatus
@@ -99,7 +99,7 @@ def new_job(
         workspace_uri="https://account.blob.core.windows.net/workspace",
         initial_status=initial_status,
         dependencies=["job_0"] if initial_status is JobStatus.WAITING_FOR_JOBS else (),
-        identity=digests(request),
+        identity=compute_digests(request),
     )
     return with_first_event(record, "")
 

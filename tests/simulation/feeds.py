@@ -16,7 +16,7 @@ from shared.adapters.tables.log_rows import entry_of
 from shared.adapters.tables.table import RowOperation
 from shared.core.audit.heads import INCIDENT_LOG, QUOTA_LOG
 from shared.core.events.hints import Hint, decode_hint, encode_hint
-from shared.core.events.public_events import PublicEvent, public_events
+from shared.core.events.public_events import PublicEvent, make_public_events
 from shared.core.events.public_log_events import feed_of, gate_events, incident_events
 from shared.core.gates.log import LogEntry
 from shared.core.gates.rules import Gate
@@ -190,7 +190,7 @@ class Feeds:
         job = record.job
         for event in events:
             self.heads.note(job.tenant, job.job_id, event)
-            self.expected[job.tenant, job.job_id] += [each["id"] for each in public_events(event, job)]
+            self.expected[job.tenant, job.job_id] += [each["id"] for each in make_public_events(event, job)]
 
     def _note_entry(self, tenant: str, key: str, entry: Entry, events: Sequence[PublicEvent]) -> None:
         """The opening of a job's incident may be written again."""

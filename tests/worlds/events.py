@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from shared.core.events.hints import Hint, decode_hint, encode_hint
-from shared.core.events.public_events import public_events
+from shared.core.events.public_events import make_public_events
 from shared.errors import BusUnavailable
 from shared.operations.events.feed_writer import write_feed
 from shared.operations.process import topic_relay as module
@@ -65,7 +65,7 @@ class Fed:
 
     async def expected(self, job_id: str) -> list[str]:
         job, rows = (await self.world.job(job_id)).job, await self.world.ledger.events(job_id)
-        return [each["id"] for row in rows for each in public_events(row, job)]
+        return [each["id"] for row in rows for each in make_public_events(row, job)]
 
     async def finished(self, **changes: Any) -> str:
         """A job of one step that succeeded."""

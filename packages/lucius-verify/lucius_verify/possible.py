@@ -17,7 +17,7 @@ from lucius_verify.faults import Fault
 from lucius_verify.histories import History
 from lucius_verify.json_rows import Json, Row, canonical
 from shared.contracts.messages import RESULT_CONTENT, Reply
-from shared.core.jobs.as_of import NOT_FOLDED, as_created, creation_data, decode_value, encode_value
+from shared.core.jobs.as_of import NOT_FOLDED, decode_value, encode_value, make_creation_data, rebuild_created
 from shared.core.jobs.decide import apply
 from shared.core.jobs.history import RULES, EventType, Provenance, append, lease_digest
 from shared.core.jobs.job import Event, Job, Record, Step
@@ -100,7 +100,7 @@ def execute(history: History) -> tuple[int, Fault | None]:
             typed_row(Job, history.job), tuple(typed_row(Step, step, payload=None) for step in history.steps)
         )
         whole = len(events) == len(history.events)
-        record = as_created(given, events if whole else [*events, _changing_all(given, events[0])])
+        record = rebuild_created(given, events if whole else [*events, _changing_all(given, events[0])])
         if wrong := _creation(record, events[0], history):
             return 0, history.fault(1, wrong)
         record = record.with_job(event_seq=1, event_hash=events[0].hash, suppressed=0)
@@ -198,7 +198,7 @@ def _creation(record: Record, event: Event, history: History) -> str | None:
             return f"a new step has no {', '.join(sorted(others))}"
         if step.status != ("SUCCEEDED" if step.carried else "PENDING"):
             return f"no step is created as {step.status}"
-    data = creation_data(record)
+    data = make_creation_data(record)
     if record.job.redrive_of is not None:
         data |= {"redrive_of": record.job.redrive_of, "carried": carried}
     elif carried:

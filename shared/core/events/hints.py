@@ -14,7 +14,7 @@ from datetime import date
 
 from shared.core.audit.heads import INCIDENT_LOG, QUOTA_LOG, DayHead, last_of_days
 from shared.core.events.event_types import TERMINAL
-from shared.core.events.public_events import PublicEvent, encode_json, public_events
+from shared.core.events.public_events import PublicEvent, encode_json, make_public_events
 from shared.core.events.public_log_events import feed_of, gate_events, incident_events
 from shared.core.gates.log import LogEntry
 from shared.core.gates.rules import EVERY, Gate, GateKind
@@ -73,7 +73,7 @@ def hint_of(job: Job, rows: Sequence[Event]) -> Hint:
     """
     if not rows:
         return Hint(tenant=job.tenant, job_id=job.job_id, last=job.event_seq)
-    events = tuple(each for row in rows for each in public_events(row, job))
+    events = tuple(each for row in rows for each in make_public_events(row, job))
     names = callback_names(job.callback_urls) if any(each["type"] in TERMINAL for each in events) else None
     return _with_rows(Hint(tenant=job.tenant, job_id=job.job_id, callbacks=names), rows, events)
 

@@ -113,7 +113,7 @@ class Issuer:
         return f"/lucius/{quote(self.environment, safe='')}/{quote(tenant, safe='')}"
 
 
-def public_types(event: Event) -> tuple[PublicType, ...]:
+def find_public_types(event: Event) -> tuple[PublicType, ...]:
     """Returns the public types that the EVENT row means, in order. Empty for a row type of a later release."""
     allowed = ROWS.get(event.type)
     if allowed is None:
@@ -125,15 +125,15 @@ def public_types(event: Event) -> tuple[PublicType, ...]:
     return tuple(found)
 
 
-def public_events(event: Event, job: Job) -> tuple[PublicEvent, ...]:
+def make_public_events(event: Event, job: Job) -> tuple[PublicEvent, ...]:
     """Returns the events that the EVENT row means, in order. `job` may be in any state.
 
     The id is `{job_id}:{seq}:{n}`. `n` is the position among the events of the row, from 0.
     """
-    return tuple(_event(event, job, type_, n) for n, type_ in enumerate(public_types(event)))
+    return tuple(_make_event(event, job, type_, n) for n, type_ in enumerate(find_public_types(event)))
 
 
-def _event(event: Event, job: Job, type_: PublicType, n: int) -> PublicEvent:
+def _make_event(event: Event, job: Job, type_: PublicType, n: int) -> PublicEvent:
     href = f"/v1/jobs/{quote(event.job_id, safe='')}?asOf={event.seq}"
     data: dict[str, JsonValue] = {
         "jobId": event.job_id,
@@ -143,15 +143,15 @@ def _event(event: Event, job: Job, type_: PublicType, n: int) -> PublicEvent:
         "labels": omit_if_large(dict(job.labels), href) if job.labels else None,
         "stepId": event.step_id,
         "attemptNo": event.attempt_no,
-        "payload": {name: omit_if_large(value, href) for name, value in _payload(event, job, type_).items()},
-        "provenance": _provenance(event),
+        "payload": {name: omit_if_large(value, href) for name, value in _make_payload(event, job, type_).items()},
+        "provenance": _make_provenance(event),
     }
     id_ = f"{event.job_id}:{event.seq}:{n}"
     trace = {"traceparent": job.traceparent} if job.traceparent is not None else {}
-    return cloud_event(type_, id_, event.job_id, event.at, job.tenant, data, jobseq=event.seq, **trace)
+    return make_cloud_event(type_, id_, event.job_id, event.at, job.tenant, data, jobseq=event.seq, **trace)
 
 
-def cloud_event(
+def make_cloud_event(
     type_: str,
     id_: str,
     subject: str,
@@ -174,7 +174,7 @@ def cloud_event(
         "datacontenttype": "application/json",
         "tenant": tenant,
         **attributes,
-        "data": {"eventId": id_, "eventType": type_, "timestamp": when, "tenant": tenant, **without_none(data)},
+        "data": {"eventId": id_, "eventType": type_, "timestamp": when, "tenant": tenant, **remove_none(data)},
     }
 
 
@@ -186,7 +186,7 @@ def number_event(event: PublicEvent, number: int, issuer: Issuer) -> dict[str, J
     return whole
 
 
-def _payload(event: Event, job: Job, type_: PublicType) -> dict[str, JsonValue]:
+def _make_payload(event: Event, job: Job, type_: PublicType) -> dict[str, JsonValue]:
     """Returns the known members of the payload (S4)."""
     of_job, of_step = _read_job_changes(event), _read_step_changes(event)
     payload: dict[str, JsonValue] = {"status": event.job_to, "from": event.job_from}
@@ -199,14 +199,14 @@ def _payload(event: Event, job: Job, type_: PublicType) -> dict[str, JsonValue]:
         case _P.STEP_COMPLETED:
             payload["result"] = of_step.get("result_ref")
         case _P.RETRYING:
-            payload["error"] = _attempt_error(event)
+            payload["error"] = _make_attempt_error(event)
             due_at = of_step.get("due_at")
             payload["nextEligibleAt"] = format_instant(datetime.fromisoformat(due_at)) if due_at is not None else None
         case _P.COMPLETED | _P.FAILED | _P.CANCELED:
             payload["duration"] = (event.at - job.created_at).total_seconds()
             payload |= {"redriveOf": job.redrive_of, "replayOf": job.replay_of}
             payload["result"] = of_job.get("final_output")
-            payload["error"] = _error(of_job.get("error_code"), of_job.get("error_message"))
+            payload["error"] = _make_error(of_job.get("error_code"), of_job.get("error_message"))
         case _P.REDRIVEN:
             payload["redrivenBy"] = of_job.get("redriven_by")
         case _P.REPLAYED:
@@ -214,14 +214,14 @@ def _payload(event: Event, job: Job, type_: PublicType) -> dict[str, JsonValue]:
             payload |= {"replayedBy": data.get("replayed_by"), "mode": data.get("mode")}
         case _:
             pass
-    return without_none(payload)
+    return remove_none(payload)
 
 
-def _error(code: JsonValue, message: JsonValue) -> JsonValue:
-    return without_none({"code": code, "message": message}) or None
+def _make_error(code: JsonValue, message: JsonValue) -> JsonValue:
+    return remove_none({"code": code, "message": message}) or None
 
 
-def _attempt_error(event: Event) -> JsonValue:
+def _make_attempt_error(event: Event) -> JsonValue:
     """Returns the error of the attempt.
 
     `changes` has no error that equals the one of the attempt before. Then the row still has a reply's error, and a
@@ -231,24 +231,26 @@ def _attempt_error(event: Event) -> JsonValue:
     error = (event.data.get("error") or {}) if isinstance(event.data, Mapping) else {}
     if event.type == _E.RESULT:
         reason = (of_step.get("result") or {}).get("reason")
-        return _error(error.get("code"), error.get("message") or reason)
-    return _error(of_step.get("last_error_code") or error.get("code") or event.type, of_step.get("last_error_message"))
+        return _make_error(error.get("code"), error.get("message") or reason)
+    return _make_error(
+        of_step.get("last_error_code") or error.get("code") or event.type, of_step.get("last_error_message")
+    )
 
 
-def _provenance(event: Event) -> dict[str, JsonValue]:
+def _make_provenance(event: Event) -> dict[str, JsonValue]:
     """Returns the actor and the source of the event. Of the lease it shows only the digest (R5)."""
     data = event.data if isinstance(event.data, Mapping) else {}
     found = {
         "actor": event.actor,
         "source": event.source,
-        "workerId": _short(data.get("worker_id")),
+        "workerId": _shorten(data.get("worker_id")),
         "leaseId": event.lease_digest,
-        "taskRunnerId": _short(data.get("task_runner_id")),
+        "taskRunnerId": _shorten(data.get("task_runner_id")),
     }
-    return without_none(found)
+    return remove_none(found)
 
 
-def _short(name: JsonValue) -> JsonValue:
+def _shorten(name: JsonValue) -> JsonValue:
     """Returns the name, or None if it is too long: a service can send a name of any length."""
     return name if isinstance(name, str) and len(name) <= _MAX_NAME else None
 
@@ -265,19 +267,19 @@ def encode_json(value: JsonValue) -> bytes:
 
 
 def _read_job_changes(event: Event) -> Mapping[str, Any]:
-    return _changes(event).get("job") or {}
+    return _read_changes(event).get("job") or {}
 
 
 def _read_step_changes(event: Event) -> Mapping[str, Any]:
-    return (_changes(event).get("steps") or {}).get(event.step_id) or {}
+    return (_read_changes(event).get("steps") or {}).get(event.step_id) or {}
 
 
-def _changes(event: Event) -> Mapping[str, Any]:
+def _read_changes(event: Event) -> Mapping[str, Any]:
     """Returns the row's changes; none if its `data` was withheld or erased."""
     return (event.data.get("changes") or {}) if isinstance(event.data, Mapping) else {}
 
 
-def without_none(values: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
+def remove_none(values: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
     """Returns the members that have a value."""
     return {name: value for name, value in values.items() if value is not None}
 

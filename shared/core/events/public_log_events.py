@@ -12,7 +12,7 @@ from typing import Any
 from urllib.parse import quote
 
 from shared.core.events.event_types import PublicType
-from shared.core.events.public_events import PublicEvent, cloud_event, omit_if_large, without_none
+from shared.core.events.public_events import PublicEvent, make_cloud_event, omit_if_large, remove_none
 from shared.core.gates.breaker import BreakerState
 from shared.core.gates.changes import ChangeType
 from shared.core.gates.log import LogEntry
@@ -109,9 +109,9 @@ def _incident_event(entry: IncidentEntry, incident: Incident, type_: PublicType,
 def _event(
     entry: Entry, key: str, tenant: str, type_: PublicType, n: int, about: Mapping[str, JsonValue]
 ) -> PublicEvent:
-    payload = without_none(about["payload"])
+    payload = remove_none(about["payload"])
     data = {**about, "payload": payload, "provenance": {"actor": entry.actor}}
-    return cloud_event(type_, f"{key}:{entry.seq}:{n}", key, entry.at, tenant, data, jobseq=entry.seq)
+    return make_cloud_event(type_, f"{key}:{entry.seq}:{n}", key, entry.at, tenant, data, jobseq=entry.seq)
 
 
 def _closes(entry: LogEntry) -> bool:

@@ -41,7 +41,7 @@ def tightest(quotas: Iterable[TightQuota]) -> list[TightQuota]:
     return sorted(quotas, key=_order)[:MAX_TIGHT]
 
 
-def tight_quotas(admissions: Sequence[AdmissionState], directory: Directory, now: datetime) -> list[TightQuota]:
+def select_tight_quotas(admissions: Sequence[AdmissionState], directory: Directory, now: datetime) -> list[TightQuota]:
     """Returns the tight quotas of these tenants, and those over all tenants with the jobs of these tenants."""
     found = [
         _tight([admission], directory, admission.state(gate), now)

@@ -27,7 +27,7 @@ _Row = TypeVar("_Row", Job, Step, Event)
 _HINTS: dict[type[Any], dict[str, Any]] = {row: get_type_hints(row) for row in (Job, Step, Event)}
 
 
-def creation_data(record: Record) -> dict[str, JsonValue]:
+def make_creation_data(record: Record) -> dict[str, JsonValue]:
     """Makes `data` of the first EVENT from the job's new rows."""
     job = record.job
     data: dict[str, JsonValue] = {
@@ -35,7 +35,7 @@ def creation_data(record: Record) -> dict[str, JsonValue]:
         "status": job.status.value,
         "request_type": job.request_type,
         "steps": [step.step_id for step in record.steps],
-        "rows": rows_digest(record),
+        "rows": compute_rows_digest(record),
     }
     if job.deadline_at is not None:
         # only this column is both set at the creation and changed by transitions
@@ -54,33 +54,33 @@ def find_total_time(first: Event) -> timedelta | None:
     return datetime.fromisoformat(given) - first.at if given is not None else None
 
 
-def rows_digest(record: Record) -> str:
+def compute_rows_digest(record: Record) -> str:
     """Returns the SHA-256 over the canonical JSON (RFC 8785) of the JOB and STEP columns that events have."""
-    rows = [columns(record.job), *(columns(step) for step in record.steps)]
+    rows = [encode_columns(record.job), *(encode_columns(step) for step in record.steps)]
     return jcs_digest([{name: row[name] for name in row if name not in NOT_FOLDED} for row in rows])
 
 
-def columns(row: Job | Step | Timings) -> dict[str, JsonValue]:
+def encode_columns(row: Job | Step | Timings) -> dict[str, JsonValue]:
     """Returns the columns of a row for external readers, without hidden columns and without defaults of a new row.
 
     So a release that adds a column changes nothing in the history of a job that does not use it.
     """
     named = {field.name: (getattr(row, field.name), field.default) for field in fields(row)}
     return {
-        name: columns(value) if isinstance(value, Timings) else encode_value(value)
+        name: encode_columns(value) if isinstance(value, Timings) else encode_value(value)
         for name, (value, default) in named.items()
         if value != default and name not in HIDDEN
     }
 
 
-def as_created(record: Record, events: Iterable[Event]) -> Record:
+def rebuild_created(record: Record, events: Iterable[Event]) -> Record:
     """Returns the rows before any event changed them. `events`: all events of the job."""
     touched: dict[str | None, set[str]] = {}
     first: Mapping[str, JsonValue] = {}
     for event in events:
         if event.seq == 1:
             first = event.data or {}
-        for row, columns in _changes(event).items():
+        for row, columns in _read_changes(event).items():
             touched.setdefault(row, set()).update(columns)
     known: dict[str, Any] = {"instance_id": record.job.job_id}
     known |= {name: decode_value(Job, name, first[name]) for name in ("status", "deadline_at") if name in first}
@@ -96,7 +96,7 @@ def as_created(record: Record, events: Iterable[Event]) -> Record:
     return Record(job, steps)
 
 
-def as_of(record: Record, events: Sequence[Event], seq: int) -> Record:
+def rebuild_as_of(record: Record, events: Sequence[Event], seq: int) -> Record:
     """Returns the rows after event `seq`. `events`: all events of the job, in order.
 
     `suppressed` has its current value, since replies past the limit are counted without an event. Steps have no
@@ -104,7 +104,7 @@ def as_of(record: Record, events: Sequence[Event], seq: int) -> Record:
     """
     if not 1 <= seq <= len(events):
         raise ValueError(f"the job has events 1 to {len(events)}")
-    at = as_created(record, events)
+    at = rebuild_created(record, events)
     at = Record(
         replace(at.job, updated_at=at.job.created_at, suppressed=record.job.suppressed),
         tuple(replace(step, updated_at=step.created_at, lease_id=None, heartbeats=0) for step in at.steps),
@@ -116,7 +116,7 @@ def as_of(record: Record, events: Sequence[Event], seq: int) -> Record:
 
 def apply_event(record: Record, event: Event) -> Record:
     """Returns the rows after `event`."""
-    changes = _changes(event)
+    changes = _read_changes(event)
     steps = tuple(
         replace(step, **_decode_columns(Step, changes[step.step_id]), updated_at=event.at)
         if step.step_id in changes
@@ -158,12 +158,12 @@ def decode_value(row: type[Any], name: str, given: JsonValue) -> Any:
         if isinstance(kind, type) and issubclass(kind, str) and kind is not str:
             return kind(given)
         if kind is Timings:
-            return Timings(**{each: _timing(each, given[each]) for each in given})
+            return Timings(**{each: _decode_timing(each, given[each]) for each in given})
     return given
 
 
-def row_from(row: type[_Row], given: Mapping[str, JsonValue]) -> _Row:
-    """Makes a row from its columns as JSON (the inverse of `columns`). Ignores columns of a later release.
+def decode_row(row: type[_Row], given: Mapping[str, JsonValue]) -> _Row:
+    """Makes a row from its columns as JSON (the inverse of `encode_columns`). Ignores columns of a later release.
 
     Raises TypeError and ValueError.
     """
@@ -172,11 +172,11 @@ def row_from(row: type[_Row], given: Mapping[str, JsonValue]) -> _Row:
     )
 
 
-def _timing(name: str, given: JsonValue) -> Any:
+def _decode_timing(name: str, given: JsonValue) -> Any:
     return tuple(given) if name.endswith("_backoffs") else given
 
 
-def _changes(event: Event) -> dict[str | None, Mapping[str, JsonValue]]:
+def _read_changes(event: Event) -> dict[str | None, Mapping[str, JsonValue]]:
     """Returns the changed columns by step id; those of the job are under None."""
     changes = (event.data or {}).get("changes", {}) if isinstance(event.data, Mapping) else {}
     return {None: changes.get("job", {}), **changes.get("steps", {})}

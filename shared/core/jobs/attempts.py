@@ -30,7 +30,7 @@ FIRST_GATED_S = 30.0
 
 def start(record: Record, step_id: str, lease_id: str, provenance: Provenance) -> Outcome:
     """Records the next attempt of a step with its lease. INITIATED is the durable intent to publish (R4)."""
-    step = _step(record, step_id)
+    step = _find_step(record, step_id)
     job = record.job
     first = record.group_of(step)[0]
     if (reason_code := _why_not_next(record, step, provenance)) is not None:
@@ -57,8 +57,8 @@ def start(record: Record, step_id: str, lease_id: str, provenance: Provenance) -
             publish_failures=0,
             progress=None,
             result=None,
-            input_ref=_input_ref(record, step),
-            workspace_ref=workspace_ref(record, step, attempt_no),
+            input_ref=_find_input_ref(record, step),
+            workspace_ref=make_workspace_ref(record, step, attempt_no),
             output_ref=job.output_ref,
         )
         after = move_job(
@@ -78,7 +78,7 @@ def start(record: Record, step_id: str, lease_id: str, provenance: Provenance) -
 
 def renew(record: Record, step_id: str, attempt_no: int, provenance: Provenance) -> Outcome:
     """Restarts the ACK timeout of an attempt before its publish. If its total time is over, the step fails."""
-    step = _step(record, step_id)
+    step = _find_step(record, step_id)
     if (reason_code := _why_not_waiting(record, step, attempt_no, StepStatus.INITIATED)) is not None:
         return ignore(record, reason_code)
     if _is_over(record, step, provenance.at):
@@ -93,7 +93,7 @@ def record_publish_failure(
     record: Record, step_id: str, attempt_no: int, message: str, provenance: Provenance
 ) -> Outcome:
     """Starts the next dispatch backoff of the same attempt. After the last one, the step fails permanently (R8)."""
-    step = _step(record, step_id)
+    step = _find_step(record, step_id)
     if (reason_code := _why_not_waiting(record, step, attempt_no, StepStatus.INITIATED)) is not None:
         return ignore(record, reason_code)
     failures = step.publish_failures + 1
@@ -131,7 +131,7 @@ def record_publish_failure(
 
 def apply_deadline(record: Record, step_id: str, attempt_no: int, provenance: Provenance) -> Outcome:
     """Ends the attempt if its lease is over in the ledger. Otherwise IGNORED, and the verdict names the next wait."""
-    step = _step(record, step_id)
+    step = _find_step(record, step_id)
     if (reason_code := _why_not_expired(record, step, attempt_no, provenance)) is not None:
         return ignore(record, reason_code)
     code: str | None = None
@@ -180,7 +180,7 @@ def apply_deadline(record: Record, step_id: str, attempt_no: int, provenance: Pr
 
 def apply_time_limit(record: Record, step_id: str, provenance: Provenance) -> Outcome:
     """Ends a step whose total time, or its job's, is over, in any state (R10). Time in PAUSED does not count."""
-    step = _step(record, step_id)
+    step = _find_step(record, step_id)
     if record.job.status.terminal or step.status.terminal:
         return ignore(record, IgnoreReason.ATTEMPT_MOVED_ON)
     if record.job.status is JobStatus.PAUSED or not _is_over(record, step, provenance.at):
@@ -194,7 +194,7 @@ def apply_lane_backlog(record: Record, step_id: str, attempt_no: int, what: str,
     Each wait is twice the one before, up to five minutes; only the first one has an EVENT row. The waits end with the
     total time of the step or job, and with a cancellation of the job: then IGNORED, and the timeout counts.
     """
-    step = _step(record, step_id)
+    step = _find_step(record, step_id)
     if (reason_code := _why_not_expired(record, step, attempt_no, provenance)) is not None:
         return ignore(record, reason_code)
     if _is_over(record, step, provenance.at) or record.job.status is JobStatus.CANCELLING:
@@ -216,7 +216,7 @@ def hold_back(record: Record, step_id: str, guard: str, why: str, provenance: Pr
     waits end with the total time of the step or job, and with every control. REFUSED if no attempt could be recorded
     now.
     """
-    step = _step(record, step_id)
+    step = _find_step(record, step_id)
     if (reason_code := _why_not_next(record, step, provenance)) is not None:
         return refuse(record, reason_code)
     status = record.job.status
@@ -376,14 +376,14 @@ def _why_not_expired(record: Record, step: Step, attempt_no: int, provenance: Pr
     return reason_code
 
 
-def _step(record: Record, step_id: str) -> Step:
+def _find_step(record: Record, step_id: str) -> Step:
     step = record.step(step_id)
     if step is None:
         raise LookupError(f"job {record.job.job_id} has no step {step_id}")
     return step
 
 
-def _input_ref(record: Record, step: Step) -> Ref:
+def _find_input_ref(record: Record, step: Step) -> Ref:
     """Returns the job's input for the first step, else the result of the last step before it."""
     before = record.before(step)
     if not before:
@@ -393,7 +393,7 @@ def _input_ref(record: Record, step: Step) -> Ref:
     return made
 
 
-def workspace_ref(record: Record, step: Step, attempt_no: int) -> Ref:
+def make_workspace_ref(record: Record, step: Step, attempt_no: int) -> Ref:
     """Returns `{workspace base}/{job id}/{step type}/{attempt}/`; `{step id}/` follows a type that occurs twice
     (decision 5). In Azure a service may write below its type only (`infra/bicep/modules/platform-service-roles.bicep`).
     """

@@ -74,7 +74,7 @@ def make_transition(
     return Outcome(OutcomeKind.MOVED, record, (event,))
 
 
-def final_output(record: Record) -> Any:
+def find_final_output(record: Record) -> Any:
     """Returns the `output_ref` of the last step's RESULT, else its `result_ref`, else the job's `output_ref`.
 
     For a last group, the first step of the group counts: if the job's `output_ref` names a blob, that step writes

@@ -14,7 +14,7 @@ from urllib.parse import quote, urlsplit
 
 from shared.contracts.envelope import Envelope
 from shared.contracts.protocol import PACK, StepDefinition
-from shared.core.jobs.as_of import creation_data
+from shared.core.jobs.as_of import make_creation_data
 from shared.core.jobs.history import EventType, Provenance, append
 from shared.core.jobs.job import Event, Job, Record, Step, Timings
 from shared.core.jobs.reasons import Reason
@@ -77,7 +77,7 @@ class Digests:
     payload: str
 
 
-def digests(envelope: Envelope) -> Digests:
+def compute_digests(envelope: Envelope) -> Digests:
     """Returns digests of the canonical JSON of all content that distinguishes requests."""
     body = canonical_json(
         {
@@ -121,7 +121,7 @@ def plan_job(
     initial_status: JobStatus = JobStatus.QUEUED,
     dependencies: Sequence[str] = (),
 ) -> Record:
-    """Returns JOB and its STEPs (PENDING), without the first EVENT. `identity`: `digests(envelope)`.
+    """Returns JOB and its STEPs (PENDING), without the first EVENT. `identity`: `compute_digests(envelope)`.
 
     `initial_status`: QUEUED or THROTTLED by the decision of its quotas; WAITING_FOR_JOBS with `dependencies`, the
     ids of jobs.
@@ -136,7 +136,7 @@ def plan_job(
             step_type=step.step_type,
             service=step.service,
             status=StepStatus.PENDING,
-            timings=_timings(step, defaults, parts.get(step.step_id, {})),
+            timings=_plan_timings(step, defaults, parts.get(step.step_id, {})),
             payload=parts.get(step.step_id, {}),
             group=definition.group_of(step.step_id),
             lane=lane_decision.lane,
@@ -173,7 +173,7 @@ def plan_job(
         traceparent=envelope.traceparent,
         priority=envelope.priority,
         labels=dict(envelope.labels),
-        **_callbacks(envelope),
+        **_plan_callbacks(envelope),
         requested_by=envelope.requested_by,
         requested_at=created_at,
         source=envelope.source,
@@ -181,7 +181,7 @@ def plan_job(
         on_dependency_failure=envelope.on_dependency_failure,
         expires_at=envelope.expires_at,
         escalate=list(definition.escalate) if definition.escalate is not None else None,
-        **total_time(
+        **compute_total_time(
             initial_status, created_at, timedelta(seconds=definition.total_timeout_s or defaults.total_timeout_s)
         ),
         current_step_id=definition.steps[0].step_id,
@@ -197,29 +197,29 @@ def with_first_event(record: Record, salt: str) -> tuple[Record, Event]:
     provenance = Provenance(
         cause_id=f"create:{job.job_id}", actor=job.requested_by or "caller", source="http", at=job.created_at, salt=salt
     )
-    return append(None, record, EventType.JOB_CREATED, provenance, data=creation_data(record))
+    return append(None, record, EventType.JOB_CREATED, provenance, data=make_creation_data(record))
 
 
-def _callbacks(envelope: Envelope) -> dict[str, Any]:
+def _plan_callbacks(envelope: Envelope) -> dict[str, Any]:
     """Returns the columns of a new job with its callback URLs."""
     targets = envelope.callback_urls.model_dump() if envelope.callback_urls else {}
     if not targets:
         return {"callback_urls": {}}
     return {
-        "callback_urls": {name: origin(url) for name, url in targets.items()},
+        "callback_urls": {name: find_origin(url) for name, url in targets.items()},
         "callback_digest": f"sha256:{jcs_digest(targets)}",
         "callback_targets": targets,
     }
 
 
-def total_time(initial_status: JobStatus, created_at: datetime, allowed: timedelta | None) -> dict[str, Any]:
+def compute_total_time(initial_status: JobStatus, created_at: datetime, allowed: timedelta | None) -> dict[str, Any]:
     """Returns the columns of a new job with its total time, which starts with the admission."""
     if initial_status is JobStatus.QUEUED:
         return {"deadline_at": created_at + allowed if allowed is not None else None}
     return {"staged_at": created_at, "total_time_s": allowed.total_seconds() if allowed is not None else None}
 
 
-def _timings(step: StepDefinition, defaults: TimingDefaults, payload: Mapping[str, Any]) -> Timings:
+def _plan_timings(step: StepDefinition, defaults: TimingDefaults, payload: Mapping[str, Any]) -> Timings:
     # a request for a pack chooses the cadence, within the bounds of the schema
     cadence = payload.get("heartbeatCadence") if step.step_type == PACK else None
     return Timings(
@@ -235,7 +235,7 @@ def _timings(step: StepDefinition, defaults: TimingDefaults, payload: Mapping[st
     )
 
 
-def tombstone(
+def make_tombstone(
     job_id: str, *, tenant: str, claim: str, created_at: datetime, now: datetime, salt: str
 ) -> tuple[Record, Event]:
     """Makes the rows that block the id of a job that was never created, so that a late creator finds them."""
@@ -271,10 +271,10 @@ def tombstone(
     )
     provenance = Provenance(cause_id=f"withdraw:{job_id}", actor="system", source="sweeper", at=now, salt=salt)
     record = Record(job, ())
-    return append(None, record, EventType.JOB_WITHDRAWN, provenance, data=creation_data(record))
+    return append(None, record, EventType.JOB_WITHDRAWN, provenance, data=make_creation_data(record))
 
 
-def origin(url: str) -> str:
+def find_origin(url: str) -> str:
     """Returns the scheme and host of a URL for readers: the rest may be a credential."""
     parts = urlsplit(url)
     return f"{parts.scheme}://{parts.netloc}"

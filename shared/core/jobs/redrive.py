@@ -12,11 +12,11 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from shared.core.jobs.as_of import creation_data
+from shared.core.jobs.as_of import make_creation_data
 from shared.core.jobs.history import EventType, Origin, Provenance, append
 from shared.core.jobs.job import Event, Job, Record, Step
 from shared.core.jobs.outcome import Outcome, ignore, make_transition, refuse
-from shared.core.jobs.plan import total_time
+from shared.core.jobs.plan import compute_total_time
 from shared.core.jobs.reasons import IgnoreReason
 from shared.core.jobs.states import JobStatus, StepStatus
 from shared.core.records.canonical import digest
@@ -85,7 +85,7 @@ def plan_redrive(
         redrive_of=old.job.job_id,
         first_job_id=old.job.first_job_id or old.job.job_id,
         dependencies=list(dependencies) or None,
-        **total_time(initial_status, created_at, allowed),
+        **compute_total_time(initial_status, created_at, allowed),
         current_step_id=first.step_id,
         created_at=created_at,
         updated_at=created_at,
@@ -95,7 +95,7 @@ def plan_redrive(
     record = record.with_job(current_step_id=ahead.step_id, current_step_index=ahead.step_index)
     provenance = replace(origin.at(created_at, salt), cause_id=f"create:{job_id}")
     carried = [step.step_id for step in steps if step.carried]
-    data = {**creation_data(record), "redrive_of": old.job.job_id, "carried": carried}
+    data = {**make_creation_data(record), "redrive_of": old.job.job_id, "carried": carried}
     return append(None, record, EventType.JOB_CREATED, provenance, data=data)
 
 

@@ -11,11 +11,11 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 
-from shared.core.jobs.as_of import creation_data
+from shared.core.jobs.as_of import make_creation_data
 from shared.core.jobs.history import EventType, Origin, Provenance, append
 from shared.core.jobs.job import Event, Job, Record, Ref
 from shared.core.jobs.outcome import Outcome, make_transition, refuse
-from shared.core.jobs.plan import Workspace, total_time
+from shared.core.jobs.plan import Workspace, compute_total_time
 from shared.core.jobs.reasons import IgnoreReason
 from shared.core.jobs.redrive import JOB_KEPT, fresh_step
 from shared.core.jobs.states import JobStatus
@@ -94,14 +94,14 @@ def plan_replay(
         requested_at=created_at,
         replay_of=old.job.job_id,
         replay_mode=request.mode.value,
-        **total_time(initial_status, created_at, allowed),
+        **compute_total_time(initial_status, created_at, allowed),
         current_step_id=steps[0].step_id,
         created_at=created_at,
         updated_at=created_at,
     )
     record = Record(job, steps)
     provenance = replace(origin.at(created_at, salt), cause_id=f"create:{job_id}")
-    data = {**creation_data(record), "replay_of": old.job.job_id}
+    data = {**make_creation_data(record), "replay_of": old.job.job_id}
     return append(None, record, EventType.JOB_CREATED, provenance, data=data)
 
 

@@ -10,7 +10,7 @@ from shared.contracts.messages import Reply
 from shared.core.jobs.attempts import attempt_deadline, fail_final, fail_retry, lease_until
 from shared.core.jobs.history import EventType, Provenance, append, lease_digest
 from shared.core.jobs.job import Record, Step
-from shared.core.jobs.outcome import Outcome, OutcomeKind, final_output, ignore, make_transition, refuse
+from shared.core.jobs.outcome import Outcome, OutcomeKind, find_final_output, ignore, make_transition, refuse
 from shared.core.jobs.reasons import IgnoreReason, Reason
 from shared.core.jobs.retry import backoff_s
 from shared.core.jobs.routing import normalise
@@ -111,7 +111,7 @@ def _accept(record: Record, step: Step, reply: Reply, trigger: StepTrigger, prov
     if reply.progress is not None:
         columns["progress"] = reply.progress
     after = _apply_ack(move_step(record, step, trigger, provenance, **columns), provenance)
-    return make_transition(record, after, EventType(reply.type), provenance, step=step, data=_event_data(reply))
+    return make_transition(record, after, EventType(reply.type), provenance, step=step, data=_make_event_data(reply))
 
 
 def _apply_heartbeat(
@@ -122,8 +122,8 @@ def _apply_heartbeat(
     if record.job.status is JobStatus.CANCELLING:
         return _ignore(record, reply, IgnoreReason.CANCELLING, provenance)
     lease_expires_at = lease_until(record, step, provenance.at)
-    moves = lease_expires_at != step.lease_expires_at and _heartbeat_due(step, provenance)
-    moves = moves or _progress_due(step, reply, provenance, progress_s)
+    moves = lease_expires_at != step.lease_expires_at and _is_heartbeat_due(step, provenance)
+    moves = moves or _is_progress_due(step, reply, provenance, progress_s)
     if step.attempt_is_over(provenance.at) or not moves:
         return ignore(record, IgnoreReason.HEARTBEAT_NOT_DUE)
     columns: dict[str, Any] = {"lease_expires_at": lease_expires_at, "backlog_since": None, "backlog_until": None}
@@ -131,10 +131,10 @@ def _apply_heartbeat(
     if reply.progress is not None:
         columns["progress"] = reply.progress
     after = move_step(record, step, StepTrigger.HEARTBEAT, provenance, **columns)
-    return make_transition(record, after, EventType.HEARTBEAT, provenance, step=step, data=_event_data(reply))
+    return make_transition(record, after, EventType.HEARTBEAT, provenance, step=step, data=_make_event_data(reply))
 
 
-def _heartbeat_due(step: Step, provenance: Provenance) -> bool:
+def _is_heartbeat_due(step: Step, provenance: Provenance) -> bool:
     """Returns whether the heartbeat extends the lease enough to be written, so that frequent heartbeats cost little."""
     timings = step.timings
     if timings.heartbeat_cadence_s is not None:
@@ -147,7 +147,7 @@ def _heartbeat_due(step: Step, provenance: Provenance) -> bool:
     return (provenance.at - started).total_seconds() >= share_s
 
 
-def _progress_due(step: Step, reply: Reply, provenance: Provenance, progress_s: float | None) -> bool:
+def _is_progress_due(step: Step, reply: Reply, provenance: Provenance, progress_s: float | None) -> bool:
     """Returns whether the heartbeat has new progress, long enough after the step's last write (R6)."""
     if progress_s is None or reply.progress in (None, step.progress) or step.heartbeats >= MAX_HEARTBEATS:
         return False
@@ -155,7 +155,7 @@ def _progress_due(step: Step, reply: Reply, provenance: Provenance, progress_s: 
 
 
 def _apply_result(record: Record, step: Step, reply: Reply, provenance: Provenance) -> Outcome:
-    data = _event_data(reply)
+    data = _make_event_data(reply)
     if step.status is StepStatus.INITIATED:
         data["overtook_ack"] = True
     acked = _apply_ack(record, provenance)
@@ -221,7 +221,7 @@ def _apply_success(
         trigger = JobTrigger.SIBLINGS_IN_FLIGHT if after.in_flight else JobTrigger.STEP_SUCCEEDED
     after = move_job(after, trigger, provenance)
     if after.job.status is JobStatus.SUCCEEDED:
-        after = after.with_job(final_output=final_output(after))
+        after = after.with_job(final_output=find_final_output(after))
     return make_transition(before, after, EventType.RESULT, provenance, step=step, data=data)
 
 
@@ -230,7 +230,7 @@ def _apply_ack(record: Record, provenance: Provenance) -> Record:
     return move_job(record, JobTrigger.ACKED, provenance, first_ack_at=record.job.first_ack_at or provenance.at)
 
 
-def _event_data(reply: Reply) -> dict[str, Any]:
+def _make_event_data(reply: Reply) -> dict[str, Any]:
     """Returns the reply's content for the EVENT row, besides the changed columns."""
     fields = {
         "result": reply.status,
@@ -259,6 +259,6 @@ def _ignore(record: Record, reply: Reply, reason_code: IgnoreReason, provenance:
         lease_digest=lease_digest(reply.lease_id),
         reason=reason_code.value,
         # the job's columns do not have this content
-        data={"reply": reply.type, **_event_data(reply), **(reply.content or {})},
+        data={"reply": reply.type, **_make_event_data(reply), **(reply.content or {})},
     )
     return Outcome(OutcomeKind.IGNORED, after, (event,), reason_code)

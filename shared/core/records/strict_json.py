@@ -21,19 +21,23 @@ def parse_json(body: bytes) -> Any:
         text = body.decode("utf-8")
     except UnicodeDecodeError:
         raise ValueError("the body is not UTF-8") from None
-    if _depth(text) > MAX_DEPTH:
+    if _measure_depth(text) > MAX_DEPTH:
         raise ValueError(f"the JSON nests deeper than {MAX_DEPTH}")
     try:
         value = json.loads(
-            text, parse_constant=_no_constant, parse_float=_finite, parse_int=_integer, object_pairs_hook=_no_duplicates
+            text,
+            parse_constant=_refuse_constant,
+            parse_float=_parse_finite,
+            parse_int=_parse_integer,
+            object_pairs_hook=_check_duplicates,
         )
     except json.JSONDecodeError as wrong:
         raise ValueError(f"the body is not JSON: {wrong.msg} at line {wrong.lineno}, column {wrong.colno}") from None
-    _no_lone_surrogates(text, value)
+    _check_surrogates(text, value)
     return value
 
 
-def _depth(text: str) -> int:
+def _measure_depth(text: str) -> int:
     """Returns the nesting depth of brackets outside strings. Counted before parsing, since the parser recurses."""
     depth = deepest = 0
     for found in _STRING_OR_BRACKET.finditer(text):
@@ -46,25 +50,25 @@ def _depth(text: str) -> int:
     return deepest
 
 
-def _no_constant(name: str) -> NoReturn:
+def _refuse_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not JSON")
 
 
-def _finite(text: str) -> float:
+def _parse_finite(text: str) -> float:
     number = float(text)
     if number in (float("inf"), float("-inf")):
         raise ValueError(f"the number {text[:MAX_QUOTED]} is out of range")
     return number
 
 
-def _integer(text: str) -> int:
+def _parse_integer(text: str) -> int:
     """Parses an integer exactly, while other parsers use a double. Refuses one that exceeds every double."""
     if len(text) > _MAX_DIGITS:
-        _finite(text)
+        _parse_finite(text)
     return int(text)
 
 
-def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _check_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, value in pairs:
         if name in found:
@@ -73,7 +77,7 @@ def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def _no_lone_surrogates(text: str, value: Any) -> None:
+def _check_surrogates(text: str, value: Any) -> None:
     """Refuses a `\ud800` escape without its other half: it is not a character and cannot be stored."""
     if "\\u" not in text and "\\U" not in text:
         return

@@ -74,7 +74,7 @@ def is_for(hook: Hook, event: PublicEvent) -> bool:
     return all(labels.get(name) == value for name, value in lets_in.labels.items())
 
 
-def targets(hooks: Sequence[Hook], event: PublicEvent, callbacks: Sequence[str] = ()) -> list[tuple[str, str]]:
+def find_targets(hooks: Sequence[Hook], event: PublicEvent, callbacks: Sequence[str] = ()) -> list[tuple[str, str]]:
     """Returns the targets of an event: each webhook id with "", and `default` with each of `callbacks`."""
     found = [(hook.id, "") for hook in hooks if is_for(hook, event)]
     return found + [(DEFAULT_HOOK, name) for name in callbacks]
@@ -100,7 +100,7 @@ def record_answer(
         well, flows = _apply_success(hook, now)
         return RecordedAnswer(hook=well, delivery=_end(tried, DeliveryState.DELIVERED, now), flows=flows)
     if hook.id == DEFAULT_HOOK:
-        return _of_default(hook, tried, answer, now)
+        return _apply_default(hook, tried, answer, now)
     if answer.status == _GONE:
         if hook.state is not HookState.ENABLED:
             # another try got this response first and disabled the webhook: this event was not refused
@@ -122,11 +122,11 @@ def _apply_success(hook: Hook, now: datetime) -> tuple[Hook, bool]:
     return replace(well, waits_until=None, probe=hook.probe + 1), True
 
 
-def _of_default(hook: Hook, tried: Delivery, answer: Answer, now: datetime) -> RecordedAnswer:
+def _apply_default(hook: Hook, tried: Delivery, answer: Answer, now: datetime) -> RecordedAnswer:
     tried = replace(tried, refusals=tried.refusals + _is_refusal(answer))
     if answer.status == _GONE or tried.refusals >= MAX_REFUSALS or tried.tries > len(WAITS):
-        return _dead(hook, tried, answer, now)
-    return RecordedAnswer(hook=hook, delivery=_due_again(tried, answer, now))
+        return _end_dead(hook, tried, answer, now)
+    return RecordedAnswer(hook=hook, delivery=_postpone(tried, answer, now))
 
 
 def _apply_refusal(hook: Hook, tried: Delivery, answer: Answer, now: datetime, *, is_probe: bool) -> RecordedAnswer:
@@ -136,8 +136,8 @@ def _apply_refusal(hook: Hook, tried: Delivery, answer: Answer, now: datetime, *
     if flows:
         hook = replace(hook, failures=0, waits_until=None, probe=hook.probe + 1)
     if tried.refusals >= MAX_REFUSALS:
-        return replace(_dead(hook, tried, answer, now), flows=flows)
-    return RecordedAnswer(hook=hook, delivery=_due_again(tried, answer, now), flows=flows)
+        return replace(_end_dead(hook, tried, answer, now), flows=flows)
+    return RecordedAnswer(hook=hook, delivery=_postpone(tried, answer, now), flows=flows)
 
 
 def _apply_failure(hook: Hook, tried: Delivery, answer: Answer, now: datetime, *, is_probe: bool) -> RecordedAnswer:
@@ -153,18 +153,18 @@ def _apply_failure(hook: Hook, tried: Delivery, answer: Answer, now: datetime, *
         )
         return RecordedAnswer(hook=off, delivery=tried, act=HookAct.SUSPENDED, reason="NO_SUCCESS")
     if is_probe or (failing.failures >= FAILURES_TO_WAIT and hook.waits_until is None):
-        until = now + _wait(failing.waits, answer)
+        until = now + _compute_wait(failing.waits, answer)
         return RecordedAnswer(
             hook=replace(failing, waits=failing.waits + 1, waits_until=until, probe=hook.probe + 1), delivery=tried
         )
     if hook.waits_until is not None:
         return RecordedAnswer(hook=failing, delivery=tried)
-    return RecordedAnswer(hook=failing, delivery=_due_again(tried, answer, now))
+    return RecordedAnswer(hook=failing, delivery=_postpone(tried, answer, now))
 
 
 def give_up(hook: Hook, delivery: Delivery, error: str, now: datetime) -> RecordedAnswer:
     """Gives a delivery up without a try, since its content no longer exists."""
-    return _dead(hook, replace(delivery, error=error, status=None), Answer(status=None, error=error), now)
+    return _end_dead(hook, replace(delivery, error=error, status=None), Answer(status=None, error=error), now)
 
 
 def with_dead(hook: Hook, number: int, reason: str) -> Hook:
@@ -191,7 +191,7 @@ def with_dead_logged(hook: Hook, now: datetime) -> tuple[Hook, dict[str, int | N
     return after, data, hook.unlogged_reason or ""
 
 
-def _dead(hook: Hook, tried: Delivery, answer: Answer, now: datetime) -> RecordedAnswer:
+def _end_dead(hook: Hook, tried: Delivery, answer: Answer, now: datetime) -> RecordedAnswer:
     reason = answer.error or f"HTTP_{answer.status}"
     counted = with_dead(hook, tried.number, reason)
     act = HookAct.DEAD if is_log_due(counted, now) else None
@@ -202,11 +202,11 @@ def _end(delivery: Delivery, state: DeliveryState, now: datetime) -> Delivery:
     return replace(delivery, state=state, ended_at=now, due_at=None)
 
 
-def _due_again(tried: Delivery, answer: Answer, now: datetime) -> Delivery:
-    return replace(tried, due_at=now + _wait(tried.tries - 1, answer))
+def _postpone(tried: Delivery, answer: Answer, now: datetime) -> Delivery:
+    return replace(tried, due_at=now + _compute_wait(tried.tries - 1, answer))
 
 
-def _wait(before: int, answer: Answer) -> timedelta:
+def _compute_wait(before: int, answer: Answer) -> timedelta:
     """Returns the next wait after this number of waits, or a longer one if the endpoint requested it."""
     asked = min(answer.retry_after or timedelta(), _MAX_WAIT)
     return max(WAITS[min(before, len(WAITS) - 1)], asked)

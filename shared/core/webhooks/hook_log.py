@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from shared.core.events.event_types import PublicType
-from shared.core.events.public_events import PublicEvent, cloud_event, without_none
+from shared.core.events.public_events import PublicEvent, make_cloud_event, remove_none
 from shared.core.jobs.job import JsonValue
 from shared.core.records.canonical import digest
 from shared.core.records.chained_log import chain_entry
@@ -43,7 +43,7 @@ def append_hook_entry(
     return replace(hook, log_seq=entry.seq, log_hash=entry.hash), entry
 
 
-def hook_event(hook: Hook, entry: HookEntry) -> PublicEvent | None:
+def make_hook_event(hook: Hook, entry: HookEntry) -> PublicEvent | None:
     """Returns the public event of the entry, with id `{hook}:{seq}:0`. None: the entry has none.
 
     Every tenant has a `default` webhook, so its name includes a digest of the tenant. Otherwise the topic would drop
@@ -53,14 +53,16 @@ def hook_event(hook: Hook, entry: HookEntry) -> PublicEvent | None:
     if type_ is None:
         return None
     numbers = {name: entry.data.get(name) for name in _NUMBERS}
-    payload = without_none({"status": hook.state.value, "reason": entry.reason or None, **numbers})
+    payload = remove_none({"status": hook.state.value, "reason": entry.reason or None, **numbers})
     key = hook.id if hook.id != DEFAULT_HOOK else f"{hook.id}_{digest(hook.tenant)[:32]}"
-    return hook_envelope(hook, f"{key}:{entry.seq}:0", type_, entry.at, payload, entry.actor) | {"jobseq": entry.seq}
+    return make_hook_envelope(hook, f"{key}:{entry.seq}:0", type_, entry.at, payload, entry.actor) | {
+        "jobseq": entry.seq
+    }
 
 
-def hook_envelope(
+def make_hook_envelope(
     hook: Hook, id_: str, type_: str, at: datetime, payload: Mapping[str, JsonValue], actor: str = SYSTEM
 ) -> dict[str, JsonValue]:
     """Makes a CloudEvent about a webhook, without the fields that need the feed."""
     data = {"hookId": hook.id, "payload": dict(payload), "provenance": {"actor": actor}}
-    return cloud_event(type_, id_, hook.id, at, hook.tenant, data)
+    return make_cloud_event(type_, id_, hook.id, at, hook.tenant, data)

@@ -29,12 +29,12 @@ def body_of(format: HookFormat, event_text: str) -> tuple[str, bytes]:
         case HookFormat.CLOUDEVENTS:
             return _CLOUDEVENTS, event_text.encode()
         case HookFormat.SLACK:
-            return _JSON, _json(_slack(*_message(json.loads(event_text))))
+            return _JSON, _encode_json(_make_slack(*_make_message(json.loads(event_text))))
         case HookFormat.TEAMS:
-            return _JSON, _json(_teams(*_message(json.loads(event_text))))
+            return _JSON, _encode_json(_make_teams(*_make_message(json.loads(event_text))))
 
 
-def _message(event: Mapping[str, Any]) -> tuple[str, list[tuple[str, str]]]:
+def _make_message(event: Mapping[str, Any]) -> tuple[str, list[tuple[str, str]]]:
     """Returns the title, and the facts to show: the job, the change and its reason."""
     data = _mapping(event.get("data"))
     payload = _mapping(data.get("payload"))
@@ -52,10 +52,10 @@ def _message(event: Mapping[str, Any]) -> tuple[str, list[tuple[str, str]]]:
         "Time": event.get("time"),
     }
     title = f"LUCIUS {event.get('type', '')}"
-    return title[:_MAX_VALUE], [(name, _short(value)) for name, value in lines.items() if _is_text(value)]
+    return title[:_MAX_VALUE], [(name, _shorten(value)) for name, value in lines.items() if _is_text(value)]
 
 
-def _slack(title: str, lines: list[tuple[str, str]]) -> dict[str, Any]:
+def _make_slack(title: str, lines: list[tuple[str, str]]) -> dict[str, Any]:
     """Returns the body for an incoming webhook of Slack
     (https://docs.slack.dev/messaging/sending-messages-using-incoming-webhooks).
     """
@@ -63,7 +63,7 @@ def _slack(title: str, lines: list[tuple[str, str]]) -> dict[str, Any]:
     return {"text": text.translate(_SLACK_ESCAPES), "mrkdwn": False, "unfurl_links": False, "unfurl_media": False}
 
 
-def _teams(title: str, lines: list[tuple[str, str]]) -> dict[str, Any]:
+def _make_teams(title: str, lines: list[tuple[str, str]]) -> dict[str, Any]:
     """Returns a message with one adaptive card for the Teams trigger "When a Teams webhook request is received".
 
     Its texts are runs of a rich text block, which have no Markdown (https://adaptivecards.io/explorer/TextRun.html).
@@ -84,7 +84,7 @@ def _run(text: str, **style: str) -> dict[str, str]:
     return {"type": "TextRun", "text": text, **style}
 
 
-def _json(value: object) -> bytes:
+def _encode_json(value: object) -> bytes:
     return json.dumps(value, ensure_ascii=False).encode()
 
 
@@ -96,7 +96,7 @@ def _is_text(value: object) -> bool:
     return isinstance(value, str | int | float) and value != ""
 
 
-def _short(value: object) -> str:
+def _shorten(value: object) -> str:
     """Returns the value, shortened to one line."""
     text = " ".join(str(value).split())
     return text if len(text) <= _MAX_VALUE else f"{text[: _MAX_VALUE - 3]}..."

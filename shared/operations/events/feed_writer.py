@@ -16,7 +16,7 @@ from datetime import date, datetime, timedelta
 from shared import telemetry
 from shared.core.audit.heads import DayHead, last_of_days
 from shared.core.events.hints import Hint, callback_names
-from shared.core.events.public_events import Issuer, PublicEvent, encode_json, number_event, public_events
+from shared.core.events.public_events import Issuer, PublicEvent, encode_json, make_public_events, number_event
 from shared.core.events.public_log_events import feed_of, gate_events, incident_events
 from shared.core.incidents import find_opening_time
 from shared.core.records.chained_log import Entry
@@ -262,7 +262,7 @@ class _FeedWriter:
         if stored is None or stored.record.job.tenant != self._tenant:
             return [], (), True, ()
         rows, job = await self._context.ledger.events(job_id, after_seq=seen, limit=_MAX_READ), stored.record.job
-        found: list[tuple[int, Sequence[PublicEvent]]] = [(row.seq, public_events(row, job)) for row in rows]
+        found: list[tuple[int, Sequence[PublicEvent]]] = [(row.seq, make_public_events(row, job)) for row in rows]
         heads = self._if_audited(last_of_days(hint.head_name, rows))
         return found, callback_names(job.callback_urls), len(rows) < _MAX_READ, heads
 

@@ -11,7 +11,7 @@ from shared.access.webhook_addresses import AddressPolicy
 from shared.contracts.envelope import Envelope
 from shared.core.jobs.directive import MAX_DIRECTIVE_BYTES, directive_of, encode_directive
 from shared.core.jobs.job import Record
-from shared.core.jobs.plan import Digests, digests, plan_job, with_first_event
+from shared.core.jobs.plan import Digests, compute_digests, plan_job, with_first_event
 from shared.core.jobs.routing import LaneDecision, decide_lane, normalise
 from shared.core.jobs.states import JobStatus
 from shared.core.records.canonical import MAX_KEY, encode_key
@@ -104,7 +104,7 @@ def validate_request(context: Context, envelope: Envelope, correlation_id: str |
 
     Raises Refused, ConfigurationUnavailable.
     """
-    identity = digests(envelope)
+    identity = compute_digests(envelope)
     protocol = _protocol(context, envelope, identity)
     settings = context.settings
     refs = {"input_ref": envelope.input_ref.model_dump(), "output_ref": envelope.output_ref.model_dump()}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from shared import telemetry
-from shared.core.gates.tight_quotas import TightQuota, tight_quotas
+from shared.core.gates.tight_quotas import TightQuota, select_tight_quotas
 from shared.operations.gates.admission_turns import read_directory
 from shared.operations.gates.waiting import add_ages
 from shared.operations.sweeper.state import IsOver, Pass
@@ -40,5 +40,5 @@ async def find_tight_quotas(one: Pass) -> list[TightQuota]:
     with telemetry.tolerate(Exception, "MINUTES_UNWRITTEN"):
         async with time_limit(_MINUTE_S):
             known, now = await read_directory(context), context.clock.now()
-            return await add_ages(context, one.admissions, tight_quotas([*one.admissions.values()], known, now))
+            return await add_ages(context, one.admissions, select_tight_quotas([*one.admissions.values()], known, now))
     return []

@@ -18,7 +18,7 @@ from shared.core.jobs.durable_names import restarts
 from shared.core.jobs.history import Origin
 from shared.core.jobs.job import Job, Record, Step
 from shared.core.jobs.occurrences import Expired, OrchestrationEnded, Repaired, TimePassed
-from shared.core.jobs.plan import tombstone
+from shared.core.jobs.plan import make_tombstone
 from shared.core.jobs.reasons import Reason
 from shared.core.jobs.states import JobStatus, StepStatus
 from shared.core.jobs.verdict import Shown
@@ -190,7 +190,7 @@ async def _withdraw(
     report.add_action(active.job_id, RepairKind.WITHDRAW)
     if report.dry_run:
         return
-    record, event = tombstone(
+    record, event = make_tombstone(
         active.job_id,
         tenant=active.tenant,
         claim=active.claim,

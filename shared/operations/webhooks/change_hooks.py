@@ -9,7 +9,7 @@ from typing import Any
 
 from shared.core.events.public_events import Issuer, PublicEvent, encode_json, number_event
 from shared.core.webhooks.deliveries import with_dead_logged
-from shared.core.webhooks.hook_log import SYSTEM, append_hook_entry, hook_event
+from shared.core.webhooks.hook_log import SYSTEM, append_hook_entry, make_hook_event
 from shared.core.webhooks.webhooks import DEFAULT_HOOK, Delivery, Hook, HookAct, SecretVersion
 from shared.errors import Conflict, Contended, Transient
 from shared.operations.process.context import MAX_TRIES, Context
@@ -103,7 +103,7 @@ def _write_of(context: Context, tenant: str, found: LoggedHookChange, known: Kno
         at=now,
         data=found.data,
     )
-    event = hook_event(hook, entry)
+    event = make_hook_event(hook, entry)
     write = HookWrite(
         tenant=tenant,
         head=known.head,

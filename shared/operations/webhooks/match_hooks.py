@@ -8,7 +8,7 @@ from datetime import timedelta
 from shared.core.events.event_types import TERMINAL
 from shared.core.events.hints import Hint
 from shared.core.events.public_events import PublicEvent
-from shared.core.webhooks.deliveries import targets
+from shared.core.webhooks.deliveries import find_targets
 from shared.core.webhooks.webhooks import DEFAULT_HOOK, Delivery
 from shared.operations.process.context import Context
 from shared.operations.process.known_feeds import KnownFeed
@@ -38,7 +38,7 @@ def targets_of(
     """Returns the targets of each event."""
     # without keys, no call can be signed
     called = callbacks if context.webhooks is not None else ()
-    return [targets(known.hooks or (), event, called if event["type"] in TERMINAL else ()) for event in events]
+    return [find_targets(known.hooks or (), event, called if event["type"] in TERMINAL else ()) for event in events]
 
 
 async def note_callbacks(context: Context, tenant: str, known: KnownFeed, pending: Sequence[Delivery]) -> None:

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 from shared.core.events.public_events import Issuer, encode_json, number_event
 from shared.core.records.canonical import canonical_json, digest
 from shared.core.webhooks.deliveries import enable_hook
-from shared.core.webhooks.hook_log import PREFIX, append_hook_entry, hook_envelope
+from shared.core.webhooks.hook_log import PREFIX, append_hook_entry, make_hook_envelope
 from shared.core.webhooks.webhooks import (
     DEFAULT_HOOK,
     MAX_LOG,
@@ -305,7 +305,7 @@ async def send_test_event(context: Context, tenant: str, hook_id: str) -> Answer
     """
     hook = (await _own(context, tenant, hook_id)).hook
     id_ = f"{hook.id}:test:{context.new_salt()}"
-    event = hook_envelope(hook, id_, f"{PREFIX}test", context.clock.now(), {"status": hook.state.value})
+    event = make_hook_envelope(hook, id_, f"{PREFIX}test", context.clock.now(), {"status": hook.state.value})
     # the type is not in the feed, so it has no schema
     text = encode_json(number_event(event, 0, Issuer(context.settings.environment))).decode()
     assert hook.url is not None

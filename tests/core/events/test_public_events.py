@@ -21,12 +21,12 @@ from shared.core.events.public_events import (
     ROWS,
     Issuer,
     encode_json,
+    find_public_types,
     format_instant,
+    make_public_events,
     number_event,
-    public_events,
-    public_types,
 )
-from shared.core.jobs.as_of import creation_data
+from shared.core.jobs.as_of import make_creation_data
 from shared.core.jobs.history import EventType, Provenance, append
 from shared.core.jobs.job import Event, Record
 from shared.core.jobs.occurrences import Control, ControlKind, DeadlinePassed, Redriven, Replayed
@@ -41,11 +41,11 @@ ISSUER = Issuer("test", "https://lucius.example")
 def created(record: Record) -> Event:
     provenance = Provenance(cause_id="create", actor="ann", source="http", at=START, salt="")
     before = record.with_job(event_seq=0, event_hash="")
-    return append(None, before, EventType.JOB_CREATED, provenance, data=creation_data(record))[1]
+    return append(None, before, EventType.JOB_CREATED, provenance, data=make_creation_data(record))[1]
 
 
 def types(event: Any) -> list[str]:
-    return [each.value for each in public_types(event)]
+    return [each.value for each in find_public_types(event)]
 
 
 def test_every_event_type_is_decided_on() -> None:
@@ -76,7 +76,7 @@ def test_the_life_of_a_job() -> None:
         story.after(400).replied("HEARTBEAT", step, progress={"page": 2}, worker_id="w-1")
         story.after(5).replied("RESULT", step)
     rows += story.events
-    found = [each for event in rows for each in public_events(event, story.record.job)]
+    found = [each for event in rows for each in make_public_events(event, story.record.job)]
     running = ["job.leased", "job.progress", "job.step.completed"]
     assert [each["type"] for each in found] == [
         *("job.queued", "job.leased", "job.started", "job.progress", "job.step.completed"),
@@ -97,7 +97,7 @@ def test_the_life_of_a_job() -> None:
     assert progress["provenance"]["leaseId"].startswith("sha256:")
     assert progress["labels"] == {"team": "a"}
     # whoever makes it later, of the job as it is then, makes the same
-    assert [each for event in rows for each in public_events(event, planned(labels={"team": "a"}).job)] == found
+    assert [each for event in rows for each in make_public_events(event, planned(labels={"team": "a"}).job)] == found
 
 
 def test_what_goes_wrong() -> None:
@@ -105,15 +105,15 @@ def test_what_goes_wrong() -> None:
     story.recorded()
     story.after(31).occurs(DeadlinePassed("ocr", 1))
     assert types(story.events[-1]) == ["job.retrying"]
-    [retrying] = public_events(story.events[-1], story.record.job)
+    [retrying] = make_public_events(story.events[-1], story.record.job)
     assert retrying["data"]["payload"]["nextEligibleAt"] == format_instant(story.step().due_at)
     story.after(60).recorded()
     story.replied("RESULT", status="FAILED_FINAL", error={"code": "PDF", "message": "locked"}, result_ref=None)
     assert types(story.events[-1]) == ["job.started", "job.failed"]
-    failed = public_events(story.events[-1], story.record.job)[1]
+    failed = make_public_events(story.events[-1], story.record.job)[1]
     assert failed["data"]["payload"]["error"] == {"code": "PDF", "message": "locked"}
     story.occurs(Redriven("job_2"))
-    [redriven] = public_events(story.events[-1], story.record.job)
+    [redriven] = make_public_events(story.events[-1], story.record.job)
     assert redriven["data"]["payload"]["redrivenBy"] == "job_2"
 
 
@@ -121,7 +121,7 @@ def test_an_attempt_that_fails_as_the_one_before() -> None:
     """The row's `changes` name no error then; the event has it, of a time-out its code."""
 
     def error_of(story: Story) -> Any:
-        event = public_events(story.events[-1], story.record.job)[-1]
+        event = make_public_events(story.events[-1], story.record.job)[-1]
         story.after(1000)
         return event["data"]["payload"]["error"]
 
@@ -147,7 +147,7 @@ def test_attempts_that_all_take_too_long() -> None:
         story.recorded()
         story.after(10).replied("ACK")
         story.after(100).occurs(DeadlinePassed("ocr", attempt_no))
-        [retrying] = public_events(story.events[-1], story.record.job)
+        [retrying] = make_public_events(story.events[-1], story.record.job)
         codes.append((retrying["type"], retrying["data"]["payload"]["error"]["code"]))
         story.after(1000)
     assert codes == [("job.retrying", "TIME_EXCEEDED")] * 2
@@ -167,7 +167,7 @@ def test_controls() -> None:
 def test_an_envelope_is_a_cloud_event() -> None:
     story = Story(planned(traceparent="00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"))
     story.recorded()
-    [leased] = public_events(story.events[-1], story.record.job)
+    [leased] = make_public_events(story.events[-1], story.record.job)
     whole = number_event(leased, 7, ISSUER)
     read = from_json(json.dumps(whole))
     assert read["type"] == "job.leased"
@@ -191,7 +191,7 @@ def test_the_largest_event_fits_a_column() -> None:
     # a heartbeat stores at most 4,096 bytes of it
     text = wide * 1_000
     story.after(400).replied("HEARTBEAT", progress={"text": text}, worker_id=wide * 60_000, task_runner_id=wide * 256)
-    [progress] = public_events(story.events[-1], story.record.job)
+    [progress] = make_public_events(story.events[-1], story.record.job)
     assert progress["data"]["payload"]["progress"] == {
         "omitted": len(encode_json({"text": text})),
         "href": f"/v1/jobs/job_1?asOf={story.events[-1].seq}",
@@ -200,7 +200,7 @@ def test_the_largest_event_fits_a_column() -> None:
     assert len(progress["data"]["provenance"]["workerId"]) == MAX_SENDER
     story.replied("RESULT", status="FAILED_FINAL", error={"code": "E", "message": wide * 60_000}, result_ref=None)
     for event in story.events:
-        for each in public_events(event, story.record.job):
+        for each in make_public_events(event, story.record.job):
             assert len(encode_json(number_event(each, 10**19, ISSUER))) <= MAX_EVENT_BYTES
 
 
@@ -225,7 +225,7 @@ def test_events_are_as_their_schemas_describe() -> None:
     waits = [replace(queued, job_to=status) for status in (JobStatus.WAITING_FOR_JOBS, JobStatus.THROTTLED)]
     admitted = replace(queued, type=EventType.ADMITTED, job_from=JobStatus.THROTTLED)
     events = [queued, *waits, admitted, *story.events, *done.events, *controlled.events]
-    real = [number_event(each, 7, ISSUER) for event in events for each in public_events(event, story.record.job)]
+    real = [number_event(each, 7, ISSUER) for event in events for each in make_public_events(event, story.record.job)]
     assert {each["type"] for each in real} == {*PublicType} - OF_HOOKS - OF_LOGS
     for each in [*real, *(event_schemas.example(type_) for type_ in PublicType)]:
         check_event(each)

@@ -36,7 +36,7 @@ def test_happy_path_ends_with_the_last_result() -> None:
 
 def test_events_are_gapless_and_chained() -> None:
     """The EVENT rows of a job, its creation included, are one hash chain."""
-    from shared.core.jobs.as_of import creation_data
+    from shared.core.jobs.as_of import make_creation_data
     from shared.core.jobs.history import Provenance, append
 
     fresh = planned()
@@ -45,7 +45,7 @@ def test_events_are_gapless_and_chained() -> None:
         fresh.with_job(event_seq=0, event_hash=""),
         "JOB_CREATED",
         Provenance(cause_id="create:job_1", actor="caller", source="http", at=fresh.job.created_at, salt=""),
-        data=creation_data(fresh),
+        data=make_creation_data(fresh),
     )[1]
     story = Story(fresh)
     run_step(story, "ocr")

@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 
 from shared.contracts.messages import MAX_NOTE, MAX_PROGRESS_BYTES, MAX_SENDER
-from shared.core.jobs.as_of import columns, encode_value
+from shared.core.jobs.as_of import encode_columns, encode_value
 from shared.core.jobs.job import Record
 from shared.core.jobs.occurrences import DeadlinePassed, ReplyArrived
 from shared.core.jobs.reasons import IgnoreReason
@@ -126,7 +126,7 @@ def test_a_step_has_so_many_heartbeats_and_then_those_of_its_lease(monkeypatch: 
     story.after(1000).recorded()
     story.after(1).replied("ACK")
     assert not reports(story.after(31), 9)
-    assert "heartbeats" not in columns(story.step())
+    assert "heartbeats" not in encode_columns(story.step())
     assert all("heartbeats" not in str(event.data) for event in story.events)
 
 
@@ -134,7 +134,7 @@ def test_a_history_of_a_release_that_drops_the_count_is_whole() -> None:
     story = working()
     assert reports(story.after(30), 1)
     dropped = replace(story.record, steps=tuple(replace(step, heartbeats=0) for step in story.record.steps))
-    assert columns(dropped.steps[0]) == columns(story.step())
+    assert encode_columns(dropped.steps[0]) == encode_columns(story.step())
     story.record = dropped
     assert reports(story.after(30), 2)
     assert story.step().heartbeats == 1

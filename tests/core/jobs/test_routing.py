@@ -3,7 +3,7 @@ from dataclasses import replace
 
 import pytest
 
-from shared.core.jobs.attempts import workspace_ref
+from shared.core.jobs.attempts import make_workspace_ref
 from shared.core.jobs.routing import decide_lane, lane_of
 from tests.jobs import envelope, planned
 
@@ -39,5 +39,5 @@ def test_a_repeated_step_type_has_a_folder_for_each_step() -> None:
     record = planned()
     ocr, embedding, sis = record.steps
     twice = replace(record, steps=(ocr, replace(embedding, step_type="OCR"), sis))
-    paths = [workspace_ref(twice, step, 1)["uri"].partition("/job_1/")[2] for step in twice.steps]
+    paths = [make_workspace_ref(twice, step, 1)["uri"].partition("/job_1/")[2] for step in twice.steps]
     assert paths == ["OCR/ocr/1/", "OCR/embedding/1/", "SIS/1/"]

@@ -6,7 +6,7 @@ import rfc8785
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shared.core.jobs.plan import digests
+from shared.core.jobs.plan import compute_digests
 from shared.core.jobs.states import JobStatus
 from shared.core.records.canonical import _with_doubles, canonical_json, jcs
 from shared.core.records.strict_json import parse_json
@@ -23,13 +23,13 @@ def test_same_request_in_other_words_is_the_same_job() -> None:
     """Tenant case, a bare string for a reference, key order and 1.0 do not make another job."""
     one = envelope(tenant_id="Tenant_A ", input_ref="https://host/a.pdf", payload={"ocr": {"a": 1.0, "b": None}})
     two = envelope(input_ref={"uri": "https://host/a.pdf"}, payload={"ocr": {"a": 1}})
-    assert digests(one) == digests(two) or digests(one).body == digests(two).body
-    assert digests(one).claim == digests(two).claim
+    assert compute_digests(one) == compute_digests(two) or compute_digests(one).body == compute_digests(two).body
+    assert compute_digests(one).claim == compute_digests(two).claim
 
 
 def test_key_and_body_claims_never_meet() -> None:
     """A caller's key is a claim of its own kind; the body hash stays the same."""
-    plain, keyed = digests(envelope()), digests(envelope(idempotency_key="k-1"))
+    plain, keyed = compute_digests(envelope()), compute_digests(envelope(idempotency_key="k-1"))
     assert plain.body == keyed.body
     assert plain.claim != keyed.claim
 

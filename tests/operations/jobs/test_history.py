@@ -8,7 +8,7 @@ import pytest
 
 from shared.api.audit import bundle
 from shared.api.receipt import PARTS, receipt
-from shared.core.jobs.as_of import as_of
+from shared.core.jobs.as_of import rebuild_as_of
 from shared.core.jobs.job import Record
 from shared.core.records.canonical import jcs_digest
 from shared.refusals import JobNotFound
@@ -47,13 +47,13 @@ async def test_a_job_as_of_any_event_is_what_it_was(world: World, tale: MakeJob)
     for seq in range(1, len(events) + 1):
         if (then := was.get((job_id, seq))) is None:
             continue
-        folded = as_of(record, events, seq)
+        folded = rebuild_as_of(record, events, seq)
         assert folded.job == replace(then.job, suppressed=record.job.suppressed)
         assert [replace(step, updated_at=START) for step in folded.steps] == [
             replace(step, updated_at=START, lease_id=None, heartbeats=0) for step in then.steps
         ]
     with pytest.raises(ValueError, match="events 1 to"):
-        as_of(record, events, len(events) + 1)
+        rebuild_as_of(record, events, len(events) + 1)
 
 
 @TALES

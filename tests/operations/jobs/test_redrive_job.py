@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from shared.core.jobs.as_of import creation_data, find_total_time
+from shared.core.jobs.as_of import find_total_time, make_creation_data
 from shared.core.jobs.directive import directive_of, encode_directive
 from shared.core.jobs.history import Provenance, append
 from shared.core.jobs.job import Job, Step
@@ -228,7 +228,7 @@ async def test_the_total_time_of_a_job_starts_again(world: World) -> None:
         deadline_at=world.clock.now() + timedelta(hours=1)
     )
     provenance = Provenance(cause_id="c", actor="a", source="s", at=world.clock.now(), salt="")
-    _, first = append(None, record, "JOB_CREATED", provenance, data=creation_data(record))
+    _, first = append(None, record, "JOB_CREATED", provenance, data=make_creation_data(record))
     later = world.clock.now() + timedelta(days=1)
     new, _ = plan_redrive(
         record, job_id="job_9", created_at=later, allowed=find_total_time(first), origin=by(), salt=""

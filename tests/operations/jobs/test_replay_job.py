@@ -11,7 +11,7 @@ import pytest
 from shared.api.audit import bundle
 from shared.archive_refusals import NotReplayable
 from shared.core.bulks import BulkAction
-from shared.core.events.public_events import Issuer, number_event, public_events
+from shared.core.events.public_events import Issuer, make_public_events, number_event
 from shared.core.jobs.comparison import Likeness, compare, is_deterministic
 from shared.core.jobs.history import Origin
 from shared.core.jobs.job import Record
@@ -109,14 +109,14 @@ async def test_a_replay_runs_every_step_and_writes_elsewhere(world: World) -> No
         "caller",
         "again",
     )
-    [public] = public_events(mark, after.job)
+    [public] = make_public_events(mark, after.job)
     assert (public["type"], public["data"]["payload"]) == (
         "job.replayed",
         {"status": "FAILED_FINAL", "from": "FAILED_FINAL", "replayedBy": job.job_id, "mode": "compare"},
     )
     check_event(number_event(public, 1, ISSUER))
     [first, *_] = await world.ledger.events(job.job_id)
-    [queued] = public_events(first, job)
+    [queued] = make_public_events(first, job)
     assert (first.data["replay_of"], queued["data"]["payload"]["replayOf"]) == (original_id, original_id)
     check_event(number_event(queued, 1, ISSUER))
     for job_id in (original_id, job.job_id):

@@ -13,7 +13,7 @@ from shared.adapters.tables.rows import job_entity, job_of
 from shared.adapters.webhook_http import HttpWebhookSender
 from shared.api.audit import bundle
 from shared.api.job import job_response
-from shared.core.jobs.as_of import as_of
+from shared.core.jobs.as_of import rebuild_as_of
 from shared.core.jobs.states import JobStatus
 from shared.core.records.canonical import jcs_digest
 from shared.operations.webhooks.webhooks import HookRequest as Request
@@ -76,7 +76,7 @@ async def test_what_a_callback_url_holds_is_delivered_to_and_not_shown(given: Ho
     await cancelled(world, second)
     for job_id in (first, second):
         record, events = await history(world, job_id)
-        past = as_of(record, events, 1)
+        past = rebuild_as_of(record, events, 1)
         shown = [job_response(each, Retention("https://w.example/w", None)) for each in (record, past)]
         assert [dict(each.callback_urls) for each in shown] == [hosts, hosts]
         audited = json.loads(json.dumps(bundle(record, events, world.clock.now())))

@@ -11,7 +11,7 @@ from shared.core.events.hints import hint_of
 from shared.core.gates.rules import Gate, GateKind
 from shared.core.jobs.routing import PLATFORM
 from shared.core.records.chained_log import entry_hash
-from shared.core.webhooks.hook_log import append_hook_entry, hook_event
+from shared.core.webhooks.hook_log import append_hook_entry, make_hook_event
 from shared.core.webhooks.webhooks import DEFAULT_HOOK, Answer, DeliveryState, HookAct
 from shared.errors import LedgerUnavailable
 from shared.operations.events.feed_writer import write_feed
@@ -272,7 +272,7 @@ async def test_events_of_hooks_share_no_id_with_another_tenant_s(given: Hooked) 
     for tenant in (TENANT, "tenant_b"):
         hook = await read_hook(given.world.context, tenant, DEFAULT_HOOK)
         after, entry = append_hook_entry(hook, HookAct.DEAD, actor="system", reason="HTTP_400", at=hook.created_at)
-        event = hook_event(after, entry)
+        event = make_hook_event(after, entry)
         assert event is not None
         assert event["subject"] == DEFAULT_HOOK
         found.append(event["id"])
