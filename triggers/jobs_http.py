@@ -34,7 +34,7 @@ from shared.operations.jobs.dead_letters import list_dead_letters
 from shared.operations.jobs.list_jobs import MAX_READ_MORE, list_jobs
 from shared.operations.jobs.read_archived import ArchivedJob, read_archived
 from shared.operations.jobs.read_history import last_transition, read_history, read_job
-from shared.operations.jobs.related_jobs import dependants_of, dependencies_of, missing_of
+from shared.operations.jobs.related_jobs import dependants_of, dependencies_of, find_missing
 from shared.refusals import JobNotFound
 from triggers.http.filters import FILTER_PROBLEMS, FILTERS, filter_of
 from triggers.http.long_poll import UNTIL, WAIT, Answer, LongPoll, Until, counted_as, history_tail, until_of, wait_of
@@ -187,7 +187,7 @@ async def _job_explain(request: Request) -> func.HttpResponse:
     ahead = await directives_ahead(context, record)
     standing = await read_position(context, record.job) if record.job.is_staged else None
     waits = record.job.status is JobStatus.WAITING_FOR_JOBS
-    missing = await missing_of(context, record.job) if waits else None
+    missing = await find_missing(context, record.job) if waits else None
     explained = explain(record, context.clock.now(), last, directives_ahead=ahead, standing=standing, missing=missing)
     return respond(request.http, explained)
 

@@ -270,7 +270,7 @@ def _secrets_of(context: Context, hook: Hook) -> list[bytes]:
 )
 async def _log(request: Request) -> func.HttpResponse:
     context, tenant, hook_id = request.context(), tenant_of(request), hook_id_of(request)
-    entries = await webhooks.hook_log(context, tenant, hook_id)
+    entries = await webhooks.list_hook_log(context, tenant, hook_id)
     return respond(request.http, HookLog(entries=[views.HookLogEntry.of(each) for each in entries]))
 
 

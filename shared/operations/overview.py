@@ -68,7 +68,7 @@ async def _read(context: Context, tenant: str | None, mark: SweepMark | None) ->
         sweeper_late=sweeper_late(mark, now),
         active=active,
         active_at_least=tenant is not None and active.total() == _MAX_COUNTED,
-        services=_services(heard, counts, tenant),
+        services=_make_services(heard, counts, tenant),
         quotas=(mark.quotas if mark is not None else ())
         if tenant is None
         else await _find_tight_quotas(context, tenant),
@@ -80,7 +80,9 @@ async def _read(context: Context, tenant: str | None, mark: SweepMark | None) ->
         suspended_hooks=suspended
         if tenant is None
         else Counter({tenant: suspended[tenant]} if tenant in suspended else {}),
-        minutes=minutes if tenant is None else {minute: _of_tenant(each, tenant) for minute, each in minutes.items()},
+        minutes=minutes
+        if tenant is None
+        else {minute: _select_tenant(each, tenant) for minute, each in minutes.items()},
     )
 
 
@@ -115,7 +117,7 @@ async def _find_tight_quotas(context: Context, tenant: str) -> list[TightQuota]:
     return await add_ages(context, {tenant: admission}, select_tight_quotas([admission], known, context.clock.now()))
 
 
-def _services(heard: dict[str, Heard], counts: WorkCounts, tenant: str | None) -> list[Service]:
+def _make_services(heard: dict[str, Heard], counts: WorkCounts, tenant: str | None) -> list[Service]:
     """Returns the services. For one tenant only whether each is silent, since the other numbers cover all tenants."""
     names = sorted({*heard, *(service for service, _ in counts.backlogs), *counts.processing})
     found: list[Service] = []
@@ -139,5 +141,5 @@ def _services(heard: dict[str, Heard], counts: WorkCounts, tenant: str | None) -
     return found
 
 
-def _of_tenant(counts: MinuteCounts, tenant: str) -> MinuteCounts:
+def _select_tenant(counts: MinuteCounts, tenant: str) -> MinuteCounts:
     return MinuteCounts(ends=Counter({end: number for end, number in counts.ends.items() if end[0] == tenant}))

@@ -24,7 +24,7 @@ from shared.core.webhooks.webhooks import (
 )
 from shared.errors import Conflict
 from shared.operations.events.prune_feeds import prune_feeds
-from shared.operations.webhooks.webhooks import change_hook, hook_log, redeliver, remove_hook
+from shared.operations.webhooks.webhooks import change_hook, list_hook_log, redeliver, remove_hook
 from shared.ports.feed import FeedEvent, FeedWrite, Head
 from shared.ports.hooks import HookWrite, StoredDelivery
 from tests.adapters.conftest import Storage
@@ -328,7 +328,7 @@ async def test_the_life_of_a_webhook(azurite: str, world: World) -> None:
         for enabled in (False, True):
             await change_hook(context, "tenant_a", hook.id, {"enabled": enabled}, "user:x")
         expected = ["CREATED", "DEAD", "DISABLED", "RESUMED"]
-        assert [entry.type for entry in await hook_log(context, "tenant_a", hook.id)] == expected
+        assert [entry.type for entry in await list_hook_log(context, "tenant_a", hook.id)] == expected
         types = [event.event_type for event in await feed.events("tenant_a", after=0, limit=100)]
         assert [each for each in types if each.startswith("webhook.")] == [
             *["webhook.dead"] * 2,

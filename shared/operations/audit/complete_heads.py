@@ -21,7 +21,7 @@ from shared.core.jobs.reasons import Reason
 from shared.core.jobs.routing import PLATFORM
 from shared.errors import Conflict, LuciusError
 from shared.operations.events.feed_comparison import is_log_behind
-from shared.operations.events.feed_writer import log_rows
+from shared.operations.events.feed_writer import list_log_rows
 from shared.operations.jobs.dead_letters import incident_of_job
 from shared.operations.process.concurrency import run_concurrently
 from shared.operations.process.context import Context
@@ -112,7 +112,7 @@ async def check_heads(
             break
         last = ended[-1]
     if len(ended) < _PAGE:
-        await check.logs(tenant, incidents if incidents is not None else await open_incidents(context))
+        await check.logs(tenant, incidents if incidents is not None else await list_open_incidents(context))
     if check.behind or len(ended) == _PAGE:
         return await _write(context, tenant, known)
     return await _write(context, tenant, replace(known, until=max(known.until or goal, goal), goal=None, after=""))
@@ -125,7 +125,7 @@ async def _write(context: Context, tenant: str, known: Completed) -> Completed:
         return await read_completed(context, tenant)
 
 
-async def open_incidents(context: Context) -> list[Incident]:
+async def list_open_incidents(context: Context) -> list[Incident]:
     """Returns the open incidents of all tenants. Raises LedgerUnavailable."""
     found: list[Incident] = []
     after = None
@@ -187,7 +187,7 @@ class _Check:
         if not await is_log_behind(self._context, hint):
             return
         seen = await self._events.feed.read_seen(hint.tenant, hint.key)
-        entries = await log_rows(self._context, hint, seen, _UNSEEN)
+        entries = await list_log_rows(self._context, hint, seen, _UNSEEN)
         self.behind += self._is_owed([entry.at for entry, _ in entries])
 
     def _is_owed(self, times: Sequence[datetime]) -> bool:

@@ -17,7 +17,7 @@ from shared.core.audit.heads import day_of, json_lines
 from shared.core.audit.statements import anchor_statement, payload_of, sha256
 from shared.core.records.canonical import encode_key, jcs
 from shared.errors import LuciusError
-from shared.operations.audit.complete_heads import SETTLED, complete_until, open_incidents
+from shared.operations.audit.complete_heads import SETTLED, complete_until, list_open_incidents
 from shared.operations.audit.sign_statement import chunks, sign_statement
 from shared.operations.process.concurrency import run_concurrently
 from shared.operations.process.context import Context
@@ -111,7 +111,7 @@ async def _find_incomplete(
     context: Context, tenants: list[str], end: datetime, is_over: Callable[[], bool]
 ) -> set[str]:
     """Returns the tenants whose heads may be incomplete at the end of the day."""
-    incidents = await open_incidents(context)
+    incidents = await list_open_incidents(context)
 
     async def is_complete(tenant: str) -> bool:
         with telemetry.tolerate(LuciusError, "HEADS_UNCHECKED", tenant_id=tenant):

@@ -113,7 +113,7 @@ async def _step(context: Context, orchestrations: Orchestrations, stored: Stored
         if work[0].dependants_after is not None:
             return await _add_dependants(context, stored, work[0]), 0
     except (Conflict, AlreadyExists):
-        return await _again(context, stored), 0
+        return await _read_again(context, stored), 0
 
     async def one(each: Work) -> _Tried:
         return await _act(context, orchestrations, bulk, each)
@@ -130,7 +130,7 @@ async def _list_more(context: Context, stored: StoredBulk) -> StoredBulk:
     page = await list_jobs(context, job_filter, after=bulk.cursor, limit=_LISTED)
     job_ids = [line.jobId for line in page.lines]
     after = replace(bulk, cursor=page.after, listed=page.after is None)
-    return await context.bulks.write(_adding(stored, after, job_ids))
+    return await context.bulks.write(_make_addition(stored, after, job_ids))
 
 
 async def _add_dependants(context: Context, stored: StoredBulk, work: Work) -> StoredBulk:
@@ -139,7 +139,7 @@ async def _add_dependants(context: Context, stored: StoredBulk, work: Work) -> S
     found = await context.index.list_failed_dependants(bulk.tenant, work.job_id, limit=_LISTED, after=position)
     new = [each for each in await asyncio.gather(*(_find_failed(context, bulk, job_id) for job_id in found)) if each]
     after = replace(bulk, fruitless=0 if new else bulk.fruitless)
-    change = _adding(stored, after, new)
+    change = _make_addition(stored, after, new)
     if len(found) == _LISTED:
         no = change.after.last_no + 1
         rest = Work(no=no, job_id=work.job_id, dependants_after=found[-1])
@@ -156,7 +156,7 @@ async def _find_failed(context: Context, bulk: Bulk, job_id: str) -> str | None:
     return job_id if failed else None
 
 
-def _adding(stored: StoredBulk, after: Bulk, job_ids: Sequence[str]) -> BulkWrite:
+def _make_addition(stored: StoredBulk, after: Bulk, job_ids: Sequence[str]) -> BulkWrite:
     work = tuple(Work(no=after.last_no + number, job_id=each) for number, each in enumerate(job_ids, start=1))
     grown = replace(after, matched=after.matched + len(work), last_no=after.last_no + len(work))
     new_items = tuple(BulkItem(job_id=each) for each in job_ids)
@@ -173,7 +173,7 @@ async def _act(context: Context, orchestrations: Orchestrations, bulk: Bulk, wor
             if bulk.action is BulkAction.REDRIVE:
                 created = await redrive_job(context, orchestrations, job_id, origin)
             else:
-                created = await replay_job(context, orchestrations, _replay_of(bulk, job_id), origin)
+                created = await replay_job(context, orchestrations, _make_replay_request(bulk, job_id), origin)
             new_job_id = created.stored.record.job.job_id
             return _Tried(work, replace(tried, state=ItemState.DONE, new_job_id=new_job_id))
         kind = ControlKind[bulk.action.name]
@@ -196,7 +196,7 @@ async def _act(context: Context, orchestrations: Orchestrations, bulk: Bulk, wor
     return _Tried(work, replace(tried, state=ItemState.DONE))
 
 
-def _replay_of(bulk: Bulk, job_id: str) -> ReplayRequest:
+def _make_replay_request(bulk: Bulk, job_id: str) -> ReplayRequest:
     key = f"bulk:{bulk.bulk_id}"
     return ReplayRequest(job_id=job_id, mode=ReplayMode.RERUN, reason=bulk.reason or "", key=key)
 
@@ -209,9 +209,9 @@ async def _settle(context: Context, stored: StoredBulk, tried: Sequence[_Tried])
     for conflicts in range(MAX_TRIES):
         is_late = context.clock.now() >= stored.bulk.created_at + LASTS
         with suppress(Conflict, AlreadyExists):
-            return await context.bulks.write(_outcomes(stored, tried, is_late=is_late))
+            return await context.bulks.write(_make_outcomes(stored, tried, is_late=is_late))
         await context.wait_after_conflict(conflicts)
-        stored = await _again(context, stored)
+        stored = await _read_again(context, stored)
         left = await context.bulks.work(stored.bulk.tenant, stored.bulk.bulk_id, limit=_LOOKED_AT)
         numbers = {each.no for each in left}
         tried = [each for each in tried if each.work.no in numbers]
@@ -220,7 +220,7 @@ async def _settle(context: Context, stored: StoredBulk, tried: Sequence[_Tried])
     raise Contended("the bulk operation changed at every attempt")
 
 
-def _outcomes(stored: StoredBulk, tried: Sequence[_Tried], *, is_late: bool) -> BulkWrite:
+def _make_outcomes(stored: StoredBulk, tried: Sequence[_Tried], *, is_late: bool) -> BulkWrite:
     """Applies the results to the items. `is_late`: a temporary refusal becomes permanent, with the same code."""
     bulk = stored.bulk
     if is_late:
@@ -260,7 +260,7 @@ async def _write(context: Context, stored: StoredBulk, after: Bulk) -> StoredBul
     return await context.bulks.write(BulkWrite(before=stored, after=after))
 
 
-async def _again(context: Context, stored: StoredBulk) -> StoredBulk:
+async def _read_again(context: Context, stored: StoredBulk) -> StoredBulk:
     found = await context.bulks.read(stored.bulk.tenant, stored.bulk.bulk_id)
     if found is None:
         raise Contended("the bulk operation was removed while it was in progress")

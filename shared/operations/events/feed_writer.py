@@ -344,7 +344,7 @@ async def _entries_after(
     Entries from before the feed existed mean no public events. Neither do those of an incident whose SEEN row may be
     deleted. Raises LedgerUnavailable.
     """
-    rows = await log_rows(context, hint, seen, limit)
+    rows = await list_log_rows(context, hint, seen, limit)
     if not rows:
         return [], ()
     since = (await context.require_events().feed.identity()).since
@@ -354,7 +354,9 @@ async def _entries_after(
     return [(entry.seq, events if entry.at >= since else ()) for entry, events in rows], heads
 
 
-async def log_rows(context: Context, hint: Hint, seen: int, limit: int) -> list[tuple[Entry, tuple[PublicEvent, ...]]]:
+async def list_log_rows(
+    context: Context, hint: Hint, seen: int, limit: int
+) -> list[tuple[Entry, tuple[PublicEvent, ...]]]:
     """Returns the log entries after number `seen`, each with its public events.
 
     Raises LedgerUnavailable.

@@ -83,36 +83,36 @@ async def read_feed(
     feed_id = (await feed.identity()).feed_id
     if after == LATEST:
         last = (await feed.head(tenant)).number
-        return FeedPage([], _cursor(feed_id, last), last, [])
-    number = 0 if after == EARLIEST else _number(after, feed_id, invalid)
+        return FeedPage([], _encode_cursor(feed_id, last), last, [])
+    number = 0 if after == EARLIEST else _parse_cursor(after, feed_id, invalid)
     if number is None:
-        raise CursorExpired(_cursor(feed_id, await _earliest(feed, tenant)))
+        raise CursorExpired(_encode_cursor(feed_id, await _find_earliest(feed, tenant)))
     most = limit if event_filter == EventFilter() else MAX_LOOKED_AT
     first = min(most, _ROWS_AT_ONCE)
     rows = await feed.events(tenant, after=number, limit=first)
     if not rows:
         last = (await feed.head(tenant)).number
         if number > last:
-            raise CursorExpired(_cursor(feed_id, await _earliest(feed, tenant)))
+            raise CursorExpired(_encode_cursor(feed_id, await _find_earliest(feed, tenant)))
         if number < last:
             # rows were written or deleted between the two reads
             rows = await feed.events(tenant, after=number, limit=first)
         if not rows and after != EARLIEST and number < last:
-            raise CursorExpired(_cursor(feed_id, last))
+            raise CursorExpired(_encode_cursor(feed_id, last))
         number = number if rows else last
     # numbers have no gaps, so a page that starts right after the cursor misses nothing
     if rows and after != EARLIEST and rows[0].number != number + 1:
-        raise CursorExpired(_cursor(feed_id, rows[0].number - 1))
+        raise CursorExpired(_encode_cursor(feed_id, rows[0].number - 1))
     found: list[Mapping[str, Any]] = []
     cursors: list[str] = []
     async for row in _yield_events(feed, tenant, rows, most):
         number = row.number
         if (event := event_filter.matches(row)) is not None:
             found.append(event)
-            cursors.append(_cursor(feed_id, number))
+            cursors.append(_encode_cursor(feed_id, number))
         if len(found) == limit:
             break
-    return FeedPage(found, _cursor(feed_id, number), number, cursors)
+    return FeedPage(found, _encode_cursor(feed_id, number), number, cursors)
 
 
 async def _yield_events(feed: Feed, tenant: str, rows: Sequence[FeedEvent], most: int) -> AsyncIterator[FeedEvent]:
@@ -137,7 +137,7 @@ async def _yield_events(feed: Feed, tenant: str, rows: Sequence[FeedEvent], most
             return
 
 
-async def _earliest(feed: Feed, tenant: str) -> int:
+async def _find_earliest(feed: Feed, tenant: str) -> int:
     """Returns the number before the first remaining event."""
     first = await feed.events(tenant, after=0, limit=1)
     return first[0].number - 1 if first else (await feed.head(tenant)).number
@@ -170,11 +170,11 @@ async def follow_feed(
     return page
 
 
-def _cursor(feed_id: str, number: int) -> str:
+def _encode_cursor(feed_id: str, number: int) -> str:
     return base64.urlsafe_b64encode(f"{feed_id}:{number}".encode()).decode()
 
 
-def _number(cursor: str, feed_id: str, invalid: Callable[[], Exception]) -> int | None:
+def _parse_cursor(cursor: str, feed_id: str, invalid: Callable[[], Exception]) -> int | None:
     """Returns the number of a cursor; None if it belongs to another table."""
     try:
         of, _, number = base64.b64decode(cursor, altchars=b"-_", validate=True).decode().partition(":")

@@ -44,7 +44,7 @@ async def _verdicts(context: Context, request: ValidRequest) -> DryRun:
         protocol_version=record.job.protocol_version,
         route=DryRoute.of(lane, topic=f"{DIRECTIVE_TOPIC_PREFIX}{lane.lane}"),
         idempotency=idempotency,
-        quota=await _quota(context, record.job, new=idempotency.verdict == "NEW"),
+        quota=await _preview_quota(context, record.job, new=idempotency.verdict == "NEW"),
         directives=[
             directive_of(record, step).model_dump(
                 mode="json", exclude={"jobId", "attempt_no", "lease_id", "input_ref", "input_refs", "workspace_ref"}
@@ -54,7 +54,7 @@ async def _verdicts(context: Context, request: ValidRequest) -> DryRun:
     )
 
 
-async def _quota(context: Context, job: Job, *, new: bool) -> DryQuota:
+async def _preview_quota(context: Context, job: Job, *, new: bool) -> DryQuota:
     """Returns the verdict of the quotas now: refused, waiting, or started. A duplicate is never refused (R17)."""
     active, tenant_limit = await admissions.count_active(context, job.tenant)
     if not new:

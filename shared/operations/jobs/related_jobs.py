@@ -24,7 +24,7 @@ async def dependencies_of(context: Context, job: Job) -> list[Related]:
     return await _read(context, job.dependencies or ())
 
 
-async def missing_of(context: Context, job: Job) -> list[Related]:
+async def find_missing(context: Context, job: Job) -> list[Related]:
     """Returns the dependencies of a waiting job that have not ended. Raises LedgerUnavailable."""
     # an archived job has ended
     found = await run_concurrently(

@@ -22,7 +22,7 @@ from shared.operations.sweeper.logs import compare_logs
 from shared.operations.sweeper.looks import clear_ended, look_again, look_at_due
 from shared.operations.sweeper.minutes import write_minute
 from shared.operations.sweeper.state import IsOver, Pass
-from shared.operations.sweeper.usage import fold_usage
+from shared.operations.sweeper.usage import roll_up_usage
 from shared.time_limits import time_limit
 
 #: maximum seconds of one duty, so that a hanging call does not stop the next duties
@@ -77,7 +77,7 @@ async def _roll_up_usage(one: Pass, is_over: IsOver) -> None:
     context = one.context
     await context.process.usage_buffer.write_refused(context.usage, context.clock.now())
     if one.is_of_timer:
-        one.rolled_up_to = await fold_usage(one, context.usage, is_over)
+        one.rolled_up_to = await roll_up_usage(one, context.usage, is_over)
 
 
 async def _look_for_silence(one: Pass, is_over: IsOver) -> None:

@@ -106,16 +106,16 @@ async def _heal(context: Context, hooks: Hooks, noted: HookTenant, found: FoundH
     for hook_id, stored in known.items():
         if stored is None:
             # the webhook does not exist yet, and nothing was tried
-            await send_tries(context, [each for each in waiting[hook_id] if now - _due(each) > _LATE])
+            await send_tries(context, [each for each in waiting[hook_id] if now - _find_due(each) > _LATE])
         else:
             await _look(context, hooks, stored, waiting[hook_id], now)
 
 
-async def _late_of(hooks: Hooks, hook: Hook, waiting: Sequence[Delivery], now: datetime) -> list[Delivery]:
+async def _find_late(hooks: Hooks, hook: Hook, waiting: Sequence[Delivery], now: datetime) -> list[Delivery]:
     """Returns the late deliveries, including those behind deliveries with a later due time. Failing callbacks can leave
     any number of these, each for half a day.
     """
-    late = [each for each in waiting if now - _due(each) > _LATE]
+    late = [each for each in waiting if now - _find_due(each) > _LATE]
     if len(late) == len(waiting) or len(waiting) < MAX_OVERDUE:
         return late
     behind = await hooks.pending(hook.tenant, hook.id, due_before=now - _LATE, limit=MAX_OVERDUE)
@@ -136,7 +136,7 @@ async def _look(context: Context, hooks: Hooks, stored: StoredHook, waiting: Seq
         if now - hook.waits_until > _LATE:
             await send_delivery_calls(context, [probe_of(hook)])
         return
-    late = await _late_of(hooks, hook, waiting, now)
+    late = await _find_late(hooks, hook, waiting, now)
     if len(late) == MAX_OVERDUE:
         # the rest is sent at the endpoint's rate; the flow of the last sweep becomes void
         hook = replace(hook, probe=hook.probe + 1)
@@ -149,7 +149,7 @@ async def _look(context: Context, hooks: Hooks, stored: StoredHook, waiting: Seq
         await send_delivery_calls(context, [catch_up_of(hook)])
 
 
-def _due(delivery: Delivery) -> datetime:
+def _find_due(delivery: Delivery) -> datetime:
     """Returns the due time; for a delivery that waited for its webhook, the time of its last try."""
     return delivery.due_at or delivery.tried_at or delivery.created_at
 

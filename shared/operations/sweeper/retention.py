@@ -77,7 +77,7 @@ async def clear(context: Context, orchestrations: Orchestrations, ended: EndedRo
             return RepairKind.PURGE_LATER
         if left:
             telemetry.warn("HISTORY_KEPT", jobId=job.job_id, tenant_id=job.tenant, instances=left)
-    expires_at = await _claim_ends(context, job, now)
+    expires_at = await _find_claim_end(context, job, now)
     if expires_at is not None:
         await context.index.reschedule_clearing(
             ended, min(expires_at, look_again) if is_unfed else expires_at, purged=True
@@ -142,7 +142,7 @@ def archive_name(job: Job, sha256: str) -> str:
     return f"{encode_key(job.tenant)}/{job.created_at:%Y%m}/{job.job_id}.{sha256[:16]}.json"
 
 
-async def _claim_ends(context: Context, job: Job, now: datetime) -> datetime | None:
+async def _find_claim_end(context: Context, job: Job, now: datetime) -> datetime | None:
     """Returns the end of the job's idempotency record; None: it does not exist, or is of a later job."""
     claim = await context.index.read_claim(job.tenant, job.idempotency_hash)
     if claim is None or claim.job_id != job.job_id:

@@ -33,19 +33,19 @@ _GIVEN_UP_AFTER = timedelta(hours=6)
 _PAGE, _REMOVED_AT_ONCE = 1000, 100
 
 
-async def fold_usage(one: Pass, usage: Usage, is_over: IsOver) -> datetime:
+async def roll_up_usage(one: Pass, usage: Usage, is_over: IsOver) -> datetime:
     """Rolls up due hours until the time is over. Returns the time before which every tenant of the share is rolled up.
 
     Repeated and concurrent calls are harmless, since a rollup depends on its rows only. A tenant whose rows fail is
     skipped. Raises LedgerUnavailable.
     """
-    position = await _first_folds(one, usage, is_over)
-    await _second_folds(one, usage, is_over)
+    position = await _roll_up_first(one, usage, is_over)
+    await _roll_up_again(one, usage, is_over)
     assert position.next is not None
     return position.next
 
 
-async def _first_folds(one: Pass, usage: Usage, is_over: IsOver) -> FoldPosition:
+async def _roll_up_first(one: Pass, usage: Usage, is_over: IsOver) -> FoldPosition:
     context, share, awake = one.context, one.share, one.awake
     ready = hour_of(context.clock.now() - _SETTLED)
     before = position = await usage.read_position(share.number)
@@ -55,7 +55,7 @@ async def _first_folds(one: Pass, usage: Usage, is_over: IsOver) -> FoldPosition
         hour = position.next
         # no tenant sleeps before its hours are rolled up (`AwakeTenant.posted_at` may be some minutes old)
         posted = (name for name, each in awake.items() if each.posted_at + WAKE_LASTS >= hour)
-        position = await _fold_all(one, usage, position, sorted(posted), is_over)
+        position = await _roll_up_all(one, usage, position, sorted(posted), is_over)
         if position.next == hour:
             break
     if position != before:
@@ -63,14 +63,14 @@ async def _first_folds(one: Pass, usage: Usage, is_over: IsOver) -> FoldPosition
     return position
 
 
-async def _fold_all(
+async def _roll_up_all(
     one: Pass, usage: Usage, position: FoldPosition, tenants: list[str], is_over: IsOver
 ) -> FoldPosition:
     hour, waiting = position.next, [name for name in tenants if name >= position.tenant]
     assert hour is not None
     unfinished, failed = list[str](), list[str]()
 
-    async def fold_one(tenant: str) -> None:
+    async def roll_up_one(tenant: str) -> None:
         try:
             if not await roll_up_hour(one.context, usage, tenant, hour, is_over, again=False):
                 unfinished.append(tenant)
@@ -84,13 +84,13 @@ async def _fold_all(
 
     while waiting:
         turn, waiting = waiting[:AT_ONCE], waiting[AT_ONCE:]
-        await run_concurrently(turn, fold_one)
+        await run_concurrently(turn, roll_up_one)
         if unfinished or (waiting and is_over()):
             return replace(position, tenant=min([*unfinished, *failed, *waiting[:1]]))
     return replace(position, tenant=min(failed)) if failed else FoldPosition(hour + HOUR)
 
 
-async def _second_folds(one: Pass, usage: Usage, is_over: IsOver) -> None:
+async def _roll_up_again(one: Pass, usage: Usage, is_over: IsOver) -> None:
     before, after = hour_of(one.context.clock.now() - AGAIN_AFTER), ""
     while True:
         rows = await usage.list_fold_again(before, after=after, limit=_PAGE)

@@ -138,7 +138,7 @@ async def change_hook(context: Context, tenant: str, hook_id: str, changes: Mapp
 
     async def decide() -> LoggedHookChange:
         nonlocal probe
-        stored = await _own(context, tenant, hook_id)
+        stored = await _read_own(context, tenant, hook_id)
         probe = stored.hook.probe
         after, act = replace(stored.hook, **columns), HookAct.CHANGED
         enabled, is_off = changes.get("enabled"), stored.hook.state is HookState.DISABLED
@@ -170,7 +170,7 @@ async def resume_hook(context: Context, tenant: str, hook_id: str, actor: str) -
     """
 
     async def decide() -> LoggedHookChange:
-        stored = await _own(context, tenant, hook_id)
+        stored = await _read_own(context, tenant, hook_id)
         after = enable_hook(stored.hook)
         return LoggedHookChange(act=HookAct.RESUMED, before=stored, after=after, actor=actor, reason="CALLER")
 
@@ -185,7 +185,7 @@ async def remove_hook(context: Context, tenant: str, hook_id: str, actor: str) -
     """
 
     async def decide() -> LoggedHookChange:
-        stored = await _own(context, tenant, hook_id)
+        stored = await _read_own(context, tenant, hook_id)
         return LoggedHookChange(act=HookAct.REMOVED, before=stored, after=stored.hook, actor=actor)
 
     await change_in_turn(context, tenant, decide)
@@ -233,7 +233,7 @@ async def list_hooks(context: Context, tenant: str) -> list[Hook]:
     return sorted(found, key=lambda hook: (hook.created_at, hook.id))
 
 
-async def hook_log(context: Context, tenant: str, hook_id: str) -> list[HookEntry]:
+async def list_hook_log(context: Context, tenant: str, hook_id: str) -> list[HookEntry]:
     """Returns the last entries in order. For a deleted webhook, the first entries.
 
     Raises WebhooksOff, HookNotFound, LedgerUnavailable.
@@ -258,7 +258,7 @@ async def list_deliveries(
     hooks = hooks_of(context)
     if hook_id != DEFAULT_HOOK:
         await _read(context, tenant, hook_id)
-    is_ended, place = _place(after) if after is not None else (False, None)
+    is_ended, place = _parse_cursor(after) if after is not None else (False, None)
     found: list[Delivery] = []
     if state in (None, DeliveryState.PENDING) and not is_ended:
         rows = await hooks.pending(tenant, hook_id, after=place, limit=limit + 1)
@@ -267,7 +267,7 @@ async def list_deliveries(
         more = await hooks.list_ended(tenant, hook_id, state=state, after=place, limit=limit + 1 - len(found))
         found += [row.delivery for row in more]
     page = found[:limit]
-    return page, _cursor(page[-1]) if len(found) > limit else None
+    return page, _encode_cursor(page[-1]) if len(found) > limit else None
 
 
 async def redeliver(context: Context, tenant: str, hook_id: str, number: int, name: str, actor: str) -> Delivery:
@@ -303,7 +303,7 @@ async def send_test_event(context: Context, tenant: str, hook_id: str) -> Answer
     A tenant can have a few at the same time: each holds a request until the endpoint responds, at most ten seconds.
     Raises WebhooksOff, HookNotFound, DefaultHook, Overloaded, LedgerUnavailable.
     """
-    hook = (await _own(context, tenant, hook_id)).hook
+    hook = (await _read_own(context, tenant, hook_id)).hook
     id_ = f"{hook.id}:test:{context.new_salt()}"
     event = make_hook_envelope(hook, id_, f"{PREFIX}test", context.clock.now(), {"status": hook.state.value})
     # the type is not in the feed, so it has no schema
@@ -329,7 +329,7 @@ async def _read(context: Context, tenant: str, hook_id: str) -> StoredHook:
     return stored
 
 
-async def _own(context: Context, tenant: str, hook_id: str) -> StoredHook:
+async def _read_own(context: Context, tenant: str, hook_id: str) -> StoredHook:
     """Reads a webhook with a URL of its own. Raises as `_read` does, and DefaultHook."""
     if hook_id == DEFAULT_HOOK:
         raise DefaultHook
@@ -359,12 +359,12 @@ def _describe_changes(before: Hook, after: Hook) -> dict[str, Any]:
     return {name: value for name, value in new.items() if value != old[name]}
 
 
-def _cursor(delivery: Delivery) -> str:
+def _encode_cursor(delivery: Delivery) -> str:
     kind = "p" if delivery.state is DeliveryState.PENDING else "e"
     return base64.urlsafe_b64encode(f"{kind}{delivery.number}:{delivery.name}".encode()).decode()
 
 
-def _place(cursor: str) -> tuple[bool, DeliveryPosition]:
+def _parse_cursor(cursor: str) -> tuple[bool, DeliveryPosition]:
     """Returns whether the cursor is among ended deliveries, and its position. Raises FilterInvalid."""
     try:
         text = base64.b64decode(cursor, altchars=b"-_", validate=True).decode()

@@ -20,7 +20,7 @@ from shared.operations.incidents import incidents
 from shared.operations.process.known_feeds import ComparedLogs, KnownFeeds
 from shared.operations.sweeper.logs import compare_incidents
 from shared.operations.webhooks.change_hooks import LoggedHookChange, write_change
-from shared.operations.webhooks.webhooks import hook_log, remove_hook
+from shared.operations.webhooks.webhooks import list_hook_log, remove_hook
 from tests.contexts import changed
 from tests.operations.conftest import World
 from tests.operations.faults import failing
@@ -148,17 +148,17 @@ async def test_a_webhook_s_log_keeps_what_is_shown(given: Hooked) -> None:
     """Its last entries, still one behind the other; who dies in the middle leaves the rest to the next day."""
     hook, other = await given.hook(), await given.hook("https://other.example")
     await refused(given, hook.id, MAX_LOG + 120)
-    shown = await hook_log(given.world.context, TENANT, hook.id)
+    shown = await list_hook_log(given.world.context, TENANT, hook.id)
     hooks = given.feed.hooks
     with failing(hooks, "drop_log", at=[2]):
         await pruned(given, timedelta(hours=1))
     assert len(await hooks.log(TENANT, hook.id, after=0, limit=9999)) == MAX_LOG + 21
     await pruned(given, timedelta(hours=1))
     kept = await hooks.log(TENANT, hook.id, after=0, limit=9999)
-    assert kept == shown == await hook_log(given.world.context, TENANT, hook.id)
+    assert kept == shown == await list_hook_log(given.world.context, TENANT, hook.id)
     assert [each.seq for each in kept] == list(range(122, MAX_LOG + 122))
     assert all(after.prev_hash == before.hash for before, after in itertools.pairwise(kept))
-    assert len(await hook_log(given.world.context, TENANT, other.id)) == 1
+    assert len(await list_hook_log(given.world.context, TENANT, other.id)) == 1
 
 
 @pytest.mark.parametrize("retention", [None, 10])
@@ -169,10 +169,13 @@ async def test_the_log_of_a_webhook_that_is_no_more(given: Hooked, retention: in
     removed, kept = await given.hook(), await given.hook("https://other.example")
     await remove_hook(given.world.context, TENANT, removed.id, "user:somebody")
     await pruned(given, timedelta(days=39))
-    assert [each.type for each in await hook_log(given.world.context, TENANT, removed.id)] == ["CREATED", "REMOVED"]
+    assert [each.type for each in await list_hook_log(given.world.context, TENANT, removed.id)] == [
+        "CREATED",
+        "REMOVED",
+    ]
     await pruned(given, timedelta(days=2))
     assert await given.feed.hooks.log(TENANT, removed.id, after=0, limit=9) == []
-    assert [each.type for each in await hook_log(given.world.context, TENANT, kept.id)] == ["CREATED"]
+    assert [each.type for each in await list_hook_log(given.world.context, TENANT, kept.id)] == ["CREATED"]
 
 
 async def test_the_log_of_callbacks_is_bounded_too(given: Hooked) -> None:

@@ -13,7 +13,7 @@ from shared.core.incidents import IncidentKind
 from shared.core.jobs.states import JobStatus
 from shared.errors import DataLost, Undecodable, UnknownStatus
 from shared.operations.jobs.dependencies import mark, recount_dependencies
-from shared.operations.jobs.related_jobs import dependencies_of, missing_of
+from shared.operations.jobs.related_jobs import dependencies_of, find_missing
 from shared.operations.sweeper.retention import clear
 from shared.ports.durable import InstanceState
 from shared.ports.index import ActiveRow
@@ -206,7 +206,7 @@ async def test_what_a_job_still_waits_for_is_read_from_the_ledger_alone(world: W
     waits = await made(world, 3, dependencies=[first, second])
     await leaves(world, first, "succeeded")
     reads = noted(world.archive, "read")
-    found = await missing_of(world.context, await job(world, waits))
+    found = await find_missing(world.context, await job(world, waits))
     assert ([job_id for job_id, _ in found], reads) == ([second], [])
 
 

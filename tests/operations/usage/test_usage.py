@@ -15,7 +15,7 @@ from shared.core.usage import Axis, Counted, Group, hour_of
 from shared.errors import LedgerUnavailable
 from shared.operations.sweeper import usage as folds
 from shared.operations.sweeper.sweep import sweep
-from shared.operations.sweeper.usage import AGAIN_AFTER, fold_usage, roll_up_hour
+from shared.operations.sweeper.usage import AGAIN_AFTER, roll_up_hour, roll_up_usage
 from shared.operations.usage import read_usage as reading
 from shared.operations.usage.read_usage import read_usage
 from shared.ports.usage import FoldPosition, SeenSource
@@ -85,7 +85,7 @@ async def test_a_fold_again_is_the_same(counting: World) -> None:
     at(counting, FIRST + 2 * HOUR)
 
     async def all_of_it() -> None:
-        await fold_usage(await one_pass(counting), kept(counting), lambda: False)
+        await roll_up_usage(await one_pass(counting), kept(counting), lambda: False)
 
     await all_of_it()
     once = await folded(counting)
@@ -135,9 +135,9 @@ async def test_a_pass_whose_time_is_over_goes_on_with_the_next_tenant(counting: 
         await create_numbered(counting, number, tenant_id=f"t{number:02d}")
     at(counting, FIRST + HOUR + timedelta(minutes=6))
     one = await one_pass(counting)
-    first = await fold_usage(one, kept(counting), lambda: True)
+    first = await roll_up_usage(one, kept(counting), lambda: True)
     assert (first, await kept(counting).read_position(0)) == (FIRST, FoldPosition(FIRST, "t16"))
-    assert await fold_usage(one, kept(counting), lambda: True) == FIRST + HOUR
+    assert await roll_up_usage(one, kept(counting), lambda: True) == FIRST + HOUR
     found = [await kept(counting).hours(f"t{number:02d}", FIRST, FIRST + HOUR) for number in range(20)]
     assert [len(each) for each in found] == [1] * 20
 
@@ -152,14 +152,14 @@ async def test_a_tenant_whose_list_cannot_be_read_keeps_no_other_from_its_hours(
 
     at(counting, FIRST + HOUR + timedelta(minutes=6))
     with failing(counting.index, "list_jobs", error=fault, only=lambda tenant, **_: tenant == "t1"):
-        first = await fold_usage(await one_pass(counting), kept(counting), lambda: False)
+        first = await roll_up_usage(await one_pass(counting), kept(counting), lambda: False)
         assert first == (FIRST if isinstance(fault, LedgerUnavailable) else FIRST + HOUR)
         found = [await kept(counting).hours(f"t{number}", FIRST, FIRST + HOUR) for number in range(3)]
         assert [len(each) for each in found] == [1, 0, 1]
         at(counting, FIRST + 7 * HOUR)
-        assert await fold_usage(await one_pass(counting), kept(counting), lambda: False) > FIRST
+        assert await roll_up_usage(await one_pass(counting), kept(counting), lambda: False) > FIRST
     at(counting, FIRST + HOUR + AGAIN_AFTER)
-    await fold_usage(await one_pass(counting), kept(counting), lambda: False)
+    await roll_up_usage(await one_pass(counting), kept(counting), lambda: False)
     assert len(await kept(counting).hours("t1", FIRST, FIRST + HOUR)) == 1
 
 

@@ -12,7 +12,14 @@ from shared.errors import LedgerUnavailable
 from shared.operations.process.context import Context
 from shared.operations.process.known_feeds import KnownFeeds
 from shared.operations.webhooks.webhooks import HookRequest as Request
-from shared.operations.webhooks.webhooks import change_hook, create_hook, hook_log, list_hooks, remove_hook, rotate_hook
+from shared.operations.webhooks.webhooks import (
+    change_hook,
+    create_hook,
+    list_hook_log,
+    list_hooks,
+    remove_hook,
+    rotate_hook,
+)
 from shared.refusals import HookKeyConflict
 from tests.contexts import changed
 from tests.operations.conftest import World
@@ -41,7 +48,7 @@ async def test_a_webhook_that_is_asked_for_again(given: Hooked) -> None:
     made, _ = await create_hook(context, TENANT, request, BY)
     another, _ = await create_hook(context, "tenant_b", request, BY, key="mine")
     assert len({made.id, another.id, *(hook.id for hook, _ in (*found, *both))}) == 4
-    assert [each.type for each in await hook_log(context, TENANT, found[0][0].id)] == ["CREATED"]
+    assert [each.type for each in await list_hook_log(context, TENANT, found[0][0].id)] == ["CREATED"]
 
 
 async def test_an_answer_that_was_lost_is_asked_for_again(given: Hooked) -> None:
@@ -114,7 +121,7 @@ async def _meets(meeting: Meeting, *, apart: bool, removes: bool) -> None:
     assert all(isinstance(each, HookKeyConflict) for each in failed), failed
     assert [replayed for _, replayed in made].count(False) == 1
     [(id_, _)] = {(hook.id, hook.secret.salt) for hook, _ in made}
-    acts = [each.type for each in await hook_log(given.world.context, TENANT, id_)]
+    acts = [each.type for each in await list_hook_log(given.world.context, TENANT, id_)]
     is_there = [hook.id for hook in await list_hooks(given.world.context, TENANT)] == [id_]
     assert acts == (["CREATED"] if is_there else ["CREATED", "REMOVED"])
     assert is_there or removes

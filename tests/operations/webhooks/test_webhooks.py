@@ -21,7 +21,7 @@ from shared.operations.webhooks.webhooks import HookRequest as Request
 from shared.operations.webhooks.webhooks import (
     change_hook,
     create_hook,
-    hook_log,
+    list_hook_log,
     list_hooks,
     read_hook,
     redeliver,
@@ -219,7 +219,7 @@ async def test_a_change_of_filter_address_and_format(given: Hooked) -> None:
     assert [(url, body["type"]) for url, _, body in given.receiver.got] == [
         ("https://other.example/secret/path", "job.queued")
     ]
-    entries = await hook_log(given.world.context, TENANT, hook.id)
+    entries = await list_hook_log(given.world.context, TENANT, hook.id)
     assert [entry.type for entry in entries] == ["CREATED", "CHANGED", "CHANGED"]
     assert entries[1].data == {"host": "other.example", "types": ["job.queued"]}
     assert "secret/path" not in str(entries)
@@ -249,7 +249,7 @@ async def test_the_log_is_a_chain_and_its_events_are_in_the_feed_once(given: Hoo
     await change_hook(context, TENANT, hook.id, {"enabled": True}, BY)
     await rotate_hook(context, TENANT, hook.id, BY)
     await remove_hook(context, TENANT, hook.id, BY)
-    entries = await hook_log(context, TENANT, hook.id)
+    entries = await list_hook_log(context, TENANT, hook.id)
     assert [entry.type for entry in entries] == ["CREATED", "DISABLED", "RESUMED", "ROTATED", "REMOVED"]
     previous = ""
     for number, entry in enumerate(entries, 1):
