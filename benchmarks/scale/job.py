@@ -44,10 +44,12 @@ LOOK_CALLS, CLEARING_CALLS = 3, 4
 ROW_BYTES = 900
 #: rows of Log Analytics, counted by tests/observability/test_cost.py: the spans that are always kept (request and job),
 #: the other spans per job and per step, the log records of a job (with ACCESS) and of a step, and a process's metrics
-#: per minute, without rows of the Functions host
+#: per minute
 KEPT_SPAN_BYTES, SPAN_BYTES, SPAN_BYTES_A_STEP = 900, 550, 3_500
 RECORD_BYTES, RECORD_BYTES_A_STEP = 1_300, 2_200
 METRIC_BYTES_A_MINUTE = 6_200
+#: of the Functions host itself, by its sources and not counted: at most one span for each execution; an estimate
+HOST_SPAN_BYTES = 700
 
 
 #: the group of the functions that read replies; number of these functions if each lane has its own
@@ -210,6 +212,11 @@ class Job:
     def span_bytes(self, kept: float) -> float:
         """Returns the bytes of spans. `kept`: share of the traces."""
         return KEPT_SPAN_BYTES + kept * (SPAN_BYTES + SPAN_BYTES_A_STEP * self.steps)
+
+    @property
+    def host_span_bytes(self) -> int:
+        """Returns the bytes of spans of the Functions host itself, at most."""
+        return HOST_SPAN_BYTES * self.executions
 
     @property
     def scheduler_actions(self) -> int:

@@ -66,6 +66,8 @@ def parts() -> str:
     body = [[name, *(f"{each[name]:.2f}" if name in each else "" for each in found)] for name in names]
     body.append(["**sum**", *(f"**{sum(each.values()):.2f}**" for each in found)])
     body.append(["goal", *map(str, GOALS.values())])
+    spans = Job(3).host_span_bytes * MILLION / 1e9 * PRICES["LOGS_GB"].usd
+    body.append(["not in the sum: spans of the Functions host, at most", *[f"{spans:.2f}"] * len(GOALS)])
     return table(["USD a month", *(f"{name}" for name in GOALS)], body)
 
 

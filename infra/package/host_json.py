@@ -44,6 +44,19 @@ _QUIET = {
     "DurableTask.Core": "Warning",
     "Host.Triggers.DurableTask": "Warning",
 }
+#: beginnings of the names of the functions that a job executes. For each execution the host writes two records or three
+#: of the category `Function.NAME`. Its own rule for `Function.*` in OpenTelemetryConfigurationExtensions.cs shows them:
+#: only a longer category of the provider `OpenTelemetry` goes before it (LoggerRuleSelector.cs of .NET)
+_EXECUTED = ("orchestrate", "job", "step", "dispatch", "settle", "replies", "reply_p", "admission", "tell", "deliver")
+#: `Function.NAME.User` are the records of the app; `*` makes this rule the longer one for other functions whose names
+#: begin so
+_EXPORTED = {
+    "logLevel": {
+        f"Function.{name}{of}": level
+        for name in _EXECUTED
+        for of, level in (("", "Warning"), ("*.User", "Information"))
+    }
+}
 
 _Kind = tuple[Callable[[Any], bool], str]
 
@@ -78,7 +91,7 @@ _KEYS: dict[str, _Kind] = {
     **dict.fromkeys(("watchDirectories", "watchFiles", "singleton.*", "aggregator.*", "healthMonitor.*"), _ANY),
     **dict.fromkeys(("functions", "managedDependency.enabled", "retry.*"), _ANY),
     **dict.fromkeys((f"logging.{each}" for each in ("fileLoggingMode", "console.*", "applicationInsights.*")), _ANY),
-    "logging.logLevel.*": _one_of(*_LEVELS),
+    **dict.fromkeys(("logging.logLevel.*", "logging.OpenTelemetry.logLevel.*"), _one_of(*_LEVELS)),
     **dict.fromkeys(("concurrency.dynamicConcurrencyEnabled", "concurrency.snapshotPersistenceEnabled"), _FLAG),
     **dict.fromkeys(("extensions.queues.*", "extensions.blobs.*", "extensions.http.routePrefix"), _ANY),
     **dict.fromkeys(("extensions.http.hsts.*", "extensions.http.customHeaders.*"), _ANY),
@@ -164,6 +177,8 @@ def check_backends(root: Path) -> list[Finding]:
             for category, level in _QUIET.items()
             if category not in shown or _LEVELS.index(shown[category]) < _LEVELS.index(level)
         ]
+        if content.get(_LOG_LEVEL[0], {}).get("OpenTelemetry") != _EXPORTED:
+            wrong.append(f"logging.OpenTelemetry is not {json.dumps(_EXPORTED)}: records of executions flood the log")
         found += [Finding(path, 0, "host-json", each) for each in wrong]
         others[name] = content
     if len(others) == len(HOST_JSON) and len({json.dumps(each, sort_keys=True) for each in others.values()}) > 1:

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import zipfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,9 @@ import pytest
 
 from infra.checks.finding import CheckFailed
 from infra.package import durable_backend, host_json
+from shared.core.jobs import durable_names
 from tests.jobs import ROOT
+from triggers.registered import ROUTES
 
 PARAMETERS = ROOT / "infra" / "bicep"
 
@@ -99,6 +102,44 @@ def test_a_category_that_floods_the_log_is_found(copy: Path, category: str, leas
         (copy / name).write_text(json.dumps(content))
     expected = f"logging.logLevel.{category} is not {least}: its lines would flood the log"
     assert (expected in [each.text for each in host_json.check_backends(copy)]) is (level != least)
+
+
+def test_records_of_executions_flood_the_log(copy: Path) -> None:
+    """Where a category is left out, or another one added that would replace `logLevel`, in both files alike."""
+    for change_to in ({"Function.job": None}, {"Function.job*.User": "Warning"}, {"default": "Information"}):
+        for name in ("host.json", "host.AzureStorage.json"):
+            content = json.loads((ROOT / name).read_text())
+            levels = content["logging"]["OpenTelemetry"]["logLevel"] | change_to
+            content["logging"]["OpenTelemetry"]["logLevel"] = {key: level for key, level in levels.items() if level}
+            (copy / name).write_text(json.dumps(content))
+        found = [each.text for each in host_json.check_backends(copy)]
+        assert [each for each in found if "records of executions flood the log" in each], change_to
+
+
+def selected(rules: Sequence[tuple[str, str]], category: str) -> str:
+    """The level of the rule that .NET selects among those of one provider (LoggerRuleSelector.cs)."""
+    longest, level = "", ""
+    for rule, its_level in rules:
+        prefix, _, suffix = rule.lower().partition("*")
+        matches = category.lower().startswith(prefix) and category.lower().endswith(suffix)
+        if matches and len(rule) >= len(longest):
+            longest, level = rule, its_level
+    return level
+
+
+@pytest.mark.parametrize("file", ["host.json", "host.AzureStorage.json"])
+def test_the_host_exports_the_apps_records_and_not_each_execution(file: str) -> None:
+    """Under the rules of the host, wherever .NET puts them: a failed execution is an error, and is exported."""
+    levels = json.loads((ROOT / file).read_text())["logging"]["OpenTelemetry"]["logLevel"]
+    hosts = [("Function.*", "Trace"), ("Azure.*", "None"), ("Host.Results", "None"), ("Host.Aggregator", "None")]
+    executed = {"orchestrate", "replies", "reply_p0", "reply_p15", "admission", "tell", "deliver"}
+    executed |= {durable_names.JOB, durable_names.STEP, durable_names.DISPATCH, durable_names.SETTLE}
+    functions = executed | {route.function for route in ROUTES} | {"sweep", "sweep_1", "prune", "options"}
+    for rules in ([*levels.items(), *hosts], [*hosts, *levels.items()]):
+        for name in functions:
+            assert selected(rules, f"Function.{name}.User") in ("Trace", "Information"), name
+        assert {name for name in executed if selected(rules, f"Function.{name}") != "Warning"} == set()
+        assert selected(rules, "Host.General") == ""
 
 
 def test_a_backend_without_its_file_is_found(copy: Path) -> None:
