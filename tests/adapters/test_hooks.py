@@ -289,7 +289,7 @@ async def test_a_request_reaches_its_tenant_s_hooks_alone(storage: Storage) -> N
         other.read(TENANT, HOOK.id),
         other.log(TENANT, HOOK.id, after=0, limit=1),
         other.pending(TENANT, None, limit=1),
-        other.ended(TENANT, HOOK.id, limit=1),
+        other.list_ended(TENANT, HOOK.id, limit=1),
         other.delivery(TENANT, HOOK.id, 1, ""),
         other.hooks_with_pending(TENANT),
         other.note(TENANT, START),
