@@ -26,7 +26,7 @@ _TRY_TIMEOUT_S = 10.0
 #: maximum seconds of one call to a receiver, including the opening of its link (R43)
 _CALL_S = 15.0
 
-Result = TypeVar("Result")
+_Returned = TypeVar("_Returned")
 
 
 def bus_client(
@@ -48,7 +48,7 @@ def bus_client(
     return ServiceBusClient(namespace, credential, **options)
 
 
-async def answer(call: Awaitable[Result], what: str) -> Result:
+async def answer(call: Awaitable[_Returned], what: str) -> _Returned:
     """Awaits a receiver's call. `what`: name of the call in errors. Raises BusUnavailable."""
     try:
         async with time_limit(_CALL_S):

@@ -27,7 +27,7 @@ _DRAIN_S = 40.0
 #: maximum seconds to wait for messages that the peek has shown, since another sweep may be draining them
 _RECEIVE_WAIT_S = 2.0
 
-Result = TypeVar("Result")
+_Returned = TypeVar("_Returned")
 Take = Callable[[DeadReply], Awaitable[bool]]
 
 
@@ -84,7 +84,7 @@ class ServiceBusDeadReplies:
     ) -> list[ServiceBusReceivedMessage]:
         return await self._call(lane, _peek(receiver, count))
 
-    async def _call(self, lane: int | None, call: Awaitable[Result]) -> Result:
+    async def _call(self, lane: int | None, call: Awaitable[_Returned]) -> _Returned:
         name = self._replies.queue if lane is None else self._replies.topic(lane)
         return await answer(call, f"dead letters of {name}")
 

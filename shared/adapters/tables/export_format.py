@@ -126,10 +126,10 @@ async def unpack(files: Files, part: Part) -> Iterator[dict[str, Any]]:
     content = await files.get_bytes(part.blob)
     if hashlib.sha256(content).hexdigest() != part.sha256:
         raise ExportUnfit(f"{part.blob} is damaged: restore another export (`list` shows them)")
-    return (decode_row(line) for line in gzip.decompress(content).decode().splitlines())
+    return (decode_record(line) for line in gzip.decompress(content).decode().splitlines())
 
 
-def encode_row(row: Entity) -> str:
+def encode_record(row: Entity) -> str:
     """Returns a row as one NDJSON record, with the types that JSON does not have."""
     return _ENCODER.encode({name: _encode_value(value, name in row.int64) for name, value in row.items()})
 
@@ -148,7 +148,7 @@ def _encode_value(value: Any, is_long: bool) -> Any:
     return value
 
 
-def decode_row(line: str) -> dict[str, Any]:
+def decode_record(line: str) -> dict[str, Any]:
     return {name: _decode_value(value) for name, value in json.loads(line).items()}
 
 

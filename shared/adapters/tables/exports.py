@@ -17,7 +17,7 @@ from shared.adapters.tables.export_format import (
     Manifest,
     Part,
     TablePart,
-    encode_row,
+    encode_record,
     manifest_blob,
     pack,
     read_manifest,
@@ -50,7 +50,7 @@ class _Open:
     characters: int = 0
 
     def add(self, row: Entity) -> None:
-        line = encode_row(row)
+        line = encode_record(row)
         self.rows.append(line)
         self.characters += len(line)
 
