@@ -12,7 +12,7 @@ from typing import Any
 from shared.adapters.tables.columns import UNDECODABLE, join_json, select_known, split_json
 from shared.adapters.tables.decoding import row_as
 from shared.adapters.tables.keys import GUARD_PARTITION, SERVICES_PARTITION, SWEEP_ROW, share_row
-from shared.adapters.tables.sweep_position import backlogs_json, backlogs_of, decode_instant, encode_instant
+from shared.adapters.tables.sweep_position import backlogs_json, backlogs_of, decode_sweep_time, encode_sweep_time
 from shared.adapters.tables.table import Entity, Tables, put_row, row_at, upsert_row
 from shared.adapters.tables.table_rows import TableRows, all_of, from_key
 from shared.core.gates.breaker import BreakerState
@@ -124,7 +124,7 @@ def _quota_json(quota: TightQuota) -> dict[str, Any]:
     return {
         **vars(quota),
         "gate": [gate.kind.value, gate.tenant, gate.name],
-        "oldest_at": encode_instant(quota.oldest_at),
+        "oldest_at": encode_sweep_time(quota.oldest_at),
     }
 
 
@@ -133,4 +133,4 @@ def _quota_of(found: dict[str, Any]) -> TightQuota:
     breaker = BreakerState(found["breaker"]) if found["breaker"] is not None else None
     known = select_known(TightQuota, found)
     gate = Gate(GateKind(kind), tenant, name)
-    return TightQuota(**{**known, "gate": gate, "breaker": breaker, "oldest_at": decode_instant(found["oldest_at"])})
+    return TightQuota(**{**known, "gate": gate, "breaker": breaker, "oldest_at": decode_sweep_time(found["oldest_at"])})

@@ -25,7 +25,7 @@ def position_entity(share: int, position: SweepPosition) -> dict[str, Any]:
         "admit": position.admit or "",
         "tenant": tenant,
         "job_id": job_id,
-        "hourly_at": encode_instant(position.hourly_at),
+        "hourly_at": encode_sweep_time(position.hourly_at),
         "survey": json.dumps(_survey_json(position.survey)),
     }
 
@@ -39,7 +39,7 @@ def position_of(entity: Any) -> SweepPosition:
         clear=entity["clear"] or None,
         admit=entity["admit"] or None,
         survey=_survey_of(survey, after),
-        hourly_at=decode_instant(entity["hourly_at"]),
+        hourly_at=decode_sweep_time(entity["hourly_at"]),
     )
 
 
@@ -47,10 +47,10 @@ def _survey_json(survey: Survey) -> dict[str, Any]:
     counts, tenant = survey.counts, survey.of_tenant
     return {
         "is_whole": survey.is_whole,
-        "whole_at": encode_instant(survey.whole_at),
+        "whole_at": encode_sweep_time(survey.whole_at),
         **{name: value for name, value in vars(counts).items() if name not in _SINCE},
         "backlogs": backlogs_json(counts),
-        **{name: encode_instant(getattr(counts, name)) for name in _SINCE},
+        **{name: encode_sweep_time(getattr(counts, name)) for name in _SINCE},
         "of_tenant": vars(tenant),
     }
 
@@ -60,7 +60,7 @@ def _survey_of(found: dict[str, Any], after: tuple[str, str] | None) -> Survey:
     return Survey(
         after=after,
         is_whole=bool(found["is_whole"]),
-        whole_at=decode_instant(found["whole_at"]),
+        whole_at=decode_sweep_time(found["whole_at"]),
         counts=WorkCounts(
             active=Counter(found["active"]),
             modes=Counter(found["modes"]),
@@ -69,7 +69,7 @@ def _survey_of(found: dict[str, Any], after: tuple[str, str] | None) -> Survey:
             backlogs=backlogs_of(found.get("backlogs", ())),
             processing=Counter(found.get("processing", {})),
             versions=Counter(found.get("versions", {})),
-            **{name: decode_instant(found[name]) for name in _SINCE},
+            **{name: decode_sweep_time(found[name]) for name in _SINCE},
         ),
         of_tenant=TenantCounts(
             queued=Counter(tenant["queued"]),
@@ -80,17 +80,17 @@ def _survey_of(found: dict[str, Any], after: tuple[str, str] | None) -> Survey:
 
 def backlogs_json(counts: WorkCounts) -> list[Any]:
     """Returns the backlogs of the counts as JSON."""
-    return [[*key, each.count, encode_instant(each.since)] for key, each in counts.backlogs.items()]
+    return [[*key, each.count, encode_sweep_time(each.since)] for key, each in counts.backlogs.items()]
 
 
 def backlogs_of(found: Iterable[Any]) -> dict[tuple[str, int], Backlog]:
     """Returns the backlogs that `backlogs_json` wrote."""
-    return {(service, lane): Backlog(count, decode_instant(since)) for service, lane, count, since in found}
+    return {(service, lane): Backlog(count, decode_sweep_time(since)) for service, lane, count, since in found}
 
 
-def encode_instant(at: datetime | None) -> str:
+def encode_sweep_time(at: datetime | None) -> str:
     return at.isoformat() if at is not None else ""
 
 
-def decode_instant(text: str) -> datetime | None:
+def decode_sweep_time(text: str) -> datetime | None:
     return datetime.fromisoformat(text) if text else None
