@@ -16,6 +16,7 @@ from typing import Any
 
 from shared import telemetry
 from shared.errors import Conflict, LuciusError
+from shared.operations.process.hinting import Spawn
 from shared.operations.process.known_feeds import KnownFeeds
 from shared.ports.environment import Clock
 from shared.ports.feed import EventTopic, Feed, FeedEvent, FeedWrite
@@ -36,8 +37,6 @@ _LOOK_S = 5.0
 _IDLE = timedelta(seconds=30)
 #: age below which an event is left to its writer, not to `prune`
 _OWN = timedelta(minutes=2)
-
-Spawn = Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]]
 
 
 @dataclass
