@@ -74,6 +74,13 @@ async def test_a_post_and_a_sleep_at_once_leave_the_tenant_awake(storage: Storag
     assert await awake(index, START + HOURS) == ["tenant_a"]
 
 
+async def test_a_post_keeps_a_tenant_awake_for_a_sweep_that_began_before(storage: Storage) -> None:
+    """The sweep lists the tenants late, or the clock of the process that takes the POST is ahead."""
+    await storage.index.reserve(posted(1), replacing=None)
+    await another_process(storage.index).reserve(posted(2, START + timedelta(seconds=18)), replacing=None)
+    assert await awake(storage.index, START) == ["tenant_a"]
+
+
 @pytest.mark.parametrize("storage", ["tables"], indirect=True)
 async def test_a_process_remembers_for_five_minutes_that_a_tenant_is_awake(storage: Storage) -> None:
     """Its POSTs write the tenant's row once in that time, so that a row an hour old means an hour without a POST."""
