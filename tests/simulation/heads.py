@@ -47,7 +47,7 @@ class _CheckedHeads(TablesHeads):
         self._checked = heads
 
     async def write_completed(self, tenant: str, completed: Completed) -> Completed:
-        before = await self.completed(tenant)
+        before = await self.read_completed(tenant)
         written = await super().write_completed(tenant, completed)
         if completed.until is not None and completed.until != before.until:
             self._checked.check_claim(tenant, completed.until)
