@@ -34,7 +34,7 @@ from shared.operations.jobs.settle_step import settle_step
 from shared.operations.sweeper.sweep import sweep
 from shared.telemetry import increment, line_ids, log, observe, set_gauge
 from shared.telemetry.lines import LINES
-from shared.telemetry.metric_table import METRICS, Kind
+from shared.telemetry.metric_table import METRICS, MetricKind
 from shared.telemetry.spans import request_span
 from tests.observability.test_moves import dispatched, replied, submitted
 from tests.operations.conftest import built
@@ -59,7 +59,7 @@ async def one_job():
     await sweep(world.context, world.orchestrations)
 
 asyncio.run(one_job())
-write = {Kind.COUNTER: increment, Kind.HISTOGRAM: observe, Kind.GAUGE: set_gauge}
+write = {MetricKind.COUNTER: increment, MetricKind.HISTOGRAM: observe, MetricKind.GAUGE: set_gauge}
 for metric in METRICS:
     write[metric.kind](metric.name, 1, **{name.replace(".", "__"): 1 for name in metric.attributes})
 for line in LINES:
