@@ -39,7 +39,10 @@ _SWEEPS, _PRUNES = MONTH_S / 60, MONTH_S / 3600
 #: seconds per batch of hints: a read and a write, as for a reply
 _FEED_S = 0.015
 #: maximum jobs per second at which the committing processes write the feed, an estimate; above it they lose too many
-#: writes to one another and leave them to `tell`
+#: writes to one another and leave them to `tell`. Measured for one tenant on Azurite (2026-11-28, six tries, one run of
+#: 25 s each, median write 2 to 5 ms): two processes left no hint to `tell` at 3 and at 10 jobs per second; three left
+#: none at 3, and 19 % at 10. One process, which meets no conflict, left none at 27. Writes in Azure take longer, so
+#: that more are lost
 _BY_COMMITS = 3.0
 #: peeks of a sweep: the dead-letter queue of each lane, and that of the shared queue
 _PEEKS = 17
