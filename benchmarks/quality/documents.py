@@ -1,7 +1,7 @@
 """Generates documents of six kinds with questions from a seed; the two halves have different facts, labels and tables.
 
 A question that the document does not answer asks for a fact of the same kind that was left out, or for one of another
-kind.
+kind. A near miss names another thing, or another property, in the words of a fact that the document has.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ Block = Heading | Paragraph | Table | Fields
 @dataclass(frozen=True)
 class Question:
     prompt: str
-    #: text, two_sentences, table, field or absent
+    #: text, two_sentences, table, field, absent or near
     kind: str
     #: texts that a correct answer must all contain
     expect: tuple[str, ...] = ()
@@ -132,6 +132,7 @@ class _Maker:
         """Makes nine facts of the half between sentences without content; three more facts are only in questions."""
         chosen = self._split(self.content["facts"][self.half :: 2], 9)
         for place, fact in enumerate(chosen[0], 1):
+            self._ask_near(fact["near"])
             values = self._values(fact["text"])
             words = [*self._fillers(), _fill(fact["text"], values), *self._fillers()]
             self.document.blocks += [Heading(f"{place}. {fact['heading']}"), Paragraph(" ".join(words))]
@@ -158,6 +159,8 @@ class _Maker:
             names, left_out = self._split(table["rows"], table.get("keep", 8))
             rows = [(name, *(self._cell(value) for value in table["values"])) for name in names]
             self._table(table["columns"], rows, table["ask"], 4)
+            others = dict(zip(table["rows"], table.get("near_rows", []), strict=False))
+            self._ask_near_rows(names, others, table["ask"], table["near"])
             self._ask_absent(self.chance.choice(table["ask"]).format(row=left_out[0]))
 
     def invoice(self) -> None:
@@ -166,6 +169,8 @@ class _Maker:
         shown, left_out = self._split(self.content["fields"], 8)
         pairs = [(each["labels"][self.half], self._cell(each["value"]), each["value"]) for each in shown]
         self._fields(pairs, [each["ask"][self.half] for each in shown], 1, asked=5)
+        for each in shown:
+            self._ask_near(each["near"][self.half])
         names, missing = self._split(self.content["items"][self.half], 6)
         rows, net = [], 0
         for name in names:
@@ -174,6 +179,8 @@ class _Maker:
             rows.append((name, str(quantity), _money(cents), _money(quantity * cents)))
         asks = self.content["ask_items"][self.half]
         self._table(self.content["columns"], rows, asks, 4)
+        others = dict(zip(self.content["items"][self.half], self.content["near_items"][self.half], strict=True))
+        self._ask_near_rows(names, others, asks, self.content["near_ask_items"][self.half])
         sums = [net, net // 5, net + net // 5]
         pairs = [
             (each["labels"][self.half], f"EUR {_money(sum_)}", "sum")
@@ -192,6 +199,8 @@ class _Maker:
         pairs = [(each["label"], self._cell(each["value"]), each["value"]) for each in shown]
         asks = [self.chance.choice(each["ask"]) for each in shown]
         self._fields(pairs, asks, self.document.number, asked=7)
+        for each in shown:
+            self._ask_near(each["near"])
         for each in left_out[:3]:
             self._ask_absent(self.chance.choice(each["ask"]))
 
@@ -227,6 +236,16 @@ class _Maker:
 
     def _ask_absent(self, prompt: str) -> None:
         self.document.questions.append(Question(prompt, "absent"))
+
+    def _ask_near(self, prompt: str) -> None:
+        self.document.questions.append(Question(prompt, "near"))
+
+    def _ask_near_rows(self, names: Sequence[str], others: dict[str, str], asks: Sequence[str], column: str) -> None:
+        """Asks for a column that the table lacks, and for rows whose names are like those of some of its rows."""
+        self._ask_near(column.format(row=names[0]))
+        self._ask_near(column.format(row=names[-1]))
+        for number, name in enumerate(names[: len(asks)] if others else []):
+            self._ask_near(asks[number].format(row=others[name]))
 
     def _values(self, template: str) -> dict[str, str]:
         slots = [name for _, name, _, _ in Formatter().parse(template) if name]

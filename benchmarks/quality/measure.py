@@ -6,7 +6,7 @@ import json
 import random
 import resource
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -60,11 +60,13 @@ class Figures:
         """Returns rates between 0 and 1, and CPU seconds per page."""
         return {
             "character_error_rate": _rates(self.errors, self.characters),
-            "passage_top_1": _rates(self.top_1, self.questions, without="absent"),
-            "passage_top_3": _rates(self.top_3, self.questions, without="absent"),
-            "answers_right": _rates(self.right, self.questions),
-            "answers_right_model": _rates(self.model_right, self.questions),
-            "questions": {**self.questions, "all": self.questions.total()},
+            "passage_top_1": _rates(self.top_1, self.questions, without=("absent", "near")),
+            "passage_top_3": _rates(self.top_3, self.questions, without=("absent", "near")),
+            "answers_right": _rates(self.right, self.questions, without=("near",)),
+            "answers_right_model": _rates(self.model_right, self.questions, without=("near",)),
+            # counted apart, so that other figures can be compared with older ones
+            "near_misses_null": {"all": self.right["near"] / self.questions["near"]},
+            "questions": {**self.questions, "all": self.questions.total() - self.questions["near"]},
             "cpu_s_a_page": {name: self.cpu_s[name] / self.pages[name] for name in self.pages},
         }
 
@@ -174,7 +176,7 @@ def _used() -> float:
     return sum(usage.ru_utime + usage.ru_stime for usage in usages)
 
 
-def _rates(counted: Counter[str], of: Counter[str], without: str = "") -> dict[str, float]:
-    names = [name for name in of if name != without]
+def _rates(counted: Counter[str], of: Counter[str], without: Collection[str] = ()) -> dict[str, float]:
+    names = [name for name in of if name not in without]
     rates = {name: counted[name] / of[name] for name in names}
     return {**rates, "all": sum(counted[name] for name in names) / max(sum(of[name] for name in names), 1)}

@@ -309,6 +309,7 @@ _QUALITY = {
     "passage_top_3": "right passage in the first three",
     "answers_right": "right answers",
     "answers_right_model": "right answers with a model",
+    "near_misses_null": "null for a near miss",
     "cpu_s_a_page": "CPU seconds a page",
 }
 
