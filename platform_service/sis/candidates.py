@@ -20,6 +20,7 @@ from platform_service.embedding.structure import (
     is_row,
 )
 
+_FIGURE = re.compile(r"\d")
 #: at least two words with a capital, and a role in brackets
 _ROLE = re.compile(r"\b((?:[A-Z][\w'\u2019.-]{0,40}\s){2,4})\((?!the )([a-z][^,;:()]{2,40})\)")
 
@@ -87,10 +88,12 @@ def _prose(line: str, after: str, context: str) -> list[Candidate]:
 def _rows(rows: list[str], context: str) -> Iterator[Candidate]:
     columns = header(rows)
     widths = Counter(len(cells(row)) for row in rows)
+    # a row of two cells with a figure may be the total of a table
+    has_labels = any(len(pair := cells(row)) == 2 and not _FIGURE.search(pair[1]) for row in rows)
     for row in rows[1:] if columns else rows:
         inside = cells(row)
         # rows of one width are a table, whose header may be on the page before
-        labelled = [] if columns else fields(inside, is_form=widths[2] > 0 and widths[len(inside)] == 1)
+        labelled = [] if columns else fields(inside, is_form=has_labels and widths[len(inside)] == 1)
         for label, value in labelled:
             yield Candidate(f"{label}: {value}", row, context, label, value)
         if not columns and is_item(inside):

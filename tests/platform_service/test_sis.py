@@ -102,6 +102,9 @@ PARTS = """Part | Supplier | Price
 Valve | Ray | 3.20
 Pump | Moss | 12.50
 """
+ORDER = """Valve | Ray | red | 3.20
+Total | EUR 3.20
+"""
 DUTIES = """1. | The tenant pays the water and the heating.
 2. | The landlord repairs the roof within ten days.
 """
@@ -130,6 +133,9 @@ The next meeting is on 6 November 2025 at 18:30 in the same room. The meeting cl
         (STAFF, "Which room has Ole Ray?", "Ole Ray, Works, Clerk, 12"),
         (PARTS, "Who supplies the valve?", "Part: Valve, Supplier: Ray, Price: 3.20"),
         (PARTS, "What is the cost of the valve?", "Part: Valve, Supplier: Ray, Price: 3.20"),
+        (ORDER, "What is the total?", "Total: EUR 3.20"),
+        (ORDER, "How much is the valve?", "Valve, Ray, red, 3.20"),
+        (ORDER, "How much is the red?", "Valve, Ray, red, 3.20"),
         (DUTIES, "Who repairs the roof?", "2. The landlord repairs the roof within ten days."),
         (MINUTES, "Who chaired the meeting?", "Ines Holm (chair)"),
         (MINUTES, "When is the next meeting?", "The next meeting is on 6 November 2025 at 18:30 in the same room."),
