@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from copy import copy
 
 _WORD = re.compile(r"[^\W_]+(?:['\u2019.,:/-][^\W_]+)*")
 #: the longest one that leaves three letters
 _SUFFIX = re.compile(r"(?<=...)(?:ations?|ments?|ings?|edly|ied|ed|ies|es|ers?|ors?|ly|[sey])$")
 #: stop words: common words, and words that phrase a question
-_STOP = frozenset(
+STOP = frozenset(
     re.findall(
         r"\w+",
         """
@@ -26,16 +27,35 @@ _STOP = frozenset(
 
 def stems(text: str) -> list[str]:
     """The stems of the words that carry meaning, in order."""
-    words = (word.lower().replace("\u2019", "'").removesuffix("'s") for word in _WORD.findall(text))
-    return [_stem(word) for word in words if word not in _STOP]
+    return [stem(word) for word in content_words(text)]
 
 
-def _stem(word: str) -> str:
+def content_words(text: str) -> list[str]:
+    """The words that carry meaning, in lower case and in order."""
+    return [word for word in plain_words(text) if word not in STOP]
+
+
+def tokens(text: str) -> list[str]:
+    """The words of a text as they are written."""
+    return _WORD.findall(text)
+
+
+def plain_words(text: str) -> list[str]:
+    """The words of a text in lower case, without the possessive `'s`."""
+    return [word.lower().replace("\u2019", "'").removesuffix("'s") for word in tokens(text)]
+
+
+def stem(word: str) -> str:
+    """The stem of a word in lower case."""
     if not word.isalpha():
         return word.strip(".,:")
     word = _SUFFIX.sub("", word)
     # stopp(ed) and stop have one stem
     return word[:-1] if len(word) > 3 and word[-1] == word[-2] else word
+
+
+#: of a stem those of similar words, with the cosine of both
+Likeness = Mapping[str, Mapping[str, float]]
 
 
 class Rarity:
@@ -44,13 +64,28 @@ class Rarity:
     def __init__(self, passages: Iterable[str]) -> None:
         stem_sets = [set(stems(passage)) for passage in passages]
         self._passages = len(stem_sets)
-        self._with_word = Counter(stem for stems_ in stem_sets for stem in stems_)
+        self._with_word = Counter(each for stems_ in stem_sets for each in stems_)
+        self._like: Likeness = {}
 
-    def weight(self, stem: str) -> float:
-        return math.log(1 + (self._passages + 1) / (self._with_word[stem] + 0.5))
+    def with_likeness(self, like: Likeness) -> Rarity:
+        """The same weights; a stem that the text does not have counts by the most similar one that it has."""
+        found = copy(self)
+        found._like = like
+        return found
+
+    def __contains__(self, each: str) -> bool:
+        return each in self._with_word
+
+    def weight(self, each: str) -> float:
+        return math.log(1 + (self._passages + 1) / (self._with_word[each] + 0.5))
 
     def overlap(self, asked: Iterable[str], text: Iterable[str]) -> float:
         """The share of the asked stems that the text has, by weight: 0 to 1."""
         asked_stems, text_stems = set(asked), set(text)
-        total = sum(self.weight(stem) for stem in asked_stems)
-        return sum(self.weight(stem) for stem in asked_stems & text_stems) / total if total else 0.0
+        total = sum(self.weight(each) for each in asked_stems)
+        return sum(self.weight(each) * self._found(each, text_stems) for each in asked_stems) / total if total else 0.0
+
+    def _found(self, each: str, text_stems: set[str]) -> float:
+        if each in text_stems:
+            return 1.0
+        return max((cosine for like, cosine in self._like.get(each, {}).items() if like in text_stems), default=0.0)

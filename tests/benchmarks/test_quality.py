@@ -31,6 +31,7 @@ def test_documents_with_a_text_layer_stay_as_good_as_they_are(services: Services
     assert right["table"] >= 0.95
     assert right["two_sentences"] >= 0.85
     assert right["all"] >= 0.96
+    assert found["near_misses_null"]["all"] >= 0.75
     assert found["passage_top_3"]["all"] >= 0.97
     assert found["answers_right_model"]["all"] >= 0.97
 
@@ -46,7 +47,8 @@ def test_the_command_reports_scans_and_answers_that_stay_good(half: str, tmp_pat
     assert errors["all"] <= 0.02
     assert max(errors.values()) <= 0.06
     assert found["answers_right"]["absent"] >= 0.9
-    assert found["answers_right"]["all"] >= 0.82
+    assert found["answers_right"]["all"] >= 0.85
+    assert found["near_misses_null"]["all"] >= 0.68
     assert found["passage_top_3"]["all"] >= 0.9
 
 
@@ -57,7 +59,8 @@ def test_there_are_enough_documents_and_questions() -> None:
         assert len(documents) >= 10
         questions = [question for document in documents for question in document.questions]
         assert len(questions) >= 100
-        assert {question.kind for question in questions} == {"text", "two_sentences", "table", "field", "absent"}
+        kinds = {"text", "two_sentences", "table", "field", "absent", "near"}
+        assert {question.kind for question in questions} == kinds
         assert documents == make_documents(half, "any"), "a seed makes the same documents again"
     assert {each.turned for each in CONDITIONS} == {0, 90, 180, 270}
 

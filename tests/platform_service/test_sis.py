@@ -131,8 +131,8 @@ The next meeting is on 6 November 2025 at 18:30 in the same room. The meeting cl
         (f"{FORM}Monthly price | 940", "What is the price?", "Monthly price: 940"),
         (STAFF, "Which role does Karl Lund have?", "Karl Lund, Office, Clerk, 15"),
         (STAFF, "Which room has Ole Ray?", "Ole Ray, Works, Clerk, 12"),
-        (PARTS, "Who supplies the valve?", "Part: Valve, Supplier: Ray, Price: 3.20"),
-        (PARTS, "What is the cost of the valve?", "Part: Valve, Supplier: Ray, Price: 3.20"),
+        (PARTS, "Who supplies the valve?", "Part: Valve, Supplier: Ray"),
+        (PARTS, "What is the cost of the valve?", "Part: Valve, Price: 3.20"),
         (ORDER, "What is the total?", "Total: EUR 3.20"),
         (ORDER, "How much is the valve?", "Valve, Ray, red, 3.20"),
         (ORDER, "How much is the red?", "Valve, Ray, red, 3.20"),
@@ -148,6 +148,23 @@ def test_rows_fields_and_roles_answer(
     (answer,) = runner.run(sis, text.encode(), {"prompt_set": [question]}).result["answers"]
     assert answer["answer"] == expected
     assert expected is None or answer["citation"]["quote"] in text
+
+
+@pytest.mark.parametrize(
+    ("text", "near_miss", "question"),
+    [
+        (PARTS, "How heavy is the valve?", "What is the price of the valve?"),
+        (STAFF, "Which role does Anna Ole Ray have?", "Which role does Ole Ray have?"),
+        (LEASE.decode(), "How long is the notice period of the garage?", "How long is the notice period?"),
+    ],
+)
+def test_one_absent_thing_makes_a_near_miss_null(
+    text: str, near_miss: str, question: str, runner: StepRunner, sis: SisStep
+) -> None:
+    """A question gets null if the document has all of its words but a name or a noun."""
+    missed, answered = runner.run(sis, text.encode(), {"prompt_set": [near_miss, question]}).result["answers"]
+    assert (missed["answer"], missed["citation"]) == (None, None)
+    assert answered["answer"]
 
 
 def test_vectors_and_text_give_the_same_answer(runner: StepRunner, sis: SisStep, embedding: EmbeddingStep) -> None:

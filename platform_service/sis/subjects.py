@@ -1,0 +1,63 @@
+"""The nouns and names of a question: what it asks about."""
+
+from __future__ import annotations
+
+from platform_service.sis.words import STOP, plain_words, stem, stems, tokens
+
+#: a noun phrase begins after one of these
+_OPENERS = frozenset(
+    plain_words(
+        """
+        the a an this that each every any our your its their which what whose many much no of for in on at by with from
+        to under per into after before until between about during within
+        """
+    )
+)
+_AUXILIARIES = frozenset(
+    plain_words("do does did will would must may can could should shall is are was were has have had be been")
+)
+#: stems of words that name the kind of an answer or a relation, and no thing
+GENERAL = frozenset(
+    stems(
+        """
+        account address amount apply bear begin call carry case charge city company condition date day deal degree duty
+        earn exact exactly find firm first follow get give go goods happen held high hold hour interval item keep kept
+        kind large last late least leave let level limit live long low make matter maximum minimum minute month most
+        name need new number old one own part pay people percentage period person piece place quick range rate receive
+        regard result rise run same second see show single size small soon sort stay street take term thing time total
+        town type use value want way week well year
+        """
+    )
+)
+#: stems of words for a sum of money, which a candidate with a sum need not repeat
+SUMS = frozenset(stems("cost fee price sum"))
+
+
+def names(question: str) -> list[str]:
+    """The words with a capital, and the codes, in lower case; none of a question whose words all have a capital."""
+    written = tokens(question)[1:]
+    if all(word[0].isupper() for word in written):
+        return []
+    words = zip(written, plain_words(question)[1:], strict=True)
+    return [word for token, word in words if token.istitle() or (token[0].isalpha() and any(map(str.isdigit, token)))]
+
+
+def subjects(question: str) -> list[str]:
+    """The nouns, names and adjectives after `how`, in lower case and in order, without GENERAL ones."""
+    found = []
+    in_phrase = verb_follows = False
+    length = 0
+    words = plain_words(question)
+    for place, (token, word) in enumerate(zip(tokens(question), words, strict=True)):
+        before = words[place - 1] if place else ""
+        # in `does the client order ...` a word after the first one of a phrase may be the verb
+        verb_follows |= word in _AUXILIARIES and before not in ("what", "who", "which", "where")
+        if word in _OPENERS or word in _AUXILIARIES or word in STOP:
+            in_phrase, length = word in _OPENERS, 0
+            continue
+        length += 1
+        is_noun = in_phrase and not (verb_follows and length > 1) and not word.endswith("ed")
+        is_name = place > 0 and token[0].isupper()
+        if (is_noun or is_name or before == "how") and stem(word) not in GENERAL:
+            found.append(word)
+    return found
