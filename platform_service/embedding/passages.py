@@ -12,7 +12,7 @@ from platform_service.embedding.structure import header, is_heading, is_laid_out
 #: A line of at least this share of the page's long lines was broken at the margin and continues in the next line.
 FULL_LINE_SHARE = 0.75
 #: minimum characters of a full line; shorter lines (addresses, signatures) are not broken at a margin
-MIN_FULL_LINE = 30
+MIN_FULL_LINE = 20
 
 _SENTENCE_END = re.compile(r"(?<=[.!?])[\"')\]]*\s+(?=[\"'(\[]?[A-Z0-9ÄÖÜÉ])")
 _LIST_ITEM = re.compile(r"\s*(?:[-*•]|\(?\d{1,3}[.)]|\(?[a-z]\)|#{1,6})\s+\S")

@@ -107,6 +107,12 @@ def test_lines_broken_by_the_margin_are_joined() -> None:
     )
 
 
+def test_lines_of_a_narrow_column_are_joined() -> None:
+    """A column of 11 point Courier on half a page has 34 characters, and its lines as few as 25."""
+    lines = ["Wipe the rollers with a cloth", "soaked in white spirit;", "other solvents attack the", "rubber."]
+    assert paragraphs("\n".join(lines)) == [" ".join(lines)]
+
+
 def test_lines_of_an_address_stay_apart() -> None:
     """They are equally long, but too short for a margin to have broken them."""
     assert paragraphs("Agnes Marlow\n9 Quay Road\nDover CT16") == ["Agnes Marlow", "9 Quay Road", "Dover CT16"]
