@@ -39,7 +39,7 @@ def test_the_runner_of_packs_starts_as_root_under_an_init() -> None:
     text = (ROOT / service_images.images()["lucius-packs"]).read_text()
     steps = dockerfile.instructions(text)
     assert "USER" not in [word for word, _ in steps]
-    assert any(word == "RUN" and " tini " in rest for word, rest in steps)
+    assert any(word == "RUN" and " tini " in rest and "chmod 0111 /usr/bin/tini" in rest for word, rest in steps)
     assert steps[-1] == ("ENTRYPOINT", '["/usr/bin/tini", "--", "/service/bin/python", "-m", "platform_service"]')
 
 

@@ -56,6 +56,50 @@ def test_a_runner_that_cannot_change_the_user_gives_its_program_no_other_right(t
     assert f"CapEff:\t{0:016x}\n" in done.stdout
 
 
+_READS = """
+import sys
+from pathlib import Path
+from platform_service.packs.step import set_dumpable
+from tests.platform_service.pack_runs import Runner
+
+READ = '''
+import ctypes, os
+from pathlib import Path
+
+libc = ctypes.CDLL(None)
+PTRACE_SEIZE = 0x4206
+try:
+    Path(f"/proc/{os.getppid()}/environ").read_bytes()
+    print("reads the runner")
+except PermissionError:
+    print("reads nothing")
+print("traces the runner" if libc.ptrace(PTRACE_SEIZE, os.getppid(), 0, 0) == 0 else "traces nothing")
+'''
+for attempt, dumpable in enumerate(map(int, sys.argv[2:]), 1):
+    set_dumpable(dumpable)
+    runner = Runner(Path(sys.argv[1]))
+    runner.run_program(READ, attempt=attempt)
+    print(*(line for line in runner.log(attempt).splitlines() if line.startswith(("reads", "traces"))), sep=", ")
+"""
+
+
+@pytest.mark.skipif(not AS_ROOT, reason="needs root")
+@pytest.mark.parametrize(
+    ("lost", "dumpable", "found"),
+    [
+        ("-setuid", [1], ["reads nothing, traces nothing"]),
+        ("-all", [1, 0], ["reads the runner, traces the runner", "reads nothing, traces nothing"]),
+    ],
+)
+def test_a_program_of_the_same_user_reads_only_a_dumpable_runner_without_rights(
+    lost: str, dumpable: list[int], found: list[str], tmp_path: Path
+) -> None:
+    """A runner with a right has more than its program, which is enough; one without needs PR_SET_DUMPABLE."""
+    started = ["setpriv", "--bounding-set", lost, "--inh-caps", "-all", sys.executable, "-c", _READS, str(tmp_path)]
+    done = subprocess.run([*started, *map(str, dumpable)], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == found
+
+
 _KILLED = """
 import os, signal, subprocess
 from platform_service.packs.run import hand_over, run_folder
