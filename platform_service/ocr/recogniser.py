@@ -16,12 +16,13 @@ from platform_service.ocr.page_text import Line
 
 Pixels = NDArray[np.uint8]
 
-#: The detector scales the longer side of the image to this. It is enough for 9 point print on a whole page; more costs
-#: time and memory by its square.
+#: The detector scales the longer side of the image to this: enough for 9 point print on a whole page. Character errors
+#: of six scans, 2026-11-28, commit 300eef6: 11 % with 480, 0.6 % with 960, 0.7 % with 1920 at twice the CPU.
 DETECTOR_SIDE_PX = 960
-#: runs of text that are recognised both ways up, to find out whether the page is upside down
+#: Runs of text that are recognised both ways up, to find out whether the page is upside down. With 1 to 12 of them all
+#: of 24 pages with heavy noise were judged right; with yet more noise all of 12 pages by 3 and more (commit 300eef6).
 TRIED_RUNS = 5
-#: minimum width of these runs over their height: enough letters for a clear result, and cheap
+#: preferred width of these runs over their height: of the 12 pages the squarest run judged 10 right, the 3 longest 11
 TRIED_SHAPE = 6.0
 
 
@@ -161,10 +162,6 @@ def _line(row: list[Run[tuple[float, Any]]]) -> Line:
 
 
 def _skew(boxes: list[Any]) -> float:
-    """The angle of the page's lines in radians, from its long runs of text; 0 where there are none."""
-    angles = []
-    for corners in boxes:
-        across, down = corners[1] - corners[0], corners[3] - corners[0]
-        if np.hypot(*across) > 4 * np.hypot(*down):
-            angles.append(math.atan2(across[1], across[0]))
-    return median(angles) if angles else 0.0
+    """The angle of the page's lines in radians: the median of its runs of text; 0 where there are none."""
+    across = [corners[1] - corners[0] for corners in boxes]
+    return median(math.atan2(down, right) for right, down in across) if across else 0.0
