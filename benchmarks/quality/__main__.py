@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.measured import RECORDED, measured, write
+from benchmarks.quality.constants import compare
 from benchmarks.quality.documents import DEVELOPMENT_SEED, HALVES
 from benchmarks.quality.measure import Figures, Services, measure
 from benchmarks.quality.model_endpoint import serve
@@ -23,12 +24,17 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--seed", default=secrets.token_hex(4), help="seed of the held-out half. Default: a new one")
     parser.add_argument("--half", choices=HALVES, action="append", help="measure this half only")
     parser.add_argument("--failures", action="store_true", help="show failed questions of the development half")
+    parser.add_argument("--constants", action="store_true", help="change each constant of the services instead")
     parser.add_argument("--json", type=Path, help="write the figures to this file")
     parser.add_argument("--record", metavar="PART", help="record the figures for the docs, under this name")
     asked = parser.parse_args(arguments)
     figures: dict[str, Any] = {"seed": asked.seed}
     with serve() as recording:
         services = Services(recording)
+        if asked.constants:
+            for name, value, rates in compare(services):
+                print(f"{name:21} {value:5}", *(f"{text} {rate:.3f} " for text, rate in rates.items()), flush=True)
+            return 0
         for half in asked.half or HALVES:
             seed = DEVELOPMENT_SEED if half == "development" else asked.seed
             found = measure(half, seed, services, say=lambda line: print(line, file=sys.stderr))

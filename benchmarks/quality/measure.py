@@ -79,6 +79,8 @@ class Services:
     ocr: OcrStep = field(default_factory=OcrStep)
     embedding: EmbeddingStep = field(default_factory=EmbeddingStep)
     sis: SisStep = field(default_factory=SisStep)
+    #: parameters beside the questions
+    payloads: dict[str, dict[str, Any]] = field(default_factory=lambda: {"embedding": {}, "sis": {}})
 
     def __post_init__(self) -> None:
         self.sis_model = SisStep(model=ModelEndpoint(self.recording.url, NAME))
@@ -128,7 +130,8 @@ def _texts(services: Services, pdf: bytes) -> list[str]:
 
 def _ask(figures: Figures, services: Services, document: Document, drawn: Drawn, delivered: bytes) -> None:
     count = len(drawn.pages)
-    prompts = {"prompt_set": [{"id": str(i), "prompt": each.prompt} for i, each in enumerate(document.questions)]}
+    prompt_set = [{"id": str(i), "prompt": each.prompt} for i, each in enumerate(document.questions)]
+    prompts = {"prompt_set": prompt_set, **services.payloads["sis"]}
     unread: list[dict[str, Any]] = [{"answer": "", "citation": None, "passages": []}] * len(document.questions)
     answers = by_model = unread
     services.recording.play(document.questions)
@@ -136,7 +139,7 @@ def _ask(figures: Figures, services: Services, document: Document, drawn: Drawn,
         with _cpu(figures, "text layer" if delivered is drawn.pdf else "ocr", count):
             text = run_step(services.ocr, delivered).result
         with _cpu(figures, "embedding", count):
-            vectors = run_step(services.embedding, text).result
+            vectors = run_step(services.embedding, text, services.payloads["embedding"]).result
         with _cpu(figures, "sis, 10 questions", count * len(document.questions) / 10):
             answers = json.loads(run_step(services.sis, vectors, prompts).result)["answers"]
         by_model = json.loads(run_step(services.sis_model, vectors, prompts).result)["answers"]

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from benchmarks.measured import RECORDED
-from benchmarks.quality import judge
+from benchmarks.quality import constants, judge
 from benchmarks.quality.__main__ import main
 from benchmarks.quality.documents import DEVELOPMENT_SEED, HALVES, Question, make_documents
-from benchmarks.quality.measure import Services, measure
+from benchmarks.quality.measure import Figures, Services, measure
 from benchmarks.quality.model_endpoint import serve
 from benchmarks.quality.scans import CONDITIONS
+from platform_service.embedding import passages, structure
+from platform_service.ocr import layout, pages
+from platform_service.sis import answer_kind, candidates, retrieval
 
 
 @pytest.fixture(scope="module")
@@ -50,6 +54,29 @@ def test_the_command_reports_scans_and_answers_that_stay_good(half: str, tmp_pat
     assert found["answers_right"]["all"] >= 0.85
     assert found["near_misses_null"]["all"] >= 0.68
     assert found["passage_top_3"]["all"] >= 0.9
+
+
+def test_each_constant_is_changed_alone_and_restored(services: Services, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The services are measured as they are, then once for each value, whose constant all modules see."""
+    seen = []
+
+    def record(*_: object, **__: object) -> Figures:
+        seen.append({**constants_now(), **services.payloads["embedding"], **services.payloads["sis"]})
+        return Figures(questions=Counter(text=1, absent=1, near=1))
+
+    monkeypatch.setattr(constants, "measure", record)
+    before = constants_now()
+    named = [(name, value) for name, value, _ in constants.compare(services)][1:]
+    for (name, value), state in zip(named, seen[len(constants.SEEDS) :: len(constants.SEEDS)], strict=True):
+        assert {key for key in state if state[key] != before.get(key)} == {name}
+        assert f"{state[name]:g}" == value
+    assert constants_now() == before
+    assert services.payloads == {"embedding": {}, "sis": {}}
+
+
+def constants_now() -> dict[str, object]:
+    modules = [structure, candidates, layout, pages, passages, retrieval, answer_kind]
+    return {name: vars(module)[name] for module in modules for name in constants.VALUES if name in vars(module)}
 
 
 def test_there_are_enough_documents_and_questions() -> None:
