@@ -78,6 +78,7 @@ def paragraphs(text: str) -> list[str]:
     """Joins lines that were broken at a margin: such line breaks come from the layout, not from the author."""
     lines = [line.strip() for line in text.split("\n")]
     lengths = sorted(len(line) for line in lines if line)
+    # a few lines that are longer, such as rows of a table, do not count
     full = max(MIN_FULL_LINE, FULL_LINE_SHARE * lengths[int(0.9 * (len(lengths) - 1))]) if lengths else 0
     joined: list[str] = []
     continues = False

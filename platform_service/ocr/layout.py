@@ -17,11 +17,11 @@ CELL_SEPARATOR = " | "
 CELL_GAP = 0.4
 #: minimum rows that two columns of prose have beside each other
 MIN_COLUMN_ROWS = 4
-#: minimum share of a page's runs that begin at the left edge of a column, so that a page of many runs stays quick
+#: limit, not tuning: minimum share of a page's runs that begin at the left edge of a column; at most 20 edges are tried
 MIN_COLUMN_SHARE = 0.05
 #: share of a column's width that its lines fill, by their median; cells of a table fill less
 MIN_COLUMN_FILL = 0.8
-#: characters of a line of prose, by the median; cells of a table have fewer
+#: characters of a line of prose, by the median; cells of a table have fewer (decision 63)
 MIN_COLUMN_LETTERS = 20
 
 

@@ -20,14 +20,14 @@ from platform_service.ocr.layout import Run, reading_order, row_text
 from platform_service.ocr.page_text import Box, Line, Page
 
 #: A page with fewer letters and digits in its text layer is recognised as an image: many scanners add a page number or
-#: a stamp as text.
+#: a stamp as text. With 0 a stamp counts as the page (tests/platform_service/test_ocr.py); 10 and 40 change nothing.
 MIN_LETTERS = 20
 POINTS_PER_INCH = 72
-#: share of a character's height: a wider gap in a text layer is between cells or columns
+#: share of a character's height: a wider gap in a text layer is between cells or columns (decision 63)
 LAYER_GAP = 1.1
-#: longest side of a rendered page, so that a poster does not fill the memory
+#: limit, not tuning: longest side of a rendered page, which takes up to 108 MB as RGB
 MAX_SIDE_PX = 6000
-#: maximum pixels of one page of an image file: an A3 page at 400 dpi has 31 million
+#: limit, not tuning: maximum pixels of one page of an image file, 192 MB as RGB; an A3 page at 400 dpi has 31 million
 MAX_PIXELS = 64_000_000
 
 

@@ -11,6 +11,7 @@ from typing import Any
 from lucius_service.errors import MODEL_REFUSED, MODEL_UNAVAILABLE, FailedFinal, FailedRetry
 from platform_service.settings import ModelEndpoint
 
+#: limits of one request to the endpoint, no tuning
 REQUEST_TIMEOUT_S = 60
 MAX_RESPONSE_BYTES = 1_000_000
 

@@ -21,7 +21,7 @@ from platform_service.sis.words import Rarity, content_words, stem, stems
 COSINE_SHARE = 0.5
 #: the highest cosine that a question and its answer reach in practice; it counts as 1
 BEST_COSINE = 0.75
-#: minimum cosine of two words of one meaning, for instance `deep` and `depth`
+#: minimum cosine of two words of one meaning, for instance `deep` and `depth` (decision 63)
 LIKE_COSINE = 0.35
 
 
