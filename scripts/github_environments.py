@@ -27,15 +27,15 @@ def wrong(name: str, environment: dict[str, Any], policies: dict[str, Any]) -> s
     """
     policy = environment.get("deployment_branch_policy") or {}
     if not policy.get("custom_branch_policies"):
-        return f"{name}: every branch, or every protected one, may deploy"
+        return f"{name}: every branch, or every protected one, can deploy"
     branches = [(each["name"], each.get("type", "branch")) for each in policies.get("branch_policies", [])]
     if branches != [("main", "branch")]:
         return (
-            f"{name}: {', '.join(f'{kind} {each}' for each, kind in branches) or 'nothing'} may deploy, not main alone"
+            f"{name}: {', '.join(f'{kind} {each}' for each, kind in branches) or 'nothing'} can deploy, not only main"
         )
     rules = [rule["type"] for rule in environment.get("protection_rules", [])]
     if name in REVIEWED and "required_reviewers" not in rules:
-        return f"{name}: nobody is asked before a deployment"
+        return f"{name}: no review is required before a deployment"
     return None
 
 
@@ -59,7 +59,7 @@ def main(argv: list[str] | None = None) -> int:
             found.append(f"{name}: gh cannot read it ({(failed.stderr.strip().splitlines() or ['no output'])[-1]})")
     problems = [each for each in found if each]
     for each in problems:
-        print(f"github_environments: {each}: docs/guides/pipelines.md, Who may deploy", file=sys.stderr)
+        print(f"github_environments: {each}: docs/guides/pipelines.md, Branch policies", file=sys.stderr)
     return 1 if problems else 0
 
 

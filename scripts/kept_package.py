@@ -27,9 +27,9 @@ def find(listing: dict[str, Any], commit: str) -> int | None:
 
 def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("environment", help="where it was deployed")
-    parser.add_argument("commit", help="all 40 digits of it")
-    parser.add_argument("folder", type=Path, help="where released-package.zip is put")
+    parser.add_argument("environment", help="environment of its deployment")
+    parser.add_argument("commit", help="the commit, 40 digits")
+    parser.add_argument("folder", type=Path, help="folder for released-package.zip")
     args = parser.parse_args(argv)
     if not re.fullmatch(r"[0-9a-f]{40}", args.commit):
         print(f"kept_package: {args.commit} is not a whole commit id", file=sys.stderr)
@@ -40,8 +40,8 @@ def main(argv: list[str] | None = None) -> int:
     run = find(listing, args.commit)
     if run is None:
         print(
-            f"kept_package: no package of {args.commit} is kept for {args.environment}: "
-            "those of main are, for 90 days; revert the commits after it instead",
+            f"kept_package: package not found: {args.commit} for {args.environment}; "
+            "GitHub retains packages of main for 90 days; revert the commits after it instead",
             file=sys.stderr,
         )
         return 1

@@ -1,5 +1,5 @@
 metadata name = 'LUCIUS'
-metadata description = 'A complete LUCIUS in a resource group of its own: private by parameter, keyless, observable. Deployed at a subscription.'
+metadata description = 'A complete deployment in a resource group of its own, without keys, private by parameter, with monitoring. Deployed at a subscription.'
 
 targetScope = 'subscription'
 

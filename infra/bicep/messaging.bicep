@@ -1,5 +1,5 @@
 metadata name = 'Messaging'
-metadata description = 'The Service Bus namespace, and what the app may do there.'
+metadata description = 'The Service Bus namespace, and the app\'s roles on it.'
 
 import { serviceBusDataOwner, serviceBusDataReceiver, serviceBusDataSender } from 'modules/roles.bicep'
 import { privateAccessType, tagsType } from 'modules/shapes.bicep'

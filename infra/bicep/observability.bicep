@@ -1,5 +1,5 @@
 metadata name = 'Observability'
-metadata description = 'What is watched: alert rules, saved queries with their workbook, and the budget.'
+metadata description = 'Monitoring: alert rules, saved queries with their workbook, and the budget.'
 
 import { thresholdsType } from 'modules/alerts.bicep'
 import { tagsType } from 'modules/shapes.bicep'

@@ -1,5 +1,5 @@
 metadata name = 'Platform'
-metadata description = 'What all else stands on: the identity of the app, logs and telemetry, the network, and the key vault.'
+metadata description = 'The base of the other modules: the identity of the app, logs and telemetry, the network, and the key vault.'
 
 import { keyVaultSecretsOfficer, keyVaultSecretsUser, monitoringMetricsPublisher } from 'modules/roles.bicep'
 import { holderType, identityType, ownNetworkType, privateAccessType, tagsType } from 'modules/shapes.bicep'

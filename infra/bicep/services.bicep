@@ -1,5 +1,5 @@
 metadata name = 'Platform services'
-metadata description = 'The identities and rights of platform services, and the container apps in which those of containers.json run.'
+metadata description = 'The identities and rights of platform services, and the container apps of the services in containers.json.'
 
 import { documentsType } from 'modules/storage.bicep'
 import { holderType, tagsType } from 'modules/shapes.bicep'

@@ -31,7 +31,7 @@ def check(root: Path, *, write: bool = False) -> list[Finding]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m infra.checks", description=__doc__)
-    parser.add_argument("--write", action="store_true", help="also write the snapshots; without bicep only say so")
+    parser.add_argument("--write", action="store_true", help="also write the snapshots; without bicep, print a notice")
     parser.add_argument("--all", action="store_true", help="also the package, started on Python 3.12")
     arguments = parser.parse_args()
     try:
@@ -48,7 +48,7 @@ def main() -> int:
         return 1
     for each in found:
         print(each)
-    print(f"{len(found)} findings" if found else "infra: nothing found")
+    print(f"{len(found)} findings" if found else "infra: no findings")
     return 1 if found else 0
 
 

@@ -46,7 +46,7 @@ def check(root: Path, snapshots: list[Snapshot]) -> list[Finding]:
     """Returns a finding for each committed snapshot that differs from the deployment of its parameter file."""
     expected = _files(root, snapshots)
     return [
-        Finding(path, 0, "snapshot", "is not what the templates deploy: make generate, and review what changes")
+        Finding(path, 0, "snapshot", "differs from the templates: run make generate, and review the changes")
         for path in expected.keys() | set((root / FOLDER).glob("*.json"))
         if not path.exists() or path.read_text(encoding="utf-8") != expected.get(path)
     ]

@@ -116,7 +116,7 @@ class Compiler:
             return []
         pairs = enumerate(zip(written, formatted, strict=False), start=1)
         line = next((number for number, (ours, theirs) in pairs if ours != theirs), min(len(written), len(formatted)))
-        return [Finding(path, line, "format", f"bicep format writes it otherwise: bicep format {path.name}")]
+        return [Finding(path, line, "format", f"is not formatted: bicep format {path.name}")]
 
     def snapshot(self, path: Path) -> list[dict[str, Any]]:
         """Returns each resource of a deployment with a valid parameter file, with its evaluated properties."""
@@ -145,7 +145,7 @@ class Compiler:
                 length = int(value) if name.lower() == b"content-length" else length
             answer = json.loads(self._process.stdout.read(length))
         except (OSError, ValueError) as error:
-            raise CheckFailed(f"the compiler ended while it did {method}: {parameters.get('path', '')}") from error
+            raise CheckFailed(f"the compiler ended during {method}: {parameters.get('path', '')}") from error
         if "result" not in answer:
             raise CheckFailed(
                 f"{parameters.get('path', method)}: the compiler says: {answer['error']['message'][:200]}"

@@ -46,14 +46,14 @@ def read(text: str) -> Query:
     fixed = {match[1] for line in lines if (match := re.match(r"let (\w+) = .*;$", line))}
     first, *pipe = [part.strip() for part in " ".join(line for line in lines if not line.startswith("let ")).split("|")]
     if not _WORD.fullmatch(first):
-        raise UnreadableQuery(f"{first!r} is no table")
+        raise UnreadableQuery(f"{first!r} is not a table")
     used: set[str] = set()
     made: set[str] = set()
     output: frozenset[str] | None = None
     for part in pipe:
         operator, _, rest = part.partition(" ")
         if operator not in _OPERATORS:
-            raise UnreadableQuery(f"{operator!r} is no operator that is known here")
+            raise UnreadableQuery(f"{operator!r} is not a known operator")
         assignments = _assignments(rest) if operator not in _KEEPING else {"": rest}
         for expression in assignments.values():
             used |= _names(expression) - fixed - (made if output is None else set(output))

@@ -44,7 +44,7 @@ def _again(resource: Resource) -> str | None:
     ):
         return "without the property etag: '*', a second deployment is a 409"
     if resource.type == "Microsoft.Network/virtualNetworks" and resource.get("properties.subnets") is not None:
-        return "a list of subnets deletes those that others made; make each a resource"
+        return "a list of subnets deletes the subnets of others; declare each as a resource"
     if resource.type == "Microsoft.Authorization/roleAssignments":
         # the id of a principal that the deployment creates is an expression
         principal = str(resource.get("properties.principalId")).strip("[]")

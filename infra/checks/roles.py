@@ -127,7 +127,7 @@ def check(root: Path, snapshot: Snapshot) -> list[Finding]:
     given = Counter(right(each) for each in assignments)
     expected = rights(root, snapshot)
     found = [
-        snapshot.finding("role", None, f"{each.role} is no role of infra/checks/roles.py")
+        snapshot.finding("role", None, f"{each.role} is not in infra/checks/roles.py")
         for each in sorted(given)
         if each.role not in BUILT_IN
     ]
@@ -143,7 +143,7 @@ def check(root: Path, snapshot: Snapshot) -> list[Finding]:
                 snapshot.finding("right", None, f"{_sentence(each)}: is given {given[each]} times, not {lanes}")
             )
     if len(assignments) > MOST_ASSIGNMENTS:
-        text = f"{len(assignments)} role assignments, at most {MOST_ASSIGNMENTS}: a subscription takes 4,000"
+        text = f"{len(assignments)} role assignments, at most {MOST_ASSIGNMENTS}: a subscription can have 4,000"
         found.append(snapshot.finding("assignments", None, text))
     return found
 

@@ -10,13 +10,13 @@ later() {
   exit 0
 }
 [ -n "${LUCIUS_API_URL:-}" ] || later "LUCIUS_API_URL is not set"
-curl -sf -o /dev/null --max-time 10 "$LUCIUS_API_URL/v1/health/live" || later "$LUCIUS_API_URL does not answer"
+curl -sf -o /dev/null --max-time 10 "$LUCIUS_API_URL/v1/health/live" || later "$LUCIUS_API_URL does not respond"
 lucius=.venv/bin/lucius
-[ -x "$lucius" ] || lucius=$(command -v lucius) || later "the command lucius is not here: make setup"
+[ -x "$lucius" ] || lucius=$(command -v lucius) || later "the command lucius is not installed: make setup"
 token=${LUCIUS_TOKEN:-}
 if [ -z "$token" ] && [ -n "${LUCIUS_AUTH_AUDIENCE:-}" ]; then
   token=$(az account get-access-token --scope "$LUCIUS_AUTH_AUDIENCE/.default" --query accessToken -o tsv) ||
-    later "az gives no token for LUCIUS"
+    later "az returns no token for LUCIUS"
 fi
 LUCIUS_API=$LUCIUS_API_URL LUCIUS_TOKEN=$token "$lucius" quota apply "$file" --reason "azd: $file" ||
-  later "they were not applied, it needs orch:quota and orch:all-tenants:operate"
+  later "not applied; the caller needs orch:quota and orch:all-tenants:operate"

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Builds the images of platform services that the registry lacks, and prints their tag; nothing while there is no registry.
+# Builds the images of platform services that the registry lacks, and prints their tag. Does nothing while there is no registry.
 # Reads AZURE_SUBSCRIPTION_ID and LUCIUS_REGISTRY, or LUCIUS_REGISTRY_ID of an existing registry. With LUCIUS_SERVICE_BUILD=false
 # another pipeline builds them, and LUCIUS_SERVICE_TAG has their tag.
 set -eu

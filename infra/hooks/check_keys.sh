@@ -19,7 +19,7 @@ kind() {
   case $known in
     *lucius-$2-keys*)
       [ "$enabled" = true ] || {
-        echo "check_keys: ${vault##*/} has keys of $2s, but $1 is not true: set it, or end $2s:" \
+        echo "check_keys: ${vault##*/} has keys of $2s, but $1 is not true; set it, or disable $2s:" \
           "az keyvault secret delete --vault-name ${vault##*/} --name lucius-$2-keys" >&2
         exit 1
       }

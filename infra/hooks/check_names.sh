@@ -9,8 +9,8 @@ held() {
   name=$(az "$2" list-deleted --subscription "$subscription" --output tsv --query \
     "[?${3}tags.application=='lucius' && ${3}tags.environment=='$environment' && ${3}location=='$region'].name | [0]")
   [ -z "$name" ] || {
-    echo "check_names: the deleted $1 $name holds its name: az $2 purge --subscription $subscription --name $name, or where it is" \
-      "protected from that another environment name" >&2
+    echo "check_names: the deleted $1 $name still has its name; run az $2 purge --subscription $subscription --name $name, or, if purge protection" \
+      "forbids it, choose another environment name" >&2
     exit 1
   }
 }

@@ -9,7 +9,7 @@ stop() { echo "check_own: $1" >&2; exit 1; }
 # exists SETTING ID QUERY: prints the result of QUERY on the resource
 exists() {
   az resource show --ids "$2" --query "$3" --output tsv 2>/dev/null ||
-    stop "$1: there is no $2, or you may not read it: az resource show --ids ID must show it"
+    stop "$1: $2 not found, or you cannot read it; az resource show --ids ID must show it"
 }
 
 # subnet SETTING DELEGATION: checks it if the parameter file isolates the network
@@ -20,18 +20,18 @@ subnet() {
   [ "$delegated" = "$2" ] || stop "$1: the subnet is delegated to $delegated, not to $2: az network vnet subnet update --ids $id $3"
   network=${id%/subnets/*}
   at=$(exists "$1" "$network" location)
-  [ "$at" = "$region" ] || stop "$1: the network is in $at, and the app would be in $region: a subnet there, or AZURE_LOCATION=$at"
+  [ "$at" = "$region" ] || stop "$1: the network is in $at, and the app would be in $region; use a subnet there, or AZURE_LOCATION=$at"
 }
 
 if [ -n "${LUCIUS_APP_SUBNET_ID:-}${LUCIUS_ENDPOINT_SUBNET_ID:-}${LUCIUS_CONTAINER_SUBNET_ID:-}${LUCIUS_PRIVATE_DNS_ZONES:-}" ]; then
-  grep -q '^param ownNetwork' "$parameters" || stop "$parameters has no network: take prod (infra.module in azure.yaml)"
+  grep -q '^param ownNetwork' "$parameters" || stop "$parameters has no network; use prod (infra.module in azure.yaml)"
 fi
 if [ -n "${LUCIUS_APP_SUBNET_ID:-}${LUCIUS_ENDPOINT_SUBNET_ID:-}${LUCIUS_CONTAINER_SUBNET_ID:-}" ]; then
   plan=Microsoft.App/environments
   ! grep -qE "^param hosting = '(ElasticPremium|AppService)'" "$parameters" || plan=Microsoft.Web/serverFarms
   subnet LUCIUS_APP_SUBNET_ID "$plan" "--delegations $plan"
   case $plan/${LUCIUS_APP_SUBNET_ID##*/} in
-    Microsoft.App/*_*) stop "LUCIUS_APP_SUBNET_ID: Flex Consumption takes no subnet with _ in its name: make another subnet" ;;
+    Microsoft.App/*_*) stop "LUCIUS_APP_SUBNET_ID: Flex Consumption accepts no subnet with _ in its name; create another subnet" ;;
   esac
   subnet LUCIUS_ENDPOINT_SUBNET_ID nothing "--remove delegations"
   [ "${LUCIUS_PLATFORM_SERVICES:-all}" = none ] || {
@@ -58,7 +58,7 @@ case ${LUCIUS_PRIVATE_DNS_ZONES:-none} in
 esac
 if [ -n "${LUCIUS_WORKSPACE_ID:-}" ]; then
   at=$(exists LUCIUS_WORKSPACE_ID "$LUCIUS_WORKSPACE_ID" location)
-  [ "$at" = "$region" ] || stop "LUCIUS_WORKSPACE_ID: the workspace is in $at, and its alerts would be in $region: a workspace there, or AZURE_LOCATION=$at"
+  [ "$at" = "$region" ] || stop "LUCIUS_WORKSPACE_ID: the workspace is in $at, and its alerts would be in $region; use a workspace there, or AZURE_LOCATION=$at"
 fi
 [ -z "${LUCIUS_REGISTRY_ID:-}" ] || exists LUCIUS_REGISTRY_ID "$LUCIUS_REGISTRY_ID" id >/dev/null
 for group in $(printf '%s' "${LUCIUS_ALERT_ACTION_GROUPS:-}" | tr ',' ' '); do
@@ -66,7 +66,7 @@ for group in $(printf '%s' "${LUCIUS_ALERT_ACTION_GROUPS:-}" | tr ',' ' '); do
 done
 [ -z "${LUCIUS_RESOURCE_GROUP:-}" ] ||
   [ "$(az group exists --subscription "$subscription" --name "$LUCIUS_RESOURCE_GROUP")" = true ] ||
-  stop "LUCIUS_RESOURCE_GROUP: there is no group $LUCIUS_RESOURCE_GROUP: az group create --name $LUCIUS_RESOURCE_GROUP --location $region"
+  stop "LUCIUS_RESOURCE_GROUP: resource group not found: $LUCIUS_RESOURCE_GROUP; az group create --name $LUCIUS_RESOURCE_GROUP --location $region"
 
 services=$(printf '%s' "${LUCIUS_PLATFORM_SERVICES:-all}" | tr ',' ' ')
 case $services in
@@ -74,7 +74,7 @@ case $services in
   *)
     for service in $services; do
       grep -q "\"name\": \"$service\"" infra/bicep/topology.json ||
-        stop "LUCIUS_PLATFORM_SERVICES names $service, which infra/bicep/topology.json does not have: add it there, or leave it out"
+        stop "LUCIUS_PLATFORM_SERVICES names $service, which infra/bicep/topology.json does not have; add it there, or remove it"
     done
     ;;
 esac
@@ -83,4 +83,4 @@ esac
 held=$(az role assignment list --subscription "$subscription" --all --fill-principal-name false --output tsv \
   --query "length([?starts_with(scope, '/subscriptions/')])")
 [ "$held" -le 3800 ] || [ -n "${LUCIUS_API_URL:-}" ] ||
-  stop "the subscription has $held role assignments of 4000, and an environment needs 200: another subscription, or fewer assignments"
+  stop "the subscription has $held role assignments of 4000, and an environment needs 200; use another subscription, or remove assignments"

@@ -12,7 +12,7 @@ offered | grep -qx "$region" ||
 zones=$(sed -nE "s/^ *zoneRedundant: (readEnvironmentVariable\('LUCIUS_ZONE_REDUNDANT', ')?(true|false).*/\2/p" "$parameters")
 if [ "${LUCIUS_ZONE_REDUNDANT:-$zones}" = true ] && [ -n "$zones" ]; then
   offered --zone-redundant true | grep -qx "$region" ||
-    stop "$region does not offer Flex Consumption over zones: another region, or zoneRedundant false in $parameters"
+    stop "$region does not offer Flex Consumption over zones; choose another region, or zoneRedundant false in $parameters"
 fi
 backend=$(sed -nE "s/^param durableBackend = (readEnvironmentVariable\('LUCIUS_DURABLE_BACKEND', )?'(.*)'.*/\2/p" "$parameters")
 backend=${LUCIUS_DURABLE_BACKEND:-$backend}
@@ -21,5 +21,5 @@ if [ "$backend" = DurableTaskScheduler ]; then
   az provider show --subscription "$subscription" --namespace Microsoft.DurableTask --output tsv \
     --query "resourceTypes[?resourceType=='schedulers'].locations[]" |
     tr -d ' ' | tr '[:upper:]' '[:lower:]' | grep -qx "$region" ||
-    stop "$region does not offer the Durable Task Scheduler: another region, or LUCIUS_DURABLE_BACKEND=AzureStorage"
+    stop "$region does not offer the Durable Task Scheduler; choose another region, or LUCIUS_DURABLE_BACKEND=AzureStorage"
 fi

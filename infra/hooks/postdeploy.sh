@@ -4,10 +4,10 @@
 set -eu
 for _ in $(seq 60); do
   if curl -sf -o /dev/null --max-time 10 "$LUCIUS_API_URL/v1/health/live"; then
-    echo "LUCIUS answers at $LUCIUS_API_URL"
+    echo "LUCIUS responds at $LUCIUS_API_URL"
     echo "A first job: docs/guides/deploy.md, \"The first job\""
     exec sh infra/hooks/apply_quotas.sh
   fi
   sleep 5
 done
-echo "postdeploy: $LUCIUS_API_URL does not answer yet: an isolated one is reached from its network only; else docs/guides/deploy.md, \"Troubleshooting\"" >&2
+echo "postdeploy: $LUCIUS_API_URL does not respond yet; an isolated API is reachable from its network only; otherwise see docs/guides/deploy.md, \"Troubleshooting\"" >&2

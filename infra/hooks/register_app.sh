@@ -25,7 +25,7 @@ id() {
   if command -v sha256sum >/dev/null; then hash=$(printf '%s' "$tag-$1" | sha256sum)
   else hash=$(printf '%s' "$tag-$1" | shasum -a 256 2>/dev/null) || true; fi
   printf '%s\n' "$hash" | sed -nE 's/^([0-9a-f]{8})([0-9a-f]{4}).([0-9a-f]{3}).([0-9a-f]{3})([0-9a-f]{12}).*/\1-\2-4\3-8\4-\5/p' |
-    grep . || stop "neither sha256sum nor shasum gives a hash"
+    grep . || stop "sha256sum and shasum are missing; install one"
 }
 # before any change: finds a program that hashes
 access=$(id access)
@@ -88,7 +88,7 @@ role orch:all-tenants:read 'Sees the jobs of every tenant'
 role orch:all-tenants:operate 'Submits, controls and redrives jobs for every tenant'
 if [ -z "$scope" ]; then
   scope=$access
-  scopes=$(with "$scopes" "{\"id\":\"$scope\",\"value\":\"access\",\"type\":\"User\",\"isEnabled\":true,\"adminConsentDisplayName\":\"Call LUCIUS\",\"adminConsentDescription\":\"Call LUCIUS as yourself, with the roles that you were given\"}")
+  scopes=$(with "$scopes" "{\"id\":\"$scope\",\"value\":\"access\",\"type\":\"User\",\"isEnabled\":true,\"adminConsentDisplayName\":\"Call LUCIUS\",\"adminConsentDescription\":\"Call LUCIUS as yourself, with your roles\"}")
 fi
 case $cli in *"$scope"*) ;; *) cli=$(with "$cli" "\"$scope\"") ;; esac
 clients=$(with "$clients" "{\"appId\":\"$azure_cli\",\"delegatedPermissionIds\":$cli}")

@@ -7,7 +7,7 @@ usage() { echo "usage: rotate_keys.sh callback|webhook [finish]" >&2; exit 2; }
 case ${1:-} in callback | webhook) secret=lucius-$1-keys ;; *) usage ;; esac
 case ${2:-} in '' | finish) ;; *) usage ;; esac
 [ -n "${LUCIUS_KEY_VAULT:-}" ] || {
-  echo "rotate_keys: this environment has no key vault: azd env set LUCIUS_CALLBACKS true (or LUCIUS_WEBHOOKS), then azd provision" >&2
+  echo "rotate_keys: this environment has no key vault; run azd env set LUCIUS_CALLBACKS true (or LUCIUS_WEBHOOKS), then azd provision" >&2
   exit 1
 }
 umask 077
@@ -17,7 +17,7 @@ known=$(az keyvault secret list --vault-name "$LUCIUS_KEY_VAULT" --query "[?name
 keys=
 [ -z "$known" ] || keys=$(az keyvault secret show --vault-name "$LUCIUS_KEY_VAULT" --name "$secret" --query value --output tsv)
 if [ "${2:-}" = finish ]; then
-  [ -n "$keys" ] || { echo "rotate_keys: $LUCIUS_KEY_VAULT has no keys of $1s: rotate_keys.sh $1" >&2; exit 1; }
+  [ -n "$keys" ] || { echo "rotate_keys: $LUCIUS_KEY_VAULT has no keys of $1s; run rotate_keys.sh $1" >&2; exit 1; }
   keys=${keys%%,*}
 else
   # ids of keys must be unique: the time is one

@@ -24,7 +24,7 @@ def python312() -> Path:
     found = find_python312()
     if found is None:
         raise CheckFailed(
-            "the package is checked on Python 3.12, the version that is deployed, and none was found: put python3.12 "
+            "python3.12 not found; the check of the package needs the deployed version: put it "
             "on PATH (uv python install 3.12; or pyenv install 3.12; or apt-get install python3.12)"
         )
     return found

@@ -173,7 +173,7 @@ def check_backends(root: Path) -> list[Finding]:
             ]
         shown = content.get(_LOG_LEVEL[0], {}).get(_LOG_LEVEL[1], {})
         wrong += [
-            f"logging.logLevel.{category} is not {level}: its lines would flood the log"
+            f"logging.logLevel.{category} is not {level}: its records would flood the log"
             for category, level in _QUIET.items()
             if category not in shown or _LEVELS.index(shown[category]) < _LEVELS.index(level)
         ]

@@ -12,7 +12,7 @@ output() { az stack sub show --name "$stack" --query "outputs.$1.value" --output
 
 # otherwise the deploying identity would run it, with a right to documents
 [ -n "${LUCIUS_SMOKE_PRINCIPAL_ID:-}" ] ||
-  stop "LUCIUS_SMOKE_PRINCIPAL_ID is not set: make the identity of the smoke test (docs/guides/pipelines.md)"
+  stop "LUCIUS_SMOKE_PRINCIPAL_ID is not set; create the identity of the smoke test (docs/guides/pipelines.md)"
 
 sh "$hooks/check_az.sh" "$AZURE_SUBSCRIPTION_ID"
 sh "$hooks/register_providers.sh" "$AZURE_SUBSCRIPTION_ID"

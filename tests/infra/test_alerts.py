@@ -193,10 +193,10 @@ def test_the_description_has_all_of_it() -> None:
         (alerts.METRIC, {"metricNamespace": "Microsoft.ServiceBus/namespace"}, "has no metric"),
         (alerts.METRIC, {"dimensions": [{"name": "Entity"}]}, "has no dimension Entity"),
         (alerts.METRIC, {"timeAggregation": "Total"}, "has no aggregation Total"),
-        (alerts.LOG, {"metricMeasureColumn": "Age"}, "puts out no Age"),
-        (alerts.LOG, {"dimensions": [{"name": "Dependencies"}]}, "puts out no Dependencies"),
-        (alerts.LOG, {"query": "AppMetrics\n| summarize Age = max(Max) by Lane"}, "puts out no Oldest"),
-        (alerts.LOG, {"query": "AppTraces\n| evaluate bag_unpack(Properties)"}, "is no operator"),
+        (alerts.LOG, {"metricMeasureColumn": "Age"}, "returns no Age"),
+        (alerts.LOG, {"dimensions": [{"name": "Dependencies"}]}, "returns no Dependencies"),
+        (alerts.LOG, {"query": "AppMetrics\n| summarize Age = max(Max) by Lane"}, "returns no Oldest"),
+        (alerts.LOG, {"query": "AppTraces\n| evaluate bag_unpack(Properties)"}, "is not a known operator"),
     ],
 )
 def test_a_rule_over_what_is_not_there_is_found(kind: str, criterion: dict[str, Any], reason: str) -> None:

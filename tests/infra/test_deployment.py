@@ -157,7 +157,7 @@ def test_the_guide_names_scripts_and_parameters_that_exist() -> None:
     scripts = set(re.findall(r"(?:infra/hooks|scripts)/\w+\.(?:sh|py)", guides))
     assert [script for script in scripts if not (ROOT / script).is_file()] == []
     reference = (ROOT / "docs" / "reference" / "template.md").read_text()
-    table = reference.split("| parameter | default | what |")[1].split("\n\n")[0]
+    table = reference.split("| parameter | default | meaning |")[1].split("\n\n")[0]
     first_cells = [row.split("|")[1] for row in table.splitlines() if "|" in row]
     documented = {name for cell in first_cells for name in re.findall(r"`(\w+)`", cell)}
     parameters = set(re.findall(r"^param (\w+)", (ROOT / "infra" / "bicep" / "main.bicep").read_text(), re.MULTILINE))

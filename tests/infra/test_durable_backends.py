@@ -100,7 +100,7 @@ def test_a_category_that_floods_the_log_is_found(copy: Path, category: str, leas
         content["logging"]["logLevel"].pop(category)
         content["logging"]["logLevel"] |= {} if level is None else {category: level}
         (copy / name).write_text(json.dumps(content))
-    expected = f"logging.logLevel.{category} is not {least}: its lines would flood the log"
+    expected = f"logging.logLevel.{category} is not {least}: its records would flood the log"
     assert (expected in [each.text for each in host_json.check_backends(copy)]) is (level != least)
 
 

@@ -115,7 +115,7 @@ def test_the_ledger_goes_when_its_environment_is_named(walk: Walk) -> None:
         refused = walk.run(answer, **known)
         assert refused.code != 0
         assert "the ledger in stled: every job" in refused.error
-        assert "nothing is deleted" in refused.error
+        assert "nothing was deleted" in refused.error
         assert walk.state()["deployed"] is not None
     assert walk.run("echo dev | azd down", **known).code == 0
     assert walk.state()["deployed"] is None

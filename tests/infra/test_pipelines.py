@@ -131,7 +131,7 @@ def test_workflows_name_files_that_exist(name: str) -> None:
 
 @pytest.mark.parametrize(
     ("workflow", "job", "step"),
-    [("deploy", "template", "Deployment stack"), ("what-if", "what-if", "What would change")],
+    [("deploy", "template", "Deployment stack"), ("what-if", "what-if", "Preview")],
 )
 def test_what_parameter_files_read_is_given(workflow: str, job: str, step: str) -> None:
     """Each name of the environment, and no empty text where a parameter file has a default that is not empty."""
@@ -155,7 +155,7 @@ def test_a_stack_is_deployed_and_put_out(walk: Walk) -> None:
         line for line in done.asked if line.startswith("az stack sub create")
     )
     put_out = walk.checkout / "put-out"
-    text, _ = command(load("deploy")["jobs"]["template"], "What the stack put out", VALUES)
+    text, _ = command(load("deploy")["jobs"]["template"], "Outputs of the stack", VALUES)
     assert walk.run(text, GITHUB_OUTPUT=str(put_out)).code == 0
     assert "LUCIUS_FUNCTION_APP=func-lucius\n" in put_out.read_text()
     walk.know(stack=None)
@@ -166,7 +166,7 @@ def test_a_stack_is_deployed_and_put_out(walk: Walk) -> None:
     ("known", "values", "text"),
     [
         ({"left_out": ["/topic-1", "/topic-2"]}, {}, "2 resources would be deleted"),
-        ({"denied": ["changes"]}, {}, "cannot be seen what would be deleted"),
+        ({"denied": ["changes"]}, {}, "so deletions cannot be checked"),
         ({"vaults": [VAULT]}, {}, "kv-1 has keys of callbacks, but LUCIUS_CALLBACKS is not true"),
         ({"vaults": [HOOK_VAULT]}, {}, "kv-2 has keys of webhooks, but LUCIUS_WEBHOOKS is not true"),
         ({}, {"vars.LUCIUS_PLATFORM_SERVICES": "orc"}, "topology.json does not have"),
@@ -224,7 +224,7 @@ def test_what_if_runs_with_the_identity_of_the_guide(walk: Walk) -> None:
     """It may read and ask, not write."""
     walk.know(denied=["deploy"])
     summary = walk.checkout / "summary"
-    text, environment = command(load("what-if")["jobs"]["what-if"], "What would change", VALUES)
+    text, environment = command(load("what-if")["jobs"]["what-if"], "Preview", VALUES)
     done = walk.run(text, **environment, GITHUB_STEP_SUMMARY=str(summary))
     assert (done.code, done.error) == (0, "")
     assert "Resource changes" in summary.read_text()
@@ -272,7 +272,7 @@ esac
     expected = f"run download 7 --repo owner/repo --name package-dev-{COMMIT} --dir .\n"
     assert (walk.folder / "downloaded").read_text() == expected
     listing.write_text(json.dumps({"artifacts": []}))
-    assert "is kept" in walk.run(f"{fetch} dev {COMMIT} .", GITHUB_REPOSITORY="owner/repo").refusal
+    assert "package not found" in walk.run(f"{fetch} dev {COMMIT} .", GITHUB_REPOSITORY="owner/repo").refusal
     assert "not a whole commit id" in walk.run(f"{fetch} dev 0123456 .", GITHUB_REPOSITORY="owner/repo").refusal
 
 
@@ -293,10 +293,10 @@ REVIEWED = {**ONLY_MAIN, "protection_rules": [{"type": "branch_policy"}, {"type"
             {},
             "every protected one",
         ),
-        ("dev", ONLY_MAIN, {"branch_policies": []}, "nothing may deploy"),
-        ("dev", ONLY_MAIN, {"branch_policies": [{"name": "ma*", "type": "branch"}]}, "branch ma* may deploy"),
-        ("dev", ONLY_MAIN, {"branch_policies": [{"name": "main", "type": "tag"}]}, "tag main may deploy"),
-        ("prod", ONLY_MAIN, MAIN, "nobody is asked"),
+        ("dev", ONLY_MAIN, {"branch_policies": []}, "nothing can deploy"),
+        ("dev", ONLY_MAIN, {"branch_policies": [{"name": "ma*", "type": "branch"}]}, "branch ma* can deploy"),
+        ("dev", ONLY_MAIN, {"branch_policies": [{"name": "main", "type": "tag"}]}, "tag main can deploy"),
+        ("prod", ONLY_MAIN, MAIN, "no review is required"),
     ],
 )
 def test_only_main_may_deploy(
@@ -312,7 +312,7 @@ def test_the_pipeline_stops_where_another_branch_may_deploy(walk: Walk) -> None:
     (walk.bin / "python3").unlink()
     (walk.bin / "python3").symlink_to(sys.executable)
     dev = {**ONLY_MAIN, "policies": MAIN["branch_policies"]}
-    text, environment = command(load("deploy")["jobs"]["environments"], "Only main may deploy", VALUES)
+    text, environment = command(load("deploy")["jobs"]["environments"], "Only main can deploy", VALUES)
     walk.know(environments={"dev": dev, "dev-smoke": dev})
     assert walk.run(text, **environment, GITHUB_REPOSITORY="owner/repo").code == 0
     assert "export GITHUB_REPOSITORY=" in walk.run(text, **environment).refusal

@@ -63,8 +63,8 @@ def test_rules_are_applied_by_the_command(walk: Walk) -> None:
 @pytest.mark.parametrize(
     ("lucius", "api", "why"),
     [
-        (None, API, "the command lucius is not here"),
-        ("exit 3", API, "they were not applied"),
+        (None, API, "the command lucius is not installed"),
+        ("exit 3", API, "not applied"),
         ("exit 0", "", "LUCIUS_API_URL is not set"),
     ],
 )

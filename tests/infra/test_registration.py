@@ -121,7 +121,7 @@ def test_a_machine_without_sha256sum_hashes_with_shasum(walk: Walk) -> None:
     assert [role["id"] for role in walk.state()["apps"][0]["appRoles"]] == ids
     walk.without("sha256sum", "shasum")
     walk.know(apps=[], azd=dict(HERE))
-    assert "neither sha256sum nor shasum gives a hash" in preprovision(walk).refusal
+    assert "sha256sum and shasum are missing; install one" in preprovision(walk).refusal
     assert walk.state()["apps"] == []
 
 

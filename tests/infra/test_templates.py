@@ -110,7 +110,7 @@ def test_what_flex_refuses_is_left_out(
             roles.BUILT_IN["Storage Blob Data Owner"],
             "app as Storage Blob Data Owner at kv",
         ),
-        (SECRETS_USER, "roleDefinitionId", "8e3af657-a8ff-443c-a75c-2fe8c4bcb635", "is no role"),
+        (SECRETS_USER, "roleDefinitionId", "8e3af657-a8ff-443c-a75c-2fe8c4bcb635", "is not in"),
         (SECRETS_USER, "principalId", "smoke", "smoke as Key Vault Secrets User at kv: infra/checks"),
         (
             "p3/subscriptions/ocr",
@@ -300,7 +300,7 @@ def test_the_command_ends_with_one_line(tmp_path: Path, version: str | None, lin
 def test_a_compiler_that_ends_is_one_line(tmp_path: Path) -> None:
     with (
         Compiler(str(stub(tmp_path, VERSION))) as compiler,
-        pytest.raises(CheckFailed, match="ended while it did compile"),
+        pytest.raises(CheckFailed, match="ended during compile"),
     ):
         compiler.check(ROOT / "infra" / "bicep" / "main.bicep")
 

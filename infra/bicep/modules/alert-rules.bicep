@@ -1,5 +1,5 @@
 metadata name = 'Alert rules'
-metadata description = 'Metric rules, and log rules over the workspace. A description has what it means, its section of the runbook and the command to begin with.'
+metadata description = 'Metric rules, and log rules over the workspace. A description has the meaning, the section of the runbook and the first command.'
 
 import { tagsType } from 'shapes.bicep'
 

@@ -1,5 +1,5 @@
 metadata name = 'Alerts'
-metadata description = 'What an operator is woken by (docs/guides/operations.md, Alerts). Where neither actionGroupIds nor emails name anybody, alerts show in the portal only.'
+metadata description = 'Alert rules (docs/guides/operations.md, Alerts). Without actionGroupIds and emails, alerts show in the portal only.'
 
 import { tagsType } from 'shapes.bicep'
 
@@ -110,7 +110,7 @@ var replyEntities = concat([topology.replies.queue], replyTopics)
 var metricAlerts = [
   {
     name: 'dead-directives'
-    means: 'A platform service lets directives die.'
+    means: 'A platform service does not complete directives: they are dead-lettered.'
     section: 'dead-directives'
     command: 'lucius job list --status QUEUED,IN_PROGRESS'
     severity: 2
@@ -125,7 +125,7 @@ var metricAlerts = [
   }
   {
     name: 'dead-replies'
-    means: 'Replies stay dead: the sweeper, which takes them up each minute, does not run or cannot.'
+    means: 'Replies stay in dead-letter queues: the sweeper, which receives them each minute, does not run or fails.'
     section: 'dead-replies'
     command: 'lucius health'
     severity: 2
@@ -207,7 +207,7 @@ var logAlerts = [
   }
   {
     name: 'not-ready'
-    means: 'A dependency does not answer the app: tables, blobs, bus or the engine of orchestrations.'
+    means: 'A dependency does not respond to the app: tables, blobs, bus or the engine of orchestrations.'
     section: 'a-dependency-is-down'
     command: 'lucius health'
     severity: 1
@@ -232,7 +232,7 @@ var logAlerts = [
   }
   {
     name: 'queued-jobs'
-    means: 'A job waits and no service has taken it up.'
+    means: 'A job is QUEUED and no service has acknowledged it.'
     section: 'jobs-wait'
     command: 'lucius job list --status QUEUED'
     severity: 1
@@ -244,8 +244,8 @@ var logAlerts = [
   }
   {
     name: 'oldest-wait'
-    means: 'A job has waited for its gates for long: a quota is too small, a gate is held, or its tenant sends more than it may.'
-    section: 'jobs-wait-in-line'
+    means: 'A job has waited for a quota longer than the threshold (default 6 hours): the quota is too small or held, or its tenant sends too many jobs.'
+    section: 'jobs-wait-for-quotas'
     command: 'lucius quota list'
     severity: 3
     query: loadTextContent('../queries/oldest-wait.kql')
@@ -269,7 +269,7 @@ var logAlerts = [
   }
   {
     name: 'webhooks-suspended'
-    means: 'The receiver of a webhook took nothing for a day: its events wait until an operator resumes it.'
+    means: 'The endpoint of a webhook accepted nothing for a day: its events wait until an operator resumes it.'
     section: 'a-webhook-is-suspended'
     command: 'lucius webhook list'
     severity: 3
@@ -281,8 +281,8 @@ var logAlerts = [
   }
   {
     name: 'stuck-jobs'
-    means: 'Directives wait for their ACK: a platform service is away, or does not keep up.'
-    section: 'directives-are-not-taken-up'
+    means: 'Directives wait for their ACK: a platform service is down or too slow.'
+    section: 'directives-are-not-acknowledged'
     command: 'lucius job list --status QUEUED,IN_PROGRESS'
     severity: 2
     query: loadTextContent('../queries/stuck-dispatch.kql')
@@ -294,7 +294,7 @@ var logAlerts = [
   {
     name: 'silent-services'
     means: 'A platform service has sent no reply for five minutes while a directive waited for it.'
-    section: 'directives-are-not-taken-up'
+    section: 'directives-are-not-acknowledged'
     command: 'lucius incident list'
     severity: 2
     query: loadTextContent('../queries/silent-services.kql')
@@ -306,7 +306,7 @@ var logAlerts = [
   }
   {
     name: 'failure-rate'
-    means: 'Too many jobs fail for good.'
+    means: 'The share of jobs that failed permanently exceeds the threshold (default 10 %).'
     section: 'jobs-fail'
     command: 'lucius deadletter list'
     severity: 2
@@ -334,7 +334,7 @@ var logAlerts = [
   }
   {
     name: 'dependency-faults'
-    means: 'The ledger, the bus, the orchestrations, App Configuration or the issuer did not answer calls of the app.'
+    means: 'The ledger, the bus, the orchestrations, App Configuration or the issuer did not respond to calls of the app.'
     section: 'a-dependency-is-down'
     command: 'lucius health'
     severity: 2
@@ -347,7 +347,7 @@ var logAlerts = [
   }
   {
     name: 'events-unsent'
-    means: 'The topic of public events takes none: it is full, away, or the app may not send to it. Feeds and jobs go on.'
+    means: 'The topic of public events accepts no event: it is full or unreachable, or the app has no right to send. Feeds and jobs continue.'
     section: 'events-are-not-sent'
     command: 'lucius health'
     severity: 2
@@ -359,7 +359,7 @@ var logAlerts = [
   }
   {
     name: 'rejected-messages'
-    means: 'A sender sends messages that no job can take.'
+    means: 'A sender sends messages that no job can accept.'
     section: 'rejected-messages'
     command: 'lucius rejected list'
     severity: 3
@@ -372,7 +372,7 @@ var logAlerts = [
   }
   {
     name: 'sweeps-failed'
-    means: 'Passes of the sweeper fail: unfinished work stays unfinished.'
+    means: 'Sweeps fail: interrupted work is not finished.'
     section: 'the-sweeper-is-silent'
     command: 'lucius health'
     severity: 2
@@ -384,7 +384,7 @@ var logAlerts = [
   }
   {
     name: 'sweeper-silent'
-    means: 'The sweeper has not ended a pass for half an hour: unfinished work stays unfinished.'
+    means: 'The sweeper has completed no sweep for half an hour: interrupted work is not finished.'
     section: 'the-sweeper-is-silent'
     command: 'lucius health'
     severity: 1
@@ -397,7 +397,7 @@ var logAlerts = [
   }
   {
     name: 'export-failed'
-    means: 'The export of the ledger fails: after a loss there would be nothing recent to restore.'
+    means: 'The export of the ledger fails: after a loss there would be no recent export to restore.'
     section: 'an-export-fails'
     command: 'lucius health'
     severity: 2
@@ -409,7 +409,7 @@ var logAlerts = [
   }
   {
     name: 'logs-capped'
-    means: 'The daily cap on logs is reached: until it is reset no log alert is right, and app-down and sweeper-silent fire.'
+    means: 'The daily cap on logs is reached: until its reset log alerts are wrong, and app-down and sweeper-silent fire.'
     section: 'telemetry-stops'
     command: 'lucius health'
     severity: 2
@@ -424,7 +424,7 @@ var logAlerts = [
 var auditAlerts = [
   {
     name: 'anchor-missed'
-    means: 'A day that ended six hours ago has no anchor, or none was tried for hours: histories of that day are not anchored.'
+    means: 'A day that ended six hours ago has no anchor, or no anchor was tried for hours: histories of that day are not anchored.'
     section: 'heads-are-not-signed'
     command: 'lucius health'
     severity: 2
@@ -437,7 +437,7 @@ var auditAlerts = [
   }
   {
     name: 'signing-failed'
-    means: 'The key of heads and anchors is missing or refuses: auditors get 503, jobs go on.'
+    means: 'The key of heads and anchors is missing or does not sign: auditors get 503, jobs continue.'
     section: 'heads-are-not-signed'
     command: 'lucius health'
     severity: 2

@@ -1,5 +1,5 @@
 metadata name = 'App Configuration keys'
-metadata description = 'Protocols, their payload schemas and modes, under the keys of docs/reference/app-configuration.md. Needs the right App Configuration Data Owner for whoever deploys.'
+metadata description = 'Protocols, their payload schemas and modes, under the keys of docs/reference/app-configuration.md. The deploying identity needs the role App Configuration Data Owner.'
 
 @description('Required. Name of the store.')
 param storeName string

@@ -1,5 +1,5 @@
 metadata name = 'App Configuration'
-metadata description = 'The store that rules over protocols and modes while the app runs. Its keys are written by app-configuration-keys.bicep.'
+metadata description = 'The store whose protocols and modes override those of the package. app-configuration-keys.bicep writes its keys.'
 
 import { privateAccessType, roleAssignmentType, tagsType } from 'shapes.bicep'
 

@@ -1,5 +1,5 @@
 metadata name = 'App settings'
-metadata description = 'Every app setting: what the Functions runtime and its bindings read, and what the code of LUCIUS reads.'
+metadata description = 'Every app setting: those of the Functions runtime and its bindings, and those of LUCIUS.'
 
 import { identityType } from 'shapes.bicep'
 import { ledgerType, runtimeType } from 'storage.bicep'

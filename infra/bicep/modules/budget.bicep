@@ -1,5 +1,5 @@
 metadata name = 'Budget'
-metadata description = 'A monthly budget of the resource group, told of at half, at most and over its forecast.'
+metadata description = 'A monthly budget of the resource group, with notifications at half, at the full amount and over the forecast.'
 
 @description('Required. Name of the budget.')
 @minLength(1)

@@ -68,7 +68,7 @@ type settingsType = {
 }
 
 var topology = loadJsonContent('../topology.json')
-// from SIGTERM until a replica is killed; the maximum of Container Apps
+// seconds from SIGTERM until a replica is killed; the maximum of Container Apps
 var graceSeconds = 600
 var kitSettings = {
   AZURE_CLIENT_ID: identity.clientId
@@ -154,7 +154,7 @@ resource app 'Microsoft.App/containerApps@2025-07-01' = {
       scale: {
         minReplicas: minReplicas
         maxReplicas: maxReplicas
-        // messages that a replica works on count, so it is not ended before it has replied
+        // messages in progress count, so a replica is not stopped before it has replied
         rules: [
           for lane in range(0, topology.lanes): {
             name: 'directives-p${lane}'

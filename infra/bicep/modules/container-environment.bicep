@@ -1,5 +1,5 @@
 metadata name = 'Container Apps environment'
-metadata description = 'Where platform services run. Its logs go to the workspace without a key.'
+metadata description = 'The Container Apps environment of the platform services. Its logs go to the workspace without a key.'
 
 import { tagsType } from 'shapes.bicep'
 

@@ -1,5 +1,5 @@
 metadata name = 'Durable Task Scheduler'
-metadata description = 'The managed backend of Durable Functions: a scheduler and a task hub. Managed identity is the only way in.'
+metadata description = 'The managed backend of Durable Functions: a scheduler and a task hub, with access by managed identity only.'
 
 import { privateAccessType, roleAssignmentType, tagsType } from 'shapes.bicep'
 

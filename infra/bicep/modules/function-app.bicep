@@ -135,7 +135,7 @@ var maximumInstances = scale.?maximumInstances ?? 100
 
 // With zone redundancy, Flex Consumption keeps two instances of each group ready and refuses one, so the minimum is two.
 var leastReady = zoneRedundant ? 2 : 0
-// Groups are named as they are, functions with a prefix (https://aka.ms/flexconsumption/alwaysready).
+// Groups have their own names, functions a prefix (https://aka.ms/flexconsumption/alwaysready).
 var replyNames = replies == 'Shared' ? ['replies'] : map(range(0, topology.lanes), lane => 'reply_p${lane}')
 var replyFunctions = map(replyNames, name => {
   name: 'function:${name}'

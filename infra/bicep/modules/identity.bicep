@@ -1,5 +1,5 @@
 metadata name = 'Identity'
-metadata description = 'The user-assigned identity that the function app is known by everywhere.'
+metadata description = 'The user-assigned identity of the function app.'
 
 import { tagsType } from 'shapes.bicep'
 

@@ -1,5 +1,5 @@
 metadata name = 'Insights'
-metadata description = 'Saved queries and a workbook over what the app tells (docs/reference/observability.md).'
+metadata description = 'Saved queries and a workbook over the app\'s telemetry (docs/reference/observability.md).'
 
 import { tagsType } from 'shapes.bicep'
 

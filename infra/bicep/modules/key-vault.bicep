@@ -1,5 +1,5 @@
 metadata name = 'Key vault'
-metadata description = 'Holds the keys of callback tokens and of webhooks, which infra/hooks/rotate_keys.sh writes: no deployment knows them. And the key that signs heads and anchors.'
+metadata description = 'The key vault with the keys of callback tokens and of webhooks, which infra/hooks/rotate_keys.sh writes and no deployment reads, and the key that signs heads and anchors.'
 
 import { keyVaultCryptoUser } from 'roles.bicep'
 import { privateAccessType, roleAssignmentType, tagsType } from 'shapes.bicep'

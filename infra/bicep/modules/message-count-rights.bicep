@@ -1,5 +1,5 @@
 metadata name = 'Message count rights'
-metadata description = 'Lets an identity read how many messages wait on each lane. Service Bus shows counts to owners only: the identity must be one that no code gets tokens of.'
+metadata description = 'The right of an identity to read the number of messages on each lane. Service Bus shows counts to owners only: no code may get tokens of this identity.'
 
 import { serviceBusDataOwner } from 'roles.bicep'
 

@@ -1,5 +1,5 @@
 metadata name = 'Monitoring'
-metadata description = 'Log Analytics and Application Insights, written to and read by identities only.'
+metadata description = 'Log Analytics and Application Insights; only identities write and read.'
 
 import { roleAssignmentType, tagsType } from 'shapes.bicep'
 

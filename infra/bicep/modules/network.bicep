@@ -1,5 +1,5 @@
 metadata name = 'Network'
-metadata description = 'Virtual network of an isolated LUCIUS, with subnets for the app, private endpoints, self-hosted runners and container apps.'
+metadata description = 'Virtual network of an isolated deployment, with subnets for the app, private endpoints, self-hosted runners and container apps.'
 
 import { tagsType } from 'shapes.bicep'
 

@@ -1,5 +1,5 @@
 metadata name = 'Rights of a platform service'
-metadata description = 'What an identity may do that acts as platform services: receive from their subscriptions on each lane, send to each reply lane, read documents, results and workspaces, write results, and write in workspaces the folders of their own step types, and logs and artifacts of runs where they run packs. They cannot delete a result. Nothing of the ledger.'
+metadata description = 'Roles of an identity that acts as platform services: receive from their subscriptions on each lane, send to each reply lane, read documents, results and workspaces, write results, and write in workspaces the folders of their own step types, and logs and artifacts of runs where they run packs. They cannot delete a result. Nothing of the ledger.'
 
 import { serviceBusDataReceiver, serviceBusDataSender, storageBlobDataContributor, storageBlobDataReader } from 'roles.bicep'
 import { documentsType } from 'storage.bicep'

@@ -1,5 +1,5 @@
 metadata name = 'Private DNS'
-metadata description = 'The private DNS zones of an isolated LUCIUS: new ones that a network resolves, those of a resource group, or none.'
+metadata description = 'The private DNS zones of an isolated deployment: new ones that a network resolves, those of a resource group, or none.'
 
 import { zonesType } from 'shapes.bicep'
 import { tagsType } from 'shapes.bicep'

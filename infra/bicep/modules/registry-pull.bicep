@@ -1,5 +1,5 @@
 metadata name = 'Pull right'
-metadata description = 'Lets an identity pull images from a registry, which may be in another resource group or subscription.'
+metadata description = 'The right of an identity to pull images from a registry, also in another resource group or subscription.'
 
 import { acrPull } from 'roles.bicep'
 

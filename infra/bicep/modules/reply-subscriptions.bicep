@@ -1,5 +1,5 @@
 metadata name = 'Reply subscriptions'
-metadata description = 'The subscription of each reply topic with its rule. Apart from the topics, since main.bicep changes them before or after the app.'
+metadata description = 'The subscription of each reply topic with its rule. A module apart from the topics, because main.bicep changes it before or after the app.'
 
 @description('Required. Name of the Service Bus namespace with the reply topics.')
 param namespaceName string

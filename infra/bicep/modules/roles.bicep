@@ -1,5 +1,5 @@
 metadata name = 'Built-in roles'
-metadata description = 'Ids of the built-in roles that LUCIUS assigns, by name. Constants only: nothing is deployed.'
+metadata description = 'Ids of the built-in roles that LUCIUS assigns, by name. Deploys nothing.'
 
 @export()
 @description('Reads, writes and deletes blobs and containers, and sets their owners, as the Functions host requires.')

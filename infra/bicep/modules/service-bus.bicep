@@ -1,5 +1,5 @@
 metadata name = 'Service Bus'
-metadata description = 'The bus: a topic a lane for directives and one for replies, queues, subscriptions and filters of directives, all from topology.json.'
+metadata description = 'The Service Bus namespace: for each lane a topic for directives and one for replies, queues, subscriptions and filters, all from topology.json.'
 
 import { privateAccessType, roleAssignmentType, tagsType } from 'shapes.bicep'
 

@@ -1,5 +1,5 @@
 metadata name = 'Shapes'
-metadata description = 'Types that several modules take. Types only: nothing is deployed.'
+metadata description = 'Types that several modules use. Deploys nothing.'
 
 @export()
 @description('Tags of a resource: names and values.')

@@ -1,5 +1,5 @@
 metadata name = 'Storage'
-metadata description = 'The storage accounts of LUCIUS, of the runtime, the ledger, the documents and, where heads are signed, the anchors: what is in each, and who may do what there.'
+metadata description = 'The storage accounts of the runtime, the ledger, the documents and, if heads are signed, the anchors, with their contents and roles.'
 
 import { holderType, privateAccessType, tagsType } from 'shapes.bicep'
 import {
