@@ -25,13 +25,13 @@ endif
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
 
-setup: ## make .venv and node_modules for `make demo` and `make up` from the pinned files (quick when they are up to date)
+setup: ## create .venv and node_modules for `make demo` and `make up` from the pinned files (quick when they are up to date)
 	@sh scripts/setup.sh
 
 setup-dev: ## the same, and the tools of `make test`, `make lint`, `make generate` and the benchmarks; these run it
 	@sh scripts/setup.sh dev
 
-demo: setup ## put real documents through OCR, EMBEDDING and SIS; DOCS="a.pdf b.png" takes yours, ASK="..." your question
+demo: setup ## run documents through OCR, EMBEDDING and SIS; DOCS="a.pdf b.png" selects yours, ASK="..." your question
 	@$(PY) -m scripts.demo
 
 up: setup ## serve until Ctrl-C: API 7071, bus 5672 (admin 5300), Azurite 10000-10002; TRACES=1 shows traces on 4318, AUTH=1 requires tokens and issues them on 7080

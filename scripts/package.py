@@ -55,7 +55,7 @@ def _copy(target: Path, files: dict[Path, Path]) -> None:
     """Copies the files. Overwrites nothing but a package. Raises CheckFailed."""
     whole = target.resolve()
     if whole in (ROOT, *ROOT.parents) or (whole.exists() and not (whole / "host.json").is_file()):
-        raise CheckFailed(f"{target} is no package: name a new folder")
+        raise CheckFailed(f"{target} is not a package; name a new folder")
     shutil.rmtree(whole, ignore_errors=True)
     for name, path in files.items():
         (target / name).parent.mkdir(parents=True, exist_ok=True)
@@ -79,7 +79,7 @@ def _commit() -> str:
     except (FileNotFoundError, subprocess.CalledProcessError):
         commit = os.environ.get("LUCIUS_BUILD_COMMIT", "")
     if not commit:
-        raise CheckFailed("this is no git checkout, or git is missing: set LUCIUS_BUILD_COMMIT (azd env set)")
+        raise CheckFailed("not a git checkout, or git is missing; set LUCIUS_BUILD_COMMIT (azd env set)")
     return commit
 
 
@@ -89,7 +89,7 @@ def _git(*arguments: str) -> str:
 
 def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("target", type=Path, help="the .zip to write, or a folder, which is made anew")
+    parser.add_argument("target", type=Path, help="the .zip to write, or a folder, which is replaced")
     parser.add_argument(
         "--parameters", type=Path, help="the parameter file of the template (default: that of azure.yaml)"
     )

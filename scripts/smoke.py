@@ -164,18 +164,18 @@ def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--api", default="http://127.0.0.1:7071", help="address of the API")
     parser.add_argument("--blobs", default="http://127.0.0.1:10000/devstoreaccount1", help="blob endpoint of documents")
-    parser.add_argument("--container", default="smoke", help="where the document is put")
-    parser.add_argument("--audience", default="", help="audience of tokens; without it none is sent")
+    parser.add_argument("--container", default="smoke", help="container for the document")
+    parser.add_argument("--audience", default="", help="audience of tokens; default: no token")
     parser.add_argument("--document", type=Path, default=ROOT / "samples" / "invoice.png")
     parser.add_argument("--protocol", default="OCR_EMBEDDING_SIS", help="request type")
-    parser.add_argument("--ask", default="What is the total amount due?", help="the question, where SIS is a step")
+    parser.add_argument("--ask", default="What is the total amount due?", help="the question, for protocols with SIS")
     parser.add_argument(
-        "--tenant", default="smoke", help="of the job; a token without orch:all-tenants:operate has its own only"
+        "--tenant", default="smoke", help="tenant of the job; a token without orch:all-tenants:operate has its own only"
     )
-    parser.add_argument("--timeout", type=float, default=900, help="seconds for all of it")
+    parser.add_argument("--timeout", type=float, default=900, help="maximum seconds for the whole test")
     args = parser.parse_args(argv)
     if not args.document.is_file():
-        parser.error(f"there is no file {args.document}")
+        parser.error(f"file not found: {args.document}")
     args.connection = os.environ.get("LUCIUS_BLOB_CONNECTION") or f"{_AZURITE}BlobEndpoint={args.blobs};"
     try:
         job = run(Api(args.api, args.audience), args)

@@ -85,7 +85,7 @@ def metrics(points: Sequence[Point]) -> str:
         f'<td>{_pairs(point.attributes)}<td class="number">{_value(point)}</tr>'
         for point in points
     )
-    body = body or '<tr><td colspan="5" class="soft">no metric yet: they come once in a while</tr>'
+    body = body or '<tr><td colspan="5" class="soft">no metrics yet</tr>'
     return _document(
         "Metrics",
         "<h1>Metrics</h1><table><thead><tr><th>metric<th>kind<th>service<th>attributes<th>value</tr></thead>"

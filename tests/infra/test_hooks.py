@@ -75,7 +75,7 @@ def test_scripts_are_plain_sh(path: Path) -> None:
         ({"role_assignments": 3801}, {"LUCIUS_API_URL": "https://deployed"}, ""),
         ({}, {"LUCIUS_PLATFORM_SERVICES": "ocr,orc"}, "names orc, which infra/bicep/topology.json does not have"),
         ({}, {"LUCIUS_PLATFORM_SERVICES": "ocr,sis"}, ""),
-        ({}, {"LUCIUS_REGISTRY_ID": "/subscriptions/sub-1/registries/cr"}, "LUCIUS_REGISTRY_ID: /subscriptions/sub-1/registries/cr not found"),
+        ({}, {"LUCIUS_REGISTRY_ID": "/subscriptions/sub-1/registries/cr"}, "/registries/cr not found"),
         ({}, {"LUCIUS_ALERT_ACTION_GROUPS": "/a,/b"}, "LUCIUS_ALERT_ACTION_GROUPS: /a not found"),
         ({}, {"LUCIUS_RESOURCE_GROUP": "rg"}, "az group create --name rg --location westeurope"),
         ({}, {"LUCIUS_APP_SUBNET_ID": "x"}, "infra/bicep/dev.bicepparam has no network"),

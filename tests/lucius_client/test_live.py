@@ -170,7 +170,7 @@ def test_a_webhook_on_a_laptop(stack: RunningStack, lucius: Client, tenant: str,
     listing, test, deliveries = (each.replace("HOOK_ID", made["hookId"]).split()[1:] for each in others)
     with receiver:
         assert made["hookId"] in stdout_of(stack, *listing)
-        assert "taken: 204" in stdout_of(stack, *test)
+        assert "delivered: 204" in stdout_of(stack, *test)
         job_id = lucius.submit(envelope(stack, tenant)).job.jobId
         wait_until(lambda: ("job.completed", job_id) in [each[1:] for each in receiver.taken], "no event came")
         wait_until(lambda: "DELIVERED" in stdout_of(stack, *deliveries), "the delivery did not end")

@@ -135,7 +135,7 @@ async def test_a_creation_is_repeated_under_its_key(either: EitherClient, key: s
         (("show", HOOK), "HookDetail", ("GET", f"/v1/webhooks/{HOOK}"), "Oldest pending  2026-01-27T10:02:00Z ("),
         (("change", HOOK, "--off"), "HookDetail", ("PATCH", f"/v1/webhooks/{HOOK}"), HOOK),
         (("change", HOOK, "--every"), "HookDetail", ("PATCH", f"/v1/webhooks/{HOOK}"), HOOK),
-        (("test", HOOK), "HookTest", ("POST", f"/v1/webhooks/{HOOK}:test"), "taken: 204, 38 ms"),
+        (("test", HOOK), "HookTest", ("POST", f"/v1/webhooks/{HOOK}:test"), "delivered: 204, 38 ms"),
         (("rotate", HOOK), "HookSecret", ("POST", f"/v1/webhooks/{HOOK}:rotate"), SECRET),
         (("resume", HOOK), "HookDetail", ("POST", f"/v1/webhooks/{HOOK}:resume"), HOOK),
         (("secret",), "DefaultSecret", ("GET", "/v1/webhooks/default/secret"), ANSWERS["DefaultSecret"]["secret"]),
@@ -184,4 +184,4 @@ def test_a_test_that_is_not_taken_is_an_exit_code() -> None:
     body = {"delivered": False, "status": None, "error": "TIMEOUT", "took_ms": 10_000}
     with serving(CannedResponse(body=body)) as api:
         completed = run_main("webhooks", "test", HOOK, api=api.url)
-    assert (completed.returncode, completed.stdout) == (1, "not taken: TIMEOUT, 10000 ms\n")
+    assert (completed.returncode, completed.stdout) == (1, "failed: TIMEOUT, 10000 ms\n")

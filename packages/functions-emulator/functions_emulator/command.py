@@ -31,9 +31,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--reloaded", type=Path, help=argparse.SUPPRESS)
     keys = parser.add_mutually_exclusive_group()
     keys.add_argument("--keys", type=Path, metavar="FILE", help="the access keys (default: DATA/keys.json, or random)")
-    keys.add_argument("--no-keys", action="store_true", help="allow every caller everything, for a laptop")
+    keys.add_argument("--no-keys", action="store_true", help="allow all calls without keys, for a laptop")
     parser.add_argument(
-        "--virtual-clock", action="store_true", help="allow POST /admin/emulator/advance to move the time forward"
+        "--virtual-clock", action="store_true", help="allow POST /admin/emulator/advance, which advances the clock"
     )
     parser.add_argument(
         "--drain",

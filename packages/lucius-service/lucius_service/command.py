@@ -16,7 +16,7 @@ def main(argv: list[str] | None = None) -> int:
 
     Returns the result of `run`; 2, with one line on stderr, if the class cannot be imported or created.
     """
-    parser = argparse.ArgumentParser(prog="lucius-service", description="Serve one kind of step over Service Bus.")
+    parser = argparse.ArgumentParser(prog="lucius-service", description="Serve one type of step over Service Bus.")
     commands = parser.add_subparsers(dest="command", required=True)
     serving = commands.add_parser("run", help="serve the step of a class until SIGTERM")
     serving.add_argument("step", metavar="MODULE:CLASS", help="a class with the methods of lucius_service.step.Step")

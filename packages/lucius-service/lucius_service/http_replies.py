@@ -71,7 +71,7 @@ class HttpReplySender:
             log.warning("%s of %s not sent: %s", kind, directive.jobId, type(error).__name__)
             return Sent(False)
         if status >= 500 or status in _LATER:
-            log.warning("%s of %s not taken: %d", kind, directive.jobId, status)
+            log.warning("%s of %s not accepted: %d", kind, directive.jobId, status)
             return Sent(False)
         if status != 200:
             # permanent: the token has expired or is for another attempt, or the reply is malformed

@@ -138,7 +138,7 @@ class LaneConsumer:
         try:
             await receiver.renew_message_lock(held.message)
         except (MessageLockLostError, MessageAlreadySettled):
-            log.info("%s: the lock of a message was lost while it was worked on", self._topic)
+            log.info("%s: the lock of a message was lost during its work", self._topic)
             return False
         return True
 

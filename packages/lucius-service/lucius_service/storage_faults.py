@@ -28,9 +28,9 @@ def storage_faults() -> Iterator[None]:
     except HttpResponseError as error:
         status = error.status_code or 0
         if 400 <= status < 500 and status not in (408, 412, 429):
-            raise FailedFinal(STORAGE_DENIED, f"the storage account answered {status} ({error.reason})") from error
-        raise FailedRetry(STORAGE_UNAVAILABLE, f"the storage account answered {status} ({error.reason})") from error
+            raise FailedFinal(STORAGE_DENIED, f"the storage account returned {status} ({error.reason})") from error
+        raise FailedRetry(STORAGE_UNAVAILABLE, f"the storage account returned {status} ({error.reason})") from error
     except (AzureError, OSError) as error:
         raise FailedRetry(
-            STORAGE_UNAVAILABLE, f"the storage account is out of reach ({type(error).__name__})"
+            STORAGE_UNAVAILABLE, f"the storage account is unreachable ({type(error).__name__})"
         ) from error

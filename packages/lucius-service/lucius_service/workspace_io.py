@@ -182,7 +182,7 @@ class Workspace:
         own = self._path(workspace_uri).split("/")[:3]
         path = self._path(uri).split("/")
         if len(own) == 3 and path[0] == own[0] and path[:3] != own:
-            raise FailedFinal(REF_UNSUPPORTED, f"the reference leads into another tenant's workspace: {uri[:300]}")
+            raise FailedFinal(REF_UNSUPPORTED, f"the reference is in another tenant's workspace: {uri[:300]}")
 
     def find(self, base_uri: str, name: str) -> bytes | None:
         """Returns the content of `name` under `base_uri`; None if it does not exist."""
@@ -275,7 +275,7 @@ def _copied(source: BlobClient, target: BlobClient, owner: Owner, replaced: str 
     try:
         download = source.download_blob(max_concurrency=1)
     except ResourceNotFoundError:
-        raise FailedRetry(SERVICE_FAULT, f"the step left no blob at {source.url}") from None
+        raise FailedRetry(SERVICE_FAULT, f"the step wrote no blob at {source.url}") from None
     digest = hashlib.sha256()
 
     def chunks() -> Iterator[bytes]:
@@ -315,7 +315,7 @@ def _replaceable(target: BlobClient, owner: Owner) -> str | None:
     except ResourceNotFoundError:
         return None
     if (found.metadata or {}).get(_JOB) != owner.metadata[_JOB]:
-        what = "there is a blob that this job did not write; name a folder, or a blob that does not exist"
+        what = "another writer's blob exists; name a folder, or a blob that does not exist"
         raise FailedFinal(OUTPUT_EXISTS, f"{what}: {target.url[:300]}")
     return str(found.etag)
 

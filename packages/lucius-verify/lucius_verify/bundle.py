@@ -95,7 +95,7 @@ class Bundle:
                     waiting = next(events, None)
                 yield made
             if waiting is not None:
-                raise Unreadable("its job is not in jobs.jsonl, or stands elsewhere", "history.jsonl", waiting[1])
+                raise Unreadable("its job is not in jobs.jsonl, or is out of order", "history.jsonl", waiting[1])
 
     def rows(self, name: str) -> Iterator[tuple[int, Row]]:
         """Yields the rows of a file with their numbers. Raises Unreadable."""

@@ -201,7 +201,7 @@ def test_the_commands_of_governance(stack: RunningStack, checkout: Path, tenant:
     wait_until(lambda: stack.get(f"/v1/jobs/{below}")["status"] == "FAILED_FINAL", "it did not fail", deadline_s=120)
     typed(f"lucius quota resume --tenant {tenant} --reason why", stack, checkout)
     tree = shell("tree", root)
-    assert re.search(rf"is waited for by\s+{below}\s+FAILED_FINAL\s+DEPENDENCY_FAILED", tree)
+    assert re.search(rf"is a dependency of\s+{below}\s+FAILED_FINAL\s+DEPENDENCY_FAILED", tree)
     assert "2 done, 0 refused, 0 open" in tree
     text = (ROOT / "docs" / "guides" / "quotas.md").read_text(encoding="utf-8")
     [rules] = re.findall(r"<!-- file: quotas.yaml -->\n```yaml\n(.*?)```", text, re.DOTALL)

@@ -51,7 +51,7 @@ def test_a_job_is_found_by_its_first_characters(given: str, listed: list[str] | 
     [
         ("job_00000", 2, "is unique among the last 1,000 jobs only"),
         ("job_00000999", 0, ""),
-        ("job_ffff", 3, "none of the last 1,000 jobs begins so"),
+        ("job_ffff", 3, "no match in the last 1,000 jobs"),
     ],
 )
 def test_many_jobs_need_more_characters(given: str, code: int, text: str, monkeypatch: pytest.MonkeyPatch) -> None:

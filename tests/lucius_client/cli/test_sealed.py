@@ -129,7 +129,7 @@ def test_equal_steps_are_the_same(folder: Path, monkeypatch: pytest.MonkeyPatch)
     shown = run_main(*words, *(word for each in ("Upper", "Reverse") for word in ("--step", f"{__name__}:{each}")))
     assert shown.returncode == 1
     assert "verified at levels 1, 2, 3" in shown.stdout
-    assert "no --step works on SIS" in shown.stdout
+    assert "no --step has a class for SIS" in shown.stdout
 
 
 def test_differences_are_apart_from_values_without_a_comparison(folder: Path) -> None:
@@ -149,7 +149,7 @@ def test_a_job_that_has_not_ended_has_the_reasons(folder: Path) -> None:
     write(folder / "b.tar.gz", [recorded(2)])
     code, outcomes, reasons = replayed(folder, "Upper", "Answer")
     assert (code, outcomes) == (1, ["SAME", "NOT_COMPARABLE", "NOT_COMPARABLE"])
-    assert reasons[1:] == ["no --step works on EMBEDDING", "it is PENDING in the history"]
+    assert reasons[1:] == ["no --step has a class for EMBEDDING", "it is PENDING in the history"]
 
 
 def test_a_step_of_a_broken_history_is_not_run(tmp_path: Path) -> None:

@@ -38,7 +38,7 @@ WithContent = Annotated[
 
 audit_app = typer.Typer(help="Bundles of histories for auditors: export, verify.", no_args_is_help=True)
 #: commands under the older name of `audit export`
-orch_app = typer.Typer(help="Today's name: lucius audit export.", no_args_is_help=True)
+orch_app = typer.Typer(help="Current name: lucius audit export.", no_args_is_help=True)
 
 
 @audit_app.callback()

@@ -84,9 +84,9 @@ def export(session: Session, window: Window, output: Path, *, with_content: bool
     totals = made["totals"]
     rendering.write(f"{output}: {totals['jobs']} jobs, {totals['events']} events")
     if not plan.pages:
-        rendering.write("without signed heads: levels 1 to 3 can be verified, and an omitted job is not noticed")
+        rendering.write("without signed heads: levels 1 to 3 can be verified, and an omitted job is not detected")
     if gone := [job_id for job_id, code in not_exported.items() if code in GONE]:
-        rendering.write(f"not exported, since LUCIUS does not have them any more: {', '.join(gone)}", stderr=True)
+        rendering.write(f"not exported, because they were deleted: {', '.join(gone)}", stderr=True)
     check_whole(not_exported)
 
 

@@ -107,7 +107,7 @@ def take(client: Client, which: Which, taker: Callable[[PublicEvent], None], *, 
                     taker(event)
             return feed
         except CursorExpired as expired:
-            rendering.write("lucius: events are missing here: their retention has ended", stderr=True)
+            rendering.write("lucius: events are missing here: their retention has expired", stderr=True)
             which["after"] = expired.problem.earliest
 
 

@@ -114,7 +114,7 @@ def _whole(api: Client, kind: Kind, given: str, tenant: str | None) -> tuple[str
         matching += [(found, each) for found in ids if found.startswith(given)]
     newest = f"the last {MAX_ITEMS:,} {kind.noun}s"
     if not matching and cut:
-        raise CliError(f"{kind.noun} not found: {given} ({kind.not_found}); none of {newest} begins so", Exit.REFUSED)
+        raise CliError(f"{kind.noun} not found: {given} ({kind.not_found}); no match in {newest}", Exit.REFUSED)
     if len(matching) > 1:
         named = ", ".join(found for found, _ in matching[:_NAMED])
         raise UsageError(f"{given} is not unique: {named}{' ...' if len(matching) > _NAMED else ''}")

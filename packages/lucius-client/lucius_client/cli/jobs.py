@@ -128,7 +128,7 @@ def explain(
         bool, typer.Option("--verbose", "-v", help="Add the last transition and the possible next events.")
     ] = False,
 ) -> None:
-    """Explain in one sentence why a job is in its state."""
+    """Explain a job's state in one sentence."""
     explanation = session.client.explain(job).plain()
     if session.for_people:
         ended = session.client.job(job).plain() if explanation["status"] in TERMINAL else None
@@ -142,8 +142,8 @@ def explain(
 @with_session
 def dependencies(session: Session, job: JobId, limit: Limit = 100) -> None:
     """List a job's dependencies and dependants, with states."""
-    before = [{"it": "waits for", **each.plain()} for each in session.client.dependencies(job)]
-    after = [{"it": "is waited for by", **each.plain()} for each in session.client.dependants(job, limit=limit)]
+    before = [{"it": "depends on", **each.plain()} for each in session.client.dependencies(job)]
+    after = [{"it": "is a dependency of", **each.plain()} for each in session.client.dependants(job, limit=limit)]
     session.show(RELATED, [*before, *after], {"dependencies": before, "dependants": after})
 
 

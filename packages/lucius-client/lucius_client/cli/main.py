@@ -131,7 +131,7 @@ for name, command, example in (
     ("events", events, "lucius event list"),
     ("protocols", protocols, "lucius protocol list"),
 ):
-    app.command(name, hidden=True, epilog=f"Today's name: {example}")(command)
+    app.command(name, hidden=True, epilog=f"Current name: {example}")(command)
 
 
 def add_commands(entries: Iterable[EntryPoint]) -> None:

@@ -56,7 +56,7 @@ def _run(found: Sealed, job_id: str, bundle: Path, services: dict[str, Step], ar
 
     def run(step_type: str, directive: bytes) -> Json:
         if step_type not in services:
-            raise sealed.NotRun(f"no --step works on {step_type}")
+            raise sealed.NotRun(f"no --step has a class for {step_type}")
         try:
             return run_recorded(services[step_type], directive, workspace)
         except Exception as failed:  # a bug of the step, too

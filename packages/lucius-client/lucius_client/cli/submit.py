@@ -133,7 +133,7 @@ def submit(
     if bool(documents) == bool(ndjson):
         raise UsageError("name documents to submit, or a file of job requests with --ndjson FILE")
     if dry_run and (watch or wait):
-        raise UsageError("--dry-run creates no job that could be watched")
+        raise UsageError("--dry-run creates no job: omit --watch and --wait")
     members: Json = {}
     if label:
         members["labels"] = dict(_label(each) for each in label)

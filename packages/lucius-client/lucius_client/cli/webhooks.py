@@ -163,7 +163,7 @@ def send_test(session: Session, webhook: HookId, tenant: Tenant = None) -> None:
     """Send a test event now. Exit code 1: the delivery failed."""
     found = session.client.test_webhook(webhook, tenant=tenant).plain()
     if session.for_people:
-        rendering.write(f"{'taken' if found['delivered'] else 'not taken'}: {_answer(found)}, {found['took_ms']} ms")
+        rendering.write(f"{'delivered' if found['delivered'] else 'failed'}: {_answer(found)}, {found['took_ms']} ms")
     else:
         session.show(Listing("tests", _answer, ()), [found], found)
     if not found["delivered"]:

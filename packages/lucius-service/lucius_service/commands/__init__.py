@@ -112,7 +112,7 @@ def verify(
 
     Sends directives as LUCIUS does. Exit code 1: a check failed; 2: the bus or the blob account does not respond.
 
-    Nothing else may read the replies of the lane meanwhile, so use a bus without LUCIUS, and an account of its own.
+    No other program may read the replies of the lane meanwhile, so use a bus without LUCIUS, and an account of its own.
     """
     import asyncio
 

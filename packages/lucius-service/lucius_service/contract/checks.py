@@ -138,7 +138,7 @@ async def stale_attempt(bench: Bench) -> None:
     await bench.settle()
     for reply in bench.of(older, "RESULT"):
         if reply.body.get("attempt_no") == 1 and reply.body.get("status") == "SUCCEEDED":
-            raise Wrong("the older attempt was worked on")
+            raise Wrong("the older attempt was executed")
 
 
 async def malformed(bench: Bench) -> None:
