@@ -20,7 +20,7 @@ class ArchiveGone(Refused, status=410):
 
 
 class ArchiveInvalid(Refused, status=500):
-    """The job is archived, and its audit bundle is not the one that was written: torn, too long or another one."""
+    """The job is archived, and its audit bundle differs from the written one: damaged, too long or replaced."""
 
     def __init__(self, job_id: str) -> None:
         super().__init__(

@@ -176,7 +176,7 @@ async def _job_events(request: Request) -> func.HttpResponse:
     method="GET",
     path="v1/jobs/{jobId}/explain",
     summary="Explain a job's state",
-    description="Why the job is in its state, and what happens next.",
+    description="Reason of the job's state, and the next step.",
     parameters=(JOB_ID,),
     responses={200: Explanation},
     problems=READ_PROBLEMS,

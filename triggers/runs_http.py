@@ -43,9 +43,9 @@ route = partial(Route, scope=Scope.READ, tag="runs")
     path="v1/runs/{jobId}/logs",
     summary="Get a run's log",
     description="Output of the program, attempt after attempt, each byte once. Text by default: at most 4 MiB per "
-    f"response; `Link` with `rel=next` leads to the rest, until the run has ended. With `Accept: {EVENT_STREAM}` "
-    "the response is a stream of server-sent events: pieces of the log, and an event `end` when the run has ended; "
-    "then 204.",
+    f"response; `Link` with `rel=next` has the path of the rest, until the run has ended. With `Accept: "
+    f"{EVENT_STREAM}` the response is a stream of server-sent events: pieces of the log, and an event `end` "
+    "when the run has ended; then 204.",
     streams=True,
     parameters=(JOB_ID, AFTER, WAIT, LAST_EVENT_ID, TICKET),
     responses={200: "text/plain", 204: None},
@@ -63,7 +63,7 @@ async def _run_logs(request: Request) -> func.HttpResponse:
     method="GET",
     path="v1/runs/{jobId}/artifacts",
     summary="List a run's artifacts",
-    description="Files that the program left in `artifacts/`, by name. They are stored when the program has ended.",
+    description="Files that the program wrote to `artifacts/`, by name. They are stored when the program has ended.",
     parameters=(JOB_ID, ATTEMPT),
     responses={200: RunArtifacts},
     problems=(*READ_PROBLEMS, ProblemCode.RUN_NOT_FOUND, ProblemCode.ATTEMPT_INVALID),

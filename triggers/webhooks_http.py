@@ -317,6 +317,6 @@ def _filter_of(context: Context, body: HookFilterBody | None) -> HookFilter:
         # nor could its row have any number of labels
         wrong.append(("filter.labels", f"has more than {MAX_VALUE_BYTES} bytes, which no event has"))
     if wrong:
-        detail = "the filter names what no event has; see errors"
+        detail = "the filter matches no event; see errors"
         raise RequestError(ProblemCode.HOOK_INVALID, detail, errors=tuple(wrong))
     return HookFilter(types=frozenset(body.types), job_types=frozenset(body.job_types), labels=dict(body.labels))

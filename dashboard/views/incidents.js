@@ -40,7 +40,7 @@ function List({ load, id, items, empty, children }) {
 function Incidents({ id }) {
   const load = async (options) => (id ? { incidents: [await api.getIncident({ incidentId: id }, options)] } : api.listIncidents({ tenant_id: tenant.value, limit: 50 }, options));
   return html`<${List} id=${`incidents:${tenant.value}:${id}`} load=${load} items="incidents"
-    empty=${html`<${EmptyState} title="No incidents"><p>LUCIUS opens one when a job fails for good, a circuit breaker opens, a service is silent, or a row cannot be read.</p><//>`}>
+    empty=${html`<${EmptyState} title="No incidents"><p>LUCIUS opens one when a job fails permanently, a circuit breaker opens, a service is silent, or a row cannot be read.</p><//>`}>
     ${(each, reload) => html`<header><h2 class="clip"><${Mark} state=${each.state} /> <span class="mono">${each.code}</span></h2>
       ${each.state === "OPEN" && may(api.resolveIncident) && html`<${Actions} onDone=${reload} actions=${[
         ...(each.kind === "JOB" ? [{ verb: "Redrive", send: api.retryIncident, values: { incidentId: each.incidentId }, text: "A new job starts at the failed step." }] : []),
@@ -75,7 +75,7 @@ function Rejected() {
   const [open, setOpen] = useState(null);
   return html`<${List} id=${`rejected:${tenant.value}`} load=${(options) => api.listRejected({ tenant: tenant.value, limit: 50 }, options)} items="rejected"
     empty=${html`<${EmptyState} title="No rejected messages"><p>Messages on the bus that no job accepts are stored here with the reason.${tenant.value && " Without a tenant chosen, those that name no tenant are listed too."}</p><//>`}>
-    ${(each, reload) => html`<header><h2 class="clip"><span class="mono">${each.reason}</span></h2><button class="button small" aria-expanded=${open === each.id} onClick=${() => setOpen(open === each.id ? null : each.id)}>${open === each.id ? "Close" : "What if applied?"}</button></header>
+    ${(each, reload) => html`<header><h2 class="clip"><span class="mono">${each.reason}</span></h2><button class="button small" aria-expanded=${open === each.id} onClick=${() => setOpen(open === each.id ? null : each.id)}>${open === each.id ? "Close" : "Preview"}</button></header>
       <p class="clip-lines">${each.detail}</p><p class="muted small">lane ${each.lane} · message <span class="mono clip-any">${each.message_id}</span> · <${Time} at=${each.received_at} />${each.redriven_outcome ? ` · redriven: ${each.redriven_outcome}` : ""}</p>
       ${open === each.id && html`<${Message} id=${each.id} onDone=${reload} />`}`}
   <//>`;

@@ -66,7 +66,7 @@ def generated() -> dict[Path, str]:
 def main() -> int:
     """Writes the files, or checks them. Returns 0; 1 if `--check` found a file that is out of date."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--check", action="store_true", help="change nothing; exit 1 where a file is out of date")
+    parser.add_argument("--check", action="store_true", help="change nothing; exit with 1 if a file is out of date")
     check = parser.parse_args().check
     stale = []
     for path, text in generated().items():

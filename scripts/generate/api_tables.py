@@ -62,7 +62,7 @@ def public_events() -> str:
     for type_, schema in event_schemas.documents().items():
         members = schema["properties"]["data"]["properties"]["payload"]["properties"]
         rows.append((f"`{type_}`", schema["description"], ", ".join(f"`{name}`" for name in members)))
-    return markdown_table(("type", "it comes when", "`data.payload`"), rows)
+    return markdown_table(("type", "sent when", "`data.payload`"), rows)
 
 
 def public_event() -> str:

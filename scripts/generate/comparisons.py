@@ -73,7 +73,7 @@ def staying() -> str:
 
 def not_known() -> str:
     rows = ((one.subject, one.what, one.why) for one in _in(State.NOT_KNOWN))
-    return markdown_table(("", "what", "what would show it"), rows)
+    return markdown_table(("", "what", "way to find out"), rows)
 
 
 def _in(state: State) -> Iterable[Difference]:

@@ -21,8 +21,8 @@ _CLASSES = (
     _Class(
         "Invalid request",
         frozenset({"400", "406", "411", "413", "415", "428"}),
-        "No, not unchanged",
-        "Repair the request. `errors` names each wrong field or parameter. Nothing was done.",
+        "Only after a change",
+        "Repair the request. `errors` names each wrong field or parameter. Nothing was changed.",
     ),
     _Class(
         "Not authenticated",
@@ -47,7 +47,7 @@ _CLASSES = (
         "Gone",
         frozenset({"410"}),
         "No",
-        "Continue from the address that the response names, or ask an operator.",
+        "Continue from the position or path in the response, or ask an operator.",
     ),
     _Class(
         "Conflict with the present state",
@@ -59,7 +59,7 @@ _CLASSES = (
         "Limit reached",
         frozenset({"429"}),
         "Yes, after `Retry-After` seconds",
-        "Send the same request again. If it happens often, ask an operator for a higher quota, or let jobs wait "
+        "Send the same request again. If it repeats, ask an operator for a higher quota, or let jobs wait "
         "instead (`LUCIUS_OVERFLOW=stage`).",
     ),
     _Class(
@@ -71,7 +71,7 @@ _CLASSES = (
     _Class(
         "Defect",
         frozenset({"500"}),
-        "Yes, a few times",
+        "Yes, up to five times",
         "Report `correlation_id` to an operator. A submission may be sent again: it returns the same job.",
     ),
 )

@@ -69,7 +69,7 @@ def text() -> str:
         [
             f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" role="img" '
             'aria-labelledby="title desc">',
-            '<title id="title">The life of a job: its states, and what leads from one to another</title>',
+            '<title id="title">States of a job and their transitions</title>',
             f'<desc id="desc">{escape(sentences)}</desc>',
             f"<style>{_STYLE}</style>",
             f'<rect class="back" width="{width}" height="{height}" rx="8"/>',

@@ -71,7 +71,7 @@ def settings_not_read() -> str:
 def reasons() -> str:
     """Returns every `error_code` that LUCIUS itself gives."""
     rows = ((f"`{reason}`", reason.cause, reason.what_to_do) for reason in Reason)
-    return markdown_table(("`error_code`", "cause", "what to do"), rows)
+    return markdown_table(("`error_code`", "cause", "action"), rows)
 
 
 def alerts() -> str:
@@ -144,7 +144,7 @@ def _budget(duty: Duty) -> str:
 
 def _when(duty: Duty) -> str:
     found = [
-        "once an hour" if duty.hourly else "each pass",
+        "once an hour" if duty.hourly else "each sweep",
         *(["by the first sweeper"] if duty.first_share else []),
         *(["also in a dry run"] if duty.dry_run else []),
     ]
@@ -153,7 +153,7 @@ def _when(duty: Duty) -> str:
 
 #: action of an operator after a warning: a section of the runbook, or a text. Other warnings repair themselves
 _ACTIONS = {
-    **dict.fromkeys(("SERVICE_SILENT",), "#directives-are-not-taken-up"),
+    **dict.fromkeys(("SERVICE_SILENT",), "#directives-are-not-acknowledged"),
     **dict.fromkeys(("DEAD_REPLIES", "DEAD_REPLIES_UNFINISHED"), "#dead-replies"),
     **dict.fromkeys(("MESSAGE_REJECTED",), "#rejected-messages"),
     **dict.fromkeys(("INCIDENT_OPENED",), "#jobs-fail"),

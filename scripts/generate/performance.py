@@ -130,10 +130,10 @@ def _growth(figures: Figures) -> str:
 def _events(figures: Figures) -> str:
     rows = [
         ("from the transition to the bytes at the reader", *map(_number, _shares(figures["age_ms"]))),
-        ("of those that met a waiting request", *map(_number, _shares(figures["met_ms"]))),
+        ("with a waiting request", *map(_number, _shares(figures["met_ms"]))),
     ]
     rate, capacity = _number(figures["events_per_s"]), _number(figures["capacity_per_s"])
-    head = f"{figures['events']:,} events at {rate} a second, of {capacity} that the machine makes at most; ms"
+    head = f"{figures['events']:,} events at {rate} a second, of at most {capacity} on this machine; ms"
     return markdown_table((head, *_SHARES), rows)
 
 
@@ -256,7 +256,7 @@ def _quota_goals(
         pairs = [(row, old) for row in ends if (old := before.get((row["load"], row["processes"]))) is not None]
         gained = min((row["per_s"] / old["per_s"] for row, old in pairs), default=None)
         is_azurites = all(row["per_s"] >= _AZURITES * row["bare_per_s"] for row, _ in pairs)
-        text = f"ends a second {of_quota}, over those before: 4 at least, or what Azurite makes"
+        text = f"ends a second {of_quota}, over those before: 4 at least, or Azurite's rate"
         goal(text, gained, lambda each: each >= 4 or is_azurites)
 
 

@@ -54,7 +54,7 @@ class ReferencePolicy:
         parts = urlsplit(uri)
         folders = _folders(parts, _readings(parts.path)[-1])
         if self.workspace is not None and (is_own := _is_own(self.workspace, parts, folders)) is not None:
-            return None if is_own else "leads into the workspace, and not into this tenant's folder of it"
+            return None if is_own else "is in the workspace, but not in this tenant's folder"
         return self._unlisted(parts, folders) if self.hosts else None
 
     def _unlisted(self, parts: SplitResult, folders: list[str]) -> str | None:
@@ -145,11 +145,11 @@ def _unsafe(uri: str, schemes: frozenset[str]) -> str | None:
     if not parts.hostname:
         return "names no host"
     if not _HOST.fullmatch(parts.hostname):
-        return "has a host that readers take for different ones: write it in plain ASCII"
+        return "has a host that parsers read differently; write it in plain ASCII"
     if scheme == "abfss" and not parts.username:
         return "names no container: abfss://CONTAINER@ACCOUNT/..."
     if scheme == "abfss" and not _CONTAINER.fullmatch(parts.username or ""):
-        return "has a container that is none: letters, digits and hyphens"
+        return "has an invalid container name; allowed: letters, digits and hyphens"
     # abfss://container@account is the form of that scheme; elsewhere an @ hides the real host
     if parts.password is not None or ("@" in parts.netloc and scheme != "abfss"):
         return "must not contain user information"
@@ -162,7 +162,7 @@ def _unsafe(uri: str, schemes: frozenset[str]) -> str | None:
         return "must not contain the path segments . and .., an empty first one, or an encoded slash"
     for name, _ in parse_qsl(f"{parts.query}&{parts.fragment}", keep_blank_values=True):
         if name.lower() in _CREDENTIALS:
-            return f"must not carry a credential ({name[:40]}): give the service a right of its own to read it"
+            return f"must not contain a credential ({name[:40]}); give the service a role of its own"
     return None
 
 

@@ -152,7 +152,7 @@ def _tenant(text: str) -> str:
     if (tenant := normalise(text)) == PLATFORM:
         return tenant
     if plain_tenant(tenant) is None or tenant == "*":
-        raise ValueError("must name a tenant before @; leave TENANT@ out to open the host to every tenant")
+        raise ValueError("must name a tenant before @; omit TENANT@ to open the host to every tenant")
     return tenant
 
 

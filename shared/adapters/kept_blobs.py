@@ -69,7 +69,7 @@ class KeptBlobs:
 
 
 def _unavailable(error: AzureError) -> LedgerUnavailable:
-    return LedgerUnavailable(f"the container {CONTAINER} does not answer: {type(error).__name__}")
+    return LedgerUnavailable(f"the container {CONTAINER} does not respond: {type(error).__name__}")
 
 
 class KeptInMemory:

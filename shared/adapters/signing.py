@@ -142,7 +142,7 @@ class KeyVaultSigner:
             ):
                 content = await answer.content.read(_MAX_BYTES)
                 if answer.status != 200:
-                    raise KeyUnavailable(f"Key Vault answered {answer.status}")
+                    raise KeyUnavailable(f"Key Vault returned {answer.status}")
                 return json.loads(content)
         except (aiohttp.ClientError, TimeoutError, OSError, ValueError, AzureError) as error:
             raise KeyUnavailable(f"Key Vault does not respond: {type(error).__name__}") from error

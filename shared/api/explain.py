@@ -51,7 +51,7 @@ class Move(Response):
 
 
 class Explanation(Response):
-    """Why a job is in its state: the condition it waits for, the time limit, and the effect of each possible next
+    """Reason of a job's state: the condition it waits for, the time limit, and the effect of each possible next
     event."""
 
     jobId: JobId

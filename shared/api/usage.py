@@ -42,7 +42,7 @@ class UsageReport(Response):
     groups: dict[str, UsageSum] | None = None
     """With `by`: the same per job type, source ("" for jobs without one) or hour."""
     partial: bool
-    """`true` if the most recent hours, which are not counted yet, have too many jobs to read; some are left out."""
+    """`true` if the most recent hours, which are not counted yet, have too many jobs to read; some are missing."""
 
 
 class SeenSource(Response):

@@ -65,7 +65,7 @@ class HookFilterBody(RequestBody):
     @model_validator(mode="after")
     def _not_empty(self) -> HookFilterBody:
         if not self.model_fields_set:
-            raise ValueError("must name something; omit the filter to match every event")
+            raise ValueError("must not be empty; omit the filter to match every event")
         return self
 
 
@@ -105,7 +105,7 @@ class HookChange(RequestBody):
     @model_validator(mode="after")
     def _not_empty(self) -> HookChange:
         if not self.model_fields_set:
-            raise ValueError("must change something")
+            raise ValueError("must have at least one field")
         return self
 
     def changes(self) -> dict[str, Any]:
@@ -234,7 +234,7 @@ class Delivery(Response):
     """Job of the event. Null if the event belongs to no job."""
     created_at: Instant
     state: DeliveryStateName
-    """PENDING: waiting, or being attempted. DELIVERED: the endpoint returned 2xx. DEAD: delivery was given up."""
+    """PENDING: waiting, or being attempted. DELIVERED: the endpoint returned 2xx. DEAD: the delivery was abandoned."""
     tries: int
     due_at: Instant | None
     """Time of the next attempt. Null: the delivery waits for its webhook, or has ended."""

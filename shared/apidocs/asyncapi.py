@@ -78,9 +78,9 @@ def document(names: BusNames, build: str | None = None) -> JsonObject:
             "version": version_text(build),
             "description": (
                 "LUCIUS sends a directive for each attempt of a step to the topic of the job's lane; the step's "
-                "platform service answers on the reply topic of the same lane with ACK, HEARTBEAT and RESULT. "
-                "Messages may be delivered more than once. Unknown fields are ignored on both sides. What cannot be "
-                "read, or names no job, is kept aside with its reason (`GET /v1/rejected`)."
+                "platform service replies on the reply topic of the same lane with ACK, HEARTBEAT and RESULT. "
+                "Messages may be delivered more than once. Unknown fields are ignored on both sides. A message "
+                "that cannot be read, or names no job, is stored with its reason (`GET /v1/rejected`)."
             ),
             "license": {"name": "MIT"},
         },
@@ -127,7 +127,7 @@ def document(names: BusNames, build: str | None = None) -> JsonObject:
             "replies": _channel(
                 names.reply_prefix,
                 names.lanes,
-                "Replies of one lane. Only the JSON body counts; application properties and message id are free.",
+                "Replies of one lane. LUCIUS reads the JSON body only; application properties and message id are free.",
                 replies,
                 {"subscription": names.reply_subscription, "lockDuration": "PT1M", "maxDeliveryCount": 10},
             ),
@@ -171,9 +171,9 @@ def document(names: BusNames, build: str | None = None) -> JsonObject:
                 "action": "receive",
                 "channel": {"$ref": "#/channels/replies"},
                 "summary": (
-                    "A reply moves its job only with the tenant, attempt and lease of the step's current attempt; "
-                    "late, stale and repeated ones are recorded. Send the ACK on receipt, before the work is queued "
-                    "inside, and heartbeats while it waits or runs."
+                    "A reply changes its job only with the tenant, attempt and lease of the step's current attempt; "
+                    "late, stale and repeated ones are recorded. Send the ACK on receipt, before the work is queued, "
+                    "and heartbeats while it waits or runs."
                 ),
                 "messages": [{"$ref": f"#/channels/replies/messages/{name}"} for name in replies],
                 "bindings": {"amqp1": {}},
@@ -181,7 +181,7 @@ def document(names: BusNames, build: str | None = None) -> JsonObject:
             "showEvents": {
                 "action": "send",
                 "channel": {"$ref": "#/channels/events"},
-                "summary": "What happened to a job, a gate, an incident or a webhook of the tenant's.",
+                "summary": "Change of a job, quota, incident or webhook of the tenant.",
                 "messages": [{"$ref": f"#/channels/events/messages/{type_}"} for type_ in PublicType],
                 "bindings": {"http": {"method": "GET"}},
             },

@@ -48,13 +48,13 @@ RESERVED_TENANTS = {
     ".": "a folder of the workspace",
     "..": "a folder of the workspace",
     "*": "every tenant",
-    "=platform": "what belongs to no tenant",
+    "=platform": "events without a tenant",
 }
 
 
 def _free_name(value: str) -> str:
     if (meaning := RESERVED_TENANTS.get(name := value.strip().lower())) is not None:
-        raise ValueError(f"must not be {name}: it stands for {meaning}")
+        raise ValueError(f"must not be {name}: it means {meaning}")
     return value
 
 

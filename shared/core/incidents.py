@@ -31,11 +31,11 @@ class IncidentKind(StrEnum):
     """The kind of an incident, and of the object that its `subject` names."""
 
     JOB = "JOB"
-    """A job that failed for good, by its id."""
+    """A job that failed permanently, by its id."""
     BREAKER = "BREAKER"
-    """A breaker that opened, by the id of its gate."""
+    """A breaker that opened, by the id of its quota."""
     SERVICE = "SERVICE"
-    """A platform service that does not answer, by its name."""
+    """A platform service that sends no reply, by its name."""
     ROW = "ROW"
     """A stored row that LUCIUS cannot read or act on, by its key."""
 
@@ -47,7 +47,7 @@ class IncidentState(StrEnum):
     RESOLVED = "RESOLVED"
     """An operator resolved it, or its cause ended."""
     RETRIED = "RETRIED"
-    """Another job took the job's place."""
+    """Another job redrives the failed job."""
     DISMISSED = "DISMISSED"
     """An operator dismissed it."""
 

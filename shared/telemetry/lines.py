@@ -82,7 +82,7 @@ LINES: tuple[Line, ...] = (
     Line("STOCK_UNKNOWN", _W, "Could not write the time or the gauges of a completed sweep; retried by the next sweep"),
     Line("SERVICE_SILENT", _W, "A service has sent no reply for five minutes while a directive waited"),
     Line("SERVICE_ANSWERS", _I, "A silent service sent a reply again"),
-    Line("DEAD_REPLIES", _W, "The sweeper took replies from dead-letter queues"),
+    Line("DEAD_REPLIES", _W, "The sweeper received replies from dead-letter queues"),
     Line("DEAD_REPLIES_UNFINISHED", _W, "Could not empty a lane's dead-letter queue; retried by the next sweep"),
     Line(
         "HISTORY_KEPT",
@@ -110,7 +110,7 @@ LINES: tuple[Line, ...] = (
     Line(
         "MINUTES_UNWRITTEN",
         _W,
-        "Could not write counts of the last hour; the overview shows too low numbers; jobs are not affected",
+        "Could not write counts of the last hour; the overview's numbers are too low; jobs are not affected",
     ),
     Line("USAGE_UNFOLDED", _W, "Could not write the hourly rollup of a tenant's usage; retried by the next sweep"),
     Line(

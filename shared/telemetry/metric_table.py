@@ -114,7 +114,7 @@ METRICS: tuple[Metric, ...] = (
     ),
     Metric("reply_lag_seconds", _H, "s", (), "Time from the arrival of a reply on Service Bus to its commit"),
     Metric("rejected_messages_total", _C, "{message}", ("reason",), "Messages that no job could accept"),
-    Metric("dead_replies_total", _C, "{message}", (), "Replies that the sweeper took from dead-letter queues"),
+    Metric("dead_replies_total", _C, "{message}", (), "Replies that the sweeper received from dead-letter queues"),
     Metric(
         "clock_skew_total",
         _C,

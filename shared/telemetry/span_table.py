@@ -37,7 +37,7 @@ SPANS: tuple[SpanRow, ...] = (
     SpanRow(
         SpanName.SUBMIT,
         "internal",
-        "the envelope's `traceparent`, else the request",
+        "the job request's `traceparent`, else the HTTP request",
         "Creation of a job; in a batch each line begins a trace of its own, linked to the request. A duplicate "
         "is linked to the first job",
     ),
@@ -67,8 +67,8 @@ SPANS: tuple[SpanRow, ...] = (
         "process global-bus-replies-p{lane}",
         "consumer",
         "the reply's `traceparent`, else `attempt`",
-        "A reply into the ledger (`process callback` where it came over HTTP). Linked to the attempt",
+        "Application of a reply (`process callback` if it came over HTTP). Linked to the attempt",
     ),
-    SpanRow(SpanName.SETTLE, "internal", "`job`", "The activity: a timer fired, what does the ledger say?"),
-    SpanRow(SpanName.SWEEP, "internal", "none", "One pass of the sweeper"),
+    SpanRow(SpanName.SETTLE, "internal", "`job`", "The activity after a timer: reads the ledger, returns a verdict"),
+    SpanRow(SpanName.SWEEP, "internal", "none", "One sweep"),
 )

@@ -264,7 +264,7 @@ def test_incidents_and_their_neighbours(screens: Screens, scene: Scene) -> None:
     expect(page.get_by_role("article")).to_have_count(1)
     expect(incident).to_contain_text("open")
     page.get_by_role("button", name="Rejected").click()
-    page.get_by_role("button", name="What if applied?").first.click()
+    page.get_by_role("button", name="Preview").first.click()
     expect(page.get_by_text("If it were applied now:")).to_be_visible()
     page.get_by_role("button", name="Webhooks").click()
     expect(page.get_by_text("Choose a tenant")).to_be_visible()
@@ -275,7 +275,7 @@ def test_incidents_and_their_neighbours(screens: Screens, scene: Scene) -> None:
 def test_a_message_is_redriven_and_a_webhook_tested(screens: Screens, scene: Scene, api: Live) -> None:
     """A refusal stays in the dialog, and the result of a test event stands beside its button."""
     page = screens.open("incidents?tab=rejected")
-    page.get_by_role("button", name="What if applied?").first.click()
+    page.get_by_role("button", name="Preview").first.click()
     page.get_by_role("button", name="Redrive message").click()
     dialog = page.get_by_role("dialog")
     dialog.get_by_role("button", name="Redrive message").click()
@@ -336,9 +336,9 @@ def test_the_drill(screens: Screens, scene: Scene, api: Live) -> None:
     page.get_by_role("link", name="Overview").click()
 
     problem = page.locator(".problem").first
-    expect(problem).to_contain_text("ocr: no service has answered for 6 minutes, 2 directives wait.")
+    expect(problem).to_contain_text("ocr: no service has replied for 6 minutes, 2 directives wait.")
     expect(problem.get_by_role("time")).to_have_attribute("datetime", json.loads(body)["health"]["since"])
-    expect(problem).to_contain_text("They continue when the service answers, or fail at their time limit.")
+    expect(problem).to_contain_text("They continue when the service replies, or fail at their time limit.")
     problem.get_by_role("link", name="Waiting jobs").click()
     page.get_by_role("link", name=short(scene.queued)).click()
     expect(page.locator(".summary")).to_contain_text(re.compile(r"^Waits for .*ocr.*Until \d{4}-"))

@@ -144,7 +144,7 @@ async def test_of_all_tenants(world: World) -> None:
     }
     assert (found["incidents"]["open"], len(found["problems"])) == (2, 5)
     assert found["problems"][-1]["sentence"] == (
-        "Rejected messages: no job took 5 messages in the last hour, most with reason REASON_B."
+        "Rejected messages: no job accepted 5 messages in the last hour, most with reason REASON_B."
     )
     assert found["problems"][0]["sentence"] == "Quota tenant tenant_a: held, 1 job waits."
     assert found["problems"][0]["command"] == "lucius quota show --tenant tenant_a"
@@ -182,12 +182,12 @@ async def test_rejected_messages_are_a_problem_for_an_hour(world: World) -> None
         await rejected(world, f"{at}")
     world.clock.advance(1_200)
     [problem] = (await answer_of(world, ANYONE))[1]["problems"]
-    assert problem["sentence"].startswith("Rejected messages: no job took 2 messages")
+    assert problem["sentence"].startswith("Rejected messages: no job accepted 2 messages")
     assert datetime.fromisoformat(problem["since"]) == older
     [last, _] = await world.context.rejected.list_days(older.date(), older.date(), tenant=None, after=None, limit=2)
     await world.context.rejected.mark(last, redriven_at=newer, outcome="APPLIED")
     [problem] = (await answer_of(world, ANYONE))[1]["problems"]
-    assert problem["sentence"].startswith("Rejected messages: no job took 1 message in")
+    assert problem["sentence"].startswith("Rejected messages: no job accepted 1 message in")
     world.clock.advance(601)
     assert (await answer_of(world, ANYONE))[1]["problems"] == []
 

@@ -25,8 +25,8 @@ BODY_PROBLEMS = (ProblemCode.NOT_JSON, ProblemCode.LENGTH_REQUIRED, BodyTooLarge
 #: headers of a body whose length the host does not know (Azure/azure-functions-host#7930; `request.ContentLength > 0`
 #: in its GrpcMessageConversionExtensions.cs)
 _CHUNKED = (
-    "the body did not arrive: send Content-Length, not Transfer-Encoding: chunked; "
-    "Azure Functions gives chunked bodies to Python workers empty"
+    "the body is empty: send Content-Length, not Transfer-Encoding: chunked; "
+    "Azure Functions passes chunked bodies to Python workers empty"
 )
 
 _Body = TypeVar("_Body", bound=BaseModel)
@@ -95,5 +95,5 @@ def optional_body(req: func.HttpRequest, model: type[_Body], code: Refusal) -> _
     try:
         return model.model_validate(given, strict=True)
     except ValidationError as wrong:
-        detail = "the request body is not what this route takes; see errors"
+        detail = "invalid request body; see errors"
         raise RequestError(code, detail, errors=errors_of(wrong)) from None

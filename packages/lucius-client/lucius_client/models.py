@@ -33,7 +33,7 @@ class ArtifactLink(Message):
 class AuditBundle(Message):
     """
     Rows and events of a job with a digest over them. Verify it offline, byte for byte as received. The columns are
-    those of the ledger, and columns can be added. A column that has the value of every new row is left out.
+    those of the ledger, and columns can be added. A column with the value of every new row is omitted.
     """
 
     format: Literal["lucius-audit/2"]
@@ -181,7 +181,7 @@ class ComparedStep(Message):
     outcome: Annotated[
         Literal["SAME", "DIFFERENT", "INPUT_CHANGED", "NOT_COMPARABLE", "PENDING"],
         Field(
-            description="SAME: equal inputs and outputs. DIFFERENT: equal inputs, other outputs. INPUT_CHANGED: the step read other\ninputs, so its outputs say nothing about the service. PENDING: the step has not ended."
+            description="SAME: equal inputs and outputs. DIFFERENT: equal inputs, other outputs. INPUT_CHANGED: the step read other\ninputs, so its outputs prove nothing about the service. PENDING: the step has not ended."
         ),
     ]
     why: Annotated[str | None, Field(description="NOT_COMPARABLE only. The reason.")]
@@ -255,7 +255,7 @@ class Delivery(Message):
     state: Annotated[
         Literal["PENDING", "DELIVERED", "DEAD"],
         Field(
-            description="PENDING: waiting, or being attempted. DELIVERED: the endpoint returned 2xx. DEAD: delivery was given up."
+            description="PENDING: waiting, or being attempted. DELIVERED: the endpoint returned 2xx. DEAD: the delivery was abandoned."
         ),
     ]
     tries: int
@@ -822,7 +822,9 @@ class Problem(Message):
     detail: Annotated[str, Field(description="Error and next step, for people.")]
     errors: Annotated[
         list[FieldError],
-        Field(description="Errors in the request's content. Empty for other errors. `detail` says if there are more."),
+        Field(
+            description="Errors in the request's content. Empty for other errors. `detail` mentions it if there are more."
+        ),
     ]
     correlation_id: Annotated[str, Field(description="`X-Correlation-Id` of the response, also in the logs.")]
     complete_until: Annotated[
@@ -2376,7 +2378,7 @@ class UsageReport(Message):
     partial: Annotated[
         bool,
         Field(
-            description="`true` if the most recent hours, which are not counted yet, have too many jobs to read; some are left out."
+            description="`true` if the most recent hours, which are not counted yet, have too many jobs to read; some are missing."
         ),
     ]
 
@@ -2444,7 +2446,7 @@ class DashboardMetrics(Message):
 
 class Explanation(Message):
     """
-    Why a job is in its state: the condition it waits for, the time limit, and the effect of each possible next
+    Reason of a job's state: the condition it waits for, the time limit, and the effect of each possible next
     event.
     """
 

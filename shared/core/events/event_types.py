@@ -71,7 +71,7 @@ class PublicType(StrEnum):
         "No delivery to a webhook succeeded for a day; deliveries wait until a resume.",
     )
     WEBHOOK_RESUMED = ("webhook.resumed", "A disabled, suspended or waiting webhook was resumed.")
-    WEBHOOK_DEAD = ("webhook.dead", "Deliveries of a webhook, or of `callback_urls`, were given up.")
+    WEBHOOK_DEAD = ("webhook.dead", "Deliveries of a webhook, or of `callback_urls`, were abandoned.")
 
 
 #: events about webhooks (`shared.core.webhooks.hook_log`), which no webhook receives
@@ -115,7 +115,7 @@ class Incident(TypedDict):
     code: str
 
 
-_OMITTED = "Stands for a value of more than 2 KiB: its size in bytes, and where LUCIUS has it."
+_OMITTED = "Replaces a value of more than 2 KiB: its size in bytes, and the path of the value."
 _GATE = Field(
     description="The quota. `name` is its job type, source, mode, service or lane; empty for the quota of a tenant."
 )

@@ -33,8 +33,8 @@ _RING_BYTES = 5_000
 NUMBERS = ("max_active", "max_per_hour", "burst", "max_staged", "emergency_max_active", "weight")
 #: rule members that only some kinds of quotas have, each with a name of these quotas for messages
 _ONLY_FOR = {
-    "breaker": "the gate of a job type",
-    **dict.fromkeys(("max_staged", "emergency_max_active", "weight"), "a tenant's gate"),
+    "breaker": "job types",
+    **dict.fromkeys(("max_staged", "emergency_max_active", "weight"), "tenants"),
 }
 
 
@@ -71,14 +71,14 @@ def apply_patch(state: GateState, patch: Patch) -> GateState:
     rule = replace(before, **numbers)
     kind = state.gate.kind
     wrong = [
-        (name, f"is of {gates} only")
+        (name, f"is only for quotas of {gates}")
         for name, gates in _ONLY_FOR.items()
         if getattr(rule, name) is not None and name not in kind.limits
     ]
     if kind is GateKind.TYPE and rule.breaker is not None and rule.breaker.min_tenants is not None:
-        wrong.insert(0, ("breaker.min_tenants", "is of a gate over all tenants only"))
+        wrong.insert(0, ("breaker.min_tenants", "is only for quotas over all tenants"))
     if rule.burst is not None and rule.max_per_hour is None:
-        wrong.append(("burst", "has no meaning without max_per_hour"))
+        wrong.append(("burst", "has no effect without max_per_hour"))
     if wrong:
         raise QuotaInvalid(*wrong)
     return state if rule == state.rule else replace(state, rule=rule)

@@ -188,8 +188,8 @@ def _find_service_problems(overview: Overview, service: Service) -> Iterator[Hea
         since = service.answered_at or service.waiting_since or service.silent_since
         yield HealthProblem(
             level=Level.CRITICAL,
-            sentence=f"{service.name}: no service has answered for {age(overview.at, since)}{waits}.",
-            consequence="Its jobs wait. They continue when the service answers, or fail at their time limit.",
+            sentence=f"{service.name}: no service has replied for {age(overview.at, since)}{waits}.",
+            consequence="Its jobs wait. They continue when the service replies, or fail at their time limit.",
             since=since,
             **about,  # type: ignore[arg-type]
         )
@@ -198,7 +198,7 @@ def _find_service_problems(overview: Overview, service: Service) -> Iterator[Hea
             level=Level.WARNING,
             sentence=f"{service.name}: a directive has waited {age(overview.at, service.waiting_since)} for its ACK"
             f"{waits}.",
-            consequence="The directives stay on their lanes until the service takes them.",
+            consequence="The directives stay on their lanes until the service receives them.",
             since=service.waiting_since,
             **about,  # type: ignore[arg-type]
         )
@@ -300,7 +300,7 @@ def _find_rejected_messages(overview: Overview) -> Iterator[HealthProblem]:
     more = "at least " if overview.rejected_at_least else ""
     yield HealthProblem(
         level=Level.WARNING,
-        sentence=f"Rejected messages: no job took {more}{_count(overview.rejected.total(), 'message')} in the last "
+        sentence=f"Rejected messages: no job accepted {more}{_count(overview.rejected.total(), 'message')} in the last "
         f"hour, most with reason {reason}.",
         consequence="Jobs continue without them. An attempt whose reply is among them ends at its time limit.",
         since=overview.rejected_since,

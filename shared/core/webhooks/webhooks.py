@@ -113,7 +113,7 @@ class DeliveryState(StrEnum):
     DELIVERED = "DELIVERED"
     """Its receiver answered 2xx."""
     DEAD = "DEAD"
-    """It was given up; it can be sent again."""
+    """The delivery was abandoned; it can be sent again."""
 
 
 @dataclass(frozen=True, kw_only=True)

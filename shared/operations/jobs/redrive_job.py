@@ -119,7 +119,7 @@ def _refuse_expired(context: Context, new: Record) -> None:
         end = retention.end(step.made["uri"], step.completed_at)
         if end is not None and end <= now:
             detail = (
-                f"the result of step {step.step_id} is kept until {end:%Y-%m-%d}, and the new job would carry it; "
+                f"the result of step {step.step_id} is retained until {end:%Y-%m-%d}, and the new job would reuse it; "
                 "submit the request again"
             )
             raise NotRedrivable(IgnoreReason.RESULT_EXPIRED, detail)

@@ -16,7 +16,7 @@ from shared.operations.process.context import Context
 _NOWHERE = frozenset({"nowhere.invalid"})
 #: maximum length of a member's name in an error
 _SHOWN = 40
-_CREDENTIAL = "must not carry a credential: give the service a right of its own to read the reference"
+_CREDENTIAL = "must not contain a credential; give the service a role of its own"
 
 
 def wrong_references(context: Context, tenant: str, refs: Mapping[str, Mapping[str, Any]]) -> list[tuple[str, str]]:

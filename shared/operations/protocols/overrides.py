@@ -52,7 +52,7 @@ def apply_overrides(
     for name in _part(values, _TENANTS):
         tenant = normalise(name.rpartition(":")[0])
         if (meaning := RESERVED_TENANTS.get(tenant)) is not None:
-            problems.append(f"{_TENANTS}{name}: no tenant has this name, which stands for {meaning}")
+            problems.append(f"{_TENANTS}{name}: no tenant can have this name; it means {meaning}")
     registry = _registry(_part(values, _PROTOCOLS), before.registry, known, services, problems)
     return CatalogState(registry, _modes(values, before.modes, problems), tuple(problems), _ref_hosts(values))
 

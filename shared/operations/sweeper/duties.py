@@ -108,7 +108,7 @@ DUTIES: tuple[Duty, ...] = (
     Duty(name="allocation", budget_s=1, run=allocate_due, failure="GATE_UNDIVIDED", first_share=True),
     Duty(name="bulk operations", budget_s=1, run=look_at_bulks, failure="BULK_UNSEEN"),
     Duty(name="deliveries", budget_s=1, run=_heal_deliveries, failure="HOOKS_UNSEEN"),
-    Duty(name="survey of living jobs", budget_s=3, run=survey_living, failure="RELIST_FAILED"),
+    Duty(name="survey of active jobs", budget_s=3, run=survey_living, failure="RELIST_FAILED"),
     Duty(name="usage", budget_s=1, run=_roll_up_usage, failure="USAGE_UNFOLDED"),
     Duty(name="sleep", budget_s=1, run=put_to_sleep, failure="RELIST_FAILED"),
     Duty(name="silence", budget_s=1, run=_look_for_silence, failure="RELIST_FAILED"),

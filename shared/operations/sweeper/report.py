@@ -19,7 +19,7 @@ class RepairKind(StrEnum):
     RAISE = "raise"
     #: the orchestration is alive and ignores its wake-ups: another one continues
     REPLACE = "replace"
-    END = "end, its time is over"
+    END = "end, its time limit is reached"
     #: the creation died between the idempotency record and the rows
     WITHDRAW = "withdraw"
     #: the job had ended, and the index did not show it
@@ -36,7 +36,7 @@ class RepairKind(StrEnum):
     #: the remaining rows of an archived job are deleted
     REMOVE = "remove"
     SKIP = "skip: its status is of a later release"
-    FAILED = "failed, the next sweep tries again"
+    FAILED = "failed, retried by the next sweep"
 
     @property
     def code(self) -> str:

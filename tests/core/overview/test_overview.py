@@ -49,14 +49,14 @@ def ended(**statuses: int) -> MinuteCounts:
         (
             {"services": [Service(name="ocr", silent_since=START, answered_at=START - timedelta(days=1), waiting=1)]},
             Level.CRITICAL,
-            "ocr: no service has answered for 1 day, 1 directive waits.",
+            "ocr: no service has replied for 1 day, 1 directive waits.",
             "lucius job list --status QUEUED,IN_PROGRESS",
         ),
         (
             # a caller of one tenant
             {"tenant": "a b", "services": [Service(name="ocr", silent_since=START)]},
             Level.CRITICAL,
-            "ocr: no service has answered for 1 hour.",
+            "ocr: no service has replied for 1 hour.",
             "lucius job list --status QUEUED,IN_PROGRESS --tenant 'a b'",
         ),
         (
@@ -92,7 +92,7 @@ def ended(**statuses: int) -> MinuteCounts:
         (
             {"tenant": "acme", "rejected": Counter(NOT_JSON=1), "rejected_since": NOW},
             Level.WARNING,
-            "Rejected messages: no job took 1 message in the last hour, most with reason NOT_JSON.",
+            "Rejected messages: no job accepted 1 message in the last hour, most with reason NOT_JSON.",
             "lucius rejected list --tenant acme",
         ),
         (

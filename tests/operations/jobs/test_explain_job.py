@@ -40,7 +40,7 @@ async def test_the_row_that_brought_it_here_is_cited_past_all_late_replies(world
             "state": "INITIATED",
             "event": "ACK",
             "to": "PROCESSING",
-            "source": "R5: a service took the attempt up",
+            "source": "R5: a service acknowledged the attempt",
         },
         {"machine": "job", "state": "QUEUED", "event": "ACKED", "to": "IN_PROGRESS", "source": "R5: the first ACK"},
     ]

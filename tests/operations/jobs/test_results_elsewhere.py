@@ -57,7 +57,7 @@ async def test_a_result_with_a_credential_fails_its_step(world: World, name: str
     await service_sends(world, job_id, "RESULT", 1, **{"result_ref": {"uri": ref["uri"]}, name: ref})
     record = await world.job(job_id)
     assert (record.job.status, record.job.error_code) == (JobStatus.FAILED_FINAL, "RESULT_REF_REFUSED")
-    assert (record.job.error_message or "").startswith(f"{name}.sas must not carry a credential")
+    assert (record.job.error_message or "").startswith(f"{name}.sas must not contain a credential")
     assert "S3CRET" not in repr(record)
     other = await submitted(world, request_type="OCR", payload={}, idempotency_key="2")
     await dispatch(world, other)
