@@ -93,7 +93,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument(
         "--parameters", type=Path, help="the parameter file of the template (default: that of azure.yaml)"
     )
-    parser.add_argument("--packages", action="store_true", help="with the packages, for Elastic Premium")
+    parser.add_argument("--packages", action="store_true", help="include the packages, for Elastic Premium")
     args = parser.parse_args(argv)
     try:
         backend = chosen(args.parameters or parameter_file(ROOT), os.environ)

@@ -28,7 +28,7 @@ function signs(quota) {
   return [
     quota.hold && ["bad", `held by ${quota.hold.actor ?? "an operator"}${quota.hold.reason ? `: ${quota.hold.reason}` : ""}`],
     quota.throttle && ["stopped", `throttled to ${quota.throttle.max_per_hour} an hour`],
-    quota.breaker?.state === "OPEN" && ["bad", `breaker open: ${quota.breaker.bad} of ${quota.breaker.calls} ended badly`],
+    quota.breaker?.state === "OPEN" && ["bad", `breaker open: ${quota.breaker.bad} of ${quota.breaker.calls} failed`],
     quota.breaker?.state === "HALF_OPEN" && ["stopped", "breaker half open"],
   ].filter(Boolean);
 }

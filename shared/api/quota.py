@@ -53,7 +53,7 @@ class QuotaRule(Response):
     weight: int | None = None
     """Weight of the tenant in allocations among tenants. Default 1."""
     breaker: QuotaBreakerRule | None = None
-    """Circuit breaker: stops admission while too many jobs end badly, then admits a few."""
+    """Circuit breaker: stops admission while too many jobs fail, then admits at most 32."""
 
 
 class QuotaHold(Response):
@@ -90,7 +90,7 @@ class QuotaBreaker(Response):
     """State of a circuit breaker."""
 
     state: Literal["CLOSED", "OPEN", "HALF_OPEN"]
-    """CLOSED: no limit. OPEN: no job is admitted. HALF_OPEN: a few jobs are admitted."""
+    """CLOSED: no limit. OPEN: no job is admitted. HALF_OPEN: at most `allow` jobs are active."""
     until: Instant | None
     """OPEN only. Time when the breaker becomes half-open."""
     allow: int | None
@@ -158,7 +158,7 @@ class QuotaPage(Response):
 
 
 class QuotaChange(Response):
-    """A quota before and after a change. The counts are those of now."""
+    """A quota before and after a change. The counts are current."""
 
     changed: bool
     """`false` if the quota had these settings already; nothing was written."""

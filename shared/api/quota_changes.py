@@ -75,7 +75,7 @@ class RuleChange(RequestBody):
     weight: Annotated[int, Field(ge=1, le=1000), BeforeValidator(to_integer)] | None = None
     """Tenant quotas only. Weight of the tenant in allocations among tenants. Default 1."""
     breaker: BreakerChange | None = None
-    """Job type quotas only. Circuit breaker: stops admission while too many jobs end badly, then admits a few. `{}`:
+    """Job type quotas only. Circuit breaker: stops admission while too many jobs fail, then admits at most 32. `{}`:
     one with defaults."""
 
     def patch(self) -> dict[str, Any]:

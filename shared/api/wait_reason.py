@@ -89,7 +89,7 @@ def _breaker(verdict: GateVerdict) -> str:
     if verdict.gate.kind is GateKind.TYPE:
         whose = f"the breaker of type {verdict.gate.name} of tenant {verdict.gate.tenant}"
     elif verdict.opens_at is None:
-        return f"{whose}, which is half-open and admits few jobs at a time, over all tenants"
+        return f"{whose}, which is half-open and admits at most 32 jobs at a time, over all tenants"
     if verdict.allowed or verdict.opens_at is None:
         return f"{whose}, which is half-open and admits {verdict.allowed} at a time"
     return f"{whose}, which is open until {iso(verdict.opens_at)}"

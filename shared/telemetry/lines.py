@@ -90,7 +90,7 @@ LINES: tuple[Line, ...] = (
         "Orchestrations of an ended job did not end in two days; their histories stay in the task hub",
     ),
     Line("JOB_ARCHIVED", _I, "The rows of an ended job moved to the archive"),
-    Line("ARCHIVE_INVALID", _W, "The audit bundle of an archived job is not the one that was written"),
+    Line("ARCHIVE_INVALID", _W, "The audit bundle of an archived job differs from the written one"),
     Line(
         "RELIST_FAILED",
         _W,

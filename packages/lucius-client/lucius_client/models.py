@@ -944,7 +944,7 @@ class QuotaBreaker(Message):
 
     state: Annotated[
         Literal["CLOSED", "OPEN", "HALF_OPEN"],
-        Field(description="CLOSED: no limit. OPEN: no job is admitted. HALF_OPEN: a few jobs are admitted."),
+        Field(description="CLOSED: no limit. OPEN: no job is admitted. HALF_OPEN: at most `allow` jobs are active."),
     ]
     until: Annotated[AwareDatetime | None, Field(description="OPEN only. Time when the breaker becomes half-open.")]
     allow: Annotated[int | None, Field(description="HALF_OPEN only. Maximum active jobs.")]
@@ -1041,7 +1041,7 @@ class QuotaRule(Message):
     ] = None
     breaker: Annotated[
         QuotaBreakerRule | None,
-        Field(description="Circuit breaker: stops admission while too many jobs end badly, then admits a few."),
+        Field(description="Circuit breaker: stops admission while too many jobs fail, then admits at most 32."),
     ] = None
 
 
@@ -2079,7 +2079,7 @@ class Quota(Message):
 
 class QuotaChange(Message):
     """
-    A quota before and after a change. The counts are those of now.
+    A quota before and after a change. The counts are current.
     """
 
     changed: Annotated[bool, Field(description="`false` if the quota had these settings already; nothing was written.")]

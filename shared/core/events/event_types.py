@@ -59,7 +59,7 @@ class PublicType(StrEnum):
     QUOTA_CHANGED = ("quota.changed", "A caller set or removed the limits, a hold or a throttle of a quota.")
     BREAKER_OPENED = (
         "breaker.opened",
-        "The breaker opened because too many jobs ended badly: the quota admits no job.",
+        "The breaker opened because too many jobs failed: the quota admits no job.",
     )
     BREAKER_CLOSED = ("breaker.closed", "The breaker closed: it limits nothing.")
     WEBHOOK_DISABLED = (
@@ -261,7 +261,7 @@ _ACCOUNT = "https://account.blob.core.windows.net"
 _RESULT = f"{_ACCOUNT}/results/lease.json"
 _LOCKED = {"code": "PDF_ENCRYPTED", "message": "the document is locked"}
 _COUNTED = {"until": "2026-01-27T10:03:00.000000Z", "bad": 6, "calls": 10}
-_WELL = "since it opened, jobs ended well, or none ended at all"
+_WELL = "jobs succeeded after it opened, or none ended"
 _RUNS = {"status": "IN_PROGRESS", "from": "IN_PROGRESS"}
 _AT_GATE = {"id": "0f3a5b7c9d1e2f40", "kind": "tenant/type", "name": "OCR"}
 _SET = {"rule": {"max_active": 5}, "hold": None, "throttle": None}
@@ -316,7 +316,7 @@ PAYLOADS: Mapping[PublicType, tuple[Any, Mapping[str, Any]]] = {
     ),
     _P.BREAKER_OPENED: (
         BreakerOpened,
-        {"status": "OPEN", "from": "CLOSED", **_COUNTED, "gate": _AT_GATE, "reason": "6 of 10 jobs ended badly"},
+        {"status": "OPEN", "from": "CLOSED", **_COUNTED, "gate": _AT_GATE, "reason": "6 of 10 jobs failed"},
     ),
     _P.BREAKER_CLOSED: (
         BreakerClosed,

@@ -145,8 +145,8 @@ def _explain_change(before: Breaker, after: Breaker) -> str:
     match after.state:
         case BreakerState.OPEN:
             bad, calls = after.opened_by
-            return f"{bad} of {calls} jobs ended badly"
+            return f"{bad} of {calls} jobs failed"
         case BreakerState.HALF_OPEN:
             return f"its cool-down of {before.cooldown_s} s is over"
         case BreakerState.CLOSED:
-            return "since it opened, jobs ended well, or none ended at all"
+            return "jobs succeeded after it opened, or none ended"

@@ -221,7 +221,7 @@ def _find_quota_problems(overview: Overview, quota: TightQuota) -> Iterator[Heal
         yield HealthProblem(
             level=Level.CRITICAL,
             sentence=f"Quota {name}: the circuit breaker is open{waits}.",
-            consequence="No job starts until it is half-open; then it admits a few.",
+            consequence="No job starts until it is half-open; then one job starts, then two, up to 32.",
             command=f"lucius quota show{selects}",
             **about,  # type: ignore[arg-type]
         )

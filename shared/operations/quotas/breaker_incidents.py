@@ -88,5 +88,5 @@ async def _read_openings(context: Context, state: GateState) -> list[_Opening]:
     if not found and state.breaker is not None and state.breaker.opened_at is not None:
         # the log is deleted
         bad, calls = state.breaker.opened_by
-        return [_Opening(state.breaker.opened_at, f"{bad} of {calls} jobs ended badly")]
+        return [_Opening(state.breaker.opened_at, f"{bad} of {calls} jobs failed")]
     return found

@@ -160,7 +160,7 @@ def test_each_move_is_an_entry_of_the_log() -> None:
         (2, "BREAKER_HALF_OPEN", "system"),
         (3, "BREAKER_CLOSED", "system"),
     ]
-    assert (entries[0].reason, entries[0].data["after"]["breaker"]["state"]) == ("2 of 2 jobs ended badly", "OPEN")
+    assert (entries[0].reason, entries[0].data["after"]["breaker"]["state"]) == ("2 of 2 jobs failed", "OPEN")
     assert [each.prev_hash for each in entries[1:]] == [each.hash for each in entries[:-1]]
     for each in entries:
         assert each.hash == entry_hash(vars(each))

@@ -77,7 +77,7 @@ async def test_an_opening_makes_its_incident_before_any_sweep(world: World) -> N
     await called(world)
     [incident] = await incidents(world)
     assert (incident.code, incident.tenant, incident.opened_at) == ("BREAKER_OPENED", "tenant_a", at)
-    assert (incident.request_type, incident.detail) == ("OCR", f"{OCR.display_name}: 2 of 2 jobs ended badly")
+    assert (incident.request_type, incident.detail) == ("OCR", f"{OCR.display_name}: 2 of 2 jobs failed")
     await after_a_second(world, 7)
     await swept(world)
     assert await incidents(world) == [incident]
