@@ -88,7 +88,7 @@ def fixed_a_month() -> dict[str, float]:
         "Service Bus Standard: a namespace": prices.BUS_STANDARD_H.usd * prices.MONTH_H,
         "Service Bus Premium: a messaging unit": prices.BUS_PREMIUM_H.usd * prices.MONTH_H,
         "Functions: an always ready instance of 2 GB": prices.FLEX_READY_GB_S.usd * INSTANCE_GB * prices.MONTH_S,
-        f"Durable on Azure Storage: {IDLE_QUEUES} idle queues, looked at every {POLL_S} s": (
+        f"Durable on Azure Storage: {IDLE_QUEUES} idle queues, polled every {POLL_S} s": (
             IDLE_QUEUES * prices.MONTH_S / POLL_S / MILLION * prices.QUEUE_OPERATIONS.usd
         ),
     }

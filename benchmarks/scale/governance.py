@@ -77,7 +77,7 @@ def waiting_rows() -> int:
 
     The two or three rows of the job itself that are read count as rows of the partition.
     """
-    gated = GATED["waits, and an end lets it in"]
+    gated = GATED["waits, admitted after an end"]
     return Job(1).index_entities + gated.entities_written + gated.table_reads
 
 
@@ -123,9 +123,9 @@ def loads(jobs_per_s: float) -> list[Load]:
         Load("open incidents, all jobs fail (an outage)", jobs_per_s * OPENING_WRITES, *partition),
     ]
     for living in (10_000, 100_000, 1_000_000):
-        found.append(Load(f"lists and counts, {living:,} living jobs, once a minute", living / PERIOD_S, *account))
+        found.append(Load(f"lists and counts, {living:,} active jobs, once a minute", living / PERIOD_S, *account))
     living = int(TABLE_PARTITION.per_s * PERIOD_S)
-    found.append(Load(f"the same, {living:,} living jobs of one tenant", living / PERIOD_S, *partition))
+    found.append(Load(f"the same, {living:,} active jobs of one tenant", living / PERIOD_S, *partition))
     return found
 
 

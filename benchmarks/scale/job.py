@@ -243,7 +243,7 @@ class Gated:
 
 
 GATED = {
-    "passes its gates at once": Gated(1, 4, 4),
-    "waits, and an end lets it in": Gated(3, 12, 15),
-    "waits, and time lets it in": Gated(4, 14, 16, 1, 1),
+    "admitted at once": Gated(1, 4, 4),
+    "waits, admitted after an end": Gated(3, 12, 15),
+    "waits, admitted by time": Gated(4, 14, 16, 1, 1),
 }

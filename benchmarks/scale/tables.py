@@ -86,7 +86,7 @@ def gates() -> str:
         "function executions": "executions",
     }
     body = [[name, "0", *(f"{getattr(each, field):,}" for each in GATED.values())] for name, field in rows.items()]
-    return table(["beyond that a job", "without gates", *GATED], body)
+    return table(["beyond that a job", "without quotas", *GATED], body)
 
 
 def events() -> str:
@@ -199,7 +199,7 @@ def rates() -> str:
 
 
 def sweepers() -> str:
-    rows = [("3-step jobs/s, looked at once and cleared", swept_per_s()), ("jobs alive at the same time", watched())]
+    rows = [("3-step jobs/s, checked once and cleared", swept_per_s()), ("jobs that have not ended", watched())]
     counts = (1, 4, 16)
     return table(
         ["carried by sweepers", *map(str, counts)],
