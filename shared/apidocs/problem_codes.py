@@ -83,7 +83,7 @@ class ProblemCode(StrEnum):
     NOT_READY = (
         "NOT_READY",
         503,
-        "A dependency of the app does not respond; `dependencies` has its name and the time since then.",
+        "A dependency of the app does not respond; `dependencies` has its name and the time of the fault.",
     )
     NOT_STORABLE = "NOT_STORABLE", 400, "The ledger cannot store a value of the request."
     OUTCOME_INVALID = "OUTCOME_INVALID", 400, "`outcome` is not one of `OPEN`, `DONE` and `REFUSED`."

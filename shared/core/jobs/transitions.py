@@ -112,7 +112,7 @@ STEP_TABLE: Mapping[StepStatus, Mapping[StepTrigger, TargetState]] = {
         _T.HEARTBEAT: TargetState(_S.PROCESSING, "R5: a heartbeat restarts the lease"),
         _T.SUCCEED: TargetState(_S.SUCCEEDED, "R6: the first RESULT of an attempt is final"),
         _T.FAIL_RETRY: TargetState(_S.FAILED_RETRY, "R8: a retryable RESULT, or the lease ran out; attempts left"),
-        _T.FAIL_FINAL: TargetState(_S.FAILED_FINAL, "R8: a final failure, or exhausted"),
+        _T.FAIL_FINAL: TargetState(_S.FAILED_FINAL, "R8: a final failure, or no attempts left"),
         _T.CANCEL: TargetState(_S.CANCELLED, "R11: CANCELLING ends with the attempt"),
     },
     _S.FAILED_RETRY: {

@@ -51,7 +51,8 @@ def new(
         str, typer.Option("--step-type", metavar="X", help="Step type of the service, for example SUMMARY.")
     ],
     folder: Annotated[
-        Path, typer.Option("--dir", metavar="DIR", help="A checkout of LUCIUS, or any folder. Default: this one.")
+        Path,
+        typer.Option("--dir", metavar="DIR", help="A checkout of LUCIUS, or a folder. Default: the current one."),
     ] = Path(),
 ) -> None:
     """Create a service from a template.

@@ -43,7 +43,7 @@ def _group() -> None:
 def new(
     pack_id: Annotated[str, typer.Argument(metavar="ID", help="Id of the pack and name of its folder, as word-count.")],
     folder: Annotated[
-        Path, typer.Option("--dir", metavar="DIR", help="Folder to create the pack in. Default: this one.")
+        Path, typer.Option("--dir", metavar="DIR", help="Folder to create the pack in. Default: the current one.")
     ] = Path(),
 ) -> None:
     """Create a pack from a template.
@@ -68,7 +68,9 @@ def new(
 
 @app.command("hash", epilog="Examples:\n\nlucius pack hash packs/word-count")
 def hash_(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of the pack. Default: this one.")] = Path(),
+    folder: Annotated[
+        Path, typer.Argument(metavar="DIR", help="The pack's folder. Default: the current one.")
+    ] = Path(),
 ) -> None:
     """Print the planHash of a pack.
 
