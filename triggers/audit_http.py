@@ -45,7 +45,7 @@ _route = partial(Route, method="GET", scope=Scope.AUDIT, tag="audit")
     summary="List signed heads",
     description="The last event, with its hash, of each job and of each log of a quota or incident that grew in the "
     "window, once for each UTC day. Pages are signed and chained; each event of the window has a head in one of them. "
-    "Days are whole, so there can be heads outside of the window. A window with an event that has no head yet is not "
+    "Heads cover whole days, so some can be outside of the window. A window with an event that has no head yet is not "
     "signed.",
     parameters=(
         TENANT,

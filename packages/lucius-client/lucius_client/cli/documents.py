@@ -86,7 +86,7 @@ class Documents:
 
     def _unreachable(self, error: AzureError) -> DependencyUnreachable:
         reason = str(error.message).splitlines()[0] if error.message else type(error).__name__
-        return DependencyUnreachable(f"the blob store at {self.endpoint} failed ({reason}); {SETTING} names another")
+        return DependencyUnreachable(f"the blob store at {self.endpoint} failed ({reason}); set {SETTING} for another")
 
 
 def configured() -> str | None:

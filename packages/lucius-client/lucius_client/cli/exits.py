@@ -97,7 +97,7 @@ def cli_error(error: LuciusError, api: str) -> CliError:
             return CliError(str(error), Exit.UNREACHABLE)
         case Unreachable():
             return CliError(
-                f"no API responds at {api} ({error}); --api names another, `make up` in a checkout starts one",
+                f"no API responds at {api} ({error}); use --api for another, or start one with `make up` in a checkout",
                 Exit.UNREACHABLE,
             )
         case BadAddress():
