@@ -1,4 +1,4 @@
-"""Azurite alone, for tests of what is stored."""
+"""Azurite alone, for tests of stored data."""
 
 from __future__ import annotations
 

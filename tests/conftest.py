@@ -1,4 +1,4 @@
-"""What tests of the whole app and stack share."""
+"""Fixtures of all tests of the whole app and stack."""
 
 from __future__ import annotations
 
@@ -36,7 +36,9 @@ def pytest_collection_finish() -> None:
 
 
 def pytest_configure() -> None:
-    """What the user has exported for a LUCIUS of theirs (its address, a token) must reach no test, nor its programs."""
+    """Removes the user's exported settings of a LUCIUS (URL, token), so that no test and no program of a test gets
+    them.
+    """
     for name in [each for each in os.environ if each.startswith("LUCIUS_")]:
         del os.environ[name]
 
@@ -46,7 +48,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--seeds", type=int, default=20_000, help="how many seeds the long simulation runs")
 
 
-#: groups and folders whose tests take longest: begun first, so that no core waits for the last of them
+#: groups and folders with the slowest tests: started first, so that no core waits for the last of them
 _LONGEST_FIRST = (
     "stack",
     "scripted",

@@ -60,7 +60,7 @@ def test_another_tenant_is_forbidden_to_name() -> None:
 
 
 def reach(caller: Caller) -> tuple[bool, bool]:
-    """Whether the caller may see, and may move, some other tenant's jobs."""
+    """Returns the rights of the caller to see, and to move, jobs of another tenant."""
     return caller.may_see("anybody"), caller.may_move("anybody")
 
 
@@ -168,7 +168,7 @@ def test_other_scripts_are_tenants_of_their_own() -> None:
 
 
 def test_a_claim_may_be_the_source() -> None:
-    """Where it is named and in the token; what is no plain text is refused, and not left out."""
+    """The claim applies if it is named and in the token; a value that is not plain text is refused, not omitted."""
 
     def source(**claims: Any) -> str | None:
         token = {"sub": "alice", "tenant_id": "a", **claims}

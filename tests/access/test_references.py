@@ -74,7 +74,7 @@ def test_a_further_member_that_holds_a_credential(member: dict[str, Any]) -> Non
     ],
 )
 def test_other_members_are_passed_on(member: dict[str, Any]) -> None:
-    """What services need beside the URI; the URI itself has a rule of its own."""
+    """Services need further fields besides the URI; the URI has its own rule."""
     assert credential_member({"uri": "https://a.example/a?sig=a", **member}) is None
 
 

@@ -1,4 +1,4 @@
-"""Which tenant the claims of a token name."""
+"""The tenant that the claims of a token name."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def refused(rules: TenantRules = RULES, **claims: Any) -> str:
         ({"azp": "other", "tid": "t-1"}, "contoso"),
         ({"azp": CLI, "roles": ["orch:read", "tenant: Fabrikam "]}, "fabrikam"),
         ({"azp": CLI, "roles": "orch:read tenant:fabrikam"}, "fabrikam"),
-        # that several say the same is no contradiction
+        # equal values of several claims do not contradict each other
         ({"azp": "front-end", "groups": ["g-contoso"], "tid": "t-1", "roles": ["tenant:contoso"]}, "contoso"),
         # a client that is not mapped and has a proof of its own is a tenant of its own
         ({"azp": "Other", "azpacr": "2"}, "other"),
@@ -67,7 +67,7 @@ def test_a_mapping_comes_before_the_claim(claims: dict[str, Any], tenant: str) -
     ],
 )
 def test_two_tenants_are_none(claims: dict[str, Any]) -> None:
-    """Which of them is meant is not guessed, and neither is told."""
+    """LUCIUS does not guess the tenant, and reveals neither."""
     why = refused(**claims)
     assert "more than one" in why
     assert "contoso" not in why
@@ -90,7 +90,7 @@ def test_a_client_without_a_proof_of_its_own_is_no_tenant(claim: str, proof: str
         assert "public client" in refused(TenantRules(claim=claim), **{claim: "desktop", proof: none})
     mapped = TenantRules(claim=claim, mapped={claim: {"desktop": "contoso"}})
     assert tenant_of({claim: "desktop", proof: "0"}, mapped) == "contoso"
-    # of another claim it says nothing
+    # another claim has no effect
     assert tenant_of({"tenant_id": "contoso", proof: "0"}, TenantRules(claim="tenant_id")) == "contoso"
 
 

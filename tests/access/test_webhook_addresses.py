@@ -1,4 +1,4 @@
-"""Which addresses callers may name for webhooks, by the address and by what its name leads to (R86)."""
+"""Allowed addresses of webhooks, literal or resolved from a name (R86)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from shared.access.webhook_addresses import MAX_URL, AddressPolicy, Target, listed_host, reachable, unwrap
 from shared.refusals import HookUrlRefused
 
-#: addresses that nobody's webhook may reach, each with why
+#: addresses that no webhook can use, each with the reason
 REFUSED = {
     "127.0.0.1": "loopback",
     "127.255.255.254": "loopback",
@@ -221,7 +221,7 @@ def test_an_entry_may_name_its_tenant() -> None:
 
 
 def test_a_listed_name_may_lead_into_the_private_network_and_not_to_the_cloud() -> None:
-    """Whoever has the name's DNS chooses where it leads: never to metadata and Azure's own services."""
+    """The owner of the name's DNS chooses its address: metadata and Azure's own services stay refused."""
     policy = AddressPolicy(frozenset({"hooks.corp.example:443", "169.254.169.254:80", "168.63.129.16:*"}))
     listed = policy.target("https://hooks.corp.example/")
     other = policy.target("https://hooks.example.com/")

@@ -1,4 +1,4 @@
-"""Jobs at an admission state, in the rows of either store: inside, in line, let in."""
+"""Jobs at an admission state, in the rows of either store: active, waiting, admitted."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ async def opened(storage: Storage) -> StoredAdmission:
 
 
 async def inside(storage: Storage, number: int) -> Job:
-    """A job that its gates let in at once."""
+    """Returns a job that its quotas admitted at once."""
     before, one = await stored(storage), job(number)
     place = Place(candidate=Candidate.of(one))
     after = admit_candidate(before.admission, NOWHERE, place.candidate, START)

@@ -1,4 +1,4 @@
-"""A process of the app over tables that are exported and restored, and what tests do with its jobs."""
+"""A process of the app over tables that are exported and restored, and the steps of tests with its jobs."""
 
 from __future__ import annotations
 

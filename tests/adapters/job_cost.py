@@ -1,6 +1,6 @@
-"""The app over the tables, in one process or in Flex's shape; what leaves it is counted there.
+"""Counts requests of the app over the tables, in one process or in Flex Consumption's processes.
 
-On Flex Consumption HTTP, Durable, and each lane's replies are processes apart, which share nothing but the tables.
+On Flex Consumption HTTP, Durable, and each lane's replies are separate processes, which share the tables only.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ PAYLOADS: dict[str, Any] = {"ocr": {}, "embedding": {}, "sis": {"prompt_set": ["
 
 @dataclass
 class App:
-    """The world's functions in three processes, over the tables; `requests` counts what leaves all of them."""
+    """The world's functions in three processes, over the tables; `requests` counts the requests of all of them."""
 
     world: World
     http: World
@@ -54,7 +54,7 @@ class App:
     sent: Counter[str]
 
     async def job(self, request_type: str, number: int) -> None:
-        """One job from its POST to its end, without faults; the clock then goes on past the time of its histories."""
+        """Runs one job from its POST to its end, without faults, and advances the clock past its histories' time."""
         await self.run(await self.post(request_type, number))
 
     def limited(self, **settings: Any) -> App:

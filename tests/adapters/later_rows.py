@@ -1,4 +1,4 @@
-"""A store with one row of each type, as the adapters write them, and what a later release would add to each row."""
+"""A store with one row of each type, as the adapters write them, and the additions of a later release to each row."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ TENANT, JOB = "tenant_a", "job_1"
 OCR = Gate(GateKind.TYPE, TENANT, "OCR")
 ALL_OCR = Gate.over_all(GateKind.PLATFORM_TYPE, "OCR")
 BOOK = "0" * 16
-#: partitions whose rows have no prefix, or are one subject
+#: partitions whose rows have no prefix, or have one subject
 _OF_PARTITIONS = ("asks", "bulks", "directory", "tenants", "=feeds", "=hooks")
 #: columns that are maps: their members are names of types, modes, sources, steps or tenants, which no release adds to
 _MAPS = {
@@ -45,7 +45,7 @@ _MAPS = {
 }
 #: maps of objects
 _MAPS_OF_OBJECTS = {("GATES", "lines"), ("GATES", "shares"), ("BOOK", "accounts")}
-#: rows whose lists are members by their place
+#: rows whose list elements are members by position
 _POSITIONAL = ("GATES", "BOOK")
 _LATER = "of a later release"
 #: of this process, written once
@@ -99,7 +99,7 @@ class Stores:
         return [row for name, table in tables for row in table.all_rows if kind_of(name, row) == kind]
 
     def amend(self, kind: str, **columns: Any) -> None:
-        """Changes columns of the rows of the type, whose ETags stay; a column that is None goes."""
+        """Changes columns of the rows of the type, whose ETags stay; removes a column that is None."""
         for name, table in self.account.tables.items():
             for row in table.all_rows:
                 if kind_of(name, row) == kind:
@@ -175,7 +175,7 @@ def with_later_members(kind: str, row: Entity) -> dict[str, Any]:
 
 
 def missing(kind: str, row: Entity) -> Iterator[str]:
-    """What `with_later_members` adds and the row has not."""
+    """Yields the additions of `with_later_members` that the row lacks."""
     if (row.get("later_text"), row.get("later_number")) != (_LATER, 2**40) or "later_number" not in row.int64:
         yield "its columns"
     for name, first in row.items():

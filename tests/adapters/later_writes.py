@@ -1,4 +1,4 @@
-"""What this release does that writes each type of row again, or why it writes no such row again."""
+"""The action of this release that writes each type of row again, or the reason why it writes no such row again."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ async def job_again(made: Stores) -> None:
     event = replace((await made.ledger.events(JOB))[-1], seq=99)
     record = stored.record
     for number in (100, 101):
-        # the second commit is on what the first one wrote
+        # the second commit uses the rows of the first one
         for step in record.steps:
             record = record.with_step(replace(step, heartbeats=number))
         record = replace(record, job=replace(record.job, event_seq=number, labels={**record.job.labels, "n": "1"}))
@@ -193,7 +193,7 @@ async def rejecting(made: Stores) -> None:
     await made.rejected.quarantine(message)
 
 
-#: by type of row: what this release does that writes such a row again
+#: by type of row: the action of this release that writes such a row again
 WRITES_AGAIN: dict[str, Callable[[Stores], Awaitable[Any]]] = {
     "JOB": job_again,
     "STEP": job_again,

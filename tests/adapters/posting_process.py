@@ -1,7 +1,8 @@
-"""Processes that post jobs of one tenant or several, and end what they start: `python -m`, with JSON as the argument.
+"""Processes that post jobs of one or several tenants, and end their started jobs: `python -m`, with JSON as the
+argument.
 
-They post when the first of them reads a line, and begin to end jobs at the next one. They are forks of one that has
-imported the app, and share nothing but that.
+They post when the first of them reads a line, and begin to end jobs at the next line. They are forks of a process that
+has imported the app, and share nothing else.
 """
 
 from __future__ import annotations
@@ -129,7 +130,7 @@ async def post_and_end(asked: dict[str, Any], may_post: Event, may_end: Event) -
     await loop.run_in_executor(None, may_end.wait)
     orchestrations.may_end.set()
     await posting
-    # what ends here may let in another, which starts here
+    # an end here may admit another job, which starts here
     for tenant in tenants:
         while await world.context.index.list_active(tenant, after=None, limit=1):  # noqa: ASYNC110  # others' rows
             await asyncio.sleep(0.2)
@@ -140,7 +141,7 @@ async def post_and_end(asked: dict[str, Any], may_post: Event, may_end: Event) -
 
 
 async def serve(world: World) -> None:
-    """What the queue does with this process's calls."""
+    """Handles this process's calls as the queue does."""
     context, calls = world.context, world.context.bus.admission_calls
     assert isinstance(calls, MemoryAdmissionCalls)
     while True:

@@ -1,6 +1,4 @@
-"""Jobs in line at an admission state, and the transactions that let them in, in memory and on the real tables alike
-(R49).
-"""
+"""Waiting jobs at an admission state, and the transactions that admit them, in memory and on the real tables (R49)."""
 
 from __future__ import annotations
 
@@ -300,7 +298,7 @@ async def test_who_is_not_asleep_is_not_let_in(storage: Storage) -> None:
     """A transaction that would leave a DUE row behind is a Conflict."""
     await opened(storage)
     row = await in_line(storage, 1)
-    # a DUE row does not say where the job stands
+    # a DUE row does not have the job's place
     await storage.index.reschedule_check(replace(await active(storage, 1), place=None), LATER)
     with pytest.raises(Conflict):
         await storage.index.write_admission(admitting(await stored(storage), row))

@@ -1,5 +1,6 @@
-"""Four processes at one admission state, and at a limit over several, on real tables, watched by an auditor who shares
-no code with the app."""
+"""Four processes at one admission state, and at a limit over several, on real tables, with an auditor that shares no
+code with the app.
+"""
 
 from __future__ import annotations
 
@@ -90,7 +91,7 @@ def at_once(azurite: str, own: str, jobs: int, tenants: tuple[str, ...] = ONE) -
             for _ in range(2):
                 process.stdin.write("on\n")
                 process.stdin.flush()
-                # nobody ends before the line is seen
+                # no job ends before the queue is read
                 while not (auditor.most >= LIMIT and auditor.waited):
                     assert time.monotonic() < deadline, "they do not post"
                     time.sleep(0.05)
@@ -99,7 +100,7 @@ def at_once(azurite: str, own: str, jobs: int, tenants: tuple[str, ...] = ONE) -
 
 
 def check(azurite: str, own: str, jobs: int, auditor: Auditor, tenants: tuple[str, ...] = ONE) -> None:
-    """What is left: every job ended, and an admission state that counts nobody."""
+    """Checks the remaining rows: every job has ended, and the admission state counts no job."""
     print(f"{auditor.looks} looks, {auditor.most} inside and {auditor.waited} in line at the most")
     assert auditor.violations == []
     assert auditor.most == LIMIT

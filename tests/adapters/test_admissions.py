@@ -23,7 +23,7 @@ TENANT = Gate(GateKind.TENANT, "tenant_a")
 
 
 def counted_once(breaker: Breaker) -> Breaker:
-    """With the end of a job that somebody let in past its gates."""
+    """Returns counts with the end of a job that an operator admitted past its quotas."""
     at_once = START + timedelta(microseconds=1)
     return count_end(breaker, BreakerRule(), JobEnd(at_once, breaker.epoch, True), at_once, has_waiting=True)
 

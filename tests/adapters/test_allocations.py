@@ -1,4 +1,4 @@
-"""The allocation record of a gate over all tenants, and who asks for more of it (R54)."""
+"""The allocation record of a quota over all tenants, and its requests (R54)."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -66,7 +66,7 @@ async def test_of_two_writes_one_is_refused(storage: Storage) -> None:
 
 
 async def test_asks_stay_until_they_are_answered(storage: Storage) -> None:
-    """Who asks again after it was read is asked for again; an answer that is repeated is harmless."""
+    """A tenant that requests again after the read stays; a repeated answer is harmless."""
     assert await storage.allocations.asks(GATE) == []
     for number in range(150):
         await storage.allocations.ask(GATE, f"tenant/{number}")

@@ -1,4 +1,7 @@
-"""What guards ask of the bus (R56), and when services answered last (R57). The emulator proves nothing of Azure."""
+"""Counts of the bus for dispatch limits (R56), and times of the last replies of services (R57).
+
+The emulator proves nothing about Azure.
+"""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ ENDS = pytest.mark.parametrize("state", [LetterState.REDRIVEN, LetterState.DISMI
 
 
 async def ended(index: Index, number: int = 1, status: JobStatus = JobStatus.FAILED_FINAL, **changes: Any) -> Job:
-    """A job that ended so many minutes after the start, as this release closes it."""
+    """Returns a job that ended this number of minutes after the start, as this release closes it."""
     planned_job = planned(f"job_{number}", doc_id=f"doc-{number}").job
     await index.reserve(planned_job, replacing=None)
     job = replace(

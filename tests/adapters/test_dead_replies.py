@@ -17,12 +17,12 @@ SENT = [f"m{number}" for number in range(3)]
 
 
 async def test_a_drain_leaves_what_is_not_taken_and_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What stays is given back at the end, in its place; what is raised ends the drain and loses nothing.
+    """Other messages are released at the end, in their positions; an error ends the drain and loses nothing.
 
-    It takes seconds: each look opens a link of its own, and the SDK waits on an empty queue.
+    It takes seconds: each drain opens its own link, and the SDK waits on an empty queue.
     """
     monkeypatch.setattr(servicebus_receivers, "_BATCH", 2)
-    # longer than a busy machine takes to show what the peek has shown
+    # longer than a busy machine takes to receive the peeked messages
     monkeypatch.setattr(servicebus_receivers, "_RECEIVE_WAIT_S", 5.0)
     bus = start_bus("--topic", "replies0/app")
     publisher = ServiceBusPublisher.connect(connection=bus.connection_string, namespace=None, credential=None)

@@ -1,4 +1,4 @@
-"""What webhooks and callback URLs cost in requests, rows and messages, counted where they leave (R84, R85)."""
+"""The cost of webhooks and callback URLs in requests, rows and messages, counted at the adapters (R84, R85)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ COUNTED = ("table_writes", "table_reads", "entities_written", "messages", "execu
 
 
 class Costs:
-    """What leaves the process, from one look to the next."""
+    """Requests of the process between two reads."""
 
     def __init__(self, given: Hooked, patch: pytest.MonkeyPatch) -> None:
         self._given = given
@@ -69,7 +69,7 @@ class Costs:
         return self.taken()
 
     async def tried(self) -> Counter[str]:
-        """What is due; each message is an execution."""
+        """Tries the due deliveries; each message is an execution."""
         self.found.clear()
         calls = self._given.taken()
         self.found["executions"] += len(calls)

@@ -1,4 +1,4 @@
-"""DEP rows: who waits for the end of a job (R53)."""
+"""DEP rows: the jobs that wait for the end of a job (R53)."""
 
 from dataclasses import replace
 from datetime import timedelta

@@ -88,7 +88,7 @@ async def test_a_job_is_unlisted_and_a_withdrawn_one_is_due(storage: Storage) ->
 
 
 async def test_a_dead_wait_is_known_to_the_next_look(storage: Storage) -> None:
-    """Which look each step's orchestration waited for, and how many it did not hear: the next look has both."""
+    """The next check gets, for each step, the number of the awaited wake-up and of the ignored ones."""
     await storage.index.reserve(replace(ended_job(1), status=JobStatus.QUEUED), replacing=None)
     [active] = await storage.index.due("tenant_a", now=LATE, limit=10)
     assert active.looks == {}
@@ -162,7 +162,7 @@ async def test_a_removed_job_leaves_nothing(storage: Storage) -> None:
     story.record = story.record.with_job(event_seq=1, event_hash=first.hash)
     stored = Stored(stored.record, stored.etag)
     for number in range(120):
-        # as if each were the first that is ignored: the limit is not what this test is about
+        # as if each were the first ignored one: this test is not about the limit
         story.record = story.record.with_job(suppressed=0)
         outcome = story.replied("ACK", attempt_no=1 + number, lease_id="another")
         stored = await storage.ledger.commit(stored, outcome.record, outcome.events)
@@ -177,7 +177,6 @@ async def test_a_removed_job_leaves_nothing(storage: Storage) -> None:
 
 
 async def test_the_archive_is_a_container_of_its_own(azurite: str) -> None:
-    """What is put there is read there, replaced by the same name, and no claim check's removal touches it."""
     archive, texts = (
         BlobTexts.connect(connection=azurite, endpoint=None, credential=None, container=container)
         for container in (ARCHIVE, CONTAINER)

@@ -1,4 +1,4 @@
-"""What events, and a day of signed heads, add to the cost of jobs."""
+"""The cost that events, and a day of signed heads, add to jobs."""
 
 from __future__ import annotations
 
@@ -167,13 +167,13 @@ async def test_what_a_feed_costs_that_the_processes_of_the_commits_write(app: Ap
 
 
 def _nobody(work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-    """Goes on beside nothing: a cost is what was asked for."""
+    """Does nothing, so that only the requested work costs."""
     work.close()
     return asyncio.get_running_loop().create_future()  # type: ignore[return-value]
 
 
 class CountedFiles(KeptInMemory):
-    """Counts reads and writes; a list costs what a write does."""
+    """Counts reads and writes; a list costs the same as a write."""
 
     def __init__(self) -> None:
         super().__init__()

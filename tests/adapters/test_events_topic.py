@@ -1,4 +1,4 @@
-"""The topic of public events: what is on the wire, a topic that is slow or away, and readers that miss nothing."""
+"""The topic of public events: its messages, a slow or unreachable topic, and readers that miss no event."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ async def test_a_sender_that_failed_is_replaced(client: Client, monkeypatch: pyt
 
 @asynccontextmanager
 async def topic_with(folder: Path, **subscriptions: dict[str, str]) -> AsyncIterator[Any]:
-    """A client of a bus with the topic as it is deployed, and these subscriptions by what they filter by."""
+    """Yields a client of a bus with the deployed topic, and these subscriptions by their filters."""
     document = config(json.loads(TOPOLOGY.read_text()))
     namespace = document["UserConfig"]["Namespaces"][0]
     [topic] = [each for each in namespace["Topics"] if each["Name"] == EVENTS_TOPIC]
@@ -136,7 +136,7 @@ async def topic_with(folder: Path, **subscriptions: dict[str, str]) -> AsyncIter
 
 
 async def received(client: Any, subscription: str, count: int) -> list[tuple[str, str]]:
-    """Tenant and id of so many events."""
+    """Receives the number of events; returns tenant and id of each."""
     found: list[tuple[str, str]] = []
     async with client.get_subscription_receiver(EVENTS_TOPIC, subscription) as receiver:
         while len(found) < count:
@@ -192,7 +192,7 @@ async def send_hints(
 
     async def take(context: Context, batch: list[Hint]) -> None:
         for tenant in tenants:
-            # there are no jobs to read: what the process knows of SEEN has to be right
+            # there are no jobs to read: the process must have the right memory of SEEN
             context.events.known_feeds.forget(tenant)
         await write_feed(context, batch)
 
@@ -273,8 +273,9 @@ def own(name: str) -> str:
 
 
 async def read_topic(client: Any, count: int, chance: random.Random) -> dict[str, list[str]]:
-    """Ids by tenant in the order in which the bus took them, of a reader that goes away in the middle of a batch and
-    comes back; what it held comes again, and it drops repetitions by their id.
+    """Returns ids by tenant in the order of the bus, for a reader that disconnects within a batch and reconnects.
+
+    Its unsettled messages arrive again, and it drops repetitions by their id.
     """
     taken: dict[str, tuple[int, str, str]] = {}
     while len(taken) < count:
@@ -301,7 +302,7 @@ async def read_topic(client: Any, count: int, chance: random.Random) -> dict[str
 
 
 async def read_feeds(context: Context, tenants: list[str], each: int, chance: random.Random) -> dict[str, list[str]]:
-    """Ids by tenant, of readers that forget an answer now and then and ask again with the cursor they have."""
+    """Returns ids by tenant, for readers that lose a response sometimes and repeat the request with their cursor."""
     found: dict[str, list[str]] = {tenant: [] for tenant in tenants}
     after = dict.fromkeys(tenants, "earliest")
     while any(len(ids) < each for ids in found.values()):

@@ -1,4 +1,4 @@
-"""Lost tables come back from an export: the drill on Azurite by the commands of the guide, and each way to fail."""
+"""Lost tables are restored from an export: the drill on Azurite by the commands of the guide, and each failure."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ async def test_lost_tables_come_back_and_jobs_go_on(
     code, taken = await command("take")
     assert code == 0
     name = taken.split()[0]
-    # what happens after the export is lost
+    # events after the export, which are lost
     await service_sends(world, living, "RESULT", 22)
     await feed_is_written(world, hints)
     await succeeded(world, 3)
@@ -150,7 +150,7 @@ async def test_an_export_of_many_runs_is_that_of_one(monkeypatch: pytest.MonkeyP
 
 
 def test_a_manifest_of_100_000_feeds_is_7_mb() -> None:
-    """What docs/guides/restore.md says of its size, with ids of tenants as UUIDs; it is written with each part."""
+    """The size in docs/guides/restore.md, with UUIDs as ids of tenants; the manifest is written with each part."""
     feeds = {str(uuid.UUID(int=number)): feed_event_row(number) for number in range(100_000)}
     assert len(Manifest("20261127T030000Z-1f2e3d4c", START, feeds=feeds).text()) < 7_000_000
 

@@ -1,4 +1,4 @@
-"""What happens while an export reads the tables: a restored store is one that the app goes on with."""
+"""Changes while an export reads the tables: the app can continue with the restored store."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from tests.operations.support import dispatch, limited, service_sends, submitted
 
 
 class Moving:
-    """Tables in which something happens when so many rows were read."""
+    """Tables in which `event` happens after this number of read rows."""
 
     def __init__(self, account: MemoryAccount, after: int, happens: Callable[[], Awaitable[object]]) -> None:
         self._account, self._left, self._happens = account, after, happens
@@ -70,7 +70,10 @@ async def test_jobs_that_move_during_the_export_are_whole_and_go_on(monkeypatch:
 
 
 async def export_meanwhile(place: int) -> bool:
-    """Whether the export reads so many rows; what happens at that one is in the export or not, and nothing is torn."""
+    """Exports, with a change after this number of rows. Returns whether the export reads that many.
+
+    The change is in the export completely or not at all.
+    """
     account, files = MemoryAccount(), MemoryFiles()
     world, hints = app(account)
     world.clock.advance(3600)

@@ -67,7 +67,7 @@ async def test_who_comes_second_writes_nothing(storage: Storage) -> None:
     for stale in (Head(), replace(head, etag="W/\"datetime'2020-01-01T00%3A00%3A00.0000000Z'\"")):
         with pytest.raises(Conflict):
             await feed.write(write(stale, events(2, 1), {"job_1": 2}))
-    # its SEEN row says that the feed had a part of it all the same
+    # its SEEN row shows that the feed had a part of it
     with pytest.raises(Conflict):
         await feed.write(write(head, events(2, 1), {"job_1": 2}, "job_1"))
     assert await feed.head(TENANT) == head

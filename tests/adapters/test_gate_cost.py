@@ -1,4 +1,4 @@
-"""What quotas add to the cost of a job."""
+"""The cost that quotas add to a job."""
 
 from __future__ import annotations
 
@@ -169,7 +169,7 @@ async def test_forty_ends_of_a_tenant_with_gates_share_turns(app: App) -> None:
     await asyncio.gather(*(answered(record, "RESULT") for record in records))
     turns = app.requests["writes"] - 2 * 40
     assert 1 <= turns <= 3
-    # a turn of two reads, too, whose rows the turn before it took
+    # a turn of two reads too, whose rows the previous turn took
     assert app.requests["reads"] <= 40 + 2 * (turns + 2)
     stored = await gated.lane.context.admissions.read("tenant_a")
     assert stored is not None

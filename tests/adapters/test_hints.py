@@ -1,4 +1,4 @@
-"""The sender of hints: what is on the wire, and that a bus that is slow or away costs seconds and is tried again."""
+"""The sender of hints: its messages, and the retries with a slow or unreachable bus."""
 
 from __future__ import annotations
 

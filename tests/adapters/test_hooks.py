@@ -1,4 +1,4 @@
-"""The rows of webhooks: what is written together, under which ETags, and in which order it is read."""
+"""Rows of webhooks: transactions, ETags, and the order of reads."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ async def test_a_hook_is_read_as_it_was_written(storage: Storage, hook: Hook) ->
     assert await hooks.all_of("another") == []
     assert await hooks.log(TENANT, hook.id, after=0, limit=10) == [entry]
     assert await hooks.log(TENANT, hook.id, after=1, limit=10) == []
-    # the feed goes on with the number of hooks
+    # the feed continues with the number of webhooks
     assert (await fed(storage)).hooks == 1
     # nothing that was there stays in a column that is empty now
     cleared = replace(hook, state_reason=None, waits_until=None, previous=None, caught_up=None, url=None)
@@ -233,7 +233,7 @@ async def test_what_is_over_is_removed(storage: Storage) -> None:
     await hooks.write(HookWrite(tenant=TENANT, deliveries=[(None, each) for each in (*old, young, kept, another)]))
     assert await hooks.hooks_with_ended(TENANT) == [HOOK.id, "hook_9"]
     before = START + timedelta(seconds=1)
-    # two at a time, with their names; nothing of what is before the place
+    # two per page, with their names; none before the position
     for after, expected in (((8, ""), (6, "a")), ((6, "a"), (4, "")), ((4, ""), None)):
         assert await hooks.remove(TENANT, HOOK.id, before=before, after=after, limit=2) == expected
     assert {row.delivery.number for row in await hooks.list_ended(TENANT, HOOK.id, limit=10)} == {7, 9}
@@ -334,7 +334,7 @@ async def test_the_life_of_a_webhook(azurite: str, world: World) -> None:
             *["webhook.dead"] * 2,
             *("webhook.disabled", "webhook.resumed"),
         ]
-        # what asks for the past gets it
+        # a webhook that requests past events gets them
         late = await given.hook("https://late.example", after=0, filter={"types": frozenset({"job.completed"})})
         await given.delivered()
         assert [each.state for each in await given.deliveries(late)] == [DeliveryState.DELIVERED]

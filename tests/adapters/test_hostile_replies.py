@@ -18,7 +18,7 @@ from tests.jobs import START, reply
 from tests.operations.conftest import World, built
 from tests.operations.support import dispatch, submitted
 
-#: what each changes in a heartbeat of the job's current attempt, and whether the message is then parked
+#: change in a heartbeat of the job's current attempt, and whether the message is then quarantined
 HOSTILE: dict[str, tuple[dict[str, Any], bool]] = {
     "an attempt past 32 bits": ({"attempt_no": 2**31}, True),
     "an attempt past 64 bits": ({"attempt_no": 2**63}, True),
@@ -49,7 +49,7 @@ HOSTILE: dict[str, tuple[dict[str, Any], bool]] = {
 
 
 async def at_work(storage: Storage) -> tuple[World, str]:
-    """A job whose attempt was dispatched, over the store."""
+    """Returns a job whose attempt was dispatched, over the store."""
     world = built(storage.ledger)  # type: ignore[arg-type]  # any ledger will do
     context = replace(world.context, index=storage.index, rejected=storage.rejected)
     world = replace(world, context=context)

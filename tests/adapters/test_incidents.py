@@ -37,7 +37,7 @@ RETRIED = replace(RESOLVED, state=IncidentState.RETRIED, retried_by="job_9")
 
 
 async def ended(storage: Storage, number: int = 1, **changes: Any) -> Job:
-    """A job that failed so many minutes after the start."""
+    """Returns a job that failed this number of minutes after the start."""
     created = planned(f"job_{number}", doc_id=f"doc-{number}").job
     await storage.index.reserve(created, replacing=None)
     job = replace(
@@ -207,7 +207,7 @@ async def test_a_settled_one_may_stay_listed(storage: Storage) -> None:
         [row] = await storage.incidents.list_open(after=None, limit=9)
         assert (row.incident, row.entered_at) == (settled, RESOLVED.at)
         assert await storage.incidents.find_open(first.kind, first.subject) is None
-        # what is read of the log means what was written of it
+        # the read log has the meaning of the written one
         log = await storage.incidents.log(first, after=0, limit=9)
         made = core_settled(first, RESOLVED)
         assert made is not None

@@ -1,4 +1,4 @@
-"""What a job costs in requests, messages and bytes."""
+"""The cost of a job in requests, messages and bytes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.jobs import START
 __all__ = ["app", "world"]  # fixtures
 
 
-#: bodies of directives, and of requests to the tables by a job and by each step: two percent or more above what is sent
+#: bytes of directives, and of table requests per job and per step: at least two percent above the sent ones
 DIRECTIVE_BYTES = 600
 JOB_TABLE_BYTES, STEP_TABLE_BYTES = 8_800, 18_200
 

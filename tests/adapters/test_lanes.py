@@ -1,4 +1,4 @@
-"""Looks at a lane on the bus emulator: shared, on a link that is kept, and never of what is not there."""
+"""Reads of a lane on the bus emulator: shared, over a cached link, and never of a missing entity."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Rows of a later release: what this release does not know is ignored, and kept where it writes the row again (R44)."""
+"""Rows of a later release: this release ignores the parts that it does not know, and keeps them when it writes the row
+again (R44).
+"""
 
 from __future__ import annotations
 
@@ -152,7 +154,7 @@ UNSAFE = [
 
 @pytest.mark.parametrize(("kind", "column", "value"), UNSAFE, ids=[each[0] for each in UNSAFE])
 async def test_an_unknown_state_closes_its_job_or_tenant_alone(kind: str, column: str, value: str) -> None:
-    """Where going on without it could admit a job too many."""
+    """A further admission could exceed a limit."""
     made = await later_stores()
     [row] = made.of(kind)
     made.amend(kind, **{column: value})

@@ -1,4 +1,6 @@
-"""A job in a status of a later release, on the real tables: it is left to that release, and stops nobody else (R44)."""
+"""A job with a status of a later release, on the real tables: this release leaves it alone, and other jobs continue
+(R44).
+"""
 
 from __future__ import annotations
 

@@ -102,7 +102,7 @@ async def test_long_strings_are_kept_whole(storage: Storage) -> None:
 
 
 async def test_a_large_result_is_kept_whole(storage: Storage) -> None:
-    """What a RESULT carries fills a message, and its row and its EVENT row come back as they were."""
+    """The content of a RESULT fills a message; its row and its EVENT row return it unchanged."""
     stored = await recorded(storage, await storage.ledger.create(*created()))
     uri = "https://account.blob.core.windows.net/workspace/"
     artifacts = [{"name": f"page {number}", "uri": f"{uri}{number:0200}.json", "size": number} for number in range(500)]

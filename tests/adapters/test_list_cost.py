@@ -1,4 +1,4 @@
-"""What a page of a list costs, counted where the requests leave the SDK (the time it takes depends on the machine)."""
+"""The cost of a page of a list, counted at the SDK (its duration depends on the machine)."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _JOB = planned("job").job
 
 
 class Counted(AioHttpTransport):
-    """Sends as always; of every query it knows how many entities the answer brought."""
+    """Sends requests unchanged; records the number of entities in each response."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -80,7 +80,7 @@ def insert(connection: str, count: int) -> None:
 
 
 def stretch(file: Path, count: int) -> None:
-    """Makes so many of the rows that Azurite saved: to insert 100,000 takes it more than an hour."""
+    """Multiplies the rows that Azurite saved: an insert of 100,000 takes it more than an hour."""
     database = json.loads(file.read_text())
     [rows] = [each for each in database["collections"] if each["name"].endswith(f"${TABLE}")]
     template = json.dumps(rows["data"][0])
@@ -104,7 +104,7 @@ def stretch(file: Path, count: int) -> None:
     params=[pytest.param(_INSERTED, id="3000"), pytest.param(100_000, id="100000", marks=pytest.mark.long)],
 )
 def storage_of(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """An Azurite with a tenant of so many jobs."""
+    """Yields an Azurite with a tenant that has this number of jobs."""
     if request.param <= _INSERTED:
         connection = request.getfixturevalue("azurite")
         insert(connection, request.param)
@@ -158,7 +158,7 @@ async def test_a_filtered_page_reads_few_rows_more_than_it_shows(listing: Listin
 
 
 async def test_a_filtered_page_of_what_all_are_is_full(listing: Listing) -> None:
-    """Where nearly every row fits, a page is as cheap as without a filter."""
+    """If nearly every row matches, a page costs the same as without a filter."""
     page, after = await listing.page(statuses=frozenset({JobStatus.SUCCEEDED}), limit=200)
     assert len(page) == 200
     assert after is not None

@@ -1,4 +1,4 @@
-"""A job whose long value is gone from the blobs, on the real stores: it is refused for good, and stops nobody else."""
+"""A job whose long value no longer exists, on the real stores: it is refused permanently, and other jobs continue."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ pytestmark = pytest.mark.parametrize("storage", ["tables"], indirect=True)
 
 
 async def one_lost_of_two(storage: Storage, texts: BlobTexts) -> tuple[World, str, str]:
-    """A job whose note is gone, and a whole one; both were dispatched."""
+    """Returns a job whose note is lost, and a complete one; both were dispatched."""
     world = built(storage.ledger)  # type: ignore[arg-type]  # any ledger will do
     world = replace(world, context=replace(world.context, index=storage.index, rejected=storage.rejected))
     lost, whole = [await submitted(world, request_type="OCR", payload={}, doc_id=name) for name in ("lost", "whole")]

@@ -1,4 +1,4 @@
-"""Rows of the last hour's minutes: added once, whoever folds them; none that cannot be read stops the others."""
+"""Rows of the last hour's minutes: added once by any number of sweepers; an undecodable row stops no other."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def keys(account: FakeAccount) -> list[str]:
 
 
 async def test_rows_of_processes_become_one_a_minute() -> None:
-    """What is read is the same before and after; a row that comes late is added to its minute."""
+    """A read returns the same before and after the fold; a late row is added to its minute."""
     account, store = minutes()
     for writer in ("a", "b"):
         await store.add({START: counts(2), START + MINUTE: counts(1)}, writer)

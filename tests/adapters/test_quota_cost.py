@@ -69,7 +69,7 @@ async def test_rows_of_creations_and_ends_that_come_together(app: App, rows: Row
     """Forty creations at once, forty ends, and the turn after them."""
     gated = app.limited(max_inflight_per_tenant=100, overflow="stage")
     await gated.job("OCR", 0)
-    # the second count of a tenant whose quotas are new
+    # the second count, since the tenant's quotas are new
     app.world.clock.advance(60)
     await gated.job("OCR", 1)
     context = gated.http.context

@@ -1,4 +1,4 @@
-"""A row that the store refuses for good is named by its key, and an end or a dependency goes on without it."""
+"""A row that the store refuses permanently is named by its key, and an end or a dependency continues without it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Replies of all lanes in one queue, on the bus emulator: each tells its lane, and none is lost on the way."""
+"""Replies of all lanes in one queue, on the bus emulator: each has its lane, and none is lost."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ async def test_forwarded_replies_keep_their_lane_wherever_they_lie(tmp_path: Pat
         await send(client, SHARED.topic(3), "m3", properties={TOPIC_PROPERTY: "another", "kept": "yes"})
         await send(client, SHARED.topic(15), "m15", "bad15")
         looks = ServiceBusLanes(client, SHARED, SystemClock())
-        # the look that a lease's end waits for shows what waits on any lane (R8)
+        # the read at a lease's end shows messages of every lane (R8)
         look = await looks.replies(7, since=datetime.now(UTC))
         assert [name for name, _ in look.oldest] == ["m3", "m15", "bad15"]
         async with client.get_queue_receiver(SHARED.queue) as receiver:

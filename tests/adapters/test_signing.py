@@ -1,4 +1,4 @@
-"""Signers: what they give is verified by OpenSSL, and what a key or a vault does wrong stops signing only."""
+"""Signers: OpenSSL verifies their signatures, and a fault of a key or a vault stops signing only."""
 
 from __future__ import annotations
 
@@ -154,7 +154,7 @@ async def test_a_key_of_key_vault(vault: Vault, tmp_path: Path) -> None:
     now = REFRESH_S
     assert await signer.public_key() != old
     await openssl_verifies(signer, tmp_path)
-    # what was begun with the old version is signed by it
+    # a signature that began with the old version uses it
     assert is_signed(old.pem, MESSAGE, await signer.sign(old, MESSAGE))
 
 

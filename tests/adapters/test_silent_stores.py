@@ -70,7 +70,7 @@ async def _configuration(port: int, use: Callable[[AppConfigurationStore], Await
 
 
 class SilentClient:
-    """A durable client whose host takes every call and answers none."""
+    """A durable client whose host accepts every call and responds to none."""
 
     def __getattr__(self, name: str) -> Callable[..., Awaitable[None]]:
         async def call(*_: object) -> None:
@@ -116,7 +116,7 @@ async def test_a_call_to_a_silent_store_ends(call: str, monkeypatch: pytest.Monk
 
 @asynccontextmanager
 async def _silent() -> AsyncIterator[int]:
-    """The port of a server that says that a table exists, and nothing else."""
+    """Yields the port of a server that reports that a table exists, and nothing else."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while line := await reader.readline():

@@ -37,7 +37,7 @@ async def test_every_due_job_of_a_large_tenant_is_looked_at(
     """Their ids are in another order than their times; a pass whose time ends half-way leaves the rest to the next."""
     assert isinstance(storage.index, TablesIndex)
     await insert(storage.index, count)
-    # the jobs have no rows of their own: what is looked at in the ledger is not what this test is about
+    # the jobs have no rows of their own: this test is not about the content of the checks
     world = built(MemoryLedger())
     context = replace(world.context, index=storage.index)
     world.clock.time = START + FIRST_CHECK + timedelta(seconds=count)
@@ -61,7 +61,7 @@ async def test_every_due_job_of_a_large_tenant_is_looked_at(
         first_looks.setdefault(row.job_id, row.check_at)
     assert len(first_looks) == count
     assert list(first_looks.values()) == sorted(first_looks.values())
-    # a crowded Azurite takes longer than a call may last: such a look is made again, after all the others
+    # a busy Azurite exceeds the time limit of a call: such a check is repeated after all others
     for _ in range(3):
         again = await sweep(context, world.orchestrations)
         if not again.looked_at:

@@ -1,4 +1,4 @@
-"""The direct transport and Microsoft's SDK agree: what one writes the other reads, and each error is the same (R45)."""
+"""The direct transport and Microsoft's SDK are equivalent: they read each other's rows, with the same errors (R45)."""
 
 from __future__ import annotations
 

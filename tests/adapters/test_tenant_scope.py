@@ -147,7 +147,7 @@ PLACE = Place(candidate=Candidate.of(OTHER))
 ENDED = EndedRow(job_id="job_a", tenant="tenant_a", clear_at=START)
 CLAIM = Claim(job_id="job_a", body_hash="b", created_at=START, expires_at=START)
 
-#: what the sweeper does, on the caller's own job
+#: calls of the sweeper, on the caller's own job
 SWEEPS: dict[str, Callable[[TenantIndex], Awaitable[object]]] = {
     "due": lambda index: index.due("tenant_a", now=START, limit=1),
     "reschedule_check": lambda index: index.reschedule_check(ACTIVE, START),

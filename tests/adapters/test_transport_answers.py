@@ -47,7 +47,7 @@ REMOVED = "HTTP/1.1 204 No Content\r\n\r\n"
 HTML = "Content-Type: text/html\r\n"
 RETRY = JSON + "Retry-After: 0\r\n"
 
-#: what the store sends at each request, and what that means where every call means the same; None: see the SDK
+#: response of the store to each request, and its meaning if it is the same for every call; None: see the SDK
 ANSWERS: dict[str, tuple[bytes | None, type[LuciusError] | None]] = {
     "nothing": (None, LedgerUnavailable),
     "an end": (b"", LedgerUnavailable),
@@ -106,7 +106,7 @@ ANSWERS: dict[str, tuple[bytes | None, type[LuciusError] | None]] = {
 
 
 async def result_of(name: str, call: str, *answers: bytes | None) -> tuple[object, int]:
-    """The outcome, and how many requests it took."""
+    """Returns the outcome, and the number of requests."""
     store = Store(*answers)
     limits = SILENT if None in answers else LIMITS
     async with store.serving() as url, table_at(name, f"{url}/a", limits) as table:
@@ -138,7 +138,7 @@ async def test_a_store_that_answers_wrongly_means_the_same(call: str) -> None:
 @pytest.mark.parametrize("call", CALLS)
 @pytest.mark.parametrize("first", ["503", "500, wait", "429, wait", "502", "an end"])
 async def test_a_store_that_comes_back(call: str, first: str) -> None:
-    """What is tried again gets the good answer, by both."""
+    """A repeated request gets the good response, with both transports."""
     good = {
         "a point": answer(200, '{"a":1}'),
         "a query": answer(200, '{"value":[]}'),
@@ -247,7 +247,7 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 
 @pytest.fixture
 def tls(certificate: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> ssl.SSLContext:
-    """Of a store whose certificate the transport trusts."""
+    """Returns the TLS context of a store whose certificate the transport trusts."""
     serving = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     serving.load_cert_chain(*certificate)
     trusting = ssl.create_default_context(cafile=certificate[0])

@@ -30,7 +30,7 @@ Read = Callable[[Stores], Awaitable[Any]]
 
 @dataclass(frozen=True)
 class Reads:
-    """How rows of a type are read."""
+    """The reads of a type of row."""
 
     #: each raises Undecodable
     strict: tuple[Read, ...] = ()

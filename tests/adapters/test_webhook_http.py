@@ -1,4 +1,4 @@
-"""The sender of webhooks against real sockets: what receivers do (R86)."""
+"""The sender of webhooks against real sockets, with the faults of endpoints (R86)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The sender of webhooks: where a name or an address of a URL may lead, and who vouches for it (R86)."""
+"""The sender of webhooks: the targets of a URL's name or address, and their resolution (R86)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.adapters.webhook_sockets import BODY, LONG_S, LOOPBACK, OK, answering
 
 
 async def test_a_host_may_be_spelled_in_any_way() -> None:
-    """What was taken when it was named is reached at each post, also with capitals; path and query stay as they are."""
+    """A URL that was accepted can be posted to, also with capitals; path and query stay unchanged."""
     seen: list[bytes] = []
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -36,7 +36,7 @@ async def test_a_host_may_be_spelled_in_any_way() -> None:
     sender.check(url := f"HTTP://Receiver.TEST:{port}/A%2Fb?c=%7e", tenant="")
     assert (await sender.post(url, {}, BODY)).status == 200
     server.close()
-    # nobody listens there, on a machine without IPv6 neither
+    # no process listens there, even on a machine without IPv6
     assert (await sender.post(f"http://[0:0:0:0:0:0:0:1]:{port}/", {}, BODY)).error == "CONNECT"
     assert seen == [b"POST /A%2Fb?c=%7e HTTP/1.1\r\n"]
 
@@ -116,7 +116,7 @@ async def test_a_host_that_is_listed_for_one_tenant() -> None:
             with pytest.raises(HookUrlRefused):
                 sender.check(url, tenant=tenant)
             assert (await sender.post(url, {}, BODY, tenant=tenant)).error == "ADDRESS_REFUSED"
-            # nobody listens at 443, or speaks TLS there
+            # no process listens at 443, or none speaks TLS there
             reached = await sender.post("https://receiver.test/", {}, BODY, tenant="acme")
             assert reached.error not in ("ADDRESS_REFUSED", "NO_ADDRESS")
             assert (await sender.post("https://receiver.test/", {}, BODY, tenant=tenant)).error == "NO_ADDRESS"

@@ -1,4 +1,4 @@
-"""Both transports of rows, and a store that sends them what a test says."""
+"""Both transports of rows, and a store that sends them the responses of a test."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ async def found(table: Table, query: str, **parameters: Any) -> list[Entity]:
 
 
 async def outcome(call: Awaitable[object]) -> object:
-    """What it gives, or the class of what it raises."""
+    """Returns the result of a call, or the class of its error."""
     try:
         return await call
     except LuciusError as error:

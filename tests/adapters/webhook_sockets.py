@@ -13,14 +13,14 @@ from shared.adapters.webhook_http import Lookup
 Receiver = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 BODY = b'{"specversion":"1.0"}'
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
-#: far above what the machine needs, far below the test's own limit
+#: seconds far above the machine's need, far below the test's own limit
 LONG_S = 60.0
 LOOPBACK = frozenset({"127.0.0.1:*", "receiver.test:*"})
 
 
 @asynccontextmanager
 async def listening(receive: Receiver, *, tls: ssl.SSLContext | None = None) -> AsyncIterator[int]:
-    """A server on loopback that reads a request's head and body, then does as `receive` says; its port."""
+    """Yields the port of a server on loopback that reads a request's head and body, then calls `receive`."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(OSError, asyncio.IncompleteReadError):

@@ -1,4 +1,4 @@
-"""A stack that asks for tokens, with its own issuer, as its callers have it."""
+"""A stack that requires tokens, with its own issuer, as its callers use it."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Live:
         return str(response.json()["access_token"])
 
     def client(self, **form: str) -> httpx.Client:
-        """A client with a token: of the tenant of these tests, or for what `form` asks the issuer."""
+        """Returns a client with a token: of the tenant of these tests, or with the claims in `form`."""
         headers = {"Authorization": f"Bearer {self.token(**(form or {'tenant': TENANT}))}"}
         # to verify no certificate saves loading them: 30 ms of CPU
         client = httpx.Client(base_url=self.stack.api, headers=headers, timeout=60, verify=False)
@@ -56,7 +56,7 @@ class Live:
         return self.client(roles="orch:all-tenants")
 
     def callback_token(self) -> str:
-        """The token of an attempt whose directive was sent."""
+        """Returns the token of an attempt whose directive was sent."""
         body = envelope(idempotency_key=str(uuid.uuid4()))  # a job of its own: its directive is received once
         job_id = self.client().post("/v1/orchestrate", json=body).json()["jobId"]
         with ScriptedService(self.stack.bus_connection) as service:

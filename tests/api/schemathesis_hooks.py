@@ -1,4 +1,6 @@
-"""What schemathesis cannot know of this API (docs/decisions/0013-what-json-schema-cannot-say.md)."""
+"""Rules of this API that schemathesis cannot read from the document
+(docs/decisions/0013-what-json-schema-cannot-say.md).
+"""
 
 import os
 
@@ -49,9 +51,10 @@ def map_body(context, body):
 
 
 def _reachable(body):
-    """Which addresses webhooks may go to, which names events have, that a reference into the workspace is one into the
-    tenant's own folder, which versions are loaded, and the bounds of a timestamp no schema says: what fits it gets good
-    ones.
+    """Replaces values by valid ones that no schema can describe.
+
+    These are addresses of webhooks, names of events, references into the tenant's own folder of the workspace, loaded
+    versions, and the bounds of timestamps.
     """
     if isinstance(body.get("expires_at"), str) and body["expires_at"][:4].isdecimal():
         body = body | {"expires_at": f"{_YEAR}{body['expires_at'][4:]}"}
@@ -77,8 +80,9 @@ def _reachable(body):
 
 @schemathesis.hook
 def filter_query(context, query):
-    """Two gates in one call are refused (400): that only one of several parameters may be there no schema says. An
-    empty parameter never reaches the app: the host leaves it out, so it is one that is not there.
+    """Two gates in one call are refused (400): no schema can state that only one of several parameters is allowed.
+
+    An empty parameter never reaches the app: the host leaves it out, so it is one that is not there.
     """
     if not query:
         return True
@@ -130,5 +134,5 @@ def map_headers(context, headers):
 
 @schemathesis.hook
 def filter_headers(context, headers):
-    """Schemathesis sends headers in Latin-1, and the host itself refuses what is not UTF-8 by a bare 400."""
+    """Schemathesis sends headers in Latin-1, and the host itself refuses other bytes than UTF-8 with a bare 400."""
     return not headers or all(str(value).isascii() for value in headers.values())

@@ -12,7 +12,7 @@ from shared.apidocs.json_schema import schema
 
 
 def misfits(model: type[BaseModel], body: Any) -> list[str]:
-    """Where the JSON of `body` does not fit `model`: also members that the model does not know."""
+    """Returns the positions at which the JSON of `body` does not match `model`, including unknown members."""
     closed = _closed(schema(model, "read"))
     validator = Draft202012Validator(closed, format_checker=FormatChecker())
     errors = validator.iter_errors(json.loads(json.dumps(body)))

@@ -18,7 +18,7 @@ DOCUMENT = document(BusNames())
 
 
 def resolved(pointer: str) -> Any:
-    """What a reference within the document points at; KeyError if nothing."""
+    """Returns the target of a reference within the document. Raises KeyError if there is none."""
     node: Any = DOCUMENT
     for part in pointer.removeprefix("#/").split("/"):
         node = node[part]

@@ -1,4 +1,4 @@
-"""What the audit finds in a history whose hashes were made to fit."""
+"""Findings of the audit for a history whose hashes were recomputed."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def history() -> tuple[Story, list[Event]]:
 
 
 def forged(story: Story, events: list[Event], transitions: list[str]) -> list[str]:
-    """The findings of the audit for a history whose last event names other rows, with every hash computed again."""
+    """Returns the findings for a history whose last event names other rows, with every hash computed again."""
     *earlier, last = events
     last = replace(last, data={**last.data, "transitions": transitions})
     last = replace(last, hash=event_hash(vars(last)))

@@ -1,4 +1,6 @@
-"""Bulks and dependencies over HTTP, with tokens, on a stack whose queue calls the workers (R24, R53, R65, R66)."""
+"""Bulk operations and dependencies over HTTP, with tokens, on a stack whose queue calls the workers (R24, R53, R65,
+R66).
+"""
 
 from __future__ import annotations
 

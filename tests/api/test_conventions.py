@@ -39,7 +39,7 @@ def me(api: Live) -> httpx.Client:
 
 @pytest.fixture(scope="module")
 def job_id(me: httpx.Client) -> str:
-    """A job whose directive is out: it stands still."""
+    """Returns a job whose directive is sent; its state does not change."""
     made = str(me.post("/v1/orchestrate", json=envelope(doc_id="conventions")).json()["jobId"])
     wait_until(lambda: me.get(f"/v1/jobs/{made}").json()["steps"][0]["status"] == "INITIATED", f"{made} did not begin")
     return made

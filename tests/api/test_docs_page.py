@@ -23,7 +23,7 @@ from tests.jobs import ROOT
 from tests.stack.scripted_service import ScriptedService
 from tests.waiting import wait_until
 
-#: what a busy machine may take
+#: maximum on a busy machine
 DEADLINE_S = 120
 
 

@@ -1,4 +1,4 @@
-"""`GET /v1/events` over HTTP, with tokens: whose feed, from where on, and every refusal (R24, R74)."""
+"""`GET /v1/events` over HTTP, with tokens: feeds, positions, and every refusal (R24, R74)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.api.live import Live, envelope
 from tests.api.strict import misfits
 from tests.waiting import wait_until
 
-#: a text that Json.NET would write anew (azure-functions-python-worker issue 1401)
+#: a text that Json.NET would rewrite (azure-functions-python-worker issue 1401)
 DUE = "2024-01-19T12:50:41.500+02:00"
 
 
@@ -36,7 +36,7 @@ def own(api: Live, tenant: str) -> httpx.Client:
 
 @pytest.fixture(scope="module")
 def job_id(own: httpx.Client, tenant: str) -> str:
-    """A job whose first directive is out, with both in the feed."""
+    """Returns a job whose first directive is sent, with both events in the feed."""
     posted = own.post("/v1/orchestrate", json=envelope(tenant_id=tenant, labels={"team": "a", "due": DUE})).json()
     wait_until(lambda: len(page(own)["events"]) == 2, "the job is not in the feed")
     found: str = posted["jobId"]

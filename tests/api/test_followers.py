@@ -1,4 +1,4 @@
-"""Who follows jobs goes on across restarts and outages: the loop and the page of the docs, the command (R76, R82)."""
+"""Followers of jobs continue across restarts and outages: the loop and the page of the docs, the command (R76, R82)."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def own(api: Live, tenant: str) -> httpx.Client:
 
 
 def lines(file: Path) -> list[str]:
-    """The whole lines of what is written yet."""
+    """Returns the complete lines of the output so far."""
     return file.read_text().split("\n")[:-1]
 
 
@@ -83,7 +83,7 @@ def test_a_restart_of_the_host_makes_no_gap(api: Live, own: httpx.Client, tenant
         wait_until(lambda: len(lines(loop)) >= len(whole), "the loop stopped", deadline_s=DEADLINE_S)
     finally:
         for each in processes:
-            # a shell and what it runs, unless it has ended
+            # a shell and its command, unless they have ended
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(each.pid, signal.SIGKILL)
             each.wait(DEADLINE_S)
@@ -204,9 +204,9 @@ def gaps_ms(answered: list[Request]) -> list[float]:
 
 
 def away(stack: RunningStack) -> None:
-    """The tables refuse connections: the one who would start them again stands still."""
+    """The tables refuse connections; their supervisor is stopped."""
     stack.process.send_signal(signal.SIGSTOP)
-    # it writes down what it has
+    # it saves its state
     stack.kill("azurite", signal.SIGTERM)
     wait_until(lambda: refuses(stack.ports.azurite), "Azurite did not end", deadline_s=DEADLINE_S)
 
@@ -262,7 +262,7 @@ def test_a_browsers_own_reader_goes_on_after_an_outage(
     try:
         until = time.monotonic() + seconds
         answers = [own.get(path, params={"after": "earliest"}, headers=STREAM) for _ in range(2)]
-        # it has come back at least twice, and met the outage at least once
+        # it has reconnected at least twice, and met the outage at least once
         seen = len(asked)
         page.wait_for_timeout(100)
         while time.monotonic() < until or len(asked) < seen + 2:

@@ -1,4 +1,4 @@
-"""GraphQL over HTTP: who may ask, and the client `graphql-sse`, which follows a job through many answers (R83)."""
+"""GraphQL over HTTP: callers, and the client `graphql-sse`, which follows a job over many responses (R83)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.waiting import wait_until
 ROOT = Path(__file__).resolve().parents[2]
 CLIENT = ROOT / "node_modules" / "graphql-sse" / "lib"
 DEADLINE_S = 60
-#: what a page has around the block of docs/reference/graphql.md; each line that it writes is an object
+#: content of a page around the block of docs/reference/graphql.md; each output line is an object
 AROUND = """
 const { token, jobId } = GIVEN;
 const write = (line) => console.log(JSON.stringify(line));
@@ -59,7 +59,7 @@ def own(api: Live, tenant: str) -> httpx.Client:
 
 
 class InNode:
-    """A program, and what it has written."""
+    """A program, and its output."""
 
     def __init__(self, folder: Path, text: str) -> None:
         self._output = folder / "output"
@@ -92,7 +92,7 @@ def follows(own: httpx.Client, tenant: str, job_id: str, lines: Lines, quiet_s: 
     """Through at least two answers, of which none is the last: no event is missing and none comes twice."""
     wait_until(lambda: any("event" in line for line in lines()), "no event came", deadline_s=DEADLINE_S)
     time.sleep(quiet_s)
-    # of the same tenant's feed, so that the position moves past what does not fit
+    # events of the same tenant's feed, so that the position moves past events that do not match
     submitted(own, tenant)
     own.post(f"/v1/jobs/{job_id}:cancel").raise_for_status()
     wait_until(lambda: any("over" in line for line in lines()), "it is not over", deadline_s=DEADLINE_S)
@@ -142,7 +142,7 @@ def test_the_client_follows_a_job_in_a_browser(api: Live, own: httpx.Client, ten
         page.goto(f"{api.stack.api}/own-page")
 
         def lines() -> list[dict[str, Any]]:
-            # what the page wrote is taken while it is asked something
+            # the output is read while the page gets a request
             page.evaluate("0")
             return found
 

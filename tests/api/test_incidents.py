@@ -1,4 +1,4 @@
-"""Incidents over HTTP, with tokens: who sees and settles which, and every refusal (R24, R63)."""
+"""Incidents over HTTP, with tokens: rights to see and settle them, and every refusal (R24, R63)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Gates over HTTP, with tokens: who may change what, and every refusal (R24, R48)."""
+"""Quotas over HTTP, with tokens: rights to change them, and every refusal (R24, R48)."""
 
 from __future__ import annotations
 

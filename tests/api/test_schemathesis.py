@@ -1,4 +1,4 @@
-"""schemathesis asks the live API everything that its OpenAPI document allows and forbids, with tokens on."""
+"""schemathesis sends the live API valid and invalid requests of its OpenAPI document, with tokens on."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from tests.stack.scripted_service import TENANT
 #: every check there is, but `unsupported_method`: the host answers 404 and not 405 (docs/decisions)
 ALL_BUT = "unsupported_method"
 
-#: refusals that no JSON Schema can express (docs/decisions): `cursor` is opaque, so pages are asked for from their
-#: beginning; an operator of all tenants must name the tenant of the receipts, of a feed, of a gate, of a bulk, of
-#: sources, of webhooks, of a lane (whose mode BURST needs a document) and of usage, which is kept for 31 days; a
-#: response that is held for seconds has its own tests; archived jobs are not found by a key
+#: refusals that no JSON Schema can express (docs/decisions): `cursor` is opaque, so requests start at the first page;
+#: an operator of all tenants must name the tenant of the receipts, of a feed, of a gate, of a bulk, of sources, of
+#: webhooks, of a lane (whose mode BURST needs a document) and of usage, which is kept for 31 days; a response that is
+#: held for seconds has its own tests; archived jobs are not found by a key
 EXCEPTIONS = f"""
 hooks = "{ROOT}/tests/api/schemathesis_hooks.py"
 
@@ -110,7 +110,7 @@ rejected = {{ values = {api.rejected()} }}
 
 
 def assert_much_was_asked(output: str, least: int) -> None:
-    """A run that asks nothing finds nothing."""
+    """Checks that the run sent requests, since a run without requests finds nothing."""
     counted = re.search(r"(\d+) generated, (\d+) passed", output)
     assert counted is not None, output[-3000:]
     assert counted[1] == counted[2]
@@ -122,7 +122,7 @@ def test_it_finds_nothing(api: Live, tmp_path: Path) -> None:
     """Examples, and the edges of every schema: about 40 s, for each route."""
     # left to the long run: random data, of which one seed has the same every time, sequences of calls, more than one
     # value for an edge, the edges of a field of each operation of a resource, the feed's other address, which is the
-    # same function, and methods that no route has, whose check is left out anyway
+    # same function, and methods that no route has, whose check is disabled in any case
     configuration = tokens(api) + "[phases.coverage]\nunexpected-methods = []\n"
     phases = ("--phases", "examples,coverage", "--max-examples", "1", "--seed", "1")
     options = (*phases, "--exclude-deprecated", "--exclude-path", "/v1/dashboard/events")
@@ -132,9 +132,10 @@ def test_it_finds_nothing(api: Live, tmp_path: Path) -> None:
 
 @pytest.mark.long
 def test_another_tenants_jobs_are_found_by_nobody(api: Live, tmp_path: Path) -> None:
-    """What one tenant's calls make, the other tenant's token does not reach; an operator's would, and is found out.
+    """The other tenant's token does not reach the jobs of one tenant's calls; an operator's would, and the test notices
+    it.
 
-    By a tool of its own: `tests/security/test_tenants.py` calls each route of a job as another tenant.
+    By a separate tool: `tests/security/test_tenants.py` calls each route of a job as another tenant.
     """
     options = ("--checks", "object_level_authorization", "--phases", "stateful")
     peers = (
@@ -152,7 +153,7 @@ def test_another_tenants_jobs_are_found_by_nobody(api: Live, tmp_path: Path) -> 
             few = (*options, "--include-tag", "jobs", "--seed", "2", "--max-examples", "5")
             asked(api, tmp_path, peers, *few, SCHEMATHESIS_TENANT=TENANT)
             continue
-        # a job and its read: the fewer the routes, the sooner one find; as many examples as it takes with any seed
+        # a job and its read: fewer routes find a fault earlier; the number of examples suffices with any seed
         routes = ("--include-path-regex", r"^/v1/(orchestrate|jobs/\{jobId\})$", "--seed", "6")
         until_found = (*options, *routes, "--max-examples", "150", "--max-failures", "1")
         with pytest.raises(AssertionError, match="Object-level authorization bypass"):

@@ -1,4 +1,4 @@
-"""Streams of events over HTTP: positions, waiting, what ends a reader and what must not, and tickets (R75-R77)."""
+"""Streams of events over HTTP: positions, waiting, ends of readers, and tickets (R75-R77)."""
 
 from __future__ import annotations
 
@@ -58,14 +58,14 @@ def submitted(client: httpx.Client, tenant: str, **changes: str) -> str:
 
 
 def waiting(client: httpx.Client, tenant: str) -> str:
-    """A job that waits in line, so that nothing of it is in flight and a cancel ends it."""
+    """Returns a waiting job, which has no directive in flight, so that a cancel ends it."""
     gate = {"tenant": tenant, "source": "held", "reason": "a test"}
     client.post("/v1/limits/pause", json=gate).raise_for_status()
     return submitted(client, tenant, source="held")
 
 
 class Reader:
-    """What an EventSource does with an answer (WHATWG HTML 9.2.6)."""
+    """A reader that handles responses as an EventSource does (WHATWG HTML 9.2.6)."""
 
     def __init__(self, client: httpx.Client, path: str, **query: str) -> None:
         self._client, self._path, self._query = client, path, query
@@ -121,7 +121,7 @@ def test_a_stream_has_the_events_of_the_page(own: httpx.Client, ended: str, path
         "Cache-Control": "no-store",
     }
     assert (len(reader.events), reader.retry_ms) == (1, 250)
-    # what a browser sends by itself wins over the address
+    # a header that a browser sends by itself has precedence over the URL
     reader.once()
     page = own.get(path, params={"limit": "2"})
     assert page.headers["Vary"] == "Accept"
@@ -311,7 +311,7 @@ def test_the_client_and_the_command_read_the_feed(api: Live, own: httpx.Client, 
     with Client(api.stack.api, token=token) as client:
         found = [each.id for each in events(client, follow=False)]
         assert found == feed_of(own)
-        # while nobody follows it happens, and while somebody does
+        # once without and once with a follower
         after = own.get("/v1/events?after=latest").json()["next"]
         both = {waiting(own, tenant), waiting(own, tenant)}
         follower = events(client, after=after, types="job.throttled")

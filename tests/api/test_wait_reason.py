@@ -1,4 +1,4 @@
-"""What a job that waits for a quota is told: the quota and the cause, and what starts the job."""
+"""The reason that a job waiting for a quota shows: the quota, the cause, and the condition that starts the job."""
 
 from __future__ import annotations
 

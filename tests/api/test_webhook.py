@@ -1,4 +1,4 @@
-"""What a caller sees of a webhook."""
+"""The responses about a webhook."""
 
 from __future__ import annotations
 

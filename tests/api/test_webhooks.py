@@ -1,4 +1,6 @@
-"""Webhooks over HTTP, with tokens: who makes and sees which, every refusal, and the way to a receiver (R84-R87)."""
+"""Webhooks over HTTP, with tokens: rights to create and see them, every refusal, and deliveries to an endpoint
+(R84-R87).
+"""
 
 from __future__ import annotations
 
@@ -149,7 +151,7 @@ def test_what_is_no_webhook_is_refused(own: httpx.Client, body: dict[str, Any], 
 
 @pytest.mark.parametrize("url", ["https://169.254.169.254/k3y", "http://hooks.example.com/k3y", "https://a@b.c/k3y"])
 def test_an_address_that_must_not_be_called_is_refused(own: httpx.Client, hook_id: str, url: str) -> None:
-    """When it is made and when it is changed; nothing of it is repeated."""
+    """At its creation and its change; the response repeats nothing of it."""
     for answer in (
         own.post("/v1/webhooks", json={"url": url}),
         own.patch(f"/v1/webhooks/{hook_id}", json={"url": url}),
@@ -192,7 +194,7 @@ def test_a_webhook_is_one_tenants(api: Live, named: str, code: str) -> None:
 
 
 def test_who_may_only_see_a_tenant_gets_no_secret(api: Live) -> None:
-    """Whether it was made before or not; who has it may sign. All else can be read. Nor does who may only move it."""
+    """It can read the rest. A holder of the secret can sign. A caller that can only move jobs gets no secret either."""
     watcher, named = api.client(roles="orch:all-tenants:read"), {"tenant_id": f"seen-{uuid.uuid4()}"}
     for _ in range(2):
         secret = watcher.get("/v1/webhooks/default/secret", params=named)
@@ -254,7 +256,7 @@ def test_a_test_event_comes_now_and_is_signed(own: httpx.Client) -> None:
     ]
     event = Webhook(made["secret"]).verify(receiver.requests[0].body, receiver.requests[0].headers)
     assert (event["type"], event["subject"]) == ("webhook.test", made["hookId"])
-    # which nobody could read
+    # which no other user could read
     assert "dataschema" not in event
     message = Webhook(made["secret"]).verify(receiver.requests[2].body, receiver.requests[2].headers)
     assert message["attachments"][0]["contentType"] == "application/vnd.microsoft.card.adaptive"
@@ -305,7 +307,7 @@ def test_a_finished_job_reaches_the_receiver_of_the_page(
 
 def test_the_end_of_a_job_goes_to_its_callback_url(api: Live, own: httpx.Client, tenant: str) -> None:
     """By https, to the name that the certificate has, signed with the tenant's default secret; once more on demand."""
-    # whatever a request may call it: a space that does not break
+    # a character that a request can contain: a no-break space
     name = "zu\u00a0ende"
     taken: list[tuple[bytes, dict[str, str]]] = []
 

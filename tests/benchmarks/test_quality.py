@@ -1,4 +1,4 @@
-"""Bounds of what `make quality` measures, and its own rules."""
+"""Bounds of the results of `make quality`, and its own rules."""
 
 from __future__ import annotations
 

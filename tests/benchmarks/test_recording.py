@@ -1,4 +1,4 @@
-"""What the recorder writes from within the host."""
+"""The output of the recorder in the host."""
 
 from __future__ import annotations
 

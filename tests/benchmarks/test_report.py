@@ -1,4 +1,4 @@
-"""What the benchmarks say of figures, without measuring any."""
+"""The reports of the benchmarks about given figures."""
 
 from __future__ import annotations
 

@@ -119,7 +119,7 @@ class FaultInjector:
                 async with httpx.AsyncClient(base_url=stack.admin, timeout=60) as admin:
                     (await admin.post("/faults", json={"fault": "drop-connections"})).raise_for_status()
             else:
-                # Azurite saves every few seconds: killed, it would lose what it had acknowledged
+                # Azurite saves every few seconds: a kill would lose acknowledged writes
                 how = signal.SIGTERM if fault == "azurite" else signal.SIGKILL
                 await asyncio.to_thread(stack.restart, fault, how)
 
@@ -178,7 +178,7 @@ class FaultInjector:
             await asyncio.sleep(0.5)
 
     async def _settle(self, stack: RunningStack, http: httpx.AsyncClient, services: FaultyServices) -> None:
-        """After the faults: resumes paused jobs, until every job has ended and nobody sends or takes a message."""
+        """After the faults: resumes paused jobs until every job has ended and no message is sent or received."""
         deadline = time.monotonic() + DEADLINE_S
         open_jobs = set(self._accepted.values())
         while open_jobs:

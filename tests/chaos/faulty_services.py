@@ -17,7 +17,7 @@ from azure.servicebus.exceptions import ServiceBusError
 FORGED_CODE = "FORGED"
 SUBSCRIPTIONS = ("ocr", "embedding", "sis")
 
-#: what a service does with a directive, in percent
+#: actions of a service on a directive, in percent
 _BEHAVIOURS = {
     "honest": 46,
     "before_ack": 8,

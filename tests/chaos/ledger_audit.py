@@ -1,4 +1,4 @@
-"""The rows of a stack, read from its tables, and what must be true of them once every job has ended."""
+"""The rows of a stack, read from its tables, and their invariants once every job has ended."""
 
 from __future__ import annotations
 

@@ -96,7 +96,7 @@ def test_publish_faults_respect_the_cap() -> None:
 
 
 def test_a_pause_stops_the_clock() -> None:
-    """What was left of both caps is left after resume."""
+    """The rest of both time limits continues after a resume."""
     story = capped(step_s=300, job_s=500)
     story.recorded()
     story.after(1).replied("RESULT", status="FAILED_RETRY")
@@ -106,7 +106,7 @@ def test_a_pause_stops_the_clock() -> None:
     assert (story.step().deadline_at - story.now, story.record.job.deadline_at - story.now) == left
 
 
-#: a step whose attempts may last 1,000 s from their ACK on, with a lease of 300 s
+#: a step with a maximum of 1,000 s per attempt from the ACK, with a lease of 300 s
 BOUNDED = replace(DEFAULTS, lease_s=300, attempt_max_s=1000)
 
 
@@ -154,7 +154,7 @@ def test_the_last_attempt_that_lasts_too_long_ends_the_job() -> None:
 
 
 def test_silence_keeps_its_own_name() -> None:
-    """Whoever looks long after the lease was over still reads that the service went silent."""
+    """A read long after the lease's end still shows that the service was silent."""
     story = busy(beats=1)
     at(story, 5000).occurs(DeadlinePassed("ocr", 1))
     assert story.step().last_error_code == "LEASE_EXPIRED"

@@ -76,7 +76,7 @@ def test_every_word_narrows(word: str) -> None:
 
 
 def test_a_row_of_a_living_job_may_be_behind() -> None:
-    """Where a living state is asked for, each living job is looked at; an ended one is as its row says."""
+    """If a living state is requested, each living job is read from the ledger; the row decides for an ended one."""
     running = parse_filter(JobFilter, {"status": "IN_PROGRESS"})
     assert running.needs_ledger
     assert running.may_match(JobStatus.QUEUED, "OCR", {})

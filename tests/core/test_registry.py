@@ -1,4 +1,4 @@
-"""What is said about a wrong protocol or payload, and how much of it."""
+"""Errors about a wrong protocol or payload, and their number."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sums of what tenants used: they add up, and stay bounded (R68)."""
+"""Sums of tenants' usage: they add up, and stay bounded (R68)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Public events: each EVENT row and each move has its decision, and everybody makes the same ones (R70)."""
+"""Public events: each EVENT row and each transition has its decision, and every process makes the same ones (R70)."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_every_move_is_decided_on() -> None:
     created = {(None, JobStatus(row.to)) for row in JOB_CREATION.values()}
     moves = {move for move in one | created if move[0] != move[1] and move[1] not in ARRIVALS}
     assert moves == set(MOVES)
-    # a second move of the same EVENT row goes on from the first ACK, which moves QUEUED alone
+    # a second transition of the same EVENT row follows the first ACK, the only trigger that leaves QUEUED
     acked = {(JobStatus.QUEUED, last) for first, last in one if first is JobStatus.IN_PROGRESS}
     assert acked <= two
     assert {move for move in acked if move[0] != move[1] and move[1] not in ARRIVALS} <= set(MOVES)
@@ -96,7 +96,7 @@ def test_the_life_of_a_job() -> None:
     assert progress["provenance"]["workerId"] == "w-1"
     assert progress["provenance"]["leaseId"].startswith("sha256:")
     assert progress["labels"] == {"team": "a"}
-    # whoever makes it later, of the job as it is then, makes the same
+    # any process that makes it later, from the job's state then, makes the same
     assert [each for event in rows for each in make_public_events(event, planned(labels={"team": "a"}).job)] == found
 
 

@@ -148,7 +148,7 @@ def test_events_are_as_their_schemas_describe() -> None:
 
 
 def test_hints_of_logs_travel() -> None:
-    """What names nobody's log is no hint, and events of another's are not believed."""
+    """A message without a log's name is not a hint, and events of another log are not accepted."""
     _, entry = settling()
     incident, first = an_incident()
     over_all, entry_of_all = Gate.over_all(GateKind.LANE, "3"), replace(entry, gate_id="x")

@@ -1,4 +1,4 @@
-"""What an admission state makes of a breaker: whom it stops, which ends count, and what its log says (R61, R62)."""
+"""A breaker in an admission state: the jobs that it stops, the ends that count, and its log (R61, R62)."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_which_ends_count() -> None:
 
 
 class Type:
-    """The admission state of a tenant whose OCR jobs have a breaker, and the jobs at it."""
+    """The admission state of a tenant whose OCR jobs have a breaker, and its jobs."""
 
     def __init__(self, **numbers: int) -> None:
         rule = Rule(breaker=BreakerRule(min_calls=2), **numbers)

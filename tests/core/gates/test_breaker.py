@@ -115,7 +115,7 @@ def test_the_last_fifty_ends_count() -> None:
 
 
 def test_only_ends_of_its_own_epoch_count() -> None:
-    """What was inside when it opened says nothing: neither good nor bad, neither open nor half-open."""
+    """Jobs that were active at its opening count neither as good nor as bad, neither open nor half-open."""
     life = half_open()
     before = life.breaker
     assert life.ends(*[False] * 100, epoch=0) is before
@@ -167,7 +167,7 @@ def test_the_cool_down_doubles_and_comes_back_after_an_hour_closed() -> None:
 
 
 def test_time_alone_is_what_looks_at_each_moment_make_of_it() -> None:
-    """Whoever looks once after a long time sees what one who looked all the time saw."""
+    """One read after a long time gives the same state as many reads in between."""
     often, once = opened(BreakerRule(cooldown_s=7)), opened(BreakerRule(cooldown_s=7))
     for _ in range(400):
         often.passes(SECOND)

@@ -1,4 +1,4 @@
-"""Changes of a quota: what a rule can have, and which callers end a hold or a throttle (R48)."""
+"""Changes of a quota: members of a rule, and rights to end a hold or a throttle (R48)."""
 
 from __future__ import annotations
 

@@ -106,7 +106,7 @@ class OneTenant:
         return [job_id for job_id, place in self.places.items() if not place.is_staged]
 
     def sets(self, state: GateState) -> None:
-        """Made, or changed: what is inside is counted by the rows."""
+        """Creates or changes a rule: the rows count active jobs."""
         self.admission = apply_count(self.admission.with_state(state), list(self.places.values()), self.now)
 
 

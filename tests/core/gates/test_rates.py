@@ -1,4 +1,4 @@
-"""Rates as arithmetic: exact to the job, whatever the clocks say (R50)."""
+"""Rates as arithmetic: exact to one job, with any clock difference (R50)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MICROSECOND = timedelta(microseconds=1)
 
 
 def starts(state: GateState, rule: Rule | None, until: timedelta, wait: Callable[[], timedelta]) -> list[datetime]:
-    """As many as are allowed, each as soon as it is, or `wait` later."""
+    """Returns the starts that are allowed, each at its earliest time, or `wait` later."""
     now, found = START, []
     while True:
         at = rate.find_next_start(state, rule, now)
@@ -66,13 +66,13 @@ def test_no_clock_gives_more_than_the_promise(per_hour: int, burst: int, waits: 
             count += 1
         at = rate.find_next_start(state, rule, now)
         assert at is not None
-        # what is said is true: then it opens, by whichever clock
+        # the announced time is right: then it opens, by either clock
         assert rate.find_next_start(state, rule, at) is None
     assert count <= per_hour * ((latest - START) / HOUR) + per_hour * max(0.0, (START - now) / HOUR) + burst
 
 
 def test_a_changed_rate_keeps_the_credit() -> None:
-    """What was saved by the old rate, whole and in part, is there under the new one."""
+    """The credit of the old rate, whole and fractional, stays under the new one."""
     rule, state = Rule(max_per_hour=60, burst=5), GateState(gate=TENANT)
     for _ in range(5):
         state = rate.spend(state, rule, START)

@@ -1,4 +1,4 @@
-"""What an admission state knows of a breaker over all tenants, and what a division lends by it (R61)."""
+"""A breaker over all tenants in an admission state, and the slots that an allocation grants by it (R61)."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def test_which_ends_a_admission_keeps_and_a_division_has_to_see() -> None:
 
 
 def test_how_many_places_there_are() -> None:
-    """What is inside of before takes one of the number's, and none of the breaker's."""
+    """A job of an earlier epoch uses a slot of the number, and none of the breaker's."""
     claims = [measure_demand(admission(inside=each, keep=each), published(max_active=9), OCR, START) for each in (2, 4)]
     behind: list[Demand] = [move_to_epoch(claim, HALF_OPEN) for claim in claims]
     assert [(each.active, each.earlier, each.share.slots, each.is_behind) for each in behind] == [

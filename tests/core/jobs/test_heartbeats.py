@@ -30,7 +30,7 @@ def beating() -> Story:
 
 
 def tries_to_end(story: Story) -> bool:
-    """Whether a timer that fires now ends the attempt."""
+    """Returns whether a timer that fires now ends the attempt."""
     return story.occurs(DeadlinePassed("ocr", 1)).transitioned
 
 
@@ -70,7 +70,7 @@ PROGRESS_S = 30.0
 
 
 def reports(story: Story, progress: object, **given: object) -> bool:
-    """Whether a heartbeat with that progress is written."""
+    """Returns whether a heartbeat with that progress is written."""
     beat = reply(story.record, "HEARTBEAT", progress=progress, **given)
     outcome = story.occurs(ReplyArrived(beat, PROGRESS_S))
     assert outcome.transitioned or outcome.reason_code is IgnoreReason.HEARTBEAT_NOT_DUE

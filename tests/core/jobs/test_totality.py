@@ -28,7 +28,7 @@ PAST, FUTURE = NOW - timedelta(minutes=1), NOW + timedelta(minutes=1)
 CAUSE = Provenance(cause_id="cause-1", actor="test", source="test", at=NOW, salt="")
 MAX_ATTEMPTS = 3
 
-#: what an ignored reply may touch on JOB
+#: columns of JOB that an ignored reply can change
 HEAD = {"event_seq", "event_hash", "suppressed", "updated_at"}
 
 
@@ -46,7 +46,7 @@ def step_states(step: Step) -> Iterator[Step]:
             lease_id=f"lease {attempt_no}",
             lease_digest=lease_digest(f"lease {attempt_no}"),
             workspace_ref={"uri": "https://account.blob.core.windows.net/workspace/x/"},
-            # as often as attempts that came before this one can have failed
+            # the number of failures that earlier attempts can have caused
             ack_failures=1,
             execution_failures=1,
         )
@@ -117,7 +117,7 @@ def records(*, contradictory: bool = False) -> Iterator[tuple[Record, str]]:
 
 @dataclass(frozen=True)
 class Case:
-    """One occurrence in one state, and what came of it."""
+    """One occurrence in one state, and its outcome."""
 
     record: Record
     step_id: str
@@ -197,7 +197,7 @@ def test_settled_steps_never_move(cases: list[Case]) -> None:
 
 
 def test_replies_are_never_refused(cases: list[Case]) -> None:
-    """What a platform service sends is taken or ignored, unless it is none of the job: that is parked, to be read."""
+    """A reply is accepted or ignored, unless it does not belong to the job: then it is quarantined."""
     for case in cases:
         step, occurrence = case.record.step(case.step_id), case.occurrence
         if isinstance(occurrence, ReplyArrived) and step is not None:

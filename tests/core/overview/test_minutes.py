@@ -32,7 +32,7 @@ def test_percentiles_are_ends_of_buckets() -> None:
 
 
 def test_groups_are_bounded_and_none_is_lost() -> None:
-    """What comes past the limit counts for nobody by name; a name that is known goes on."""
+    """Entries past the limit are counted together; known names continue to count."""
     total = MinuteCounts()
     for number in range(3 * MAX_GROUPS):
         one = MinuteCounts(

@@ -1,4 +1,4 @@
-"""What is wrong, in one sentence, worst first, each with what follows and the command that comes next."""
+"""Problems in one sentence each, worst first, each with its consequence and the next command."""
 
 from __future__ import annotations
 

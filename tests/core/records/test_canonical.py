@@ -47,7 +47,7 @@ def test_key_and_body_claims_never_meet() -> None:
     ],
 )
 def test_strict_json_refuses_with_a_reason(body: bytes, message: str) -> None:
-    """What two parsers could read differently is refused in one line."""
+    """A text that two parsers could read differently is refused in one line."""
     with pytest.raises(ValueError, match=message):
         parse_json(body)
 

@@ -1,4 +1,4 @@
-"""What an answer makes of a delivery and of its hook, case by case (R85)."""
+"""The effect of a response on a delivery and its webhook, case by case (R85)."""
 
 from __future__ import annotations
 
@@ -184,7 +184,7 @@ def test_a_probe_that_is_answered_lets_the_others_go(answer: Answer) -> None:
     found = record_answer(hook, DELIVERY, answer, START + HOUR, is_probe=True)
     assert found.flows
     assert (found.hook.waits_until, found.hook.failures, found.hook.probe) == (None, 0, 5)
-    # who refuses has taken nothing yet: a day without success goes on
+    # a refusal is not a success: the day without success continues
     assert found.hook.failing_since == (None if answer is OK else START)
 
 

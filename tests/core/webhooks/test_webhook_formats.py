@@ -1,4 +1,4 @@
-"""Bodies of webhooks: the event itself, and messages for chats in which nobody's text becomes markup (R87)."""
+"""Bodies of webhooks: the event itself, and chat messages in which no text of others becomes markup (R87)."""
 
 from __future__ import annotations
 
