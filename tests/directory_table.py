@@ -1,4 +1,4 @@
-"""The directory's partition in memory, for the real adapter: counts what is read, and fails when a test says so."""
+"""The directory's partition in memory, for the real adapter: counts reads, and fails on request of a test."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ Row = dict[str, Any]
 
 
 def size_of(row: Mapping[str, Any]) -> int:
-    """Bytes that Azure Tables counts for a row of this partition, all of whose columns are texts, numbers or instants.
+    """Returns the bytes that Azure Tables counts for a row of this partition, whose columns are texts, numbers or
+    timestamps.
 
     https://learn.microsoft.com/rest/api/storageservices/understanding-the-table-service-data-model
     """
@@ -29,7 +30,7 @@ def size_of(row: Mapping[str, Any]) -> int:
 
 
 class DirectoryTable(FakeTable):
-    """The partition of the directory, whose requests and rows are counted."""
+    """The partition of the directory. It counts its requests and rows."""
 
     def __init__(self) -> None:
         super().__init__(FakeAccount(), "gates")

@@ -72,7 +72,7 @@ class FakeTable(MemoryTable):
         return found.entity if found is not None else None
 
     def put(self, row: Mapping[str, Any]) -> None:
-        """Stores a row as it is, past the adapters and past `watch`, whatever was there."""
+        """Stores a row, past the adapters and past `watch`, replacing any other."""
         longs = frozenset(row.int64) if isinstance(row, Entity) else frozenset[str]()
         values, typed = columns_of(row)
         self.partitions[row["PartitionKey"]].put(row["RowKey"], StoredRow(values, self.account.etag(), longs | typed))
@@ -119,7 +119,7 @@ class FakeTable(MemoryTable):
                 try:
                     await self._watched(operation)
                 except LedgerRefused as refused:
-                    # as the service says it
+                    # with the service's text
                     raise LedgerRefused(f"{place}:{refused}") from refused
         metadata = await super().submit_transaction(operations)
         self.account.committed(self.name, operations)
@@ -155,7 +155,7 @@ class FakeTable(MemoryTable):
 
 
 def compare_no_etag(monkeypatch: pytest.MonkeyPatch, table: str) -> None:
-    """Makes each transaction of a table overwrite what others wrote: a planted fault."""
+    """Lets each transaction of a table overwrite concurrent writes: a planted fault."""
     real = TableRows.transact
 
     async def transact(rows: TableRows, operations: Sequence[RowOperation]) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""What a browser sends to this machine for a web page, by a real socket."""
+"""Requests of a browser to this machine for a web page, over a real socket."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ EVIL = "https://evil.example"
 
 
 def foreign_headers(url: str) -> list[dict[str, str]]:
-    """Of a page of another site, of one without an origin, and of one whose name was rebound to this machine."""
+    """Returns headers of a page of another site, of one without an origin, and of one after DNS rebinding."""
     parts = urlsplit(url)
     rebound = f"evil.example:{parts.port}"
     return [

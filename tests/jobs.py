@@ -120,7 +120,7 @@ def recorded(record: Record, step_id: str) -> RecordAttempt:
 
 
 def next_attempt(record: Record, step_id: str) -> NextAttempt | None:
-    """What a RESULT of the step may record beside itself."""
+    """Returns the attempt that a RESULT of the step can record with itself."""
     step = record.step(step_id)
     following = record.after(step) if step is not None else None
     if following is None:
@@ -129,7 +129,7 @@ def next_attempt(record: Record, step_id: str) -> NextAttempt | None:
 
 
 def reply(record: Record, type_: str, step_id: str = "ocr", **fields: Any) -> Reply:
-    """What the owner of the step's current attempt would send."""
+    """Returns a reply of the owner of the step's current attempt."""
     step = record.step(step_id)
     body: dict[str, Any] = {
         "type": type_,

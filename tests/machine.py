@@ -1,4 +1,4 @@
-"""A pytest plugin: what a test needs of the machine, and what the whole run cost it.
+"""A pytest plugin: the programs that a test needs, and the CPU time of the whole run.
 
 A test marked `needs("browser")` is skipped where no such program is found. The run ends with the programs that were
 missing and the command that installs each; its exit code is then 1 where CI=true, else that of the tests that did run.
@@ -40,12 +40,12 @@ class Program:
 
     @property
     def reason(self) -> str:
-        """Why a test is skipped where it is missing."""
+        """Returns the reason why a test is skipped without it."""
         return f"{_REASON}{self.name}: {self.install}"
 
 
 def _which(*commands: str) -> Callable[[], str | None]:
-    """Looks for the first of the commands that is on PATH, or is a path itself."""
+    """Returns the first of the commands that is on PATH, or is a path itself."""
     return lambda: next(filter(None, map(shutil.which, commands)), None)
 
 
@@ -120,7 +120,7 @@ def pytest_sessionfinish(session: pytest.Session) -> Iterator[None]:
 
 
 def _cpu_seconds() -> float:
-    """User and system time of this process and of its descendants: xdist's workers have ended by now.
+    """Returns user and system time of this process and of its descendants: xdist's workers have ended by now.
 
     The time of a process counts for its parent when the parent waits for it. A descendant whose parent was killed is
     missing, as are the children of stacks that a test kills.

@@ -1,4 +1,4 @@
-"""Queues and topic of the bus in this process: tests read what the app sent."""
+"""Queues and topic of the bus in this process: tests read the app's messages."""
 
 from __future__ import annotations
 

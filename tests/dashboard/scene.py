@@ -1,4 +1,4 @@
-"""The jobs that the tests of the dashboard look at: a scripted service plays each to the state that it is in."""
+"""The jobs in the tests of the dashboard: a scripted service moves each to its state."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.running_stack import RunningStack
 from tests.stack.scripted_service import TENANT, ScriptedService
 from tests.waiting import wait_until
 
-#: what a caller can set, and what must stay text
+#: a text of a caller, which must stay text
 SCRIPT = "<script>document.title='hacked'</script><img src=x onerror=alert(1)>"
 RTL = "\u202egnp.ecioani\u2066"
 LONG = "long " * 2000
@@ -23,7 +23,7 @@ ENDS = {"SUCCEEDED", "FAILED_FINAL", "CANCELLED"}
 
 @dataclass
 class Scene:
-    """Ids of jobs of tenant TENANT, by what happened to them."""
+    """Ids of jobs of tenant TENANT, by their outcome."""
 
     #: it succeeded in its second attempt; a RESULT of the first one came late
     retried: str

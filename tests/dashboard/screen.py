@@ -8,7 +8,7 @@ from playwright.sync_api import Browser, Page
 
 from tests.api.live import Live
 
-#: what a busy machine may take
+#: maximum on a busy machine
 DEADLINE_MS = 120_000
 #: the console names each response that is no success; a test that provokes one expects it
 _REFUSED = "Failed to load resource"
@@ -25,7 +25,7 @@ def short(job_id: str) -> str:
 
 
 class Screens:
-    """Opens pages, and collects what a browser complains about."""
+    """Opens pages, and collects errors of the browser."""
 
     def __init__(self, browser: Browser, api: Live) -> None:
         self._browser = browser

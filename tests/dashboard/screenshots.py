@@ -1,4 +1,4 @@
-"""`make screenshots`: the pictures of docs/guides/dashboard.md, of a stack whose services are played."""
+"""`make screenshots`: the pictures of docs/guides/dashboard.md, of a stack with scripted services."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ class Stage:
         return directive
 
     def run(self) -> str:
-        """A run whose program has just ended: its files are stored, and its RESULT is on the way."""
+        """Returns a run whose program has just ended: its files are stored, and its RESULT is on the way."""
         job_id = self.submit("PACK_RUN", payload=PACK, labels={"report": "leases"}, doc_id="leases-2026")
         self._services["packs"].reply(self._services["packs"].directive(job_id), "ACK")
         log_in(self.stack, TENANT, job_id).append_block(LOG.format(job_id=job_id).encode())
@@ -109,7 +109,7 @@ class Stage:
         return self.work("ocr", job_id, 0.4, status=status, error=error, result_ref=None)
 
     def late(self, directive: dict[str, Any]) -> None:
-        """The RESULT of an attempt whose place another one has taken."""
+        """Sends the RESULT of an attempt that another one has replaced."""
         self._services["ocr"].reply(directive, "RESULT")
 
 
@@ -136,7 +136,7 @@ async def play_hour(stack: RunningStack) -> None:
 
 
 def play(stage: Stage) -> tuple[str, str]:
-    """Plays what the pictures show. Returns the ids of the job with a retry and a late reply, and of a run."""
+    """Plays the jobs of the pictures. Returns the ids of the job with a retry and a late reply, and of a run."""
     asyncio.run(play_hour(stage.stack))
     for number in range(8):
         job_id = stage.submit("OCR", labels={"batch": "leases", "source": f"scanner-{number % 3}"})

@@ -42,9 +42,9 @@ _SHOWN = re.compile(r"<(?:code|pre)[^>]*>(lucius [^<]+)<")
 
 
 def accepted(text: str) -> set[str]:
-    """Gives each `lucius` of a pipe to the CLI, and runs nothing. Returns the values of its options and arguments.
+    """Passes each `lucius` of a pipe to the CLI, and runs nothing. Returns the values of its options and arguments.
 
-    Raises what the CLI raises for wrong usage.
+    Raises the CLI's error for wrong usage.
     """
     words, values = shlex.split(text), set()
     while words:
@@ -62,7 +62,7 @@ def accepted(text: str) -> set[str]:
 
 
 def given_values(arguments: list[Any]) -> Iterator[str]:
-    """What a command must name: all but the id by which the page itself names a quota."""
+    """Yields the values that a command must name: all except the id by which the page itself names a quota."""
     for each in arguments:
         yield from (
             (str(value) for name, value in each.items() if name != "gate") if isinstance(each, dict) else [str(each)]

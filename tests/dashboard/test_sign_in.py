@@ -1,4 +1,4 @@
-"""Sign-in at the stack's own issuer: the way there and back, a token that only reads, one that ends, and what fails."""
+"""Sign-in at the stack's own issuer: both redirects, a read-only token, one that expires, and failures."""
 
 from __future__ import annotations
 

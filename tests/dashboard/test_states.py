@@ -1,4 +1,4 @@
-"""What the page shows when something is refused, missing or away; who sees which buttons; phones; and accessibility."""
+"""The page with refused, missing or unreachable data; buttons by rights; phones; and accessibility."""
 
 from __future__ import annotations
 

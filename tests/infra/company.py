@@ -1,4 +1,6 @@
-"""What a company has prepared for LUCIUS, as `az resource show` shows it, under ids of docs/guides/own-resources.md."""
+"""Existing resources of a company for LUCIUS, as `az resource show` shows them, under ids of
+docs/guides/own-resources.md.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,7 @@ _ZONES = (
 
 
 def subnet(delegated: str | None, size: int = 24) -> dict[str, Any]:
-    """A subnet that is delegated to a service, or to none; a /24 unless `size` says otherwise."""
+    """Returns a subnet that is delegated to a service, or to none; a /24 unless `size` is set."""
     delegations = [{"properties": {"serviceName": delegated}}] if delegated else []
     return {"properties": {"addressPrefix": f"10.1.0.0/{size}", "delegations": delegations}}
 

@@ -21,5 +21,5 @@ def compiler() -> Iterator[Compiler]:
 
 @pytest.fixture(scope="session")
 def evaluated(compiler: Compiler) -> dict[str, Snapshot]:
-    """What each parameter file of the repository deploys, by its name."""
+    """Returns the snapshot of each parameter file of the repository, by its name."""
     return {each.file.stem: each for each in every.evaluated(compiler, ROOT)}

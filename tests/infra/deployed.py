@@ -1,4 +1,4 @@
-"""What the committed snapshots say of a deployment, without the compiler."""
+"""Facts of a deployment from the committed snapshots, without the compiler."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Alert rules: each can fire, watches what there is, and says what to do."""
+"""Alert rules: each can fire, watches an existing metric, and has the action in its description."""
 
 from __future__ import annotations
 
@@ -49,7 +49,9 @@ def _outbox_s() -> float:
 
 
 def _queued_s() -> float:
-    """Where no service listens, every attempt of the first step runs out, with a backoff between two."""
+    """Returns the seconds until a job without a service fails: every attempt of the first step times out, with a
+    backoff between two.
+    """
     backoffs = [SETTINGS.ack_backoffs[min(n, len(SETTINGS.ack_backoffs) - 1)] for n in range(SETTINGS.max_attempts - 1)]
     return SETTINGS.max_attempts * _outbox_s() + sum(backoffs)
 
@@ -67,7 +69,7 @@ def _passes(rule: Rule) -> float:
     return _minutes(rule) * 60 / SWEEP_S
 
 
-#: rule to the most that its metric can show in its window; infinite: as many as there are
+#: by rule: the maximum that its metric can have in its window; infinite: no maximum
 CEILINGS = {
     "dead-directives": math.inf,
     "dead-replies": math.inf,
@@ -102,7 +104,7 @@ FLOORS = {
 
 
 def limits(rule: Rule) -> dict[str, int]:
-    """What the parameter of its threshold allows, and its default; of a fixed threshold that alone."""
+    """Returns the allowed values of a threshold's parameter, and its default; a fixed threshold alone."""
     found = {"default": _threshold(rule)}
     named = re.match(r"thresholds\.\?(\w+) \?\?", rule["threshold"])
     if named:
@@ -174,7 +176,7 @@ def _check_command(text: str) -> None:
 
 
 def test_the_description_has_all_of_it() -> None:
-    """What it means, the section and the line, of metric and log rules alike."""
+    """Its meaning, the section and the line, for metric and log rules."""
     given = {
         each["name"].removeprefix("lucius-prod-"): each["properties"]["description"]
         for kind in (alerts.METRIC, alerts.LOG)

@@ -66,7 +66,10 @@ def test_every_setting_of_the_app_is_known_or_a_laptops() -> None:
 
 
 def test_seeds(tmp_path: Path) -> None:
-    """What is not seeded, is there no more, or has another text. A key has the version if the file has another name."""
+    """A file without a seed, a seed without a file, or another text is a finding.
+
+    A key has the version if the file has another name.
+    """
     shutil.copytree(ROOT / "infra" / "bicep", tmp_path / "infra" / "bicep")
     shutil.copytree(ROOT / "protocols", tmp_path / "protocols")
     assert seeds.check(tmp_path) == []

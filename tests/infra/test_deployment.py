@@ -1,4 +1,4 @@
-"""The package, the smoke test and the guide: what surrounds the templates."""
+"""The package, the smoke test and the guide of a deployment."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_the_zip_holds_the_app_and_its_commit(tmp_path: Path) -> None:
     subprocess.run([sys.executable, "scripts/package.py", str(target)], cwd=ROOT, check=True, capture_output=True)
     names = set(zipfile.ZipFile(target).namelist())
     assert COMMIT_FILE in names
-    # what is built from it in Azure is what has these hashes
+    # the build in Azure installs packages with these hashes
     assert zipfile.ZipFile(target).read("requirements.txt") == (ROOT / "requirements.lock").read_bytes()
     assert {"function_app.py", "host.json", "requirements.txt", "infra/bicep/topology.json"} <= names
     assert not [name for name in names if name.startswith(("tests/", "emulator/", "infra/hooks/", "infra/pipelines/"))]
@@ -94,7 +94,7 @@ def test_nobody_owns_the_bus_unasked(parameters: str) -> None:
 
 
 def test_no_package_without_a_commit(tmp_path: Path) -> None:
-    """Where git is missing it is named, or nothing is written."""
+    """If git is missing, the error names it, or nothing is written."""
     script = [sys.executable, "scripts/package.py", str(tmp_path / "app.zip")]
     alone = {"PATH": str(tmp_path)}
     done = subprocess.run(script, cwd=ROOT, env=alone, capture_output=True, text=True, check=False)

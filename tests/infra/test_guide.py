@@ -22,7 +22,7 @@ PAGES = [
     )
 ]
 GUIDE = PAGES[0]
-#: what is done for environments of GitHub, by the ends of their names, in the shell that made their identity
+#: commands for environments of GitHub, by the ends of their names, in the shell that created their identity
 KINDS = {"deploying identity": "", "smoke identity": "-smoke", "what-if identity": "-what-if"}
 
 
@@ -43,7 +43,7 @@ def commands(step: str, of: str = "dev") -> str:
 
 def test_every_step_of_the_guide_is_walked(walk: Walk) -> None:
     """From `azd up` to the first SUCCEEDED job, callbacks, rotation, pipelines, and back to an empty subscription."""
-    # what it packages and builds is this repository
+    # it packages and builds this repository
     (walk.bin / "python3").unlink()
     steps = [step for page in PAGES for step in re.findall(r"<!-- tested: (.*) -->", page.read_text())]
     assert steps[:3] == ["up", "roles", "smoke"]
@@ -76,7 +76,7 @@ def test_every_step_of_the_guide_is_walked(walk: Walk) -> None:
             f"principal-of-{audience}"
         }
     assert state["code"] == COMMIT
-    # who may deploy: the guide's own check has read these
+    # deployers: the guide's own check has read these
     assert sorted(state["environments"]) == [
         f"{name}{kind}" for name in ("dev", "prod") for kind in ("", "-smoke", "-what-if")
     ]
@@ -84,7 +84,7 @@ def test_every_step_of_the_guide_is_walked(walk: Walk) -> None:
     subjects = re.findall(r'"repo:owner/repo:environment:([\w-]+)"', "\n".join(state["asked"]))
     assert sorted(subjects) == sorted(state["environments"])
     assert state["deployed"] is None
-    # what azd made is gone; what the guide makes by hand stays
+    # azd's own resources are deleted; those of the guide's manual commands stay
     pipelines = [f"lucius-github-{name}" for name in sorted(state["environments"])]
     assert sorted(app["displayName"] for app in state["apps"]) == [*pipelines, "lucius-prod"]
 

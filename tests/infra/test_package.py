@@ -1,4 +1,4 @@
-"""What would be deployed starts where it would run, in an environment of its own."""
+"""Starts the deployable package in an environment like the deployed one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The pipelines: what they may, what they wait for, and what they refuse, run as it stands in the workflows."""
+"""The pipelines: their rights, dependencies and refusals, run from the text of the workflows."""
 
 from __future__ import annotations
 
@@ -58,12 +58,12 @@ def test_workflows_are_pinned_and_may_little(path: Path) -> None:
     uses = re.findall(r"uses: (?!\./)(\S+)(.*)", text)
     assert [use for use, _ in uses if not re.fullmatch(r"[\w./-]+@[0-9a-f]{40}", use)] == []
     assert all(re.search(r"# v\d+\.\d+\.\d+$", comment) for _, comment in uses)
-    # keys are in the vault, and nobody signs in with a secret
+    # keys are in the vault, and no identity signs in with a secret
     assert re.findall(r"secrets\.\w+", text) == []
     assert workflow["permissions"] == {"contents": "read"}
     for job in workflow["jobs"].values():
         assert job.get("permissions", {}).get("id-token") == ("write" if signs_in(job) else None)
-        # what comes from outside reaches a shell through the environment only
+        # external values reach a shell through the environment only
         assert not [step for step in job.get("steps", []) if "${{" in step.get("run", "")]
 
 
@@ -139,7 +139,7 @@ def test_what_parameter_files_read_is_given(workflow: str, job: str, step: str) 
     for name in ("dev", "prod"):
         text = (ROOT / "infra" / "bicep" / f"{name}.bicepparam").read_text()
         read = dict(re.findall(r"readEnvironmentVariable\('(\w+)', '(.*?)'\)", text))
-        # whoever deploys is the operator; deploy_stack.sh reads what the vault has
+        # the deployer is the operator; deploy_stack.sh reads the content of the vault
         own = {"AZURE_ENV_NAME", "AZURE_PRINCIPAL_ID", "LUCIUS_KEYS"}
         assert read.keys() - own <= given.keys()
         assert [each for each in read.keys() - own if read[each] and not given[each]] == []

@@ -18,7 +18,7 @@ from tests.jobs import ROOT
 
 Row = dict[str, Any]
 _ROWS: list[Row] = json.loads((ROOT / "tests/infra/planted_mistakes.json").read_text(encoding="utf-8"))["mistakes"]
-#: what the checks read
+#: files that the checks read
 _READ = (".funcignore", ".github", "azure.yaml", "docs", "host.json", "host.AzureStorage.json", "infra", "protocols")
 
 
@@ -90,7 +90,7 @@ def test_the_compiler_finds_it(row: Row, sound: Path, compiler: Compiler) -> Non
 
 @pytest.fixture(scope="module")
 def found_together(sound: Path, compiler: Compiler) -> Callable[[Row], list[Finding]]:
-    """What the rules find in the deployment of a row, with all rows planted that do not hide each other.
+    """Returns the findings for the deployment of a row, with all rows planted that do not hide each other.
 
     An evaluation takes 1 s of CPU: rows of one `batch` share it.
     """

@@ -1,4 +1,4 @@
-"""The hooks of azd that make, change and delete the app's registration in Entra: only what they made themselves."""
+"""The hooks of azd that create, change and delete the app's registration in Entra: only their own."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ROLES |= {"orch:all-tenants:read", "orch:all-tenants:operate"}
 
 
 def registration(**changes: Any) -> dict[str, Any]:
-    """One that somebody made, and what they added to it."""
+    """Returns a registration of another owner, with additions."""
     return {
         "appId": "theirs",
         "displayName": "lucius-dev",

@@ -1,4 +1,4 @@
-"""The templates as Microsoft's compiler evaluates them: nothing is found, and each rule notices what it is about."""
+"""The templates as Microsoft's compiler evaluates them: no findings, and each rule notices its fault."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ sys.stdout.write(f"Content-Length: {{len(answer)}}\\r\\n\\r\\n{{answer}}")
 
 
 def changed(snapshot: Snapshot, kind: str, change: Callable[[dict[str, Any]], None], among: str = "") -> Snapshot:
-    """The snapshot with another first resource of the type, of those whose content has the text `among`."""
+    """Returns the snapshot with a changed first resource of the type, of those whose content has the text `among`."""
     resources = list(snapshot.resources)
     [index, *_] = [n for n, each in enumerate(resources) if each.type == kind and among in json.dumps(each.content)]
     content = json.loads(json.dumps(resources[index].content))
@@ -262,7 +262,7 @@ def test_settings_are_read_of_the_expression() -> None:
 
 
 def stub(folder: Path, version: str) -> Path:
-    """A program that says to be this version of the compiler."""
+    """Returns a program that reports this version of the compiler."""
     program = folder / "bicep"
     program.write_text(_STUB.format(python=sys.executable, version=version))
     program.chmod(program.stat().st_mode | stat.S_IXUSR)
@@ -315,7 +315,7 @@ def test_a_folder_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
 
 @pytest.mark.needs("bicep")
 def test_a_broken_template_has_no_snapshot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, compiler: Compiler) -> None:
-    """What the compiler finds is reported alone, with file, line and code, and nothing is written."""
+    """The compiler's diagnostics are reported alone, with file, line and code, and nothing is written."""
     shutil.copytree(ROOT / "infra" / "bicep", tmp_path / "infra" / "bicep")
     broken = tmp_path / "infra" / "bicep" / "modules" / "budget.bicep"
     broken.write_text(broken.read_text().replace("amount: amount", "amount amount"))

@@ -1,4 +1,6 @@
-"""What the bus fixes at creation, and what zones cost: words and numbers of the templates against the code."""
+"""Properties of the bus that are fixed at creation, and the cost of zones: texts and numbers of the templates compared
+with the code.
+"""
 
 from __future__ import annotations
 
@@ -75,7 +77,7 @@ def test_the_parameter_file_has_the_price_of_zones() -> None:
     functions = json.loads((ROOT / "tests" / "promised_names.json").read_text())["functions"]
     triggers = [re.fullmatch(r"(\w+) \((\w+)\)", each) for each in functions]
     groups = {GROUPS.get(each[2], f"function:{each[1]}") for each in triggers if each}
-    # of those who have webhooks
+    # a group of deployments with webhooks
     groups -= {"function:deliver"}
     # one reads all replies, unless each lane has its own
     lanes = {each for each in groups if each.startswith("function:reply_p")}

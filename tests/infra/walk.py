@@ -28,7 +28,7 @@ _PASSED_ON = (
     *("AZURE_ENV_NAME", "LUCIUS_AUTH_AUDIENCE", "LUCIUS_MONTHLY_BUDGET", "LUCIUS_CALLBACKS", "LUCIUS_WEBHOOKS"),
     *("LUCIUS_KEYS", "LUCIUS_PLATFORM_SERVICES", "LUCIUS_REGISTRY_ID", "LUCIUS_RESOURCE_GROUP", "LUCIUS_SERVICE_TAG"),
 )
-#: asks the test's own process, which has loaded all already; one at a time
+#: calls the test's own process, which has loaded everything; one at a time
 _ASK = """#!/bin/sh
 printf '%s\\0' {values} "$@" >{folder}/ask
 read -r code <{folder}/done
@@ -36,7 +36,7 @@ cat {folder}/out
 cat {folder}/error >&2
 exit "$code"
 """
-#: what the hooks use beside the stand-ins
+#: programs that the hooks use besides the emulated ones
 _TOOLS = (
     *("cat", "cut", "date", "dirname", "env", "grep", "head", "mktemp", "printf", "rm", "sed", "seq"),
     *("sh", "sha256sum", "sort", "tee", "tr"),
@@ -66,7 +66,7 @@ class Done:
 
     @property
     def refusal(self) -> str:
-        """The line that says why; a second line would be one too many."""
+        """Returns the line with the reason; a second line would be a fault."""
         lines = [line for line in self.error.splitlines() if not line.startswith("ERROR: '")]
         assert self.code != 0, self.output
         assert len(lines) == 1, self.error
@@ -133,7 +133,7 @@ class Walk:
         return self.folder / "bin"
 
     def _answer(self) -> None:
-        """Answers as az, until it is asked nothing."""
+        """Responds as az, until an empty request."""
         while asked := (self.folder / "ask").read_bytes():
             words = asked.decode().split("\0")[:-1]
             environ = dict(zip(_PASSED_ON, words, strict=False))
@@ -157,12 +157,12 @@ class Walk:
         return json.loads(self._file.read_text())
 
     def know(self, **changes: Any) -> None:
-        """Changes what the stand-ins know."""
+        """Changes the state of the emulated Azure."""
         now = self.state() if self._file.exists() else {}
         self._file.write_text(json.dumps({**now, **changes}))
 
     def without(self, *names: str) -> None:
-        """A machine that lacks these commands: only what the hooks use is on its path."""
+        """Removes these commands from the machine: only programs of the hooks are on its path."""
         for name in _TOOLS:
             found = shutil.which(name)
             if found and not (self.bin / name).exists():

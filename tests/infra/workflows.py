@@ -1,4 +1,4 @@
-"""The workflows of GitHub Actions, read as GitHub would: who waits for whom, and what a step runs."""
+"""The workflows of GitHub Actions, read as GitHub does: dependencies of jobs, and commands of steps."""
 
 from __future__ import annotations
 
@@ -32,7 +32,10 @@ def signs_in(job: dict[str, Any]) -> bool:
 
 
 def command(job: dict[str, Any], step: str, values: Mapping[str, str]) -> tuple[str, dict[str, str]]:
-    """What a step runs, and its environment. `values` has what expressions name; another name is empty."""
+    """Returns the command of a step, and its environment.
+
+    `values` has the values of expressions; another name is empty.
+    """
     found = next(each for each in job["steps"] if step in (each.get("name"), each.get("run")))
     return found["run"], {name: _value(str(text), values) for name, text in found.get("env", {}).items()}
 

@@ -67,7 +67,7 @@ _ENVIRONMENT = {
     "LUCIUS_AUTH_MODE": "none",
     "LUCIUS_SERVICEBUS_CONNECTION": "Endpoint=sb://127.0.0.1;SharedAccessKeyName=n;SharedAccessKey=k",
     "LUCIUS_SERVICEBUS_LANES": "2",
-    # a job whose attempts all fail opens an incident, and counts at a breaker
+    # a job whose attempts all fail opens an incident, and counts for a breaker
     "LUCIUS_MAX_ATTEMPTS": "2",
     "LUCIUS_EXECUTION_BACKOFF_SECONDS": "1",
 }
@@ -143,7 +143,9 @@ class App:
         return self.scheduler.now
 
     def _new_job_id(self) -> str:
-        """By the request, so that backoffs, whose jitter follows from the id, are the same in each world."""
+        """Returns an id derived from the request, so that backoffs, whose jitter derives from the id, are the same in
+        each world.
+        """
         name = CREATES.get()
         self._ids[name] += 1
         return f"job_{name}_{self._ids[name]}"
@@ -165,7 +167,7 @@ class App:
         at: datetime | None = None,
         given_up: Callable[[], None] | None = None,
     ) -> None:
-        """A message whose function is `work`: it is delivered again after an error, as the bus and the app do it."""
+        """Enqueues a message whose function is `work`: it is delivered again after an error, as by the bus."""
 
         async def taken() -> None:
             wait_s = 0.5

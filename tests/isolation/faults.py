@@ -10,14 +10,14 @@ from shared.errors import Conflict, LedgerRefused, LedgerUnavailable
 from tests.fake_tables import FakeAccount, StoredRow
 from tests.isolation.row_types import type_of
 
-#: what the store's own retries take until a call that is refused for now raises
+#: seconds of the store's own retries until a refused call raises
 _RETRIED_S = 1.0
 #: a column of an undecodable row: no number, no instant, no JSON
 _SCRAMBLED = "{?"
 
 
 class Kind(StrEnum):
-    """How a row is at fault."""
+    """A kind of fault of a row."""
 
     #: each row goes when the fault begins, or after its first write
     MISSING = "missing"
@@ -58,7 +58,7 @@ class Fault:
         self.keys: set[str] = set()
 
     def is_of(self, partition: str, row: str) -> bool:
-        """Whether the row can be at fault: not if it is another tenant's."""
+        """Returns whether the row can be at fault: not if it is another tenant's."""
         if type_of(partition, row) != self._row_type or partition in self._others:
             return False
         return not any(other in row for other in self._others)
@@ -69,7 +69,7 @@ class Fault:
             self._spoil(table, partition, key, row)
 
     def end(self) -> None:
-        """The store is well again, and an operator restores what cannot be decoded."""
+        """Ends the fault: the store works again, and an operator restores undecodable rows."""
         self._is_on = False
         if self.kind is Kind.UNDECODABLE:
             for table, partition, key, row in [*self._account.rows()]:

@@ -1,4 +1,4 @@
-"""The matrix: each type of row that is no job's own, its possible faults, and the bounds of their effects.
+"""The matrix: each type of row that does not belong to one job, its possible faults, and the bounds of their effects.
 
 A cell is a type and a kind of fault. In each cell every job ends. Jobs of tenants whose row it is not end at the same
 second and with the same requests as without the fault. No function raises anything but an error of LUCIUS. A row that
@@ -64,9 +64,9 @@ class Line:
         return max(self.ends_by, self.lost_by if kind is Kind.MISSING else 0)
 
 
-#: written under an ETag; without; never written; written and not read again; asked for and not there
+#: written under an ETag; without; never written; written and not read again; requested and missing
 _ALL, _NO_ETAG, _READ, _WRITTEN, _ASKED_FOR = "muorc", "muor", "mur", "or", "r"
-#: as long as a job works that nobody cancels
+#: while a job is in progress that no caller cancels
 _NOT_CANCELLED = 500
 #: the sweeper checks a waiting job once an hour
 _LOOKED_AT = 3800

@@ -19,7 +19,7 @@ from tape.scheduler import Scheduler
 
 
 class Process(Protocol):
-    """What an activity needs of the app."""
+    """The parts of the app that an activity uses."""
 
     scheduler: Scheduler
     context: Context
@@ -95,7 +95,7 @@ class _Instance:
         self.ended = True
 
     async def _step(self, step_id: str) -> bool:
-        """Whether the next step follows."""
+        """Runs a step. Returns whether the next step follows."""
         verdict = await self._ask(dispatch_step, step_id)
         while True:
             kind, attempt_no = VerdictKind(verdict["verdict"]), verdict.get("attempt_no", 0)
@@ -135,7 +135,7 @@ class _Instance:
             await app.scheduler.pause(5)
 
     async def _wait(self, names: Sequence[str], until: str | None) -> tuple[str | None, dict[str, Any]]:
-        """The event that came first, with its data; None: the time came first, or a look of the sweeper."""
+        """Returns the event that came first, with its data; None: the time came first, or a wake-up of the sweeper."""
         scheduler = self._app.scheduler
         look = durable_names.look_event(self._look_no)
         due = datetime.fromisoformat(until) + timedelta(seconds=1) if until else None

@@ -42,7 +42,7 @@ def promised_types() -> set[str]:
     }
 
 
-#: functions whose keys are of a shared partition, which the promised names have
+#: functions whose keys are in a shared partition, from the promised names
 _OTHER_PARTITIONS = {"fold_again_row", "protocol_row", "bulk_due_row", "share_row", "minute_row"}
 _ARGUMENTS: dict[str, Any] = {
     "int": 1,

@@ -19,7 +19,7 @@ from tests.waiting import wait_until
 pytestmark = pytest.mark.long
 
 _INDEX, _FEED, _GATES = "luciusindex", "luciusfeed", "luciusgates"
-#: of the victim's rows, or of a shared partition those of nobody
+#: rows of the victim, or in a shared partition those without a tenant
 CELLS = [
     ("LIST", _INDEX, Kind.MISSING),
     ("LIST", _INDEX, Kind.UNDECODABLE),
@@ -61,7 +61,7 @@ def _posted(stack: RunningStack, uri: str, tenant: str, count: int = 1) -> list[
 
 
 def _spoil(tables: TableServiceClient, table: str, row_type: str, tenant: str, kind: Kind) -> int:
-    """How many rows are at fault now."""
+    """Damages the rows. Returns the number of rows at fault now."""
     client = tables.get_table_client(table)
     spoilt = 0
     for row in list(client.list_entities()):

@@ -27,7 +27,7 @@ from tests.isolation.faults import Fault, Kind
 from tests.isolation.row_types import type_of
 from tests.jobs import envelope
 
-#: the tenant whose rows are at fault; one with a quota of its own; one without
+#: the tenant whose rows are at fault; one with its own quota; one without
 VICTIM, OTHER, FREE = TENANTS = ("tenant_a", "tenant_b", "tenant_c")
 
 #: seconds from the beginning: the fault lasts for three sweeps, at 30, 90 and 150; the sums are taken after a fourth
@@ -70,7 +70,7 @@ class Report:
 
 
 def run(row_type: str | None, kind: Kind = Kind.MISSING, has: Collection[str] = (), *, ends_by: float = 0) -> Report:
-    """One world whose jobs have the features `has`; `row_type` None: without a fault.
+    """Runs one world whose jobs have the features `has`; `row_type` None: without a fault.
 
     A job that has not ended by the second `ends_by`, or 1,500 s after the beginning, never ends.
     """
@@ -246,7 +246,7 @@ class World:
     # --- results
 
     def _sums(self) -> dict[str, Counter[str]]:
-        """Requests of each tenant's partitions and jobs, and what its jobs sent."""
+        """Returns requests of each tenant's partitions and jobs, and messages of its jobs."""
         found: dict[str, Counter[str]] = {tenant: Counter() for tenant in TENANTS}
         for name, counts in (("tables", self.app.account.calls), ("sent", self.app.sent)):
             for key, count in counts.items():

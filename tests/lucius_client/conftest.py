@@ -1,4 +1,4 @@
-"""What tests of the client and of the command share."""
+"""Fixtures of the tests of the client and of the command."""
 
 from __future__ import annotations
 

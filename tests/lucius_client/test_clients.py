@@ -1,4 +1,4 @@
-"""How both clients send, retry, page, wait and refuse, over real sockets."""
+"""Requests, retries, pages, waits and errors of both clients, over real sockets."""
 
 from __future__ import annotations
 

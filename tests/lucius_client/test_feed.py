@@ -55,7 +55,7 @@ def refused(status: int, code: str, **members: Any) -> CannedResponse:
 
 
 EXPIRED = refused(410, "CURSOR_EXPIRED", earliest="five")
-#: ends who follows for ever
+#: ends an endless follower
 STOP = refused(401, "TOKEN_INVALID")
 
 
@@ -75,7 +75,7 @@ def read(request: pytest.FixtureRequest) -> Callable[..., Any]:
                     found.extend(each.jobseq for each in events(client, **which))
             else:
                 async with AsyncClient(url, retries=FAST_RETRIES) as client:
-                    async for each in async_events(client, **which):  # what came before an error counts
+                    async for each in async_events(client, **which):  # events before an error count
                         found += [each.jobseq]
         except Exception as error:
             return found, error
@@ -179,7 +179,6 @@ def test_the_command_follows_across_a_gap(output: str) -> None:
 
 
 def test_the_command_shows_the_change_of_a_gate() -> None:
-    """Which has no status."""
     of_gate = event(1) | {"type": "quota.changed", "subject": "33f2dee8"}
     of_gate["data"] = {"payload": {"change": "RULE_SET"}}
     with serving(CannedResponse(body={"events": [of_gate], "next": "two"}), page("two")) as api:
@@ -236,7 +235,7 @@ def test_a_position_file_that_cannot_be_used_is_one_line(tmp_path: Path, place: 
 
 
 def test_an_empty_position_file_is_none(tmp_path: Path) -> None:
-    """Who follows begins now, and not with all that is kept."""
+    """The follower begins now, and not with all retained events."""
     file = tmp_path / "position"
     file.touch()
     with serving(page("two"), STOP) as api:

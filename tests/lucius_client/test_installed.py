@@ -12,7 +12,7 @@ import pytest
 
 from tests.running_stack import ROOT
 
-#: what the extra `cli` installs, by import name
+#: packages of the extra `cli`, by import name
 EXTRA = ("azure", "jsonschema", "rich", "typer")
 
 

@@ -1,4 +1,4 @@
-"""Following a job by both clients and by the command: each event once, whatever becomes of the connection (R82)."""
+"""Following a job by both clients and by the command: each event once, with any fault of the connection (R82)."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ async def test_each_event_once(read: Callable[..., Any]) -> None:
 
 
 def test_an_answer_that_is_cut_anywhere_loses_nothing() -> None:
-    """What has no empty line behind it never came; the next request begins before it."""
+    """A message without its empty line did not arrive; the next request begins before it."""
     events = [event(seq) for seq in (1, 2, 3)]
     whole = stream(*events).body
     for cut in range(len(whole) + 1):
@@ -119,7 +119,7 @@ def job(seq: int, job_status: str = "QUEUED", **step: Any) -> dict[str, Any]:
 
 
 def test_the_command_shows_each_event_as_a_line() -> None:
-    """What happened between the position and the read of the job is in both, and shown once; the end is the job's."""
+    """Events between the position and the read of the job are in both, and shown once; the end is the job's."""
     ocr = {"stepId": "ocr", "attempt_no": 1}
     recorded = event(2, to_status="INITIATED", changes={"attempt_no": 1, "status": "INITIATED"}, **ocr)
     beats = [

@@ -1,4 +1,4 @@
-"""What operators call, by both clients: gates, breakers, bulks, incidents and sums."""
+"""Calls of operators, by both clients: quotas, breakers, bulk operations, incidents and sums."""
 
 from __future__ import annotations
 

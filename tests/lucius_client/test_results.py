@@ -127,7 +127,7 @@ async def test_memory_is_bounded(either: EitherClient, monkeypatch: pytest.Monke
 
 
 class Asked:
-    """A credential that counts who asks, and has none."""
+    """A credential that counts requests, and has no token."""
 
     def __init__(self) -> None:
         self.scopes: list[str] = []

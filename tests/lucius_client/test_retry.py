@@ -1,4 +1,4 @@
-"""When and after which wait a request is repeated, without sockets and clocks."""
+"""Repetitions of a request and their waits, without sockets and clocks."""
 
 from __future__ import annotations
 

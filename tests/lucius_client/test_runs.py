@@ -1,4 +1,4 @@
-"""Logs and artifacts of runs by both clients and the command: each byte once, whatever becomes of the connection."""
+"""Logs and artifacts of runs by both clients and the command: each byte once, with any fault of the connection."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ class BlobAccount:
         client.upload_blob(name, data)
 
     def limited(self, container: str, permission: str) -> str:
-        """A connection string whose rights end at one container; it is made where it is missing."""
+        """Returns a connection string with rights on one container, which is created if it is missing."""
         client = self._client.get_container_client(container)
         if not client.exists():
             client.create_container()
@@ -61,7 +61,7 @@ class BlobAccount:
         return str(self._client.get_blob_client(container, name).get_blob_properties().content_settings.content_type)
 
     def count(self, uri: str) -> int:
-        """How many blobs have a uri that begins with this."""
+        """Returns the number of blobs whose URI begins with this."""
         name, prefix = self._place(uri)
         container = self._client.get_container_client(name)
         return len(list(container.list_blobs(prefix))) if container.exists() else 0

@@ -36,7 +36,7 @@ class CheckoutCopy:
         self.environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(self.path), *packages])}
 
     def lucius(self, *words: str) -> str:
-        """What the command prints; it must succeed."""
+        """Returns the output of the command, which must succeed."""
         done = subprocess.run(
             [sys.executable, *_LUCIUS, *words],
             cwd=self.path,

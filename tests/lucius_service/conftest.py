@@ -42,7 +42,7 @@ def shared_probe(
 
 @pytest.fixture(scope="session")
 def quiet_bus(bus_config: Path) -> Iterator[Bus]:
-    """A bus whose replies nobody else reads."""
+    """Yields a bus whose replies no other process reads."""
     bus = start_bus("--config", bus_config)
     yield bus
     bus.stop()

@@ -17,7 +17,7 @@ from tests.lucius_service.step_runner import StepRunner
 from tests.servicebus_emulator.process import Bus, start_bus
 
 LANES = 2
-#: short, so that the messages of a killed service come back soon; a service at work, also on a busy machine, has to
+#: short, so that the messages of a killed service become visible soon; a working service, even on a busy machine, must
 #: renew its lock
 DIRECTIVE_LOCK_S = 8
 SERVICES = ("probe", "isolated", "killed", "wrong", "shout", "node", *children.service_names())

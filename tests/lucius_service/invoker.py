@@ -104,7 +104,7 @@ class Invoker:
         return self.replies(job, "RESULT")[count - 1]
 
     def runs(self, directive: dict[str, Any]) -> int:
-        """How often the probe service worked on this attempt."""
+        """Returns the number of times that the probe service worked on this attempt."""
         return self._account.count(directive["workspace_ref"]["uri"] + "runs/")
 
     def waiting(self, subscription: str, lane: int = 0, *, dead: bool = False) -> list[ServiceBusReceivedMessage]:
@@ -118,7 +118,7 @@ class Invoker:
         return receiver.peek_messages(max_message_count=50, sequence_number=1)
 
     def left(self, directive: dict[str, Any]) -> int:
-        """How many messages of this job are in the subscription of its service."""
+        """Returns the number of messages of this job in the subscription of its service."""
         bodies = (b"".join(message.body) for message in self.waiting(directive["stepId"], directive["lane"]))
         return sum(directive["jobId"].encode() in body for body in bodies)
 

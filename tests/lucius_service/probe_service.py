@@ -1,4 +1,4 @@
-"""A service on the kit, as a team writes one. Its payload determines what its work does."""
+"""A service on the SDK, as a team writes one. Its payload determines its work."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _MANY = {f"metric {number}": number for number in range(20_000)}
 
 
 class ProbePayload(BaseModel):
-    """How long the work takes, and how it ends."""
+    """Duration and end of the work."""
 
     model_config = ConfigDict(extra="forbid")
 

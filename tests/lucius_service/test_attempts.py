@@ -109,7 +109,7 @@ def test_a_long_note_is_cut(account: BlobAccount) -> None:
     ],
 )
 def test_a_failure_is_a_result_with_its_class_and_code(invoker: Invoker, then: str, status: str, code: str) -> None:
-    """What the step raises becomes the status and the error; the text of a bug stays in the service's log."""
+    """The step's error becomes the status and the error; the text of a bug stays in the service's log."""
     directive = invoker.directive(payload={"then": then})
     invoker.send(directive)
     result = invoker.result(directive["jobId"])
@@ -150,7 +150,9 @@ def test_a_duplicate_of_finished_work_gets_the_stored_result(invoker: Invoker, a
 def test_a_result_that_others_stored_is_not_sent(
     invoker: Invoker, account: BlobAccount, change: dict[str, str] | None
 ) -> None:
-    """What names another attempt, or is no RESULT, is not the attempt's: its work is done, and its own RESULT sent."""
+    """A stored blob that names another attempt, or is not a RESULT, is not used: the work is done, and its own RESULT
+    sent.
+    """
     directive = invoker.directive()
     planted = {name: directive[name] for name in ("jobId", "stepId", "tenant_id", "attempt_no")}
     planted |= {"lease_digest": Directive.model_validate(directive).lease_digest}

@@ -203,7 +203,7 @@ async def test_a_message_comes_again_when_its_lock_ends() -> None:
 
 
 class Fixed(Bench):
-    """LUCIUS, to a service whose replies are given, on lane 3 and a second one."""
+    """LUCIUS with given replies of a service, on lane 3 and a second one."""
 
     def __init__(
         self, *replies: tuple[str, float, int | None], other_lane: int | None = 4, settled: bool = False

@@ -1,4 +1,4 @@
-"""What results and artifacts cost, counted where requests leave the kit, as in docs/explanation/scale.md."""
+"""The cost of results and artifacts, counted at the SDK's requests, as in docs/explanation/scale.md."""
 
 from __future__ import annotations
 

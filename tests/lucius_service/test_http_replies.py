@@ -105,7 +105,7 @@ async def test_a_reply_is_sent_until_it_is_taken(fault: tuple[int, Any], line: L
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 413, 307])
 async def test_a_refusal_is_for_good_and_cancels(status: int, line: Line) -> None:
-    """What would be refused again is not sent again, and no redirect is followed."""
+    """A permanently refused reply is not sent again, and no redirect is followed."""
     line.lucius.answers = [(status, {"code": "TOKEN_INVALID"})]
     sent = await replies.publish(line.sender, line.directive, replies.ack(line.directive))
     assert sent.stop is not None

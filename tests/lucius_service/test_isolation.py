@@ -15,7 +15,7 @@ from tests.lucius_service.service_process import PROBE, Service, launch
 
 @pytest.fixture(scope="module")
 def isolated(tmp_path_factory: pytest.TempPathFactory, environment: dict[str, str]) -> Iterator[Service]:
-    """A service whose work is killed after four seconds of silence, or beyond half a GiB."""
+    """Yields a service whose work is killed after four seconds of silence, or above half a GiB."""
     settings = {**environment, "LUCIUS_SERVICE_MEMORY_MIB": "512", "LUCIUS_SERVICE_LANES": "0"}
     service = launch((*PROBE, "isolated"), tmp_path_factory.mktemp("isolated") / "isolated.log", settings)
     try:
@@ -65,7 +65,7 @@ def test_what_meets_a_limit_costs_one_child(
 
 @pytest.mark.parametrize("then", ["final", "retry", "bug"])
 def test_a_failure_keeps_the_child(then: str, isolated: Service, invoker: Invoker) -> None:
-    """What the step raises reaches the RESULT as from a thread; the models stay loaded."""
+    """The step's error reaches the RESULT as from a thread; the models stay loaded."""
     before = pid(invoker)
     result = outcome(invoker, {"then": then})
     assert result["error"]["code"] == {"bug": "SERVICE_FAULT"}.get(then, f"PROBE_{then.upper()}")

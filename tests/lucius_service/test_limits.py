@@ -1,4 +1,4 @@
-"""Limits of work on a thread, and what the answers of LUCIUS over HTTP stop."""
+"""Limits of work on a thread, and its cancellation by responses of LUCIUS over HTTP."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ async def test_silence_is_a_limit_where_it_is_declared(account: BlobAccount, wor
 
 @pytest.mark.usefixtures("short_grace")
 async def test_a_heartbeats_answer_cancels(account: BlobAccount, workspace: Workspace) -> None:
-    """Where LUCIUS answers that the job goes no further, `cancelled` is set, and no heartbeat follows."""
+    """If LUCIUS responds that the job has ended, `cancelled` is set, and no heartbeat follows."""
     sender = Sender(Sent(True, FailedFinal(CANCELLED, "the job is CANCELLING")))
     (result,) = await serve(Stubborn(listens=False), sender, account, workspace)
     assert (result["status"], result["error"]["code"]) == ("FAILED_FINAL", "CANCELLED")

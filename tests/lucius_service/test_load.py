@@ -53,7 +53,6 @@ def test_percentiles_are_values_that_were_measured() -> None:
 
 @pytest.mark.parametrize("text", ["a=", "a=x", "a=0", "a=-1", "a=inf", "a=nan"])
 def test_a_share_is_a_number(text: str) -> None:
-    """What is no share is refused."""
     with pytest.raises(ValueError, match="a="):
         read_mix(text)
     assert load("--bus", "b", "--blob", "b", "--mix", text)[0] == 2

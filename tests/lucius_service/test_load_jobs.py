@@ -22,7 +22,7 @@ REQUEST = {"tenant_id": "t", "input_ref": {"uri": "http://h/a"}, "payload": {}}
 
 @dataclass
 class Lucius:
-    """Its API; the third look at a job finds its end, ten seconds after its start, and what `fate` says."""
+    """The API; the third read of a job returns its end, ten seconds after its start, by `fate`."""
 
     keys: list[str] = field(default_factory=list)
     tokens: set[str | None] = field(default_factory=set)

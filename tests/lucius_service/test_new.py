@@ -1,4 +1,4 @@
-"""`lucius service new`: what it writes works, and nothing is overwritten."""
+"""`lucius service new`: its files work, and nothing is overwritten."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def module(path: Path) -> Any:
     assert spec is not None
     assert spec.loader is not None
     loaded = importlib.util.module_from_spec(spec)
-    sys.modules[path.stem] = loaded  # where pydantic looks for its annotations
+    sys.modules[path.stem] = loaded  # the module in which pydantic resolves its annotations
     spec.loader.exec_module(loaded)
     return loaded
 

@@ -1,4 +1,4 @@
-"""A service as a program: what starts it, and what keeps it from starting."""
+"""A service as a program: its start, and errors that prevent it."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_the_command_serves_the_class_of_the_readme(
     readme = (ROOT / "packages" / "lucius-service" / "README.md").read_text("utf-8")
     (example,) = re.findall(r"```python\n(.*?)```", readme, re.DOTALL)
     (tmp_path / "shout.py").write_text(example)
-    # replies come back on lane 0; one lane is also what a bus with few connections needs
+    # replies use lane 0; a bus with few connections needs one lane too
     settings = {**environment, "LUCIUS_SERVICE_LANES": "0"}
     service = launch((*COMMAND, "run", "shout:Shout"), tmp_path / "shout.log", settings, cwd=tmp_path)
     try:

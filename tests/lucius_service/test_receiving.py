@@ -1,4 +1,4 @@
-"""A message is received when it arrives: what the SDK must be for that, beneath its public names."""
+"""A message is received when it arrives: the private behaviour of the SDK that this requires."""
 
 from __future__ import annotations
 

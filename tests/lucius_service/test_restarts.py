@@ -78,7 +78,7 @@ def test_work_longer_than_the_lock_keeps_its_message(shared_probe: SharedProbe, 
 
 
 def test_a_full_queue_takes_no_more(shared_probe: SharedProbe, invoker: Invoker, tmp_path: Path) -> None:
-    """What exceeds the queue stays on the bus for other replicas, and is received when there is room."""
+    """Further directives stay on the bus for other replicas, and are received when there is room."""
     done = tmp_path / "done"
     directives = [invoker.directive(payload={"until": str(done)}) for _ in range(5)]
     shared_probe.current()
@@ -114,7 +114,7 @@ def test_sigkill_in_every_phase(
         service = launch(("-m", "tests.lucius_service.killed_service", phase), tmp_path / "log", environment)
         try:
             if phase != "none":
-                # it may take the directive, and end, before it says that it is ready
+                # it may receive the directive, and end, before its ready line
                 assert service.process.wait(REPLY_TIMEOUT_S) == -signal.SIGKILL, phase
                 continue
             service.wait_ready("killed")
@@ -126,7 +126,7 @@ def test_sigkill_in_every_phase(
             service.close()
     assert first["status"] == "SUCCEEDED"
     assert account.download(first["output_ref"]["uri"]) == b"done"
-    # `worked`, `copied` and `stored` each began the work; `published` sent what `stored` had kept
+    # `worked`, `copied` and `stored` each began the work; `published` sent the RESULT that `stored` had stored
     assert invoker.runs(directive) == 3
 
 
@@ -155,10 +155,10 @@ def test_two_replicas_share_a_subscription(
 def test_a_service_reconnects_to_the_bus(
     tmp_path: Path, bus_config: Path, environment: dict[str, str], account: BlobAccount
 ) -> None:
-    """Where the bus stops during the work and comes back, the RESULT is published then, and new work is received."""
+    """If the bus stops during the work and restarts, the RESULT is published then, and new work is received."""
     data = tmp_path / "bus"
     data.mkdir()
-    # below those of outgoing connections: nobody takes it while the bus is away
+    # below the ports of outgoing connections, so that no process takes it while the bus is stopped
     bus = start_bus("--config", bus_config, "--data", data, port=find_free())
     settings = {**environment, "LUCIUS_SERVICEBUS_CONNECTION": bus.connection_string}
     invoker = Invoker(bus.connection_string, account)

@@ -1,4 +1,4 @@
-"""Where a final result goes: the caller's `output_ref`, and never the workspace in its stead."""
+"""The destination of a final result: the caller's `output_ref`, and never the workspace instead."""
 
 from __future__ import annotations
 
@@ -270,7 +270,7 @@ def test_a_final_result_lies_where_the_caller_asked(
         (None, 0),
         ({"uri": "https://elsewhere.blob.core.windows.net/results"}, 0),
         ({"uri": "{root}/workspace/lucius/other/out"}, 0),
-        # the account refuses such a container, and only when it is asked
+        # the account refuses such a container, at the first request
         ({"uri": "{root}/UPPER/out"}, 1),
     ],
 )

@@ -23,7 +23,7 @@ def test_what_is_written_is_read(account: BlobAccount, workspace: Workspace) -> 
 
 
 def test_write_once_keeps_the_first(account: BlobAccount, workspace: Workspace) -> None:
-    """Where two writers store one blob, the first content is kept, and both get it."""
+    """If two writers store one blob, the first content stays, and both get it."""
     base = account.uri("workspace", "once")
     assert workspace.find(base, "mark") is None
     assert workspace.write_once(base, "mark", b"first", "text/plain") == b"first"

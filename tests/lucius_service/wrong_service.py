@@ -24,7 +24,7 @@ from lucius_service.step import Outcome, Task
 from tests.lucius_service.probe_service import ProbeStep
 
 Reply = dict[str, Any]
-#: after a RESULT, the next heartbeat of a service whose heartbeats do not end: later than `settle_s` of the tests
+#: seconds after a RESULT of the next heartbeat, if heartbeats do not end: more than `settle_s` of the tests
 BEATS_LATER_S = 1.0
 
 

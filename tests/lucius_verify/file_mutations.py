@@ -11,7 +11,7 @@ from lucius_verify.json_rows import canonical
 from tests.lucius_verify.forging import Files, Signer
 
 Json = dict[str, Any]
-#: what a forger does with the files of a bundle
+#: changes that a forger makes to the files of a bundle
 OnFiles = Callable[[Files], Any]
 
 

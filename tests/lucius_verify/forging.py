@@ -1,4 +1,4 @@
-"""What a forger does: changes histories, computes every hash again, and signs with a key of its own."""
+"""Forges histories: changes them, computes every hash again, and signs with its own key."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def retold(document: Document, seq: int, /, **changes: Any) -> Document:
 
 @dataclass
 class Signer:
-    """A key, and what it signs."""
+    """A key and its signatures."""
 
     key: ec.EllipticCurvePrivateKey = field(default_factory=lambda: ec.generate_private_key(ec.SECP256R1()))
 

@@ -13,7 +13,7 @@ from tests.lucius_verify.stories import failed_and_redriven, logs, replayed, tro
 from tests.lucius_verify.walks import Document
 
 Json = dict[str, Any]
-#: what a forger does with the history of one job
+#: changes that a forger makes to the history of one job
 OnJob = Callable[[Document], Document | None]
 
 
@@ -267,7 +267,7 @@ Pair = tuple[Document, Document]
 
 
 def with_rows(document: Document) -> Document:
-    """The document, chained, whose first event has the digest of its rows as created."""
+    """Returns the document, chained, whose first event has the digest of its rows as created."""
     document["events"][0]["data"]["rows"] = compute_rows_digest(rebuild_created(*typed(document)))
     return chained(document)
 

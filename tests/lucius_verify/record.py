@@ -1,4 +1,5 @@
-"""`python -m tests.lucius_verify.record`: keeps what today's rules make of many occurrences, in `recorded/`.
+"""`python -m tests.lucius_verify.record`: records the outcomes of many occurrences by the present rules, in
+`recorded/`.
 
 A recording is made once for a number of `shared.core.jobs.history.RULES` and never changed. If a change of the rules
 makes `test_rules` fail, raise RULES, then record.
@@ -33,7 +34,7 @@ def file(rules: int) -> Path:
 
 
 def kinds(event: dict[str, Any]) -> tuple[Any, ...]:
-    """What is new about an event, for a corpus that has each of them."""
+    """Returns the new properties of an event, for a corpus that has each of them."""
     rows = [row.partition(" ")[2] if row.startswith("step:") else row for row in event["data"].get("transitions", ())]
     return (event["type"], event["reason"] if event["type"] == "REPLY_IGNORED" else None, *rows)
 

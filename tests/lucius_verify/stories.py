@@ -26,12 +26,12 @@ from tests.lucius_verify.walks import Document, Walk
 from tests.simulation import protocols
 
 ERROR = {"code": "BUSY", "message": "come back later"}
-#: of walks whose job has three steps in a row, and one step
+#: walks whose job has three consecutive steps, and one step
 _SEQUENCE, _ONE_STEP = 10, 25
 
 
 class Story(Walk):
-    """A job that is told, not drawn."""
+    """A scripted job."""
 
     def then(self, seconds: float, occurrence: Occurrence) -> Story:
         self.now += timedelta(seconds=seconds)

@@ -145,7 +145,7 @@ def test_a_row_without_its_end(tmp_path: Path, honest: bytes) -> None:
 
 
 def zeros(size: int, name: str = "jobs.jsonl", before: Files | None = None) -> bytes:
-    """An archive with a file of so many zeros, made without them."""
+    """Returns an archive with a file of this number of zeros, made without them."""
     made = io.BytesIO()
     with gzip.GzipFile(fileobj=made, mode="wb", mtime=0) as whole:
         for each, content in (before or {}).items():

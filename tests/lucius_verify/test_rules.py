@@ -1,4 +1,4 @@
-"""A change of what the rules decide is noticed, and raises `RULES`."""
+"""A change of the outcome of the rules is noticed, and raises `RULES`."""
 
 from __future__ import annotations
 

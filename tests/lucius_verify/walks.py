@@ -38,7 +38,7 @@ Document = dict[str, Any]
 _TYPES = (protocols.SEQUENCE, protocols.GROUP, protocols.CAPPED, protocols.ONE_STEP)
 _STATUSES = (JobStatus.QUEUED, JobStatus.QUEUED, JobStatus.THROTTLED, JobStatus.WAITING_FOR_JOBS)
 _SECONDS = (0.0, 0.5, 1.0, 4.0, 31.0, 70.0, 350.0, 1000.0)
-#: of what would end most walks early or repeat itself, the share that is taken
+#: share of accepted occurrences that would end most walks early or repeat themselves
 _SELDOM = {Repaired: 0.1, OrchestrationEnded: 0.2, TimePassed: 0.9, Gated: 0.3, PriorityChanged: 0.5, Expired: 0.2}
 _MAX_EVENTS = 40
 
@@ -47,7 +47,7 @@ class Walk:
     """A job, from its creation on."""
 
     def __init__(self, seed: int, job_id: str, *, calm: bool = False) -> None:
-        """`calm`: only what makes a job succeed."""
+        """Sets the random walk. `calm`: only occurrences with which a job succeeds."""
         self.random = random.Random(seed)
         self.calm = calm
         #: its orchestrations end before it does
@@ -86,7 +86,10 @@ class Walk:
         return self
 
     def occurs(self, occurrence: Occurrence, *, ignored: float = 1.0) -> bool:
-        """Whether an event came of it. `ignored` is the share of ignored replies that are taken."""
+        """Applies an occurrence. Returns whether an event followed.
+
+        `ignored` is the share of ignored replies that are accepted.
+        """
         provenance = Provenance(
             cause_id=f"cause-{len(self.events)}", actor="system", source="test", at=self.now, salt=self._salt()
         )
@@ -121,7 +124,7 @@ class Walk:
         return written
 
     def _step(self) -> bool:
-        """Whether something happened."""
+        """Makes one step. Returns whether something happened."""
         ended = self.record.job.status.terminal
         self.now += timedelta(seconds=self.random.choice(_SECONDS))
         for occurrence in self.random.sample(found := list(self._possible()), len(found)):
@@ -156,7 +159,7 @@ class Walk:
 
 
 def walks(count: int, *, first: int = 0) -> list[Document]:
-    """The bundles of so many walks, and of the redrives of those that can be redriven, in order of their ids."""
+    """Returns the bundles of this number of walks, and of the redrives of redrivable ones, in order of their ids."""
     made: list[Walk] = []
     for seed in range(first, first + count):
         walk = Walk(seed, f"job_{seed:06}", calm=seed % 5 == 0).run()

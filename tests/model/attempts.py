@@ -1,4 +1,4 @@
-"""A job and the attempts of its steps in plain values: dispatch, time-outs, replies, and what the end of one does.
+"""A job and the attempts of its steps in plain values: dispatch, timeouts, replies, and the effect of an end.
 
 The half of the model (`tests.model.reference`) that follows the attempts. Times are seconds since the job began.
 """
@@ -18,9 +18,9 @@ SETTLED = ("SUCCEEDED", "FAILED_FINAL", "CANCELLED")
 
 MOVED = "MOVED"
 IGNORED, REFUSED = "IGNORED", "REFUSED"
-#: IGNORED without an EVENT row: it changes nothing that anyone would ask about
+#: IGNORED without an EVENT row: it changes nothing that is worth a record
 UNHEARD = "UNHEARD"
-#: moved, and no EVENT row says so
+#: moved, without an EVENT row
 WAITED = "WAITED"
 #: moved twice: a RESULT, and the attempt of the next step
 WENT_ON = "WENT_ON"
@@ -30,7 +30,7 @@ RECORDED_REPLIES = 20
 
 @dataclass
 class Attempts:
-    """One job. Every method is one thing that can happen to an attempt, at `now`, and answers what it was."""
+    """One job. Every method is one occurrence for an attempt, at `now`, and returns its outcome."""
 
     rules: tuple[Rules, ...]
     #: a wait's factor, at least 1, for (step, attempt)
@@ -178,7 +178,7 @@ class Attempts:
         return self._failed_for_good(at, now, "TIME_EXCEEDED")
 
     def lane_backlog(self, at: int, attempt: int, now: float) -> str:
-        """Our own backlog is nobody's failure: one ACK timeout more, then twice as long each time, to five minutes."""
+        """LUCIUS's own backlog is no failure: one ACK timeout more, then twice as long each time, up to 5 minutes."""
         step, rules = self.steps[at], self.rules[at]
         if self.over or step.status not in IN_FLIGHT or step.attempt != attempt or step.silent_until > now:
             return UNHEARD
@@ -281,9 +281,9 @@ class Attempts:
         return MOVED
 
     def _goes_on(self, at: int, now: float) -> bool:
-        """Whether the next step began: where it runs alone, the job is not asked to stop, and there is time left.
+        """Returns whether the next step began: it runs alone, the job has no stop request, and there is time left.
 
-        Not where the step has a total time of its own.
+        Not if the step has its own total time.
         """
         following = self.group_of(at)[-1] + 1
         if following == len(self.steps) or self.rules[following].group is not None:
@@ -303,10 +303,13 @@ class Attempts:
         self.ignored += 1
         return IGNORED if self.ignored <= RECORDED_REPLIES else UNHEARD
 
-    # --- what the end of an attempt does
+    # --- the effect of an attempt's end
 
     def _attempt_is_over(self, now: float) -> None:
-        """A job that is asked to stop does so with the last attempt in flight; drained means no sibling either."""
+        """Ends an attempt.
+
+        A job with a stop request stops with the last attempt in flight; drained means no sibling either.
+        """
         if self.draining:
             return
         if self.status == "CANCELLING":

@@ -75,7 +75,7 @@ def new_job(
     initial_status: JobStatus = JobStatus.QUEUED,
     expires: float | None = None,
 ) -> tuple[Record, Event]:
-    """A job as POST makes it, of as many steps as there are rules, each with its own timings."""
+    """Returns a job as POST creates it, with a step for each rule, each with its own timings."""
     request = envelope(expires_at=None if expires is None else (START + timedelta(seconds=expires)).isoformat())
     known = registry().find(request.request_type)
     assert known is not None

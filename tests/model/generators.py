@@ -31,7 +31,7 @@ from tests.jobs import next_attempt, recorded, reply
 
 
 def to_a_job(record: Record) -> Iterator[Occurrence]:
-    """All that can happen now; what is known to be of no step's current attempt once, for a stranger."""
+    """Yields all possible occurrences now; one of no step's current attempt occurs once, from a stranger."""
     for step in record.steps:
         name, attempt_no = step.step_id, step.attempt_no
         yield recorded(record, name)

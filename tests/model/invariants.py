@@ -1,4 +1,4 @@
-"""What holds for the rows of every job, after any transitions in any order."""
+"""Invariants of the rows of every job, after any transitions in any order."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _COLUMNS = {row: [field.name for field in fields(row) if field.name not in _NOT_
 _WITHOUT_TRANSITION = frozenset(
     {"AWAITED", "PRIORITY_CHANGED", "REPLY_IGNORED", "REPAIRED", "JOB_REDRIVEN", "JOB_CREATED", "JOB_WITHDRAWN"}
 )
-#: what a late reply or a redrive still touches on an ended job
+#: columns of an ended job that a late reply or a redrive still changes
 _HEAD = frozenset({"event_seq", "event_hash", "suppressed", "updated_at", "redriven_by"})
 
 
@@ -90,7 +90,7 @@ def rows_of(record: Record) -> Rows:
 
 
 def fold(rows: Rows, event: Event) -> None:
-    """Puts what `event` changed over the rows before it."""
+    """Applies the changes of `event` to the rows before it."""
     changes = (event.data or {}).get("changes", {})
     rows[""] |= changes.get("job", {})
     for step_id, columns in changes.get("steps", {}).items():

@@ -15,10 +15,10 @@ RESTARTS = 5
 
 @dataclass
 class Model(Attempts):
-    """One job, and also what people, its gates, other jobs and the sweeper do to it."""
+    """One job, with the effects of operators, its quotas, other jobs and the sweeper."""
 
     restarts: int = 0
-    #: how many instances ended before the job did
+    #: number of instances that ended before the job did
     failures: int = 0
     redriven_by: str | None = None
 
@@ -29,7 +29,7 @@ class Model(Attempts):
             return UNHEARD
         if self.over:
             return REFUSED
-        # a directive that the bus did not take is nobody's work
+        # no service has a directive that the bus did not accept
         sent = any(
             one.status == "PROCESSING" or (one.status == "INITIATED" and one.wait_ends is None) for one in self.steps
         )
@@ -74,7 +74,7 @@ class Model(Attempts):
         return MOVED
 
     def admitted(self, now: float) -> str:
-        """Its gates let it in; one that is not in line any more learns nothing."""
+        """Its quotas admit it; a job that no longer waits ignores this."""
         if self.status != "THROTTLED":
             return UNHEARD
         self.status, self.staged = "QUEUED", False
@@ -82,14 +82,14 @@ class Model(Attempts):
         return MOVED
 
     def awaits(self) -> str:
-        """Somebody waits for its end, and is told once it has ended."""
+        """Another job waits for its end, and is notified once it has ended."""
         if self.over or self.awaited:
             return UNHEARD
         self.awaited = True
         return MOVED
 
     def dependencies_settled(self) -> str:
-        """It goes on to its gates."""
+        """Moves the job to its quotas."""
         if self.status != "WAITING_FOR_JOBS":
             return UNHEARD
         self.status, self.dependent = "THROTTLED", False
@@ -128,7 +128,7 @@ class Model(Attempts):
         if restarts != self.restarts:
             return UNHEARD
         if self.over or self.staged:
-            # of a job that was never let in there is none
+            # a job that was never admitted has none
             return REFUSED
         if silent or self.failures < RESTARTS:
             self.restarts += 1

@@ -1,4 +1,4 @@
-"""What the reference model knows of one step: its rules, and how it stands. Times are seconds since the job began."""
+"""One step in the reference model: its rules and its state. Times are seconds since the job began."""
 
 from __future__ import annotations
 

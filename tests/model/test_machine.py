@@ -112,7 +112,7 @@ class JobMachine(RuleBasedStateMachine):
         if ahead:
             self.pair.now = ahead[min(which, len(ahead) - 1)] + off
 
-    # --- what the job's own functions do
+    # --- actions of the job's own functions
 
     @rule(which=_which)
     def dispatched(self, which: int) -> None:
@@ -146,7 +146,7 @@ class JobMachine(RuleBasedStateMachine):
     def guard_is_shut(self, which: int) -> None:
         self.pair.occurs(Gated(self._current(which), "service:ocr", "service:ocr is held: it is slow"))
 
-    # --- what platform services send
+    # --- messages of platform services
 
     @rule(which=_which, type_=st.sampled_from(["ACK", "HEARTBEAT", "RESULT"]), status=_results, goes_on=st.booleans())
     def service_replies(self, which: int, type_: str, status: str, goes_on: bool) -> None:
@@ -175,7 +175,7 @@ class JobMachine(RuleBasedStateMachine):
     def stranger_replies(self, type_: str, which: int, lie: dict[str, object]) -> None:
         self.pair.occurs(ReplyArrived(reply(self.pair.record, type_, self._step(which), **lie)))
 
-    # --- what people, gates and the sweeper ask for
+    # --- requests of operators, quotas and the sweeper
 
     @rule(what=st.sampled_from([Admitted(), Awaited(), DependenciesSettled(), DependencyFailed("job_0"), Expired()]))
     def waits_or_goes_on(self, what: Occurrence) -> None:

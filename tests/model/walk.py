@@ -1,6 +1,6 @@
-"""Every state that a small job can reach, and everything that can happen in each: by breadth-first search.
+"""Every state that a small job can reach, and every occurrence in each: by breadth-first search.
 
-Two states are one where nothing that can happen tells them apart: clocks count by what they have passed, not by
+Two states are one if no occurrence distinguishes them: clocks count by the deadlines that they have passed, not by
 their distance.
 """
 
@@ -39,7 +39,7 @@ class Shape:
 
     rules: tuple[Rules, ...]
     total: float | None = None
-    #: without what concerns one step alone (publishing, heartbeats, backlog), so that several are few enough
+    #: without occurrences that concern one step alone (publishing, heartbeats, backlog), so that several are few enough
     plain: bool = False
 
 
@@ -74,7 +74,7 @@ LONG_SEQUENCE = Shape(
         Rules(30, 100, None, 2, dispatch_waits=(30,), ack_waits=(60,), execution_waits=(5,)),
     )
 )
-#: with what concerns one step alone
+#: with occurrences that concern one step alone
 LONG_CAPPED = replace(CAPPED_SEQUENCE, plain=False)
 #: a step, then three side by side
 WIDE_GROUP = Shape(
@@ -119,7 +119,7 @@ class Walk:
 
 @cache
 def walk(shape: Shape) -> Walk:
-    # what begins at once is what all that it waits for lets go at the same instant
+    # jobs that begin at once: all that wait for jobs that end at the same time
     first = Pair.of(shape.rules, shape.total, initial_status=JobStatus.WAITING_FOR_JOBS, expires=0)
     seen: dict[Hashable, None] = {key(first, shape): None}
     found: deque[Pair] = deque([first])

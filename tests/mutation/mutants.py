@@ -20,7 +20,7 @@ Place = tuple[str, Any, Any]
 
 @dataclass(frozen=True)
 class Mutant:
-    """One row, and what becomes of it; `to` None: it is gone."""
+    """One row, and its mutation; `to` None: it is removed."""
 
     machine: str
     state: StrEnum
@@ -75,7 +75,7 @@ class _Watched(dict[Any, TargetState]):
 
 @contextmanager
 def watched(looked: Callable[[Place], None]) -> Iterator[None]:
-    """Calls `looked` for every row that the product looks up, whether it is there or not."""
+    """Calls `looked` for every row that the product reads, present or not."""
     kept = [(table, dict(table)) for _, table, _ in _TABLES]
     try:
         for machine, table, _ in _TABLES:

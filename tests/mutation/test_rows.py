@@ -11,7 +11,7 @@ from tests.model.invariants import check_citation
 from tests.model.walk import SHAPES, Edge, walk
 from tests.mutation.mutants import Mutant, Place, mutants
 
-#: rows whose absence no occurrence can show, and why; a mutant of any other row must not survive
+#: rows whose absence no occurrence can show, with the reason; a mutant of any other row must not survive
 REDUNDANT: dict[Place, str] = {}
 
 Cases = dict[Place, list[Edge]]
@@ -19,7 +19,7 @@ Cases = dict[Place, list[Edge]]
 
 @pytest.fixture(scope="module")
 def cases() -> Cases:
-    """Everything that `tests.model` compares, by the rows that it looks at: no other row can make a difference."""
+    """Returns every comparison of `tests.model`, by the rows that it reads: no other row can make a difference."""
     found: Cases = defaultdict(list)
     for edge in (edge for shape in SHAPES for edge in walk(shape).edges):
         for event in edge.events:
@@ -32,7 +32,7 @@ def cases() -> Cases:
 
 
 def killed(mutant: Mutant, cases: Cases) -> bool:
-    """Whether the comparison of core and model fails for the mutant, as it would in `tests.model`."""
+    """Returns whether the comparison of core and model fails for the mutant, as it would in `tests.model`."""
     with mutant.alive():
         for edge in cases[mutant.place]:
             try:

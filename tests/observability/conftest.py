@@ -44,7 +44,7 @@ class Telemetry:
         return found
 
     def points(self) -> dict[tuple[str, tuple[Any, ...]], Any]:
-        """(metric, sorted attributes) to the value; of a histogram, how many values."""
+        """Returns (metric, sorted attributes) to the value; for a histogram, the number of values."""
         data = self.reader.get_metrics_data()
         return {
             (metric.name, tuple(sorted((point.attributes or {}).items()))): getattr(point, "value", None)
@@ -111,10 +111,10 @@ class Model:
 
 @pytest.fixture(scope="module")
 def watched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningStack]:
-    """A stack whose traces are collected, whose timers fire early, and whose SIS fails its first attempt."""
+    """Yields a stack whose traces are collected, whose timers fire early, and whose SIS fails its first attempt."""
     model = Model()
     environment = {
-        # a timer fires while the directive waits: `settle` looks, and leaves the attempt alone
+        # a timer fires while the directive waits: `settle` reads, and changes nothing
         "LUCIUS_ACK_TIMEOUT_SECONDS": "0.3",
         "LUCIUS_EXECUTION_BACKOFF_SECONDS": "0.2",
         "LUCIUS_SIS_OPENAI_BASE_URL": model.url,

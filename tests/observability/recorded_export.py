@@ -1,4 +1,4 @@
-"""What the app sends to Azure Monitor, recorded from its own exporter, as rows of the tables that queries read.
+"""Records the app's export to Azure Monitor, from its own exporter, as rows of the tables that queries read.
 
 A process of its own puts a job through the operations, then writes every metric and log line that the tables have. Its
 spans and metrics leave it by the app's own configuration. Log lines reach Azure through the Functions host, by the

@@ -38,7 +38,7 @@ SPAN = Span(
 
 
 def exported(name: str = "parent", **attributes: str) -> bytes:
-    """What the SDK's own exporter would send: a span and its child."""
+    """Returns the request of the SDK's own exporter: a span and its child."""
     exporter = InMemorySpanExporter()
     provider = TracerProvider(resource=Resource.create({"service.name": "tested"}))
     provider.add_span_processor(SimpleSpanProcessor(exporter))

@@ -1,4 +1,4 @@
-"""What a job leaves in Log Analytics, counted from the app's own export, as in docs/explanation/scale.md."""
+"""The rows of a job in Log Analytics, counted from the app's own export, as in docs/explanation/scale.md."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_the_model_has_the_bytes_of_a_job() -> None:
 async def test_requests_jobs_and_failures_are_sent_whatever_the_share(
     world: World, emitted: Telemetry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where no trace is kept; each counts once, as alerts and queries count."""
+    """With no other trace; each counts once, as alerts and queries count."""
     provider = TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(emitted.exporter))
     exporting.keep_share(provider, 0.0)

@@ -1,4 +1,4 @@
-"""Where telemetry goes: nowhere and for free, to Azure Monitor or to a collector, over the real wire."""
+"""Destinations of telemetry: none, Azure Monitor or a collector, over the real protocol."""
 
 from __future__ import annotations
 

@@ -102,7 +102,7 @@ async def test_the_attempts_of_a_step_are_linked(world: World, emitted: Telemetr
 
 
 async def test_a_second_publish_of_an_attempt_carries_the_same_context(world: World, emitted: Telemetry) -> None:
-    """What the bus takes for a duplicate is one: the directive is the same to the byte."""
+    """The bus must recognize a duplicate: the directive is the same to the byte."""
     job_id = await submitted(world, request_type="OCR", payload={})
     first = await dispatched(world, job_id, "ocr")
     assert await dispatched(world, job_id, "ocr") == first

@@ -1,4 +1,4 @@
-"""Each query of the templates reads what the app sends to Azure Monitor, by a recording of it."""
+"""Each query of the templates reads rows that the app sends to Azure Monitor, by a recording of it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,9 @@ def tables() -> Tables:
 
 
 def unread(query: kql.Query, tables: Tables) -> list[str]:
-    """What a query reads that no recorded row has; the rows are those of the metrics or spans that it names."""
+    """Returns the columns of a query that no recorded row has; the rows are those of the metrics or spans that it
+    names.
+    """
     if query.table in PLATFORM:
         return sorted(query.columns - PLATFORM[query.table])
     rows = tables.get(query.table, [])

@@ -1,4 +1,4 @@
-"""What the app needs is looked at by requests and by the sweeper, and each look is counted."""
+"""Requests and the sweeper check the app's dependencies, and each check is counted."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Away(MemorySweepMark):
 
 
 def counted(emitted: Telemetry) -> dict[tuple[str, str], int]:
-    """How many looks, by dependency and outcome."""
+    """Returns the counts of checks, by dependency and outcome."""
     looks = {key: value for key, value in emitted.points().items() if key[0] == "dependency_checks_total"}
     return {(dict(key[1])["dependency"], dict(key[1])["outcome"]): value for key, value in looks.items()}
 
@@ -42,7 +42,7 @@ async def test_each_look_counts_what_is_down(world: World, emitted: Telemetry) -
 
 
 async def test_a_pass_of_the_sweeper_looks_first(world: World, emitted: Telemetry) -> None:
-    """Where nobody asks for readiness, the sweeper does, each minute; it goes on whatever is down."""
+    """Without readiness requests, the sweeper checks each minute; it continues with any dependency down."""
     readiness = Readiness(world.clock)
 
     async def fresh_context() -> Any:
@@ -57,7 +57,7 @@ async def test_a_pass_of_the_sweeper_looks_first(world: World, emitted: Telemetr
     app = df.DFApp()
     app.register_functions(sweeper_timer.blueprint(cast(Wiring, wired)))
     [function] = app.get_functions()
-    # what the host hands in for a durable client
+    # the host's argument for a durable client
     binding = {"taskHubName": "t", "creationUrls": {}, "managementUrls": {}}
     await function.get_user_function()(timer=None, client=json.dumps(binding))
     assert counted(emitted) == {("tables", "down"): 1, ("servicebus", "ok"): 1, ("durable", "ok"): 1}

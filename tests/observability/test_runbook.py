@@ -50,7 +50,7 @@ def submit(stack: RunningStack, document: str, key: str) -> str:
 
 @pytest.fixture(scope="module")
 def failed(stack: RunningStack) -> str:
-    """A job whose document is not there."""
+    """Returns a job whose document does not exist."""
     job_id = submit(stack, "nowhere.pdf", "runbook-failed")
     wait_until(lambda: stack.get(f"/v1/jobs/{job_id}")["status"] == "FAILED_FINAL", "the job did not fail")
 
@@ -72,7 +72,7 @@ def test_the_first_look(stack: RunningStack, failed: str) -> None:
 
 
 def test_one_job(stack: RunningStack, failed: str) -> None:
-    """Why it failed, every transition, and how long each part took."""
+    """The reason of its failure, every transition, and the duration of each part."""
     explained, events, receipt = shown(stack, "one-job", JOB_ID=failed)
     assert "INPUT_NOT_FOUND" in json.dumps(explained)
     assert events[0]["type"] == "JOB_CREATED"

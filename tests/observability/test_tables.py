@@ -1,4 +1,4 @@
-"""The tables of metrics, spans and lines are what the code does, and their bounds hold."""
+"""The tables of metrics, spans and log records match the code, and their bounds hold."""
 
 from __future__ import annotations
 

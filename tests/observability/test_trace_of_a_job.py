@@ -69,7 +69,7 @@ def traces_of(stack: RunningStack, job_id: str) -> list[dict[str, Any]]:
 
 
 def closed(spans: Spans) -> bool:
-    """Whether the parent of every span has arrived, the caller's excepted, and what became of every message."""
+    """Returns whether the parent of every span has arrived, except the caller's, and the result of every message."""
     known = {span["span_id"] for span in spans} | {CALLER.split("-")[2]}
     parents = {span["parent_id"] for span in spans}
     sent = [span["span_id"] for span in spans if span["name"].startswith("send global-bus-replies")]

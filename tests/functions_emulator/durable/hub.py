@@ -109,7 +109,7 @@ class Hub:
         self.engine.finish_episode(episode, reply)
 
     def play(self, name: str, context: str) -> str:
-        """The orchestrator's reply to the trigger input `context`; raises what it raises."""
+        """Returns the orchestrator's reply to the trigger input `context`. Raises its error."""
         code = self._orchestrators[self.engine.catalog.resolve("orchestrator", name)]
         return str(code(func.OrchestrationContext(context)))
 

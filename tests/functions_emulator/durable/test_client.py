@@ -33,7 +33,7 @@ def test_terminate_ends_at_once() -> None:
 
 @pytest.mark.parametrize("status", ["Pending", "Running", "Suspended"])
 def test_terminate_ends_an_instance_of_any_status(status: str) -> None:
-    """What came before the termination is not looked at; the custom status stays, and the reason may be absent."""
+    """Earlier messages are ignored; the custom status stays, and the reason may be absent."""
 
     def reports(context: Context) -> Any:
         context.set_custom_status({"step": 1})

@@ -34,7 +34,8 @@ def waits_in_turn(context: df.DurableOrchestrationContext) -> Any:
 
 
 class Model:
-    """What the code receives: the last of the events that came before their wait, else the first one after it.
+    """The event that the code receives: the last of the events that came before their wait, else the first one after
+    it.
 
     An event reaches the instance in the episode that takes it; the events between two episodes are one batch.
     """
@@ -131,7 +132,7 @@ def test_any_schedule_ends_as_the_model_expects(tmp_path: Path, schedule: list[t
 
 
 def _reopened(hub: Hub, path: Path) -> Hub:
-    """A killed process leaves what is on disk; the next one starts when what was taken is visible again."""
+    """Reopens the hub after a kill: the state on disk stays, and taken messages become visible again."""
     hub.store.close()
     hub.clock.advance(_TIMEOUT)
     return _hub(path, hub.clock)

@@ -1,4 +1,4 @@
-"""`call_http`: the call itself against a real server, and what the extension does with its response."""
+"""`call_http`: the call itself against a real server, and the extension's handling of its response."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def _response(status: int, **headers: str) -> dict[str, Any]:
 
 
 def _hub(request: Mapping[str, Any], responses: list[Any], requests: list[Any]) -> Hub:
-    """An orchestrator with one HTTP call whose request may ask for polls and retries, which SDK 1.7 cannot.
+    """Returns an orchestrator with one HTTP call whose request can have polls and retries, which SDK 1.7 cannot send.
 
     It ends with the first response that is not 202.
     """

@@ -1,4 +1,6 @@
-"""Purge, as the extension does it with Azure Storage: what is stored goes, what is under way stays in its queues."""
+"""Purge, as the extension does it with Azure Storage: stored rows are deleted, messages in transit stay in their
+queues.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +55,7 @@ def hub_of(path: Path | None = None) -> Hub:
 
 
 def purge_all(hub: Hub) -> int:
-    """Purges what lives too, which a purge by id refuses."""
+    """Purges live instances too, which a purge by id refuses."""
     return hub.client.purge_by(START, None)
 
 

@@ -1,4 +1,4 @@
-"""The stall detector reports what would hang on Azure, and nothing else."""
+"""The stall detector reports exactly the instances that would hang on Azure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a host has taken is hidden from the next one until a visibility timeout ends, as with Azure Storage.
+"""Messages that a host has taken are hidden from the next host until a visibility timeout ends, as with Azure Storage.
 
 GetMessagesAsync in Messaging/ControlQueue.cs and GetMessageAsync in Messaging/WorkItemQueue.cs of
 DurableTask.AzureStorage take messages with these timeouts, which AzureStorageOptions.cs of the extension makes five

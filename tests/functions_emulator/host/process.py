@@ -20,7 +20,7 @@ import httpx
 ROOT = Path(__file__).parents[3]
 APPS = Path(__file__).parents[1] / "apps"
 START_TIMEOUT_S = 60.0
-#: The limit for what takes no time on an idle machine.
+#: limit for work that takes no time on an idle machine
 SOON_S = 30.0
 
 #: One client for all hosts, since making one is slow. It keeps no connection, because the host may be killed.
@@ -105,7 +105,7 @@ T = TypeVar("T")
 
 
 def eventually(probe: Callable[[], T | None], explain: Callable[[], str] = lambda: "", within: float = SOON_S) -> T:
-    """Returns what `probe` returns once it is true; fails with `explain` after `within` seconds."""
+    """Returns the result of `probe` once it is true; fails with `explain` after `within` seconds."""
     deadline = time.monotonic() + within
     while True:
         result = probe()
@@ -115,7 +115,7 @@ def eventually(probe: Callable[[], T | None], explain: Callable[[], str] = lambd
         time.sleep(0.05)
 
 
-#: What a killed host had taken comes back soon.
+#: messages of a killed host become visible soon
 _SETTINGS = {"EMULATOR_VISIBILITY_TIMEOUT": "500ms"}
 
 

@@ -1,4 +1,4 @@
-"""How a Service Bus trigger with cardinality many fills its batches."""
+"""The batches of a Service Bus trigger with cardinality many."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LIMITS = Limits(max_concurrent_calls=4, max_renewal_s=0, prefetch_count=0, max_b
 
 
 class Receiver:
-    """The SDK's, as far as the trigger uses it: it knows what it was asked for, and how long it would poll then."""
+    """The SDK's receiver, as far as the trigger uses it. It records the requested count and its polling interval."""
 
     def __init__(self, *batches: list[str]) -> None:
         self._handler = SimpleNamespace(_socket_timeout=service_bus_trigger._IDLE_POLL_S)

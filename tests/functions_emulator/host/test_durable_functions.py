@@ -232,7 +232,7 @@ def test_killed_hosts_lose_nothing(tmp_path: Path, jobs: int, step_count: int, k
         expected = [[f"STEP-{index}", "true"] for index in range(step_count)]
 
         def all_done() -> bool:
-            # Pending: what a killed host had taken of it is not back yet
+            # Pending: messages that a killed host had taken are not visible again yet
             left = [one for one in ids if host.status(one)["runtimeStatus"] in ("Pending", "Running")]
             _raise_some(host, left, step_count)
             return not left

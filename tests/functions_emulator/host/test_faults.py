@@ -45,7 +45,7 @@ def test_a_kill_around_any_commit_loses_nothing(tmp_path: Path, commit: int) -> 
     except AssertionError:
         pass  # the app's durable client got no response
     assert _exit_code(host.process) == -signal.SIGKILL
-    # on start it goes on with the job, so that its first commit is the one that is missing
+    # at its start it continues the job, so that its first commit is the missing one
     second = launch(APPS / "tour", tmp_path / "second.log", "--data", data, "--fault", "kill-after-commit=1")
     assert _exit_code(second) == -signal.SIGKILL
     host = start_host("tour", tmp_path, "--data", data)

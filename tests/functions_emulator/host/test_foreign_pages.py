@@ -1,4 +1,4 @@
-"""What a web page in a browser can do to a host on the same machine: nothing, unless CORS allows its site."""
+"""Requests of a web page in a browser to a host on the same machine: all refused, unless CORS allows its site."""
 
 from __future__ import annotations
 

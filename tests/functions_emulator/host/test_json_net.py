@@ -1,4 +1,4 @@
-"""How a text passes Json.NET, as in a batch without `data_type` (azure-functions-python-worker issue 1401)."""
+"""Texts after Json.NET, as in a batch without `data_type` (azure-functions-python-worker issue 1401)."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
 
 
 def run(host: Host, name: str, value: Any) -> Any:
-    """The output of an orchestration; what takes longer than the app waits for is looked for."""
+    """Returns the output of an orchestration; polls for one that outlasts the app's wait."""
     response = host.post(f"/api/run/{name}", json=value)
     if response.status_code == 202:
         return host.wait_for(response.json()["id"])["output"]
@@ -113,7 +113,7 @@ def test_durable_http_that_cannot_connect_fails_the_call(host: Host) -> None:
     watched = {"url": "http://127.0.0.1:9/", "expected": "x", "seconds": 60}
 
     def failed() -> Any:
-        """The response says so, when it ends in time."""
+        """Returns the response, which reports the failure if it ends in time."""
         response = host.post("/api/run/monitor", json=watched)
         return response if response.status_code != 202 else None
 

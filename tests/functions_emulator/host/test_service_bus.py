@@ -27,7 +27,7 @@ def config(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def bus(config: Path) -> Iterator[Bus]:
-    # below those of outgoing connections: nobody takes it while the bus is away
+    # below the ports of outgoing connections, so that no process takes it while the bus is stopped
     running = start_bus("--config", config, port=find_free())
     yield running
     running.stop()
@@ -73,7 +73,7 @@ def test_a_topic_message_arrives_with_its_metadata(host: Host, bus: Bus, receive
 
 
 def test_a_body_is_text_unless_the_trigger_takes_bytes(host: Host, bus: Bus, received: MessageLog) -> None:
-    """What is no UTF-8 is U+FFFD without `dataType` (MessageToStringConverter.cs), and exact with it."""
+    """Other bytes than UTF-8 are U+FFFD without `dataType` (MessageToStringConverter.cs), and exact with it."""
     for queue, expected in (("work", "caf\ufffd \ufffd(\ufffd"), ("bytes", "caf\\xe9 \\xc3(\\xf0\\x9f")):
         send(bus, queue, ServiceBusMessage(b"caf\xe9 \xc3(\xf0\x9f"))
         (line,) = eventually(lambda expected=expected: received.of(expected), lambda: host.log)
@@ -107,8 +107,8 @@ def test_many_messages_are_each_handled_once(host: Host, bus: Bus, received: Mes
 
 
 def test_a_flood_at_one_function_delays_no_other_function(host: Host, bus: Bus, received: MessageLog) -> None:
-    """What `replies = 'Lanes'` promises (decision 69): each function receives by itself, however many calls of another
-    one are held. Behind them on the same queue, as with one queue for all replies, a message waits.
+    """The guarantee of `replies = 'Lanes'` (decision 69): each function receives independently of blocked calls of
+    others. Behind them on the same queue, as with one queue for all replies, a message waits.
     """
     flood = [f"held-{number}" for number in range(20)]
     send(bus, "slow", *map(ServiceBusMessage, flood))

@@ -1,1 +1,1 @@
-"""Stands in for `az` and `azd`: a tenant and a subscription in one file, which refuse what Azure refuses."""
+"""Emulates `az` and `azd`: a tenant and a subscription in one file, which refuse the same requests as Azure."""

@@ -1,4 +1,4 @@
-"""Stands in for az. It runs in the test itself, since one command line asks it a dozen times."""
+"""Emulates az. It runs in the test itself, since one command line calls it a dozen times."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _account(state: State, options: Options) -> Any:
 
 
 def _subscription(state: State, options: Options) -> None:
-    """What is done in a subscription names it, or is done in az's default."""
+    """Checks that a command in a subscription names it, or that it is az's default."""
     if _account(state, options)["id"] != state["azd"].get("AZURE_SUBSCRIPTION_ID", state["default"]):
         refuse("(ResourceGroupNotFound) this is another subscription")
 
@@ -79,8 +79,8 @@ def _what_if(state: State, options: Options) -> Any:
 
 
 def _assign(state: State, options: Options) -> None:
-    """A role; what a condition on assigning roles leaves is kept, as the ids that it names."""
-    # az looks in Graph for an assignee; Resource Manager looks for an object unless it is told its type
+    """Assigns a role; keeps the ids that a condition on role assignments names."""
+    # az searches Graph for an assignee; Resource Manager searches for an object unless the type is given
     if options.get("assignee") in state["principals"]:
         refuse(f"Cannot find user or service principal in graph database for '{options['assignee']}'.")
     if "assignee-object-id" in options and options.get("assignee-principal-type") != "ServicePrincipal":
@@ -227,7 +227,7 @@ def _printed(answer: Any, options: Options) -> str:
 
 
 def answer(arguments: list[str], file: Path, folder: Path, environ: Mapping[str, str]) -> tuple[int, str, str]:
-    """The exit code, what is printed, and the error, of az with these arguments in that folder."""
+    """Returns exit code, output and error of az with these arguments in that folder."""
     try:
         with changing(file) as state:
             state["asked"].append(" ".join(["az", *arguments]))

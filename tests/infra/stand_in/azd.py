@@ -56,7 +56,7 @@ def _down() -> None:
     _hook("predown")
     with changing() as state:
         state["deployed"], state["vaults"], state["registries"], state["images"] = None, [], [], []
-        # what the template put out is forgotten
+        # the outputs of the template are deleted
         state["azd"].pop("LUCIUS_API_URL", None)
     _hook("postdown")
 

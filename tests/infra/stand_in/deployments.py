@@ -1,4 +1,4 @@
-"""What Resource Manager refuses of the templates: at the first deployment, and at a later one."""
+"""Refusals of the templates by Resource Manager: in the first deployment, and in a later one."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 from tests.infra.stand_in.options import refuse
 
-#: resources whose PUT is refused with 409 unless it carries the etag of what is there, or `*`
+#: resources whose PUT is refused with 409 unless it has the present etag, or `*`
 _NEED_ETAG = ("Microsoft.OperationalInsights/workspaces/savedSearches",)
 
 
@@ -73,7 +73,7 @@ def _container_apps(state: dict[str, Any], services: list[dict[str, Any]], envir
 
 
 def _without_etag(bicep: Path, kind: str) -> bool:
-    """Whether a template has a resource of that type whose properties name no etag."""
+    """Returns whether a template has a resource of that type without an etag in its properties."""
     resources = [
         body
         for path in bicep.rglob("*.bicep")
@@ -85,7 +85,7 @@ def _without_etag(bicep: Path, kind: str) -> bool:
 
 
 def _budget_start(state: dict[str, Any], parameters: Path, environ: Mapping[str, str]) -> str | None:
-    """The start of the budget that the parameter file asks for: another one each month where a template computes it."""
+    """Returns the budget start of the parameter file; it changes each month if the template computes it."""
     read = re.search(r"^param monthlyBudget = .*'LUCIUS_MONTHLY_BUDGET'", parameters.read_text(), re.MULTILINE)
     if not read or environ.get("LUCIUS_MONTHLY_BUDGET", "") in ("", "0"):
         return None
@@ -94,7 +94,7 @@ def _budget_start(state: dict[str, Any], parameters: Path, environ: Mapping[str,
 
 
 def _roles(state: dict[str, Any], bicep: Path) -> None:
-    """A role that the condition of whoever deploys does not name is refused."""
+    """Refuses a role that the condition on the deployer does not name."""
     given = re.findall(r"(?m)^var \w+ = '([0-9a-f-]{36})'$", (bicep / "modules" / "roles.bicep").read_text())
     if state["assignable"] is not None and set(given) - set(state["assignable"]):
         refuse(

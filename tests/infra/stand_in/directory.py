@@ -1,4 +1,4 @@
-"""Microsoft Entra, as far as the hooks ask it: app registrations, service principals, roles that are granted."""
+"""Microsoft Entra, as far as the hooks use it: app registrations, service principals, assigned roles."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def missing(identifier: str) -> None:
 
 
 def app(state: dict[str, Any], client_id: str) -> dict[str, Any]:
-    """A registration; a new one is not found as often as the lag wants."""
+    """Returns a registration; a new one is not found for the first `lag` requests."""
     if "read apps" in state["denied"]:
         refuse("Insufficient privileges to complete the operation.")
     found = next((each for each in state["apps"] if each["appId"] == client_id), None)

@@ -1,4 +1,4 @@
-"""What the stand-ins know of Azure and of azd, kept in a file."""
+"""The state of the emulated Azure and azd, stored in a file."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NEW: dict[str, Any] = {
     "subscriptions": {"sub-1": "tenant-1"},
     "default": "sub-1",
     "month": "2026-11",
-    #: what whoever is signed in may not do
+    #: actions that the signed-in identity may not do
     "denied": [],
     #: those that are registered; a new subscription has fewer
     "providers": [
@@ -39,19 +39,19 @@ NEW: dict[str, Any] = {
     #: names of registries, and `name:tag` of the images in them
     "registries": [],
     "images": [],
-    #: what a company has, by id
+    #: existing resources of a company, by id
     "resources": {},
     "groups": [],
     "role_assignments": 12,
     #: as az lists them after a teardown without purge
     "deleted_vaults": [],
     "deleted_stores": [],
-    #: ids of roles that whoever deploys may assign; None: all
+    #: ids of roles that the deployer may assign; None: all
     "assignable": None,
-    #: of the subscription: what was deployed, and what it fixed
+    #: of the subscription: deployed resources, and fixed values
     "deployed": None,
     "stack": None,
-    #: what the template of today no longer has
+    #: resources that the present template no longer has
     "left_out": [],
     "azd": {},
     #: of GitHub, by name

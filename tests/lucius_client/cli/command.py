@@ -39,7 +39,7 @@ def run_program(*words: str, api: str | None = None, **environment: str) -> subp
 def run_main(
     *words: str, api: str | None = None, cwd: Path = ROOT, terminal: bool = False, **environment: str
 ) -> subprocess.CompletedProcess[str]:
-    """As `run_program`, but in this process, which is a second faster; `terminal`: stdout says that it is one."""
+    """Runs the command as `run_program`, but in this process, a second faster; `terminal`: stdout is one."""
     written, err = io.BytesIO(), io.StringIO()
     out = io.TextIOWrapper(written, encoding="utf-8", newline="", write_through=True)
     out.isatty = lambda: terminal  # type: ignore[method-assign]
@@ -56,7 +56,7 @@ def run_main(
             code = 0
         except SystemExit as ended:
             code = int(ended.code or 0)
-    # bytes that are no UTF-8 come back by `surrogateescape`
+    # bytes that are not UTF-8 are returned by `surrogateescape`
     return subprocess.CompletedProcess(
         list(words), code, written.getvalue().decode("utf-8", "surrogateescape"), err.getvalue()
     )
@@ -69,7 +69,7 @@ def run_on(stack: RunningStack, *words: str) -> subprocess.CompletedProcess[str]
 
 
 def stdout_of(stack: RunningStack, *words: str) -> str:
-    """What `run_on` prints; its exit code must be 0."""
+    """Returns the output of `run_on`, whose exit code must be 0."""
     completed = run_on(stack, *words)
     assert completed.returncode == 0, completed.stderr
     return completed.stdout

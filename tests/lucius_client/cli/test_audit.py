@@ -97,13 +97,13 @@ class Api:
         self.signed = signer.sign(jobs) if signer is not None else None
         #: paths, in order
         self.asked: list[str] = []
-        #: what a request for another job is refused with
+        #: error of a request for another job
         self.absent = CannedResponse(404, problem(404, "JOB_NOT_FOUND"))
-        #: after so many jobs the user presses Ctrl-C
+        #: number of jobs after which the user presses Ctrl-C
         self.interrupted_after: int | None = None
         #: time of the first head
         self.earliest = ""
-        #: what a request for heads is refused with
+        #: error of a request for heads
         self.refusal: CannedResponse | None = None
 
     def respond(self, path: str, query: Mapping[str, Any]) -> CannedResponse:

@@ -1,4 +1,4 @@
-"""`lucius bulk`: its filter, its exit codes, and what an interrupt says."""
+"""`lucius bulk`: its filter, its exit codes, and its message at an interrupt."""
 
 from __future__ import annotations
 

@@ -42,7 +42,10 @@ def run(words: list[str], stack: RunningStack, cwd: Path) -> str:
 
 
 def typed(commands: str, stack: RunningStack, cwd: Path) -> str:
-    """What the lines print. A line that is one `lucius` command runs in this process, any other in a shell."""
+    """Returns the output of the lines.
+
+    A line that is one `lucius` command runs in this process, any other in a shell.
+    """
     output = ""
     for line in commands.splitlines():
         command, _, file = line.partition(" > ")
@@ -178,7 +181,7 @@ def test_the_commands_of_governance(stack: RunningStack, checkout: Path, tenant:
     assert run_main("job", "cancel", guarded, "--reason", "seen", api=stack.api).returncode == 0
     held = shell("hold")
     assert "HELD" in held
-    # `lucius source list`: one in line, held
+    # `lucius source list`: one waiting, held
     assert re.search(r"lucius-cli\s.*\s1\s+(true|True|yes)", held.replace("\n", " "))
     wait_until(lambda: gate()["active"] == 0, "the held job did not end", deadline_s=120)
     assert re.search(r"total\s+12\s", shell("receipts"))

@@ -1,4 +1,4 @@
-"""First characters of ids, tenants that are not named, and what a shell completes."""
+"""First characters of ids, omitted tenants, and completions of a shell."""
 
 from __future__ import annotations
 

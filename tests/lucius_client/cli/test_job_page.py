@@ -27,7 +27,7 @@ ENDED = {"completed_at": "2026-01-27T10:02:05Z"}
 
 
 def explained(blocked_by: BlockReason | None = None, **standing: Any) -> dict[str, Any]:
-    """What the app says about a job that waits: at the quota of a tenant, None: for its first step."""
+    """Returns the app's explanation of a waiting job: for the quota of a tenant; None: for its first step."""
     record = planned("job_1")
     if blocked_by is None:
         return body(explain(record, NOW))

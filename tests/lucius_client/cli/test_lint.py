@@ -1,4 +1,4 @@
-"""`lucius protocol lint`, compared with what the app does when it loads the same file."""
+"""`lucius protocol lint`, compared with the app's load of the same file."""
 
 from __future__ import annotations
 

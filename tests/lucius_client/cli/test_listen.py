@@ -52,7 +52,7 @@ def test_a_receiver_that_refuses_is_tried_three_times(monkeypatch: pytest.Monkey
 
 
 class _Endless(BaseHTTPRequestHandler):
-    """204 would have no body; this one has no end, and is not what it says."""
+    """An endless response body; a 204 would have none."""
 
     def do_POST(self) -> None:
         self.send_response(200)

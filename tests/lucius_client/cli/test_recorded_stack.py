@@ -1,4 +1,4 @@
-"""What a real stack recorded: exported with signed heads, verified, played as a tape, and replayed sealed."""
+"""Records of a real stack: exported with signed heads, verified, played as a tape, and replayed sealed."""
 
 from __future__ import annotations
 

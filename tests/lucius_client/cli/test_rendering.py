@@ -1,4 +1,4 @@
-"""What `lucius` writes where the API's texts are hostile to terminals."""
+"""The output of `lucius` for texts of the API that are hostile to terminals."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ EXAMPLES = by_model()
 #: title, clipboard (OSC 52), cleared screen; the same by C1; bell, backspace, return, a right-to-left override
 HOSTILE = "\x1b]0;pwned\x07\x1b]52;c;cHduZWQ=\x1b\\\x1b[2J\x9b2J\x9d0;x\x9c\x08\r\x7f\u202egnp\u2066.[bold]x[/bold]"
 CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
-#: what a terminal may get from the program itself: colours, cursor, lines
+#: sequences that the program itself sends to a terminal: colours, cursor, lines
 OWN = re.compile(r"\x1b\[(?:[0-9;]*m|\?25[lh]|[0-9]*A|2K)|\r")
-#: members whose text others write; the rest has a form that the client checks
+#: fields with text of others; the client checks the form of the rest
 FREE = re.compile(
     "jobId|tenant_id|request_type|current_step_id|labels|error_code|error_message|uri|actor|reason|text|detail|title|"
     "message|path|code|name|media_type|stepId|step_id|step_type|service|failed_step_id|last_error_code|redriven_by|"
@@ -33,7 +33,7 @@ FREE = re.compile(
 
 
 def hostile(value: Any, name: str = "") -> Any:
-    """`value` with every free text followed by what a terminal would obey."""
+    """Returns `value` with terminal commands after every free text."""
     if isinstance(value, Mapping):
         return {
             f"{key}{HOSTILE}" if name == "labels" else key: hostile(each, "labels" if name == "labels" else key)

@@ -1,7 +1,7 @@
 """`lucius job result` and `lucius submit --wait`.
 
-How it would fail: bytes that are not the result's; a terminal that obeys a result; half a file that looks whole; an
-exit code that a script takes for another one.
+Failures: bytes that are not the result's; a terminal that executes a result; half a file that looks whole; an exit code
+that a script takes for another one.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def running(body: dict[str, Any]) -> Iterator[Run]:
 
 @pytest.fixture
 def ended(stack: RunningStack, tenant: str) -> Callable[[bytes], dict[str, Any]]:
-    """A job whose result has this content."""
+    """Returns a job whose result has this content."""
 
     def job(content: bytes) -> dict[str, Any]:
         with BlobServiceClient.from_connection_string(stack.storage_connection) as store:
@@ -195,7 +195,7 @@ def test_submit_waits_and_prints_the_result(stack: RunningStack, tmp_path: Path)
     job_id = newest[0]["jobId"]
     assert run_on(stack, "job", "result", job_id).stdout == both.stdout
     found = json.loads(run_on(stack, "job", "result", job_id, "--json").stdout)
-    # where the caller asked, which no workspace's end takes away
+    # at the caller's URI, which the retention of the workspace does not delete
     assert found["uri"].startswith(f"{stack.blob}/results/demo/{job_id}/")
     assert found["final_output_expires_at"] is None
 

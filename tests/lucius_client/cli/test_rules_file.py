@@ -43,7 +43,7 @@ def test_the_texts_have_the_name_of_each_kind_of_gate_over_all_tenants() -> None
 
 
 def test_a_file_has_the_whole_rule_of_each_gate(tmp_path: Path) -> None:
-    """What it leaves out is taken out; job type `*` is the tenant's own gate."""
+    """Omitted limits are removed; job type `*` is the tenant's own quota."""
     file = tmp_path / "quotas.yaml"
     file.write_text(FILE)
     numbers = {**NONE, "max_active": 50, "max_per_hour": 500, "burst": 10, "emergency_max_active": 5}

@@ -21,7 +21,7 @@ from tests.lucius_verify.walks import Document
 
 ACCOUNT = "https://account.blob.core.windows.net"
 TEXT = b"a lease"
-#: by step, what it makes of `TEXT`
+#: the result for `TEXT`, by step
 MADE = {"ocr": b"A LEASE", "embedding": b"ESAEL A", "sis": b"the answer"}
 
 
@@ -79,7 +79,7 @@ def digest(data: bytes) -> str:
 
 
 def recorded(steps: int = len(MADE)) -> Document:
-    """A job of three steps, of which so many have RESULTs, with the digests of `MADE`."""
+    """Returns a job of three steps with this number of RESULTs, with the digests of `MADE`."""
     story, read = Story(10, "job_a", calm=True), TEXT
     for step_id, made in [*MADE.items()][:steps]:
         story.sent(1, step_id).replied(1, "ACK", step_id)

@@ -44,7 +44,7 @@ async def test_a_stopped_service(world: World) -> None:
         1,
         "WARNING  ocr: a directive has waited 2 minutes for its ACK, 3 directives wait.",
     )
-    # what was noted may be a minute older than its last answer
+    # the note may be a minute older than the last reply
     world.clock.advance(240)
     await swept(world)
 
@@ -57,7 +57,7 @@ async def test_a_stopped_service(world: World) -> None:
         "  since 2026-01-27T10:00:00Z",
         "  $ lucius job list --status QUEUED,IN_PROGRESS",
     ]
-    # the incident of the silence says nothing that this does not
+    # the incident of the silence adds nothing
     assert screen.count("$ lucius") == 1
 
     world.clock.advance(60)

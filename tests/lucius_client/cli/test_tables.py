@@ -72,7 +72,7 @@ def long(value: Any, name: str = "") -> Any:
 
 
 def printed(words: tuple[str, ...], names: tuple[str, ...], *more: str, columns: int | None) -> list[str]:
-    """The lines of a command on stdout, in a terminal of so many columns; None: in a pipe."""
+    """Returns the lines of a command on stdout, in a terminal with this number of columns; None: in a pipe."""
     with serving(*(CannedResponse(body=long(EXAMPLES[name]), headers={"ETag": '"1"'}) for name in names)) as api:
         settings = {"COLUMNS": str(columns), "NO_COLOR": "1"} if columns else {}
         done = run_main(*words, *more, api=api.url, terminal=columns is not None, **settings)

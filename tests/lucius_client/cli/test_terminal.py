@@ -31,7 +31,7 @@ class Terminal:
             stderr=theirs,
             env={**os.environ, **settings, "TERM": "xterm-256color"},
             start_new_session=True,
-            # a shell starts what runs in its background deaf to SIGINT, and that would be handed down
+            # a shell starts background programs with SIGINT ignored, and a child would inherit that
             preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         )
         os.close(theirs)

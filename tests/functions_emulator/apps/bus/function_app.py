@@ -52,7 +52,7 @@ def from_bytes(message: func.ServiceBusMessage) -> None:
 
 @app.service_bus_queue_trigger(arg_name="message", queue_name="slow", connection="BUS_CONNECTION")
 async def slow(message: func.ServiceBusMessage) -> None:
-    """Takes as many seconds as the message says; one that is `held` waits for the file `SEEN_FILE`.released."""
+    """Takes the number of seconds in the message; one that is `held` waits for the file `SEEN_FILE`.released."""
     if message.get_body().startswith(b"held"):
         while not os.path.exists(os.environ["SEEN_FILE"] + ".released"):  # noqa: ASYNC110, ASYNC240
             await asyncio.sleep(0.05)

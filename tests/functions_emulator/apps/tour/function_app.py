@@ -92,7 +92,7 @@ async def start(req: func.HttpRequest, client: df.DurableOrchestrationClient) ->
 @app.route("start-late", methods=["POST"])
 @app.durable_client_input(client_name="client")
 async def start_late(req: func.HttpRequest, client: df.DurableOrchestrationClient) -> str:
-    """When the file `until` is there."""
+    """Starts when the file `until` exists."""
     while not Path(req.params["until"]).exists():  # noqa: ASYNC110, ASYNC240  # another process makes it
         await asyncio.sleep(0.05)
     return await client.start_new("chain", "late", "x")
