@@ -1,7 +1,7 @@
-"""Every name that somebody outside this repository may rely on, collected from the code as it runs.
+"""Every name that users outside this repository may rely on, collected from the running code.
 
-`tests/promised_names.json` holds them as they were promised; `tests/test_promised_names.py` compares. A new name is
-added by `python -m tests.promised_names --add`, which never removes one: that needs an edit by hand, and a reason.
+`tests/promised_names.json` has the promised names; `tests/test_promised_names.py` compares. A new name is added by
+`python -m tests.promised_names --add`, which never removes one: that needs an edit by hand, and a reason.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ from triggers.registered import ROUTES
 ROOT = Path(__file__).resolve().parents[1]
 FILE = Path(__file__).with_name("promised_names.json")
 
-#: what is deployed: its upper-case words are states, codes, reasons and types of messages and EVENT rows
+#: deployed files: their upper-case words are states, codes, reasons and types of messages and EVENT rows
 _APP = ("function_app.py", "shared", "triggers", "orchestrations", "activities")
-#: and what others run
+#: and files that others run
 _PROGRAMS = ("packages", "scripts", "platform_service", "emulator")
 
-#: `python -m` these, by what they run
+#: modules for `python -m`, by their program
 _WITH_OPTIONS: dict[str, Callable[[list[str]], int]] = {
     **{f"emulator {name}": emulator.main for name in ("up", "bus", "host", "appconfig", "issuer", "traces")},
     "platform_service": platform_service.main,
@@ -110,7 +110,7 @@ def _of_graphql() -> Iterator[str]:
 
 
 def _functions() -> set[str]:
-    """Each function of the app with what wakes it, in a process of its own, since an app is built once."""
+    """Returns each function of the app with its trigger, from a separate process, since an app is built once."""
     code = (
         "import function_app, json\n"
         "print(json.dumps([[f.get_function_name(), f.get_trigger().get_dict_repr()['type']]"
@@ -141,7 +141,7 @@ def _of_events() -> set[str]:
 
 
 def _fields(schemas: dict[str, Any]) -> set[str]:
-    """`Model.member`, and `Model=VALUE` of what may only be one of some words."""
+    """Returns `Model.member`, and `Model=VALUE` for a member that has only some allowed values."""
     found: set[str] = set()
 
     def walk(name: str, node: Any) -> None:

@@ -31,7 +31,7 @@ SMALL_INVOICE = ROOT / "tests" / "invoice.png"
 START_TIMEOUT_S = 180
 STOP_TIMEOUT_S = 60
 _POLL_S = 0.05
-#: What a killed host had taken comes back soon.
+#: messages of a killed host become visible soon
 _SETTINGS = {"EMULATOR_VISIBILITY_TIMEOUT": "1s"}
 
 
@@ -143,7 +143,7 @@ class RunningStack:
     def without(self, name: str) -> Iterator[None]:
         """The child is dead while the block runs, for as long as that takes; after it the next one serves."""
         child = self.children()[name]
-        self.process.send_signal(signal.SIGSTOP)  # `up` starts nobody
+        self.process.send_signal(signal.SIGSTOP)  # `up` starts no services
         try:
             os.killpg(child["pid"], signal.SIGKILL)
             yield
@@ -171,7 +171,7 @@ class RunningStack:
 def start(
     data: Path, *options: str, environment: Mapping[str, str] | None = None, ports: Sequence[str] | None = None
 ) -> RunningStack:
-    """Starts a stack on free ports and waits until it serves; what its logs end with is in the failure.
+    """Starts a stack on free ports and waits until it serves; the failure has the end of its logs.
 
     With platform services, the blob `samples/invoice.png` is then the small invoice.
     """

@@ -138,7 +138,7 @@ class _Sender:
 
 
 def _shape(text: str) -> str:
-    """Without what differs from job to job: digests and instants."""
+    """Returns the shape without values that differ between jobs: digests and times."""
     text = re.sub(r"(?<=:)20\d{8}(?=:)", "{hour}", text)
     return re.sub(r"\d{13}|[0-9a-f]{24,64}", lambda found: "{hex}" if len(found[0]) > 13 else "{time}", text)
 
@@ -222,7 +222,7 @@ async def stored_and_sent(rows_seen: Rows | None = None) -> dict[str, set[str]]:
     await rejected.mark(message, redriven_at=datetime.now(UTC), outcome="APPLIED")
     sender: Any = _Sender(seen)
     await ServiceBusPublisher(sender).publish(directive_of(record, record.steps[0]), time_to_live_s=1)
-    # columns that this job does not have: a row leaves out what is None
+    # columns that this job does not have: a row omits None
     for kind, row, made in (("JOB", Job, rows.job_entity(job)), ("STEP", Step, rows.step_entity("j", record.steps[0]))):
         seen["columns"].update(f"{kind}.{field.name}" for field in fields(row) if field.name != "timings")
         seen["columns"].update(f"{kind}.{name}" for name in made if name not in ("PartitionKey", "RowKey"))
@@ -281,7 +281,7 @@ async def _used(usage: TablesUsage, job: Job) -> None:
 
 
 async def _freed(index: TablesIndex, account: Any, job: Job) -> None:
-    """A job that came during a count, one whose end frees its slot, and one of whose end a row was refused."""
+    """Writes a job that was created during a count, one whose end frees its slot, and one with a refused row."""
     place = Place(state=PlaceState.ARRIVING, candidate=Candidate.of(job), uncounted=True)
     await index.reserve(job, replacing=None, place=place)
     inside = Place(candidate=Candidate.of(job))

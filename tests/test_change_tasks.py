@@ -26,7 +26,7 @@ class Copy:
     path: Path
 
     def run(self, *arguments: str) -> str:
-        """What `python ARGUMENTS` prints in it; fails with that where it fails."""
+        """Returns the output of `python ARGUMENTS` in it; fails with the output if the command fails."""
         packages = [str(package) for package in (self.path / "packages").iterdir()]
         done = subprocess.run(
             [sys.executable, *arguments],

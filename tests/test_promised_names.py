@@ -1,4 +1,4 @@
-"""What is stored, sent or seen by a program keeps its name, whatever the code calls it."""
+"""Names that are stored, sent or seen by a program stay, under any name in the code."""
 
 from __future__ import annotations
 

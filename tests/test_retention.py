@@ -12,7 +12,7 @@ from tests.jobs import ROOT
 
 PAGE = ROOT / "docs" / "contributing" / "stored-rows.md"
 KEYS = ROOT / "shared" / "adapters" / "tables" / "keys.py"
-#: by the shape of the partition or the blob's path: one kind of row, whatever its key is
+#: one kind of row, for any key, by the shape of the partition or the blob's path
 WHOLE = {
     r"19700101|tenant_\{hex\}": "rejected",
     r"tenants": "tenants",
@@ -39,7 +39,7 @@ def table() -> list[list[str]]:
 
 
 def named() -> Counter[str]:
-    """What the table's first column names; blobs follow the word."""
+    """Returns the names in the table's first column; blobs follow the word."""
     return Counter(
         f"{'blob ' if blob else ''}{name}" for row in table() for blob, name in re.findall(r"(blob )?`([^`]+)`", row[0])
     )
@@ -84,7 +84,7 @@ def test_every_stored_row_has_a_retention() -> None:
 
 
 def test_what_is_removed_is_removed_by_a_module_that_exists() -> None:
-    """What is always kept has no one to remove it, and says how many rows that are."""
+    """A row that always stays has no deleting module, and states the number of such rows."""
     for rows, kept, removed in (row + [""] * (3 - len(row)) for row in table()):
         modules = re.findall(r"`(shared/[\w/]+\.py)`", removed)
         assert all((ROOT / module).is_file() for module in modules), rows

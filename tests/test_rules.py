@@ -1,4 +1,4 @@
-"""The rules and races of docs/contributing/rules.md, and what cites them."""
+"""The rules and races of docs/contributing/rules.md, and their citations."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def texts() -> dict[str, str]:
 
 
 def cited(pattern: str) -> dict[str, list[str]]:
-    """Files outside docs/contributing/rules.md and this one by what they cite."""
+    """Returns files outside docs/contributing/rules.md and this one by the rules that they cite."""
     found: dict[str, list[str]] = {}
     for name, text in texts().items():
         if ROOT / name not in (LIFECYCLE, Path(__file__)):

@@ -1,4 +1,4 @@
-"""docs/explanation/scale.md: its tables are the model's, and what it claims of the lanes holds for other seeds too."""
+"""docs/explanation/scale.md: its tables are the model's, and its claims about the lanes hold for other seeds too."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def test_a_month_is_the_sum_of_what_it_does(name: str) -> None:
     idle, some, many = (month(read(name), jobs) for jobs in (0, 1_000_000, 10_000_000))
     assert idle.usd < some.usd < many.usd
     assert not {row.what for row in idle.rows} & {"Tables: operations", "Functions: time of replies"}
-    # the one price that nobody could read is named, not taken for 0
+    # the one price that could not be read is named, not counted as 0
     assert bool(some.unpriced) == bool(read(name).scheduler)
 
 
@@ -129,7 +129,7 @@ def test_operations_cost_less_by_tier() -> None:
 
 
 def test_the_price_of_a_parameter_file_is_printed() -> None:
-    """What the documentation shows; a name that is none is one line."""
+    """The output in the documentation; an unknown name is one line."""
 
     def run(*words: str) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "benchmarks.scale", *words]
@@ -183,7 +183,7 @@ def test_a_burst_drains_about_as_many_times_faster_as_there_are_lanes(seed: int)
 
 
 def test_defaults_are_those_of_the_template_and_the_settings() -> None:
-    """What a deployment has if nothing is changed."""
+    """The values of a deployment without changed settings."""
     template = (ROOT / "infra" / "bicep" / "main.bicep").read_text()
     app = (ROOT / "infra" / "bicep" / "modules" / "function-app.bicep").read_text()
     for line in ("param serviceBusSku string = 'Standard'", "param schedulerSku string = 'Consumption'"):

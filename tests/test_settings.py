@@ -146,7 +146,7 @@ def test_tenants_are_mapped_by_claims() -> None:
     ],
 )
 def test_a_mapping_that_cannot_hold_stops_the_start(mapped: str, why: str) -> None:
-    """What is misspelt would let somebody see another tenant's jobs, or nobody their own."""
+    """A misspelt mapping would show a user another tenant's jobs, or no user their own."""
     with pytest.raises(SettingsError, match=f"^LUCIUS_AUTH_TENANTS {why}"):
         load(MINIMAL | JWT | {"LUCIUS_AUTH_MODE": "jwt", "LUCIUS_AUTH_TENANTS": mapped})
 

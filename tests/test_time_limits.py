@@ -97,7 +97,7 @@ async def _mute(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
 
 @asynccontextmanager
 async def publisher_to(serve: Callable[..., Awaitable[None]]) -> AsyncIterator[ServiceBusPublisher]:
-    """A publisher whose bus takes connections and does what `serve` does with them."""
+    """Yields a publisher whose bus accepts connections and calls `serve` with them."""
     server = await asyncio.start_server(serve, "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
     connection = f"Endpoint=sb://127.0.0.1:{port};SharedAccessKeyName=R;SharedAccessKey=S;UseDevelopmentEmulator=true;"

@@ -24,7 +24,7 @@ def wait_until(look: Callable[[], _T | None], failure: str, *, deadline_s: float
 
 
 def is_gone(pid: int) -> bool:
-    """Whether no process has this id, or its process has ended and was not reaped."""
+    """Returns whether no process has this id, or its process has ended and was not reaped."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:

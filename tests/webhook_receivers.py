@@ -1,4 +1,4 @@
-"""The receivers of docs/reference/webhooks.md, as they stand on the page: the official packages verify what comes."""
+"""The receivers of docs/reference/webhooks.md, with the text of the page: the official packages verify requests."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ KINDS = ("receiver.py", "receiver.js")
 
 @dataclass
 class PageReceiver:
-    """A process on a port of its own; stopped and started again it keeps that port and what it printed."""
+    """A process on its own port; after a restart it has the same port and its earlier output."""
 
     kind: str
     folder: Path
@@ -76,7 +76,7 @@ class PageReceiver:
 
     @property
     def taken(self) -> list[tuple[str, str, str]]:
-        """(webhook-id, type, subject) of what it verified and printed."""
+        """Returns (webhook-id, type, subject) of its verified and printed events."""
         lines = self._printed.read_text(encoding="utf-8").splitlines()
         found = (re.fullmatch(r"(\S+:\S+) ([a-z.]+) (\S+)", line) for line in lines)
         return [(each[1], each[2], each[3]) for each in found if each is not None]

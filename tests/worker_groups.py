@@ -33,7 +33,7 @@ GROUPS = {
         "tests/stack/test_up.py",
     ),
     "scripted": ("tests/stack/scripted/",),
-    # the dashboard shows what is there, so its tests come first
+    # the dashboard shows existing rows, so its tests come first
     "api": ("tests/dashboard/", "tests/api/"),
     "security": ("tests/security/",),
     # one process of the compiler

@@ -71,7 +71,7 @@ class RecordingOrchestrations:
     unknown: bool = False
     #: state of each instance in the engine; started ones are alive
     states: dict[str, InstanceState] = field(default_factory=dict)
-    #: what each instance shows of itself, unless it never ran
+    #: custom status of each instance, unless it never ran
     shown: dict[str, Shown] = field(default_factory=dict)
     #: instance ids, in order
     purged: list[str] = field(default_factory=list)
@@ -128,7 +128,7 @@ class QuietLanes:
 
 @dataclass
 class World:
-    """One context and what it touches."""
+    """One context and its dependencies."""
 
     context: Context
     ledger: MemoryLedger

@@ -1,4 +1,4 @@
-"""Methods of ports and modules that fail, that meet another work, or whose calls are noted, in a test."""
+"""Methods of ports and modules that fail, that run other work, or whose calls are recorded, in a test."""
 
 from __future__ import annotations
 

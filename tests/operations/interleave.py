@@ -29,9 +29,9 @@ Scenario = Callable[["Meeting"], Awaitable[None]]
 
 
 def every_order(scenario: Scenario, *, interruptions: int = MAX_INTERRUPTIONS, alike: bool = False) -> int:
-    """How many orders there were. Raises what the scenario raises, with the order in which it did.
+    """Runs a scenario in every order. Returns the number of orders. Raises the scenario's error with its order.
 
-    `alike`: the works are equal, so that it is all the same which one begins.
+    `alike`: the works are equal, so the choice of the first one does not matter.
     """
     pending: list[tuple[int, ...]] = [()]
     count = 0
@@ -54,7 +54,7 @@ def every_order(scenario: Scenario, *, interruptions: int = MAX_INTERRUPTIONS, a
 
 @dataclass
 class Ended:
-    """How one of the operations came out."""
+    """The outcome of one of the operations."""
 
     value: Any = None
     error: Exception | None = None
@@ -67,16 +67,16 @@ class Meeting:
         self._prefix = prefix
         self._waiting: dict[str, deque[asyncio.Future[None]]] = defaultdict(deque)
         self.taken: list[int] = []
-        #: at each point: how many could have gone on, and how often one had been interrupted before
+        #: for each point: the number of works that could continue, and of earlier interruptions
         self.options: list[int] = []
         self.interrupted: list[int] = []
         self.order: list[str] = []
         self.violations: list[str] = []
-        #: who sleeps: everybody else goes first
+        #: works that sleep: all others run first
         self._asleep: set[str] = set()
-        #: looks at the world before every call; what it says is a violation
+        #: checks the world before every call; a returned text is a violation
         self.watch: Callable[[], str | None] = lambda: None
-        #: who dies, and at which of its calls
+        #: the work that dies, and the number of the call
         self.killed: tuple[str, int] | None = None
         self._calls: Counter[str] = Counter()
         self.world: World
@@ -99,7 +99,7 @@ class Meeting:
                 "archive",
             )
         }
-        # one lane: each sweep looks at all
+        # one lane: each sweep reads all
         settings = replace(world.context.settings, lanes=1)
         context = changed(world.context, **ports, sleep=self._sleep, settings=settings)  # type: ignore[arg-type]
         world = replace(world, context=context)
@@ -112,7 +112,7 @@ class Meeting:
         return _Port(self, target)
 
     async def at_once(self, **works: Coroutine[Any, Any, Any]) -> dict[str, Ended]:
-        """Runs them together; what one raises is its outcome."""
+        """Runs them together; an error of one is its outcome."""
         tasks = {}
         for name, work in works.items():
             context = contextvars.copy_context()
@@ -205,9 +205,9 @@ def serializable(
     interruptions: int = MAX_INTERRUPTIONS,
     alike: bool = False,
 ) -> int:
-    """In whatever order the calls of `works` come, what is left is what is left when one comes after another.
+    """Checks that any order of the calls of `works` leaves the same state as one work after another.
 
-    How many orders there were; see `every_order`.
+    Returns the number of orders; see `every_order`.
     """
     one_by_one = []
 
@@ -240,14 +240,14 @@ def serializable(
 
 
 def process_of(world: World) -> World:
-    """The world as another process has it: it remembers what was committed before, and not what the others commit."""
+    """Returns the world as another process has it: it remembers earlier commits, and none of the others' later ones."""
     recent = RecentJobs()
     recent._kept = dict(world.context.process.recent_jobs._kept)
     return replace(world, context=changed(world.context, recent_jobs=recent))
 
 
 async def left(world: World) -> dict[str, Any]:
-    """What anybody could see of the world afterwards: rows, index, directives; not how often an event was raised."""
+    """Returns the visible state of the world: rows, index, directives; not the number of raised events."""
     jobs = {}
     for job_id, stored in sorted(world.ledger.jobs.items()):
         job = stored.record.job

@@ -82,13 +82,13 @@ async def service_sends(world: World, job_id: str, type_: str, number: int, **fi
 
 
 async def relisted(world: World, tenants: Sequence[str] = ("tenant_a",)) -> int:
-    """How many rows a comparison of the tenants' living jobs found behind."""
+    """Returns the number of rows that a comparison of the tenants' living jobs found behind."""
     due_at = world.clock.now()
     return (await continue_survey(world.context, tenants, Survey(), lambda: False, due_at=due_at)).behind
 
 
 async def one_pass(world: World) -> Pass:
-    """What a pass of the sweeper knows as it begins."""
+    """Returns the state of a sweep at its begin."""
     now = world.clock.now()
     return Pass(
         context=world.context,
@@ -282,7 +282,7 @@ async def early(world: World) -> tuple[str, str]:
 
 
 async def died_after_the_claim(world: World) -> str:
-    """A creation whose process ended between the index transaction and the job's rows."""
+    """Makes a creation whose process ended between the index transaction and the job's rows."""
     with failing(world.ledger, "create"), pytest.raises(LedgerUnavailable):
         await create_job(world.context, world.orchestrations, envelope(), correlation_id=None)
     [active] = await world.index.due("tenant_a", now=world.clock.now().replace(year=2030), limit=10)

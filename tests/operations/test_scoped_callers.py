@@ -92,7 +92,7 @@ async def with_free_places(world: World, waiting: int) -> tuple[World, list[str]
 
 
 async def admitted_and_started(world: World, jobs: list[str]) -> tuple[int, int]:
-    """Of tenant_b's jobs: how many hold a place, and how many of those have started."""
+    """Returns the numbers of tenant_b's jobs that have a slot, and of those that have started."""
     rows = [await world.index.read_active("tenant_b", job_id) for job_id in jobs]
     inside = [row.job_id for row in rows if _is_inside(row)]
     started = [job_id for job_id in inside if (await world.job(job_id)).job.status is JobStatus.QUEUED]

@@ -1,4 +1,4 @@
-"""A job that ends by something else than a step: the orchestration of that step ends at once, whatever it waits for."""
+"""A job that ends without an end of its step: the orchestration of that step ends at once, in any wait."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a job costs the durable engine: episodes, activities, and the bytes of its history."""
+"""The cost of a job on the durable engine: episodes, activities, and the bytes of its history."""
 
 from __future__ import annotations
 

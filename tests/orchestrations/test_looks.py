@@ -1,4 +1,4 @@
-"""The sweeper's look is heard in every wait, and whatever was heard before, the RESULT is heard after it."""
+"""The sweeper's wake-up is received in every wait, and the RESULT after it, with any earlier event."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Timers of the job's orchestration on an engine whose timers come up to a second early, as with Azure Storage."""
+"""Timers of the job's orchestration on an engine whose timers fire up to a second early, as with Azure Storage."""
 
 from __future__ import annotations
 

@@ -94,7 +94,9 @@ def wheel_of(folder: Path, package: str) -> Path:
 
 
 def install(folder: Path, package: str, extras: str = "", *others: str) -> Path:
-    """The `bin` folder of an environment with the wheels of the packages and what they depend on, and nothing else."""
+    """Returns the `bin` folder of an environment with the wheels of the packages and their dependencies, and nothing
+    else.
+    """
     environment = folder / "environment"
     run(sys.executable, "-m", "venv", "--without-pip", environment)
     wheels = [f"{wheel_of(folder, package)}{extras}", *(wheel_of(folder, other) for other in others)]

@@ -11,7 +11,7 @@ import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
-#: what the stages of an image may not see of the machine
+#: parts of the machine that the stages of an image must not see
 _PATH = "/usr/bin:/bin"
 
 
@@ -88,7 +88,7 @@ def _copy(rest: str, stage: Stage, stages: dict[str, Stage], context: Path) -> N
 def _run(rest: str, stage: Stage) -> None:
     """A shell command, in the environment of the stage only."""
     command = stage.inside(rest)
-    # what a command makes is not there yet
+    # the output of a command does not exist yet
     command = re.sub(r"(?<= )/(?=\w)", f"{stage.root}/", command) if " -m venv /" in rest else command
     subprocess.run(
         ["/bin/sh", "-c", command],

@@ -33,7 +33,7 @@ def write_pack(folder: Path, program: str, pack_id: str = "test", **manifest: An
 
 @dataclass
 class Runner:
-    """A runner with the packs of a folder. `run` raises what the step raises."""
+    """A runner with the packs of a folder. `run` raises the step's error."""
 
     folder: Path
     limits: PackLimits = LIMITS

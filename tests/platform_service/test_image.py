@@ -1,4 +1,4 @@
-"""The image of the reference services: what it is made of, and its steps, followed in an empty environment."""
+"""The image of the reference services: its content, and its steps, run in an empty environment."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ DOCKERFILE = ROOT / "platform_service" / "Dockerfile"
 
 
 def copied() -> set[str]:
-    """What the Dockerfiles take from the repository."""
+    """Returns the files that the Dockerfiles take from the repository."""
     texts = [(ROOT / path).read_text() for path in set(service_images.images().values())]
     copies = [rest for text in texts for word, rest in dockerfile.instructions(text) if word == "COPY"]
     return {rest.split()[0] for rest in copies if not rest.startswith("--from")}

@@ -1,4 +1,4 @@
-"""Runs of packs: what a program gets, what it cannot reach, its limits, its log and its artifacts."""
+"""Runs of packs: inputs of a program, its isolation, its limits, its log and its artifacts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rights of the runner of packs, its users, and what a killed runner leaves."""
+"""The rights of the runner of packs, its users, and the remains of a killed runner."""
 
 from __future__ import annotations
 

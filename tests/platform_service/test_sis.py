@@ -217,7 +217,7 @@ def test_a_model_words_the_answer_with_a_citation(runner: StepRunner) -> None:
     ],
 )
 def test_a_wrong_citation_is_replaced_by_a_true_one(content: str, runner: StepRunner) -> None:
-    """Where no passage has the quote, the nearest sentence of the document is cited."""
+    """If no passage has the quote, the nearest sentence of the document is cited."""
     with model_server() as endpoint:
         endpoint.content = content
         step = SisStep(model=ModelEndpoint(endpoint.url, "tiny-1"))

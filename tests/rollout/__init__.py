@@ -1,1 +1,1 @@
-"""What a release must still understand: histories, rows and messages of every released version."""
+"""Formats that a release must still understand: histories, rows and messages of every released version."""

@@ -1,4 +1,5 @@
-"""`python -m tests.rollout.record`: keeps what this version writes, under `recorded/VERSION/`, when it is released.
+"""`python -m tests.rollout.record`: records the formats of this version, under `recorded/VERSION/`, when it is
+released.
 
 The version is host.json's `defaultVersion`. A recording is made once and never changed: later versions must understand
 it for as long as a job of that version may run.
@@ -26,7 +27,7 @@ from tests.simulation.world import World
 
 RECORDED = Path(__file__).parent / "recorded"
 
-#: what sends an orchestrator down its rarer ways, besides the lives of the crash tests
+#: occurrences that lead an orchestrator to its rarer branches, besides the lives of the crash tests
 _TROUBLED = Plan(jobs=2, controls=2, request_types=(protocols.SEQUENCE, protocols.GROUP))
 _TROUBLED_SEEDS = range(3)
 
@@ -84,7 +85,7 @@ def _text(value: Any) -> Any:
 
 
 def sample() -> Record:
-    """A job whose first step succeeded and whose second was recorded for dispatch."""
+    """Returns a job whose first step succeeded and whose second was recorded for dispatch."""
     story = Story()
     story.recorded()
     story.after(1).replied("ACK")

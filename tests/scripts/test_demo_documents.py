@@ -1,4 +1,4 @@
-"""Which documents and questions the demo takes."""
+"""Documents and questions of the demo."""
 
 from __future__ import annotations
 

@@ -13,13 +13,13 @@ from tests.running_stack import RunningStack
 
 EVERY_SCOPE = "orch:read orch:operate orch:quota orch:audit orch:admin"
 DEADLINE_S = 60
-#: two tenants; jobs of theirs are nobody else's
+#: two tenants; jobs of theirs belong to no other
 A, B = "tenant_a", "tenant_b"
 
 
 @dataclass
 class Door:
-    """Requests over HTTP as somebody."""
+    """Requests over HTTP of one caller."""
 
     stack: RunningStack
     #: one for all: each makes a TLS context of its own, which is not cheap

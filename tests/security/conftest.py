@@ -24,7 +24,7 @@ def door(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Door]:
         "LUCIUS_WEBHOOK_HOSTS": "",
         "LUCIUS_ALLOWED_REF_HOSTS": "docs.example",
         "LUCIUS_AUTH_TENANTS": json.dumps({"groups": {"g-a": A, "g-b": B}}),
-        # nothing may be due by itself while a test looks
+        # nothing may become due by itself during a test
         "LUCIUS_ACK_TIMEOUT_SECONDS": "600",
     }
     data = tmp_path_factory.mktemp("security")

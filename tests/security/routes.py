@@ -1,4 +1,4 @@
-"""The routes that ask for a token, with a path and a body for each."""
+"""The routes that require a token, with a path and a body for each."""
 
 from __future__ import annotations
 
@@ -19,6 +19,6 @@ def path_of(route: Route, job_id: str = "job_1") -> str:
 
 
 def body_of(route: Route) -> dict[str, Any]:
-    """What a route that moves a job may ask for."""
+    """Returns a valid body for a route that moves a job."""
     bodies = {"POST": {"reason": "test"}, "PATCH": {"reason": "test", "priority": "high"}}
     return {"json": bodies[route.method]} if route.method in bodies else {}

@@ -53,7 +53,7 @@ def test_forged_tokens_are_refused(door: Door) -> None:
 
 @pytest.mark.needs("curl")
 def test_the_docs_commands(door: Door) -> None:
-    """What docs/reference/access.md shows to type: a token, a list, and the three refusals."""
+    """The commands in docs/reference/access.md: a token, a list, and the three refusals."""
     commands = (
         block(ROOT / "docs" / "reference" / "access.md", "tokens")
         .replace("http://127.0.0.1:7080", door.stack.issuer)

@@ -26,14 +26,14 @@ from triggers.http.batch import lines_of
 
 #: for four times as much 4 is linear, 16 quadratic; caches and a busy machine add up to a half to each doubling
 LIMIT = 9.0
-#: the best of so many measurements at least, and at most: other processes only make a call slower
+#: minimum and maximum number of measurements, of which the best counts: other processes only make a call slower
 MEASUREMENTS = (5, 40)
 
 Call = Callable[[], object]
 
 
 def keys(count: int) -> bytes:
-    """An object of so many keys, of which the last stands twice."""
+    """Returns an object with this number of keys, of which the last occurs twice."""
     return b"{" + b"".join(b'"k%d":1,' % number for number in range(count)) + b'"k%d":2}' % (count - 1)
 
 

@@ -1,4 +1,4 @@
-"""What a tenant reaches over HTTP and over the bus: its own jobs alone, and an operator those of all."""
+"""Access of a tenant over HTTP and over the bus: its own jobs alone, and for an operator those of all."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_another_tenants_job_is_not_there(door: Door, route: Route) -> None:
     foreign = door.ask(route.method, path_of(route, job_id), tenant=B, **body_of(route))
     never = door.ask(route.method, path_of(route, "job_of_nobody"), tenant=B, **body_of(route))
     assert code(foreign) == code(never)
-    # `:admit` is for operators, and asks nothing of the job before
+    # `:admit` is for operators, and reads nothing of the job before
     assert code(never) == ((403, "QUOTA_FORBIDDEN") if route.function == "job_admit" else (404, "JOB_NOT_FOUND"))
     assert foreign.json()["detail"].replace(job_id, "") == never.json()["detail"].replace("job_of_nobody", "")
     events = door.get(f"/v1/jobs/{job_id}/events").json()["events"]

@@ -54,7 +54,7 @@ def test_make_up_asks_for_tokens_with_its_option() -> None:
         assert ("--auth" in shown) is auth
 
 
-#: what is no attack: how the good case goes on
+#: normal requests: continuations of the good case
 ORDINARY = {
     "test_a_good_token_is_a_caller",
     "test_without_a_token_the_challenge_has_no_error",

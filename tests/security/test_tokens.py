@@ -32,14 +32,14 @@ ISSUER = "https://issuer.example"
 
 @dataclass
 class World:
-    """An issuer that can be away, and the app's check, whose clock for keys is moved by hand."""
+    """An issuer that can be unreachable, and the app's check, whose clock for keys the test advances."""
 
     issuer: KeyFile
     keys: JwtKeys = field(init=False)
     callers: JwtCallers = field(init=False)
     now: float = 1000.0
     fetches: int = 0
-    #: what the issuer answers instead, as arguments of a response
+    #: response of the issuer instead, as arguments of a response
     instead: dict[str, Any] | None = None
 
     def begin(self, url: str) -> None:

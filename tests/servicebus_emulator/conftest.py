@@ -80,7 +80,7 @@ def bus(config_path: Path) -> Iterator[Bus]:
 
 @pytest.fixture(scope="session")
 def timed_bus(config_path: Path) -> Iterator[Bus]:
-    """As `bus`, with a clock that tests advance: what ends at an instant does not depend on the machine's load."""
+    """Yields a bus as `bus`, with a clock that tests advance, so that times do not depend on the machine's load."""
     bus = start_bus("--config", config_path, "--virtual-clock")
     yield bus
     assert bus.stop() == 0
@@ -110,7 +110,7 @@ def deduplicating_queue() -> str:
 
 @pytest.fixture
 def expiring_queue() -> str:
-    """A queue whose messages are dead-lettered after a second."""
+    """Returns a queue whose messages are dead-lettered after a second."""
     return _fresh("expiring")
 
 

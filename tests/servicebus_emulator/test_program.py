@@ -239,7 +239,7 @@ def test_a_signal_ends_it_in_order(number: signal.Signals) -> None:
 
 def test_senders_survive_a_restart(tmp_path: Path) -> None:
     """An SDK client goes on by itself when the bus is stopped and started again on its port."""
-    # below those of outgoing connections: nobody takes it while the bus is away
+    # below the ports of outgoing connections, so that no process takes it while the bus is stopped
     bus = start_bus("--queue", "q", "--data", tmp_path, port=find_free())
     try:
         with ServiceBusClient.from_connection_string(bus.connection_string) as client:

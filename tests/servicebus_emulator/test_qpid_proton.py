@@ -40,7 +40,7 @@ def test_a_drain_through_a_small_window(bus: Bus, connection: Any, queue: str) -
     for number in range(30):
         sender.send(Message(body=number))
     handler = MessagingHandler(prefetch=0, auto_accept=False)
-    handler.handlers = []  # `read` reads, when it is told to
+    handler.handlers = []  # `read` reads on request
     receiver = connection.container.create_receiver(session, queue, handler=handler)
     connection.wait(lambda: receiver.state & Endpoint.REMOTE_ACTIVE)
     received: list[int] = []

@@ -51,7 +51,7 @@ def timed_client(timed_bus: Bus) -> Iterator[ServiceBusClient]:
 
 
 def receive(receiver: Any, count: int) -> list[ServiceBusReceivedMessage]:
-    """Receives exactly `count` messages, in as many calls as it takes."""
+    """Receives exactly `count` messages, in any number of calls."""
     messages: list[ServiceBusReceivedMessage] = []
     while len(messages) < count:
         batch = receiver.receive_messages(max_message_count=count - len(messages), max_wait_time=WAIT_S)

@@ -20,7 +20,7 @@ NOW_MS = 1_700_000_000_000
 
 
 def content(ttl_ms: int | None) -> AmqpMessage:
-    """A message as the SDKs send it: with a time to live, the properties say the same."""
+    """Returns a message as the SDKs send it: with a time to live, the properties have the same."""
     if ttl_ms is None:
         return AmqpMessage.parse(encode_described(PROPERTIES, ["id"]))
     times = [Timestamp(NOW_MS - 5 + ttl_ms), Timestamp(NOW_MS - 5)]

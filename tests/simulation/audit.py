@@ -34,7 +34,7 @@ class AuditedLedger(MemoryLedger):
     @property
     def records(self) -> dict[str, Record]:
         if self._listed is not (jobs := self.jobs):
-            # asked for at every event of a world
+            # requested at every event of a world
             self._listed, self._records = jobs, {job_id: stored.record for job_id, stored in jobs.items()}
         return self._records
 

@@ -42,7 +42,7 @@ class SentReply:
 
 
 class Bus:
-    """`on_directive` takes what a platform service receives, `on_reply` what the app does."""
+    """The bus. `on_directive` gets the directives for a platform service, `on_reply` the replies for the app."""
 
     def __init__(self, scheduler: Scheduler, faults: Faults) -> None:
         self._scheduler = scheduler
@@ -57,7 +57,7 @@ class Bus:
         self.on_reply: Callable[[SentReply], None] = lambda reply: None
         #: until then the services take nothing
         self.services_away_until: datetime = scheduler.now
-        #: the services pull when they have room, instead of being handed each directive at once
+        #: `True`: the services pull when they have room, instead of getting each directive at once
         self.pulled = False
 
     # --- directives
@@ -131,13 +131,13 @@ class Bus:
 
 
 class Lanes:
-    """See `shared.ports.bus.Lanes`: looks are shared, as the real ones are."""
+    """See `shared.ports.bus.Lanes`: reads are shared, as by the real lanes."""
 
     def __init__(self, bus: Bus, scheduler: Scheduler) -> None:
         self._bus = bus
         self._scheduler = scheduler
         self._looks: dict[tuple[str, int], LaneLook] = {}
-        #: looks that asked the bus
+        #: number of reads that queried the bus
         self.asked = 0
 
     async def replies(self, lane: int, *, since: datetime) -> LaneLook:

@@ -1,4 +1,4 @@
-"""Callers of the simulated world: they post, control and redrive jobs until they are answered or give up."""
+"""Callers of the simulated world: they post, control and redrive jobs until they get a response or give up."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from tests.simulation.world import World
 
 OPERATOR_EVERY_S = 600.0
-#: that no job has to pass: what people change at them is for the feeds
+#: quotas that no job has to pass: changes of them are for the feeds
 _GATES = (
     Gate(GateKind.TYPE, "tenant_0", "NOBODYS"),
     Gate(GateKind.SOURCE, "tenant_1", "nobody"),
@@ -51,7 +51,7 @@ class Callers:
         self.plan, self.faults, self.scheduler, self.random = world.plan, world.faults, world.scheduler, world.random
         self.host, self.bus, self.ledger = world.host, world.bus, world.ledger
         self._requests = itertools.count(1)
-        #: how many of them are at work
+        #: number of working callers
         self.busy = 0
         #: job ids that were promised by a 202, per request
         self.promised: dict[int, set[str]] = {}
@@ -148,7 +148,7 @@ class Callers:
         self, number: int, kind: ControlKind, *, tries: int = 20, longest_wait_s: float = 30
     ) -> None:
         for _ in range(tries):
-            # asked again is another request
+            # a repeated call is another request
             request = f"request-{next(self._requests)}"
             origin = Origin(cause_id=request, actor="operator", source="http", reason="the simulation")
             for job_id in sorted(self.promised[number]):
@@ -209,7 +209,7 @@ class Callers:
             return
 
     async def _redrive(self, job_id: str) -> bool:
-        """Whether there was an answer."""
+        """Redrives a job. Returns whether there was a response."""
         origin = Origin(cause_id=f"request-{next(self._requests)}", actor="operator", source="http")
         try:
             await self.host.serve(redrive_job(self._world.context, self._world.orchestrations, job_id, origin))

@@ -1,6 +1,7 @@
-"""Hints, the feed and the topic of a simulated world, and what must be true of them at rest (R71 to R73, R78 to R81).
+"""Hints, the feed and the topic of a simulated world, and their invariants at rest (R71 to R73, R78 to R81).
 
-Hints are lost after the queue took them, come twice, late and out of order, and are taken by two processes at once.
+Hints are lost after the queue accepted them, arrive twice, late and out of order, and are received by two processes at
+once.
 """
 
 from __future__ import annotations
@@ -85,7 +86,7 @@ class Topic:
 
 
 class Feeds:
-    """The queue of hints, who takes them, the feed and the topic."""
+    """The queue of hints, their receivers, the feed and the topic."""
 
     def __init__(self, world: World) -> None:
         self._world = world
@@ -129,7 +130,7 @@ class Feeds:
         return self._takers[0]
 
     def _process(self, context: Context) -> Context:
-        """What each process knows for itself."""
+        """Returns a context with its own memory for each process."""
         world, known_feeds = self._world, KnownFeeds()
         topic = world._port(self.topic, BusUnavailable)
         passing = TopicRelay(
@@ -151,7 +152,7 @@ class Feeds:
             world.add_violation(f"prune_feeds raised {error!r}")
 
     def watch(self) -> None:
-        """Notes what is committed from now on."""
+        """Records commits from now on."""
         ledger: Any = self._world.ledger
         create, commit = ledger.create, ledger.commit
 
@@ -215,7 +216,7 @@ class Feeds:
         self._world.scheduler.later(seconds, lambda: self._world.scheduler.spawn(self._take(body)))
 
     async def _take(self, body: bytes) -> None:
-        """triggers/hints_bus.py, and the bus's side: what is not completed comes again."""
+        """Receives as triggers/hints_bus.py, and as the bus: an uncompleted message arrives again."""
         world, hint = self._world, decode_hint(body)
         assert hint is not None
         try:
@@ -252,7 +253,7 @@ class Feeds:
         self._world.report.events["in the feed"] += sum(len(self.feed.ids(tenant)) for tenant in self.feed.heads)
 
     def is_behind(self) -> bool:
-        """Whether something of a log is in no feed."""
+        """Returns whether a part of a log is in no feed."""
         return any(set(expected).difference(self.feed.ids(tenant)) for (tenant, _), expected in self._logs())
 
     def _logs(self) -> Iterator[tuple[tuple[str, str], list[str]]]:

@@ -1,4 +1,4 @@
-"""What must be true of the rows of a simulated world at its end."""
+"""Invariants of the rows of a simulated world at its end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Heads and anchors of a simulated world, and what must be true of them (R91).
+"""Heads and anchors of a simulated world, and their invariants (R91).
 
 Whenever heads count as complete until some time, each row that was committed before it has its head. At rest the heads
 of each day are the last rows of that day, and each day that is over has one anchor, chained to the one before.
@@ -40,7 +40,7 @@ FIRST, LAST = date(2000, 1, 1), date(2100, 1, 1)
 
 
 class _CheckedHeads(TablesHeads):
-    """Compares each claim of completeness with what was committed."""
+    """Compares each claim of completeness with the commits."""
 
     def __init__(self, heads: Heads, feed: MemoryFeed) -> None:
         super().__init__(feed._rows.account, "feed")
@@ -88,7 +88,7 @@ class Heads:
             self._rows[tenant, name][row.seq] = row
 
     async def prune(self, context: Context) -> None:
-        """What requests and triggers/prune_timer.py do; any of it dies with its process."""
+        """Prunes as requests and triggers/prune_timer.py do; any part of it dies with its process."""
         host = self._world.host
         with suppress(HostDown, LedgerUnavailable):
             for tenant in await host.serve(context.require_events().feed.tenants()):
@@ -114,7 +114,7 @@ class Heads:
                     )
 
     def unfinished(self) -> Iterator[str]:
-        """What has no head yet."""
+        """Yields the rows without a head."""
         for (tenant, name), rows in self._rows.items():
             recorded = self.recorded(tenant)
             for head in last_of_days(name, [row for row in rows.values() if not _is_late(row)]):
@@ -149,5 +149,7 @@ class Heads:
 
 
 def _is_late(row: Event | Entry) -> bool:
-    """Whether it is a reply that an ended job ignored: if its hint is lost, its head comes when the job is cleared."""
+    """Returns whether it is a reply that an ended job ignored: if its hint is lost, its head is written when the job is
+    cleared.
+    """
     return isinstance(row, Event) and row.type == EventType.REPLY_IGNORED and JobStatus(row.job_to).terminal

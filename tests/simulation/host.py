@@ -1,4 +1,4 @@
-"""The function app's process: it can die at any port call, stays away for a while, and comes back."""
+"""The function app's process: it can die at any port call, stays unreachable for a while, and restarts."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Host:
     def __init__(self, scheduler: Scheduler, faults: Faults) -> None:
         self._scheduler = scheduler
         self._faults = faults
-        #: in the order of their start: what a crash ends is ended in one order
+        #: in the order of their start: a crash ends them in one order
         self._tasks: dict[asyncio.Task[Any], None] = {}
         self._calls = itertools.count(1)
         self.calls = 0

@@ -30,7 +30,7 @@ _SWEEP_TIME = timedelta(seconds=2)
 
 
 class Owners:
-    """Who owns each job at this moment, and since when."""
+    """The owner of each job at this time, and since when."""
 
     def __init__(self, world: World) -> None:
         self._world = world
@@ -38,13 +38,13 @@ class Owners:
         self._sweeps = 0
         #: the last instant at which no sweep could have been expected to do its work
         self._excused_at = world.scheduler.now
-        #: when each sweep that came to its end began and ended: it owes nothing to what came up meanwhile
+        #: begin and end of each sweep that was completed: it does not owe work that came up meanwhile
         self._ended: deque[tuple[datetime, datetime]] = deque(maxlen=20)
         self._failed_at: dict[str, datetime] = {}
         #: since when a job has had no owner but the sweeper
         self._since: dict[str, datetime] = {}
         self._claimed: dict[str, datetime] = {}
-        #: what would be asked for at every event, kept
+        #: requested at every event, so cached
         self._lives: dict[str, tuple[int, bool]] = {}
         self._waits: dict[str, timedelta] = {}
 
@@ -83,7 +83,7 @@ class Owners:
                 self._check_owner(record, active.check_at, now)
         for job_id, active in actives.items():
             if job_id not in world.ledger.records and active.created_at + WITHDRAW_AFTER <= now:
-                # a claim without rows is nobody's but the sweeper's; its write may have taken longer than that
+                # a claim without rows belongs to the sweeper only; its write may have taken longer than that
                 seen = self._claimed.setdefault(job_id, now)
                 self._expect(job_id, max(seen, active.check_at, active.created_at + WITHDRAW_AFTER), now)
 

@@ -13,13 +13,13 @@ from tests.simulation.faults import NO_FAULTS, CrashAt, Odds
 
 @dataclass(frozen=True)
 class Plan:
-    """What callers do in this world, and which faults occur."""
+    """The actions of callers in this world, and its faults."""
 
     jobs: int = 2
     posters: int = 1
     #: of every job, at random times
     controls: int = 0
-    #: of every job, so many seconds after its POST. Its callers send a request that failed again within a second: two
+    #: controls of every job, by seconds after its POST. Its callers repeat a failed request within a second: two
     #: seconds after a crash the control is in, and the next step takes three
     script: tuple[tuple[float, ControlKind], ...] = ()
     #: faults end then
@@ -27,7 +27,7 @@ class Plan:
     odds: Odds = field(default_factory=Odds)
     crash_at: CrashAt | None = None
     request_types: tuple[str, ...] = ("OCR_EMBEDDING_SIS",)
-    #: every job is redriven, so many seconds after its POST
+    #: seconds after its POST at which every job is redriven
     redriven_after_s: float | None = None
     #: jobs are redriven, amid the faults too
     redrives: bool = False
@@ -37,17 +37,17 @@ class Plan:
     platform_limit: int | None = None
     #: jobs wait for the one before them
     dependent: bool = False
-    #: what becomes of a request over it: `reject`, or `stage`
+    #: effect of a limit on a request over it: `reject`, or `stage`
     overflow: str = "reject"
     #: ended jobs are archived after this, and their claims end with it; None: kept
     retention: timedelta | None = None
-    #: what the host had taken when it died comes back after this; the default is Azure's
+    #: time after which messages of a dead host are visible again; the default is Azure's
     visibility_timeout: timedelta = timedelta(minutes=5)
     #: the services have one worker in all, which works so long on each directive; None: any number
     one_worker_s: float | None = None
-    #: the engine does nothing from so many seconds on, for so long
+    #: second from which the engine does nothing, and the duration
     engine_away: tuple[float, float] | None = None
-    #: whether somebody owns each job is asked at every event, which large worlds cannot pay for
+    #: `True` if every event checks that each job has an owner, which is too slow for large worlds
     owners_checked: bool = True
     #: how often a delivery fails before the bus dead-letters the message
     max_deliveries: int = 10
@@ -79,9 +79,11 @@ ARCHIVING = replace(HOSTILE, retention=timedelta(hours=2))
 
 
 def plan_of(seed: int) -> Plan:
-    """Every fourth world is hostile, and every second of these archives; in every eighth, jobs wait in line,
-    by a limit of their tenant or by one over all of them; in every fifth, public events go into feeds, those of gates
-    too, and in every second of these to webhooks.
+    """Returns the plan of a seed.
+
+    Every fourth world is hostile, and every second of these archives. In every eighth, jobs wait, by a limit of their
+    tenant or by one over all tenants. In every fifth, public events go into feeds, those of quotas too, and in every
+    second of these to webhooks.
     """
     return replace(_plan_of(seed), events=seed % 5 == 4, gates=seed % 5 == 4, hooks=seed % 10 == 4)
 
@@ -123,7 +125,7 @@ class Life:
             redriven_after_s=self.redriven_after_s,
             retention=self.retention,
             events=self.events,
-            # so that only the crash costs something, not what follows from waiting for the work of the dead host
+            # so that only the crash costs time, not the wait for the work of the dead host
             visibility_timeout=timedelta(seconds=1),
         )
 

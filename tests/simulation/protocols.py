@@ -13,7 +13,7 @@ GROUP = "GROUP"
 CAPPED = "CAPPED"
 ONE_STEP = "OCR"
 
-#: as often as they stand here
+#: each as often as it occurs here
 REQUEST_TYPES = (SEQUENCE, GROUP, CAPPED)
 
 

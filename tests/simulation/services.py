@@ -134,7 +134,7 @@ class Services:
 
         def finish(worked_on: SentDirective) -> None:
             nonlocal busy
-            # completed after its RESULT: until then a look at the lane shows it
+            # completed after its RESULT: until then a read of the lane shows it
             self._send(worked_on.directive, "RESULT", {})
             worked_on.taken, busy = True, False
             pull()

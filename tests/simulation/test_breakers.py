@@ -78,7 +78,7 @@ class Outage(World):
         return [row.incident for row in rows if row.incident.subject == gate.id]
 
     def _serve(self, directive: Directive) -> None:
-        """Whether a job fails is decided once; no attempt of one that fails succeeds before the service is healed."""
+        """Decides once whether a job fails; no attempt of a failing one succeeds before the service is repaired."""
         job_id = directive.jobId
         broken = self._broken.setdefault(job_id, self.scheduler.now < HEALED and self.random.random() < 0.6)
         if broken and self.scheduler.now < HEALED:
@@ -154,7 +154,7 @@ async def test_a_service_that_fails_for_ten_minutes() -> None:
     """
     world = await outage(60, BreakerRule(min_calls=4), seed=2, events=True)
     await healed(world)
-    # without a breaker about 36 fail; how many do with one hangs on when its probes are made
+    # without a breaker about 36 fail; with a breaker the number depends on the times of its probes
     assert failed(world) <= 25
     assert world.feeds is not None
     feed = world.feeds.feed

@@ -69,7 +69,7 @@ LINE = Plan(
 
 
 def sides_of(call: int, step: int) -> tuple[bool, ...]:
-    """Whether the host dies after the call: both if every call is tried, else in turn."""
+    """Returns the sides of the call at which the host dies: both if every call is tried, else in turn."""
     return (False, True) if step == 1 else (call // step % 2 == 0,)
 
 

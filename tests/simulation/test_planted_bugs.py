@@ -46,7 +46,7 @@ def test_parked_orchestrations_not_resumed(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_nobody_sweeps(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What callers and services leave half done, nobody finishes."""
+    """No process finishes the interrupted work of callers and services."""
 
     async def idle(*args: Any, **kwargs: Any) -> SweepReport:
         return SweepReport(dry_run=False)
@@ -135,7 +135,7 @@ def test_heads_that_count_as_complete_too_early(monkeypatch: pytest.MonkeyPatch,
 
 
 def test_a_process_that_writes_twice_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What one batch reads while another writes is as of an older HEAD."""
+    """The reads of one batch, while another one writes, use an older HEAD."""
     known_feeds = importlib.import_module("shared.operations.process.known_feeds")
 
     class NoTurn:
@@ -179,7 +179,7 @@ def test_a_gate_that_is_forgotten_before_its_feed_has_it(monkeypatch: pytest.Mon
 
 
 def test_a_head_that_is_ahead_of_the_topic(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a process wrote that died before its send, nobody passes on."""
+    """No process relays the events of a process that died before its send."""
     memory = importlib.import_module("tests.memory_stores").MemoryFeed
     original = memory.write
 

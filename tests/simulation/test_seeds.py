@@ -68,7 +68,7 @@ def test_every_world_ends_well(request: pytest.FixtureRequest) -> None:
     if one is not None:
         report_of(one)
         return
-    # in this process: others would cost what their starts do, while the other workers need the cores
+    # in this process: the start of others would cost more, while the other workers need the cores
     found, broken = some_worlds(range(SEEDS))
     assert not broken, broken
     show(found)

@@ -66,7 +66,7 @@ def test_messages_that_nobody_sends_again(what: str, monkeypatch: pytest.MonkeyP
 
 
 def test_a_hook_that_head_does_not_know(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who remembers the hooks as they were goes on writing."""
+    """A process with an outdated memory of the webhooks continues to write."""
     memory = importlib.import_module("tests.memory_stores").MemoryHooks
     original = memory.write
 
@@ -79,7 +79,7 @@ def test_a_hook_that_head_does_not_know(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_a_delivery_that_is_written_before_it_is_posted(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who dies in between has posted nothing."""
+    """A process that dies in between has posted nothing."""
     delivering = importlib.import_module("shared.operations.webhooks.deliver_webhooks")
 
     async def too_early(context: Any, stored: Any, row: Any, call: Any) -> None:

@@ -1,4 +1,4 @@
-"""Webhooks of a simulated world: receivers that fail, messages that are lost, and what is true at rest (R84, R85)."""
+"""Webhooks of a simulated world: endpoints that fail, lost messages, and their invariants at rest (R84, R85)."""
 
 from __future__ import annotations
 
@@ -48,18 +48,18 @@ _OUTAGES, _OUTAGE_S = 3, 1500.0
 
 
 class _NoAnswer(Exception):
-    """A post that nobody answered, or whose answer was lost."""
+    """A post without a response, or with a lost response."""
 
 
 class Webhooks:
-    """Those who ask for events, the queue of their deliveries, and who takes its messages."""
+    """Webhooks, the queue of their deliveries, and its receivers."""
 
     def __init__(self, world: World) -> None:
         self._world = world
         self._salts = itertools.count(1)
         #: processes
         self.takers: tuple[Context, ...] = ()
-        #: by `webhook-id`, what was answered
+        #: responses by `webhook-id`
         self.answers: defaultdict[str, list[int | None]] = defaultdict(list)
         self._outages: list[tuple[datetime, datetime]] = []
 
@@ -158,7 +158,7 @@ class Webhooks:
         self._world.scheduler.later(seconds, lambda: self._world.scheduler.spawn(self._take(body)))
 
     async def _take(self, body: bytes) -> None:
-        """triggers/webhooks_bus.py, and the bus's side: what is not completed comes again."""
+        """Receives as triggers/webhooks_bus.py, and as the bus: an uncompleted message arrives again."""
         world, call = self._world, decode_call(body)
         assert call is not None
         try:
@@ -181,7 +181,7 @@ class Webhooks:
             self._world.add_violation(f"heal_deliveries raised {error!r}")
 
     def _operator_tick(self) -> None:
-        """Whoever was switched off goes on."""
+        """Enables disabled webhooks again."""
         self._world.scheduler.later(600, self._operator_tick)
         for (tenant, hook_id), hook in self._rows.hooks.items():
             if hook.state is not HookState.ENABLED:
@@ -274,7 +274,7 @@ def is_poison(id_: str) -> bool:
 
 
 def _expected(hook: Hook, events: Sequence[tuple[int, Mapping[str, Any]]]) -> Iterator[int]:
-    """Those that match, but for those of the times in which it was off; past ones, where it asked for them."""
+    """Yields matching events, except those of the times in which it was disabled; past ones, if it requested them."""
     asked, is_on = hook.description == "past", True
     for number, event in events:
         if event["subject"] == hook.id:

@@ -67,7 +67,7 @@ _ENVIRONMENT = {
     "LUCIUS_STORAGE_BACKEND": "memory",
     "LUCIUS_AUTH_MODE": "none",
     "LUCIUS_SERVICEBUS_CONNECTION": "Endpoint=sb://127.0.0.1;SharedAccessKeyName=n;SharedAccessKey=k",
-    # each sweep looks at every lane
+    # each sweep reads every lane
     "LUCIUS_SERVICEBUS_LANES": "2",
 }
 
@@ -184,7 +184,7 @@ class World:
         self.owners = Owners(self)
 
     def _process_starts(self) -> None:
-        # what a process keeps for itself is gone with it
+        # the memory of the process is lost with it
         self.context = replace(self.context, process=parts.Process())
         if self.feeds is not None:
             self.context = self.feeds.context(self.context)
@@ -234,12 +234,12 @@ class World:
         if self.report.violations:
             return True
         if self.index.active:
-            # the cheapest of what is left to do, asked at every event
+            # the cheapest check of remaining work, made at every event
             return False
         return self.faults.ended and self.callers.busy == 0 and not any(self.unfinished())
 
     def _check_admissions(self) -> None:
-        """At every instant the admission state counts what is inside and what has left a FREED row; never more than a
+        """Checks at every event that the admission state counts the active jobs and the FREED rows, and never exceeds a
         limit.
         """
         limit, of_all = self.plan.tenant_limit, self.plan.platform_limit
@@ -294,7 +294,7 @@ class World:
         self.scheduler.spawn(self._locked(sent))
 
     async def _locked(self, sent: SentReply) -> None:
-        """The bus's side of a delivery: what is not completed is delivered again."""
+        """Handles a delivery as the bus does: an uncompleted message is delivered again."""
         try:
             await self.host.serve(self._take(sent))
         except HostDown:

@@ -66,7 +66,7 @@ def status_is(*expected: str) -> Callable[[dict[str, Any]], bool]:
 
 
 def replies_on_the_lane(stack: RunningStack) -> dict[str, int]:
-    """How many lie on the tenant's lane: `active` (locked ones too), `dead_letter`, ..."""
+    """Returns the counts of messages on the tenant's lane: `active` (locked ones too), `dead_letter`, ..."""
     entities = stack.http.get(f"{stack.admin}/entities").raise_for_status().json()
     counts: dict[str, int] = entities[_REPLIES]
     return counts
@@ -83,7 +83,8 @@ def connections(stack: RunningStack) -> int:
 
 @contextmanager
 def without_the_host(stack: RunningStack, *, connected: int = 2) -> Iterator[None]:
-    """While it is dead, and the bus knows: what that handed to it before would be locked for a minute.
+    """Runs while the host is dead and the bus knows it: messages that the host had received would be locked for a
+    minute.
 
     `connected`: connections of the test's own; a ScriptedService has one to receive and one to send.
     """
@@ -94,7 +95,7 @@ def without_the_host(stack: RunningStack, *, connected: int = 2) -> Iterator[Non
 
 
 def events(stack: RunningStack, job_id: str) -> list[str]:
-    """The types of its events, whose numbers have no gap."""
+    """Returns the types of its events, whose numbers have no gap."""
     listed = stack.get(f"/v1/jobs/{job_id}/events")["events"]
     assert [event["seq"] for event in listed] == list(range(1, len(listed) + 1))
     return [event["type"] for event in listed]

@@ -175,7 +175,7 @@ time.sleep(600)
 
 
 def test_a_line_of_a_child_commands_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
-    """What a child quotes of a request is shown without its control characters."""
+    """A child's quote of a request is shown without its control characters."""
     log("bus: refused path=\x1b]0;x\x07/\x9b2J\u202eä")
     [line] = capsys.readouterr().err.splitlines()
     assert line.endswith("up: bus: refused path=\ufffd]0;x\ufffd/\ufffd2J\ufffdä")

@@ -1,4 +1,4 @@
-"""`make demo` as a newcomer types it: what it shows, and that nothing of it stays behind.
+"""`make demo` as a new user runs it: its output, and the removal of everything.
 
 Over 5 s: each demo starts a whole stack and reads real documents.
 """
@@ -69,7 +69,7 @@ class Demo:
 
 
 def _hear_ctrl_c() -> None:
-    """A shell starts what runs in its background deaf to SIGINT, and that would be handed down to the demo."""
+    """Restores SIGINT: a shell starts background programs with SIGINT ignored, and the demo would inherit that."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 

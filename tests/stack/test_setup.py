@@ -11,14 +11,14 @@ import pytest
 
 from tests.running_stack import ROOT
 
-#: What any machine has.
+#: programs that any machine has
 SYSTEM_TOOLS = ("sh", "cat", "cksum", "dirname", "grep", "head", "sed", "tail", "mkdir", "rm", "env", "chmod")
 PINNED = (
     *("requirements.txt", "pyproject.toml", "constraints.txt"),
     *("package.json", "package-lock.json"),
     *(path.relative_to(ROOT).as_posix() for path in sorted(ROOT.glob("packages/*/pyproject.toml"))),
 )
-#: Makes a .venv whose python notes what it was asked to do, so that nothing is downloaded.
+#: creates a .venv whose python records its arguments, so that nothing is downloaded
 PYTHON = f"""#!/bin/sh
 if [ "$1 $2" = "-m venv" ]; then
     mkdir -p "$3/bin"

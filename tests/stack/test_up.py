@@ -73,7 +73,7 @@ def test_a_busy_port_is_refused(stack: RunningStack, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("word", ["x", "-1", "65536"])
 def test_a_port_that_is_none_is_wrong_usage(word: str) -> None:
-    """What is no port is refused by name."""
+    """An invalid port is refused by name."""
     run = subprocess.run(
         [sys.executable, "-m", "emulator", "up", f"--api-port={word}"],
         cwd=ROOT,
@@ -152,7 +152,7 @@ def test_a_stop_while_starting_leaves_nothing(tmp_path: Path, stage: str, how: s
 
 
 def test_a_second_ctrl_c_ends_everything_at_once(tmp_path: Path) -> None:
-    """Who presses Ctrl-C twice waits for nobody, and still nothing stays behind."""
+    """After a second Ctrl-C the stack waits for nothing, and no process remains."""
     running = running_stack.start(tmp_path, "--without-services")
     pids = pids_of(running)
     running.pause("host")  # would take long to drain

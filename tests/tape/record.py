@@ -1,6 +1,6 @@
 """`python -m tests.tape.record`: records the tape that CI plays, on a real stack whose service is scripted.
 
-It takes half a minute, and is run again only if the tape gets other jobs.
+It takes half a minute, and must run again only if the tape gets other jobs.
 """
 
 from __future__ import annotations

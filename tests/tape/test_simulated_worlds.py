@@ -1,4 +1,4 @@
-"""Histories of simulated worlds are played: what services and callers did there leads to the same histories."""
+"""Histories of simulated worlds are played: the same actions of services and callers lead to the same histories."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.simulation.plans import Plan
 from tests.simulation.world import World
 
 _REPLIES = replace(NO_FAULTS, service_misbehaves=0.5)
-#: what the recorded app was late with
+#: late actions of the recorded app
 _LATE = replace(_REPLIES, timer_late=0.2, slow=0.05)
 PLANS = {
     "replies and controls": Plan(

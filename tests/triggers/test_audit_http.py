@@ -1,4 +1,4 @@
-"""`/v1/audit/...`: bodies, whose they are, and each refusal (R24, R91)."""
+"""`/v1/audit/...`: bodies, rights, and each refusal (R24, R91)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The overview over HTTP: its facts, what a caller of one tenant sees of them, and the requests that it makes."""
+"""The overview over HTTP: its facts, the part for a caller of one tenant, and its requests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the host makes of a message before Python has it: `data_type` of each trigger of the app."""
+"""The host's conversion of a message before Python gets it: `data_type` of each trigger of the app."""
 
 from __future__ import annotations
 

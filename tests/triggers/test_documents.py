@@ -1,4 +1,4 @@
-"""The open documents: made once for each catalog, and without what is not everybody's business."""
+"""The public documents: made once for each catalog, without confidential content."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ FIXED = ["v1/asyncapi.json", "v1/docs", "v1/problems"]
 
 
 class OpenWiring:
-    """A wiring over a context, for routes that ask for no token."""
+    """A wiring over a context, for routes that need no token."""
 
     def __init__(self, context: Context) -> None:
         self.current = context

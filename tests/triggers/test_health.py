@@ -1,4 +1,4 @@
-"""Readiness: what a probe sees without a token, and what needs one."""
+"""Readiness: the response without a token, and the parts that need one."""
 
 from __future__ import annotations
 

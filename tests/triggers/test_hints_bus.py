@@ -48,7 +48,7 @@ class FixedWiring:
 
 
 def functions(given: World) -> dict[str, Any]:
-    """What the worker gets, by name."""
+    """Returns the functions of the worker, by name."""
     wiring: Any = FixedWiring(given, "feed")
     app = func.FunctionApp()
     for module in (hints_bus, webhooks_bus, prune_timer):

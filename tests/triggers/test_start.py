@@ -1,4 +1,4 @@
-"""What the app loads when it starts."""
+"""Modules that the app loads at its start."""
 
 from __future__ import annotations
 

@@ -80,7 +80,7 @@ class Killed(BaseException):
 
 
 class _Mortal:
-    """A port whose calls count down to the end of the process, before the last one's effect or after it."""
+    """A port whose calls count down to the end of the process, before or after the last one's effect."""
 
     def __init__(self, target: Any, life: list[float]) -> None:
         self._target, self._life = target, life
@@ -104,7 +104,7 @@ class _Mortal:
 
 
 async def mortal(world: World, life: list[float], work: Callable[[World], Awaitable[Any]]) -> bool:
-    """Whether `work` came to its end before the process did."""
+    """Runs `work`. Returns whether it ended before the process did."""
     context = replace(
         world.context,
         ledger=_Mortal(world.ledger, life),  # type: ignore[arg-type]

@@ -47,7 +47,7 @@ class Fed:
     feed: MemoryFeed
 
     async def hints(self) -> list[Hint]:
-        """What was sent, over the wire."""
+        """Returns the sent hints, decoded."""
         assert self.world.context.events is not None
         await self.world.context.events.hinting.settle()
         sent, self.queue.sent = self.queue.sent, []
@@ -138,7 +138,7 @@ OTHER = "tenant_b"
 
 
 class Topic(MemoryEvents):
-    """Refuses as often as it is told, before or after it took the events."""
+    """Refuses the requested number of times, before or after it accepted the events."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -160,7 +160,7 @@ class Topic(MemoryEvents):
 
 
 class Process:
-    """A process of `tell` over a feed and a topic; what it does beside the calls waits for `works`."""
+    """A process of `tell` over a feed and a topic; its background work waits for `works`."""
 
     def __init__(self, feed: MemoryFeed, topic: MemoryEvents, clock: StillClock) -> None:
         self.feed, self.topic, self.clock = feed, topic, clock
@@ -180,7 +180,7 @@ class Process:
         return asyncio.get_running_loop().create_future()  # type: ignore[return-value]
 
     async def writes(self, tenant: str, count: int, size: int = 0) -> None:
-        """As `tell` does, without its hints; 99 events in a transaction."""
+        """Writes as `tell` does, without its hints; 99 events per transaction."""
         for first in range(0, count, 99):
             await self._writes_some(tenant, min(99, count - first), size)
 
@@ -197,7 +197,7 @@ class Process:
         self.passing.wrote(write)
 
     async def works(self) -> None:
-        """Everything that goes on beside the calls, to its end."""
+        """Runs all background work to its end."""
         while self._background:
             await self._background.pop()
         self.passing._worker = None
@@ -215,7 +215,7 @@ def event(tenant: str, number: int, clock: StillClock, size: int = 0) -> FeedEve
 
 
 def fed_by(world: World, topic: MemoryEvents, feed: MemoryFeed | None = None) -> tuple[Fed, Process]:
-    """A world whose feed is passed on."""
+    """Returns a world whose feed is relayed."""
     fed = of(world, feed)
     process = Process(fed.feed, topic, world.clock)
     fed.world = replace(fed.world, context=changed(fed.world.context, known_feeds=process.known, relay=process.passing))
@@ -223,7 +223,7 @@ def fed_by(world: World, topic: MemoryEvents, feed: MemoryFeed | None = None) ->
 
 
 def first_arrivals(events: Sequence[FeedEvent]) -> dict[str, list[int]]:
-    """By tenant, without what came before."""
+    """Returns the first arrivals by tenant, without earlier ones."""
     found: defaultdict[str, dict[int, None]] = defaultdict(dict)
     for each in events:
         found[each.event_id.partition(":")[0]][each.number] = None

@@ -1,4 +1,4 @@
-"""Jobs at quotas: what changes quotas, ends jobs and opens breakers, and processes that die among them."""
+"""Jobs at quotas: changes of quotas, ends of jobs, openings of breakers, and processes that die meanwhile."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ async def ended(world: World, job_id: str, number: int = 1) -> None:
 
 
 async def admission_of(world: World, tenant: str = "tenant_a") -> AdmissionState:
-    """The admission state, which says what the rows say."""
+    """Returns the admission state, which matches the rows."""
     stored = await world.index.admissions.read(tenant)
     assert stored is not None
     admission, rows = stored.admission, await world.index.list_active(tenant, after=None, limit=1000)
@@ -86,7 +86,7 @@ def _is_asleep(row: ActiveRow) -> bool:
 
 
 async def states_written(world: World, *states: GateState, tenant: str = "tenant_a") -> None:
-    """As one who changes rules does it, in another process."""
+    """Writes states as another process that changes rules."""
     now = world.clock.now()
     await world.index.admissions.enter_tenant(tenant, now)
     stored = await world.index.admissions.read(tenant)
@@ -104,7 +104,7 @@ def held_state(until: datetime, rule: Rule | None = None) -> GateState:
 
 
 class Dying:
-    """A port whose call `name` ends the process, before it takes effect or after, at the `turn`-th time."""
+    """A port whose call `name` ends the process, before or after its effect, at the `turn`-th time."""
 
     def __init__(self, target: Any, name: str, *, after: bool = False, turn: int = 1) -> None:
         self._target, self._name, self._after, self._turn = target, name, after, turn
@@ -214,7 +214,7 @@ async def after_a_second(world: World, number: int) -> str:
 
 
 async def later(world: World, seconds: float) -> None:
-    """The call of the admission state that was asked for comes."""
+    """Delivers the requested call of the admission state."""
     world.clock.advance(seconds)
     await admissions_look(world)
 
@@ -238,7 +238,7 @@ def apart(world: World) -> World:
 
 
 async def served(world: World, until: Any = None) -> None:
-    """What the queue does: calls in their order, each at its time; none later than `until`, or than a second ahead."""
+    """Serves calls as the queue does: in order, each at its time; none later than `until`, or than a second ahead."""
     calls = world.context.bus.admission_calls
     while pending := sorted(
         [(at or world.clock.now(), tenant, None) for tenant, _, at in calls.calls]  # type: ignore[attr-defined]

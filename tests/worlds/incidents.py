@@ -1,4 +1,4 @@
-"""Jobs that failed for good in the memory world, their incidents, and what somebody does about them."""
+"""Jobs that failed permanently in the memory world, their incidents, and actions on them."""
 
 from __future__ import annotations
 

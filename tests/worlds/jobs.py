@@ -1,4 +1,6 @@
-"""What people, services and functions do with one job, as operations that can meet, and how the job stands before."""
+"""Actions of operators, services and functions on one job, as operations that can run concurrently, and the job's state
+before.
+"""
 
 from __future__ import annotations
 
@@ -86,7 +88,7 @@ async def in_service(world: World) -> None:
 
 
 async def over(world: World) -> None:
-    """The ACK's time is over, and nobody has settled it."""
+    """The ACK timeout is over, and no process has settled it."""
     await in_flight(world)
     world.clock.advance(30)
 

@@ -1,4 +1,4 @@
-"""A world with webhooks: messages wait in `queue` until they are taken, and receivers answer what a test says."""
+"""A world with webhooks: messages wait in `queue` until they are received, and endpoints respond as a test defines."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _salts = itertools.count(1)
 
 @dataclass
 class Receiver:
-    """`WebhookSender`: notes what is posted, and answers `answer` or what `by_url` has."""
+    """`WebhookSender`: records posts, and returns `answer` or the value in `by_url`."""
 
     answer: Answer = OK
     by_url: dict[str, Answer] = field(default_factory=dict)
@@ -122,7 +122,7 @@ class Hooked:
         await write_feed(self.world.context, [hint for hint in found if hint is not None])
 
     def taken(self) -> list[DeliveryCall]:
-        """What is due, over the wire."""
+        """Receives the due messages, decoded."""
         now, sent = self.world.clock.now(), self.queue.sent
         due = sorted([each for each in sent if each[1] is None or each[1] <= now], key=lambda each: each[1] or now)
         self.queue.sent = [each for each in sent if each not in due]
@@ -130,7 +130,7 @@ class Hooked:
         return [call for call in found if call is not None]
 
     async def delivered(self, calls: Sequence[DeliveryCall] | None = None) -> None:
-        """What is due, and what that leads to at once."""
+        """Delivers the due messages, and those that follow at once."""
         calls = self.taken() if calls is None else calls
         while calls:
             for call in calls:
@@ -203,7 +203,7 @@ async def no_sleep(_seconds: float) -> None:
 
 
 async def happened(given: Hooked, count: int, hook: Hook | str, name: str = "") -> list[Delivery]:
-    """So many events and their rows, as `tell` writes them."""
+    """Writes this number of events and their rows, as `tell` does."""
     head, now = await given.feed.head(TENANT), given.world.clock.now()
     hook_id = hook if isinstance(hook, str) else hook.id
     numbers = range(head.number + 1, head.number + 1 + count)

@@ -1,4 +1,4 @@
-"""Anchors: one file a day, chained, whatever dies, comes late or runs twice (R91)."""
+"""Anchors: one file per day, chained, after any crash, delay or repetition (R91)."""
 
 from __future__ import annotations
 

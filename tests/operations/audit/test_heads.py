@@ -1,4 +1,4 @@
-"""Heads are written with the feed, one for each history and day, whatever is lost, late or out of order (R91)."""
+"""Heads are written with the feed, one for each history and day, after any lost, late or reordered hint (R91)."""
 
 from __future__ import annotations
 

@@ -73,7 +73,7 @@ async def test_pages_have_every_head_once(audited: Audited, monkeypatch: pytest.
 
 
 async def test_a_cursor_leaves_out_nothing(audited: Audited, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who exports a bundle may have something to hide: a cursor is signed, and of one tenant."""
+    """An exporter may want to hide events, so a cursor is signed, and valid for one tenant."""
     monkeypatch.setattr(signed_heads, "MAX_HEADS", 1)
     for number in range(3):
         await audited.finished(idempotency_key=str(number))
@@ -290,8 +290,10 @@ async def test_without_a_key_every_request_is_refused(audited: Audited) -> None:
 
 
 async def test_a_noted_head_shows_a_history_that_was_rewritten(audited: Audited) -> None:
-    """Who can write the tables changes a row, computes every later hash again, and changes the head: the chain holds,
-    and LUCIUS signs the new head. A page that was noted before does not fit, and neither does the day's anchor.
+    """A forger with access to the tables changes a row, computes every later hash again, and changes the head.
+
+    The chain is valid, and LUCIUS signs the new head. A page that was saved before does not match, nor does the day's
+    anchor.
     """
     job_id = await audited.finished()
     await audited.taken()

@@ -1,4 +1,6 @@
-"""Bulks whose workers die, meet, lose their calls or have thousands of jobs: each job has its act once (R65)."""
+"""Bulk operations with crashed or concurrent workers, lost calls or thousands of jobs: each job has its action once
+(R65).
+"""
 
 from __future__ import annotations
 

@@ -77,7 +77,7 @@ async def test_a_tree_whose_root_was_redriven_before(world: World) -> None:
 
 
 async def test_a_job_that_failed_for_another_one_too(world: World) -> None:
-    """Nobody redrives the other one: the job is refused in the end, and named so."""
+    """No process redrives the other one: the job is refused in the end, with its id."""
     root, other = await made(world, 1), await made(world, 2)
     both = await made(world, 3, dependencies=[root, other])
     await cancelled(world, root)

@@ -129,7 +129,7 @@ async def test_a_store_that_is_away_refuses_nothing(world: World) -> None:
 
 
 async def test_an_ended_bulk_is_kept_as_long_as_jobs(world: World) -> None:
-    """Where a retention is set: then it goes with its items and its key."""
+    """With a retention: then it is deleted with its items and its key."""
     world = replace(world, context=replace(world.context, settings=replace(world.context.settings, retention_days=30)))
     await made(world, 1)
     await later(world)
@@ -151,7 +151,7 @@ async def test_an_ended_bulk_is_kept_as_long_as_jobs(world: World) -> None:
 
 
 async def test_a_cancelled_bulk_begins_nothing_more(world: World) -> None:
-    """What is done stays done; the rest stays open, and again changes nothing."""
+    """Finished actions stay; the others stay open, and a repeated call changes nothing."""
     jobs = [await made(world, number) for number in range(150)]
     await later(world)
     bulk = await started(world, BulkAction.PAUSE, status="QUEUED")

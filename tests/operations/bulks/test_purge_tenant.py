@@ -1,4 +1,4 @@
-"""Purge: of a tenant that has rows of each kind nothing is left but what the docs name; other tenants do not notice."""
+"""Purge: of a tenant that has rows of each kind only the documented ones remain; other tenants do not notice."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def _words(rows: dict[tuple[str, str, str], Any]) -> set[str]:
     return found
 
 
-#: what may be left of a purged tenant
+#: rows that may remain of a purged tenant
 STAYS = {word for word, rule in RULES.items() if rule is Leaving.STAYS} | {"BULK", "bulks"}
 
 

@@ -1,4 +1,4 @@
-"""Hints become the feed: each public event once, in its job's order, whatever is lost, late or out of order (R72)."""
+"""Hints become the feed: each public event once, in its job's order, after any lost, late or reordered hint (R72)."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ class Failing(MemoryFeed):
 
 @pytest.mark.filterwarnings("ignore:coroutine .* was never awaited")
 async def test_a_fault_at_any_call_before_and_after_it(world: World) -> None:
-    """What fails is hinted at again a minute later, and the feed is whole."""
+    """A failed write is repeated by a hint a minute later, and the feed is complete."""
     first = of(world)
     jobs = [await first.finished(), await first.finished(idempotency_key="2")]
     hints = await first.hints()
@@ -240,7 +240,7 @@ async def test_more_than_a_transaction_holds(fed: Fed) -> None:
 
 
 async def test_a_redrive_shows_the_old_jobs_mark(fed: Fed) -> None:
-    """Nobody looks at a job that ended long ago: whatever brings the new one into the feed looks at it too."""
+    """No process checks a job that ended long ago: the write of the new job into the feed reads it too."""
     job_id = await submitted(fed.world, **ONE)
     origin = Origin(cause_id="cancel", actor="ann", source="http")
     await control_job(fed.world.context, fed.world.orchestrations, job_id, ControlKind.CANCEL, origin)

@@ -1,4 +1,4 @@
-"""The process of a commit writes the feed itself; messages carry what it could not write (R71)."""
+"""The committing process writes the feed itself; messages have the hints that it could not write (R71)."""
 
 from __future__ import annotations
 

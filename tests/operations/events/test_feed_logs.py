@@ -32,7 +32,7 @@ __all__ = ["fed", "world"]  # fixtures
 
 
 async def test_what_people_change_at_a_gate(fed: Fed) -> None:
-    """Who and why, before and after; what changes nothing is no event."""
+    """Actor and reason, before and after; a change without effect is no event."""
     await ruled(fed.world, OCR, max_active=5)
     await ruled(fed.world, OCR, max_active=5)
     await held(fed.world, OCR)
@@ -208,7 +208,7 @@ async def test_hints_that_follow_are_taken_as_they_are(fed: Fed) -> None:
 
 
 async def test_a_feed_begins_where_events_are_turned_on(world: World) -> None:
-    """What was changed before is in no feed."""
+    """Earlier changes are in no feed."""
     await ruled(world, OCR, max_active=1)
     incident = await raised(world)
     world.clock.advance(60)

@@ -1,4 +1,6 @@
-"""Lost and refused hints: who reads a job anyway finds what its feed has not, and nothing goes before (R71, R73)."""
+"""Lost and refused hints: a process that reads a job anyway finds events that its feed lacks, and nothing is deleted
+before (R71, R73).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lost hints at the logs of gates and incidents: the sweeper sends them again, and what it compares stays (R79)."""
+"""Lost hints of logs of quotas and incidents: the sweeper sends them again, and compared entries stay (R79)."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ async def test_the_last_change_of_a_gate_is_not_forgotten_before_its_feed_has_it
     stored = fed.world.index.admissions.admissions[TENANT]
     assert [*stored.admission.gates] == ([gate.id] if gate is TENANT_GATE else [])
     assert TENANT not in (await fed.world.context.admissions.directory()).tenants
-    # what comes later goes on in the log
+    # later entries continue the log
     await ruled(fed.world, gate, max_active=6)
     await fed.taken()
     assert (await logs(fed))[2:] == [f"{gate.id}:3:0"]
@@ -103,7 +103,7 @@ async def test_a_admission_keeps_no_more_gates_than_it_has_room_for(fed: Fed, mo
 
 
 async def test_a_pass_whose_time_is_over_compares_nothing_more(fed: Fed) -> None:
-    """What is left is the next one's."""
+    """The next sweep compares the rest."""
     await ruled(fed.world, EVERYBODY, max_active=5)
     await lost(fed)
     reads = noted(fed.feed, "read_seen")
@@ -150,7 +150,7 @@ async def test_who_settles_a_jobs_incident_dies_before_anybody_knows(fed: Fed) -
 
 
 class Mortal:
-    """A port of a process that dies before the last of so many calls of its ports; then it does nothing more."""
+    """A port of a process that dies before call number `calls` of its ports; then it does nothing more."""
 
     def __init__(self, target: Any, calls: list[int]) -> None:
         self._target, self._calls = target, calls
@@ -166,7 +166,7 @@ class Mortal:
 
 
 async def whole(fed: Fed, *gates: Gate) -> None:
-    """Each feed has what the logs mean, each once and in order."""
+    """Checks that each feed has the events of the logs, each once and in order."""
     for gate in gates:
         log = await fed.world.index.admissions.log(gate.tenant, gate.id, after=0, limit=1000)
         expected = [each["id"] for entry in log for each in gate_events(entry, gate)]

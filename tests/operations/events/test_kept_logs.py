@@ -1,4 +1,6 @@
-"""What the logs of incidents and webhooks leave behind goes once a day, and no event comes twice for it (R88)."""
+"""Remaining rows of the logs of incidents and webhooks are deleted daily, and no event is repeated because of that
+(R88).
+"""
 
 from __future__ import annotations
 
@@ -46,7 +48,7 @@ async def settled(given: Hooked) -> None:
 
 
 async def hinted(given: Hooked) -> list[Hint]:
-    """What was hinted at, over the wire."""
+    """Returns the received hints, decoded."""
     assert given.world.context.events is not None
     await given.world.context.events.hinting.settle()
     sent, given.hints.sent = given.hints.sent, []
@@ -93,7 +95,7 @@ async def test_an_incident_that_is_over_is_forgotten_and_comes_no_second_time(gi
     for process in (given, another_process(given)):
         await write_feed(process.world.context, again)
         assert (await given.feed.head(TENANT)).number == 2
-    # what that wrote of it goes as the first did
+    # its rows are deleted like the first ones
     await pruned(given, GONE + timedelta(hours=1))
     assert await given.feed.read_seen(TENANT, incident.id) == 0
 
@@ -135,7 +137,7 @@ async def test_rows_are_looked_for_once_a_day(given: Hooked, monkeypatch: pytest
 
 
 async def refused(given: Hooked, hook_id: str, count: int) -> None:
-    """So many entries of deliveries that were given up, a minute apart."""
+    """Writes this number of entries of given-up deliveries, a minute apart."""
     for _ in range(count):
         given.world.clock.advance(60)
         stored = await given.feed.hooks.read(TENANT, hook_id)

@@ -1,4 +1,4 @@
-"""Pages of a feed: what is asked for, in order, from an exact cursor on (R74)."""
+"""Pages of a feed: matching events, in order, from an exact cursor on (R74)."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ async def test_pages_from_the_first_to_the_end_and_on(world: World) -> None:
 async def test_a_page_is_narrowed(world: World, given: EventFilter, expected: list[int]) -> None:
     page = await read(world, await filled(10), "earliest", given)
     assert ids(page) == expected
-    # `next` is past what was looked at, matching or not
+    # `next` is after the rows that were read, matching or not
     assert page.next == (await read(world, await filled(10), "latest")).next
 
 
@@ -217,7 +217,7 @@ async def test_a_page_that_finds_nothing_lets_others_run(world: World) -> None:
 
 
 class Counted(MemoryFeed):
-    """Notes how many rows each read asked for, and prunes after the first."""
+    """Records the number of rows that each read requested, and prunes after the first."""
 
     def __init__(self, given: MemoryFeed, prune_to: int = 0) -> None:
         super().__init__()
@@ -267,7 +267,7 @@ async def test_a_page_of_large_events_ends_early_and_goes_on(world: World, monke
 
 
 async def test_a_page_over_which_the_feed_is_pruned_ends_at_the_gap(world: World) -> None:
-    """What is gone is told by the next page, as a cursor that expired."""
+    """The next page reports the deleted events as an expired cursor."""
     counted = Counted(await filled(600), prune_to=300)
     page = await read(world, counted, "earliest", EventFilter(label=("no", "such")))
     assert (page.number, counted.asked) == (250, [250, 250])

@@ -49,7 +49,7 @@ def lines_up_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def finishes_without_a_look(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever finishes a creation does not read with which status its rows are written."""
+    """A process that finishes a creation does not read the status with which its rows are written."""
 
     async def queued(*args: Any) -> JobStatus:
         await initial_status_of(*args)
@@ -59,14 +59,14 @@ def finishes_without_a_look(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def counts_by_existence(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever has an ACTIVE row is thought to hold a place."""
+    """Every job with an ACTIVE row counts as active."""
     monkeypatch.setattr(
         freed, "release", lambda admission, place: remove_active(release(admission, place), place.candidate, 0)
     )
 
 
 def ends_without_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An end leaves no FREED row, and whoever made it lowers the count in a transaction of its own."""
+    """An end leaves no FREED row, and its process lowers the count in a separate transaction."""
     close = MemoryIndex.close
 
     async def closed(self: MemoryIndex, job: Job, **fields: Any) -> bool:

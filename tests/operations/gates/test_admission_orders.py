@@ -1,8 +1,8 @@
 """The project's own model of the admission state: its real operations at a limit of one, in every order, with one of
 them killed.
 
-At every instant the counts are those of the rows, nobody is inside past the limit, and nobody waits beside a free
-place. Afterwards the sweeper alone brings everything to its end. The mutants at the end show that this can fail.
+At every time the counts match the rows, no job is active past the limit, and no job waits if a slot is free. Afterwards
+the sweeper alone brings everything to its end. The mutants at the end show that this can fail.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def counts() -> Work:
 
 @dataclass(frozen=True)
 class Case:
-    """What meets, in a world where the first job is in flight and so many others wait."""
+    """Concurrent works in a world where the first job is in flight and `waiting` others wait."""
 
     works: tuple[Work, ...]
     staged: int = 1
@@ -118,7 +118,7 @@ async def prepared(world: World, case: Case) -> None:
 
 
 def wrong(world: World) -> str | None:
-    """What must never be, at any instant."""
+    """Returns the violated invariants, if any."""
     rows = list(world.index.active.values())
     stored = world.index.admissions.admissions.get("tenant_a")
     inside = [row for row in rows if not row.counted_place.is_staged]
@@ -155,7 +155,7 @@ def started(world: World) -> list[str]:
 
 
 async def settled(world: World) -> None:
-    """The sweeper, and services that end what is at work, until there is nothing left."""
+    """Runs the sweeper, and services that end active work, until nothing is left."""
     for turn in range(12):
         world.clock.advance(301 if turn else 3600)
         await sweep(world.context, world.orchestrations)
@@ -174,7 +174,7 @@ async def settled(world: World) -> None:
 
 
 def remaining(world: World) -> list[str]:
-    """What is left to do."""
+    """Returns the remaining work."""
     left = [f"{job.job_id} is {job.status}" for job in jobs(world) if not job.status.terminal]
     left += [f"{job_id} has an ACTIVE row" for _, job_id in world.index.active]
     left += [f"{row.job_id} is FREED" for _, row in world.index.admissions.all_freed]
@@ -196,14 +196,17 @@ async def state_of(world: World) -> str:
 
 
 async def meets(meeting: Meeting, case: Case, killed: tuple[str, int] | None, known: set[str]) -> int:
-    """How many calls the first of the works made. `known`: states from which the sweeper has settled all."""
+    """Returns the number of calls that the first of the works made.
+
+    `known`: states from which the sweeper has settled all.
+    """
     world = limited(meeting.world, max_inflight_per_tenant=1, overflow="stage")
     await prepared(world, case)
     meeting.killed, meeting.watch = killed, lambda: wrong(world)
     works = {str(place): work(apart(world)) for place, work in enumerate(case.works)}
     ended = await meeting.at_once(**works)
     if killed is None:
-        # nobody died: without any sweep nobody waits who was let in
+        # no process died: without any sweep no admitted job waits
         untold = [
             row.job_id
             for row in world.index.active.values()
@@ -222,7 +225,7 @@ async def meets(meeting: Meeting, case: Case, killed: tuple[str, int] | None, kn
 
 
 def explore(case: Case, *, interruptions: int, kills: Callable[[int], range]) -> int:
-    """How many orders there were. Raises AssertionError."""
+    """Returns the number of orders. Raises AssertionError."""
     longest, known = [0] * len(case.works), set[str]()
 
     async def scenario(meeting: Meeting) -> None:
@@ -241,7 +244,7 @@ def explore(case: Case, *, interruptions: int, kills: Callable[[int], range]) ->
     return count
 
 
-#: a death at each so many calls; each case begins with another
+#: a death at every n-th call; each case begins with another call
 _EVERY = 9
 
 

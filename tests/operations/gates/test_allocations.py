@@ -41,7 +41,7 @@ async def test_an_idle_platform_starts_the_jobs_of_any_tenant(world: World) -> N
 
 
 async def test_places_that_one_tenant_does_not_need_are_anothers(world: World) -> None:
-    """What an idle tenant was lent comes back when somebody asks, with no job ended for it."""
+    """Slots granted to an idle tenant are reclaimed when another tenant requests more, without an end of a job."""
     world = limited(world, max_inflight=6, overflow="reject")
     first = await created(world, 0, "a")
     assert (await allocation_record(world)).accounts["a"].granted == 6

@@ -1,4 +1,4 @@
-"""What broke limits over all tenants (R54): each program is the smallest that showed one fault."""
+"""Faults of limits over all tenants (R54): each program is the smallest that showed one fault."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ __all__ = ["world"]  # a fixture
 
 
 async def test_a_failing_service_opens_it_and_a_probe_closes_it(world: World) -> None:
-    """Nobody goes in while it is open; then one does; its good end lets two in, and so on, until it closes."""
+    """No job starts while it is open; then one does; its good end admits two, and so on, until it closes."""
     waiting = await opened(world, waiting=8)
     assert set(await statuses(world, waiting)) == {JobStatus.THROTTLED}
     calls = world.context.bus.admission_calls.calls  # type: ignore[attr-defined]
@@ -70,7 +70,7 @@ async def test_a_failing_service_opens_it_and_a_probe_closes_it(world: World) ->
 @pytest.mark.parametrize("after", [False, True])
 @pytest.mark.parametrize("turn", range(1, 6))
 async def test_a_crash_counts_an_end_once(world: World, turn: int, *, after: bool) -> None:
-    """Whoever dies at a call to the index before the end's transaction, or after: the sweeper's end counts once."""
+    """A process dies at a call to the index before the end's transaction, or after: the sweeper's end counts once."""
     await with_breaker(world, min_calls=3)
     first, second = await posted(world, 1, 2)
     await ends(world, first)

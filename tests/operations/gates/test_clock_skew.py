@@ -1,6 +1,4 @@
-"""Processes whose clocks differ by -3 to +5 s from that of the bus: no call to an admission state is lost (R51,
-R54).
-"""
+"""Processes whose clocks differ by -3 to +5 s from the bus's: no call to an admission state is lost (R51, R54)."""
 
 from __future__ import annotations
 
@@ -38,7 +36,7 @@ class SkewedClock:
 
 
 def skewed(world: World, skew_s: float) -> World:
-    """Another process, whose clock differs by `skew_s` seconds; `world.clock` is the bus's."""
+    """Returns another process, whose clock differs by `skew_s` seconds; `world.clock` is the bus's."""
     clock = SkewedClock(world.clock, skew_s)
     return replace(world, context=changed(world.context, clock=clock, gate_directory=GateDirectory()))
 

@@ -1,4 +1,4 @@
-"""A job comes, moves and ends whatever becomes of the rows and queues that are not its own."""
+"""A job starts, moves and ends with any fault of rows and queues that are not its own."""
 
 from __future__ import annotations
 
@@ -165,7 +165,7 @@ async def test_more_jobs_leave_a_line_than_one_turn_takes(world: World) -> None:
 
 
 def yielding(port: Any) -> Any:
-    """The port, each of whose calls lets others go first."""
+    """Returns the port, each of whose calls lets other tasks run first."""
 
     class Yielding:
         def __getattr__(self, name: str) -> Any:

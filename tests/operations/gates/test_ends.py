@@ -1,4 +1,4 @@
-"""Whoever ends a job raises its end in the orchestrations of the steps that wait (R12)."""
+"""The process that ends a job raises its end in the orchestrations of the steps that wait (R12)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who knows of a gate, and how the jobs inside are counted that came before it (R48)."""
+"""Processes that know of a quota, and the count of active jobs that started before it (R48)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whoever dies or is away while a job is at its gates: no place is lost, and the line goes on (R48, R49)."""
+"""A process dies or is unreachable while a job is at its quotas: no slot is lost, and the queue moves on (R48, R49)."""
 
 from __future__ import annotations
 
@@ -79,7 +79,9 @@ async def test_a_lost_answer_takes_one_place(staging: World) -> None:
 
 
 async def test_a_line_moves_by_the_sweeps_alone(staging: World) -> None:
-    """Whoever ended the first died before it notified the next: a minute later it is notified, with one start."""
+    """The process that ended the first job died before it notified the next: a minute later it is notified, with one
+    start.
+    """
     first, second = await posted(staging, 1, 2)
     with failing(staging.ledger, "read", only=lambda job_id: job_id == second):
         await ended(staging, first)
@@ -104,7 +106,7 @@ async def test_an_engine_that_is_away_fails_nobody_elses_end(staging: World) -> 
 
 
 async def test_a_hold_that_ends_by_time_moves_the_line_in_a_sweep(world: World) -> None:
-    """Nobody is there at the instant: more than a transaction takes go in, in their order, in one pass."""
+    """No process acts at that time: one sweep admits more than a transaction can, in their order."""
     until = START + timedelta(hours=1)
     await states_written(world, held_state(until))
     waiting = await posted(world, *range(45))

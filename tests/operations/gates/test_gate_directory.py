@@ -1,4 +1,6 @@
-"""A process's copy of the directory of quotas: what it reads, when it knows a change, and an outage of the store."""
+"""A process's copy of the directory of quotas: its reads, the time at which it notices a change, and an outage of the
+store.
+"""
 
 from __future__ import annotations
 

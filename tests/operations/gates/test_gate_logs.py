@@ -1,4 +1,4 @@
-"""A gate that its admission state has forgotten and that is used again: its log goes on where it was (R52, R79)."""
+"""A quota that its admission state has forgotten and that is used again: its log continues (R52, R79)."""
 
 from __future__ import annotations
 

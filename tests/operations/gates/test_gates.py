@@ -1,6 +1,4 @@
-"""Jobs at their tenant's admission state, from the POST to the end: who goes in, who waits and who is refused (R48,
-R49).
-"""
+"""Jobs at their tenant's admission state, from the POST to the end: admitted, waiting or refused (R48, R49)."""
 
 from __future__ import annotations
 
@@ -28,7 +26,7 @@ from tests.worlds.gates import TENANT, admission_of, ended, held_state, posted, 
 __all__ = ["staging"]  # a fixture
 
 
-# --- a life in line
+# --- a waiting job's life
 
 
 async def test_a_job_over_the_limit_waits_and_the_end_lets_it_in(staging: World) -> None:
@@ -104,7 +102,7 @@ async def test_a_paused_job_in_line_holds_nothing_and_keeps_its_age(staging: Wor
 
 @pytest.mark.parametrize("kind", [ControlKind.PAUSE, ControlKind.CANCEL])
 async def test_the_head_of_an_open_line_leaves_it(world: World, kind: ControlKind) -> None:
-    """Nobody has looked since the hold's time was over: its own transaction does not let in what leaves with it."""
+    """No process has checked since the end of the hold: the job's own transaction does not admit it while it leaves."""
     await states_written(world, GateState(gate=TENANT, rule=Rule(max_active=1)))
     until = START + timedelta(hours=1)
     await states_written(world, held_state(until, Rule(max_active=1)))
@@ -233,7 +231,7 @@ async def test_one_of_those_that_come_together_is_refused(world: World) -> None:
     assert (await admission_of(world)).active == 3
 
 
-# --- what is refused
+# --- refused requests
 
 
 async def test_limits_of_the_settings_refuse_unless_they_stage(world: World) -> None:

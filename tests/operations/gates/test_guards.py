@@ -117,7 +117,6 @@ async def test_a_held_guard_keeps_the_next_attempt_back(world: World, gate: Gate
 
 
 async def test_a_hold_with_an_end_ends_by_itself(world: World) -> None:
-    """Nobody resumes it."""
     await held(world, until=world.clock.now() + timedelta(minutes=1))
     job_id = await submitted(world)
     assert (await dispatch(world, job_id)).kind is VerdictKind.GATED
@@ -143,7 +142,7 @@ async def test_a_guard_is_shut_by_the_bus_s_count(world: World) -> None:
     jobs = [(await create_numbered(world, number)).stored.record.job.job_id for number in range(3)]
     counts.in_flight_now = 1
     assert (await dispatch(world, jobs[0])).kind is VerdictKind.SENT
-    # the bus may not have counted what was sent just now: the process has
+    # the bus may not have counted the last sent directives: the process has
     assert (await dispatch(world, jobs[1])).kind is VerdictKind.GATED
     assert (await world.ledger.events(jobs[1]))[-1].reason == "service:ocr is full"
     assert counts.asked == [(15, "ocr")]
@@ -285,7 +284,7 @@ async def test_the_sweeper_leaves_a_wait_alone_until_it_is_over(world: World) ->
         assert await swept(world) == []
     world.clock.advance(61)
     assert await swept(world) == ["raise look:1"]
-    # what its orchestration does then
+    # the next action of its orchestration
     assert (await settle(world, job_id, 0)).kind is VerdictKind.BACKOFF
     assert (await dispatch(world, job_id)).kind is VerdictKind.GATED
     assert (await types(world, job_id)).count("GATED") == 1

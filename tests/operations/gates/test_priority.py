@@ -51,7 +51,7 @@ async def test_a_job_goes_where_its_priority_puts_it(staging: World) -> None:
     [event] = [each for each in events if each.type == "PRIORITY_CHANGED"]
     assert (event.actor, event.reason, event.data["from"], event.data["to"]) == ("op", "on the phone", "normal", "high")
     assert (record.job.priority, record.job.current_priority) == ("normal", "high")
-    # what it was created with can still be verified
+    # the created value can still be verified
     assert faults(bundle(record, events, START)) == []
 
 
@@ -148,7 +148,7 @@ async def test_a_death_on_the_way_is_made_up_for(staging: World, *, after: bool)
 
 
 async def test_an_emergency_goes_to_its_own_line(world: World) -> None:
-    """Where a rule lets emergencies pass the numbers, one that becomes one goes in at once; and is counted as one."""
+    """If a rule lets emergencies bypass the limits, a job that becomes one is admitted at once, and counts as one."""
     rule = Rule(max_active=1, emergency_max_active=1)
     await states_written(world, GateState(gate=Gate(GateKind.TENANT, "tenant_a"), rule=rule, rule_seq=1))
     first, second, third, fourth = await posted(world, 1, 2, 3, 4)
@@ -189,7 +189,7 @@ async def test_a_job_that_expires_stays_due(staging: World) -> None:
     staging.clock.advance(3700)
     await swept(staging)
     assert await statuses(staging, [second]) == ["FAILED_FINAL"]
-    # what it waited with is what its redrive begins with
+    # its redrive begins with the priority with which it waited
     again = await redrive(staging, second)
     assert again.stored.record.job.priority == "high"
     assert again.stored.record.job.changed_priority is None

@@ -1,5 +1,5 @@
 """Ends and creations a second of a tenant with a quota, where each call to a store takes 10 ms and nothing else takes
-time: what the processes do to one another, without the machine's part (`make bench PART=gates` measures both).
+time: the contention of the processes, without the machine's part (`make bench PART=gates` measures both).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ PROCESSES, JOBS = 4, 120
 
 
 class _Selector(selectors.SelectSelector):
-    """Time goes on by what the loop would wait for."""
+    """A selector that advances the time by the loop's wait."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -45,7 +45,7 @@ def joined_together(world: World, refused: str = "") -> list[list[str]]:
 
 
 async def on_their_way(world: World, *numbers: int) -> list[str]:
-    """Jobs whose creator died before they joined the queue."""
+    """Creates jobs whose creator died before they joined the queue."""
     known = {row.job_id for row in await world.index.list_active("tenant_a", after=None, limit=1000)}
     for number in numbers:
         with pytest.raises(LedgerUnavailable):

@@ -1,4 +1,4 @@
-"""A tenant whose jobs cannot be counted holds no limit over all tenants closed, and the limit is kept (R54)."""
+"""A tenant whose jobs cannot be counted does not block a limit over all tenants, and the limit is kept (R54)."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ async def test_a_tenant_without_counts_gets_the_rest_of_the_limit(world: World, 
     assert await statuses(world, jobs) == [JobStatus.THROTTLED] * 2
     await cancelled(world, active_jobs(world)["good"][0])
     await served(world)
-    # as many as it had when the limit was set
+    # its number of jobs when the limit was set
     assert sorted(await statuses(world, jobs)) == [JobStatus.QUEUED, JobStatus.THROTTLED]
     assert (await allocation_record(world)).uncounted == {"bad", "worse"}
     away.tenants.remove("worse")

@@ -72,7 +72,7 @@ async def cooled_down(world: World) -> None:
 
 
 async def test_it_opens_probes_over_all_tenants_and_closes(world: World) -> None:
-    """Nobody goes in though jobs of before end; then one of all tenants, two, four, and at the end everybody."""
+    """No job starts when earlier jobs end; then one of all tenants, two, four, and at the end all."""
     waiting = await opened(world, max_active=6)
     for ids in active_jobs(world).values():
         for job_id in ids:
@@ -81,7 +81,7 @@ async def test_it_opens_probes_over_all_tenants_and_closes(world: World) -> None
     await served(world)
     assert count(world) == {}
     await cooled_down(world)
-    # with jobs that wait: one probe, and as many again after as many good ends
+    # with waiting jobs: one probe, then as many as there were good ends, again
     for allowed in (1, 2):
         held = await gone_in(world, waiting)
         assert len(held) == allowed

@@ -39,7 +39,7 @@ def unreadable(world: World, job_id: str, fault: Exception) -> Fault:
 
 
 async def swept_for(world: World, minutes: int) -> int:
-    """Number of looks in so many passes, a minute apart."""
+    """Returns the number of checks in this number of sweeps, a minute apart."""
     looks = 0
     for _ in range(minutes):
         world.clock.advance(60)

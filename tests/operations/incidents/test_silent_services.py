@@ -1,4 +1,4 @@
-"""A service of which nobody answers while directives wait for it (R57)."""
+"""A service without replies while directives wait for it (R57)."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def listening(world: World) -> tuple[World, CountingAnswers]:
 
 
 async def waiting(world: World, number: int = 0) -> str:
-    """A job whose directive lies on the lane."""
+    """Returns a job whose directive waits on the lane."""
     job_id = (await create_numbered(world, number)).stored.record.job.job_id
     await dispatch(world, job_id)
     world.lanes.waiting_directives.append((f"{job_id}:ocr:1", world.clock.now()))
@@ -81,7 +81,7 @@ async def test_a_long_queue_is_no_silence(world: World) -> None:
         await swept(world)
         assert await silent_since(answers) is None
     assert world.lanes.waiting_directives[0][0] == f"{last}:ocr:1"
-    # then it stops: what was noted may be a minute older than its last answer
+    # then it stops: the note may be a minute older than its last reply
     world.clock.advance(300)
     await swept(world)
     assert await silent_since(answers) is None

@@ -1,4 +1,4 @@
-"""What one tenant, one log or one bulk may take of a process: a wait, a number of reads, a number of calls."""
+"""Limits of one tenant, one log or one bulk operation in a process: a wait, a number of reads, a number of calls."""
 
 from __future__ import annotations
 

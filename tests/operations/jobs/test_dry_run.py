@@ -74,7 +74,6 @@ async def test_it_names_the_limit_that_would_refuse(world: World, limits: dict[s
 
 
 async def test_without_limits_a_quota_costs_no_read(world: World) -> None:
-    """What is not set is not looked up."""
     result = await dry_run(replace(world.context, index=_NoGate(world)), envelope(), correlation_id=None)  # type: ignore[arg-type]
     assert result.quota == DryQuota(verdict="ADMITTED", limit=None, tenant_limit=None, tenant_active=None)
 
@@ -140,7 +139,7 @@ async def _verdict(world: World, tenant: str) -> str:
 
 
 async def test_it_takes_a_turn_as_a_request_does(world: World) -> None:
-    """Where the process has as many requests in hand as it takes, a dry run waits, and past those is refused."""
+    """If the process has its maximum of requests, a dry run waits, and past the waiting maximum it is refused."""
     async with contextlib.AsyncExitStack() as held:
         for _ in range(AT_ONCE):
             await held.enter_async_context(world.context.process.submissions.turn("other"))

@@ -19,7 +19,7 @@ NEXT = "embedding"
 
 
 async def first_done(world: World, **changes: object) -> str:
-    """A job whose first step has just succeeded."""
+    """Returns a job whose first step has just succeeded."""
     job_id = await submitted(world, **changes)
     await dispatch(world, job_id)
     await service_sends(world, job_id, "RESULT", 1)

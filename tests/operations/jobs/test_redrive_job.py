@@ -237,7 +237,7 @@ async def test_the_total_time_of_a_job_starts_again(world: World) -> None:
 
 
 async def test_references_are_asked_for_again(world: World) -> None:
-    """What today's lists do not allow is not run again; nothing is written, and with a wider list it is."""
+    """A reference that today's lists forbid is refused; nothing is written, and with a wider list it is."""
     job_id = await failed_at_embedding(world)
     settings = replace(world.context.settings, allowed_ref_hosts=frozenset({"elsewhere.example"}))
     strict = replace(world, context=replace(world.context, settings=settings))
@@ -249,7 +249,7 @@ async def test_references_are_asked_for_again(world: World) -> None:
 
 
 async def test_a_store_that_was_never_read_allows_nothing(world: World) -> None:
-    """Nobody knows where the tenant's references may lead: the request can be sent again when the store is back."""
+    """The allowed references of the tenant are unknown: the request can be sent again when the store responds."""
     closed = replace(world, context=replace(world.context, ref_hosts=None))
     with pytest.raises(ConfigurationUnavailable):
         await submitted(closed)

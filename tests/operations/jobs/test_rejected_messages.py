@@ -122,7 +122,7 @@ async def test_a_parked_message_has_the_tenant_that_it_names(world: World) -> No
 
 
 async def test_a_sweep_removes_what_is_older_than_the_retention(world: World) -> None:
-    """What a list without a date still has, stays."""
+    """Messages in a list without a date stay."""
     old, kept = await parked(world, b"rubbish", 1), await parked(world, b"rubbish", 2, days=1)
     world.clock.advance(91 * 86_400)
     await sweep(world.context, world.orchestrations)

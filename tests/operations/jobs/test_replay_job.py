@@ -306,7 +306,7 @@ async def test_a_bulk_replays_jobs_that_have_ended(world: World) -> None:
     ],
 )
 async def test_a_replay_is_compared_by_digests(world: World, old: Any, new: Any, expected: Any) -> None:
-    """What a service does with equal inputs is told from inputs that changed."""
+    """Different outputs for equal inputs are distinguished from changed inputs."""
     blank = dict.fromkeys(DIGESTS)
     job_id = await submitted(world, request_type="OCR", payload={})
     await finish(world, job_id, **{**blank, **old})

@@ -1,4 +1,6 @@
-"""What a RESULT carries beside its status is kept with its step, shown, and as provable as every other column (R46)."""
+"""The content of a RESULT besides its status is stored with its step, shown, and verifiable like every other column
+(R46).
+"""
 
 from __future__ import annotations
 
@@ -43,7 +45,7 @@ async def at_work(world: World, **changes: Any) -> str:
 
 
 async def shown(world: World, job_id: str) -> dict[str, Any]:
-    """The first step as the API has it, without what is null."""
+    """Returns the first step as the API has it, without null fields."""
     step = body(job_response(await world.job(job_id), RETENTION))["steps"][0]
     return {name: each for name, each in (step["result"] or {}).items() if each is not None}
 
@@ -66,7 +68,7 @@ async def test_all_of_it_is_kept_and_proved(world: World, status: str) -> None:
 
 
 async def test_the_next_attempt_begins_without_it(world: World) -> None:
-    """What an attempt that failed carried stands until the next one is recorded, and in its event."""
+    """The content of a failed attempt stays until the next one is recorded, and in its event."""
     job_id = await at_work(world)
     await service_sends(world, job_id, "RESULT", 1, status="FAILED_RETRY", metrics={"pages": 1})
     assert await shown(world, job_id) == {"metrics": {"pages": 1}}
@@ -226,7 +228,6 @@ def test_only_a_result_carries_any_of_it(type_: str) -> None:
 
 
 async def test_a_time_out_carries_nothing(world: World) -> None:
-    """What no service sent is not there."""
     job_id = await at_work(world)
     world.clock.advance(30)
     await settle(world, job_id)

@@ -19,7 +19,7 @@ def allowing(world: World, *hosts: str, known: bool = True) -> World:
 
 
 async def at_work(world: World) -> tuple[str, str]:
-    """A job whose only attempt is out, and its folder of the workspace."""
+    """Returns a job whose only attempt is sent, and its folder of the workspace."""
     job_id = await submitted(world, request_type="OCR", payload={})
     await dispatch(world, job_id)
     ref = (await world.job(job_id)).steps[0].workspace_ref

@@ -292,7 +292,7 @@ async def test_a_cancelled_job_does_not_wait_to_send_its_directive(world: World,
 
 
 async def test_a_bus_that_cannot_be_asked_costs_no_attempt(world: World) -> None:
-    """Nobody knows what lies there: the attempt waits on."""
+    """The messages on the lane are unknown: the attempt continues to wait."""
     job_id = await submitted(world)
     await dispatch(world, job_id)
     world.lanes.away = True

@@ -1,8 +1,9 @@
-"""What lies in the workspace goes after LUCIUS_WORKSPACE_DAYS: shown with a job's output, and asked by a redrive (R47).
+"""Content of the workspace expires after LUCIUS_WORKSPACE_DAYS: shown with a job's output, and checked by a redrive
+(R47).
 
-How it would fail: a day is shown for what the caller keeps, or of another step than the one that made it; the last day
-moves on with a redrive; a redrive runs against a result that is gone; one that was made already is refused; a setting
-that keeps for ever refuses.
+Failures: a day is shown for content that the caller keeps, or of another step than the one that made it; the last day
+moves on with a redrive; a redrive runs against a deleted result; a redrive that exists already is refused; a setting
+without expiry refuses.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a process remembers of its tenants has a bound, and what it forgets costs a read or a write more."""
+"""A process's memory of its tenants is bounded, and forgotten values cost one more read or write."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a process committed last is decided on again without a read, and never believed where it is behind."""
+"""A process decides on its last commit without a read, and does not rely on an outdated one."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tests.worlds.jobs import JOB, ONE, first_of_two, in_flight, in_service, que
 
 
 class Counting:
-    """The world's ledger; of each method it knows how often it was called, and of commits how many were refused."""
+    """The world's ledger; it counts the calls of each method, and refused commits."""
 
     def __init__(self, world: World) -> None:
         self._ledger = world.ledger

@@ -1,4 +1,4 @@
-"""Submissions under load: so many at once, tenants in turns, and 503 past the bound."""
+"""Submissions under load: a maximum of concurrent ones, tenants in turns, and 503 past the maximum."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.operations.support import failed_at_embedding, redrive
 
 
 class Queue:
-    """Creations that end when they are told to, in the order in which they got their turn."""
+    """Creations that end on request, in the order of their turns."""
 
     def __init__(self) -> None:
         self.submissions = Submissions()
@@ -99,7 +99,7 @@ async def test_a_place_passes_over_who_just_gave_up() -> None:
     waiting, last = queue.begin("b", 1) + queue.begin("c", 1)
     await settled()
     waiting.cancel()
-    # what the end of one does in the same round of the loop
+    # effects of an end in the same round of the loop
     queue.submissions._give_on()
     await settled()
     assert waiting.cancelled()
@@ -111,7 +111,7 @@ async def test_a_place_passes_over_who_just_gave_up() -> None:
 
 
 async def test_nobody_waits_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whose turn does not come in time is refused, and its place is free."""
+    """A submission without a turn in time is refused, and its slot is free."""
     monkeypatch.setattr(submissions, "LONGEST_WAIT_S", 0.01)
     queue = Queue()
     tasks = queue.begin("a", AT_ONCE)
@@ -138,7 +138,7 @@ async def test_a_duplicate_is_refused_too(world: World) -> None:
 
 
 async def test_a_redrive_takes_its_turn(world: World) -> None:
-    """What is past the bound is refused, and nothing is written; later it is one new job."""
+    """A redrive past the maximum is refused, and nothing is written; later it is one new job."""
     old = await failed_at_embedding(world)
     queue = Queue()
     tasks = queue.begin("tenant_a", AT_ONCE + MAX_WAITING // 2)

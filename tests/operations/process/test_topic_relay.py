@@ -1,4 +1,4 @@
-"""The feeds on their way to the topic: each event at least once and none before its turn, whatever dies or refuses."""
+"""The relay of the feeds to the topic: each event at least once and none before its turn, with any crash or refusal."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ async def test_what_is_in_the_feed_is_in_the_topic_before_the_hints_are_done(wor
     await process.works()
     assert (await fed.feed.head(TENANT)).sent == (await fed.feed.head(TENANT)).number == 2 * number
     assert (process.passing._tenants, 30 <= process.slept_s <= 40) == ({}, True)
-    # what it stored is what it knows: the next batch is no conflict
+    # it knows its own write: the next batch is no conflict
     await fed.finished(idempotency_key="3")
     await fed.taken()
     assert (len(topic.sent), topic.tries) == (3 * number, 3)
@@ -107,13 +107,13 @@ async def test_a_topic_that_refuses_stops_itself_only(process: Process, topic: T
         process.clock.advance(1)
     assert (topic.tries, topic.sent) == (1, [])
     assert (await process.feed.head(TENANT)).number == 15
-    # what waits is not kept in memory
+    # waiting events are not kept in memory
     assert [one.at_hand for one in process.passing._tenants.values()] == [[], []]
     assert gauges == {"events_unsent": 25, "events_unsent_oldest_seconds": 4}
     await process.works()
     assert [each.number for each in topic.sent if each.event_id.startswith(TENANT)] == list(range(1, 16))
     assert [each.number for each in topic.sent if each.event_id.startswith(OTHER)] == list(range(1, 11))
-    # 5, 10, 20 and 40 s after the failures before, and the half minute until HEAD says it
+    # 5, 10, 20 and 40 s after the previous failures, and half a minute until HEAD has it
     assert timedelta(seconds=100) <= process.clock.now() - began <= timedelta(seconds=120)
     assert gauges == {"events_unsent": 0, "events_unsent_oldest_seconds": 0}
     assert (await process.feed.head(TENANT)).sent == 15
@@ -133,7 +133,7 @@ async def test_an_answer_that_is_lost_repeats_what_it_was_about(process: Process
 
 
 async def test_a_send_has_room_for_many_tenants_and_a_bound(process: Process, topic: Topic) -> None:
-    """What a batch of hints led to is one send; a hundred events or 200 KB are the most of one."""
+    """The events of one batch of hints are one send; 100 events or 200 KB are the maximum of one."""
     tenants = [f"t{number}" for number in range(20)]
     for tenant in tenants:
         await process.writes(tenant, 3)

@@ -1,4 +1,4 @@
-"""Waiting for a feed: one look serves all, what this process writes wakes them, and nobody takes all the room (R75)."""
+"""Waiting for a feed: one read serves all, writes of this process wake them, and no caller takes all the room (R75)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.worlds.events import Fed, of
 
 TENANT = "tenant_a"
 EVERY = EventFilter()
-#: no test waits so long: who is not woken before makes it fail
+#: no test waits this long: a waiter that is not woken before fails it
 LONG_S = 60.0
 
 
@@ -38,7 +38,7 @@ async def follow(fed: Fed, after: str, wait_s: float = LONG_S, given: EventFilte
 
 
 async def write(feed: MemoryFeed, count: int, tenant: str = TENANT) -> None:
-    """As another process does: nobody is told."""
+    """Writes as another process does: no waiter is notified."""
     head = await feed.head(tenant)
     events = [
         FeedEvent(
@@ -55,7 +55,7 @@ async def write(feed: MemoryFeed, count: int, tenant: str = TENANT) -> None:
 
 
 async def waiting_at(fed: Fed, count: int) -> None:
-    """Until so many look at the tail."""
+    """Waits until this number of callers reads the tail."""
     async with asyncio.timeout(30):
         while True:
             tail = fed.world.context.events.tails._tails.get(TENANT)
@@ -106,7 +106,7 @@ async def test_a_wait_ends_with_an_empty_page_and_its_cursor(fed: Fed) -> None:
     await write(fed.feed, 3)
     page = await follow(fed, "latest", 0.01)
     assert (page.events, page.number) == ([], 3)
-    # what was looked at and does not fit moves the cursor on
+    # events that were read and do not match move the cursor on
     page = await follow(fed, "earliest", 0.01, EventFilter(job_id="other"))
     assert (page.events, page.number) == ([], 3)
 
@@ -161,7 +161,7 @@ def test_room_is_bounded_in_all_and_by_tenant() -> None:
             assert held.has_room(TENANT, follower=True)
             stack.enter_context(held.hold(TENANT, follower=True))
         assert not held.has_room(TENANT, follower=True)
-        # who waits for a job, or for another tenant's events, still finds room
+        # waiters for a job, or for another tenant's events, still find room
         assert held.has_room(TENANT)
         assert held.has_room("tenant_b", follower=True)
         for number in range(MAX_FOLLOWERS, MAX_WAITERS):
@@ -180,7 +180,7 @@ async def test_a_request_and_the_app_have_the_same_tails(fed: Fed) -> None:
 
 
 async def test_an_older_reading_sets_no_end_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who read before somebody wrote may come later; a look is believed whatever it finds."""
+    """A read that began before a write may end later; every read counts for its own time."""
     monkeypatch.setattr(waiters, "_LOOK_S", LONG_S)
 
     async def restored() -> LastEvent:
@@ -232,6 +232,6 @@ async def test_a_wait_for_the_end_passes_over_what_comes_before(monkeypatch: pyt
             assert not waiting.done()
             found = LastEvent(4, ended=True)
             assert await waiting
-        # a wait that begins later knows it without a look
+        # a wait that begins later knows it without a read
         monkeypatch.setattr(waiters, "_LOOK_S", LONG_S)
         assert await tail.goes_past(4, 0, to_end=True)

@@ -122,7 +122,7 @@ async def test_a_store_that_changes_a_version_is_refused_by_every_process() -> N
 
 
 async def test_a_silent_table_stops_nothing() -> None:
-    """What is loaded is used, and compared at a later refresh."""
+    """The loaded version is used, and compared at a later refresh."""
     rows, clock = Rows(), StillClock()
     await catalog(rows, clock, protocol()).refresh()
     rows.away = True

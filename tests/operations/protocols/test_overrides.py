@@ -60,7 +60,7 @@ def test_a_bad_definition_leaves_the_good_one() -> None:
 
 
 def test_two_protocols_for_one_request_type_change_nothing() -> None:
-    """What cannot stand together is refused together."""
+    """Protocols that contradict each other are refused together."""
     before = configured(ocr(version=7))
     both = ocr() | {"lucius:protocols:ocr_too": ocr(protocol_id="ocr_too")["lucius:protocols:ocr"]}
     after = configured(both, before)
@@ -101,7 +101,7 @@ def test_safe_is_default() -> None:
     ],
 )
 def test_request_before_tenant_before_default(mode: str | None, modes: Modes, expected: tuple[str, str]) -> None:
-    """Which source of the mode takes precedence, and that it is recorded."""
+    """The precedence of the sources of the mode, and its record."""
     asked = envelope(tenant_id=" Tenant_A", doc_id="doc-1", **({"mode": mode} if mode else {}))
     way = decide_lane(asked, default_mode="DEFAULT", lanes=16, modes=modes)
     assert (way.resolved_mode, way.decision_source) == expected

@@ -1,4 +1,4 @@
-"""Changes of rules, holds and throttles: logged once, refused or found again, whatever meets them (R52)."""
+"""Changes of rules, holds and throttles: logged once, refused or found again, with any concurrent change (R52)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What allocations and incidents read and write, counted, as the model of docs/explanation/scale.md has it."""
+"""Reads and writes of allocations and incidents, counted, as in the model of docs/explanation/scale.md."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whom a rule, a hold, a throttle or an operator lets in, and what those see who wait (R48, R51)."""
+"""Jobs that a rule, a hold, a throttle or an operator admits, and the responses for waiting jobs (R48, R51)."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ async def test_a_rule_for_every_tenant_counts_until_there_is_an_own_one(world: W
 
 
 async def test_a_preview_of_a_rule_counts_and_does_nothing(world: World) -> None:
-    """How many would go in, how many would go on waiting; also of the first rule of a tenant."""
+    """The number of jobs that would start, and that would still wait; also for the first rule of a tenant."""
     jobs = [await created(world, number) for number in range(3)]
     first = await quotas.preview_rule(world.context, TENANT, {"max_active": 2}, rule_seq=None)
     assert (first.released, first.held_back, first.changed.admission.active) == (0, 0, 3)

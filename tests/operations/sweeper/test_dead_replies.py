@@ -31,7 +31,7 @@ def lies(world: World, body: bytes, *, lane: int = 15, number: int = 1, shared: 
 
 
 async def result_lies(world: World, **fields: Any) -> str:
-    """A job whose one RESULT was dead-lettered."""
+    """Returns a job whose one RESULT was dead-lettered."""
     job_id = await submitted(world, request_type="OCR", payload={})
     await dispatch(world, job_id)
     body = reply(await world.job(job_id), "RESULT", **fields)

@@ -1,4 +1,4 @@
-"""A look at a job that waits in line, and that was due: it can be let in all the same (R49)."""
+"""A check of a waiting job that was due: it can be admitted nevertheless (R49)."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ _NAMES = [duty.name for duty in DUTIES]
 
 
 def table(monkeypatch: pytest.MonkeyPatch, run: Callable[[Duty, Pass, IsOver], Awaitable[None]]) -> None:
-    """Replaces what each duty does."""
+    """Replaces the functions of the duties."""
 
     def replaced(duty: Duty) -> Duty:
         return replace(duty, run=lambda one, is_over: run(duty, one, is_over))
@@ -83,7 +83,7 @@ async def test_a_duty_has_what_those_before_it_left_and_its_own_at_least(
 
     table(monkeypatch, run)
     await sweep(world.context, world.orchestrations)
-    # looks took 35 s of their 30: the clearings have their 10 s, and admission has what they left
+    # checks took 35 s of their 30: the clearings have their 10 s, and admission has the rest
     assert (left["looks"], left["clearings"], left["more looks"], left["admission"]) == (30, 10, 5, 8)
     assert left["rejected messages"] == PASS_S - 35
     assert all(left[duty.name] >= duty.budget_s for duty in DUTIES)
@@ -190,7 +190,7 @@ async def test_a_position_that_cannot_be_decoded_is_replaced(world: World) -> No
 
 
 class Away:
-    """The list of open incidents, whose partition does not answer."""
+    """The list of open incidents, whose partition does not respond."""
 
     def __init__(self, target: Any) -> None:
         self._target = target

@@ -1,4 +1,4 @@
-"""Deliveries: whoever dies when, and whatever is lost, each is posted (R85)."""
+"""Deliveries: each is posted, with any crash and any lost message (R85)."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ async def test_a_bus_that_takes_no_messages(given: Hooked) -> None:
         tries = noted(given.queue, "send")
         for number in range(3):
             await given.finished(idempotency_key=str(number))
-    # who writes the feed does not wait for it each time
+    # the writer of the feed does not wait for it each time
     assert len(tries) == 1
     assert await states(given, hook) == [PENDING] * 3
     given.world.clock.advance(61)
@@ -169,7 +169,7 @@ async def test_the_sweeper_sends_the_oldest_of_each_hook(given: Hooked) -> None:
     sent = [(call.hook_id, call.kind) for call, _ in given.queue.sent]
     assert sorted(sent) == sorted([(busy.id, "flow"), *[(other.id, "try")] * 3, (waiting.id, "probe")])
     given.queue.sent = [each for each in given.queue.sent if each[0].hook_id == busy.id]
-    # what the pass before began is void
+    # the work that the previous sweep began is void
     [(first, _)] = given.queue.sent
     await given.healed()
     given.queue.sent = [each for each in given.queue.sent if each[0].kind == "flow"]

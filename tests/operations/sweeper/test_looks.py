@@ -1,4 +1,4 @@
-"""An orchestration that lives and is behind: it is asked to look, and replaced when it hears nothing."""
+"""An orchestration that is alive and behind: it is woken, and replaced if it ignores its wake-ups."""
 
 from dataclasses import replace
 from datetime import timedelta

@@ -1,4 +1,4 @@
-"""The counts of the overview are an accessory: whatever becomes of them, jobs move and the sweeper does its duties."""
+"""The counts of the overview are optional: with any fault of them, jobs move and the sweeper does its duties."""
 
 from __future__ import annotations
 

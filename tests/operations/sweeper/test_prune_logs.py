@@ -59,7 +59,7 @@ async def pruned(world: World, span: timedelta = DAY) -> None:
 
 
 async def changed(world: World, gate: Gate, days: Sequence[int]) -> list[LogEntry]:
-    """A change of the quota so many days after the start each; the log as it is then."""
+    """Changes the quota this number of days after the start each; returns the log after that."""
     start = world.clock.now()
     for number, day in enumerate(days):
         world.clock.time = start + timedelta(days=day)
@@ -236,7 +236,7 @@ async def test_a_run_whose_time_is_over_goes_on_the_next_day(world: World, monke
 
 
 def long_log(world: World, gate: Gate, count: int) -> None:
-    """So many entries, a minute apart; the admission state does not know the quota."""
+    """Writes this number of entries, a minute apart; the admission state does not know the quota."""
     state, start, entries = GateState(gate=gate), world.clock.now(), []
     for number in range(count):
         at = start + timedelta(minutes=number)

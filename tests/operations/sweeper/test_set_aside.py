@@ -14,7 +14,7 @@ from tests.operations.support import answered, control, create_numbered, dispatc
 
 
 async def paused_dependant(world: World, **changes: object) -> str:
-    """A job that is paused, and whose only dependency has succeeded since."""
+    """Returns a paused job whose only dependency has succeeded since."""
     first = (await create_numbered(world, 1)).stored.record.job.job_id
     waits = (await create_numbered(world, 2, dependencies=[first], **changes)).stored.record.job.job_id
     await control(world, waits, ControlKind.PAUSE)
@@ -26,7 +26,7 @@ async def paused_dependant(world: World, **changes: object) -> str:
 
 
 async def looks(world: World, minutes: int) -> int:
-    """Number of jobs that the sweeps of so many minutes check."""
+    """Returns the number of jobs that the sweeps of this number of minutes check."""
     count = 0
     for _ in range(minutes):
         world.clock.advance(61)

@@ -1,4 +1,6 @@
-"""A million living jobs keep the sweeper's period of a minute: the survey ends with its time and goes on there."""
+"""With a million living jobs the sweeper keeps its period of a minute: the survey ends with its time and continues
+there.
+"""
 
 from __future__ import annotations
 

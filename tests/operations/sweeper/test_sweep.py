@@ -109,7 +109,7 @@ async def test_a_tombstone_whose_sweep_died_is_withdrawn_by_the_next(world: Worl
 
 
 async def test_a_start_by_the_sweeper_is_in_the_history(world: World) -> None:
-    """Who started it late, what was there before and what is now; once, however often the start is tried."""
+    """The actor of the late start, the state before and after; once, for any number of tries."""
     job_id = await submitted(world)
     for _ in range(2):
         world.orchestrations.states.clear()
@@ -142,7 +142,7 @@ async def test_a_job_beyond_its_time_ends_though_its_orchestration_is_deaf(world
 
 
 async def reserved(world: World, tenant_id: str, number: int) -> str:
-    """A job whose rows and claim are there, and nothing else."""
+    """Returns a job with rows and an idempotency record, and nothing else."""
     created = await create_job(
         world.context,
         world.orchestrations,

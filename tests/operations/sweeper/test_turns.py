@@ -1,4 +1,4 @@
-"""How a pass divides its time: by the clock, among tenants in turns, going on where the last one stopped."""
+"""The division of a sweep's time: by the clock, among tenants in turns, continuing where the last one stopped."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ from tests.operations.faults import failing, noted
 from tests.operations.support import cancelled, submitted
 
 PERIOD_S = 60.0
-#: looks last this long where there are no clearings
+#: seconds of checks if there are no clearings
 LOOKS_S = sum(duty.budget_s for duty in DUTIES if duty.required)
 
 
 @dataclass
 class Model:
-    """Living jobs, each due again a lease after its look; a sweeper looks at `looks_per_s`, its time is its clock's."""
+    """Living jobs, each due again a lease after its check; a sweeper checks `looks_per_s` by its own clock."""
 
     tenants: dict[str, int]
     lease_s: float
     looks_per_s: float
     clock: StillClock = field(default_factory=StillClock)
-    #: seconds from when a job was due to its look; with how many were seen
+    #: seconds from a job's due time to its check; with the number of checked ones
     latest: float = 0.0
     looks: int = 0
 
@@ -86,7 +86,7 @@ class Model:
     ("jobs", "tenants", "sweepers", "looks_per_s"),
     [
         (5_000, 100, 2, 6.5),
-        # what docs/explanation/scale.md has a sweeper carry
+        # the load of a sweeper in docs/explanation/scale.md
         pytest.param(1_000_000, 1_000, 16, 133.0, marks=[pytest.mark.long, pytest.mark.timeout(1800)]),
     ],
 )
@@ -149,7 +149,7 @@ def test_each_tenant_falls_to_one_share() -> None:
 
 
 async def several(world: World, tenants: int) -> list[str]:
-    """A job of each of so many tenants, without an orchestration."""
+    """Creates a job of each of this number of tenants, without an orchestration."""
     found = [await submitted(world, tenant_id=f"tenant_{number}") for number in range(tenants)]
     world.orchestrations.states.clear()
     world.orchestrations.started.clear()

@@ -1,4 +1,4 @@
-"""What a sweep costs where many jobs wait in line: the admission states, not the jobs."""
+"""The cost of a sweep if many jobs wait: the admission states, not the jobs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.operations.support import create_numbered, limited, swept
 
 
 class Counted:
-    """A port whose calls are counted."""
+    """A port that counts its calls."""
 
     def __init__(self, target: Any, calls: Counter[str]) -> None:
         self._target, self._calls = target, calls
@@ -29,7 +29,7 @@ class Counted:
 
 
 async def calls_of_a_sweep(world: World, tenants: int, jobs: int) -> Counter[str]:
-    """In a world where of so many jobs of each tenant one runs."""
+    """Returns the calls of a sweep in a world where one of `jobs` jobs of each tenant runs."""
     world = limited(world, max_inflight_per_tenant=1, overflow="stage")
     for tenant in range(tenants):
         for number in range(jobs):

@@ -1,4 +1,4 @@
-"""What tenants used, counted by the sweeper's folds and by each process (R68)."""
+"""Tenants' usage, counted by the sweeper's rollups and by each process (R68)."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ FIRST = hour_of(START)
 
 @pytest.fixture
 def counting(world: World) -> World:
-    """Two active jobs a tenant; the others wait, or are refused past three in line."""
+    """Returns a world with two active jobs per tenant; others wait, or are refused past three waiting ones."""
     return limited(
         replace(world, context=replace(world.context, usage=MemoryUsage())), max_inflight_per_tenant=2, overflow="stage"
     )
@@ -54,7 +54,7 @@ def at(world: World, instant: datetime) -> None:
 
 
 async def test_an_hour_is_folded_and_a_day_later_again(counting: World) -> None:
-    """Who was let in and who ended meanwhile counts then; between the two nothing is read."""
+    """Jobs that were admitted or ended meanwhile count then; between the two nothing is read."""
     first, *_ = await posted(counting, 1, 2, 3, source="Scanner-7")
     await posted(counting, 4)
     await sweep(counting.context, counting.orchestrations)
@@ -74,7 +74,7 @@ async def test_an_hour_is_folded_and_a_day_later_again(counting: World) -> None:
     again = await folded(counting)
     waited = again["OCR", "scanner-7"]
     assert (waited.created, waited.admitted, waited.ended, waited.waits.total()) == (3, 3, 1, 3)
-    # the one that was let in had waited for little more than an hour
+    # the admitted one had waited for little more than an hour
     assert waited.wait_s(1) == 7200
     assert await kept(counting).list_fold_again(FIRST + timedelta(days=9), after="", limit=9) == []
 

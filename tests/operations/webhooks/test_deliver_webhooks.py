@@ -1,4 +1,4 @@
-"""Deliveries: whatever a receiver does and whoever dies when, each is posted, or dead by the rules (R85)."""
+"""Deliveries: each is posted, or given up by the rules, with any behaviour of an endpoint and any crash (R85)."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ async def test_a_receiver_that_refuses_everything(given: Hooked) -> None:
     await given.run(timedelta(seconds=50))
     assert set(await states(given, hook)) == {DEAD}
     assert len(await given.events("webhook.dead")) == 1
-    # a pass that logs sends what is late too
+    # a sweep that logs sends late deliveries too
     await happened(given, 1, hook)
     given.world.clock.advance(61)
     await given.healed()
@@ -227,7 +227,7 @@ async def test_a_secret_whose_key_is_gone_fails_as_a_receiver_does(given: Hooked
     [row] = await given.deliveries(hook)
     assert (row.state, row.error, row.tries) == (PENDING, "KEY_GONE", 1)
     assert given.receiver.got == []
-    # a rotation ends it at once, whatever the hook waits for by then
+    # a rotation ends it at once, for any later cause of the wait
     later = replace(given, world=replace(given.world, context=context))
     await later.run(timedelta(hours=5))
     assert (await given.now(hook)).waits_until is not None
@@ -287,7 +287,7 @@ async def test_counts_of_failures_that_come_at_once_are_all_kept(given: Hooked) 
 
 
 async def test_a_slow_receiver_holds_four_calls(given: Hooked) -> None:
-    """What is above comes back later, at the pace of those before, and another hook goes on."""
+    """Further calls return later, at the pace of the earlier ones, and another webhook continues."""
     slow, quick = await given.hook("https://slow.example"), await given.hook("https://quick.example")
     rows = await happened(given, 10, slow)
     gate = asyncio.Event()

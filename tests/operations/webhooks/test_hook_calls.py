@@ -1,4 +1,4 @@
-"""What a slow receiver holds: calls of its own tenant, and a bounded part of the process's memory (R85)."""
+"""Resources of a slow endpoint: calls of its own tenant, and a bounded part of the process's memory (R85)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What became of deliveries: it is read in pages, sent again, and goes with its events (R84)."""
+"""Results of deliveries: read in pages, sent again, and deleted with their events (R84)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A webhook that is asked for again under its idempotency key is the same one (R84)."""
+"""A webhook that is requested again under its idempotency key is the same one (R84)."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ async def test_a_webhook_that_is_asked_for_again(given: Hooked) -> None:
 
 
 async def test_an_answer_that_was_lost_is_asked_for_again(given: Hooked) -> None:
-    """Nobody knows whether it was written: it was, and the same secret signs."""
+    """The client does not know whether it was written: it was, and the same secret signs."""
     context, request = given.world.context, Request(url="https://receiver.example")
     failing(given.feed.hooks, "write", at=[1], after=True)
     with pytest.raises(LedgerUnavailable):

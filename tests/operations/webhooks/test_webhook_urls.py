@@ -1,4 +1,4 @@
-"""Which addresses a tenant may name, in its webhooks and in the callback URLs of its jobs (R86)."""
+"""Allowed addresses of a tenant, in its webhooks and in the callback URLs of its jobs (R86)."""
 
 from __future__ import annotations
 

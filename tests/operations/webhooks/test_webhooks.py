@@ -1,4 +1,4 @@
-"""Webhooks: which events a hook gets, what callers change, and that each matching event is one row (R84)."""
+"""Webhooks: the events of a webhook, changes by callers, and one row for each matching event (R84)."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ async def test_a_hook_that_asks_for_the_past(given: Hooked, monkeypatch: pytest.
     [call] = given.taken()
     second = await given.finished(idempotency_key="2")
     given.queue.sent.clear()
-    # what the piece leads to is lost; the sweeper goes on
+    # the calls of this part are lost; the sweeper continues
     await given.delivered([call, call])
     given.queue.sent.clear()
     given.world.clock.advance(120)
@@ -350,7 +350,7 @@ async def test_what_belongs_to_no_tenant_has_hooks_too(world: World) -> None:
 
 
 async def test_a_write_that_fails_is_not_believed(given: Hooked) -> None:
-    """Whether it was written nobody knows: HEAD is read again."""
+    """The outcome of the write is unknown: HEAD is read again."""
     hook = await given.hook()
     with failing(given.feed.hooks, "write", after=True), pytest.raises(LedgerUnavailable):
         await change_hook(given.world.context, TENANT, hook.id, {"enabled": False}, BY)

@@ -20,7 +20,7 @@ def faults(bus: Bus, *words: str) -> tuple[int, str, str]:
 
 
 def test_faults_on_the_wire(own_bus: Bus) -> None:
-    """What is refused, slowed down or cut off gets through, what is dropped does not, and all are listed."""
+    """Refused, slowed and disconnected messages arrive, dropped ones do not, and all are listed."""
     with ServiceBusClient.from_connection_string(own_bus.connection_string, retry_backoff_factor=0.1) as client:
         with client.get_topic_sender("t") as sender, client.get_subscription_receiver("t", "a") as receiver:
             expected = []
@@ -29,7 +29,7 @@ def test_faults_on_the_wire(own_bus: Bus) -> None:
                 began = time.monotonic()
                 sender.send_messages(ServiceBusMessage(fault))
                 assert fault != "slow" or time.monotonic() - began >= 0.3
-                # the SDK sends again what it does not know to be accepted
+                # the SDK sends messages again that it does not know to be accepted
                 expected += [fault] * {"drop": 0, "duplicate": 2, "disconnect": 2}.get(fault, 1)
             assert faults(own_bus, "set", "truncate", "--entity", "t")[0] == 0
             sender.send_messages(ServiceBusMessage("first|second"))

@@ -1,4 +1,4 @@
-"""What a web page in a developer's browser can do to a bus on the same machine: nothing."""
+"""Requests of a web page in a developer's browser to a bus on the same machine: all are refused."""
 
 from __future__ import annotations
 

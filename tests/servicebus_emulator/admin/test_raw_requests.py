@@ -37,7 +37,7 @@ def ask(api: RestApi, method: str, path: str, content: str = "", *, change: bool
 
 
 def rule(text: str, kind: str) -> str:
-    """The description of a rule whose correlation filter has one property."""
+    """Returns the description of a rule whose correlation filter has one property."""
     return (
         f'<RuleDescription xmlns="{_SERVICE_BUS}" xmlns:i="http://www.w3.org/2001/XMLSchema-instance">'
         '<Filter i:type="CorrelationFilter"><Properties><KeyValueOfstringanyType><Key>d</Key>'

@@ -39,7 +39,7 @@ class Peer:
         self.gateway.handle_events()
 
     def exchange(self, *bodies: Body, channel: int = 0, payload: bytes = b"") -> list[Any]:
-        """Sends frames, all with the same payload; returns the bodies of the frames that come back."""
+        """Sends frames, all with the same payload; returns the bodies of the received frames."""
         self.feed(b"".join(encode_frame(body, channel, payload) for body in bodies))
         return self.received()
 

@@ -1,4 +1,4 @@
-"""Session windows smaller than the credit: what is held back is not locked, not counted, and free for others.
+"""Session windows smaller than the credit: a delayed message is not locked, not counted, and available to others.
 
 Rules: AMQP 1.0 part 2, 2.5.6 (session flow control) and 2.6.7 (link flow control).
 """
@@ -22,7 +22,7 @@ CREDIT = 30
 
 
 class Reader(Peer):
-    """A client that opens its session window when told, and counts what it gets."""
+    """A client that opens its session window on request, and counts its messages."""
 
     def __init__(self, broker: Broker, window: int, max_frame_bytes: int | None = None) -> None:
         super().__init__(broker)

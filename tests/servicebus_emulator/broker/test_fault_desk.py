@@ -1,4 +1,4 @@
-"""The fault desk: which messages its rules strike, what happens to them, and that a seed decides it."""
+"""Message faults: the messages that rules strike, the effects, and the seed that decides."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Desk:
             self.broker.destination(queue).send(Text(text, message_id=text, properties=properties))
 
     def received(self, queue: str = QUEUE) -> list[str]:
-        """What has arrived since the last call."""
+        """Returns the messages since the last call."""
         receiver = Receiver(credit=1000, settles_on_send=True)
         self.broker.queue(queue).request_messages(receiver)
         self.broker.queue(queue).remove_consumer(receiver)

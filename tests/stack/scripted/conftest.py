@@ -1,7 +1,6 @@
 """One stack without platform services for this folder: each test plays the service itself.
 
-The packaged protocols have time-outs here that no test overruns; those that the tests add have short ones where they
-say so.
+The packaged protocols have timeouts here that no test reaches; some of those that the tests add have short ones.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ _ENVIRONMENT = {
     "LUCIUS_CALLBACK_KEYS": f"k1:{base64.b64encode(b'k' * 32).decode()}",
     "LUCIUS_PUBLIC_URL": PUBLIC_URL,
     "LUCIUS_EVENTS": "topic",
-    # the sweeper runs only when a test asks for it
+    # the sweeper runs only on request of a test
     "LUCIUS_SWEEP_SCHEDULE": "0 0 0 29 2 *",
     # about two seconds
     "LUCIUS_IDEMPOTENCY_TTL_DAYS": "0.00002",

@@ -1,4 +1,6 @@
-"""What only a sweep does: replies that the bus dead-lettered while no host was there, and jobs long ended."""
+"""Work that only a sweep does: replies that the bus dead-lettered while no host was there, and jobs that ended long
+ago.
+"""
 
 from __future__ import annotations
 
@@ -88,7 +90,7 @@ def test_a_sweep_of_empty_lanes_leaves_no_connection(stack: RunningStack) -> Non
     """Looking at sixteen dead-letter queues opens links, and closes each of them again."""
 
     def leaves_none() -> bool:
-        """What an earlier test left to be sent may open another one meanwhile: then it is looked at once more."""
+        """Checks that nothing is left; repeats the check once, since messages of an earlier test can arrive late."""
         before = connections(stack)
         assert reconcile(stack) == 0
         try:
@@ -101,7 +103,7 @@ def test_a_sweep_of_empty_lanes_leaves_no_connection(stack: RunningStack) -> Non
 
 
 def make_due(stack: RunningStack, job_id: str) -> None:
-    """As if the hour after its end were over, or after the last look at it; its row follows the end."""
+    """Makes the row due, as if the hour after its end, or after the last check, were over."""
     with TableServiceClient.from_connection_string(stack.storage_connection) as tables:
         index = tables.get_table_client("luciusindex")
         for row in list(
@@ -124,7 +126,7 @@ def test_a_job_long_ended_is_purged_and_archived(stack: RunningStack) -> None:
     wait_until(lambda: stack.get(instance)["runtimeStatus"] == "Completed", "the orchestration did not end")
 
     def archived() -> bool:
-        # a look at a job that its feed is behind with puts it off
+        # a check of a job that its feed lacks postpones it
         make_due(stack, job_id)
         reconcile(stack)
         return stack.http.get(f"/v1/jobs/{job_id}").json()["archived_at"] is not None

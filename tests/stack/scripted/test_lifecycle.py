@@ -144,7 +144,7 @@ def test_tens_of_identical_posts_are_one_job(stack: RunningStack) -> None:
     """Thirty at once: one job and one creation; the others are marked as replayed."""
 
     def posted(_: int) -> httpx.Response:
-        """Asked again where the line of requests is full, which on a slow machine thirty make it."""
+        """Posts, and repeats a refused request, since thirty requests fill the waiting list on a slow machine."""
 
         def answered() -> httpx.Response | None:
             answer = post(stack, idempotency_key="the-same")

@@ -71,7 +71,7 @@ def test_replies_of_older_forms_and_of_every_size(stack: RunningStack, service: 
     rubbish = [service.send(each) for each in wrong]
     service.send(json.dumps({**own, "status": "ACKED"}))
     until(stack, job_id, status_is("IN_PROGRESS"))
-    # more UTF-16 units than a table's string takes, twice as many as characters
+    # more UTF-16 units than a string column takes, twice as many as characters
     message = "🙂" * 16_000
     service.send(json.dumps({**own, "status": "FAILED", "failure_class": "retryable", "error": {"message": "later"}}))
     again = service.directive(job_id)

@@ -44,7 +44,7 @@ def nested(fields: int) -> str:
         "{...a events {next}} fragment a on Query {"
         + " ".join(f"a{n}: events {{next}}" for n in range(MAX_PAGES_OF_EVENTS))
         + "}",
-        # what `validate` compares with each other, also where nothing asks for it
+        # fields that `validate` compares with each other, also unrequested ones
         "{jobs {next}} fragment a on Query {" + " ".join(f'a: job(id: "{n}") {{jobId}}' for n in range(80)) + "}",
         "{jobs {jobs {" + "a: jobId a: status a: attempt " * 60 + "}}}",
     ],

@@ -1,4 +1,4 @@
-"""GraphQL queries: values that are those of the other routes, and what is an error (R83)."""
+"""GraphQL queries: the same values as other routes, and errors (R83)."""
 
 from __future__ import annotations
 

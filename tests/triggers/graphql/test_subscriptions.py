@@ -18,7 +18,7 @@ from triggers import events_http
 
 
 async def test_each_message_has_the_cursor_behind_it(api: Api) -> None:
-    """Whoever drops after any message and comes back with its cursor gets the rest, each event once."""
+    """A reader that disconnects after any message and reconnects with its cursor gets the rest, each event once."""
     [(kind, first)] = await api.stream(SUBSCRIPTION)
     assert (kind, first["data"]["events"]["event"]) == ("next", None)
     for number in range(3):

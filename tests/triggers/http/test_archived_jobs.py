@@ -69,7 +69,7 @@ async def ask(
 
 
 async def archived(world: World) -> tuple[World, str, dict[str, Any]]:
-    """A failed job past its retention, and what its reads gave before that."""
+    """Returns a failed job past its retention, and the responses of its reads before that."""
     context = replace(world.context, settings=replace(world.context.settings, retention_days=60))
     world = replace(world, context=context)
     job_id = await failed_at_embedding(world)

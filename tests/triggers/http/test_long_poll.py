@@ -1,4 +1,4 @@
-"""Waiting for a job: one look serves all, what this process commits wakes them, and when a wait ends (R82)."""
+"""Long polls for a job: one read serves all, commits of this process wake them, and the ends of a wait (R82)."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from triggers.jobs_http import _job_read
 __all__ = ["world"]  # a fixture of the operations' tests
 
 
-#: no test waits so long: who is not woken before makes it fail
+#: no test waits this long: a waiter that is not woken before fails it
 LONG_S = 20
 
 
@@ -90,7 +90,7 @@ async def test_what_changed_is_answered_at_once() -> None:
 
 
 async def test_a_304_is_held_until_the_change(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What another process commits is found by a look; an event that changes nothing of the answer is no change."""
+    """A read finds a commit of another process; an event that does not change the response is no change."""
     monkeypatch.setattr(waiters, "_LOOK_S", 0.01)
     assert await answered(LONG_S, (304, False), (304, False), (200, False)) == (200, 2)
 
@@ -246,13 +246,13 @@ def counted(calls: Counter[str], name: str, method: Callable[..., Awaitable[Any]
 
 
 async def waiting_at(world: World, count: int) -> None:
-    """Until so many wait for a job in this process."""
+    """Waits until this number of requests waits for a job in this process."""
     while sum(len(tail._waiting) for tail in world.context.process.recent_jobs.tails._tails.values()) < count:  # noqa: ASYNC110
         await asyncio.sleep(0)
 
 
 async def holding(poll: LongPoll, tenant: str | None, count: int) -> list[asyncio.Task[func.HttpResponse]]:
-    """So many waits that nothing ends."""
+    """Starts this number of waits that nothing ends."""
 
     async def never() -> Answer:
         await asyncio.Event().wait()

@@ -1,4 +1,4 @@
-"""What a caller gets for each error: status, code, headers and members."""
+"""The response to each error: status, code, headers and fields."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SOON = {"Retry-After": "5"}
 
 @dataclass(frozen=True)
 class Row:
-    """An error, and what a caller gets for it."""
+    """An error, and its response."""
 
     error: Exception
     status: int

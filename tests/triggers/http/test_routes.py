@@ -1,4 +1,4 @@
-"""What a handler gets: a caller that is known and allowed, and the stores of that caller's tenant."""
+"""The arguments of a handler: an authenticated and authorized caller, and the stores of that caller's tenant."""
 
 from __future__ import annotations
 
@@ -248,7 +248,7 @@ async def test_each_request_is_one_access_line(
     caller: Caller | Refused,
     expected: dict[str, Any],
 ) -> None:
-    """Who used which route, on which scope, across tenants or not, with what outcome; refused requests too."""
+    """The caller, route, scope, use across tenants and outcome; refused requests too."""
     caplog.set_level(logging.INFO, "lucius")
     changed = {"handler": answers, **changes}
     handler = changed.pop("handler")

@@ -145,7 +145,7 @@ async def test_what_is_written_while_a_reader_moves_on_is_read(api: World, files
 
 
 async def test_a_character_is_never_cut(api: World, files: MemoryRuns) -> None:
-    """What has only begun waits for its rest; what never gets one is replaced at the end."""
+    """An incomplete character waits for its rest; one without a rest is replaced at the end."""
     job_id = await started(api)
     whole = "né €\n".encode()
     files.logs[TENANT, job_id, 1] = whole[:-2]

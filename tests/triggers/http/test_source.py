@@ -1,4 +1,4 @@
-"""Whose word a job's source is (R24)."""
+"""The origin of a job's source (R24)."""
 
 from __future__ import annotations
 

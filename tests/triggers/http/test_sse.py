@@ -1,4 +1,4 @@
-"""Streams without HTTP: what a reader gets while nothing happens, while something is away, and past the room (R76)."""
+"""Streams without HTTP: responses without events, during an outage, and past the maximum of waiting requests (R76)."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ async def test_who_asks_for_a_stream(context: Context, accept: str, streams: boo
 
 
 async def test_past_the_room_a_reader_comes_later(context: Context, world: World) -> None:
-    """What is there it gets all the same; the time depends on who asks, so that not all come back together."""
+    """It gets existing events nevertheless; its delay depends on the caller, so that not all reconnect together."""
     job_id = await submitted(world)
     times = set()
     with full(context):

@@ -68,7 +68,7 @@ async def test_without_seconds_it_is_a_plain_read(api: World, ledger: Watched) -
 
 
 async def test_neither_a_pause_nor_an_admission_is_an_end(world: World, api: World) -> None:
-    """When the time is up the response is that of a plain read: 200, or 304 where the ETag still matches."""
+    """At the end of the time the response is that of a plain read: 200, or 304 if the ETag still matches."""
     api = limited(api, max_inflight_per_tenant=1, overflow="stage")
     first = json.loads((await post(api, None, doc_id="1")).get_body())["jobId"]
     second = json.loads((await post(api, None, doc_id="2")).get_body())["jobId"]

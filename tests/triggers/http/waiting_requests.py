@@ -1,4 +1,4 @@
-"""Requests that wait for the end of a job, sent to their handlers, in a world whose ledger is watched."""
+"""Requests that wait for the end of a job, sent to their handlers, in a world whose ledger is observed."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ def held(api: World) -> int:
 
 
 async def waiting_at(api: World, count: int) -> None:
-    """Until so many requests wait for a job."""
+    """Waits until this number of requests waits for a job."""
     tails = api.context.process.recent_jobs.tails._tails
     async with asyncio.timeout(30):
         while sum(len(tail._waiting) for tail in tails.values()) < count:  # noqa: ASYNC110  # nobody signals it

@@ -26,7 +26,7 @@ def calling(world: World) -> World:
 
 
 async def granted(world: World, **changes: Any) -> tuple[str, Callbacks]:
-    """A job of one step whose directive is out, and what the directive grants."""
+    """Returns a job of one step whose directive is sent, and the grant in the directive."""
     job_id = await submitted(world, **({"request_type": "OCR", "payload": {}} | changes))
     await dispatch(world, job_id)
     callbacks = world.publisher.sent[-1].callback_urls
@@ -202,7 +202,7 @@ async def test_a_late_callback_is_recorded(calling: World) -> None:
     await dispatch(calling, job_id)
     late = await call(calling, "ACK", callbacks.token)
     assert (late.result.outcome, late.token) == ("IGNORED:STALE_ATTEMPT", None)
-    # its token proves whose it is, after the attempt too
+    # its token proves its tenant, after the attempt too
     assert (await calling.ledger.events(job_id))[-1].actor == "service:ocr"
     assert (await calling.job(job_id)).steps[0].status is StepStatus.INITIATED
 
