@@ -17,7 +17,7 @@ from emulator.up.ports import LOOPBACK, choose
 START_TIMEOUT_S = 150
 
 
-#: its data stays in memory, and it logs no request: a test run then takes less CPU
+#: its data stays in memory, and it logs no request, which saves CPU
 _IN_MEMORY = ("--inMemoryPersistence", "--silent")
 
 

@@ -26,7 +26,7 @@ _TESTS = Path(__file__).parent
 #: by group
 _STACKS = pytest.StashKey[dict[str, RunningStack]]()
 
-# A collection reads and rewrites 400 modules: a fifth of its time would go to looking for garbage among them.
+# A collection reads and rewrites 400 modules: garbage collection would take a fifth of its time.
 gc.disable()
 
 
@@ -98,7 +98,7 @@ def azurite(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def stack(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config) -> Iterator[RunningStack]:
-    """One stack with platform services for the group "stack", on free ports and in a folder of its own.
+    """Yields one stack with platform services for the group "stack", on free ports and in its own folder.
 
     One function reads all of its replies; the scripted stack has one for each lane.
     """

@@ -25,7 +25,7 @@ class _NoHints:
 def changed(context: Context, **values: Any) -> Context:
     """Returns the context with other values, each in the part that has a field of that name.
 
-    A `feed` in a context without events brings its own webhooks, and hints that go nowhere.
+    A `feed` in a context without events brings its own webhooks, and discards hints.
     """
     for name, part in _PARTS.items():
         own = {each.name: values.pop(each.name) for each in fields(part) if each.name in values}

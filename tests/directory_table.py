@@ -38,7 +38,7 @@ class DirectoryTable(FakeTable):
         self.reads, self.queries, self.transactions = 0, 0, 0
         #: rows that were read, a query or a read of no row as one, and the same in rows of 1 KiB
         self.entities = self.kibs = 0
-        #: is called with `read`, `query` or `transaction`, and the key or the first key, before it takes effect
+        #: is called with `read`, `query` or `transaction`, and the key or the first key, before its effect
         self.before: Callable[[str, str], None] = lambda kind, key: None
         #: is called after a transaction has taken effect
         self.after: Callable[[], None] = lambda: None

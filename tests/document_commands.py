@@ -1,4 +1,4 @@
-"""Commands of the documents, run as they stand there: shell blocks under a comment `<!-- tested: NAME -->`."""
+"""Commands of the documents, run verbatim: shell blocks under a comment `<!-- tested: NAME -->`."""
 
 from __future__ import annotations
 

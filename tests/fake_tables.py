@@ -79,7 +79,7 @@ class FakeTable(MemoryTable):
         self._changed(row["PartitionKey"], row["RowKey"])
 
     def amend(self, partition: str, key: str, columns: Mapping[str, Any]) -> None:
-        """Changes columns past the adapters and past `watch`; the ETag stays. A column that is None goes."""
+        """Changes columns past the adapters and past `watch`; the ETag stays. Removes a column that is None."""
         values = self.partitions[partition].rows[key].values
         values |= columns
         for name in [name for name, value in columns.items() if value is None]:

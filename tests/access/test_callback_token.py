@@ -18,7 +18,7 @@ GRANT = Grant(
 
 
 def test_a_token_grants_what_it_was_signed_for() -> None:
-    """Every claim comes back, until the instant of its end."""
+    """A token returns every claim until its expiry."""
     token = sign_token(GRANT, [OLD], deployment="prod")
     assert verify_token(token, [OLD], START, deployment="prod") == GRANT
     assert token.isascii()
@@ -57,7 +57,7 @@ def test_every_change_of_a_token_is_found() -> None:
 
 @pytest.mark.parametrize("token", ["", "x", "a.b.c.d", "lc1...", "lc1.k1.e30.", "\u00e4" * 40, "." * 5000])
 def test_what_is_no_token_is_refused(token: str) -> None:
-    """Whatever stands in the header, the answer is the same kind of no."""
+    """Every header without a valid token gets the same error."""
     with pytest.raises(ValueError, match="token"):
         verify_token(token, [OLD], START, deployment="prod")
 

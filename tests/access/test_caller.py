@@ -30,14 +30,14 @@ def test_what_only_looks_like_a_scope_is_none(scp: object) -> None:
 
 
 def test_admin_is_given_and_not_requested() -> None:
-    """A client may ask for any scope of its user; `orch:admin` counts as a role of the directory alone."""
+    """A client can request any scope for its user; `orch:admin` counts only as a role of the directory."""
     for claim in ("scp", "scope"):
         assert caller(tenant_id="a", **{claim: "orch:admin orch:quota"}).scopes == {Scope.QUOTA}
     assert caller(tenant_id="a", scp="orch:admin", roles=["orch:admin"]).scopes == {Scope.ADMIN}
 
 
 def test_no_scope_implies_another() -> None:
-    """An admin who may not read is refused, and the error names the missing scope."""
+    """An admin without the scope to read is refused, and the error names the missing scope."""
     with pytest.raises(ScopeMissing, match=Scope.READ):
         caller(tenant_id="a", roles=["orch:admin"]).require(Scope.READ)
 
@@ -65,7 +65,7 @@ def reach(caller: Caller) -> tuple[bool, bool]:
 
 
 def test_reading_and_moving_every_tenants_jobs_are_two_roles() -> None:
-    """Neither implies the other; the older name is both. The one that moves stands in the audit trail."""
+    """Neither implies the other; the older name is both. The one that moves jobs is in the audit trail."""
     reader, mover, both = (caller(roles=[f"{ALL}{suffix}"]) for suffix in (":read", ":operate", ""))
     assert (reach(reader), reach(mover), reach(both)) == ((True, False), (False, True), (True, True))
     assert [each.actor for each in (reader, mover, both)] == [
@@ -100,7 +100,7 @@ def test_one_who_sees_all_may_have_a_tenant_of_its_own() -> None:
 
 
 def test_what_names_no_tenant_is_seen_by_those_who_see_all() -> None:
-    """A row without a tenant is nobody's own."""
+    """A row without a tenant belongs to no tenant."""
     for whose in (caller(tenant_id="a"), caller(roles=[f"{ALL}:operate"])):
         assert not whose.may_see(None)
     assert caller(roles=[f"{ALL}:read"]).may_see(None)
@@ -118,7 +118,7 @@ def test_what_names_no_tenant_is_seen_by_those_who_see_all() -> None:
         ({"sub": "auth0|1", "azp": "client"}, "caller:auth0|1"),
         ({"sub": "x", "oid": ""}, "caller:x"),
         ({"sub": "x", "oid": ["o-1"]}, "caller:x"),
-        # none of these can stand for the app, a service or an operator
+        # none of these can imitate the app, a service or an operator
         ({"sub": "system"}, "caller:system"),
         ({"sub": "x (orch:all-tenants)"}, "caller:x ?orch:all-tenants)"),
         (
@@ -128,7 +128,7 @@ def test_what_names_no_tenant_is_seen_by_those_who_see_all() -> None:
     ],
 )
 def test_an_actor_can_be_looked_up(claims: dict[str, Any], actor: str) -> None:
-    """The directory's object id, with the kind of caller as far as the token tells; no claim with a name is read."""
+    """The directory's object id, with the kind of caller if the token has one; no claim with a name is read."""
     assert caller(tenant_id="a", **claims).actor == actor
 
 
@@ -162,7 +162,7 @@ def test_a_token_without_a_plain_tenant_reaches_nothing(claimed: object) -> None
 
 
 def test_other_scripts_are_tenants_of_their_own() -> None:
-    """Letters that look alike are different: a Cyrillic a is not a Latin a."""
+    """Characters of the same shape are different: a Cyrillic a is not a Latin a."""
     assert not caller(tenant_id="tenant_а").may_see("tenant_a")  # noqa: RUF001
     assert caller(tenant_id="Größe").tenant == "größe"
 

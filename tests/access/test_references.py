@@ -62,7 +62,7 @@ def test_refused(uri: str, why: str) -> None:
     ],
 )
 def test_a_further_member_that_holds_a_credential(member: dict[str, Any]) -> None:
-    """By its name or by what its text assigns, however deep."""
+    """A field has a credential by its name or by the assignments in its text, at any depth."""
     assert credential_member({"uri": "https://account.blob.core.windows.net/a", **member}) == next(iter(member))
 
 
@@ -95,7 +95,7 @@ CONTAINERS = ReferencePolicy(
     ],
 )
 def test_an_allowed_container(uri: str) -> None:
-    """The first folder, or what stands before the @ of an abfss URI; a host alone allows all of its containers."""
+    """The first folder, or the part before the @ of an abfss URI; a host alone allows all of its containers."""
     assert CONTAINERS.violation(uri) is None
 
 
@@ -115,7 +115,7 @@ def test_an_allowed_container(uri: str) -> None:
     ],
 )
 def test_another_container_is_refused(uri: str, why: str) -> None:
-    """However its name is written, and whatever leads out of the allowed one."""
+    """In any spelling of its name, and with any path that leaves the allowed one."""
     assert why in (CONTAINERS.violation(uri) or "")
 
 
@@ -146,7 +146,7 @@ ANY, LISTED = (
     ],
 )
 def test_the_workspace_is_each_tenants_own(policy: ReferencePolicy, uri: str, allowed: bool) -> None:
-    """Its own folder whatever the lists say, and no other part of that container, however it is written."""
+    """Its own folder with any lists, and no other part of that container, in any spelling."""
     assert (policy.violation(uri) is None) is allowed
 
 
@@ -161,7 +161,7 @@ def test_the_workspace_is_each_tenants_own(policy: ReferencePolicy, uri: str, al
     ],
 )
 def test_a_list_may_name_a_folder_of_the_tenant_and_a_port(uri: str, allowed: bool) -> None:
-    """`{tenant}` stands for the tenant whose job it is; a port is part of the host."""
+    """`{tenant}` is replaced by the job's tenant; a port is part of the host."""
     assert (LISTED.violation(uri) is None) is allowed
 
 
@@ -197,7 +197,7 @@ def test_a_tenant_whose_name_needs_encoding_has_its_workspace(tenant: str) -> No
     ],
 )
 def test_other_names_of_the_account_lead_nowhere_else(uri: str) -> None:
-    """Hosts and containers that readers resolve in different ways are refused, whatever the lists say."""
+    """Hosts and containers that readers resolve in different ways are refused, with any lists."""
     assert ANY.violation(uri) is not None
 
 

@@ -47,7 +47,7 @@ def refused(rules: TenantRules = RULES, **claims: Any) -> str:
         ({"azp": CLI, "roles": "orch:read tenant:fabrikam"}, "fabrikam"),
         # equal values of several claims do not contradict each other
         ({"azp": "front-end", "groups": ["g-contoso"], "tid": "t-1", "roles": ["tenant:contoso"]}, "contoso"),
-        # a client that is not mapped and has a proof of its own is a tenant of its own
+        # an unmapped client with its own proof is its own tenant
         ({"azp": "Other", "azpacr": "2"}, "other"),
         ({"azp": "other", "azpacr": 1, "groups": ["g-other"]}, "other"),
     ],
@@ -76,7 +76,7 @@ def test_two_tenants_are_none(claims: dict[str, Any]) -> None:
 @pytest.mark.parametrize("claim", ["azp", "appid", "client_id", "tenant_id"])
 @pytest.mark.parametrize("id_", [CLI, CLI.upper(), "1950a258-227b-4e31-a9cf-717495945fc2"])
 def test_a_client_of_everybodys_is_no_tenant(claim: str, id_: str) -> None:
-    """All who sign in by it would see each other's jobs; the detail names the client and what helps."""
+    """All callers that sign in with it would see each other's jobs; the detail names the client and the remedy."""
     why = refused(TenantRules(claim=claim), **{claim: id_})
     assert "public client" in why
     assert "Azure" in why
@@ -85,7 +85,7 @@ def test_a_client_of_everybodys_is_no_tenant(claim: str, id_: str) -> None:
 
 @pytest.mark.parametrize(("claim", "proof"), [("azp", "azpacr"), ("appid", "appidacr")])
 def test_a_client_without_a_proof_of_its_own_is_no_tenant(claim: str, proof: str) -> None:
-    """Everybody who has its program gets such a token; a mapping may vouch for it all the same."""
+    """Every user of its program gets such a token; a mapping can allow it nevertheless."""
     for none in ("0", 0):
         assert "public client" in refused(TenantRules(claim=claim), **{claim: "desktop", proof: none})
     mapped = TenantRules(claim=claim, mapped={claim: {"desktop": "contoso"}})
@@ -111,12 +111,12 @@ def test_what_only_looks_like_a_group_is_none(groups: object) -> None:
 
 @pytest.mark.parametrize("role", ["tenant:", "tenant:..", "tenant:a\u200b", "tenant:" + "a" * 129])
 def test_a_role_that_names_no_plain_tenant_is_refused(role: str) -> None:
-    """It is not passed over for the claim behind it."""
+    """The next claim does not replace it."""
     assert "roles" in refused(azp="daemon", roles=[role])
 
 
 def test_a_tenant_cannot_be_requested() -> None:
-    """A client may ask for a scope; only an administrator gives a role."""
+    """A client can request a scope; only an administrator assigns a role."""
     assert "public client" in refused(azp=CLI, scp="tenant:contoso", scope="tenant:contoso")
 
 

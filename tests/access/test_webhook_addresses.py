@@ -48,7 +48,7 @@ REFUSED = {
     "2002:a9fe:a9fe::1": "6to4 of metadata",
     "2002:7f00:1::": "6to4 of loopback",
     "2002:a83f:8110::1": "6to4 of Azure's",
-    # the client's address stands inverted
+    # the client's address is inverted
     "2001:0:4136:e378:8000:63bf:80ff:fffe": "Teredo of loopback",
     "2001:0:4136:e378:8000:63bf:5601:5601": "Teredo of metadata",
 }
@@ -57,7 +57,7 @@ GLOBAL = ("1.1.1.1", "20.50.2.7", "2606:4700::1111", "::ffff:1.1.1.1", "64:ff9b:
 
 @pytest.mark.parametrize("address", REFUSED)
 def test_inner_addresses_are_not_reachable(address: str) -> None:
-    """Whatever carries it, what is not of the internet is refused."""
+    """Private addresses are refused in every notation that contains them."""
     assert not reachable(address)
 
 
@@ -178,7 +178,7 @@ def test_a_listed_host_has_one_spelling(entry: str, spelling: str) -> None:
     ],
 )
 def test_what_is_no_host_is_not_listed(entry: str) -> None:
-    """A list that says less than its author meant would be found out too late."""
+    """A list that allows less than intended would be noticed too late."""
     with pytest.raises(ValueError, match=r"must|is no|has a host"):
         listed_host(entry)
 
@@ -202,7 +202,7 @@ def test_a_listed_host_is_reached_as_it_is_listed() -> None:
 
 
 def test_an_entry_may_name_its_tenant() -> None:
-    """Every other tenant finds the host as it would be without the entry, at each place that asks."""
+    """For every other tenant the entry has no effect, in every check."""
     entries = {"acme@10.1.2.3:80", "acme@hooks.corp.example:443", "ops@acme@10.9.9.9:*", "localhost:*"}
     policy = AddressPolicy(frozenset(entries))
     own, private = policy.of("acme"), "10.1.2.3"

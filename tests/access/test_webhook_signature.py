@@ -37,7 +37,7 @@ BODY = '{"type":"job.completed","note":"é"}'.encode()
 
 
 def test_a_secret_is_derived_as_rfc_5869_has_it() -> None:
-    """HKDF-SHA256 of the key, over whose secret it is."""
+    """HKDF-SHA256 of the key, over the identity of the secret."""
     info = "lucius webhook\0prod\0größe gmbh\0hook_1\x001\x005a17".encode()
     assert secrets_of([OLD], HOOK, START, deployment="prod") == [
         HKDF(SHA256(), 32, salt=None, info=info).derive(OLD[1])
@@ -45,7 +45,7 @@ def test_a_secret_is_derived_as_rfc_5869_has_it() -> None:
 
 
 def test_no_two_hooks_tenants_versions_keys_or_deployments_share_a_secret() -> None:
-    """One receiver's secret says nothing of another's."""
+    """A secret of one endpoint reveals nothing about another's."""
     hooks = [
         HOOK,
         replace(HOOK, id="hook_2"),

@@ -1,4 +1,4 @@
-"""One suite for a port, over the memory and the real tables alike."""
+"""One test suite for a port, over the memory and the real tables."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ from tests.jobs import START
 
 
 async def test_a_job_has_the_epoch_of_its_types_breaker(storage: Storage) -> None:
-    """That in which it went in, from its line or at once; 0 before the breaker ever opened."""
+    """The epoch of its admission, from the queue or at once; 0 before the breaker ever opened."""
     await opened(storage)
     await inside(storage, 2)
     first = await in_line(storage, 1)
@@ -58,7 +58,7 @@ async def test_a_job_has_the_epoch_of_its_types_breaker(storage: Storage) -> Non
 
 
 async def test_a_line_is_its_own_in_order(storage: Storage) -> None:
-    """By rank, then by id; never a row of another line, whatever their numbers are."""
+    """By rank, then by id; never a row of another queue, with any numbers."""
     await opened(storage)
     for number, (line, rank) in enumerate([(1, 30), (1, 10), (2, 5), (11, 1), (1, 20), (10, 1), (9, 1), (1, 10)]):
         await in_line(storage, number, line, rank)
@@ -82,7 +82,7 @@ async def freed(storage: Storage) -> list[str]:
 
 
 async def test_an_end_leaves_a_row_for_the_counts(storage: Storage) -> None:
-    """Its ACTIVE row goes in the same transaction, once; the admission state is not touched."""
+    """The same transaction deletes its ACTIVE row, once; the admission state does not change."""
     await opened(storage)
     first, before = await inside(storage, 0), await stored(storage)
     purged = []
@@ -107,7 +107,7 @@ async def test_an_end_leaves_a_row_for_the_counts(storage: Storage) -> None:
 
 
 async def test_a_turn_takes_rows_and_admits_jobs(storage: Storage) -> None:
-    """Forty rows and twelve jobs in one transaction: all of it or nothing, and each job is due for a look."""
+    """Forty rows and twelve jobs in one transaction: all or nothing, and each job is due for a check."""
     await opened(storage)
     for number in range(40, 80):
         await storage.index.close(ended(await inside(storage, number)), claim_expires_at=LATER, counted=True)
@@ -202,7 +202,7 @@ async def test_creations_share_a_transaction(storage: Storage) -> None:
 
 
 async def test_a_staged_job_leaves_its_line_by_its_end_a_withdrawal_or_a_pause(storage: Storage) -> None:
-    """Its WAIT row goes with the transaction; a turn counts out what an end or a withdrawal leaves."""
+    """The transaction deletes its WAIT row; a turn subtracts the job after an end or a withdrawal."""
     await opened(storage)
     rows = [await in_line(storage, number) for number in range(3)]
     assert await storage.index.close(ended(job(0)), claim_expires_at=LATER, counted=True)
@@ -225,7 +225,7 @@ async def test_a_staged_job_leaves_its_line_by_its_end_a_withdrawal_or_a_pause(s
 
 
 async def test_an_ended_job_may_stay_without_its_slot(storage: Storage) -> None:
-    """While others have yet to hear of its end; it frees nothing when it goes."""
+    """It stays until its dependants are notified; its deletion frees nothing."""
     await opened(storage)
     first = await inside(storage, 0)
     row = await active(storage, 0)
@@ -238,7 +238,7 @@ async def test_an_ended_job_may_stay_without_its_slot(storage: Storage) -> None:
 
 
 async def test_a_job_that_came_during_a_count_is_in_none(storage: Storage) -> None:
-    """Its row says so until it moves; it frees nothing."""
+    """Its row has the mark until it moves; it frees nothing."""
     await opened(storage)
     one = job(1)
     place = Place(state=PlaceState.ARRIVING, candidate=Candidate.of(one), uncounted=True)
@@ -257,7 +257,7 @@ async def test_a_job_that_came_during_a_count_is_in_none(storage: Storage) -> No
 
 
 async def test_jobs_move_to_another_line(storage: Storage) -> None:
-    """With their rank; they stay asleep, and are let in from there."""
+    """They keep their rank and stay asleep, and the new queue admits them."""
     await opened(storage)
     [first, second] = [await in_line(storage, number) for number in range(2)]
     before = await stored(storage)
@@ -276,7 +276,7 @@ async def test_jobs_move_to_another_line(storage: Storage) -> None:
 
 @pytest.mark.parametrize("rank", [1, 9])
 async def test_a_job_moves_within_its_line(storage: Storage, rank: int) -> None:
-    """With another priority and rank, or with the rank that it had; where its DUE row stands goes with it (R67)."""
+    """With a new priority and rank, or with the old rank; the key of its DUE row changes with it (R67)."""
     await opened(storage)
     [first, second] = [await in_line(storage, number, rank=number) for number in (1, 2)]
     before, row = await stored(storage), await active(storage, 1)
@@ -306,9 +306,9 @@ async def test_who_is_not_asleep_is_not_let_in(storage: Storage) -> None:
 
 @pytest.mark.parametrize("later", [timedelta(hours=1), timedelta()])
 async def test_a_look_at_a_job_in_line_can_be_postponed(storage: Storage, later: timedelta) -> None:
-    """Its WAIT row says where the DUE row is then: it is admitted all the same, and leaves no DUE row behind.
+    """Its WAIT row has the key of the DUE row: it is admitted nevertheless, and leaves no DUE row.
 
-    If its next check is in the same millisecond, the DUE row stays where it is.
+    If its next check is in the same millisecond, the DUE row keeps its key.
     """
     await opened(storage)
     await in_line(storage, 1)

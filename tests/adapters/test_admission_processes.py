@@ -59,7 +59,7 @@ class Auditor:
 
 
 def active_rows(table: TableClient, tenants: tuple[str, ...]) -> list[dict[str, object]]:
-    """One page: all rows as they stand at one instant, for Azurite answers a query in one turn."""
+    """Returns all rows of one time in one page, since Azurite responds to a query in one turn."""
     partitions = " or ".join(f"PartitionKey eq '{tenant}'" for tenant in tenants)
     pages = table.query_entities(
         f"({partitions}) and RowKey ge 'ACTIVE:' and RowKey lt 'ACTIVE;'", results_per_page=1000
@@ -118,7 +118,7 @@ def check(azurite: str, own: str, jobs: int, auditor: Auditor, tenants: tuple[st
 
 
 def test_posts_of_three_tenants_at_once_from_four_processes(azurite: str, own: str) -> None:
-    """Never an eighth job inside a limit of 7 over all of them, at any instant, and all end."""
+    """Never more than 7 active jobs over all tenants, and all jobs end."""
     check(azurite, own, 24, at_once(azurite, own, 24, MANY), MANY)
 
 

@@ -1,4 +1,4 @@
-"""Admission states, their logs and the directory of gates, in memory and on the real tables alike (R48, R52)."""
+"""Admission states, their logs and the directory of quotas, in memory and on the real tables (R48, R52)."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def counted_once(breaker: Breaker) -> Breaker:
 
 
 async def test_a_admission_is_read_as_it_was_written(storage: Storage) -> None:
-    """Rules, holds, throttles, credits to the unit, breakers in each state; counts, sources in any script, lines."""
+    """Rules, holds, throttles, credits to the unit, breakers in each state; counts, sources in any script, queues."""
     throttle = Throttle(max_per_hour=7, reason="r", actor="ö", at=START, until=LATER)
     opened = count_end(Breaker(), BreakerRule(min_calls=1), JobEnd(START, 0, False), START, has_waiting=True)
     hold = Hold(reason="audit", actor="op", at=START + timedelta(microseconds=1))
@@ -75,7 +75,7 @@ async def test_a_admission_is_read_as_it_was_written(storage: Storage) -> None:
 
 
 async def test_a_admission_is_written_once_from_each_reading(storage: Storage) -> None:
-    """The second writer of a new admission state meets AlreadyExists, of a known one Conflict, a repeated write too."""
+    """The second writer of a new admission state gets AlreadyExists, of a known one Conflict; a repeated write too."""
     before = await opened(storage)
     with pytest.raises(AlreadyExists):
         await opened(storage)
@@ -87,7 +87,7 @@ async def test_a_admission_is_written_once_from_each_reading(storage: Storage) -
 
 
 async def test_the_largest_admission_is_one_row(storage: Storage) -> None:
-    """Every line and rule there may be, with the longest names, in characters that take two units each."""
+    """The maximum of queues and rules, with the longest names, in characters that take two units each."""
     long = "\N{GRINNING FACE}" * 256
     lines = {
         number: WaitingQueue(
@@ -124,7 +124,7 @@ async def test_the_largest_admission_is_one_row(storage: Storage) -> None:
 
 
 async def test_a_log_is_numbered_and_chained(storage: Storage) -> None:
-    """Its entries go with the admission state that they changed."""
+    """Its entries are written with the admission state that they changed."""
     before = await opened(storage)
     state, entries = GateState(gate=TENANT), []
     for number in range(3):

@@ -52,7 +52,7 @@ async def test_a_book_is_read_as_it_was_written(storage: Storage, tenants: int) 
 
 
 async def test_of_two_writes_one_is_refused(storage: Storage) -> None:
-    """A division goes by the allocation record that it read, or is none."""
+    """An allocation is written for the record that it read, or not at all."""
     await storage.allocations.write(allocation_record(), before=None)
     with pytest.raises(AlreadyExists):
         await storage.allocations.write(allocation_record(), before=None)

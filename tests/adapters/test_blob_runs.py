@@ -81,7 +81,7 @@ class Identity:
 
 
 async def test_a_managed_identity_signs_many_links_with_one_key() -> None:
-    """Of its own user delegation key, over https, to read one blob; a new key before the old one ends."""
+    """With its own user delegation key, over https, for reading one blob; a new key before the old one ends."""
     now = [NOW]
     async with Signing("https://account.blob.core.windows.net", credential=Identity()) as service:  # type: ignore[arg-type]
         runs = BlobRuns(service, lambda: now[0])

@@ -1,4 +1,4 @@
-"""Bulks, items and work, in memory and on the real tables alike (R65); and as one caller reaches them."""
+"""Bulk operations, items and work, in memory and on the real tables (R65); and as one caller sees them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.jobs import START
 from tests.memory_stores import MemoryBulks
 
 KEY = BulkKey(key="k" * 64, bulk_id="bulk_1", body_hash="b")
-#: the slot that no bulk has taken yet
+#: a slot that no bulk operation has used
 NEW = BulkSlot(number=0, bulk_id="")
 
 
@@ -51,7 +51,7 @@ async def created(bulks: Bulks, made: Bulk | None = None, **parts: Any) -> Store
 
 
 async def test_a_bulk_is_what_was_written(storage: Storage) -> None:
-    """Every column, set or not; its items and its work in their order; of nobody else."""
+    """Every column, set or not; its items and its work in order; and of no other one."""
     bulks = storage.bulks
     items = [BulkItem(job_id="job_2"), BulkItem(job_id="job_1")]
     work = [Work(no=2, job_id="job_1", dependants_after=""), Work(no=1, job_id="job_2")]
@@ -73,7 +73,7 @@ async def test_a_bulk_is_what_was_written(storage: Storage) -> None:
 
 
 async def test_a_change_is_whole_or_not_at_all(storage: Storage) -> None:
-    """Under the bulk's ETag; not where an item is there already, nor where a piece of work is gone."""
+    """Under the ETag of the bulk operation; not if an item exists already, or a unit of work is missing."""
     bulks, work = storage.bulks, Work(no=1, job_id="job_1")
     stored = await created(bulks, work=[work], items=[BulkItem(job_id="job_1")])
     wrong = [
@@ -103,7 +103,7 @@ async def test_a_step_of_the_largest_size_is_one_transaction(storage: Storage) -
 
 
 async def test_a_key_is_taken_once(storage: Storage) -> None:
-    """By the bulk that came first, in its tenant."""
+    """The first bulk operation of its tenant gets it."""
     bulks = storage.bulks
     await created(bulks, bulk(key=KEY.key), key=KEY)
     with pytest.raises(AlreadyExists):
@@ -114,7 +114,7 @@ async def test_a_key_is_taken_once(storage: Storage) -> None:
 
 
 async def test_a_slot_is_taken_once(storage: Storage) -> None:
-    """With the bulk or not at all: neither twice as a new one, nor twice from the bulk that had it."""
+    """With the bulk operation or not at all: neither twice as a new one, nor twice from its previous owner."""
     bulks = storage.bulks
     await created(bulks)
     [taken] = await bulks.slots("tenant_a")
@@ -147,7 +147,7 @@ async def test_bulks_are_listed_by_id_and_removed_piece_by_piece(storage: Storag
 
 
 async def test_the_directory_gives_what_is_due(storage: Storage) -> None:
-    """Of all tenants, the first due first; rows are put and dropped as often as one likes."""
+    """Of all tenants, the earliest due first; rows can be put and dropped repeatedly."""
     bulks, later = storage.bulks, START + timedelta(days=1)
     rows = [
         DueBulk(tenant="tenant_b", bulk_id="bulk_2", due_at=START),
@@ -211,7 +211,7 @@ SWEEPS: dict[str, Callable[[Bulks], Awaitable[object]]] = {
 
 @pytest.mark.parametrize("name", READS | WRITES | SWEEPS)
 async def test_another_tenants_bulks_are_out_of_reach(name: str) -> None:
-    """One who sees every tenant reads them, and changes nothing; what workers do no request does."""
+    """A caller that sees every tenant reads them, and changes nothing; no request does the work of workers."""
     bulks = MemoryBulks()
     with pytest.raises(PermissionError):
         await (READS | WRITES | SWEEPS)[name](TenantBulks(bulks, CALLER))

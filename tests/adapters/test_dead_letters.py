@@ -1,4 +1,4 @@
-"""DEAD rows over the memory and the real tables alike."""
+"""DEAD rows over the memory and the real tables."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ async def test_dead_letters_are_in_the_order_of_their_ends(storage: Storage) -> 
 
 @ENDS
 async def test_a_dead_letter_goes_once(storage: Storage, state: LetterState) -> None:
-    """Redriven or dismissed it is not listed, and what was said first stands."""
+    """A redriven or dismissed one is not listed, and its first end stays."""
     job = await ended(storage.index)
     assert await storage.index.end_dead_letter(job, state) is state
     for again in LetterState.REDRIVEN, LetterState.DISMISSED:
@@ -87,7 +87,7 @@ async def test_a_dead_letter_goes_once(storage: Storage, state: LetterState) -> 
 
 @ENDS
 async def test_it_can_be_ended_before_the_job_leaves_the_active_ones(storage: Storage, state: LetterState) -> None:
-    """The sweeper may list the failure before the end is written: LIST says so, and there is no DEAD row."""
+    """The sweeper can list the failure before the end is written: LIST has it, and there is no DEAD row."""
     job = planned("job_1").job
     await storage.index.reserve(job, replacing=None)
     [active] = await storage.index.list_active("tenant_a", after=None, limit=10)
@@ -99,7 +99,7 @@ async def test_it_can_be_ended_before_the_job_leaves_the_active_ones(storage: St
 
 @ENDS
 async def test_a_job_that_the_list_does_not_know_as_failed_is_left_alone(storage: Storage, state: LetterState) -> None:
-    """Its end is not in the index yet, or it is archived: the caller hears of it."""
+    """Its end is not in the index yet, or it is archived: the caller gets the result."""
     job = planned("job_1").job
     await storage.index.reserve(job, replacing=None)
     failed = replace(job, status=JobStatus.FAILED_FINAL, completed_at=START)
@@ -123,7 +123,7 @@ async def test_the_listing_goes_with_its_dead_letter(storage: Storage) -> None:
 async def test_of_two_that_change_the_row_at_once_one_decides_again(
     storage: Storage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Race letter: a dismissal and a redrive read the same row; the slower one finds what the other wrote."""
+    """Race letter: a dismissal and a redrive read the same row; the slower one finds the other's write."""
     index, job = storage.index, await ended(storage.index)
     rows: Any = index._rows  # type: ignore[attr-defined]
     real = rows.transact

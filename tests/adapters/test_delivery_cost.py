@@ -86,7 +86,7 @@ def model(column: str) -> dict[str, float]:
 
 
 async def test_what_a_delivery_costs(azurite: str, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As docs/explanation/scale.md has it; a tenant without webhooks costs what it did."""
+    """The numbers of docs/explanation/scale.md; a tenant without webhooks costs the same as before."""
     async with hooked_on_tables(azurite, world) as given:
         await given.finished()
         costs = Costs(given, monkeypatch)

@@ -41,7 +41,7 @@ async def reserved(storage: Storage, *jobs: Job) -> None:
 
 
 async def test_each_end_counts_once(storage: Storage) -> None:
-    """Fifty rows come with the claim; the transaction that counts takes one, and a second one finds none."""
+    """The claim's transaction writes fifty rows; the transaction that counts deletes one, a second one finds none."""
     await reserved(storage, waiting())
     for left, job_id in enumerate(reversed(WAITED_FOR[-3:]), -len(WAITED_FOR)):
         active = await storage.index.read_active("tenant_a", "job_w")
@@ -65,7 +65,7 @@ async def test_each_end_counts_once(storage: Storage) -> None:
 
 
 async def test_a_count_under_an_old_etag_is_refused(storage: Storage) -> None:
-    """Two ends at once: the second one looks at the row as the first one left it."""
+    """Two ends at once: the second one reads the row as the first one left it."""
     await reserved(storage, waiting())
     active = await storage.index.read_active("tenant_a", "job_w")
     assert active is not None
@@ -78,7 +78,7 @@ async def test_a_count_under_an_old_etag_is_refused(storage: Storage) -> None:
 
 
 async def test_who_waits_is_listed_in_order_and_dropped(storage: Storage) -> None:
-    """Of one job alone, at most as many as asked for; a row that is gone is dropped again without effect."""
+    """Of one job alone, at most the requested number; a missing row is dropped again without effect."""
     await reserved(storage, waiting("job_b"), waiting("job_a"), waiting("job_c"))
     assert await storage.index.list_dependants("tenant_a", "job_1", limit=2) == ["job_a", "job_b"]
     for _ in range(2):
@@ -88,7 +88,7 @@ async def test_who_waits_is_listed_in_order_and_dropped(storage: Storage) -> Non
 
 
 async def test_who_waited_for_a_failure_stays_known(storage: Storage) -> None:
-    """The row comes with the count, or where nobody waits any more; again changes nothing; it goes with the list's."""
+    """The row is written with the count, or if no job waits any more; idempotent; it is deleted with the list's row."""
     jobs = [waiting("job_a"), waiting("job_b"), waiting("job_c")]
     await reserved(storage, *jobs)
     active = await storage.index.read_active("tenant_a", "job_a")

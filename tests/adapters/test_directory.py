@@ -34,7 +34,7 @@ def table() -> DirectoryTable:
 
 
 async def test_each_change_moves_the_version_of_its_group_alone(storage: Storage) -> None:
-    """The group then has the change; a repetition, and the removal of what is not there, move nothing."""
+    """The group then has the change; a repetition, and the removal of a missing entry, change no version."""
     admissions = storage.admissions
     changes: list[tuple[str, Any]] = [
         ("enter_tenant", ("tenant_a", START)),
@@ -78,7 +78,6 @@ async def test_tenants_that_enter_and_leave_at_once(storage: Storage) -> None:
 
 @pytest.mark.parametrize("state", [HELD, None])
 async def test_a_change_that_the_store_refuses_is_repeated(table: DirectoryTable, state: GateState | None) -> None:
-    """Azurite refuses an upsert whose row another transaction creates or deletes at the same time."""
     directory, refusals = directory_over(table), [Conflict("412"), AlreadyExists("409")]
     await directory.put_over_all(PLATFORM, replace(HELD, rule_seq=7), START)
 

@@ -76,7 +76,7 @@ async def test_a_live_instance_is_left_alone(status: str) -> None:
 
 
 async def test_an_ended_instance_is_purged_and_an_unknown_one_is_done() -> None:
-    """A second purge asks for the state only: it cannot meet an instance that is started meanwhile."""
+    """A second purge reads the state only, so it cannot delete an instance that is started meanwhile."""
     hub, requests = Hub({"waits": waits}), list[str]()
     hub.start("waits", None, "job_1")
     hub.client.terminate("job_1", "stuck")

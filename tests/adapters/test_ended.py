@@ -44,7 +44,7 @@ async def test_ended_jobs_are_due_in_the_order_of_their_times(storage: Storage) 
 
 
 async def test_a_row_is_rescheduled_and_cleared_once(storage: Storage) -> None:
-    """Race sweeps: two at the same row: it stands where one of them put it, and is gone when it is cleared."""
+    """Race sweeps: of two sweeps at the same row one moves it, and the clearing deletes it."""
     await close(storage, ended_job(1))
     [row] = await storage.index.due_for_clearing("tenant_a", now=LATE, limit=10)
     for _ in range(2):
@@ -75,7 +75,7 @@ async def test_a_claim_is_dropped_only_as_it_was_read(storage: Storage) -> None:
 
 
 async def test_a_job_is_unlisted_and_a_withdrawn_one_is_due(storage: Storage) -> None:
-    """LIST goes alone; a withdrawal leaves its tombstone to be cleared away."""
+    """Only LIST is deleted; a withdrawal leaves its tombstone to clear."""
     await close(storage, ended_job(1))
     for _ in range(2):
         await storage.index.delete_listing(ended_job(1))
@@ -99,7 +99,7 @@ async def test_a_dead_wait_is_known_to_the_next_look(storage: Storage) -> None:
     ):
         [seen] = rows
         assert (seen.looks, seen.check_at) == ({"ocr": (7, 2), "sis": (1, 1)}, START + timedelta(minutes=5))
-    # where it stands already
+    # its present time
     await storage.index.reschedule_check(seen, seen.check_at, looks={"ocr": (8, 1)})
     [seen] = await storage.index.due("tenant_a", now=LATE, limit=10)
     assert seen.looks == {"ocr": (8, 1)}
@@ -109,7 +109,7 @@ async def test_a_dead_wait_is_known_to_the_next_look(storage: Storage) -> None:
 
 
 async def test_a_look_that_was_overtaken_moves_nothing(storage: Storage) -> None:
-    """Race sweeps: of two at the same row the first one's time stands; an end or a withdrawal takes the row with it."""
+    """Race sweeps: of two at the same row the first one's time stays; an end or a withdrawal deletes the row."""
     jobs = [replace(ended_job(number), status=JobStatus.QUEUED) for number in (1, 2)]
     for job in jobs:
         await storage.index.reserve(job, replacing=None)
@@ -143,7 +143,7 @@ async def test_due_jobs_are_paged(storage: Storage) -> None:
 
 
 async def test_the_longest_due_come_first(storage: Storage) -> None:
-    """Whatever their keys: else a tenant with more due jobs than a bound would never see its last ones."""
+    """In any order of keys: else a tenant with many due jobs would never get its last ones checked."""
     for number, minutes in ((1, 30), (2, 10), (3, 20)):
         await storage.index.reserve(replace(ended_job(number), status=JobStatus.QUEUED), replacing=None)
         rows = await storage.index.due("tenant_a", now=LATE, limit=10)
@@ -256,7 +256,7 @@ async def test_a_row_that_is_refused_keeps_no_job_from_its_end(storage: Storage)
 
 
 async def test_cleared_jobs_get_a_row_again(storage: Storage) -> None:
-    """Once, as their LIST rows say then; the tenant, which sleeps, is awake. None where one is archived meanwhile."""
+    """Once, recorded in their LIST rows; a sleeping tenant is woken. Not if one is archived meanwhile."""
     for number in range(3):
         await close(storage, ended_job(number))
     for row in await storage.index.due_for_clearing("tenant_a", now=LATE, limit=10):

@@ -82,7 +82,7 @@ class Client:
 
 
 async def test_an_event_on_the_wire() -> None:
-    """A CloudEvent in structured JSON; its id is the message's, and what teams filter by stands beside it."""
+    """A CloudEvent in structured JSON; its id is the message's, and the filter fields of teams are properties."""
     client = Client()
     await ServiceBusEvents(client).send([feed_event(1), feed_event(2)])  # type: ignore[arg-type]
     [sender] = client.senders
@@ -156,7 +156,7 @@ def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("_patient")
 async def test_a_team_gets_what_it_filters_by_and_repetitions_once(tmp_path: Path) -> None:
-    """By a correlation filter on a tenant; what is sent again within five minutes the topic drops."""
+    """By a correlation filter on a tenant; the topic drops repetitions within five minutes."""
     async with topic_with(tmp_path, everything={}, of_b={"tenant": "tenant_b"}) as client:
         topic = ServiceBusEvents(client)
         a, b = feed_event(1), feed_event(1, "tenant_b")
@@ -230,8 +230,10 @@ FALLS: Any = Falls()
 )
 @pytest.mark.usefixtures("_patient")
 async def test_twenty_tenants_and_readers_that_drop(azurite: str, world: World, tmp_path: Path, each: int) -> None:
-    """Tables, bus and `tell` are real. A reader of the topic that goes away at random, and readers of the feeds that
-    keep their cursors, read every event once; the topic took each tenant's in order.
+    """Tables, bus and `tell` are real.
+
+    A reader of the topic that disconnects at random, and readers of the feeds with their cursors, read every event
+    once; the topic gets each tenant's events in order.
     """
     chance, tenants = random.Random(11), [f"t{number:02}" for number in range(20)]
     async with AsyncExitStack() as closing:

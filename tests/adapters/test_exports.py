@@ -50,9 +50,9 @@ from tests.operations.support import service_sends, submitted
 async def test_lost_tables_come_back_and_jobs_go_on(
     azurite: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The drill of docs/guides/restore.md. What ended stays, what lives goes on with a new task hub, cursors expire.
+    """The drill of docs/guides/restore.md. Ended jobs stay, living ones continue with a new task hub, cursors expire.
 
-    A restore that is interrupted leaves a store that no app reads, and is continued.
+    An interrupted restore leaves a store that no app reads, and can be continued.
     """
     own = uuid.uuid4().hex[:8]
     names = {role: f"lucius{role}{own}" for role in ROLES}
@@ -156,15 +156,15 @@ def test_a_manifest_of_100_000_feeds_is_7_mb() -> None:
 
 
 def taken_over(files: MemoryFiles) -> dict[str, bytes]:
-    """The manifest as another process takes it over."""
+    """Returns the manifest as another process takes it over."""
     [name] = [blob for blob in files.kept if blob.endswith("/manifest.json")]
     return {name: json.dumps(json.loads(files.kept[name]) | {"writer": "another"}).encode()}
 
 
 async def test_two_that_export_at_once_leave_one_whole_export(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The timer and a command: each writes parts of its own, and the manifest names those of one of them.
+    """The timer and a command: each writes its own parts, and the manifest names those of one of them.
 
-    Who finds another writer in the manifest stops.
+    A process that finds another writer in the manifest stops.
     """
     account, world, files = await small()
     monkeypatch.setattr(exports, "_PART_CHARACTERS", 1)
@@ -246,7 +246,10 @@ async def test_a_job_whose_history_is_torn_does_not_end_every_export(monkeypatch
 
 
 async def test_a_run_ends_with_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Before its part is full if the table is slow; a table that hangs is left. What the timer does next is done."""
+    """If the table is slow, before its part is full; a hanging table is abandoned.
+
+    The timer then does its other work.
+    """
     account, world, files = await small()
     assert await TablesExports(account, NAMES, files).go_on(world.clock.now(), lambda: True) is None
     [name] = await files.folders()
@@ -264,7 +267,7 @@ async def test_a_run_ends_with_its_time(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 async def test_two_apps_export_into_one_container() -> None:
-    """Neither continues, takes for its own, or removes an export of the other."""
+    """Neither continues or removes an export of the other."""
     account, world, files = await small()
     now = world.clock.now()
     one, other = (TablesExports(account, NAMES, files, source) for source in ("one", "other"))
@@ -282,7 +285,7 @@ async def test_two_apps_export_into_one_container() -> None:
 
 
 async def test_an_export_by_hand_begins_another_on_the_same_day() -> None:
-    """It has what came after the export of the day."""
+    """It has later rows than the export of the day."""
     account, world, files = await small()
     given = TablesExports(account, NAMES, files)
     first = await given.go_on(world.clock.now(), lambda: False)
@@ -297,7 +300,7 @@ async def test_an_export_by_hand_begins_another_on_the_same_day() -> None:
 
 
 async def test_an_export_that_takes_days_is_dropped_and_the_next_begins(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It would never be complete; the operator is told by the metric of a failed run."""
+    """It would never be complete; the metric of a failed run notifies the operator."""
     account, world, files = await small()
     monkeypatch.setattr(exports, "_PART_CHARACTERS", 1)
     given = TablesExports(account, NAMES, files)

@@ -130,7 +130,7 @@ async def latest(files: MemoryFiles) -> Manifest:
 
 
 async def test_later_events_are_read_feed_by_feed_in_as_many_runs_as_it_takes() -> None:
-    """Each run is over after one feed, however many there are, and the next one continues with the others."""
+    """Each run ends after one feed, with any number of feeds, and the next one continues with the others."""
     account, files = MemoryAccount(), MemoryFiles()
     world, hints = app(account)
     tenants = [f"tenant_{number}" for number in range(4)]
@@ -155,7 +155,7 @@ async def test_later_events_are_read_feed_by_feed_in_as_many_runs_as_it_takes() 
 
 
 async def test_quotas_count_the_jobs_that_came_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Wherever the export is when a job takes the last slot: if it is left out, its slot is free."""
+    """At any position of the export when a job takes the last slot: if the job is left out, its slot is free."""
     monkeypatch.setattr(exports, "_PAGE", 1)
     left_out = 0
     for place in range(1, 20):

@@ -76,7 +76,7 @@ async def test_who_comes_second_writes_nothing(storage: Storage) -> None:
 
 
 async def test_each_tenant_with_a_feed_is_listed(storage: Storage) -> None:
-    """Before its HEAD, and whatever it wrote first."""
+    """Before its HEAD, with any first write."""
     assert TENANT not in await storage.feed.tenants()
     head = await storage.feed.write(write(Head(), events(1, 1), {"job_1": 1}, "job_1"))
     await storage.feed.write(write(head, events(2, 1), {"job_1": 2}))
@@ -94,7 +94,7 @@ async def test_a_job_is_forgotten(storage: Storage) -> None:
 
 
 async def test_the_largest_transaction_fits(storage: Storage) -> None:
-    """As many rows as it may have, and an event of the largest size, in characters that JSON and XML escape."""
+    """The maximum of rows, and an event of the maximum size, in characters that JSON and XML escape."""
     text = '"' + "\\" * (MAX_EVENT_BYTES - 4) + '"'
     found = [*events(1, 1, text=text), *events(2, MAX_ROWS - 3)]
     await storage.feed.write(write(Head(), found, {"job_1": 9}, "job_1"))
@@ -124,7 +124,7 @@ async def with_incidents(feed: TablesFeed) -> Head:
 
 
 async def test_old_rows_of_incidents_go(storage: Storage) -> None:
-    """Of no job alone; by two that look at once, too."""
+    """Only rows of incidents without a job; also with two concurrent processes."""
     feed = storage.feed
     await with_incidents(feed)
     another = await feed.write(replace(write(Head(), [], {INCIDENT: 2}), tenant="another", at=START))
@@ -155,7 +155,7 @@ async def test_a_row_that_is_written_while_it_is_looked_at_stays(
 
     monkeypatch.setattr(rows, "transact", meanwhile)
     assert await feed.forget_incidents(TENANT, before=later, limit=100) == 2
-    # together or not at all; the next look has the other one
+    # all or nothing; the next read has the other one
     assert [await feed.read_seen(TENANT, key) for key in (INCIDENT, YOUNG)] == [3, 1]
     assert await feed.forget_incidents(TENANT, before=later, limit=100) == 1
     assert [await feed.read_seen(TENANT, key) for key in (INCIDENT, YOUNG)] == [3, 0]

@@ -29,12 +29,12 @@ __all__ = ["app", "world"]  # fixtures
 
 
 async def test_requests_of_a_job_with_own_gates(app: App) -> None:
-    """One read more at POST and one at the end, of the admission state; its row goes with the transactions that are
-    made anyway.
+    """One read more at POST and one at the end, of the admission state; its row is written in transactions that exist
+    anyway.
 
-    A staged job costs beside that the transaction of its line and the ledger's move when it is let in, and reads: at
-    POST five (the admission state and ACTIVE twice each, and the job), and at the end of whoever lets it in two (line,
-    job).
+    A staged job also costs the transaction of its queue and the ledger's transition at its admission, and reads: five
+    at POST (the admission state and ACTIVE twice each, and the job), and two at the end of the job that admits it
+    (queue, job).
     """
     gated = app.limited(max_inflight_per_tenant=2, overflow="stage")
     await gated.job("OCR", 0)
@@ -70,8 +70,8 @@ async def test_requests_of_a_job_with_own_gates(app: App) -> None:
 
 
 async def test_what_gates_add_to_a_job(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Requests, rows and messages beyond a job without gates (docs/explanation/scale.md): of one that passes at
-    once, of one that an end lets in, and of one that time lets in.
+    """Requests, rows and messages beyond a job without quotas (docs/explanation/scale.md): of one that passes at once,
+    of one that an end admits, and of one that time admits.
     """
     rows = Counter[str]()
     real = DirectTable.submit_transaction

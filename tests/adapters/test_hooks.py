@@ -157,7 +157,7 @@ async def test_a_change_with_its_event_is_one_transaction(storage: Storage) -> N
         entry=entry,
         deliveries=[(row, dead)],
     )
-    # nothing of it where HEAD, the hook or the row is not as it was read
+    # nothing is written if HEAD, the webhook or the row differs from the read one
     for stale in (
         replace(write, head=replace(head, etag=STALE)),
         replace(write, before=replace(stored, etag=STALE)),
@@ -243,7 +243,7 @@ async def test_what_is_over_is_removed(storage: Storage) -> None:
 
 
 async def test_the_first_entries_of_a_log_go(storage: Storage) -> None:
-    """Up to a number, or from before an instant, of one webhook; and who has a log is known when it is no more."""
+    """Up to a number, or from before a time, of one webhook; webhooks with a log are listed, also deleted ones."""
     hooks = storage.hooks
     for hook in (replace(PLAIN, id="hook_1"), replace(PLAIN, id="hook_10")):
         after, before = hook, None

@@ -85,7 +85,7 @@ async def test_a_hostile_reply_burns_no_delivery(storage: Storage, name: str) ->
 
 @pytest.mark.parametrize("storage", ["tables"], indirect=True)
 async def test_a_value_that_fits_no_column_is_refused_for_good(storage: Storage) -> None:
-    """Also where the contract would let it through; the message does not repeat the value."""
+    """Also a value that the contract would accept; the message does not repeat the value."""
     world, job_id = await at_work(storage)
     too_large = reply(await world.job(job_id), "HEARTBEAT").model_copy(update={"attempt_no": 2**31})
     with pytest.raises(ReplyUnfit, match="LEDGER_REFUSED") as unfit:

@@ -1,4 +1,4 @@
-"""INCIDENT rows over the memory and the real tables alike."""
+"""INCIDENT rows over the memory and the real tables."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ async def test_lists_are_newest_first(storage: Storage) -> None:
 
 @pytest.mark.parametrize("state", [LetterState.REDRIVEN, LetterState.DISMISSED])
 async def test_a_dead_letters_end_settles_it_with_it(storage: Storage, state: LetterState) -> None:
-    """Once; a settled one stays as it is, and so does one for which nothing is said."""
+    """Once; a settled one does not change, nor does one without a settlement."""
     job, other = await ended(storage), await ended(storage, 2)
     assert await storage.index.end_dead_letter(job, state, RETRIED) is state
     assert await storage.index.end_dead_letter(job, LetterState.DISMISSED, RESOLVED) is state
@@ -170,7 +170,7 @@ async def test_it_goes_with_its_job(storage: Storage) -> None:
 
 
 async def test_the_list_of_open_ones_is_of_all(storage: Storage) -> None:
-    """A job's is entered and leaves by name, unless it was entered again; any other's stands there while it is open."""
+    """A job's incident is added and removed by name, unless it was added again; others are listed while open."""
     job = await ended(storage, 3)
     incident = await found(storage, job)
     assert incident is not None
@@ -218,7 +218,7 @@ async def test_a_settled_one_may_stay_listed(storage: Storage) -> None:
 
 
 async def test_a_subject_has_one_open_incident_of_no_job(storage: Storage) -> None:
-    """Found by its subject and by its id; settled, the subject is free, and all its rows say so."""
+    """Found by its subject and by its id; after the settlement the subject is free, and all its rows show that."""
     first, entry = of_no_job(tenant=TENANT)
     assert await storage.incidents.open(first, entry)
     assert await storage.incidents.find_open(IncidentKind.SERVICE, "ocr") == first
@@ -263,7 +263,7 @@ async def test_of_two_that_settle_at_once_one_finds_it_done(storage: Storage, mo
 
 
 async def test_settled_incidents_of_no_job_are_found_by_when_they_were_settled(storage: Storage) -> None:
-    """Newest first, in pages; one that is open, or of a job, never. One that is removed goes with its log."""
+    """Newest first, in pages; without open ones and those of jobs. A deleted one is deleted with its log."""
     made = [of_no_job(f"s{number}", number, TENANT if number == 2 else None) for number in range(6)]
     for number, (incident, entry) in enumerate(made):
         assert await storage.incidents.open(incident, entry)

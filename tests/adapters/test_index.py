@@ -18,7 +18,7 @@ def job(job_id: str, minutes: int = 0, **changes: object) -> Job:
 
 
 async def test_a_claim_is_taken_once(storage: Storage) -> None:
-    """The second reservation of the same request meets AlreadyExists; the first one's job is named by the claim."""
+    """The second reservation of the same request gets AlreadyExists; the claim names the first one's job."""
     first, second = job("job_1"), job("job_2")
     await storage.index.reserve(first, replacing=None)
     with pytest.raises(AlreadyExists):
@@ -116,7 +116,7 @@ async def test_a_living_jobs_line_is_brought_forward(storage: Storage) -> None:
 
 
 async def test_relisting_never_revives_a_line(storage: Storage) -> None:
-    """A sweep that read the job before its end does not undo what the end wrote."""
+    """A sweep that read the job before its end does not undo the writes of the end."""
     created = job("job_1")
     await storage.index.reserve(created, replacing=None)
     [active] = await storage.index.list_active("tenant_a", after=None, limit=10)
@@ -129,7 +129,7 @@ async def test_relisting_never_revives_a_line(storage: Storage) -> None:
 
 
 async def test_active_jobs_are_paged_and_the_place_is_kept(storage: Storage) -> None:
-    """In the order of their ids; where a pass stopped is known until one comes to the end."""
+    """In the order of their ids; the position of an interrupted sweep is stored until one is complete."""
     for number in range(3):
         await storage.index.reserve(job(f"job_{number}", doc_id=f"doc-{number}"), replacing=None)
     first = await storage.index.list_active("tenant_a", after=None, limit=2)

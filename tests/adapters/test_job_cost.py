@@ -33,7 +33,7 @@ async def test_cost_of_a_job(app: App) -> None:
             counted.clear()
         await app.job(request_type, number)
         n = len(steps)
-        # the directory of gates, once in ten seconds, however many jobs there are
+        # the directory of quotas, once in ten seconds, for any number of jobs
         assert app.requests.pop("directory") <= (1 if app.lane is app.http else 3)
         reads = 0 if app.lane is app.http else n + 1
         assert app.requests == {"writes": 4 + 2 * n} | ({"reads": reads} if reads else {})

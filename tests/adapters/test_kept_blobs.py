@@ -1,4 +1,4 @@
-"""Files that are created once: `KeptBlobs` over Azurite and `KeptInMemory` alike."""
+"""Files that are created once: `KeptBlobs` over Azurite and `KeptInMemory`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ async def kept(request: pytest.FixtureRequest) -> AsyncIterator[Kept]:
 
 
 async def test_a_file_is_created_once(kept: Kept) -> None:
-    """Also one of several blocks, whose two halves are two writers'."""
+    """Also one of several blocks from two writers."""
     folder = f"{uuid.uuid4().hex}/"
     assert await kept.names(folder) == []
     assert await kept.read(f"{folder}a") is None

@@ -69,7 +69,7 @@ async def bus_with(*bodies: str) -> AsyncIterator[tuple[ServiceBusLanes, Countin
 
 
 async def test_a_look_is_shared_until_somebody_needs_a_newer_one() -> None:
-    """A hundred jobs that ask at once are one peek on one link; a link that nobody used for minutes is closed."""
+    """A hundred concurrent reads are one peek on one link; a link without use for minutes is closed."""
     async with bus_with(*(f"job_{number}:ocr:1" for number in range(40))) as (lanes, client, clock, _):
         since = clock.now()
         looks = await asyncio.gather(*(lanes.directives(0, "ocr", since=since) for _ in range(100)))
@@ -90,7 +90,7 @@ async def test_a_look_is_shared_until_somebody_needs_a_newer_one() -> None:
 
 @pytest.mark.parametrize("least", [1, 6, 31])
 async def test_the_bus_may_show_less_than_it_was_asked_for(least: int) -> None:
-    """It promises a most and no least: only an empty answer says that there is no more."""
+    """It has a maximum and no minimum: only an empty response means that there is no more."""
     async with bus_with(*(f"job_{number}:ocr:1" for number in range(40))) as (lanes, client, clock, _):
         client.most = least
         look = await lanes.directives(0, "ocr", since=clock.now())
@@ -103,7 +103,7 @@ async def test_the_bus_may_show_less_than_it_was_asked_for(least: int) -> None:
 
 
 async def test_a_bus_that_hangs_is_found_out_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Twenty activities that ask at once wait for one time-out, not for twenty in a row."""
+    """Twenty activities that read at once wait for one timeout, not for twenty in a row."""
     monkeypatch.setattr("shared.adapters.servicebus.links._CALL_S", 0.5)
     async with bus_with() as (lanes, client, clock, bus):
         bus.process.send_signal(signal.SIGSTOP)
@@ -116,7 +116,7 @@ async def test_a_bus_that_hangs_is_found_out_once(monkeypatch: pytest.MonkeyPatc
 
 
 async def test_a_message_that_is_worked_on_is_shown_and_one_that_is_done_is_not() -> None:
-    """A locked message stands in its place until it is completed."""
+    """A locked message keeps its position until it is completed."""
     async with bus_with("a:ocr:1", "b:ocr:1") as (lanes, client, clock, _):
         async with client._client.get_subscription_receiver("global-bus-p0", "ocr") as receiver:
             [taken] = await receiver.receive_messages(max_message_count=1, max_wait_time=60)
@@ -132,7 +132,7 @@ async def test_a_message_that_is_worked_on_is_shown_and_one_that_is_done_is_not(
 
 
 async def test_after_a_fault_the_next_look_opens_a_new_link() -> None:
-    """A bus that went away is BusUnavailable for everybody who asks, and nothing is left broken."""
+    """An unreachable bus is BusUnavailable for every caller, and later reads work."""
     async with bus_with("a:ocr:1") as (lanes, client, clock, bus):
         await lanes.directives(0, "ocr", since=clock.now())
         bus.process.kill()

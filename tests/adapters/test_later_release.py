@@ -29,7 +29,7 @@ from tests.adapters.later_writes import REPLACED, WRITES_AGAIN, admission_of
 
 
 async def test_each_type_of_row_is_covered() -> None:
-    """A new type has to say what becomes of the columns of a later release."""
+    """A new type must define the effect of a later release's columns."""
     made = await stores()
     kinds = {kind_of(name, row) for name, table in made.account.tables.items() for row in table.all_rows}
 
@@ -119,7 +119,7 @@ async def test_a_quota_of_an_unknown_kind_stops_no_job_and_stays() -> None:
 
 
 async def test_unknown_members_survive_in_columns_that_grow() -> None:
-    """Waiting queues in more columns than before, with what a later release has for one of them."""
+    """Waiting queues in more columns than before, with an additional member of a later release in one of them."""
     made = await later_stores()
     before = await admission_of(made)
     [line] = before.admission.queues.values()

@@ -59,7 +59,7 @@ async def test_lists_and_sums_leave_it_out(storage: Storage) -> None:
 
 
 async def test_another_tenant_does_not_learn_of_it(storage: Storage) -> None:
-    """To a stranger there is no such job; its own tenant may ask again, of a newer instance."""
+    """For another tenant there is no such job; its own tenant can repeat the request at a newer instance."""
     world, later, _, _ = await one_later_of_two(storage)
     own, other = (Caller(actor="a", scopes=frozenset(), tenant=tenant) for tenant in ("tenant_a", "tenant_b"))
     assert await TenantLedger(world.context.ledger, other).read(later) is None

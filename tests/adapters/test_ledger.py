@@ -46,14 +46,14 @@ async def test_what_is_written_is_read_back(storage: Storage) -> None:
 
 
 async def test_unknown_job(storage: Storage) -> None:
-    """A job that is not there is None, its events an empty list."""
+    """A missing job is None, its events an empty list."""
     assert await storage.ledger.read("job_none") is None
     assert await storage.ledger.end_of("job_none") is None
     assert await storage.ledger.events("job_none") == []
 
 
 async def test_a_job_is_created_once(storage: Storage) -> None:
-    """A second creation meets AlreadyExists and changes nothing."""
+    """A second creation gets AlreadyExists and changes nothing."""
     record, event = created()
     await storage.ledger.create(record, event)
     other, other_event = created(doc_id="another")
@@ -65,7 +65,7 @@ async def test_a_job_is_created_once(storage: Storage) -> None:
 
 
 async def test_the_slower_of_two_moves_conflicts(storage: Storage) -> None:
-    """Two moves from one read: the second meets Conflict, and none of its rows is written."""
+    """Two transitions from one read: the second gets Conflict, and none of its rows is written."""
     record, event = created()
     first = await storage.ledger.create(record, event)
     await recorded(storage, first)
@@ -92,7 +92,7 @@ async def test_a_commit_gives_the_token_of_the_next(storage: Storage) -> None:
 
 
 async def test_long_strings_are_kept_whole(storage: Storage) -> None:
-    """A payload over 30,000 UTF-16 units, emoji counted, comes back as it was."""
+    """A payload over 30,000 UTF-16 units, emoji counted, is returned unchanged."""
     long = "\N{GRINNING FACE}" * 20_000
     record, event = created(payload={"ocr": {}, "embedding": {}, "sis": {"prompt_set": [long]}})
     await storage.ledger.create(record, event)
@@ -162,7 +162,7 @@ async def test_rows_have_their_documented_columns(azurite: str) -> None:
 
 
 async def test_the_largest_job_moves_in_one_transaction(storage: Storage) -> None:
-    """Fifty steps whose long strings are just below the claim check size, all changed in one transaction."""
+    """Fifty steps whose long strings are just below the claim check size, changed in one transaction."""
     long = "é" * 29_000
     record, event = created("job_50")
     [first, *_] = record.steps

@@ -145,7 +145,7 @@ async def test_an_unfiltered_page_is_one_query(listing: Listing) -> None:
 
 
 async def test_a_filtered_page_reads_few_rows_more_than_it_shows(listing: Listing) -> None:
-    """However rare what it looks for; the pages go on one after the other, and none is lost."""
+    """For any rare match; the pages continue each other, and none is lost."""
     after: str | None = None
     found: list[list[str]] = []
     for _ in range(16):
@@ -167,7 +167,7 @@ async def test_a_filtered_page_of_what_all_are_is_full(listing: Listing) -> None
 
 
 async def test_a_window_of_time_is_found_at_once(listing: Listing) -> None:
-    """`since` and `until` are a range of keys: no row outside it is looked at."""
+    """`since` and `until` are a range of keys: no row outside it is read."""
     window = {"since": START + timedelta(seconds=10), "until": START + timedelta(seconds=20)}
     found, after = await listing.page(request_type="OCR_EMBEDDING_SIS", **window)
     assert (found, after) == ([f"job_{number}" for number in range(19, 9, -1)], None)

@@ -52,7 +52,7 @@ async def texts(azurite: str, storage: Storage) -> BlobTexts:
 
 
 async def test_its_tenant_gets_the_error_and_nobody_else(storage: Storage, texts: BlobTexts) -> None:
-    """For good, with the blob's name for the log; to another tenant the job does not exist."""
+    """Permanently, with the blob's name for the log; for another tenant the job does not exist."""
     _, lost, _ = await one_lost_of_two(storage, texts)
     own = Caller(actor="a", scopes=frozenset(), tenant="tenant_a")
     for caller in (own, ANYONE):
@@ -77,7 +77,7 @@ async def test_its_replies_are_parked_at_once(storage: Storage, texts: BlobTexts
 async def test_lists_and_sweeps_go_on_without_it(
     storage: Storage, texts: BlobTexts, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The other job is listed, relisted and repaired; the lost one is looked at again after an hour."""
+    """The other job is listed, updated and repaired; the lost one is checked again after an hour."""
     world, lost, whole = await one_lost_of_two(storage, texts)
     caplog.set_level(logging.CRITICAL)
     living = JobFilter(tenant_id="tenant_a", statuses=frozenset(JobStatus))
@@ -93,7 +93,7 @@ async def test_lists_and_sweeps_go_on_without_it(
 
 
 async def test_a_message_without_its_body_is_there_for_its_tenant_alone(storage: Storage, texts: BlobTexts) -> None:
-    """As a job is; it stands in the list, which shows no body."""
+    """As for a job; it is in the list, which shows no body."""
     await storage.rejected.quarantine(message(1, body="b" * 100_000, tenant="tenant_a"))
     [listed] = await storage.rejected.list_days(START.date(), START.date(), tenant="tenant_a", after=None, limit=10)
     await texts.remove(f"{START:%Y%m%d}/")

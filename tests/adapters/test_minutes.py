@@ -93,7 +93,7 @@ async def test_a_fold_that_dies_in_between_counts_once() -> None:
 
 
 async def test_sixty_minutes_are_kept() -> None:
-    """Older rows go, also those of processes while no sweep came, and those that cannot be decoded."""
+    """Older rows are deleted, also those of processes without a sweep, and undecodable ones."""
     account, store = minutes()
     for number in range(150):
         await store.add({START + number * MINUTE: counts()}, "a")
@@ -107,7 +107,7 @@ async def test_sixty_minutes_are_kept() -> None:
 
 
 async def test_a_row_that_cannot_be_read_is_replaced() -> None:
-    """A reader leaves it out; the next fold of its minute begins anew."""
+    """A reader leaves it out; the next fold of its minute starts again."""
     account, store = minutes()
     account.of("index").put({"PartitionKey": MINUTES_PARTITION, "RowKey": minute_row(START), "ends": "{"})
     await store.add({START + MINUTE: counts()}, "a")
@@ -133,7 +133,7 @@ async def test_many_rows_take_several_folds() -> None:
 
 
 async def test_a_fold_of_an_hour_is_one_query() -> None:
-    """However many jobs ended in it."""
+    """For any number of jobs that ended in it."""
     account, store = minutes()
     for number in range(60):
         await store.add({NOW - number * MINUTE: counts(1_000_000)}, "a")

@@ -1,4 +1,4 @@
-"""Rows of protocol versions, over the memory and the real tables alike."""
+"""Rows of protocol versions, over the memory and the real tables."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ VERSION = StoredVersion(
 
 
 async def test_the_first_writer_of_a_version_wins(storage: Storage) -> None:
-    """A long definition comes back whole; a second write changes nothing; versions are in order."""
+    """A long definition is returned complete; a second write changes nothing; versions are in order."""
     versions = storage.protocol_versions
     assert await versions.add(VERSION)
     assert not await versions.add(replace(VERSION, work_digest="other"))

@@ -26,7 +26,7 @@ def test_the_error_has_the_key(message: str, key: str) -> None:
 
 
 async def test_a_dependency_ends_without_its_list(caplog: pytest.LogCaptureFixture) -> None:
-    """DEPFAILED is refused: the job that waits hears of the end all the same, once."""
+    """DEPFAILED is refused: the waiting job is notified of the end nevertheless, once."""
     account = FakeAccount()
     table: Any = await account.table("index")
     await table.submit_transaction([("create", {"PartitionKey": "tenant_a", "RowKey": "DEP:job_1:job_2"})])

@@ -35,7 +35,7 @@ def line(rejected: RejectedMessage) -> Rejection:
 
 
 async def test_what_is_parked_is_read_back(storage: Storage) -> None:
-    """Every column survives, a body over the limit of a property too; an unknown id is None."""
+    """Every column survives, also a body over the limit of a property; an unknown id is None."""
     parked = message(1, body="\N{GRINNING FACE}" * 20_000)
     await storage.rejected.quarantine(parked)
     assert await storage.rejected.read(parked.id) == parked
@@ -43,7 +43,7 @@ async def test_what_is_parked_is_read_back(storage: Storage) -> None:
 
 
 async def test_a_day_is_listed_newest_first_and_paged(storage: Storage) -> None:
-    """A page goes on after the id that ended the one before; other days are not in it."""
+    """A page continues after the last id of the previous one; other days are not in it."""
     messages = [message(number, seconds=60 * number) for number in range(4)]
     for each in [*messages, message(9, seconds=86_400)]:
         await storage.rejected.quarantine(each)
@@ -92,7 +92,7 @@ async def test_a_tenants_list_has_its_own_messages(storage: Storage) -> None:
 async def test_a_list_reads_no_body_and_no_row_of_another_tenant(
     storage: Storage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """However long the bodies are, and however many messages others have."""
+    """With bodies of any length, and any number of messages of other tenants."""
     assert isinstance(storage.rejected, TablesRejected)
     for number in range(3):
         await storage.rejected.quarantine(message(number, body="b" * 100_000, tenant=f"tenant_{number}"))
@@ -114,7 +114,7 @@ async def test_a_list_reads_no_body_and_no_row_of_another_tenant(
 
 
 async def test_what_is_old_goes_with_its_bodies_in_pieces(storage: Storage) -> None:
-    """The oldest days first; what is younger stays; again is harmless."""
+    """The oldest days first; younger messages stay; idempotent."""
     old = [message(number, body="b" * 40_000 + str(number), tenant="tenant_a") for number in range(3)]
     young = message(7, seconds=86_400, body="b" * 40_000, tenant="tenant_a")
     for each in [*old, young]:

@@ -73,7 +73,7 @@ WRITES: dict[str, Callable[[Table, str], Awaitable[object]]] = {
 
 @pytest.mark.parametrize("tenant", ["acme", "a/ä#", "=platform", "=2F", "%61cme", "directory", "tenants", "*"])
 async def test_each_tenant_reaches_its_own_partition(tenant: str) -> None:
-    """Also one whose name is encoded, or is that of a partition in a table without tenants."""
+    """Also a tenant whose name is encoded, or is that of a partition in a table without tenants."""
     table = await scoped(await filled(encode_key(tenant)), replace(ACME, tenant=tenant))
     for call in (READS | WRITES).values():
         await call(table, encode_key(tenant))
@@ -100,9 +100,7 @@ async def test_no_other_partition_is_taken_for_it(name: str, partition: str) -> 
 
 @pytest.mark.parametrize("name", READS | WRITES)
 async def test_to_see_all_is_not_to_move_all(name: str) -> None:
-    """A reader of all changes its own tenant's rows only; one who moves all reads nothing in a request that only
-    reads.
-    """
+    """A reader of all changes its own tenant's rows only; one that moves all reads nothing in a read-only request."""
     account = await filled("bob", "acme")
     call = (READS | WRITES)[name]
     for caller, moving, is_refused in (
@@ -236,7 +234,7 @@ async def test_the_feed_of_no_tenant_is_a_partition_as_any_other() -> None:
 
 
 async def test_what_one_request_learned_opens_nothing_to_the_next() -> None:
-    """The stores of two callers share what the process remembers, and no row; a foreign tenant is not even woken."""
+    """The stores of two callers share the memory of the process, and no row; another tenant is not even woken."""
     account = FakeAccount()
     index = TablesIndex(account, "index", "tenants")
     own, other = (TenantIndex(index, replace(ACME, tenant=tenant), moving=True) for tenant in ("acme", "acme2"))
@@ -284,7 +282,7 @@ async def test_which_feed_it_is_is_read_once_a_process() -> None:
 
 
 def test_every_method_of_a_table_is_checked() -> None:
-    """A method that is added to the protocol must ask for the partition, and be tested here."""
+    """A method that is added to the protocol must check the partition, and be tested here."""
     names = {"get_entity", "query_entities", "submit_transaction", "write"}
     for kind in (Table, ScopedTable):
         assert {name for name in vars(kind) if not name.startswith("_")} == names
@@ -302,7 +300,7 @@ def test_every_method_of_a_table_is_checked() -> None:
     ],
 )
 async def test_a_request_does_nothing_that_is_a_sweeps(store: Any, served: set[str]) -> None:
-    """Each method that no request needs is refused, whatever it is called with."""
+    """Each method that no request needs is refused, with any arguments."""
     methods = {name for name in dir(store) if not name.startswith("_")}
     for name in methods - served:
         with pytest.raises(PermissionError, match="sweep"):

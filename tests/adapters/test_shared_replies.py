@@ -72,9 +72,9 @@ async def drained(client: ServiceBusClient, entities: ReplyEntities, lane: int |
 
 
 async def test_forwarded_replies_keep_their_lane_wherever_they_lie(tmp_path: Path) -> None:
-    """In the queue, in its dead letters, in those of a topic that could not forward; and after a change back.
+    """In the queue, in its dead letters, in those of a topic that could not forward; and after the setting is reset.
 
-    A sender that sets the property itself changes nothing. Over 5 s: each place is a link of its own to one bus.
+    A sender that sets the property itself has no effect. Over 5 s: each entity has its own link to one bus.
     """
     bus_config = config(json.loads(TOPOLOGY.read_text()), shared_replies=True)
     (tmp_path / "Config.json").write_text(json.dumps(bus_config))

@@ -105,7 +105,7 @@ CALLS: dict[str, tuple[type[Transient], Call]] = {
 
 @pytest.mark.parametrize("call", CALLS)
 async def test_a_call_to_a_silent_store_ends(call: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With the transient error of its port, long before the SDKs would give up by themselves."""
+    """With the transient error of its port, long before the SDKs' own timeouts."""
     monkeypatch.setattr(jwt_keys, "KEYS_CALL_S", 0.3)
     monkeypatch.setattr(durable_orchestrations, "ENGINE_CALL_S", 0.3)
     error, made = CALLS[call]

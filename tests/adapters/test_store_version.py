@@ -14,7 +14,7 @@ from shared.errors import LedgerUnavailable, OtherStoreVersion
 
 
 class Store:
-    """A store of its own in a shared Azurite."""
+    """A separate store in a shared Azurite."""
 
     def __init__(self, connection: str) -> None:
         self._connection = connection
@@ -64,7 +64,7 @@ async def test_a_new_store_gets_the_version_once(store: Store) -> None:
 
 
 async def test_a_store_from_before_versions_is_refused(store: Store) -> None:
-    """Tenants without a version: one line with the cure, at every try, and the store stays as it is."""
+    """Tenants without a version: one line with the remedy, at every try, and the store does not change."""
     await (await store.table()).create_entity({"PartitionKey": "tenants", "RowKey": "a", "tenant": "a"})
     account = store.account()
     for _ in range(2):

@@ -1,4 +1,4 @@
-"""Many due jobs of one tenant on the real tables: each is looked at once, the longest due first."""
+"""Many due jobs of one tenant on the real tables: each is checked once, the longest due first."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _BATCH = 50
 async def test_every_due_job_of_a_large_tenant_is_looked_at(
     storage: Storage, monkeypatch: pytest.MonkeyPatch, count: int, in_a_round: int
 ) -> None:
-    """Their ids are in another order than their times; a pass whose time ends half-way leaves the rest to the next."""
+    """Their ids are in another order than their times; a sweep whose time ends halfway leaves the rest to the next."""
     assert isinstance(storage.index, TablesIndex)
     await insert(storage.index, count)
     # the jobs have no rows of their own: this test is not about the content of the checks

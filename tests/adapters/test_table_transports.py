@@ -110,7 +110,7 @@ async def test_rows_come_back_as_they_were_written(tables: dict[str, Table], wri
 
 @pytest.mark.parametrize(("writer", "reader"), [("direct", "sdk"), ("sdk", "direct")])
 async def test_any_text_is_a_key(tables: dict[str, Table], writer: str, reader: str) -> None:
-    """A row is written, found, changed and removed by its keys, whatever needs quoting in them."""
+    """A row is written, found, changed and deleted by its keys, with any characters that need quotes."""
     for text in TEXTS:
         keys = {"PartitionKey": text, "RowKey": text[::-1]}
         [new] = await transact(tables[writer], [("create", {**keys, "text": text})])
@@ -137,7 +137,7 @@ def _named(keys: dict[str, str]) -> dict[str, str]:
 
 @pytest.mark.parametrize("name", TRANSPORTS)
 async def test_a_transaction_is_all_or_none(tables: dict[str, Table], name: str) -> None:
-    """100 rows go in one, of every kind of operation; whatever is wrong with one leaves the others as they were."""
+    """100 rows in one, of every kind of operation; any fault of one leaves the others unchanged."""
     table = tables[name]
     create = [("create", {"PartitionKey": "p", "RowKey": f"{n:03}", "n": n, "m": 0}) for n in range(100)]
     assert len({each["etag"] for each in await transact(table, create)}) > 1
@@ -201,7 +201,7 @@ async def test_a_transaction_is_all_or_none(tables: dict[str, Table], name: str)
 
 
 async def test_a_transaction_of_nearly_four_mib_is_taken(tables: dict[str, Table]) -> None:
-    """By both: what the one encodes is not larger than what the other does."""
+    """By both: the encoding of one is not larger than the other's."""
     for name, table in tables.items():
         rows = [{"PartitionKey": name, "RowKey": f"{n}", "x": "x" * 30_000, "y": "y" * 30_000} for n in range(68)]
         assert len(await transact(table, [("create", row) for row in rows])) == 68
@@ -209,7 +209,7 @@ async def test_a_transaction_of_nearly_four_mib_is_taken(tables: dict[str, Table
 
 @pytest.mark.parametrize("name", TRANSPORTS)
 async def test_a_read_has_the_type_of_long_numbers(tables: dict[str, Table], name: str) -> None:
-    """So that a column is written again with its type, whatever its value."""
+    """So a column is written again with its type, for any value."""
     key = {"PartitionKey": "p", "RowKey": "long"}
     await tables[name].write(upsert_row({**key, "short": 7, "long": (7, "Edm.Int64"), "text": "7"}))
     [queried] = [row async for row in tables[name].query_entities("RowKey eq @row", parameters={"row": "long"})]
@@ -254,7 +254,7 @@ async def test_a_query_goes_on_where_a_page_ended(tables: dict[str, Table], name
 
 @pytest.mark.parametrize("name", TRANSPORTS)
 async def test_a_table_that_is_gone(tables: dict[str, Table], name: str, own: str, azurite: str) -> None:
-    """Has no rows, and takes none."""
+    """It has no rows, and accepts none."""
     async with TableServiceClient.from_connection_string(azurite) as service:
         await service.delete_table(own)
     table, keys = tables[name], {"PartitionKey": "p", "RowKey": "r"}

@@ -43,7 +43,7 @@ async def stored() -> MemoryIncidents:
 
 @pytest.mark.parametrize("name", [*READS, *WRITES])
 async def test_another_tenants_incidents_are_out_of_reach(name: str) -> None:
-    """To read and to write; one who sees every tenant may read them, and changes nothing."""
+    """For reads and writes; a caller that sees every tenant can read them, and changes nothing."""
     incidents = await stored()
     with pytest.raises(PermissionError):
         await {**READS, **WRITES}[name](TenantIncidents(incidents, CALLER))
@@ -57,7 +57,7 @@ async def test_another_tenants_incidents_are_out_of_reach(name: str) -> None:
 
 
 async def test_another_tenants_incident_is_not_there() -> None:
-    """For a reader of all it is, until the request moves; the end of a job tells its gate's, whoever ended it."""
+    """A reader of all sees it, until the request moves jobs; the end of a job reports its quota's, for any caller."""
     incidents = await stored()
     for home in (None, "tenant_b"):
         assert await TenantIncidents(incidents, CALLER).read(home, FOREIGN.id, START) is None

@@ -61,7 +61,7 @@ async def reserved() -> MemoryIndex:
 
 
 async def test_an_index_serves_its_own_tenant() -> None:
-    """Every call that names the caller's tenant does what the index behind it does."""
+    """Every call that names the caller's tenant has the effect of the index behind it."""
     index = await reserved()
     own = TenantIndex(index, CALLER)
     claim = await own.read_claim("tenant_a", OWN.idempotency_hash)
@@ -128,7 +128,7 @@ async def test_other_tenants_are_not_named() -> None:
 
 @pytest.mark.parametrize("moving", [False, True])
 async def test_an_index_that_all_is_seen_of_takes_writes_of_the_own_tenant(moving: bool) -> None:
-    """One who sees every tenant lists them all, and can reserve or close a place of its own tenant only."""
+    """A caller that sees every tenant lists them all, and can reserve or close jobs of its own tenant only."""
     index = await reserved()
     scoped = TenantIndex(index, READER, moving=moving)
     assert sorted(await scoped.tenants()) == ["tenant_a", "tenant_b"]
@@ -257,7 +257,7 @@ async def test_what_is_only_seen_cannot_be_changed(moving: bool) -> None:
 
 
 async def test_one_who_only_moves_reaches_jobs_to_move_them() -> None:
-    """The role to operate does not open what only reads: there another tenant's job does not exist."""
+    """The role to operate does not allow reads: there another tenant's job does not exist."""
     ledger = MemoryLedger()
     other = await stored_job(ledger, planned("job_b", tenant_id="tenant_b"))
     assert await TenantLedger(ledger, MOVER).read("job_b") is None
@@ -268,7 +268,7 @@ async def test_one_who_only_moves_reaches_jobs_to_move_them() -> None:
 
 @pytest.mark.parametrize("tenant", ["tenant_b", None])
 async def test_a_rejected_message_that_is_only_seen_is_not_marked(tenant: str | None) -> None:
-    """Also one that names no tenant, which those see who see all; a list has all of them."""
+    """Also one without a tenant, which callers of all tenants see; a list has all of them."""
     rejected = MemoryRejected()
     await rejected.quarantine(message := rejection(tenant))
     reading, moving = TenantRejected(rejected, READER), TenantRejected(rejected, READER, moving=True)
@@ -283,7 +283,7 @@ async def test_a_rejected_message_that_is_only_seen_is_not_marked(tenant: str | 
 
 
 async def test_events_come_of_jobs_that_the_request_has_read() -> None:
-    """The tenant of an event stands in its job's row alone, so that row is read first."""
+    """Only the job's row has the tenant of an event, so that row is read first."""
     ledger = MemoryLedger()
     await stored_job(ledger, planned("job_a"))
     scoped = TenantLedger(ledger, CALLER)
@@ -309,7 +309,7 @@ FOREIGN_ADMISSIONS: dict[str, Callable[[TenantAdmissions], Awaitable[object]]] =
 
 @pytest.mark.parametrize("name", FOREIGN_ADMISSIONS)
 async def test_another_tenants_admission_is_out_of_reach(name: str) -> None:
-    """To read and to write; one who sees every tenant may read it, and changes nothing."""
+    """For reads and writes; a caller that sees every tenant can read it, and changes nothing."""
     admissions = MemoryAdmissions()
     with pytest.raises(PermissionError):
         await FOREIGN_ADMISSIONS[name](TenantAdmissions(admissions, CALLER))
@@ -323,7 +323,7 @@ async def test_another_tenants_admission_is_out_of_reach(name: str) -> None:
 
 
 async def test_a_admission_of_the_own_tenant_is_served() -> None:
-    """And what every process has to know: which tenants have gates, and since when the settings have a limit."""
+    """And facts that every process needs: tenants with quotas, and the time since which the settings have a limit."""
     own = TenantAdmissions(MemoryAdmissions(), CALLER)
     assert await own.read("tenant_a") is None
     assert await own.first_waiting("tenant_a", 0, 1) == await own.log("tenant_a", "0" * 16, after=0, limit=1) == []

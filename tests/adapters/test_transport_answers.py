@@ -116,9 +116,10 @@ async def result_of(name: str, call: str, *answers: bytes | None) -> tuple[objec
 
 @pytest.mark.parametrize("call", CALLS)
 async def test_a_store_that_answers_wrongly_means_the_same(call: str) -> None:
-    """Late, half, garbage or an error: the same result or error after as many requests, and no error but ours.
+    """Late, partial, malformed or an error: the same result or error after the same number of requests, and only
+    LUCIUS's errors.
 
-    A transaction is sent once where its answer is lost: it may have been committed.
+    A transaction is sent once if its response is lost: it may have been committed.
     """
     turns = asyncio.Semaphore(8)  # so that none waits for its turn as long as its limit
 
@@ -160,7 +161,7 @@ async def test_a_store_that_comes_back(call: str, first: str) -> None:
 )
 @pytest.mark.parametrize("name", TRANSPORTS)
 async def test_waits(name: str, headers: str, waits: list[float], monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first retry comes at once and the second after a wait, or both when the store says."""
+    """The first retry is immediate and the second after a wait, or both at the store's time."""
     slept: list[float] = []
 
     async def sleep(seconds: float, *_: object) -> None:
@@ -191,7 +192,7 @@ async def test_waits(name: str, headers: str, waits: list[float], monkeypatch: p
 async def test_no_store_asks_for_a_wait_longer_than_an_answer_takes(
     asked: str, waits: list[float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The direct transport waits for `read_s` at most; the SDK for as long as it is told."""
+    """The direct transport waits for at most `read_s`; the SDK for the requested time."""
     slept: list[float] = []
 
     async def sleep(seconds: float, *_: object) -> None:
@@ -204,7 +205,7 @@ async def test_no_store_asks_for_a_wait_longer_than_an_answer_takes(
 
 @pytest.mark.parametrize("name", TRANSPORTS)
 async def test_a_proxy_of_the_environment_counts(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The store is asked through it, unless the environment excepts the store's host."""
+    """The request uses it, unless the environment excepts the store's host."""
     proxy = Store(answer(200, '{"a":1}'))
     async with proxy.serving() as url:
         monkeypatch.setenv("http_proxy", url)

@@ -91,7 +91,7 @@ READS: dict[str, Reads] = {
         lists=(lambda made: made.bulks.items(TENANT, BULK, after=None, limit=1),),
     ),
     "BULKKEY": Reads(strict=(lambda made: made.bulks.find_key(TENANT, "f" * 64),)),
-    # a slot that is left out would look free, and a bulk without work would end
+    # an omitted slot would look free, and a bulk operation without work would end
     "BULKSLOT": Reads(strict=(lambda made: made.bulks.slots(TENANT),)),
     "BULKWORK": Reads(strict=(lambda made: made.bulks.work(TENANT, BULK, limit=1),)),
     "bulks": Reads(lists=(lambda made: made.bulks.due(now=FOR_EVER, limit=1),)),
@@ -114,7 +114,7 @@ READS: dict[str, Reads] = {
     "FEED": Reads(strict=(lambda made: made.feed.identity(),)),
     "E": Reads(lists=(lambda made: made.feed.events(TENANT, after=0, limit=1),)),
     "=feeds": Reads(lists=(lambda made: made.feed.tenants(),)),
-    # the deliveries of a hook that is left out would be removed
+    # the deliveries of an omitted webhook would be deleted
     "HOOK": Reads(strict=(lambda made: made.hooks.read(TENANT, "hook_1"), lambda made: made.hooks.all_of(TENANT))),
     "HOOKLOG": Reads(lists=(lambda made: made.hooks.log(TENANT, "hook_1", after=0, limit=1),)),
     "PENDING": Reads(
@@ -154,14 +154,14 @@ READS: dict[str, Reads] = {
 
 
 async def test_each_type_of_row_is_covered() -> None:
-    """A new type has to say who stops for it."""
+    """A new type must define the work that stops."""
     made = await stores()
     tables = made.account.tables.items()
     assert {kind_of(name, row) for name, table in tables for row in table.all_rows} == {*READS}
 
 
 def broken(made: Stores, kind: str, values: Callable[[str, Any], Any]) -> list[str]:
-    """The rows of the type with other values, and their keys; a value that is None is left out."""
+    """Returns the rows of the type with other values, and their keys; a value that is None is omitted."""
     keys = []
     for table in made.account.tables.values():
         for row in table.all_rows:
@@ -217,7 +217,7 @@ async def test_a_row_without_columns(kind: str, caplog: pytest.LogCaptureFixture
 @pytest.mark.parametrize("values", [no_json, numbers])
 @pytest.mark.parametrize("kind", READS)
 async def test_nothing_but_an_error_of_lucius_leaves_the_adapters(kind: str, values: Any) -> None:
-    """Whatever a column holds."""
+    """For any value of a column."""
     reads = READS[kind]
     made = await stores()
     broken(made, kind, values)

@@ -1,4 +1,4 @@
-"""Rows of usage and of sources, in memory and on the real tables alike (R68)."""
+"""Rows of usage and of sources, in memory and on the real tables (R68)."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ async def usage(request: pytest.FixtureRequest) -> AsyncIterator[Usage]:
 
 
 async def test_an_hour_is_read_as_it_was_written(usage: Usage) -> None:
-    """Each part by itself, and again in place of what was there; hours in order, of this tenant, within the bounds."""
+    """Each part separately, and again replacing the previous one; hours in order, of this tenant, within the bounds."""
     assert await usage.hours("büro", NOON, NOON + HOUR) == []
     jobs = {("OCR", "scanner/7 №"): Counted(3, 2, 1, 2, Counter({0: 1, 19: 1})), ("OCR", ""): Counted(1)}
     peaks = {("", ""): 3, ("source", ""): 1}
@@ -133,7 +133,7 @@ async def test_sources_that_were_seen(usage: Usage, monkeypatch: pytest.MonkeyPa
 
 
 async def test_a_list_has_what_usage_needs(storage: Storage) -> None:
-    """Source, staging, admission, end and error; of a job that was let in at once none but its end and error."""
+    """Source, staging, admission, end and error; for a job that was admitted at once only end and error."""
 
     def job(number: int, **changes: object) -> Job:
         return replace(planned(f"job_{number}", doc_id=f"{number}", **changes).job, created_at=START)

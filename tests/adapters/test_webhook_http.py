@@ -46,7 +46,7 @@ async def posted(receive: Receiver, *, try_s: float = LONG_S, path: str = "/hook
 
 
 async def test_a_post_has_its_headers_its_body_and_its_address_as_they_are() -> None:
-    """Nothing of the query is encoded anew: it may be signed."""
+    """No part of the query is encoded again, since it may be signed."""
     seen: list[bytes] = []
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -106,7 +106,7 @@ async def test_retry_after_is_read_in_both_forms_and_bounded(text: str, after: t
     ("receive", "error"),
     [
         (never, "TIMEOUT"),
-        # the whole of a try has one limit, however steadily bytes come
+        # a try has one time limit, for any rate of bytes
         (dripping(b"X-Y: z\r\n", b"HTTP/1.1 200 OK\r\n"), "TIMEOUT"),
     ],
 )
@@ -133,7 +133,7 @@ async def test_a_body_that_never_ends_holds_nobody_longer_than_a_try() -> None:
     ],
 )
 async def test_what_is_no_answer_has_a_class(receive: Receiver, error: str) -> None:
-    """Nothing of what the receiver sent stands in the answer."""
+    """The response has nothing of the endpoint's data."""
     answer = await posted(receive)
     assert (answer.status, answer.error) == (None, error)
 
@@ -201,7 +201,7 @@ async def test_a_flood_is_cut_off(first: bytes, piece: bytes, status: int | None
     [(MAX_RECEIVED_BYTES, 200, None), (MAX_RECEIVED_BYTES + 1, None, "NOT_HTTP")],
 )
 async def test_headers_have_a_bound_together(size: int, status: int | None, error: str | None) -> None:
-    """Also headers that the parser takes one by one; the byte after the bound is not parsed."""
+    """Also headers that the parser reads one by one; the byte after the bound is not parsed."""
     start, end = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n", b"\r\n"
     left = size - len(start) - len(end)
     sizes = [4096] * (left // 4096 - 1)
@@ -227,7 +227,7 @@ async def test_a_compressed_answer_is_not_unpacked() -> None:
 
 
 async def test_nobody_listens() -> None:
-    """A port at which nothing listens, and which nobody else can take."""
+    """At a port without a listener, which no other process can take."""
     with socket.socket() as held:
         held.bind(("127.0.0.1", 0))
         answer = await HttpWebhookSender(LOOPBACK).post(f"http://127.0.0.1:{held.getsockname()[1]}/", {}, BODY)
@@ -235,7 +235,7 @@ async def test_nobody_listens() -> None:
 
 
 async def test_neither_a_proxy_nor_a_netrc_of_the_machine_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A proxy would connect to what nobody checked."""
+    """A proxy would connect to an unchecked address."""
     monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
     assert (await posted(answering(OK))).status == 200

@@ -42,7 +42,7 @@ async def test_a_host_may_be_spelled_in_any_way() -> None:
 
 
 async def test_a_name_without_an_address() -> None:
-    """None, and one that no resolver takes."""
+    """None, and one that no resolver accepts."""
 
     async def fails(host: str, port: int) -> list[str]:
         raise socket.gaierror(socket.EAI_NONAME, "unknown")
@@ -53,7 +53,7 @@ async def test_a_name_without_an_address() -> None:
 
 
 async def test_the_certificate_has_to_name_the_host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One of another name, and one that nobody vouches for, end the try before a byte of it is sent."""
+    """One for another name, and one that is not trusted, end the try before a byte of it is sent."""
     certificate, key = make_certificate(tmp_path)
     serving = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     serving.load_cert_chain(certificate, key)
@@ -68,7 +68,7 @@ async def test_the_certificate_has_to_name_the_host(tmp_path: Path, monkeypatch:
 
 @pytest.mark.parametrize("address", REFUSED)
 async def test_a_name_that_leads_to_an_inner_address_is_refused(address: str) -> None:
-    """By itself, and beside a good one; no connection is tried, and nobody learns that there is such a name."""
+    """Alone, and next to a public one; no connection is tried, and the error does not reveal the name."""
     for found in ([address], ["1.1.1.1", address]):
         sender = HttpWebhookSender(lookup=leading_to(*found))
         answer = await sender.post("https://hooks.example.com/", {}, BODY)
@@ -77,7 +77,7 @@ async def test_a_name_that_leads_to_an_inner_address_is_refused(address: str) ->
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.1", "2130706433", "[::1]", "[::ffff:169.254.169.254]"])
 async def test_a_literal_is_refused_at_each_post(host: str) -> None:
-    """aiohttp asks no resolver for literals: they never come so far."""
+    """aiohttp resolves no literals, so the resolver does not check them."""
     sender = HttpWebhookSender(lookup=leading_to("1.1.1.1"))
     with pytest.raises(HookUrlRefused):
         sender.check(f"https://{host}/", tenant="")
@@ -85,7 +85,7 @@ async def test_a_literal_is_refused_at_each_post(host: str) -> None:
 
 
 async def test_the_connection_goes_to_what_was_checked() -> None:
-    """A second answer of the name, which is another, is never asked for; a third try asks again."""
+    """A second, different DNS response is never requested; the next try resolves again."""
     answers = [["127.0.0.1"], ["169.254.169.254"], ["127.0.0.1"]]
     asked: list[str] = []
 
@@ -123,7 +123,7 @@ async def test_a_host_that_is_listed_for_one_tenant() -> None:
 
 
 async def test_a_resolver_answers_for_its_target_only() -> None:
-    """Whatever else asks it gets nothing."""
+    """Any other host gets nothing."""
     resolver = CheckedResolver(AddressPolicy(), Target("https", "a.example", 443), leading_to("1.1.1.1"))
     assert [each["host"] for each in await resolver.resolve("a.example", 443)] == ["1.1.1.1"]
     for host, port in (("b.example", 443), ("a.example", 80)):
@@ -132,7 +132,7 @@ async def test_a_resolver_answers_for_its_target_only() -> None:
 
 
 async def test_names_that_never_resolve_hold_up_webhooks_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    """More of them than the loop has threads: what else resolves names there goes on."""
+    """More of them than the loop has threads: other name resolution continues."""
     released = threading.Event()
     real = socket.getaddrinfo
 
@@ -154,8 +154,10 @@ async def test_names_that_never_resolve_hold_up_webhooks_only(monkeypatch: pytes
 
 
 async def test_names_of_one_tenant_that_never_resolve(monkeypatch: pytest.MonkeyPatch) -> None:
-    """They hold a part of the threads, also when their tries are over, and another tenant's names resolve meanwhile.
-    When their threads are free, the tenant's own do, too; then nobody is remembered."""
+    """They use a part of the threads, also after their tries, and another tenant's names resolve meanwhile.
+
+    When their threads are free, the tenant's own names resolve too; then nothing is remembered.
+    """
     released, lock, running, most = threading.Event(), threading.Lock(), 0, 0
 
     def resolve(host: str, *_args: Any, **_options: Any) -> Any:

@@ -33,10 +33,10 @@ async def outcome(call: Awaitable[object]) -> object:
         return type(error)
 
 
-#: of a store that answers wrongly; the waits of the retries are as short as can be
-#: to connect, or to answer, takes long only where the machine has no time for it
+#: limits for a store with wrong responses: minimum waits of retries; connecting and responding are slow only on a busy
+#: machine
 LIMITS = StoreLimits(connect_s=20, read_s=60, retries=2, backoff_s=0.01)
-#: of one that may not answer at all
+#: limits for a store that may not respond
 SILENT = replace(LIMITS, read_s=0.5)
 
 

@@ -57,7 +57,7 @@ class Live:
 
     def callback_token(self) -> str:
         """Returns the token of an attempt whose directive was sent."""
-        body = envelope(idempotency_key=str(uuid.uuid4()))  # a job of its own: its directive is received once
+        body = envelope(idempotency_key=str(uuid.uuid4()))  # its own job: its directive is received once
         job_id = self.client().post("/v1/orchestrate", json=body).json()["jobId"]
         with ScriptedService(self.stack.bus_connection) as service:
             return str(service.directive(job_id)["callback_urls"]["token"])

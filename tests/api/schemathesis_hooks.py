@@ -7,7 +7,7 @@ import os
 import schemathesis
 from schemathesis.generation.meta import CoveragePhaseData
 
-# lines of JSON are sent as the text that they are
+# lines of JSON are sent as text
 schemathesis.serializer.alias("application/x-ndjson", "text/plain")
 
 #: the one tenant of the tokens at hand; unset: they see every tenant
@@ -80,9 +80,9 @@ def _reachable(body):
 
 @schemathesis.hook
 def filter_query(context, query):
-    """Two gates in one call are refused (400): no schema can state that only one of several parameters is allowed.
+    """Two quotas in one call are refused (400): no schema can state that only one of several parameters is allowed.
 
-    An empty parameter never reaches the app: the host leaves it out, so it is one that is not there.
+    An empty parameter never reaches the app: the host omits it.
     """
     if not query:
         return True
@@ -92,7 +92,7 @@ def filter_query(context, query):
 
 @schemathesis.hook
 def filter_body(context, body):
-    """A burst needs a rate, which the rule may have already; a breaker is of a job type's gate."""
+    """A burst needs a rate, which the rule may have already; a breaker belongs to a job type's quota."""
     if not isinstance(body, dict):
         return True
     return (body.get("burst") is None or body.get("max_per_hour") is not None) and not isinstance(
@@ -102,11 +102,13 @@ def filter_body(context, body):
 
 @schemathesis.hook
 def before_call(context, case, kwargs):
-    """A hold is of one gate, and its end is ahead; it and a bulk are of one tenant: an operator's token has none."""
+    """A hold is for one quota, and its end is in the future; it and a bulk operation are for one tenant: an operator's
+    token has none.
+    """
     if isinstance(case.body, dict) and case.meta is not None and case.meta.generation.mode.is_positive:
         case.body = _reachable(case.body)
         if case.operation.path == "/v1/quotas/{gate}":
-            # some numbers are of a tenant's gate only
+            # some numbers are only for a tenant's quota
             case.body = {name: value for name, value in case.body.items() if name not in _OF_A_TENANTS_GATE}
     if case.operation.path == "/v1/bulk" and isinstance(case.body, dict) and isinstance(case.body.get("filter"), dict):
         words = case.body["filter"]

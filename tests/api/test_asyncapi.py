@@ -82,7 +82,7 @@ def test_channels_are_those_of_the_topology() -> None:
 
 
 def test_the_messages_of_the_app_are_as_their_schemas_say() -> None:
-    """A directive as it is encoded, and the replies that the app takes."""
+    """A directive as it is encoded, and the replies that the app accepts."""
     story = Story()
     story.recorded()
     step = story.step()

@@ -80,7 +80,7 @@ COLUMNS = [(row, field.name) for row in (Job, Step) for field in fields(row) if 
 
 @pytest.mark.parametrize(("row", "column"), COLUMNS)
 def test_every_column_is_verified(row: type[Job | Step], column: str) -> None:
-    """A column that is changed without an EVENT, in a ledger whose digests are made to fit, is found."""
+    """A column that is changed without an EVENT is found, also if the digests match."""
     story, events = history()
     record = story.record
     if row is Job:
@@ -92,7 +92,7 @@ def test_every_column_is_verified(row: type[Job | Step], column: str) -> None:
 
 
 def test_nobody_but_the_step_has_the_lease() -> None:
-    """No bundle, event or response tells it; its digest stands in all of them."""
+    """No bundle, event or response has it; all of them have its digest."""
     story, events = history()
     lease = story.step().lease_id
     shown = [

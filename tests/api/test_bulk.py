@@ -40,7 +40,7 @@ def asked(action: str, label: str, **members: Any) -> dict[str, Any]:
 
 
 def ended(client: httpx.Client, answer: httpx.Response) -> dict[str, Any]:
-    """The bulk of an answer once it is DONE."""
+    """Returns the bulk operation of a response once it is DONE."""
     assert (answer.status_code, misfits(Bulk, answer.json())) == (202, []), answer.text
     path = answer.headers["Location"]
     assert path == answer.json()["links"]["self"]
@@ -90,7 +90,7 @@ def test_a_bulk_of_the_own_tenant(own: httpx.Client, tenant: str) -> None:
 
 
 def test_others_reach_what_is_theirs(own: httpx.Client, api: Live, tenant: str) -> None:
-    """Another tenant's bulks do not exist; an operator names the tenant; a reader starts none."""
+    """Another tenant's bulk operations do not exist; an operator names the tenant; a reader starts none."""
     job_id = submitted(own, tenant, "b")
     operator, other = api.operator(), api.client(tenant="tenant_b")
     reader = api.client(tenant=tenant, scope="orch:read")
@@ -140,7 +140,7 @@ def test_a_bulk_that_makes_no_sense_is_refused(own: httpx.Client, name: str) -> 
 
 
 def test_every_other_refusal(own: httpx.Client) -> None:
-    """Unknown bulks, outcomes and cursors; a key that is too long."""
+    """Unknown bulk operations, outcomes and cursors; a key that is too long."""
     answers = [
         (own.get(f"/v1/bulk/{NOBODY}"), 404, "BULK_NOT_FOUND"),
         (own.get("/v1/bulk/bulk_1"), 404, "BULK_NOT_FOUND"),
@@ -157,7 +157,7 @@ def test_every_other_refusal(own: httpx.Client) -> None:
 
 
 def test_a_tree_and_its_redrive(own: httpx.Client, tenant: str) -> None:
-    """Both directions of what depends on what, while it waits and after it failed; then it is redriven as a whole."""
+    """Dependencies and dependants, while the job waits and after it failed; then the tree is redriven."""
     own.post("/v1/limits/pause", json={"source": "tree", "reason": "month end"}).raise_for_status()
     root = submitted(own, tenant, "tree", source="tree")
     below = submitted(own, tenant, "tree", dependencies=[root])

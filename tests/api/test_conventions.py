@@ -175,7 +175,7 @@ def test_older_names_say_so(me: httpx.Client) -> None:
 
 
 def test_pages_lead_from_the_first_line_to_the_last(me: httpx.Client, job_id: str) -> None:
-    """One line a page is the same list as all at once; a cursor that the API did not make is refused."""
+    """Pages of one item are the same list as one page; a cursor that the API did not make is refused."""
     me.post(f"/v1/jobs/{job_id}:pause").raise_for_status()
     path = f"/v1/jobs/{job_id}/events"
     whole = me.get(path).json()["events"]
@@ -190,7 +190,7 @@ def test_pages_lead_from_the_first_line_to_the_last(me: httpx.Client, job_id: st
 
 
 def test_answers_say_whether_they_may_be_kept(api: Live, me: httpx.Client, job_id: str) -> None:
-    """One's own reads are asked for again (304 too), documents are everybody's, secrets and refusals are not kept."""
+    """The caller's own reads are revalidated (304 too), documents are public, secrets and errors are not cached."""
     read = me.get(f"/v1/jobs/{job_id}")
     known = me.get(f"/v1/jobs/{job_id}", headers={"If-None-Match": read.headers["ETag"]})
     token = api.callback_token()

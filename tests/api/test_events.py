@@ -51,7 +51,7 @@ def page(client: httpx.Client, **given: Any) -> dict[str, Any]:
 
 
 def test_a_tenant_reads_its_feed(api: Live, own: httpx.Client, job_id: str, tenant: str) -> None:
-    """From the first event on, one after another, each as its own schema describes, which is open to everybody."""
+    """From the first event on, one after another, each as its own public schema describes it."""
     first = page(own, limit=1)
     second = page(own, after=first["next"])
     assert [each["type"] for each in first["events"] + second["events"]] == ["job.queued", "job.leased"]
@@ -99,12 +99,12 @@ def test_what_people_change_at_gates(api: Live) -> None:
         body, match = {"max_active": 999, "reason": "month end"}, {"If-Match": known["etag"]}
         path = f"/v1/quotas/{known['id']}"
         operator.patch(path, params=names, json=body, headers=match).raise_for_status()
-        # so that no other test meets the rule
+        # so that no other test is affected by the rule
         reason, match = {"reason": "it is over"}, {"If-Match": "*"}
         operator.delete(path, params={**names, **reason}, headers=match).raise_for_status()
         changed[whose] = known["id"]
     own = api.client(tenant=tenant)
-    # of the gate nothing is left to show
+    # nothing of the quota is left to show
     assert [each["kind"] for each in own.get("/v1/quotas").json()["quotas"]] == ["tenant"]
     wait_until(lambda: len(page(own)["events"]) == 2, "the changes are not in the feed")
     event = page(own, types="quota.changed", jobType="OCR")["events"][0]
@@ -114,7 +114,7 @@ def test_what_people_change_at_gates(api: Live) -> None:
     Draft202012Validator(schema, format_checker=FormatChecker()).validate(event)
     mine = {"tenant_id": "=platform", "types": "quota.changed"}
     wait_until(lambda: changed["*"] in [each["subject"] for each in page(operator, **mine)["events"]], "not in a feed")
-    # as it stands in an address, with or without an escape
+    # as in a URL, with or without an escape
     plain = operator.get("/v1/events?tenant_id==platform&types=quota.changed&limit=1")
     assert plain.json() == page(operator, **{**mine, "limit": 1})
     refused = own.get("/v1/events", params=mine)

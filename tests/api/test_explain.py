@@ -20,7 +20,7 @@ def test_waiting_for_an_ack() -> None:
 
 
 def test_asking_changes_nothing() -> None:
-    """The answers are dry: the record is what it was."""
+    """The outcomes are computed without a commit: the record does not change."""
     story = Story()
     story.recorded()
     before = story.record

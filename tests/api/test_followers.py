@@ -58,8 +58,8 @@ def started(words: list[str], out: Path, **environment: str) -> subprocess.Popen
 
 
 def test_a_restart_of_the_host_makes_no_gap(api: Live, own: httpx.Client, tenant: str, tmp_path: Path) -> None:
-    """Neither in the loop of the docs, which reads a tenant, nor in the command, which shows a job: it is killed while
-    both wait, and they find nobody for a while.
+    """Neither in the loop of the docs, which reads a tenant, nor in the command, which shows a job: the host is killed
+    while both wait, and does not respond for a while.
     """
     job_id, token = waiting(own, tenant), api.token(tenant=tenant)
     loop, shown = tmp_path / "loop", tmp_path / "shown"
@@ -95,7 +95,7 @@ def test_a_restart_of_the_host_makes_no_gap(api: Live, own: httpx.Client, tenant
 
 
 def test_the_loop_ends_when_it_is_refused(api: Live, tmp_path: Path) -> None:
-    """With the problem as its last words; it does not ask for ever."""
+    """It prints the problem, and does not retry for ever."""
     loop = tmp_path / "loop"
     words = ["sh", "-c", block("reference/events.md", "curl", "sh", api.stack)]
     [process] = [started(words, loop, TOKEN="none", LUCIUS_API=api.stack.api)]
@@ -157,7 +157,7 @@ def events_of(client: httpx.Client, job_id: str) -> list[dict[str, Any]]:
 
 @pytest.mark.needs("browser")
 def test_a_page_shows_a_jobs_progress_to_its_end(api: Live, page: Page) -> None:
-    """A browser's own EventSource comes back by itself after each answer, and is CLOSED after 204."""
+    """A browser's own EventSource reconnects after each response, and is CLOSED after 204."""
     own = api.client()
     job_id = submitted(own, TENANT)
     opened(page, api.stack, job_id, api.token(tenant=TENANT))
@@ -186,7 +186,7 @@ def test_a_page_whose_ticket_is_refused_stops(api: Live, own: httpx.Client, tena
 
 @pytest.mark.needs("browser")
 def test_a_page_without_a_token_asks_for_no_ticket(api: Live, own: httpx.Client, tenant: str, page: Page) -> None:
-    """As for an API that takes no tokens; this one refuses, and the page does not storm it."""
+    """As for an API without tokens; this one refuses, and the page limits its requests."""
     answered: list[Request] = []
     page.on("response", lambda response: answered.append(response.request) if "/v1/" in response.url else None)
     with page.expect_request("**/v1/jobs/**") as first:
@@ -198,7 +198,7 @@ def test_a_page_without_a_token_asks_for_no_ticket(api: Live, own: httpx.Client,
 
 
 def gaps_ms(answered: list[Request]) -> list[float]:
-    """Between the beginnings of requests, by the browser's own clock: this process may hear of them later."""
+    """Returns the times between the starts of requests, by the browser's own clock: this process may get them later."""
     starts = [request.timing["startTime"] for request in answered]
     return [later - earlier for earlier, later in itertools.pairwise(starts)]
 

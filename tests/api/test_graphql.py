@@ -132,7 +132,7 @@ def test_the_client_follows_a_job_in_a_browser(api: Live, own: httpx.Client, ten
         browser = playwright.chromium.launch(executable_path=machine.path_of("browser"), timeout=DEADLINE_S * 1000)
         page = browser.new_page()
         page.set_default_timeout(DEADLINE_S * 1000)
-        # a browser writes lines of its own there
+        # a browser prints its own lines there
         page.on("console", lambda line: found.append(json.loads(line.text)) if line.text[0] == "{" else None)
         # at the same address, so that the test is about the client and not about CORS
         page.route("**/own-page", lambda route: route.fulfill(body=html, content_type="text/html"))
@@ -151,7 +151,7 @@ def test_the_client_follows_a_job_in_a_browser(api: Live, own: httpx.Client, ten
 
 
 def test_the_client_ends_where_it_is_refused(api: Live, tmp_path: Path, programs: list[InNode]) -> None:
-    """As documented: by itself it asks again after every status."""
+    """As documented: by itself it repeats the request after every status."""
     programs.append(started := InNode(tmp_path, program(api, "no.token.this", "job_0")))
     assert started.end() == 0
     assert started.lines() == [{"answer": 401}, {"over": "Error: refused: 401"}]

@@ -118,7 +118,7 @@ def test_each_act_is_done_once_and_logged(api: Live, own: httpx.Client, failed: 
 
 
 def test_bad_input_is_a_problem(own: httpx.Client, api: Live) -> None:
-    """Words of the filter, cursors, ids that name no key; a reader's look over all moves nothing."""
+    """Filter parameters, cursors, ids that are not keys; a reader of all changes nothing."""
     for filters, code in (
         ({"state": "BROKEN"}, "STATE_INVALID"),
         ({"kind": "JOB,FIRE"}, "KIND_INVALID"),

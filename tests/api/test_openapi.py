@@ -44,7 +44,7 @@ def test_it_is_an_openapi_document() -> None:
 
 
 def test_every_reference_leads_somewhere() -> None:
-    """Within the document; no schema keeps definitions of its own."""
+    """Within the document; no schema has its own definitions."""
     text = json.dumps(DOCUMENT)
     assert "$defs" not in text
     for pointer in set(re.findall(r'"\$ref": "#/([^"]+)"', text)):
@@ -97,13 +97,13 @@ def test_every_refusal_is_a_problem_with_its_codes() -> None:
 
 
 def test_a_body_needs_its_length() -> None:
-    """Every operation that takes a body can answer 411, and no other: the host gives chunked ones empty."""
+    """Every operation with a body can return 411, and no other: the host passes chunked bodies empty."""
     for _, path, operation in operations():
         assert ("411" in operation["responses"]) == ("requestBody" in operation), path
 
 
 def test_every_code_is_declared() -> None:
-    """Each code of a problem stands in the document, and no other; that the app raises each: `test_problems`."""
+    """The document has each problem code, and no other; `test_problems` checks that the app raises each."""
     named = {**vars(refusals), **vars(archive_refusals), **vars(audit_refusals)}.values()
     classes = [each for each in named if isinstance(each, type) and issubclass(each, Refused)]
     # the code of an instance of these is its reason
@@ -120,7 +120,7 @@ def test_every_code_is_declared() -> None:
 
 @pytest.mark.parametrize("model", ["Envelope", "HookFilterBody"])
 def test_labels_are_bounded_in_their_schema(model: str) -> None:
-    """As the code bounds them: how many, and which names."""
+    """As the code bounds them: their number, and their names."""
     schema = validator(DOCUMENT["components"]["schemas"][model]["properties"]["labels"])
     assert schema.is_valid({f"{n}": "x" for n in range(32)})
     for labels in ({f"{n}": "x" for n in range(33)}, {"a\nb": "x"}, {"a\nb": 1}, {"a" * 129: "x"}, {"a": 1}):
@@ -196,7 +196,7 @@ def test_the_schema_and_the_app_agree_on_envelopes(changes: dict[str, Any], good
     """The schema refuses exactly the envelopes that the app refuses."""
     whole = json.loads(envelope().model_dump_json(exclude_unset=True)) | changes
     body = DOCUMENT["paths"]["/v1/orchestrate"]["post"]["requestBody"]["content"]["application/json"]
-    # its patterns are ECMA's, as JSON Schema has it; Python's `$` would let a newline pass
+    # its patterns are ECMA's, as in JSON Schema; Python's `$` would accept a newline
     schema = {**body["schema"], "components": DOCUMENT["components"]}
     assert jsonschema_rs.Draft202012Validator(schema).is_valid(whole) == good
     alone = jsonschema_rs.Draft202012Validator(envelope_schema.document(registry(), POLICY.schemes))
@@ -220,7 +220,7 @@ def _accepts(body: dict[str, Any]) -> bool:
 
 
 def test_a_protocol_of_ones_own_stands_in_it() -> None:
-    """The document follows the protocols that rule, also one whose payload is open."""
+    """The document follows the protocols in effect, also one whose payload is open."""
     from shared.core.registry import build_protocol
 
     own = build_protocol(

@@ -50,7 +50,7 @@ def patch(client: httpx.Client, known: dict[str, Any], **body: Any) -> httpx.Res
 
 
 def test_an_operator_sets_what_the_tenant_reads(own: httpx.Client, operator: httpx.Client, tenant: str) -> None:
-    """Found by names, read with its ETag, changed under it; a job past it waits, and says where."""
+    """Found by names, read with its ETag, changed under it; a further job waits, and shows the quota."""
     known = gate(operator, tenant)
     made = patch(operator, known, max_active=1)
     assert (made.status_code, misfits(QuotaChange, made.json())) == (200, [])
@@ -92,7 +92,7 @@ def test_an_operator_sets_what_the_tenant_reads(own: httpx.Client, operator: htt
 
 
 def test_a_tenant_reads_what_it_used(own: httpx.Client, operator: httpx.Client, api: Live) -> None:
-    """Of the hours that are not over from the list; its sources with what its gates count; nobody else's."""
+    """Of unfinished hours from the list; its sources with the counts of its quotas; no other tenant's."""
     mine = f"usage-{uuid.uuid4()}"
     client = api.client(tenant=mine)
     client.post("/v1/limits/pause", json={"source": "Scanner-7", **REASON}).raise_for_status()
@@ -125,7 +125,7 @@ def test_a_tenant_reads_what_it_used(own: httpx.Client, operator: httpx.Client, 
 def test_a_tenants_own_caller_holds_and_never_loosens(
     own: httpx.Client, operator: httpx.Client, tenant: str, api: Live
 ) -> None:
-    """It ends what it began; an operator's hold stands; another tenant's gates do not exist for it."""
+    """It ends its own changes; an operator's hold stays; another tenant's quotas do not exist for it."""
     source = {"source": "scanner-7", **REASON}
     held = own.post("/v1/limits/pause", json=source)
     assert (held.status_code, held.json()["quota"]["hold"]["reason"]) == (200, "month end")
@@ -155,7 +155,7 @@ def test_a_tenants_own_caller_holds_and_never_loosens(
 
 
 def test_a_breaker_is_set_read_and_reset(own: httpx.Client, operator: httpx.Client, tenant: str) -> None:
-    """Of a job type; its members are merged; only an operator resets it; a gate without one is refused."""
+    """Of a job type; its members are merged; only an operator resets it; a quota without one is refused."""
     known = gate(operator, tenant, type="OCR")
     assert (known["breaker"], known["rule"]) == (None, None)
     made = patch(operator, known, breaker={"failure_rate": 0.25}).json()
@@ -203,7 +203,7 @@ def test_a_breaker_over_all_tenants(operator: httpx.Client, own: httpx.Client) -
 
 
 def test_a_tenant_reads_no_reason_of_a_quota_over_all_tenants(api: Live, operator: httpx.Client) -> None:
-    """Its reason may be about another tenant: it is nowhere in what a tenant's caller reads, and the log is refused."""
+    """The reason may concern another tenant: no response to a tenant's caller has it, and the log is refused."""
     names, why = {"name": "mode:BURST"}, "contoso floods us, ticket 4711"
     own = api.client(tenant=(tenant := f"quota-{uuid.uuid4()}"))
     try:
@@ -266,7 +266,7 @@ def test_a_rule_that_makes_no_sense_is_refused(operator: httpx.Client, tenant: s
 
 
 def test_every_other_refusal(operator: httpx.Client, tenant: str) -> None:
-    """An ETag that is stale, missing or of nothing; two gates, none, and one over all tenants; unknown gates."""
+    """A stale, missing or invalid ETag; two quotas, none, and one over all tenants; unknown quotas."""
     known = gate(operator, tenant)
     path, body = f"/v1/quotas/{known['id']}?tenant={tenant}", {"max_active": 7, **REASON}
     refused = [
@@ -298,7 +298,7 @@ def test_every_other_refusal(operator: httpx.Client, tenant: str) -> None:
 
 
 def test_a_dry_run_and_a_rule_for_every_tenant(operator: httpx.Client) -> None:
-    """Both over HTTP: what a change would do, and the rules of tenant `*`, which a type that none has needs."""
+    """Both over HTTP: the effect of a change, and the rules of tenant `*`, which need a type."""
     fax = gate(operator, "*", type="*")
     params = {"tenant": "*", "type": "*", "dryRun": "true"}
     headers = {"If-Match": fax["etag"]}

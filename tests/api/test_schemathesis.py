@@ -70,7 +70,7 @@ def asked(api: Live, folder: Path, configuration: str, *options: str, **environm
     command = [str(Path(sys.executable).with_name("schemathesis")), "--config-file", "schemathesis.toml", "run"]
     where = [f"{api.stack.api}/v1/openapi.json", "--url", api.stack.api]
     how = ["--exclude-checks", ALL_BUT, "--continue-on-failure", "--no-color", "--generation-database", "none"]
-    # a machine that does much else takes longer than the usual 10 s for an answer
+    # a busy machine takes longer than the usual 10 s for a response
     how += ["--request-timeout", "60"]
     done = subprocess.run(
         [*command, *where, *how, *options],

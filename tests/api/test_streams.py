@@ -40,7 +40,7 @@ def own(api: Live, tenant: str) -> httpx.Client:
 
 @pytest.fixture(scope="module")
 def ended(own: httpx.Client, tenant: str) -> str:
-    """A job that has ended, with its events and those of its gate in the feed, which then stands still."""
+    """Returns a job that has ended, with its events and those of its quota in the feed, which then does not grow."""
     job_id = waiting(own, tenant)
     own.post(f"/v1/jobs/{job_id}:cancel").raise_for_status()
 
@@ -130,7 +130,7 @@ def test_a_stream_has_the_events_of_the_page(own: httpx.Client, ended: str, path
 
 
 def test_without_a_position_it_is_from_now_on(own: httpx.Client, tenant: str, ended: str) -> None:
-    """The first answer comes at once and gives a position: what happens before the second one is in that."""
+    """The first response is immediate and has a position: events before the second request are in its response."""
     reader = Reader(own, "/v1/events")
     reader.once()
     assert (reader.events, reader.last_id) == ([], own.get("/v1/events?after=latest").json()["next"])
@@ -140,7 +140,7 @@ def test_without_a_position_it_is_from_now_on(own: httpx.Client, tenant: str, en
 
 
 def test_who_waits_is_answered_when_something_happens(own: httpx.Client, tenant: str, ended: str) -> None:
-    """By a page and by a stream; the feed stands still until both were asked for."""
+    """By a page and by a stream; the feed does not grow until both have started."""
     after = own.get("/v1/events?after=latest").json()["next"]
     with ThreadPoolExecutor(2) as pool:
         page = pool.submit(lambda: own.get("/v1/events", params={"after": after, "wait": "20"}).json())
@@ -163,7 +163,7 @@ def test_a_position_that_is_gone_is_a_gap(own: httpx.Client, ended: str) -> None
 
 
 def test_a_jobs_stream_ends_with_204(own: httpx.Client, ended: str) -> None:
-    """It has the objects of the JSON page; an EventSource does not come back after 204."""
+    """It has the objects of the JSON page; an EventSource does not reconnect after 204."""
     reader = Reader(own, f"/v1/jobs/{ended}/events", after="earliest", limit="2")
     for _ in range(100):
         reader.once()
@@ -234,7 +234,7 @@ def test_a_ticket_opens_its_own_stream_and_nothing_else(api: Live, own: httpx.Cl
     assert status("/v1/dashboard/events", ticket) == 401
     assert status(f"/v1/jobs/{ended}/events", ticket) == 401
     assert status("/v1/events", ticket[:-2]) == 401
-    # only a stream takes one, and it is no token
+    # only a stream accepts a ticket, which is not a token
     assert status("/v1/events", ticket, Accept="application/json") == 401
     assert status("/v1/jobs", ticket) == 401
     assert api.stack.http.get("/v1/events", headers=STREAM | {"Authorization": f"Bearer {ticket}"}).status_code == 401
@@ -277,7 +277,7 @@ def test_tickets_that_are_refused(own: httpx.Client, body: dict[str, Any], statu
 
 
 def test_readers_that_drop_at_random_miss_nothing(api: Live) -> None:
-    """Two tenants, whose readers go after part of an answer and come back with the last id that they saw."""
+    """Two tenants, whose readers disconnect within a response and reconnect with the last received id."""
     chance = random.Random(20)
     tenants = [f"drops-{n}-{uuid.uuid4()}" for n in range(2)]
     clients = [api.client(tenant=each) for each in tenants]
@@ -294,7 +294,7 @@ def test_readers_that_drop_at_random_miss_nothing(api: Live) -> None:
             headers = STREAM | ({"Last-Event-ID": reader.last_id} if reader.last_id else {})
             query = {"after": "earliest", "limit": "7"}
             text = client.get("/v1/events", params=query, headers=headers).raise_for_status().text
-            # an event without its empty line never came
+            # an event without its empty line did not arrive
             reader.take(text[: chance.choice([chance.randrange(len(text)), len(text)])])
         assert [event["id"] for _, _, event in reader.events] == whole
         numbers = [int(event["sequence"]) for _, _, event in reader.events]
@@ -320,7 +320,7 @@ def test_the_client_and_the_command_read_the_feed(api: Live, own: httpx.Client, 
 
 
 def test_the_commands_of_the_docs(api: Live, own: httpx.Client, tenant: str, ended: str, tmp_path: Path) -> None:
-    """The block of docs/reference/cli.md: what ended is listed, and the position is kept."""
+    """The block of docs/reference/cli.md: ended jobs are listed, and the position is stored."""
     begun = {"jobId": submitted(own, tenant)}
     wait_until(lambda: len(own.get("/v1/events", params=begun).json()["events"]) == 2, "it is not in the feed")
     token, outputs = api.token(tenant=tenant), []

@@ -18,7 +18,7 @@ WAIT = {"Prefer": "wait=20"}
 
 
 class Held:
-    """A request in a thread of its own."""
+    """A request in a separate thread."""
 
     def __init__(self, send: Callable[[], httpx.Response]) -> None:
         self.response: httpx.Response | None = None

@@ -74,7 +74,7 @@ def refusal(response: httpx.Response) -> tuple[int, str]:
 
 
 def test_a_webhook_from_its_making_to_its_end(own: httpx.Client, tenant: str) -> None:
-    """Its address is shown by its host, its secret once; each change stands in its log, which outlives it."""
+    """Responses show the host of its URL, and its secret once; each change is in its log, which remains after it."""
     lets_in = {"types": ["job.failed"], "job_types": ["OCR"], "labels": {"team": "a"}}
     made = create(own, filter=lets_in, description="billing")
     path = f"/v1/webhooks/{made['hookId']}"
@@ -143,7 +143,7 @@ def test_a_lost_answer_is_asked_for_again(own: httpx.Client) -> None:
     ],
 )
 def test_what_is_no_webhook_is_refused(own: httpx.Client, body: dict[str, Any], paths: list[str]) -> None:
-    """With every path; a filter that names nothing, or what no event has, too."""
+    """With every path; also a filter without names, or with names that no event has."""
     answer = own.post("/v1/webhooks", json=body)
     assert refusal(answer) == (400, "HOOK_INVALID")
     assert [each["path"] for each in answer.json()["errors"]] == paths
@@ -242,7 +242,7 @@ def test_a_delivery_that_is_none_is_not_found(own: httpx.Client, hook_id: str, d
 
 
 def test_a_test_event_comes_now_and_is_signed(own: httpx.Client) -> None:
-    """Whatever the receiver answers is the result; in a chat's format it is a message."""
+    """Any response of the endpoint is the result; a chat format makes it a message."""
     with serving(CannedResponse(status=204, body=b""), CannedResponse(status=503), CannedResponse()) as receiver:
         made = create(own, url=f"{receiver.url}/hook")
         results = [own.post(made["links"]["test"]).json() for _ in range(2)]

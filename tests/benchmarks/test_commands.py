@@ -74,7 +74,7 @@ def test_every_part_reports(tmp_path: Path) -> None:
 @pytest.mark.long
 @pytest.mark.parametrize(("worker", "part", "more"), [("local", "peers", set()), ("external", "external", {"by hand"})])
 def test_the_systems_report(tmp_path: Path, worker: str, part: str, more: set[str]) -> None:
-    """LUCIUS runs; a peer runs too, or says in one line why it does not. The app written by hand has no local steps."""
+    """LUCIUS runs; a peer runs too, or states in one line why it does not. The handwritten app has no local steps."""
     done = run("benchmarks.peers", "--quick", "--worker", worker, "--json", str(tmp_path / "figures.json"))
     assert done.returncode == 0, done.stderr
     found = json.loads((tmp_path / "figures.json").read_text())[part]["figures"]

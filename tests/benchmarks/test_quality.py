@@ -117,6 +117,6 @@ def test_an_absent_answer_is_null() -> None:
 
 
 def test_character_errors_are_edits() -> None:
-    """A wrong, a missing and a further letter are three; blanks, line breaks and rules of tables are none."""
+    """A wrong, a missing and an additional letter are three; blanks, line breaks and rules of tables are none."""
     assert judge.character_errors("Total amount due", "Tota1 amunt  duee") == (3, 16)
     assert judge.character_errors("Part Price", "Part | \nPrice") == (0, 10)

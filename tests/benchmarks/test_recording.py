@@ -17,7 +17,7 @@ from functions_emulator.host.invoker import Invoker
 
 
 async def test_each_invocation_is_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of functions with what woke them, also of one that fails, and of batches of episodes; results go through."""
+    """Functions with their trigger, also one that fails, and batches of episodes; results pass unchanged."""
 
     async def invoke(self: Any, function: Any, trigger_value: Any, **fields: Any) -> str:
         if fields["trigger_data"] is None:
@@ -65,7 +65,7 @@ def test_what_it_wraps_is_there() -> None:
     ],
 )
 def test_whose_code_a_file_is(file: str, part: str | None) -> None:
-    """Python's own library is nobody's: it counts for its caller."""
+    """Python's own library counts for its caller."""
     assert recording._part(file) == part
 
 

@@ -22,7 +22,7 @@ from benchmarks.peers.systems import SYSTEMS
 
 
 def test_percentiles_are_values_that_were_measured() -> None:
-    """The smallest that so many percent do not exceed; of one value it is that value, of none there is none."""
+    """The smallest value that the percentage does not exceed; of one value that value, of none none."""
     assert percentiles([3.0, 1.0, 2.0, 4.0]) == {"p50": 2.0, "p95": 4.0, "p99": 4.0}
     assert percentiles(range(1, 201)) == {"p50": 100, "p95": 190, "p99": 198}
     assert (percentiles([7.0])["p99"], percentiles([])) == (7.0, {})
@@ -61,7 +61,7 @@ def test_scheduling_counts_to_the_first_directive() -> None:
 
 
 def test_executions_in_the_groups_of_flex() -> None:
-    """HTTP and Durable are a group each, all replies are shown as one; a batch of episodes is as many executions."""
+    """HTTP and Durable are a group each, all replies are one; a batch of episodes counts as its executions."""
     ran = [
         Invocation("orchestrate", "httpTrigger", 0, 0.010, 1, None),
         Invocation("episodes", "orchestrationTrigger", 0, 0.006, 3, None),

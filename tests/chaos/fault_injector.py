@@ -42,7 +42,7 @@ ENVIRONMENT = {
 }
 #: of an activity that a killed host ran: how long until its successor has it
 ACTIVITY_COMES_BACK_S = 60
-#: a killed host takes replies with it for the minute of their lock, and a creation left half done waits for a sweep
+#: a killed host keeps replies for the minute of their lock, and an interrupted creation waits for a sweep
 DEADLINE_S = 300
 _POSTERS = 8
 #: between two polls of every open job, each of which costs 12 ms of CPU

@@ -66,9 +66,9 @@ def _jobs(rows: Iterable[Row]) -> tuple[dict[str, Record], dict[str, list[Event]
 
 
 def audit(stored: StoredRows, accepted: Mapping[str, str], rubbish: set[str]) -> list[str]:
-    """Every violation. `accepted`: job ids by idempotency key, as the API returned them.
+    """Returns every violation. `accepted`: job ids by idempotency key, as the API returned them.
 
-    `rubbish`: the texts that were sent as replies and are none; each must be quarantined.
+    `rubbish`: the texts that were sent as replies and are not valid; each must be quarantined.
     """
     wrong: list[str] = []
     for job_id, record in stored.records.items():

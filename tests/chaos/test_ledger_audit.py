@@ -102,6 +102,6 @@ def test_each_wrong_row_is_found(spoil: Callable[[StoredRows], StoredRows], word
 
 
 def test_a_job_without_a_submitter_is_found() -> None:
-    """One key, one job: another job id in the ledger was created for nobody."""
+    """One key, one job: another job id in the ledger belongs to no submission."""
     assert any("no caller submitted" in line for line in audit(stored(), {}, set()))
     assert any("is another's" in line for line in audit(stored(), {"key-2": JOB}, set()))

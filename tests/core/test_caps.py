@@ -79,7 +79,7 @@ def test_a_steps_own_total_time_begins_with_its_dispatch(step_s: float | None, t
 
 
 def test_a_late_result_within_the_lease_still_counts() -> None:
-    """The cap is enforced when somebody looks; a RESULT that comes first is taken."""
+    """The limit is enforced by a check; a RESULT that comes first is accepted."""
     story = capped(job_s=100)
     story.recorded()
     story.after(5).replied("ACK")
@@ -126,7 +126,7 @@ def at(story: Story, seconds: float) -> Story:
 
 
 def test_no_heartbeat_extends_an_attempts_longest_time() -> None:
-    """A service that works and works loses the attempt; the next one has a longest time of its own."""
+    """A service that continues to work loses the attempt; the next one has its own maximum."""
     story = busy(beats=3)
     assert story.step().lease_expires_at == story.step().attempt_deadline_at == START + timedelta(seconds=1010)
     assert not at(story, 1009).replied("HEARTBEAT").transitioned
@@ -145,7 +145,7 @@ def test_no_heartbeat_extends_an_attempts_longest_time() -> None:
 
 
 def test_the_last_attempt_that_lasts_too_long_ends_the_job() -> None:
-    """As an expired lease does; the step names what it was."""
+    """As an expired lease does; the step has the reason."""
     story = busy(beats=3)
     first = story.step()
     story.record = story.record.with_step(replace(first, timings=replace(first.timings, max_attempts=1)))
@@ -190,7 +190,7 @@ def test_our_backlog_is_waited_for_past_an_attempts_longest_time() -> None:
 
 
 def test_a_pause_does_not_stop_a_service() -> None:
-    """An attempt's longest time is its service's, which does not stand still; the job's clocks do."""
+    """An attempt's maximum is its service's, which continues; the job's clocks stop."""
     story = busy()
     story.occurs(Control(ControlKind.PAUSE))
     at(story, 310).occurs(DeadlinePassed("ocr", 1))

@@ -45,7 +45,7 @@ def test_a_word_means_the_same_in_a_query_and_in_a_body(given: dict[str, Any], m
     ],
 )
 def test_what_is_wrong_is_named(word: str, value: Any) -> None:
-    """An unknown word, or a value that the word cannot have: no filter comes of it, and the word is said."""
+    """An unknown parameter, or an invalid value: there is no filter, and the error names the parameter."""
     with pytest.raises(FilterInvalid) as refused:
         parse_filter(JobFilter, {"request_type": "OCR", word: value})
     assert refused.value.word == word
@@ -58,7 +58,7 @@ _KEYS = ("idempotency_key", "correlation_id", "archived")
 
 @pytest.mark.parametrize("word", [each.name for each in parameters_of(JobFilter) if each.name not in _KEYS])
 def test_every_word_narrows(word: str) -> None:
-    """A job that the filter of no word lets through is kept out by each word with another value."""
+    """Each parameter with another value excludes a job that the empty filter matches."""
     values = {
         **{"tenant_id": "b", "status": "SUCCEEDED", "request_type": "SIS", "label": "team:blue"},
         **{"since": "2026-01-28T00:00:00Z", "until": "2026-01-27T10:00:00Z"},

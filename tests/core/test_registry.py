@@ -21,7 +21,7 @@ def sis() -> Protocol:
 
 
 def test_too_many_items_are_one_error(sis: Protocol) -> None:
-    """None of them is looked at."""
+    """None of them is validated."""
     [(path, message)] = sis.payload_errors({"sis": {"prompt_set": [1] * 100_000}})
     assert (path, message) == ("payload.sis.prompt_set", "does not fit maxItems 100 of the step's schema")
 

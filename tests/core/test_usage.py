@@ -35,20 +35,20 @@ def waited(*seconds: float) -> Counted:
     [(0, 0), (0.001, 1), (1, 1), (1.5, 2), (3600, 3600), (3601, 7200), (604_800, 604_800), (9e6, 604_800)],
 )
 def test_a_wait_is_the_end_of_its_bucket(seconds: float, end: int) -> None:
-    """At most so long; what is past the last one counts as that."""
+    """An upper bound; waits past the last bucket count in it."""
     assert WAITS_S[find_wait_bucket(timedelta(seconds=seconds))] == end
     assert waited(seconds).wait_s(1) == end
 
 
 def test_waits_add_up_over_hours() -> None:
-    """The percentiles of a sum are those of all its jobs; of none there is none."""
+    """The percentiles of a sum are those of all its jobs; of no jobs there is none."""
     one, other = waited(*[0] * 90), waited(*[50] * 9, 5000)
     assert [(one + other).wait_s(share) for share in (0.5, 0.9, 0.95, 0.99, 1)] == [0, 0, 60, 60, 7200]
     assert Counted().wait_s(0.5) is None
 
 
 def test_a_row_of_release_0_2_0_was_let_in_at_once() -> None:
-    """It says nothing of staging; one that still waits, and one that ended while it did, were not let in."""
+    """It has no staging time; one that still waits, and one that ended while it waited, were not admitted."""
     counted = Counted()
     counted.add(None, None, None)
     counted.add(START, None, None)
@@ -57,7 +57,7 @@ def test_a_row_of_release_0_2_0_was_let_in_at_once() -> None:
 
 
 def test_sources_without_room_are_counted_together() -> None:
-    """With their type; those that are known go on."""
+    """With their type; known sources continue to count."""
     groups = {("OCR", f"s{number}"): 1 for number in range(MAX_GROUPS)}
     assert group_in(groups, ("OCR", "s0")) == ("OCR", "s0")
     assert group_in(groups, ("OCR", "another")) == ("OCR", OTHERS)

@@ -20,9 +20,9 @@ expect.set_options(timeout=DEADLINE_MS)
 
 
 def test_a_log_is_shown_while_it_grows(screens: Screens, scene: Scene, api: Live) -> None:
-    """Markup in it stays text. A new attempt takes the place of the one before, which can be opened again.
+    """Markup in it stays text. A new attempt replaces the previous one, which can be opened again.
 
-    When the run ends, its artifacts are listed, and a name leads to the content.
+    When the run ends, its artifacts are listed, and a name links to the content.
     """
     job_id = submit(api, request_type="PACK_RUN", payload=PACK, doc_id="shown")
     page = screens.open(f"jobs/{job_id}?tab=run")
@@ -65,7 +65,7 @@ def test_a_log_is_shown_while_it_grows(screens: Screens, scene: Scene, api: Live
 
 
 def _shows_a_long_log_that_ended(page: Page) -> None:
-    """A full response is followed at once, a shorter one after `retry`. An error stands alone."""
+    """Shows a full response at once, a shorter one after `retry`. An error is shown alone."""
     held: list[Route] = []
     page.route("**/logs?*", lambda route: held.append(route))
     shown = page.get_by_role("log")

@@ -22,7 +22,7 @@ def begin(page: Page) -> None:
 
 
 def test_a_reader_signs_in_and_the_token_ends(screens: Screens, scene: Scene, api: Live) -> None:
-    """Back at the same address without the code; nothing is stored; when the token ends, the page asks the issuer."""
+    """Back at the same URL without the code; nothing is stored; after the token's end the page redirects again."""
     view = f"jobs/{scene.queued}?tab=events"
     # the clock is of a whole context, so the page has its own
     page = screens.open(view, token="", color_scheme="light")
@@ -46,7 +46,7 @@ def test_a_reader_signs_in_and_the_token_ends(screens: Screens, scene: Scene, ap
 
 
 def test_a_token_that_is_refused_at_once_makes_no_loop(screens: Screens) -> None:
-    """As with a wrong clock: the page shows the reason, and does not ask for another token by itself."""
+    """As with a wrong clock: the page shows the reason, and requests no other token by itself."""
     page = screens.open("jobs", token="")
     begin(page)
     page.route("**/v1/jobs**", answer(401, "TOKEN_INVALID"))

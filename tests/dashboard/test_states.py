@@ -70,7 +70,7 @@ def test_a_refusal_has_detail_code_and_retry(screens: Screens, scene: Scene) -> 
 
 
 def test_a_lost_connection_and_a_gap(screens: Screens, scene: Scene) -> None:
-    """The rows stay; the page says that it reconnects; after a gap the list is read again."""
+    """The rows stay; the page shows that it reconnects; after a gap the list is read again."""
     page = screens.open(f"jobs?tenant={TENANT}", fresh=True)
     expect(page.get_by_text("Live")).to_be_visible()
     page.route("**/v1/dashboard/events**", lambda route: route.abort())

@@ -273,7 +273,7 @@ def test_incidents_and_their_neighbours(screens: Screens, scene: Scene) -> None:
 
 
 def test_a_message_is_redriven_and_a_webhook_tested(screens: Screens, scene: Scene, api: Live) -> None:
-    """A refusal stays in the dialog, and the result of a test event stands beside its button."""
+    """A refusal stays in the dialog, and the result of a test event is shown next to its button."""
     page = screens.open("incidents?tab=rejected")
     page.get_by_role("button", name="Preview").first.click()
     page.get_by_role("button", name="Redrive message").click()
@@ -324,7 +324,7 @@ def test_a_request_can_be_copied_as_curl(screens: Screens, scene: Scene, api: Li
 
 
 def test_the_drill(screens: Screens, scene: Scene, api: Live) -> None:
-    """A service is stopped. In at most three clicks: which service, since when, which jobs wait, what happens next."""
+    """A service is stopped. In at most three clicks: the service, the time, the waiting jobs, the next event."""
     now = datetime.now(UTC)
     silent = Service(
         name="ocr", answered_at=now - timedelta(minutes=6), silent_since=now - timedelta(minutes=1), waiting=2

@@ -25,7 +25,7 @@ from tests.running_stack import ROOT
 def test_a_foreign_page_is_refused(
     words: tuple[str, ...], method: str, path: str, body: bytes, status: int, tmp_path: Path
 ) -> None:
-    """403 and one line; programs and own pages go on."""
+    """403 and one line; programs and own pages continue."""
     (tmp_path / "settings.json").write_text("{}")
     command = [sys.executable, "-m", "emulator", *(word.format(folder=tmp_path) for word in words), "--port", "0"]
     form = {"Content-Type": "application/x-www-form-urlencoded"}

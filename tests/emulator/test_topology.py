@@ -15,7 +15,7 @@ SERVICES = {each["name"]: each["stepType"] for each in json.loads(TOPOLOGY.read_
 
 
 def test_config_json_is_made_from_the_topology() -> None:
-    """Config.json is, byte for byte, what `python -m scripts.generate` writes."""
+    """Config.json is, byte for byte, the output of `python -m scripts.generate`."""
     assert render() == CONFIG.read_text(encoding="utf-8")
 
 
@@ -51,7 +51,7 @@ def test_it_holds_what_the_contract_promises() -> None:
 
 
 def test_a_directive_reaches_its_service_alone() -> None:
-    """A directive goes to the one subscription of its step type; another's step type to nobody."""
+    """The one subscription of its step type gets a directive; no subscription gets another step type."""
     broker = Broker(StillClock())
     load(CONFIG).create_in(broker)
     lane = broker.destination("global-bus-p15")

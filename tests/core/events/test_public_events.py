@@ -55,7 +55,7 @@ def test_every_event_type_is_decided_on() -> None:
 
 
 def test_every_move_is_decided_on() -> None:
-    """One row of the table moves a job, or two in one EVENT row: what it acked with and what came of that."""
+    """One row of the table moves a job, or two in one EVENT row: the ACK and its effect."""
     one = {(state, JobStatus(row.to)) for state, rows in JOB_TABLE.items() for row in rows.values()}
     two = {(first, last) for (first, middle), (again, last) in product(one, one) if middle == again}
     created = {(None, JobStatus(row.to)) for row in JOB_CREATION.values()}
@@ -141,7 +141,7 @@ def test_an_attempt_that_fails_as_the_one_before() -> None:
 
 
 def test_attempts_that_all_take_too_long() -> None:
-    """Each says so: the type of its row would say that the service was silent."""
+    """Each has its own reason: the type of its row would report a silent service."""
     story, codes = Story(planned(defaults=replace(DEFAULTS, lease_s=300, attempt_max_s=100))), []
     for attempt_no in (1, 2):
         story.recorded()
@@ -181,7 +181,7 @@ def test_an_envelope_is_a_cloud_event() -> None:
 
 
 def test_the_largest_event_fits_a_column() -> None:
-    """Whatever callers and services write, in characters of four bytes."""
+    """With any text of callers and services, in characters of four bytes."""
     wide = "\N{OLD ITALIC LETTER A}"
     labels = {f"{wide * 120}{number}": wide * 512 for number in range(32)}
     record = planned(idempotency_key=wide * 512, labels=labels, correlation_id=wide * 128)

@@ -1,4 +1,6 @@
-"""Public events of gates and incidents: each type of entry has its decision, and all make the same ones (R78)."""
+"""Public events of quotas and incidents: each type of entry has its decision, and every process makes the same ones
+(R78).
+"""
 
 from __future__ import annotations
 
@@ -75,7 +77,7 @@ def settling() -> tuple[GateState, LogEntry]:
 
 
 def test_a_breaker_opens_and_closes() -> None:
-    """Half-open is neither; whoever takes an open breaker's rule away, or resets it, closes it."""
+    """Half-open is neither; the removal of an open breaker's rule, and a reset, close it."""
     state, entry = settling()
     assert types(entry) == ["quota.changed"]
     is_open = Breaker(state=BreakerState.OPEN, epoch=1, opened_by=(6, 10), until=START + timedelta(minutes=1))

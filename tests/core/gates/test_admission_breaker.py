@@ -33,7 +33,7 @@ def job(status: JobStatus, code: str | None = None):  # type: ignore[no-untyped-
 
 
 def test_which_ends_count() -> None:
-    """A document's own fault, a cancel, a fault of LUCIUS's own and one of another job say nothing."""
+    """A faulty document, a cancellation, a fault of LUCIUS and one of another job do not count."""
     bad = {Reason.ATTEMPTS_EXHAUSTED, Reason.DISPATCH_FAILED, Reason.TIME_EXCEEDED}
     for reason in (*Reason, "PDF_ENCRYPTED"):
         assert is_good(job(JobStatus.FAILED_FINAL, reason)) == (False if reason in bad else None)
@@ -96,7 +96,7 @@ def two_failed() -> Type:
 
 
 def test_an_open_breaker_stops_its_type_and_half_open_so_many_of_this_epoch() -> None:
-    """Emergencies too while it is open; half-open jobs of before take none of its places, and one probe goes in."""
+    """Emergencies too while it is open; in half-open, earlier jobs use none of its slots, and one probe starts."""
     one = two_failed()
     assert (one.shut(), one.shut(emergency=True)) == (BlockReason.BREAKER, BlockReason.BREAKER)
     assert one.shut(job_type="SIS") is None
@@ -131,7 +131,9 @@ def test_a_probe_that_does_not_count_does_not_hold_it_shut(lost: str) -> None:
 
 
 def test_a_job_that_was_not_inside_does_not_count() -> None:
-    """One that expired in its line ends for TIME_EXCEEDED, and feeds no breaker; nor one whose place was given back."""
+    """One that expired in its queue ends with TIME_EXCEEDED, and counts for no breaker; nor one whose slot was
+    returned.
+    """
     one = Type()
     one.posts("a")
     for state in (PlaceState.WAITING, PlaceState.OFF, PlaceState.ARRIVING, PlaceState.ENDED):
@@ -167,7 +169,7 @@ def test_each_move_is_an_entry_of_the_log() -> None:
 
 
 def test_time_moves_a_few_breakers_in_one_transaction() -> None:
-    """The rest with the next one; what each of them lets in does not wait for its entry."""
+    """The rest with the next one; the jobs that each admits do not wait for its entry."""
     gates = [Gate(GateKind.TYPE, "tenant_a", f"T{number}") for number in range(7)]
     rule, breaker = Rule(breaker=BreakerRule()), two_failed().breaker
     states = {gate.id: GateState(gate=gate, rule=rule, breaker=breaker) for gate in gates}
@@ -182,7 +184,7 @@ def test_time_moves_a_few_breakers_in_one_transaction() -> None:
 
 
 def test_a_breaker_that_is_taken_away_begins_again() -> None:
-    """Ends meanwhile count for nothing, and a hold of the gate comes first."""
+    """Ends in between do not count, and a hold of the quota has precedence."""
     one = two_failed()
     state = one.admission.state(OCR)
     one.admission = one.admission.with_state(replace(state, rule=Rule(max_active=9)))

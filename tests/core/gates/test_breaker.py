@@ -90,7 +90,7 @@ def test_it_opens_at_the_rate_of_enough_ends(bad: int, good: int, rule: BreakerR
 
 
 def test_jobs_that_are_rare_open_it_too_and_old_ends_do_not_count() -> None:
-    """Three an hour make ten within six hours; one an hour never does, however long it goes on."""
+    """Three an hour make ten within six hours; one an hour never does, over any time."""
     often, rare = Life(), Life()
     for _ in range(10):
         often.passes(20 * MINUTE)
@@ -125,7 +125,7 @@ def test_only_ends_of_its_own_epoch_count() -> None:
 
 
 def test_an_end_while_it_is_open_moves_nothing() -> None:
-    """Of a job that somebody let in past its gates."""
+    """Of a job that an operator admitted past its quotas."""
     life = opened()
     until = life.breaker.until
     assert (life.ends(False, True).state, life.breaker.until) == (OPEN, until)
@@ -149,7 +149,7 @@ def test_it_closes_where_nobody_waits() -> None:
 
 
 def test_the_cool_down_doubles_and_comes_back_after_an_hour_closed() -> None:
-    """60 s, 120 s ... 15 min; opened again within an hour it goes on doubling, later it is the rule's."""
+    """60 s, 120 s ... 15 min; opened again within an hour it doubles on, later it is the rule's."""
     life, spans = opened(), []
     for _ in range(6):
         assert life.breaker.until is not None
@@ -206,7 +206,7 @@ steps = st.lists(
 @settings(deadline=None)
 @given(steps, st.integers(min_value=1, max_value=900), st.integers(min_value=1, max_value=50))
 def test_nothing_holds_it_shut_for_ever(moves: list[tuple[str, bool, int]], cooldown_s: int, min_calls: int) -> None:
-    """Whatever happened: without a bad end it lets one more in with each cool-down, until it limits nothing."""
+    """Without a bad end it admits one more job with each cool-down, until it limits nothing."""
     life = Life(rule=BreakerRule(cooldown_s=cooldown_s, min_calls=min_calls))
     for what, has_waiting, seconds in moves:
         life.passes(seconds * SECOND)
@@ -262,7 +262,7 @@ def ring(good: int, bad: int, *, epoch: int = 0, after: int = 0) -> list[JobEnd]
     ],
 )
 def test_no_tenant_decides_for_all(rings: dict[str, list[JobEnd]], opens: bool) -> None:
-    """One that sends broken documents, or is most of the jobs, counts for half; a dead service stops all the same."""
+    """One that sends broken documents, or has most of the jobs, counts for half; a dead service stops all jobs."""
     now = START + MINUTE
     assert (count_ends(Breaker(), RULE, rings, now, has_waiting=True).state is OPEN) is opens
 
@@ -274,7 +274,7 @@ def test_bad_ends_of_so_many_tenants_open_it(min_tenants: int, opens: bool) -> N
 
 
 def test_rings_are_folded_once() -> None:
-    """The same rings again change nothing; what is new in them counts, also where it comes late."""
+    """The same rings again change nothing; new ends in them count, also late ones."""
     rings = {"a": ring(2, 2), "b": ring(2, 2)}
     now = START + MINUTE
     once = count_ends(Breaker(), RULE, rings, now, has_waiting=True)

@@ -44,7 +44,7 @@ RATED = Rule(max_active=2, burst=5, max_per_hour=60)
     ],
 )
 def test_a_patch_merges_into_the_rule(rule: Rule | None, patch: dict[str, Any], expected: Rule) -> None:
-    """RFC 7396, also inside a breaker: null removes a member, and a missing member stays."""
+    """RFC 7396, also inside a breaker: null removes a member, and an omitted member stays."""
     state = replace(OCR, rule=rule)
     after = apply_patch(state, patch)
     assert (after.rule, after is state) == (expected, rule == expected)

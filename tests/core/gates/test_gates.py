@@ -1,4 +1,4 @@
-"""Gates as arithmetic: order, emergencies, lines and counts (R48, R49)."""
+"""Quotas as arithmetic: order, emergencies, queues and counts (R48, R49)."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def test_a_priority_is_worth_half_an_hour(priority: str, minutes: int) -> None:
 
 
 def test_priority_orders_and_nobody_waits_behind_later_jobs_for_an_hour() -> None:
-    """One place, a stream of high ones and an old low one: it goes in before any that came an hour after it."""
+    """One slot, a stream of high ones and an old low one: it starts before any that arrived an hour after it."""
     tenant = limited(1)
     tenant.posts("first")
     tenant.posts("low", priority="low")
@@ -147,7 +147,7 @@ def test_priority_orders_and_nobody_waits_behind_later_jobs_for_an_hour() -> Non
 
 
 def test_the_oldest_of_all_lines_goes_first_whatever_a_line_remembers() -> None:
-    """Lines of two types, one of which lost its head: the rows say whose turn it is."""
+    """Queues of two types, one of which lost its first job: the rows decide on the next one."""
     tenant = limited(1)
     tenant.posts("inside")
     for second, (job_id, job_type) in enumerate([("a1", "A"), ("b1", "B"), ("a2", "A"), ("b2", "B")], 1):
@@ -161,7 +161,9 @@ def test_the_oldest_of_all_lines_goes_first_whatever_a_line_remembers() -> None:
 
 
 def test_a_newcomer_does_not_take_what_time_has_opened() -> None:
-    """A token that came while nobody looked is the first one's in line, also where the newcomer's own line is empty."""
+    """A token that was earned between checks belongs to the first waiting job, also if the new job's own queue is
+    empty.
+    """
     tenant = OneTenant(GateState(gate=TENANT, rule=Rule(max_per_hour=60, burst=1)))
     tenant.posts("a", job_type="A")
     tenant.now += timedelta(seconds=1)
@@ -173,7 +175,7 @@ def test_a_newcomer_does_not_take_what_time_has_opened() -> None:
 
 
 def test_a_held_type_stops_no_other() -> None:
-    """Those behind a shut gate of their own are passed by, and hold no place."""
+    """Jobs behind a closed quota of their own are skipped, and hold no slot."""
     tenant = OneTenant(
         GateState(gate=TENANT, rule=Rule(max_active=2)), GateState(gate=type_gate("A"), rule_seq=1, hold=hold())
     )
@@ -189,7 +191,7 @@ def test_a_held_type_stops_no_other() -> None:
 
 
 def test_an_emergency_passes_numbers_and_rates_up_to_its_own() -> None:
-    """It counts in `active`; past its number it waits in a line that is looked at first; a hold stops it."""
+    """It counts in `active`; past its number it waits in a queue that is read first; a hold stops it."""
     rule = Rule(max_active=1, max_per_hour=1, burst=1, emergency_max_active=1)
     tenant = OneTenant(GateState(gate=TENANT, rule=rule))
     assert tenant.posts("one") is PlaceState.ADMITTED
@@ -220,11 +222,11 @@ def test_emergencies_in_line_outlive_the_rule_that_let_them_pass(rule: Rule | No
     assert tenant.inside == ["fire 2"]
 
 
-# --- lines
+# --- waiting queues
 
 
 def test_jobs_of_a_source_that_gets_a_gate_move_to_a_line_of_their_own() -> None:
-    """As they come to the head; then they stop nobody else, and go in as their own gate says."""
+    """When they come to the head; then they stop no other job, and start by their own quota."""
     tenant = limited(1)
     tenant.posts("inside")
     for second, source in enumerate(["scanner", "mail", "scanner", "mail"], 1):
@@ -243,7 +245,7 @@ def test_jobs_of_a_source_that_gets_a_gate_move_to_a_line_of_their_own() -> None
 
 
 def test_who_changed_lines_is_looked_at_again() -> None:
-    """The transaction that moves a job to a line whose gates are open says that there is more to do."""
+    """The transaction that moves a job to a queue with open quotas reports that there is more to do."""
     tenant = limited(3)
     for number in range(3):
         tenant.posts(f"in-{number}")
@@ -256,7 +258,7 @@ def test_who_changed_lines_is_looked_at_again() -> None:
 
 
 def test_more_kinds_than_lines_are_refused_and_break_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The kind past the last line is a full line; a job that would have to change to one waits where it is."""
+    """A combination past the last queue is a full queue; a job that would have to move to one stays."""
     most = 30
     monkeypatch.setattr("shared.core.gates.queues.MAX_QUEUES", most)
     tenant = OneTenant(GateState(gate=TENANT, rule=Rule(max_active=1), hold=hold()))
@@ -280,7 +282,7 @@ def test_more_kinds_than_lines_are_refused_and_break_nothing(monkeypatch: pytest
 
 
 def test_the_end_of_every_line() -> None:
-    """`max_staged` jobs of all lines, then LineFull, and nothing has changed; without a rule a thousand."""
+    """`max_staged` jobs of all queues, then LineFull, without a change; without a rule a thousand."""
     tenant = limited(1, max_staged=2)
     tenant.posts("inside")
     tenant.posts("one")
@@ -294,7 +296,7 @@ def test_the_end_of_every_line() -> None:
 
 
 def test_a_limit_of_the_settings_refuses_and_a_line_alone_does_not() -> None:
-    """It is refused by what is shut: where the gates are open and others wait, a rejecting rule is not why."""
+    """The closed quota refuses it: if the quotas are open and others wait, a rejecting rule is not the reason."""
     rejecting = Rule(max_active=2, rejects=True)
     tenant = OneTenant(
         GateState(gate=type_gate("A"), rule=Rule(max_active=1)), defaults={(GateKind.TENANT, ""): rejecting}
@@ -306,7 +308,7 @@ def test_a_limit_of_the_settings_refuses_and_a_line_alone_does_not() -> None:
         tenant.posts("b2", job_type="B")
     assert refused.value.verdict.blocked_by is BlockReason.FULL
     with pytest.raises(QuotaRejects):
-        # full, and its own line is not empty: the tenant's limit stops it as well
+        # full, and its own queue is not empty: the tenant's limit stops it too
         tenant.posts("a3", job_type="A")
     tenant.admission = release(release(tenant.admission, tenant.places.pop("a1")), tenant.places.pop("b1"))
     decision = decide_arrival(tenant.admission, tenant.directory, tenant.candidate("a3", job_type="A"), tenant.now)

@@ -12,6 +12,6 @@ def test_each_failure_takes_its_entry_and_the_last_repeats() -> None:
 
 
 def test_jitter_is_fixed_for_an_attempt_and_differs_between_them() -> None:
-    """The wait of an attempt is the same however often it is computed; another attempt has another wait."""
+    """The wait of an attempt is the same for any number of computations; another attempt has another wait."""
     assert wait(1) == wait(1)
     assert len({wait(1, attempt_no) for attempt_no in range(1, 20)}) > 10

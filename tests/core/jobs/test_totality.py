@@ -1,7 +1,7 @@
-"""Every (job status, step status, occurrence) has one decided outcome: by enumeration, not by luck.
+"""Every (job status, step status, occurrence) has one decided outcome, checked by enumeration.
 
-The states here are constructed, most of them never reached by a real job: the core must decide them all the same,
-since a row once written is read by every version of the code that follows.
+The states here are constructed, and a real job reaches few of them: the core must decide all, since later versions of
+the code read every row once written.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def job_states(steps: tuple[Step, ...]) -> Iterator[Record]:
     for status, acked in itertools.product(JobStatus, (None, PAST)):
         staged = status in (JobStatus.THROTTLED, JobStatus.WAITING_FOR_JOBS)
         if staged and (begun or acked):
-            # it cannot be: the gates come before the first attempt
+            # impossible: the quotas come before the first attempt
             continue
         paused_at = PAST if status is JobStatus.PAUSED else None
         job = replace(
@@ -92,9 +92,9 @@ def job_states(steps: tuple[Step, ...]) -> Iterator[Record]:
 
 
 def records(*, contradictory: bool = False) -> Iterator[tuple[Record, str]]:
-    """Every job state around every state of its first and of its last step; and which step that is.
+    """Yields every job state with every state of its first and of its last step, and that step.
 
-    `contradictory` ones are jobs that ended with a step in flight, and they stand apart.
+    `contradictory` ones are jobs that ended with a step in flight, kept apart.
     """
     ocr, embedding, sis = planned().steps
     done: dict[str, Any] = {
@@ -190,7 +190,7 @@ def test_terminal_means_terminal(cases: list[Case]) -> None:
 
 
 def test_settled_steps_never_move(cases: list[Case]) -> None:
-    """A step that succeeded, failed for good or was cancelled stays so whatever happens to its job."""
+    """A step that succeeded, failed permanently or was cancelled stays so, with any change of its job."""
     for case in cases:
         for old, new in zip(case.record.steps, case.outcome.record.steps, strict=True):
             assert old == new or not old.status.terminal, case
@@ -246,7 +246,7 @@ def test_strangers_change_nothing_else(cases: list[Case]) -> None:
 
 
 def test_a_later_step_waits_for_the_earlier_ones() -> None:
-    """An attempt of a step is refused while a step before it has not succeeded, whatever its state."""
+    """An attempt of a step is refused while a step before it has not succeeded, in any state."""
     ocr, embedding, sis = planned().steps
     for state in step_states(ocr):
         for record in job_states((state, embedding, sis)):

@@ -16,7 +16,7 @@ def test_terminal_states_have_no_rows() -> None:
 
 
 def test_rows_lead_to_known_states_and_name_their_source() -> None:
-    """Each row names a state of its own machine and the rule that it comes from."""
+    """Each row names a state of its own machine and its rule."""
     for status, table in ((JobStatus, JOB_TABLE), (StepStatus, STEP_TABLE)):
         for rows in table.values():
             for row in rows.values():

@@ -28,7 +28,7 @@ def test_same_request_in_other_words_is_the_same_job() -> None:
 
 
 def test_key_and_body_claims_never_meet() -> None:
-    """A caller's key is a claim of its own kind; the body hash stays the same."""
+    """A caller's key is a separate kind of claim; the body hash stays the same."""
     plain, keyed = compute_digests(envelope()), compute_digests(envelope(idempotency_key="k-1"))
     assert plain.body == keyed.body
     assert plain.claim != keyed.claim
@@ -86,7 +86,7 @@ _JSON = st.recursive(_SCALARS, lambda part: st.lists(part, max_size=4) | st.dict
 @settings(deadline=None)
 @given(_JSON)
 def test_what_is_written_in_c_is_rfc_8785(value: Any) -> None:
-    """The shorter way writes what the longer one writes, which the RFC's example tests."""
+    """The C encoder has the same output as the Python one, which the RFC's example tests."""
     assert jcs(value) == rfc8785.dumps(_with_doubles(value))
 
 
@@ -99,6 +99,6 @@ def test_every_character_is_written_alike() -> None:
 
 @pytest.mark.parametrize("value", ["\ud800", {"\udfff": 1}, float("nan"), [float("inf")], object()])
 def test_what_json_has_not_is_refused(value: Any) -> None:
-    """Lone surrogates, what is no finite number, and what is no JSON at all."""
+    """Lone surrogates, numbers that are not finite, and values that are not JSON."""
     with pytest.raises((rfc8785.CanonicalizationError, UnicodeEncodeError)):
         jcs(value)

@@ -92,7 +92,7 @@ def test_what_is_a_failure_of_the_hook(answer: Answer) -> None:
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 405, 413, 422, 451])
 def test_one_that_is_refused_is_dead_at_the_third_time(status: int) -> None:
-    """And is no failure of the hook, which delivers the others."""
+    """It is no failure of the webhook, which delivers the other events."""
     delivery, answer = DELIVERY, Answer(status=status)
     for number in (1, 2):
         found = record_answer(HOOK, delivery, answer, START)
@@ -108,7 +108,7 @@ def test_one_that_is_refused_is_dead_at_the_third_time(status: int) -> None:
 
 
 def test_a_receiver_that_refuses_everything_is_logged_once_a_minute() -> None:
-    """Else it would write HEAD with each of them, and keep those who write the feed from it."""
+    """Otherwise it would write HEAD with each of them, and block the writers of the feed."""
     hook, acts = replace(HOOK, dead_logged_at=START), []
     for second in (0, 10, 59, 60):
         delivery = replace(DELIVERY, number=100 - second, refusals=2, tries=2)
@@ -124,7 +124,7 @@ def test_a_receiver_that_refuses_everything_is_logged_once_a_minute() -> None:
 def test_410_switches_a_hook_off() -> None:
     found = record_answer(HOOK, DELIVERY, Answer(status=410), START)
     assert (found.hook.state, found.hook.state_reason, found.act) == (HookState.DISABLED, "GONE", HookAct.DISABLED)
-    # with another address it may go on
+    # with another URL it may continue
     assert found.delivery.state is DeliveryState.PENDING
     # and so may those that were under way with it
     other = record_answer(found.hook, replace(DELIVERY, number=9, refusals=2), Answer(status=410), START)
@@ -160,7 +160,7 @@ def test_each_probe_that_fails_waits_longer_until_a_day_is_over() -> None:
     assert waits == [*WAITS[1:], WAITS[-1], WAITS[-1]]
     assert (hook.state, found.act, found.reason) == (HookState.SUSPENDED, HookAct.SUSPENDED, "NO_SUCCESS")
     assert now - START >= timedelta(days=1)
-    # it is the hook's fault, and the delivery waits
+    # it is the webhook's fault, and the delivery waits
     assert delivery.state is DeliveryState.PENDING
     after = enable_hook(hook)
     assert (after.state, after.failures, after.failing_since, after.waits) == (HookState.ENABLED, 0, None, 0)

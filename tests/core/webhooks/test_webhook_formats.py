@@ -36,7 +36,7 @@ def test_a_cloudevent_goes_out_as_it_stands_in_the_feed() -> None:
 
 
 def test_slack_gets_a_text_without_markup() -> None:
-    """Its three characters are escaped, and Markdown is off; a job's id stands as it is."""
+    """Its three characters are escaped, and Markdown is off; a job's id is unchanged."""
     content_type, body = body_of(HookFormat.SLACK, json.dumps(EVENT))
     message = json.loads(body)
     assert content_type == "application/json"
@@ -54,7 +54,7 @@ def test_slack_gets_a_text_without_markup() -> None:
 
 
 def test_teams_gets_an_adaptive_card_of_plain_runs() -> None:
-    """A message with one card; every text stands in a run, in which nothing is Markdown."""
+    """A message with one card; every text is in a run, in which nothing is Markdown."""
     content_type, body = body_of(HookFormat.TEAMS, json.dumps(EVENT))
     message = json.loads(body)
     assert (content_type, message["type"]) == ("application/json", "message")
@@ -79,7 +79,7 @@ def test_teams_gets_an_adaptive_card_of_plain_runs() -> None:
     ],
 )
 def test_messages_are_small_whatever_the_event_is(format: HookFormat, event: dict[str, Any]) -> None:
-    """Far below what either takes, also for events that are not a job's."""
+    """Far below the limits of both, also for events that are not a job's."""
     _, body = body_of(format, json.dumps(event))
     assert "LUCIUS" in body.decode()
     assert len(body) < 8 * 1024

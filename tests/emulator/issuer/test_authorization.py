@@ -134,7 +134,7 @@ async def test_only_requested_scopes_are_chosen_beforehand(client: Client) -> No
     ],
 )
 async def test_no_code_leaves_this_machine(client: Client, changes: dict[str, str]) -> None:
-    """400 and a page that says why, for the request and for the form; never a redirect."""
+    """400 and a page with the reason, for the request and for the form; never a redirect."""
     for response in (
         await client.get("/authorize", params={**REQUEST, **changes}, allow_redirects=False),
         await client.post("/authorize", data={**REQUEST, **CHOICE, **changes}, allow_redirects=False),
@@ -192,7 +192,7 @@ async def test_a_code_ends_after_a_minute(client: Client, clock: Clock) -> None:
 
 
 async def test_the_choice_is_checked(client: Client) -> None:
-    """A lifetime that is none, and a caller of no tenant without a role."""
+    """An invalid lifetime, and a caller of no tenant without a role."""
     for wrong in ({"expires_in": "0"}, {"tenant": "", "role": ""}):
         async with client.post("/authorize", data={**REQUEST, **CHOICE, **wrong}, allow_redirects=False) as response:
             assert response.status == 400

@@ -15,7 +15,7 @@ import jwt
 import pytest
 
 ROOT = Path(__file__).resolve().parents[3]
-#: far more than it takes, on a busy machine too
+#: far more than the machine needs, even if it is busy
 LONG_S = 60
 GRANT = {"grant_type": "client_credentials"}
 
@@ -83,7 +83,7 @@ def test_an_operator_has_a_role_and_needs_no_tenant(issuer: httpx.Client) -> Non
 
 
 def test_claims_of_another_issuer_can_be_asked_for(issuer: httpx.Client) -> None:
-    """As Entra's: what a developer wants to try; they replace what the form gave."""
+    """As Entra's: claims that a developer wants to try; they replace those of the form."""
     asked = '{"oid": "o-1", "idtyp": "user", "groups": ["g-1"], "azp": "client", "tenant_id": "b"}'
     form = GRANT | {"tenant": "a", "claims": asked}
     claims = decoded(issuer, issuer.post("/token", data=form).json()["access_token"])
@@ -129,7 +129,7 @@ def test_keys_outlive_a_restart_and_a_rotation(folder: Path, issuer: httpx.Clien
 
 
 def test_an_issuer_that_cannot_start_prints_one_line(folder: Path, issuer: httpx.Client, tmp_path: Path) -> None:
-    """A port that is taken, or keys that cannot be read: one line and exit code 1."""
+    """A port in use, or unreadable keys: one line and exit code 1."""
     (tmp_path / "issuer.json").write_text("[{}]")
     for data, port in ((folder, issuer.base_url.port), (tmp_path, 0)):
         command = [sys.executable, "-m", "emulator", "issuer", "--port", str(port), "--data", str(data)]

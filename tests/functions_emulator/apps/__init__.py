@@ -1,1 +1,1 @@
-"""Function apps for the tests of the host; each folder is an app of its own."""
+"""Function apps for the tests of the host; each folder is a separate app."""

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 
 class ManualClock:
-    """Stands still until `advance` or `advance_to` moves it forward."""
+    """A clock that stops until `advance` or `advance_to` moves it forward."""
 
     def __init__(self, start: datetime) -> None:
         if start.tzinfo is None:

@@ -71,7 +71,7 @@ def test_suspended_instances_hold_events_back() -> None:
 
 
 def test_the_reason_of_a_suspension_is_the_output() -> None:
-    """Until the instance is resumed, whose reason takes its place, and then ends.
+    """Until the instance is resumed, whose reason replaces it, and then ends.
 
     UpdateStateAsync in AzureTableTrackingStore.cs of DurableTask.AzureStorage.
     """
@@ -140,7 +140,7 @@ def test_what_comes_for_a_suspended_instance_waits_for_its_resumption(kind: str)
 
 
 def test_an_event_completes_a_suspended_instance_whose_code_cancels_a_timer() -> None:
-    """A trap of Azure: the cancelled timer ends the `task_any` for the extension, and nothing asks for the suspension.
+    """A fault of Azure: the cancelled timer ends the `task_any` for the extension, and nothing checks the suspension.
 
     The code plays the event, since it knows no suspension, and cancels its timer; InvokeAPIFromAction in
     OutOfProcOrchestrationShim.cs of the extension cancels it at once, and ExecuteCore in TaskOrchestrationExecutor.cs

@@ -114,7 +114,7 @@ def test_retries_follow_their_options(fails: int, expected: int) -> None:
 
 
 def test_a_sub_orchestration_answers_its_parent() -> None:
-    """A child runs as an instance of its own, and its output is the result of the parent's call."""
+    """A child runs as a separate instance, and its output is the result of the parent's call."""
 
     def parent(context: Context) -> Any:
         named = yield context.call_sub_orchestrator("one_call", "a", "child-1")
@@ -192,9 +192,9 @@ def test_custom_status_is_kept_when_it_is_falsy() -> None:
 
 
 def test_an_unknown_orchestrator_is_started_and_fails(caplog: pytest.LogCaptureFixture) -> None:
-    """The start is taken, the log names the known ones at once, and the first episode fails the instance.
+    """The start is accepted, the log names the known ones at once, and the first episode fails the instance.
 
-    HandleStartOrchestratorRequestAsync in HttpApiHandler.cs of the extension does not look for the function, and
+    HandleStartOrchestratorRequestAsync in HttpApiHandler.cs of the extension does not check the function, and
     OrchestrationMiddleware in DurableTaskExtension.cs throws what becomes the output.
     """
     hub = Hub({"one_call": one_call}, {"upper": upper})
@@ -226,7 +226,7 @@ def test_an_unknown_orchestrator_is_started_and_fails(caplog: pytest.LogCaptureF
 def test_a_call_of_an_unknown_function_hangs(
     call: Callable[[Context], Any], name: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The instance stays Running without a call, for ever; the log names the function and what to do.
+    """The instance stays Running without a call, for ever; the log names the function and the remedy.
 
     The exception of CallDurableTaskFunctionAsync (ContextImplementations/DurableOrchestrationContext.cs of the
     extension) is ignored by ProcessAsyncActionsV2 (Listener/OutOfProcOrchestrationShim.cs).

@@ -1,4 +1,4 @@
-"""Entities by the rules of the extension: calls, signals, and ids that look like theirs."""
+"""Entities by the rules of the extension: calls, signals, and ids in the form of theirs."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_a_signal_to_an_unknown_entity_fails_the_orchestration() -> None:
 
 
 def test_an_orchestrations_id_may_look_like_an_entitys() -> None:
-    """A start by HTTP takes any id (HandleStartOrchestratorRequestAsync); entities of other names are not disturbed."""
+    """A start by HTTP accepts any id (HandleStartOrchestratorRequestAsync); entities of other names are unaffected."""
 
     hub = Hub({"one_call": one_call, "waits": waits}, {"upper": upper}, {"counter": counter})
     hub.start("one_call", "a", "@counter@1")
@@ -52,7 +52,7 @@ def test_an_orchestrations_id_may_look_like_an_entitys() -> None:
 
 @pytest.mark.parametrize("parent", ["@x", "@counter@1"])
 def test_a_result_for_a_purged_parent_is_dropped(tmp_path: Path, parent: str) -> None:
-    """Whatever the parent's id looks like, also after a restart; an entity with that id gets its operations only.
+    """For any id of the parent, also after a restart; an entity with that id gets its operations only.
 
     IsExecutableInstance in AzureStorageOrchestrationService.cs of DurableTask.AzureStorage: "No such instance".
     """

@@ -167,7 +167,7 @@ def test_a_202_is_followed_to_its_location() -> None:
 
 
 def test_a_202_is_the_result_for_sdk_1_7() -> None:
-    """Its requests do not ask for polls, so the extension makes none (azure-functions-durable-python issue 380)."""
+    """Its requests do not request polls, so the extension makes none (azure-functions-durable-python issue 380)."""
     requests: list[Any] = []
 
     def code(context: Any) -> Any:

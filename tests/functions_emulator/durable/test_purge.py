@@ -80,7 +80,7 @@ def test_purge_leaves_nothing() -> None:
 
 @pytest.mark.parametrize("status", ["Pending", "Running", "Suspended"])
 def test_a_live_instance_is_not_purged_by_its_id(status: str) -> None:
-    """412, and the instance goes on; the extension has this check since pull request 3311."""
+    """412, and the instance continues; the extension has this check since pull request 3311."""
     hub = hub_of()
     instance_id = hub.start("waits")
     if status != "Pending":
@@ -154,7 +154,7 @@ def test_a_filter_needs_its_first_instant() -> None:
 
 
 def test_sub_orchestrations_stay_and_their_results_are_dropped() -> None:
-    """A purge is of one instance; the child goes on and answers nobody."""
+    """A purge is of one instance; the child continues, and its result has no receiver."""
     hub = hub_of()
     parent = hub.start("calls_child")
     hub.run()
@@ -169,7 +169,7 @@ def test_sub_orchestrations_stay_and_their_results_are_dropped() -> None:
 
 
 def test_what_is_under_way_stays_in_the_queues(tmp_path: Path) -> None:
-    """An activity call runs and a timer fires, in another process too; both find nobody."""
+    """An activity call runs and a timer fires, in another process too; neither has a receiver."""
     path = tmp_path / "hub.sqlite3"
     hub = hub_of(path)
     hub.start("one_call", "x", "a")
@@ -190,7 +190,7 @@ def test_what_is_under_way_stays_in_the_queues(tmp_path: Path) -> None:
 
 
 def test_a_new_instance_with_the_id_gets_the_events_but_no_results() -> None:
-    """An event is for whoever has the id; results and timers are for the execution that asked for them."""
+    """An event is for the present instance of the id; results and timers are for the execution that requested them."""
     hub = hub_of()
     hub.start("sleeps", None, "same")
     hub.run()
@@ -217,7 +217,7 @@ def test_the_start_of_a_purged_pending_instance_is_dropped() -> None:
 
 
 def test_a_termination_that_finds_nobody_ends_the_next_instance(caplog: pytest.LogCaptureFixture) -> None:
-    """It comes back at the end of every visibility timeout (durabletask issue 1398); the log says what to do."""
+    """It becomes visible at the end of every visibility timeout (durabletask issue 1398); the log has the remedy."""
     hub = hub_of()
     hub.start("waits", None, "same")
     hub.run()

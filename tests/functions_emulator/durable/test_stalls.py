@@ -189,7 +189,7 @@ def test_a_long_timer_cannot_be_cancelled() -> None:
 
 
 def test_another_process_knows_who_waits_and_who_hangs(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """The waits and the stalls of instances are known after a crash, until the instances go on."""
+    """The waits and the stalls of instances are known after a crash, until the instances continue."""
 
     def patient(context: Context) -> Any:
         yield context.wait_for_external_event("go")
@@ -220,7 +220,7 @@ def test_another_process_knows_who_waits_and_who_hangs(tmp_path: Path, caplog: p
 
 
 def test_a_store_of_an_earlier_version_is_taken_over(tmp_path: Path) -> None:
-    """A store without the columns of later versions is opened, and its instances go on."""
+    """A store without the columns of later versions is opened, and its instances continue."""
     path = tmp_path / "hub.sqlite3"
     code = {"hanging": two_waits_on_one_name}
     one = Hub(code, {"echo": str}, path=path)

@@ -39,7 +39,7 @@ def test_a_timer_of_whole_seconds_fires_when_it_is_due() -> None:
 def test_a_timer_fires_up_to_a_second_early(seconds: float, committed_after: float, fires_after: float) -> None:
     """Its delay counts from the end of the episode that made it, without the part of a second.
 
-    Nothing looks at FireAt when the message comes: GetVisibilityDelay in Messaging/TaskHubQueue.cs of
+    Nothing compares FireAt when the message arrives: GetVisibilityDelay in Messaging/TaskHubQueue.cs of
     DurableTask.AzureStorage 2.9, and `(int?)visibilityTimeout?.TotalSeconds` in QueueClient.cs of Azure.Storage.Queues.
     """
 

@@ -52,7 +52,7 @@ def hubs(tmp_path: Path) -> Hubs:
 def test_an_activity_of_a_killed_host_comes_back_at_the_end_of_its_timeout(
     hubs: Hubs, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The next process runs it then and not before, and its log says when it starts."""
+    """The next process runs it then and not before, and its log has the time."""
     one = hubs.hub.start("one_call", "x")
     hubs.hub.run_episode(hubs.hub.engine.next_episode())  # type: ignore[arg-type]  # there is one
     assert hubs.hub.engine.next_activity() is not None
@@ -78,7 +78,7 @@ def test_messages_of_a_killed_host_have_a_timeout_of_their_own(hubs: Hubs) -> No
 
 
 def test_what_was_not_taken_goes_on_at_once(hubs: Hubs) -> None:
-    """A message that nobody had taken when the host was killed is visible to the next one."""
+    """A message that no host had taken at the kill is visible to the next one."""
     one = hubs.hub.start("waits")
     hubs.hub.run()
     hubs.hub.raise_event(one, "go", 1)
@@ -120,7 +120,7 @@ def test_what_is_visible_again_wakes_nobody_while_it_waits_for_a_slot(hubs: Hubs
 
 
 def test_a_living_host_extends_the_timeout_of_an_activity(hubs: Hubs) -> None:
-    """After a kill the activity comes back five minutes after the last extension, not after it was taken.
+    """After a kill the activity is visible five minutes after the last extension, not after it was taken.
 
     RenewUntil in TaskActivityDispatcher.cs of DurableTask.Core.
     """
@@ -168,7 +168,7 @@ class _Hanging:
 
 
 async def test_a_renewal_that_fails_is_logged(caplog: pytest.LogCaptureFixture) -> None:
-    """After it a kill would bring back too early what the host runs."""
+    """After it a kill would make running work visible too early."""
     timeouts = VisibilityTimeouts(activities=timedelta(milliseconds=100))
     hub = Hub({"one_call": one_call}, {"upper": str.upper}, timeouts=timeouts)
     hub.start("one_call", "x")

@@ -1,4 +1,4 @@
-"""Starts a host as a process of its own, on a free port."""
+"""Starts a host as a separate process, on a free port."""
 
 from __future__ import annotations
 

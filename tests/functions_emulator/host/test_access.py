@@ -93,7 +93,7 @@ def test_keys_are_required_by_default_and_kept(tmp_path: Path) -> None:
 
 
 def test_random_keys_are_nobodys() -> None:
-    """Without a data folder nobody knows the keys, and each host has its own."""
+    """Without a data folder no user has the keys, and each host has its own."""
     keys = keys_of(None, None)
     assert not keys.opens_admin(None)
     assert not keys.opens_durable("")

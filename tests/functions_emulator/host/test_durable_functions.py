@@ -41,7 +41,7 @@ def test_orchestrations_complete(host: Host, orchestrator: str, value: Any, outp
 def test_the_clock_of_an_orchestrator_has_the_sdks_time_zone(
     zone: str, expected: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """`current_utc_datetime` is what the SDK's own parser makes of it, which on Azure, in UTC, has `tzlocal()`.
+    """`current_utc_datetime` has the value of the SDK's own parser, which on Azure, in UTC, has `tzlocal()`.
 
     The SDK parses by dateutil (models/history/HistoryEvent.py of azure-functions-durable 1.7), which takes the zone of
     the machine for a text with `Z` where that zone is called UTC (`_build_tzaware` of dateutil/parser/_parser.py).

@@ -67,5 +67,5 @@ async def raises(req: Request) -> str:
 
 @app.route("classic")
 async def classic(req: func.HttpRequest) -> func.HttpResponse:
-    """The worker takes only the extension's types once it is imported."""
+    """Returns the extension's type: the worker accepts only these once it is imported."""
     return func.HttpResponse("never")

@@ -13,7 +13,7 @@ TRIES = 3
 
 @verifications.activity_trigger(input_name="phone")
 def send_code(phone: dict) -> int:
-    """The message to the phone is a line in a file."""
+    """Writes the message to the phone as a line of a file."""
     code = 4711
     with Path(phone["inbox"]).open("a") as inbox:
         inbox.write(json.dumps({"to": phone["number"], "code": code}) + "\n")
