@@ -64,7 +64,7 @@ def log_in(stack: RunningStack, tenant: str, job_id: str, attempt: int = 1) -> B
 
 
 def play(api: Live) -> Scene:
-    """Takes about five seconds."""
+    """Plays the jobs to their states, in about five seconds."""
     operator = api.operator()
     with ScriptedService(api.stack.bus_connection) as service:
         retried = submit(api, labels={"batch": "one"}, doc_id="invoice-1")

@@ -1,4 +1,4 @@
-"""Walks on which the hooks of azd run."""
+"""Checkouts in which the hooks of azd run."""
 
 from __future__ import annotations
 

@@ -115,7 +115,9 @@ def limits(rule: Rule) -> dict[str, int]:
 
 
 def test_every_rule_can_fire() -> None:
-    """A threshold, by default or at its largest, lies below what its metric can show; one of silence, within health."""
+    """A threshold, by default or at its maximum, is below the maximum of its metric; one of silence is within the
+    normal range.
+    """
     assert set(CEILINGS) | set(FLOORS) == set(RULES)
     for name, ceiling in CEILINGS.items():
         allowed = limits(RULES[name])
@@ -127,13 +129,13 @@ def test_every_rule_can_fire() -> None:
 
 
 def test_a_threshold_that_is_rarely_reached_is_found() -> None:
-    """900 s of a metric that ends at 930 and is looked at once a minute shows half of the stuck jobs."""
+    """A metric that ends at 930 s and is checked once a minute exceeds 900 s for half of the stuck jobs."""
     assert SETTINGS.ack_timeout_s + SETTINGS.lease_s == 930
     assert CEILINGS["stuck-jobs"] < 900
 
 
 def test_the_passes_are_those_of_the_schedule() -> None:
-    """The windows count on a pass a minute."""
+    """The windows rely on one sweep per minute."""
     assert SETTINGS.sweep_schedule == "0 * * * * *"
 
 
@@ -143,7 +145,7 @@ def test_the_app_is_down_before_the_sweeper_is_silent() -> None:
 
 
 def test_nineteen_failures_of_nineteen_wake_somebody() -> None:
-    """Few jobs are counted by how many failed, never by how many ended; the parameter takes the number's place."""
+    """For few jobs the number of failures counts, never the number of ends; the parameter replaces the number."""
     query = (BICEP / "queries" / "failure-rate.kql").read_text()
     replaced = re.search(r"failure-rate\.kql'\),\s+'([^']+)',\s+'([^']+)'", TEXT)
     assert replaced is not None
@@ -155,7 +157,7 @@ def test_nineteen_failures_of_nineteen_wake_somebody() -> None:
 
 @pytest.mark.parametrize("name", RULES)
 def test_a_rule_names_what_to_do(name: str) -> None:
-    """Its section of the runbook has its severity, an impact and three commands; `lucius` takes each, and its line."""
+    """Its section of the runbook has its severity, an impact, three commands that `lucius` accepts, and its line."""
     rule = RULES[name]
     sections = {title.lower().replace(" ", "-"): text for title, text in re.findall(_SECTION, RUNBOOK)}
     text = sections[rule["section"]]
@@ -223,7 +225,7 @@ def test_a_rule_over_what_is_not_there_is_found(kind: str, criterion: dict[str, 
 
 
 def test_existing_action_groups_get_alerts() -> None:
-    """They come from the environment, commas between, and go with or without a group for the emails."""
+    """They come from the environment, separated by commas, with or without a group for the emails."""
     given = "filter(split(readEnvironmentVariable('LUCIUS_ALERT_ACTION_GROUPS', ''), ','), id => !empty(id))"
     for name in ("dev", "prod"):
         assert f"param actionGroupIds = {given}\n" in (BICEP / f"{name}.bicepparam").read_text()

@@ -40,7 +40,7 @@ def test_the_repository_passes() -> None:
     ],
 )
 def test_app_settings(settings: list[str], found: int) -> None:
-    """Needed ones are set, unread ones are not; those for host.json name its keys, and none that the file must say."""
+    """Required ones are set, unread ones are not; those for host.json name its keys."""
     (config,) = deployed("dev", CONFIG)
     app = Resource(CONFIG, "app/appsettings", {"properties": config["properties"] | dict.fromkeys(settings, "x")})
     plan = Resource("Microsoft.Web/serverfarms", "plan", {"sku": {"name": "FC1"}})
@@ -85,7 +85,7 @@ def test_seeds(tmp_path: Path) -> None:
 
 
 def test_host_json(tmp_path: Path) -> None:
-    """A key that no document knows, and what is not JSON."""
+    """An undocumented key, and text that is not JSON."""
     file = tmp_path / "host.json"
     content = json.loads((ROOT / "host.json").read_text())
     content["extensions"]["serviceBus"]["maxConcurentCalls"] = 4
@@ -107,7 +107,7 @@ def test_host_json(tmp_path: Path) -> None:
     ],
 )
 def test_funcignore(tmp_path: Path, lines: str, text: str) -> None:
-    """Emulators and tests stay out, the app stays in, by lines that every tool reads alike."""
+    """Emulators and tests stay out, the app stays in, by lines that every tool parses in the same way."""
     for name in (*package_files.APP, *package_files.NOT_APP):
         if "." in name:
             (tmp_path / name).touch()
@@ -124,7 +124,7 @@ def test_funcignore(tmp_path: Path, lines: str, text: str) -> None:
 
 
 def test_each_rule_of_the_linter_is_decided() -> None:
-    """`bicepconfig.json` has every rule; what is off by default, or off here, has its reason."""
+    """`bicepconfig.json` has every rule; a rule that is off by default, or off here, has its reason."""
     rules = json.loads((ROOT / "infra" / "checks" / "linter_rules.json").read_text(encoding="utf-8"))["rules"]
     configured = json.loads((ROOT / "infra" / "bicep" / "bicepconfig.json").read_text(encoding="utf-8"))
     levels = {name: each["level"] for name, each in configured["analyzers"]["core"]["rules"].items()}

@@ -36,7 +36,7 @@ def test_azd_runs_hooks_and_parameters_that_exist() -> None:
 
 
 def test_the_zip_holds_the_app_and_its_commit(tmp_path: Path) -> None:
-    """scripts/package.py packs what `.funcignore` leaves."""
+    """scripts/package.py packs the files that `.funcignore` does not name."""
     target = tmp_path / "app.zip"
     subprocess.run([sys.executable, "scripts/package.py", str(target)], cwd=ROOT, check=True, capture_output=True)
     names = set(zipfile.ZipFile(target).namelist())
@@ -49,7 +49,7 @@ def test_the_zip_holds_the_app_and_its_commit(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("parameters", ["dev", "prod", "minimal"])
 def test_the_template_sets_the_bounds_that_it_knows(parameters: str) -> None:
-    """Jobs refer to folders of their tenant, not to workspaces; the host takes little more than the app does."""
+    """Jobs refer to folders of their tenant, not to workspaces; the host accepts little more than the app does."""
     (config,) = deployed(parameters, "Microsoft.Web/sites/config")
     settings = {name: value.strip("'") for name, value in config["properties"].items()}
     assert MAX_BODY_BYTES < int(settings["FUNCTIONS_REQUEST_BODY_SIZE_LIMIT"]) <= 4 * MAX_BODY_BYTES
@@ -80,7 +80,7 @@ def test_callers_name_the_folder_that_stands_for_the_tenant(tenant: str) -> None
 
 @pytest.mark.parametrize("parameters", ["dev", "prod", "minimal"])
 def test_the_hosts_own_admin_routes_are_closed(parameters: str) -> None:
-    """Whatever the size: the master key opens nothing from outside."""
+    """With any size of plan the master key opens nothing from outside."""
     (app,) = deployed(parameters, "Microsoft.Web/sites")
     assert app["properties"]["functionsRuntimeAdminIsolationEnabled"] is True
 
@@ -122,7 +122,7 @@ def test_the_smoke_test_names_what_does_not_respond() -> None:
 
 
 def test_the_smoke_test_runs_on_the_packages_of_the_lock(capfd: pytest.CaptureFixture[str]) -> None:
-    """Its job in the pipeline installs nothing of the command line; what a service wrote commands no terminal."""
+    """Its job in the pipeline installs nothing of the command line; a service's text executes nothing in a terminal."""
     alone = (
         "import runpy, sys; sys.modules.update(dict.fromkeys(('lucius_client', 'rich', 'typer')));"
         "smoke = runpy.run_path('scripts/smoke.py'); smoke['write']('a\\x1b[2Jb\\tc'); smoke['main'](['--help'])"
@@ -165,7 +165,7 @@ def test_the_guide_names_scripts_and_parameters_that_exist() -> None:
 
 
 def test_the_guide_has_the_number_of_role_assignments() -> None:
-    """And the hook asks for no fewer."""
+    """And the hook requires no fewer."""
     page = (ROOT / "docs" / "guides" / "own-resources.md").read_text()
     hook = (ROOT / "infra" / "hooks" / "check_own.sh").read_text()
     counts = {}

@@ -31,7 +31,7 @@ def copy(tmp_path: Path) -> Path:
 
 
 def change(path: Path, key: str, value: Any) -> None:
-    """Sets a dotted key; None takes it away."""
+    """Sets a dotted key; None removes it."""
     content = json.loads(path.read_text())
     *before, last = key.split(".")
     inside = content
@@ -90,7 +90,7 @@ def test_a_wrong_host_json_is_found(copy: Path, file: str, key: str, value: Any,
 )
 @pytest.mark.parametrize("level", [None, "Information", "Warning"])
 def test_a_category_that_floods_the_log_is_found(copy: Path, category: str, least: str, level: str | None) -> None:
-    """Left out, or shown from too low a level on, in both files alike.
+    """Missing, or shown from too low a level on, in both files.
 
     DurableTask.AzureStorage warns of each event for an instance that has just ended (DiscardingWorkItem in
     LogEvents.cs), Azure.Core of each purge while there was no large message (ErrorResponse in AzureCoreEventSource.cs).
@@ -195,7 +195,7 @@ def test_a_parameter_file_has_its_backend_where_the_packaging_looks(tmp_path: Pa
 
 
 def test_azd_packages_what_the_script_makes() -> None:
-    """Its package is a folder that the service's own hook makes, also in `azd deploy` alone."""
+    """Its package is a folder that the service's own hook creates, also in `azd deploy` alone."""
     azure = (ROOT / "azure.yaml").read_text()
     assert durable_backend.parameter_file(ROOT).is_file()
     folder = azure.split("dist: ")[1].split()[0]

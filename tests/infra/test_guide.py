@@ -1,4 +1,4 @@
-"""The guides of deployments, walked from an empty subscription to its removal: the commands as they stand there."""
+"""The guides of deployments, run from an empty subscription to its removal, with their commands verbatim."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_every_step_of_the_guide_is_walked(walk: Walk) -> None:
         if step == "registration":
             audiences = {"dev": known["LUCIUS_AUTH_AUDIENCE"], "prod": done.output.strip()}
     state = walk.state()
-    # each smoke test may call the API of its own environment
+    # each smoke test can call the API of its own environment
     named = {app["displayName"]: f"principal-of-{app['appId']}" for app in state["apps"]}
     for name, audience in audiences.items():
         smoke = named[f"lucius-github-{name}-smoke"]
@@ -108,7 +108,7 @@ def test_a_companys_prepared_network_reaches_the_first_job(walk: Walk) -> None:
 
 
 def test_the_ledger_goes_when_its_environment_is_named(walk: Walk) -> None:
-    """It says what goes and what stays; another answer, or none, deletes nothing."""
+    """It lists deleted and remaining resources; another answer, or none, deletes nothing."""
     walk.run(block(GUIDE, "up"))
     known = walk.state()["azd"]
     for answer in ("printf 'yes\\n' | azd down", "azd down </dev/null"):
@@ -122,7 +122,7 @@ def test_the_ledger_goes_when_its_environment_is_named(walk: Walk) -> None:
 
 
 def test_a_second_deployment_and_a_later_month_go_through(walk: Walk) -> None:
-    """Azure takes neither a saved search without an etag nor another start of a budget."""
+    """Azure refuses a saved search without an etag, and another start of a budget."""
     walk.run(block(GUIDE, "up"))
     walk.run("azd env set LUCIUS_MONTHLY_BUDGET 100; azd env set LUCIUS_MONTHLY_BUDGET_START 2026-11-01")
     for month in ("2026-11", "2026-11", "2026-12"):
@@ -162,7 +162,7 @@ def test_a_missing_permission_stops_with_one_line(walk: Walk, denied: str, text:
 
 
 def test_an_environment_is_removed_twice(walk: Walk) -> None:
-    """Its removal is content with what is gone already."""
+    """Its removal ignores resources that are deleted already."""
     walk.run(block(GUIDE, "up"))
     for _ in range(2):
         assert walk.run(block(GUIDE, "remove"), LUCIUS_DELETE="dev", **walk.state()["azd"]).code == 0
@@ -170,7 +170,7 @@ def test_an_environment_is_removed_twice(walk: Walk) -> None:
 
 
 def test_a_condition_leaves_the_roles_of_the_template(walk: Walk) -> None:
-    """The guide's condition names each of them; a role that is new asks for it to be renewed."""
+    """The guide's condition names each of them; a new role requires an update of the condition."""
     walk.run(commands("deploying identity"), AZURE_SUBSCRIPTION_ID="sub-1")
     modules = walk.own("infra/bicep") / "modules"
     text = (modules / "roles.bicep").read_text()

@@ -1,4 +1,4 @@
-"""The hooks of azd stop with one line before anything is made; keys and images are made once."""
+"""The hooks of azd stop with one line before they create anything; keys and images are created once."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_scripts_are_plain_sh(path: Path) -> None:
 def test_preprovision_refuses_before_anything_is_made(
     walk: Walk, known: dict[str, Any], environment: dict[str, str], text: str
 ) -> None:
-    """In one line that names the cure; what is fine is let through, and az's default subscription stays."""
+    """In one line that has the remedy; valid values pass, and az's default subscription stays."""
     walk.know(**known)
     done = preprovision(walk, **environment)
     if text:
@@ -160,7 +160,7 @@ def test_the_apps_subnet_is_that_of_its_plan(walk: Walk) -> None:
 
 
 def test_keys_are_made_once_and_rotated(walk: Walk) -> None:
-    """No command line has a value, and azd's environment none either; the new key is the first, until it is alone."""
+    """No command line has a value, nor has azd's environment; the new key is the first, until it is the only one."""
     (walk.bin / "openssl").unlink()
     walk.know(vaults=[VAULT | {"secrets": {}}])
     make = "sh infra/hooks/check_keys.sh sub-1 dev"
@@ -186,7 +186,7 @@ def test_keys_are_made_once_and_rotated(walk: Walk) -> None:
 
 
 def test_images_are_built_once(walk: Walk) -> None:
-    """By the registry, where it lacks them; a registry that does not build them is one line, and the tag stays out."""
+    """By the registry, if it lacks them; a registry that does not build them is one line, and the tag stays unset."""
     (walk.bin / "python3").unlink()
     build = "sh infra/hooks/build_images.sh"
     assert walk.run(build).output == ""
@@ -228,7 +228,7 @@ def test_zones_are_asked_for_where_the_parameters_want_them(walk: Walk) -> None:
 
 
 def test_the_hook_reads_parameter_files_as_the_template_does(walk: Walk) -> None:
-    """Each shipped one: the backend that it takes, and zones, in a region that has neither."""
+    """Each shipped one: its backend, and zones, in a region that has neither."""
     walk.know(schedulers=[], flex_zones=[])
     check = "sh infra/hooks/check_region.sh sub-1 westeurope infra/bicep/{}.bicepparam"
     assert walk.run(check.format("minimal")).code == 0

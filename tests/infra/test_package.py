@@ -43,7 +43,7 @@ def requirements(name: str) -> list[Requirement]:
 
 @pytest.mark.parametrize("lock", locks.LOCKS, ids=lambda lock: lock.target.name)
 def test_what_is_installed_has_a_hash(lock: locks.Lock) -> None:
-    """Each package in the version of constraints.txt, and none that is asked for is left out: else `make lock`."""
+    """Each package has the version of constraints.txt, and no required one is missing: else `make lock`."""
     content = lock.target.read_text()
     assert content.splitlines()[1:3] == ["--require-hashes", "--only-binary :all:"]
     packages = re.findall(r"(?m)^(\S+)==(\S+)((?: \\\n    --hash=sha256:[0-9a-f]{64})+)$", content)
@@ -58,7 +58,7 @@ def test_what_is_installed_has_a_hash(lock: locks.Lock) -> None:
 
 
 def test_a_package_takes_the_wheels_that_the_lock_has(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Asked for fewer platforms than the lock was made for, pip finds no wheel with one of its hashes."""
+    """For fewer platforms than the lock's, pip finds no wheel with one of its hashes."""
     asked: list[list[str]] = []
 
     def run(command: list[str], **_: object) -> subprocess.CompletedProcess[str]:

@@ -53,7 +53,7 @@ def deploy(walk: Walk, **values: str) -> Any:
 
 @pytest.mark.parametrize("path", sorted(FOLDER.glob("*.yml")), ids=lambda path: path.stem)
 def test_workflows_are_pinned_and_may_little(path: Path) -> None:
-    """Actions by commit, no credential, reading only by default; a token for Azure only where somebody signs in."""
+    """Actions by commit, no credential, read-only by default; a token for Azure only in jobs that sign in."""
     text, workflow = path.read_text(), yaml.safe_load(path.read_text())
     uses = re.findall(r"uses: (?!\./)(\S+)(.*)", text)
     assert [use for use, _ in uses if not re.fullmatch(r"[\w./-]+@[0-9a-f]{40}", use)] == []
@@ -93,7 +93,9 @@ def test_the_smoke_test_signs_in_as_somebody_else() -> None:
 
 @pytest.mark.parametrize("path", sorted(FOLDER.glob("*.yml")), ids=lambda path: path.stem)
 def test_nothing_unknown_is_installed_next_to_a_token(path: Path) -> None:
-    """A package that turned bad could ask GitHub for the token of its job: there, only what has a hash is installed."""
+    """A malicious package could request the token of its job from GitHub: there, only packages with a hash are
+    installed.
+    """
     for job in filter(signs_in, load(path.stem)["jobs"].values()):
         for line in "\n".join(step.get("run", "") for step in job["steps"]).splitlines():
             assert not re.search(r"\b(make|npm|npx|uv|apt-get|curl) ", line), line
@@ -104,7 +106,7 @@ def test_nothing_unknown_is_installed_next_to_a_token(path: Path) -> None:
 
 
 def test_a_package_is_kept_of_each_commit_and_deployed_again() -> None:
-    """The way back takes the one that was tested, and neither tests, builds nor deploys a template."""
+    """A rollback uses the tested package, and neither tests, builds nor deploys a template."""
     jobs = load("deploy")["jobs"]
     (kept,) = [step["with"] for step in jobs["package"]["steps"] if "upload-artifact@" in step.get("uses", "")]
     (taken,) = [step["with"] for step in jobs["code"]["steps"] if "download-artifact@" in step.get("uses", "")]
@@ -197,7 +199,7 @@ def test_a_deletion_that_is_meant_is_shown_and_made(walk: Walk) -> None:
 
 
 def test_the_keys_of_callbacks_keep_their_vault(walk: Walk) -> None:
-    """Enabled again, the deployment goes on; ended on purpose, too."""
+    """Enabled again, the deployment continues; ended on purpose, too."""
     walk.know(vaults=[VAULT])
     assert deploy(walk, **{"vars.LUCIUS_CALLBACKS": "true"}).code == 0
     assert walk.state()["deployed"]["keys"] == ["callback"]
@@ -213,7 +215,7 @@ def test_a_first_deployment_makes_places_and_a_second_fills_them(walk: Walk) -> 
     assert len([line for line in done.asked if line.startswith("az stack sub create")]) == 2
     assert walk.state()["deployed"]["container_apps"] == ["ocr", "embedding", "sis", "packs"]
     assert walk.state()["deployed"]["keys"] == ["callback"]
-    # a second one assigns no role, however many there are
+    # a second one assigns no role, for any number of roles
     walk.know(role_assignments=3990)
     again = deploy(walk, **{"vars.LUCIUS_CALLBACKS": "true"})
     assert again.code == 0, again.error
@@ -221,7 +223,7 @@ def test_a_first_deployment_makes_places_and_a_second_fills_them(walk: Walk) -> 
 
 
 def test_what_if_runs_with_the_identity_of_the_guide(walk: Walk) -> None:
-    """It may read and ask, not write."""
+    """It can read and run what-if, not write."""
     walk.know(denied=["deploy"])
     summary = walk.checkout / "summary"
     text, environment = command(load("what-if")["jobs"]["what-if"], "Preview", VALUES)
@@ -255,7 +257,7 @@ def test_only_packages_of_main_are_taken() -> None:
 
 
 def test_the_kept_package_is_fetched(walk: Walk) -> None:
-    """Or one line says that there is none."""
+    """Or one line reports that there is none."""
     (walk.bin / "gh").write_text(
         """#!/bin/sh
 case $1 in
@@ -302,13 +304,13 @@ REVIEWED = {**ONLY_MAIN, "protection_rules": [{"type": "branch_policy"}, {"type"
 def test_only_main_may_deploy(
     name: str, environment: dict[str, Any], policies: dict[str, Any], sentence: str | None
 ) -> None:
-    """GitHub lets every branch into an environment unless it is told otherwise; prod asks somebody as well."""
+    """GitHub allows every branch in an environment by default; prod also requires a reviewer."""
     found = github_environments.wrong(name, environment, policies)
     assert (found is None) if sentence is None else (found is not None and sentence in found)
 
 
 def test_the_pipeline_stops_where_another_branch_may_deploy(walk: Walk) -> None:
-    """Both environments of a deployment are read; one that is too open, or is not there, is one line."""
+    """Both environments of a deployment are read; one that allows too much, or is missing, is one line."""
     (walk.bin / "python3").unlink()
     (walk.bin / "python3").symlink_to(sys.executable)
     dev = {**ONLY_MAIN, "policies": MAIN["branch_policies"]}

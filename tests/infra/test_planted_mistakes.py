@@ -45,7 +45,7 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @contextmanager
 def planted(root: Path, *rows: Row) -> Iterator[None]:
-    """The root with the new text of each row in the place of its old text, which stands there once."""
+    """Yields the root with the new text of each row in place of its old text, which occurs there once."""
     before: dict[Path, str] = {}
     try:
         for row in rows:

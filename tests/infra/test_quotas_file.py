@@ -49,7 +49,7 @@ def test_the_file_is_the_documented_example(tmp_path: Path) -> None:
 
 
 def test_rules_are_applied_by_the_command(walk: Walk) -> None:
-    """With the environment's address and a token, once a hook; without rules nobody is asked."""
+    """With the environment's URL and a token, once per hook; without rules there is no request."""
     given(walk, "exit 0")
     for _ in range(2):
         done = walk.run(HOOK, LUCIUS_API_URL=API, LUCIUS_TOKEN="t")
@@ -69,7 +69,7 @@ def test_rules_are_applied_by_the_command(walk: Walk) -> None:
     ],
 )
 def test_what_keeps_them_from_being_applied_is_printed(walk: Walk, lucius: str | None, api: str, why: str) -> None:
-    """The deployment goes on; the line has what to do later."""
+    """The deployment continues; the line has the later action."""
     given(walk, lucius)
     done = walk.run(HOOK, LUCIUS_API_URL=api, LUCIUS_TOKEN="t")
     assert done.code == 0

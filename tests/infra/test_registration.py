@@ -62,7 +62,7 @@ def test_a_registration_is_made_tagged_and_marked(walk: Walk) -> None:
 
 
 def test_a_registration_of_the_same_name_is_left_alone(walk: Walk) -> None:
-    """Neither changed nor taken nor, later, deleted: it is not ours, whatever it is called."""
+    """Neither changed nor used nor, later, deleted: it is not LUCIUS's, with any name."""
     walk.know(apps=[registration()])
     assert preprovision(walk).code == 0
     theirs, ours = walk.state()["apps"]
@@ -73,14 +73,14 @@ def test_a_registration_of_the_same_name_is_left_alone(walk: Walk) -> None:
 
 
 def test_the_same_environment_of_another_subscription_has_its_own(walk: Walk) -> None:
-    """Two people who type `azd env new dev` in one tenant do not share a registration."""
+    """Two users who run `azd env new dev` in one tenant do not share a registration."""
     walk.know(apps=[registration(tags=["lucius:sub-2:dev"])])
     assert preprovision(walk).code == 0
     assert len(walk.state()["apps"]) == 2
 
 
 def test_a_registration_that_carries_our_tag_and_is_not_ours_stops(walk: Walk) -> None:
-    """Anybody in a tenant can make one with our tag beforehand, and would own our audience."""
+    """Any user of a tenant can create one with our tag beforehand, and would own our audience."""
     walk.know(apps=[registration(tags=[TAG])])
     assert "theirs" in preprovision(walk).refusal
     assert walk.state()["apps"] == [registration(tags=[TAG])]
@@ -102,7 +102,7 @@ def test_what_others_added_stays(walk: Walk) -> None:
 
 
 def test_a_run_that_stopped_half_way_goes_on(walk: Walk) -> None:
-    """The registration is marked as soon as it is made, so the next run takes it and postdown can delete it."""
+    """The registration is marked as soon as it is created, so the next run uses it and postdown can delete it."""
     walk.know(lag=100)
     assert preprovision(walk).code == 1
     made = walk.state()["azd"]["LUCIUS_AUTH_REGISTERED"]
@@ -132,7 +132,7 @@ def test_an_audience_that_is_given_is_taken(walk: Walk) -> None:
 
 
 def test_postdown_may_run_twice_and_stops_where_it_cannot_see(walk: Walk) -> None:
-    """It deletes what preprovision made, is content where that is gone, and forgets it then only."""
+    """It deletes preprovision's registration, ignores a deleted one, and only then forgets it."""
     preprovision(walk)
     made = walk.state()["azd"]
     walk.know(denied=["read apps"])
@@ -148,7 +148,7 @@ def test_postdown_may_run_twice_and_stops_where_it_cannot_see(walk: Walk) -> Non
 
 
 def test_postdown_leaves_a_registration_without_our_tag(walk: Walk) -> None:
-    """A mark of an earlier hook may name somebody else's."""
+    """A mark of an earlier hook may name another user's."""
     walk.know(apps=[registration()])
     assert "theirs stays" in walk.run("sh infra/hooks/postdown.sh", LUCIUS_AUTH_REGISTERED="theirs").error
     assert walk.state()["apps"] == [registration()]
@@ -167,7 +167,7 @@ def test_the_dashboard_gets_a_redirect_address(walk: Walk) -> None:
 
 
 def test_roles_are_granted_once(walk: Walk) -> None:
-    """Each role is asked for, and granted where it is not held yet, also to a principal that is new."""
+    """Each role is read, and granted if it is missing, also to a new principal."""
     audience = walk.run("sh infra/hooks/register_app.sh sub-1 dev").output.strip()
     for _ in range(2):
         assert walk.run(f"sh infra/hooks/grant_role.sh {audience} who orch:read orch:operate").code == 0

@@ -52,7 +52,7 @@ def changed(snapshot: Snapshot, kind: str, change: Callable[[dict[str, Any]], No
 
 @pytest.mark.needs("bicep")
 def test_the_repository_passes(compiler: Compiler, evaluated: dict[str, Snapshot]) -> None:
-    """Neither the compiler nor a rule finds anything, and the committed snapshots are what is deployed.
+    """Neither the compiler nor a rule finds anything, and the committed snapshots match the deployments.
 
     Over 5 s: the compiler reads every template and evaluates the three parameter files.
     """
@@ -94,7 +94,7 @@ def test_a_changed_template_shows_in_its_snapshot(evaluated: dict[str, Snapshot]
 def test_what_flex_refuses_is_left_out(
     evaluated: dict[str, Snapshot], site: dict[str, Any], sku: str, found: list[str]
 ) -> None:
-    """Also null, which counts as sent; Elastic Premium takes it."""
+    """Also null, which counts as sent; Elastic Premium accepts it."""
     dev = changed(evaluated["dev"], SITE, lambda content: content["properties"]["siteConfig"].update(site))
     dev = changed(dev, "Microsoft.Web/serverfarms", lambda content: content["sku"].update(name=sku))
     assert [each.text.partition(": ")[2] for each in refusals.check(dev)] == found
@@ -130,7 +130,7 @@ def test_every_right_is_in_the_table(
 
 @pytest.mark.needs("bicep")
 def test_a_role_at_the_resource_group_is_found(evaluated: dict[str, Snapshot]) -> None:
-    """It would cover what is made later, too."""
+    """It would include later resources too."""
 
     def widen(content: dict[str, Any]) -> None:
         content["id"] = re.sub(r"/providers/Microsoft.KeyVault/vaults/[\w-]+", "", content["id"])
@@ -220,7 +220,7 @@ def test_reply_topics_forward_before_the_app_changes_and_stop_after_it(compiler:
 
 @pytest.mark.needs("bicep")
 def test_lanes_have_the_same_subscriptions_and_do_not_forward(compiler: Compiler, tmp_path: Path) -> None:
-    """No rule finds anything in a deployment with `Lanes`, which no parameter file takes."""
+    """No rule finds anything in a deployment with `Lanes`, which no parameter file uses."""
     shutil.copytree(ROOT / "infra", tmp_path / "infra")
     file = tmp_path / "infra" / "bicep" / "minimal.bicepparam"
     file.write_text(f"{file.read_text()}\nparam replies = 'Lanes'\n")
@@ -282,7 +282,7 @@ def test_the_compiler_is_that_of_bicep_or_path(tmp_path: Path) -> None:
     ("version", "line"), [("0.46.1", f"version 0.46.1, not {VERSION}"), (None, "is not a program")]
 )
 def test_the_command_ends_with_one_line(tmp_path: Path, version: str | None, line: str) -> None:
-    """Another version, and a BICEP that leads nowhere: one line with the cure, exit code 1."""
+    """Another version, and an invalid BICEP: one line with the remedy, exit code 1."""
     program = stub(tmp_path, version) if version else tmp_path / "none"
     done = subprocess.run(
         [sys.executable, "-m", "infra.checks"],
@@ -306,7 +306,7 @@ def test_a_compiler_that_ends_is_one_line(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
-    """A file stands in its place."""
+    """A file has its path."""
     (tmp_path / "infra" / "bicep").mkdir(parents=True)
     (tmp_path / committed.FOLDER).touch()
     with pytest.raises(CheckFailed, match="snapshots: cannot be written"):

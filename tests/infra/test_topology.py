@@ -15,7 +15,7 @@ from tests.jobs import ROOT
 
 BICEP = ROOT / "infra" / "bicep"
 TOPOLOGY = json.loads((BICEP / "topology.json").read_text())
-#: triggers of one scale group each; every other function is a group of its own
+#: triggers of one scale group each; every other function is a separate group
 GROUPS = {"httpTrigger": "http", "orchestrationTrigger": "durable", "activityTrigger": "durable"}
 
 
@@ -38,7 +38,7 @@ def test_expired_directives_do_not_fill_a_topic() -> None:
 
 
 def test_the_topic_of_public_events_drops_repetitions_and_what_is_old() -> None:
-    """Of one that nobody reads nothing stays as a dead letter; the code sends to the topic that the template makes."""
+    """Without a reader no dead letter remains; the code sends to the topic that the template creates."""
     events = TOPOLOGY["events"]
     assert events == {
         "topic": EVENTS_TOPIC,
@@ -51,7 +51,7 @@ def test_the_topic_of_public_events_drops_repetitions_and_what_is_old() -> None:
 
 
 def test_the_emulators_configuration_keeps_its_bound() -> None:
-    """Microsoft's Service Bus emulator takes a window of five minutes at most; shorter ones stay."""
+    """Microsoft's Service Bus emulator accepts a window of at most five minutes; shorter ones stay."""
 
     def window(deployed: str) -> str:
         directives = TOPOLOGY["directives"] | {"duplicateDetectionWindow": deployed}
@@ -62,8 +62,9 @@ def test_the_emulators_configuration_keeps_its_bound() -> None:
 
 
 def test_no_instance_is_kept_for_a_function_that_is_not_there() -> None:
-    """Over zones two of each group are asked for, whatever `scale` says: so what is not always there has a condition,
-    which is the app's own."""
+    """With zone redundancy two instances of each group are kept, for any `scale`: so a function that does not always
+    exist has a condition, the app's own.
+    """
     modules = (BICEP / "modules" / "function-app.bicep").read_text()
     conditions = dict(re.findall(r"name: 'function:(tell|deliver)',?\s+instanceCount: (.+?) \?", modules))
     assert conditions == {"tell": "events", "deliver": "events && webhooks"}

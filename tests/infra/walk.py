@@ -1,4 +1,4 @@
-"""A checkout in a folder of its own, in which commands meet stand-ins for az, azd, gh, git and curl."""
+"""A checkout in a separate folder, in which commands use emulated az, azd, gh, git and curl."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Done:
     code: int
     output: str
     error: str
-    #: commands that the stand-ins were given
+    #: commands of the emulated programs
     asked: list[str]
 
     @property
@@ -75,7 +75,7 @@ class Done:
 
 @dataclass
 class Walk:
-    """`checkout` is where commands run; `environment` is theirs, beside the stand-ins."""
+    """A checkout. `checkout` is the folder of commands; `environment` is theirs, with the emulated programs."""
 
     folder: Path
     environment: dict[str, str] = field(default_factory=dict)

@@ -271,7 +271,7 @@ class _Deliveries:
 
 
 class _Receiver:
-    """Takes every webhook."""
+    """Accepts every webhook."""
 
     def check(self, url: str, *, tenant: str) -> None:
         return
@@ -281,7 +281,7 @@ class _Receiver:
 
 
 class Services:
-    """Platform services: an ACK after half a second, a RESULT after the seconds that the document takes.
+    """Platform services: an ACK after half a second, a RESULT after the seconds of the document.
 
     Each later attempt takes a second.
     """

@@ -19,13 +19,13 @@ _SCRAMBLED = "{?"
 class Kind(StrEnum):
     """A kind of fault of a row."""
 
-    #: each row goes when the fault begins, or after its first write
+    #: each row is deleted when the fault begins, or after its first write
     MISSING = "missing"
     #: the same, but its columns are scrambled or gone, until the app writes the row, or the fault ends
     UNDECODABLE = "undecodable"
     #: 413 to each write of the row
     OVERSIZED = "oversized"
-    #: 503 to each request that meets the row
+    #: 503 to each request of the row
     REFUSED = "refused"
     #: another process writes the row before each write that names its ETag, for five seconds from the first
     CONTENDED = "contended"
@@ -97,7 +97,7 @@ class Fault:
         match self.kind:
             case Kind.MISSING | Kind.UNDECODABLE:
                 if key in part.rows:
-                    # one that was written since the last look
+                    # a row that was written since the last check
                     self._spoil(table, partition, key, part.rows[key])
                 if (table, partition, key) in self._done:
                     self._meet(key)

@@ -24,7 +24,7 @@ CORE = {
 }
 #: tests/operations/gates/test_gate_directory.py and tests/adapters/test_directory.py have the faults of these rows
 _CHANGED = "read when a process starts, and when the row's version has changed; no quota changes in these worlds"
-#: rows that no request of a job and no sweep meets in these worlds
+#: rows that no request of a job and no sweep uses in these worlds
 UNMET = {
     "ARCHIVED": "written when the retention of an ended job is over; read by requests about that job alone",
     "=feed": "the identity of the feeds' table: read once, when a process first reads a feed",
@@ -43,7 +43,7 @@ UNMET = {
 class Line:
     """One type of row."""
 
-    #: the first letters of the faults that requests can meet
+    #: the first letters of the faults that requests can get
     kinds: str
     #: features of the world's jobs
     has: tuple[str, ...] = ()

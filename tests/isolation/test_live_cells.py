@@ -1,4 +1,4 @@
-"""Ten cells of the matrix on a running stack: a row in Azurite goes, or cannot be decoded, while jobs run."""
+"""Ten cells of the matrix on a running stack: a row in Azurite is deleted, or damaged, while jobs run."""
 
 from __future__ import annotations
 

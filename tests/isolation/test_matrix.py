@@ -24,7 +24,7 @@ def healthy(has: tuple[str, ...]) -> Report:
 
 
 def test_every_type_of_row_is_core_or_in_the_matrix() -> None:
-    """A new type of row fails here until it has its line."""
+    """A new type of row fails here until it has its record."""
     listed = [*CORE, *UNMET, *LINES]
     assert len(listed) == len({*listed})
     met = {each for has in _WORLDS for each in healthy(has).seen}
@@ -35,7 +35,7 @@ _WORLDS: list[tuple[str, ...]] = [(), (DEPENDENCIES,), (BULK,), (EVENTS,), (PLAT
 
 
 def test_every_request_of_a_row_has_its_cells() -> None:
-    """The faults of each line are those that the world's requests can meet."""
+    """The faults of each row are those that the world's requests can get."""
     found = {name: _kinds(healthy(line.has).seen[name]) for name, line in LINES.items()}
     assert found == {name: line.kinds for name, line in LINES.items()}
     assert not [name for name in UNMET if any(healthy(has).seen[name] for has in _WORLDS)]
@@ -62,7 +62,8 @@ _AS_USUAL = {"MESSAGE_REJECTED", "BREAKER_OPENED", "INCIDENT_OPENED", "LIMIT_REA
 
 def _marks(cell: tuple[str, Kind]) -> list[pytest.MarkDecorator]:
     name, kind = cell
-    # a row that is only written, and the rows of feeds and usage, meet a refusal where they meet being oversized
+    # a row that is only written, and the rows of feeds and usage, have a refusal with the same effect as being
+    # oversized
     is_alike = LINES[name].kinds == "or" or {EVENTS, USAGE} & {*LINES[name].has}
     return [pytest.mark.long] if is_alike and kind in (Kind.REFUSED, Kind.CONTENDED) else []
 

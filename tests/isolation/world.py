@@ -57,7 +57,7 @@ class Report:
     requests: dict[str, Counter[str]] = field(default_factory=dict)
     #: rows of jobs that are not gone with their end
     left: list[str] = field(default_factory=list)
-    #: log lines of WARNING
+    #: log records of WARNING
     warnings: list[dict[str, Any]] = field(default_factory=list)
     #: errors that functions raised; those of them that are no LuciusError
     reported: list[str] = field(default_factory=list)

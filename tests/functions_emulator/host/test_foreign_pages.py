@@ -24,7 +24,7 @@ WAYS = [
 
 @pytest.mark.parametrize(("method", "path", "status"), WAYS, ids=[way[1] for way in WAYS])
 def test_a_foreign_page_is_refused(host: Host, method: str, path: str, status: int) -> None:
-    """Functions, `/admin`, the durable API, the page: 403 and one line; programs and the host's own page go on."""
+    """Functions, `/admin`, the durable API, the page: 403 and one line; programs and the host's own page continue."""
     for foreign in foreign_headers(host.url):
         code, text = send(host.url, method, path, foreign)
         assert (code, text.count("\n"), "may not use" in text or "is not served" in text) == (403, 1, True), foreign

@@ -47,7 +47,7 @@ def test_sync_functions_and_text_responses(host: Host) -> None:
 
 
 def test_binary_bodies_go_through_unchanged(host: Host) -> None:
-    """Five megabytes come back reversed, with the function's status."""
+    """Five megabytes are returned reversed, with the function's status."""
     body = bytes(range(256)) * 20_000
     response = host.post("/binary", content=body)
     assert (response.status_code, response.content) == (201, body[::-1])
@@ -106,7 +106,7 @@ def test_functions_are_listed(host: Host) -> None:
 @pytest.mark.long
 @pytest.mark.timeout(400)
 def test_a_response_later_than_230_seconds_is_502(host: Host) -> None:
-    """As Azure's load balancer; the function goes on, and the host serves other requests meanwhile."""
+    """As Azure's load balancer; the function continues, and the host serves other requests meanwhile."""
     with httpx.Client(timeout=300, trust_env=False) as client:
         began = time.monotonic()
         response = client.get(f"{host.url}/sleep-async?s=260")

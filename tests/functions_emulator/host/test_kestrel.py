@@ -1,4 +1,4 @@
-"""Requests byte for byte, as Kestrel takes them.
+"""Requests byte for byte, as Kestrel accepts them.
 
 The sources named here are below src/Servers/Kestrel/Core/src of dotnet/aspnetcore.
 """
@@ -86,7 +86,7 @@ def test_the_status_line_of_a_refusal(host: Host, length: int) -> None:
 
 
 def test_http_1_0_without_a_host_is_500(host: Host) -> None:
-    """Kestrel takes it; then the trigger's binding fails to make the URL.
+    """Kestrel accepts it; then the trigger's binding fails to make the URL.
 
     azure-webjobs-sdk-extensions, src/WebJobs.Extensions.Http/HttpTriggerAttributeBindingProvider.cs, `ToInvokeString`.
     """

@@ -37,7 +37,7 @@ def shows(function: str | None, logger: str, level: int, levels: dict[str, str] 
     ],
 )
 def test_the_longest_category_decides(function: str | None, logger: str, level: int, shown: bool) -> None:
-    """`Function.NAME.User` is the category of what a function and its SDKs log, in any case."""
+    """`Function.NAME.User` is the category of the records of a function and its SDKs, in any case."""
     assert shows(function, logger, level) is shown
 
 

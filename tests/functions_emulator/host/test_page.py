@@ -38,7 +38,7 @@ def page(host: Host, path: str) -> str:
 
 
 def test_functions_and_orchestrations_are_listed(host: Host) -> None:
-    """The overview shows every function, and instances by status with what they wait for."""
+    """The overview shows every function, and instances by status with their waits."""
     host.start("approval", 600, "listed-waits")
     host.wait_for(host.start("chain", "x", "listed-done"))
     host.wait_for("listed-waits", "Running")

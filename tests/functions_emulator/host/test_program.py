@@ -34,7 +34,7 @@ def hanging(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
 
 
 def _fails(app: Path, folder: Path, *arguments: str | Path, port: int = 0) -> list[str]:
-    """The lines on stderr of a host that must not start."""
+    """Returns the lines on stderr of a host that must not start."""
     process = launch(app, folder / "host.log", *arguments, port=port)
     assert process.wait(timeout=START_TIMEOUT_S) == 1
     assert process.stdout is not None
@@ -110,7 +110,7 @@ def test_a_port_in_use_is_one_clear_line(tmp_path: Path) -> None:
 
 
 def test_two_hosts_on_one_data_folder(tmp_path: Path) -> None:
-    """The second one refuses to start, with one line, and the first one goes on."""
+    """The second one refuses to start, with one line, and the first one continues."""
     host = start_host("tour", tmp_path, "--data", tmp_path / "data")
     (tmp_path / "second").mkdir()
     try:
@@ -251,6 +251,6 @@ def test_a_time_that_is_none_is_wrong_usage(drain: str, capsys: pytest.CaptureFi
 
 
 def test_a_function_that_hangs_does_not_keep_the_host(hanging: Host) -> None:
-    """After the time for running functions the host ends, and logs what was still running."""
+    """After the time for running functions the host ends, and logs the running ones."""
     assert hanging.process.wait(timeout=START_TIMEOUT_S) == 0
     assert "stopped while running: sleep_sync" in hanging.log

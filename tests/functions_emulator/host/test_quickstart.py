@@ -17,7 +17,7 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
 
 
 def test_the_templates_function_responds(host: Host) -> None:
-    """It responds to query and body, with the headers of host.json; what it prints is in the log."""
+    """It responds to query and body, with the headers of host.json; its output is in the log."""
     response = host.get("/api/hello?name=Bob")
     assert response.text.startswith("Hello, Bob.")
     assert response.headers["x-content-type-options"] == "nosniff"
@@ -61,7 +61,7 @@ def test_a_value_that_has_nowhere_to_go_fails_the_function(host: Host) -> None:
 
 
 def test_the_log_has_what_is_served(host: Host) -> None:
-    """The URL of each function, as Core Tools shows it, the keys of host.json without effect, and who is let in."""
+    """The URL of each function, as Core Tools shows it, the keys of host.json without effect, and the access rules."""
     assert f"HttpTrigger1: {host.url}/api/hello [" in host.log
     assert "hello_orchestrator: orchestrationTrigger" in host.log
     assert "extensions.http.hsts.isEnabled has no effect here" in host.log

@@ -153,7 +153,7 @@ def test_cardinality_many_gives_lists(host: Host, bus: Bus, received: MessageLog
 
 
 def test_a_batch_without_a_data_type_passes_json_net(host: Host, bus: Bus, received: MessageLog) -> None:
-    """Dates are written anew (azure-functions-python-worker issue 1401), and other bodies as Python writes JSON."""
+    """Dates are rewritten (azure-functions-python-worker issue 1401), and other bodies as Python writes JSON."""
     send(bus, "batch", ServiceBusMessage('{"value":"2024-01-19T12:50:41.250940Z","n":1.10}'))
     (line,) = eventually(lambda: received.of('{"value": "2024-01-19T12:50:41.25094Z", "n": 1.1}'), lambda: host.log)
     assert line["function"].startswith("in_batches")
@@ -207,7 +207,7 @@ def test_the_lock_of_a_slow_message_is_renewed(host: Host, bus: Bus, received: M
 
 
 def test_a_bus_that_goes_away_is_found_again(host: Host, bus: Bus, received: MessageLog, config: Path) -> None:
-    """The host logs once that it cannot receive, and goes on when the bus is back."""
+    """The host logs once that it cannot receive, and continues when the bus is back."""
     send(bus, "work", ServiceBusMessage("before"))
     eventually(lambda: received.of("before"), lambda: host.log)
     bus.kill()

@@ -54,7 +54,7 @@ def test_a_namespace_on_this_machine_is_the_emulator() -> None:
     ],
 )
 def test_a_storage_service_on_this_machine_is_azurite(properties: dict[str, str], service: str, endpoint: str) -> None:
-    """The property of the service goes before the common one; the key is that of the development account."""
+    """The property of the service has precedence over the common one; the key is that of the development account."""
     values = {f"DATA__{name}": value for name, value in properties.items()}
     assert endpoint in Settings(values).connection("DATA", service)
 
@@ -77,7 +77,7 @@ def test_what_is_missing_is_named(values: dict[str, str], service: str, message:
 
 
 def test_connection_strings_of_the_file(tmp_path: Path) -> None:
-    """Both forms of Core Tools are read; the environment goes before the file."""
+    """Both forms of Core Tools are read; the environment has precedence over the file."""
     document = {"ConnectionStrings": {"A": "a", "B": {"ConnectionString": "b"}, "C": "c"}, "Values": {"D": "d"}}
     (tmp_path / "local.settings.json").write_text(json.dumps(document))
     settings = load_settings(tmp_path, {"ConnectionStrings:C": "environment"})

@@ -57,7 +57,7 @@ def test_five_hours_pass_timer_by_timer(tmp_path: Path) -> None:
 
 
 def test_a_killed_hosts_activity_comes_back_after_five_virtual_minutes(tmp_path: Path) -> None:
-    """With the timeouts of host.json the next host does not run it before, and says until when it waits."""
+    """With the timeouts of host.json the next host does not run it before, and logs the end of its wait."""
     data, own = tmp_path / "data", {"EMULATOR_VISIBILITY_TIMEOUT": ""}
     # the third commit is that of the activity's result
     host = start_host(

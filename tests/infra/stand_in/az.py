@@ -213,7 +213,7 @@ _ANSWERS: dict[str, Callable[[State, Options], Any]] = {
 
 
 def _printed(answer: Any, options: Options) -> str:
-    """As az prints: JSON, or each item a line and each value of it a column."""
+    """Formats output as az: JSON, or each item as a line and each of its values as a column."""
     if "query" in options:
         answer = jmespath.search(options["query"], answer)
     if answer is None or options.get("output") == "none":

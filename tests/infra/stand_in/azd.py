@@ -1,4 +1,4 @@
-"""Stands in for azd: an environment, and `up`, `provision`, `deploy` and `down` with the hooks of azure.yaml."""
+"""Emulates azd: an environment, and `up`, `provision`, `deploy` and `down` with the hooks of azure.yaml."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def changing() -> AbstractContextManager[dict[str, Any]]:
 
 
 def _hook(name: str) -> None:
-    """Runs a hook of azure.yaml with the environment's values. Raises Refused where it fails."""
+    """Runs a hook of azure.yaml with the environment's values. Raises Refused if it fails."""
     found = re.search(rf"^ +{name}:\n(?: +shell: .*\n)? +run: (.*)", Path("azure.yaml").read_text(), re.MULTILINE)
     if not found:
         return

@@ -1,4 +1,4 @@
-"""Stands in for gh: environments of a repository, with their branch policies and reviewers, by `gh api`."""
+"""Emulates gh: environments of a repository, with their branch policies and reviewers, by `gh api`."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The commands of az that hooks, pipelines and the guide use, with the options that az 2.89 has for them.
 
-`!` marks those without which az stops, `.` a folder; the rest of a command line is refused, as az refuses it.
+`!` marks required options, `.` a folder; other options are refused, as by az.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ COMMANDS = {
 
 
 class Refused(Exception):
-    """az ends with this line, and not with 0."""
+    """az ends with this line, and an exit code other than 0."""
 
 
 def refuse(line: str) -> NoReturn:

@@ -1,4 +1,4 @@
-"""Stands in for `scripts/smoke.py`: a job SUCCEEDED if there are an app, a role of its caller, and each service."""
+"""Emulates `scripts/smoke.py`: a job SUCCEEDED if there are an app, a role of its caller, and each service."""
 
 from __future__ import annotations
 

@@ -200,7 +200,7 @@ def test_an_export_without_heads_names_its_levels(tmp_path: Path) -> None:
 
 
 def test_an_interrupted_export_continues(tmp_path: Path) -> None:
-    """Ctrl-C leaves no bundle; the same command reads what is left, also after a torn line."""
+    """Ctrl-C leaves no bundle; the same command reads the rest, also after a torn line."""
     api = Api(documents(), SIGNER)
     api.interrupted_after = 2
     done = exported(api, tmp_path)
@@ -225,7 +225,7 @@ def test_another_export_starts_again(tmp_path: Path) -> None:
 
 
 def test_a_job_that_is_gone_is_named(tmp_path: Path) -> None:
-    """Its head is signed, so the bundle is not complete. An export that continues names what the first run found."""
+    """Its head is signed, so the bundle is not complete. A continued export names the findings of the first run."""
     api = Api(documents(), SIGNER)
     del api.jobs["job_a"], api.jobs["job_c"]
     api.interrupted_after = 2
@@ -254,7 +254,7 @@ def test_a_job_that_cannot_be_read_stops_no_export(tmp_path: Path, status: int, 
 
 
 def test_a_second_export_to_the_same_file_ends(tmp_path: Path) -> None:
-    """One line; the first one's state stays as it is."""
+    """One line; the first one's state does not change."""
     part = tmp_path / "b.tar.gz.part"
     part.mkdir()
     with (part / "lock").open("a") as first:
@@ -287,7 +287,7 @@ def test_an_export_to_a_file_system_without_locks(tmp_path: Path, monkeypatch: p
 
 
 def test_an_export_begins_with_the_first_head(tmp_path: Path) -> None:
-    """It says so. A window that ended before has no heads."""
+    """Its output states that. A window that ended before has no heads."""
     api = Api(documents(), SIGNER)
     api.earliest = "2026-01-27T09:00:00Z"
     before = exported(api, tmp_path, "--until", "2026-01-27T08:00:00Z")
@@ -308,7 +308,7 @@ def test_an_export_of_a_new_deployment_names_when_to_repeat_it(tmp_path: Path) -
 
 
 def test_an_export_is_refused(tmp_path: Path) -> None:
-    """Without a tenant, to a folder that cannot be written, and where the API refuses: one line, and no file."""
+    """Without a tenant, to an unwritable folder, and if the API refuses: one line, and no file."""
     with calling(Api([])):
         nobody = run_main("audit", "export", "--output", str(tmp_path / "b.tar.gz"))
         nowhere = run_main(*EXPORT, "--output", "/proc/none/b.tar.gz")

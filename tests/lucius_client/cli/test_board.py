@@ -68,7 +68,7 @@ def test_an_ended_job_shows_its_own_state_and_time() -> None:
 
 
 def test_a_job_that_waits_or_stands_shows_it() -> None:
-    """Its step says only that nothing of it has begun."""
+    """Its step shows only that nothing of it has begun."""
     assert [Line.of(job(status, "PENDING")).state for status in ("QUEUED", "THROTTLED", "PAUSED")] == [
         "PENDING",
         "THROTTLED",
@@ -109,7 +109,7 @@ def test_without_a_terminal_a_line_is_printed_for_every_change_only() -> None:
 
 
 def test_events_move_the_line_on() -> None:
-    """An event's line has its own time and step; one that the job has already prints nothing."""
+    """An event's line has its own time and step; an event that the job already includes prints nothing."""
     out = io.StringIO()
     with Board(Console(file=out, width=200)) as board:
         board.show("a", job("IN_PROGRESS", "INITIATED"))

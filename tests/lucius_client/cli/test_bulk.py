@@ -30,7 +30,7 @@ def answer(status: int = 202, **changes: Any) -> CannedResponse:
 
 
 def test_the_words_of_a_filter_are_sent() -> None:
-    """Times ago become instants; a key of its own makes a repetition the same bulk."""
+    """Relative times become timestamps; a random key makes a repetition the same bulk operation."""
     with serving(answer()) as api:
         done = run_main(*PAUSE, "label=team:a=b", "--filter", "since=2026-01-27T10:00:00Z", api=api.url)
     assert (done.returncode, BULK.bulk_id in done.stdout) == (0, True), done.stderr
@@ -61,7 +61,7 @@ def test_a_wait_ends_with_the_bulk() -> None:
 
 
 def test_an_interrupt_ends_the_wait_alone() -> None:
-    """It says how to look at the bulk, and how to stop it."""
+    """It prints the commands to show and to stop the bulk operation."""
     with mock.patch("lucius_client.cli.bulk.time.sleep", side_effect=KeyboardInterrupt), serving(answer()) as api:
         run = run_main(*PAUSE, "status=QUEUED", "--wait", api=api.url)
     assert run.returncode == 130
@@ -69,7 +69,7 @@ def test_an_interrupt_ends_the_wait_alone() -> None:
 
 
 def test_a_dry_run_shows_the_first() -> None:
-    """And says where there are more."""
+    """It states whether there are more."""
     found = CannedResponse(200, body(preview("tenant_a", "pause", ["job_1", "job_2"], True, 1)))
     with serving(found) as api:
         run = run_main(*PAUSE, "status=QUEUED", "--dry-run", api=api.url)

@@ -24,7 +24,7 @@ from tests.running_stack import ROOT
 
 @pytest.fixture
 def app(monkeypatch: pytest.MonkeyPatch) -> typer.Typer:
-    """A command line with one command of its own."""
+    """Returns a command line with one command."""
     app = typer.Typer()
     app.command("jobs")(lambda: typer.echo("its own"))
     monkeypatch.setattr(main, "app", app)
@@ -111,7 +111,7 @@ ROOT_GROUP = typer.main.get_command(main.app)
     ("path", "command"), list(commands(ROOT_GROUP)), ids=[path for path, _ in commands(ROOT_GROUP)]
 )
 def test_a_command_has_examples_that_it_takes(path: str, command: Any) -> None:
-    """One or two, each a command line with this command, whose words and options are right."""
+    """One or two, each a command line with this command, whose arguments and options are valid."""
     first, *examples = command.epilog.split("\n\n")
     assert first == "Examples:"
     assert 1 <= len(examples) <= 2

@@ -74,7 +74,7 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_commands_about_versions(stack: RunningStack, tmp_path: Path) -> None:
-    """Those of docs/guides/audit.md that compare and list versions, with a new version that breaks nobody."""
+    """Those of docs/guides/audit.md that compare and list versions, with a new compatible version."""
     (tmp_path / "protocols").symlink_to(ROOT / "protocols")
     shutil.copytree(ROOT / "protocols", tmp_path / "new")
     definition = json.loads((tmp_path / "new" / "ocr.json").read_text())
@@ -125,7 +125,7 @@ def test_the_programs(stack: RunningStack, checkout: Path) -> None:
 
 
 def test_the_commands_of_governance(stack: RunningStack, checkout: Path, tenant: str) -> None:
-    """A quota of two: two of ten run and eight wait in order; raised, all go; a step waits for a guard, and
+    """A quota of two: two of ten run and eight wait in order; raised, all start; a step waits for a dispatch limit, and
     a job for a held source; rules as a file.
 
     Many jobs are paused, resumed, cancelled and redriven at once, and a job with the one that failed because of it.

@@ -18,7 +18,7 @@ ALL = {
 
 
 def test_questions_go_to_the_sis_step() -> None:
-    """--ask is the prompt set of the step of type SIS, whatever its id; other steps get an empty payload."""
+    """--ask is the prompt set of the step of type SIS, with any id; other steps get an empty payload."""
     assert payload_for(ALL, None, ["Who?"]) == {"ocr": {}, "ask": {"prompt_set": ["Who?"]}}
 
 

@@ -36,7 +36,7 @@ def page(**items: Any) -> CannedResponse:
     ],
 )
 def test_a_job_is_found_by_its_first_characters(given: str, listed: list[str] | None, code: int, text: str) -> None:
-    """Four or more after `job_`, if one job begins so; a whole id is not looked for."""
+    """Four or more characters after `job_`, if they are unique; a complete id is not looked up."""
     jobs = [CannedResponse(body=samples.page(*listed))] if listed else []
     with serving(MISSING, *jobs, CannedResponse(body=samples.job("SUCCEEDED", A))) as api:
         done = run_main("job", "cancel", given, "-o", "ids", api=api.url)
@@ -65,7 +65,7 @@ def test_many_jobs_need_more_characters(given: str, code: int, text: str, monkey
 
 
 def test_a_bulk_is_shown_without_its_tenant() -> None:
-    """It is looked for among the tenants of the last jobs and of quotas."""
+    """It is looked up among the tenants of the last jobs and of quotas."""
     jobs = CannedResponse(body=samples.page("job_1"))
     quotas = page(quotas=[samples.quota()])
     with serving(NO_TENANT, jobs, quotas, page(bulks=[BULK]), CannedResponse(body=BULK)) as api:
@@ -75,7 +75,7 @@ def test_a_bulk_is_shown_without_its_tenant() -> None:
 
 
 def test_a_read_without_a_tenant_is_of_all() -> None:
-    """Also where the API lists one tenant only; a sum over one tenant asks for its name."""
+    """Also if the API lists one tenant only; a sum over one tenant requires its name."""
     jobs, quotas = CannedResponse(body=samples.page("job_1")), page(quotas=[])
     with serving(NO_TENANT, jobs, quotas, page(bulks=[BULK])) as api:
         assert run_main("bulk", "list", "-o", "ids", api=api.url).stdout == f"{BULK['bulkId']}\n"

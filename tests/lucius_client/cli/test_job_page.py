@@ -100,7 +100,7 @@ def test_the_next_command_follows_from_the_status(status: str, changes: dict[str
 
 
 def test_an_explanation_is_one_sentence() -> None:
-    """`--verbose` adds the transition that led here, and what could come next."""
+    """`--verbose` adds the last transition, and the possible next ones."""
     text = in_one_sentence(explained(), None)
     assert text.startswith("Job job_1 is QUEUED: it waits for the dispatch of step ocr, for ")
     failed = samples.job("FAILED_FINAL") | FAILED | ENDED

@@ -89,7 +89,7 @@ def test_an_audit_bundle_is_verified_offline(stack: RunningStack, tenant: str, t
 
 
 def test_a_quiet_watch_is_one_request_for_each_job() -> None:
-    """It is held until the job has ended; the exit code says whether all succeeded."""
+    """The response is delayed until the job has ended; the exit code shows whether all succeeded."""
     for status, code in (("SUCCEEDED", 0), ("CANCELLED", 1)):
         with serving(CannedResponse(body=samples.job(status), headers={"ETag": '"one"'})) as api:
             run = run_main("job", "watch", "job_1", "job_2", "--quiet", api=api.url)

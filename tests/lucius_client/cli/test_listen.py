@@ -39,7 +39,7 @@ def test_a_receiver_of_the_page_verifies_what_is_forwarded(kind: str, tmp_path: 
 
 
 def test_a_receiver_that_refuses_is_tried_three_times(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Then the next event comes; what is printed names each answer, and the new secret once."""
+    """Then the next event follows; the output has each response, and the new secret once."""
     monkeypatch.setattr(listening, "_AGAIN_S", (0.0, 0.0))
     statuses = [CannedResponse(status=status, body={}) for status in (500, 404, 302, 503, 204)]
     with serving(*statuses) as receiver, serving(page("two"), page("four", 3, 4), STOP) as api:
@@ -76,7 +76,7 @@ def test_the_status_is_the_answer_whatever_follows_it() -> None:
 
 
 def test_nobody_there_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without a receiver the class of the error stands in the place of the status."""
+    """Without a receiver the class of the error replaces the status."""
     monkeypatch.setattr(listening, "_AGAIN_S", ())
     with serving(page("two"), page("three", 3), STOP) as api:
         completed = run_main("webhooks", "listen", "--forward", f"http://127.0.0.1:{find_free()}/", api=api.url)
@@ -97,7 +97,7 @@ def test_nobody_there_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_wrong_options_are_one_line(words: tuple[str, ...]) -> None:
-    """With exit code 2, before anything is asked for: the first event may be hours away. Without the secret."""
+    """With exit code 2, before any request: the first event may be hours away. Without the secret."""
     with serving(STOP) as api:
         completed = run_main("webhooks", "listen", *words, api=api.url)
     assert (completed.returncode, len(completed.stderr.splitlines()), api.requests) == (2, 1, [])

@@ -82,7 +82,7 @@ def test_a_submit_is_for_the_tenant_of_the_login(tmp_path: Path) -> None:
 
 
 def test_an_expired_token_is_an_error(tmp_path: Path) -> None:
-    """It is not sent; the error names the command for a new one, and the one for an API that takes none."""
+    """It is not sent; the error has the command for a new one, and the one for an API without tokens."""
     entry = {"tenant": "tenant_a", "scope": "orch:read", "access_token": "old", "expires_at": 1}
     (tmp_path / "tokens.json").write_text(json.dumps({"http://127.0.0.1:1": entry}))
     completed = run_main("jobs", "--api", "http://127.0.0.1:1/", LUCIUS_CONFIG_DIR=str(tmp_path))

@@ -32,7 +32,7 @@ def test_commands_are_completed() -> None:
 
 
 def test_help_has_a_short_form() -> None:
-    """Every command takes -h."""
+    """Every command accepts -h."""
     for words in ((), ("job",), ("job", "show"), ("submit",)):
         completed = run_main(*words, "-h")
         assert completed.returncode == 0
@@ -117,7 +117,7 @@ def test_wrong_usage_is_a_line_and_exit_code_2(stack: RunningStack, words: tuple
 
 
 def test_no_api_is_exit_code_4() -> None:
-    """Without an API the line names the address."""
+    """Without an API the line has the URL."""
     port = find_free()
     failed = run_program("jobs", "--api", f"http://127.0.0.1:{port}")
     assert failed.returncode == 4
